@@ -6,8 +6,8 @@
 //!
 //! What follows the run overrides its config, as `train.max_steps=300`.
 //!
-//! A task says where its batches are from, how they come to the device and what their loss is; the loop, its
-//! checkpoints and the resuming are the same as of all others.
+//! A task says where its batches are from, how they come to the device and what their loss is; the
+//! loop, its checkpoints and the resuming are the same as of all others.
 #![expect(clippy::print_stdout, reason = "an example shows what it finds")]
 
 use std::env;
@@ -37,8 +37,12 @@ const CONFIG: &str = r#"
     tokenizer = { kind = "word" }
     train = { max_steps = 1500, lr = 1e-2, schedule = "linear", warmup_steps = 10, max_tokens = 60 }
 "#;
-const TENS: [&str; 8] = ["twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety"];
-const ONES: [&str; 9] = ["one", "two", "three", "four", "five", "six", "seven", "eight", "nine"];
+const TENS: [&str; 8] = [
+    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
+];
+const ONES: [&str; 9] = [
+    "one", "two", "three", "four", "five", "six", "seven", "eight", "nine",
+];
 const WIDTH: usize = 8;
 
 /// Any iterator of pairs is a corpus.
@@ -74,8 +78,17 @@ impl Numbers {
             let Pair { src, tgt } = pair?;
             Ok((tokenizer.encode(&src)?, tgt.parse()?))
         };
-        let examples = training.text.train.pairs().map(example).collect::<Result<_, _>>()?;
-        Ok(Self { examples, tokenizer, batching: training.plan.batching() })
+        let examples = training
+            .text
+            .train
+            .pairs()
+            .map(example)
+            .collect::<Result<_, _>>()?;
+        Ok(Self {
+            examples,
+            tokenizer,
+            batching: training.plan.batching(),
+        })
     }
 
     /// Tokens with the end mark.
@@ -94,14 +107,23 @@ impl BatchSource for Numbers {
     }
 
     fn batch(&self, _: u64, items: &[u32]) -> Result<NumberBatch, DataError> {
-        let (texts, values): (Vec<_>, Vec<_>) = items.iter().map(|&item| self.examples[item as usize].clone()).unzip();
+        let (texts, values): (Vec<_>, Vec<_>) = items
+            .iter()
+            .map(|&item| self.examples[item as usize].clone())
+            .unzip();
         let special = self.tokenizer.special();
-        Ok(NumberBatch { texts: Padded::ended(&texts, special.eos, special.pad, 1), values })
+        Ok(NumberBatch {
+            texts: Padded::ended(&texts, special.eos, special.pad, 1),
+            values,
+        })
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let lengths = items.iter().map(|&item| self.len(item));
-        ([items.len(), lengths.clone().max().unwrap_or(0), 1], lengths.sum::<usize>() + items.len())
+        (
+            [items.len(), lengths.clone().max().unwrap_or(0), 1],
+            lengths.sum::<usize>() + items.len(),
+        )
     }
 }
 
@@ -117,14 +139,23 @@ impl Regressor {
     fn new(tokenizers: &Tokenizers, device: &Device) -> Self {
         let (init, src) = (&mut ParamInit::new(1, device), &tokenizers.src);
         let embedding = Embedding::new(src.vocab_size(), WIDTH, init);
-        Self { embedding, output: Linear::new(WIDTH, 1, init), pad_id: src.special().pad }
+        Self {
+            embedding,
+            output: Linear::new(WIDTH, 1, init),
+            pad_id: src.special().pad,
+        }
     }
 
     /// `[batch, len]` to `[batch]`, in hundreds.
     fn values(&self, ids: Tensor<2, Int>) -> Tensor<1> {
         let ([batch, len], pads) = (ids.dims(), padding_mask(&ids, self.pad_id));
         let pads = pads.reshape([batch, len, 1]).expand([batch, len, WIDTH]);
-        let sums = self.embedding.forward(ids).mask_fill(pads, 0.0).sum_dim(1).squeeze_dim(1);
+        let sums = self
+            .embedding
+            .forward(ids)
+            .mask_fill(pads, 0.0)
+            .sum_dim(1)
+            .squeeze_dim(1);
         self.output.rows(sums).squeeze_dim(1)
     }
 }
@@ -142,13 +173,25 @@ impl Task for Regression {
     }
 
     fn size(&self, NumberBatch { texts, values }: &NumberBatch) -> BatchSize {
-        let shape = BatchShape { rows: values.len(), src_len: texts.len, tgt_len: 1 };
+        let shape = BatchShape {
+            rows: values.len(),
+            src_len: texts.len,
+            tgt_len: 1,
+        };
         let bytes = 4 * (texts.ids.len() + values.len());
-        BatchSize { shape, real_positions: texts.num_real() + values.len(), targets: values.len(), bytes }
+        BatchSize {
+            shape,
+            real_positions: texts.num_real() + values.len(),
+            targets: values.len(),
+            bytes,
+        }
     }
 
     fn upload(&self, NumberBatch { texts, values }: &NumberBatch, device: &Device) -> Self::Inputs {
-        (upload_rows(texts, device), Tensor::from_data(&values[..], device) / 100.0)
+        (
+            upload_rows(texts, device),
+            Tensor::from_data(&values[..], device) / 100.0,
+        )
     }
 
     fn loss(&self, model: &Regressor, (ids, values): Self::Inputs) -> Loss {
@@ -170,7 +213,12 @@ fn main() -> Result<(), Box<dyn Error>> {
     let device = &training.plan.device;
     let model = load_weights(new(device), training.run.weights("last")?.1)?;
     for Pair { src, tgt } in pairs().filter(is_held_out) {
-        let ids = Padded::ended(&[training.tokenizers.src.encode(&src)?], training.tokenizers.src.special().eos, 0, 1);
+        let ids = Padded::ended(
+            &[training.tokenizers.src.encode(&src)?],
+            training.tokenizers.src.special().eos,
+            0,
+            1,
+        );
         let value = model.values(upload_rows(&ids, device)).into_scalar::<f32>() * 100.0;
         println!("{src} = {tgt}, found {value:.0}");
     }

@@ -1,11 +1,13 @@
-//! An architecture of one's own, trained, stopped, resumed and searched by what the built-in ones use:
+//! An architecture of one's own, trained, stopped, resumed and searched by what the built-in ones
+//! use:
 //!
 //! ```text
 //! cargo run --release -p polyglow-examples --example custom_model -- runs/custom 100
 //! ```
 //!
-//! Each word of the source is read with its two neighbors (a convolution). A recurrent layer reads the target, and
-//! looks at the source at each position. The training stops after step 100, and goes on from there to its end.
+//! Each word of the source is read with its two neighbors (a convolution). A recurrent layer reads
+//! the target, and looks at the source at each position. The training stops after step 100, and
+//! goes on from there to its end.
 #![expect(clippy::print_stdout, reason = "an example shows what it finds")]
 
 use std::{env, error::Error, sync::Arc};
@@ -14,8 +16,12 @@ use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor, activation::relu};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
-use polyglow_model::{Generate, Pair, Precision, Predict, Prediction, Projection, mask::padding_mask};
-use polyglow_model::{attention::attend, dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear};
+use polyglow_model::{
+    Generate, Pair, Precision, Predict, Prediction, Projection, mask::padding_mask,
+};
+use polyglow_model::{
+    attention::attend, dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear,
+};
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::{Config, Observer, Result, Runner, Stop, Training};
 
@@ -55,19 +61,44 @@ impl ConvToGru {
 
     fn read(&self, src: Tensor<2, Int>) -> Memory {
         let ([batch, len], mask) = (src.dims(), padding_mask(&src, self.pad_id));
-        // Zeros for padding, as beyond the edges: a sentence is read in the same way, however long its batch is.
-        let pads = mask.clone().reshape([batch, len, 1]).expand([batch, len, WIDTH]);
-        let words = self.dropout.forward(self.embedding.forward(src)).mask_fill(pads, 0.0);
+        // Zeros for padding, as beyond the edges: a sentence is read in the same way, however long
+        // its batch is.
+        let pads = mask
+            .clone()
+            .reshape([batch, len, 1])
+            .expand([batch, len, WIDTH]);
+        let words = self
+            .dropout
+            .forward(self.embedding.forward(src))
+            .mask_fill(pads, 0.0);
         let padded = words.clone().pad((0, 0, 1, 1), 0.0);
-        let windows = (0..3).map(|shift| padded.clone().narrow(1, shift, len)).collect();
-        (words + relu(self.convolution.forward(Tensor::cat(windows, 2))), mask)
+        let windows = (0..3)
+            .map(|shift| padded.clone().narrow(1, shift, len))
+            .collect();
+        (
+            words + relu(self.convolution.forward(Tensor::cat(windows, 2))),
+            mask,
+        )
     }
 
-    /// What the target's states `[batch, tgt_len, WIDTH]` become when they have looked at the source.
+    /// What the target's states `[batch, tgt_len, WIDTH]` become when they have looked at the
+    /// source.
     fn look(&self, states: Tensor<3>, (memory, mask): &Memory) -> Tensor<3> {
-        let (query, memory) = (states.clone().unsqueeze_dim(1), memory.clone().unsqueeze_dim::<4>(1));
-        let (found, _) = attend(query, memory.clone(), memory, Some(mask), &self.dropout, Precision::F32);
-        self.combine.forward(Tensor::cat(vec![states, found.squeeze_dim(1)], 2)).tanh()
+        let (query, memory) = (
+            states.clone().unsqueeze_dim(1),
+            memory.clone().unsqueeze_dim::<4>(1),
+        );
+        let (found, _) = attend(
+            query,
+            memory.clone(),
+            memory,
+            Some(mask),
+            &self.dropout,
+            Precision::F32,
+        );
+        self.combine
+            .forward(Tensor::cat(vec![states, found.squeeze_dim(1)], 2))
+            .tanh()
     }
 }
 
@@ -85,18 +116,34 @@ impl Generate for ConvToGru {
     type Cache = (Memory, State);
 
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
-        (self.read(src.clone()), self.decoder.begin(src.dims()[0], &src.device()))
+        (
+            self.read(src.clone()),
+            self.decoder.begin(src.dims()[0], &src.device()),
+        )
     }
 
     fn advance(&self, ids: Tensor<2, Int>, (memory, state): &mut Self::Cache) -> Tensor<2> {
-        *state = self.decoder.step(self.decoder.input.rows(self.embedding.forward(ids).squeeze_dim(1)), state);
+        *state = self.decoder.step(
+            self.decoder
+                .input
+                .rows(self.embedding.forward(ids).squeeze_dim(1)),
+            state,
+        );
         let hidden = self.look(state.hidden().unsqueeze_dim(1), memory);
-        Projection::Tied(&self.embedding).of(hidden.squeeze_dim(1)).logits()
+        Projection::Tied(&self.embedding)
+            .of(hidden.squeeze_dim(1))
+            .logits()
     }
 
     fn select(((memory, mask), state): &mut Self::Cache, rows: &[usize], device: &Device) {
-        let rows = Tensor::<1, Int>::from_data(&rows.iter().map(|&row| row as i32).collect::<Vec<_>>()[..], device);
-        (*memory, *mask) = (memory.clone().select(0, rows.clone()), mask.clone().select(0, rows.clone()));
+        let rows = Tensor::<1, Int>::from_data(
+            &rows.iter().map(|&row| row as i32).collect::<Vec<_>>()[..],
+            device,
+        );
+        (*memory, *mask) = (
+            memory.clone().select(0, rows.clone()),
+            mask.clone().select(0, rows.clone()),
+        );
         *state = state.select(&rows);
     }
 }
@@ -116,10 +163,15 @@ impl Observer for StopAfter {
 fn train(run: &str, stop_after: u64) -> Result<()> {
     let mut observer = StopAfter(stop_after, Stop::default());
     let training = Training::prepare(Config::from_text(CONFIG, &[])?, run, &mut observer)?;
-    let task = Translation::<ConvToGru>::new(training.setting()?, Arc::clone(training.data.text()?))?;
+    let task =
+        Translation::<ConvToGru>::new(training.setting()?, Arc::clone(training.data.text()?))?;
     let new = |device: &Device| ConvToGru::new(&training.tokenizers, device);
     let (ending, state) = training.run_with(&task, new, &observer.1.clone(), &mut observer)?;
-    println!("{ending:?} after step {}, BLEU {:.1}", state.step, state.best.map_or(0.0, |best| best.score));
+    println!(
+        "{ending:?} after step {}, BLEU {:.1}",
+        state.step,
+        state.best.map_or(0.0, |best| best.score)
+    );
     Ok(())
 }
 
@@ -130,6 +182,9 @@ fn main() -> Result<(), Box<dyn Error>> {
     train(&run, u64::MAX)?;
 
     let runner = Runner::load_with(&run, &Device::flex(), ConvToGru::new)?;
-    println!("the dog sleeps . -> {}", runner.best(&["the dog sleeps ."])?.concat());
+    println!(
+        "the dog sleeps . -> {}",
+        runner.best(&["the dog sleeps ."])?.concat()
+    );
     Ok(())
 }

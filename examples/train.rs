@@ -4,7 +4,8 @@
 //! cargo run --release -p polyglow-examples --example train -- runs/digits
 //! ```
 //!
-//! The same command resumes a run that was stopped. `polyglow help config` explains every key of a config.
+//! The same command resumes a run that was stopped. `polyglow help config` explains every key of a
+//! config.
 #![expect(clippy::print_stdout, reason = "an example shows what it finds")]
 
 use std::env;

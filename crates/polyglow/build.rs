@@ -1,4 +1,5 @@
-//! Notes the commit that a release is built from, for `polyglow --version`, and finds `reference.toml`.
+//! Notes the commit that a release is built from, for `polyglow --version`, and finds
+//! `reference.toml`.
 
 use std::path::{Path, PathBuf};
 use std::process::Command;
@@ -10,12 +11,14 @@ fn main() {
     note_commit();
 }
 
-/// Copies `reference.toml` to where the program includes it from. It is a link to `configs/reference.toml`, which git writes as a
-/// file with that path where it makes no links, as on Windows.
+/// Copies `reference.toml` to where the program includes it from. It is a link to
+/// `configs/reference.toml`, which git writes as a file with that path where it makes no links, as
+/// on Windows.
 fn copy_reference() {
     println!("cargo:rerun-if-changed=reference.toml");
     let read = |path: &Path| {
-        fs::read_to_string(path).unwrap_or_else(|error| panic!("cannot read `{}`: {error}", path.display()))
+        fs::read_to_string(path)
+            .unwrap_or_else(|error| panic!("cannot read `{}`: {error}", path.display()))
     };
     let text = read(Path::new("reference.toml"));
     let text = if text.lines().count() == 1 {
@@ -32,7 +35,9 @@ fn note_commit() {
     // Only for what is handed on: while developing, every commit would compile the program anew.
     let is_release = env::var("PROFILE").is_ok_and(|profile| profile == "release");
     // A package that was unpacked inside another repository is not of that repository's commit.
-    let is_ours = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../.git").exists();
+    let is_ours = Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("../../.git")
+        .exists();
     if !is_release || !is_ours {
         return;
     }
@@ -47,7 +52,11 @@ fn note_commit() {
 
 /// What git prints; `None` where it is missing or refuses.
 fn git(arguments: &[&str]) -> Option<String> {
-    let output = Command::new("git").args(arguments).current_dir(env!("CARGO_MANIFEST_DIR")).output().ok()?;
+    let output = Command::new("git")
+        .args(arguments)
+        .current_dir(env!("CARGO_MANIFEST_DIR"))
+        .output()
+        .ok()?;
     let text = String::from_utf8(output.stdout).ok()?;
     output.status.success().then(|| text.trim().to_owned())
 }

@@ -8,11 +8,12 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use polyglow_fuzz::parts;
-use polyglow_train::run::Checkpoint;
 use polyglow_train::predict::weights::{self, Weights};
+use polyglow_train::run::Checkpoint;
 use tempfile::TempDir;
 
-static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+static DIR: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
 
 fuzz_target!(|input: &[u8]| {
     let [state, model] = parts(input);
@@ -28,7 +29,10 @@ fuzz_target!(|input: &[u8]| {
     let _ = weights::count(&path.join("model.safetensors"));
     if let Ok(weights) = Weights::parse(model, Path::new("model.safetensors")) {
         for (_, data) in weights.rest() {
-            assert_eq!(data.iter::<f32>().count(), data.shape().iter().product::<usize>());
+            assert_eq!(
+                data.iter::<f32>().count(),
+                data.shape().iter().product::<usize>()
+            );
         }
     }
 });

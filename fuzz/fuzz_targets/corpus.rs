@@ -1,4 +1,5 @@
-//! Any bytes as parallel text, a TSV file, two files, or two files with alignments; or as captions in each layout.
+//! Any bytes as parallel text, a TSV file, two files, or two files with alignments; or as captions
+//! in each layout.
 
 #![no_main]
 
@@ -12,7 +13,8 @@ use polyglow_data::corpus::Corpus;
 use polyglow_fuzz::parts;
 use tempfile::TempDir;
 
-static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+static DIR: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
 
 fuzz_target!(|input: &[u8]| {
     let [kind, src, tgt, links] = parts(input);
@@ -29,12 +31,22 @@ fuzz_target!(|input: &[u8]| {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let captions = [("tsv", "captions.tsv"), ("txt", "captions.txt"), ("json", "captions.json")];
-    if let Some((_, name)) = captions.iter().find(|(name, _)| format!("{name} captions").as_bytes() == kind) {
+    let captions = [
+        ("tsv", "captions.tsv"),
+        ("txt", "captions.txt"),
+        ("json", "captions.json"),
+    ];
+    if let Some((_, name)) = captions
+        .iter()
+        .find(|(name, _)| format!("{name} captions").as_bytes() == kind)
+    {
         write(name, src);
         write("Flickr8k.token.txt", tgt);
         // The file itself stands for an image: whether it is one is not asked yet.
-        let config = DataConfig { image_folder: Some(DIR.path().to_owned()), ..named(path(name), None) };
+        let config = DataConfig {
+            image_folder: Some(DIR.path().to_owned()),
+            ..named(path(name), None)
+        };
         if let Ok(corpus) = Corpus::open(&config, Content::Captions, Split::Train) {
             assert!(corpus.pairs().all(|pair| pair.is_ok()));
         }

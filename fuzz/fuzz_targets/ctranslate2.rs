@@ -11,10 +11,16 @@ use polyglow_fuzz::parts;
 use polyglow_train::formats::import;
 use tempfile::TempDir;
 
-static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+static DIR: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
 
 fuzz_target!(|input: &[u8]| {
-    let names = ["config.json", "source_vocabulary.json", "target_vocabulary.json", "model.bin"];
+    let names = [
+        "config.json",
+        "source_vocabulary.json",
+        "target_vocabulary.json",
+        "model.bin",
+    ];
     for (name, content) in names.into_iter().zip(parts::<4>(input)) {
         fs::write(DIR.path().join(name), content).expect("it can be written");
     }

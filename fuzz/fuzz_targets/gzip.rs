@@ -13,7 +13,9 @@ const LINES: usize = 10_000;
 
 fuzz_target!(|bytes: &[u8]| {
     let name = Path::new("input");
-    let Ok(lines) = Lines::from_reader(Cursor::new(bytes.to_vec()), name) else { return };
+    let Ok(lines) = Lines::from_reader(Cursor::new(bytes.to_vec()), name) else {
+        return;
+    };
     let lines: Result<Vec<String>, _> = lines.take(LINES).collect();
     let text = read_text(Cursor::new(bytes.to_vec()), name);
     if let (Ok(lines), Ok(text)) = (lines, text)

@@ -12,10 +12,12 @@ use polyglow_fuzz::parts;
 use polyglow_train::formats::import;
 use tempfile::TempDir;
 
-static DIR: LazyLock<TempDir> = LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
+static DIR: LazyLock<TempDir> =
+    LazyLock::new(|| tempfile::tempdir().expect("a temporary directory"));
 
 fuzz_target!(
-    // The tokenizers' library panics on some pieces, which our boundary is there to catch: it is listed instead.
+    // The tokenizers' library panics on some pieces, which our boundary is there to catch: it is
+    // listed instead.
     init: panic::set_hook(Box::new(|info| eprintln!("caught: {info}"))),
     |input: &[u8]| {
     let [config, vocabulary, source, target, weights] = parts(input);

@@ -1,5 +1,5 @@
-//! Any bytes as an id cache, with the key and the checksum that they would need to be believed: never more than the
-//! file holds is read, and what is damaged is built again.
+//! Any bytes as an id cache, with the key and the checksum that they would need to be believed:
+//! never more than the file holds is read, and what is damaged is built again.
 
 #![no_main]
 
@@ -37,16 +37,31 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         ..DataConfig::default()
     };
     let corpus = Corpus::open(&data, Content::Pairs, Split::Train).expect("it is there");
-    let config = TokenizerConfig { kind: Kind::Word, vocab_size: 12, ..TokenizerConfig::default() };
+    let config = TokenizerConfig {
+        kind: Kind::Word,
+        vocab_size: 12,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).expect("there are words");
     let cache = dir.path().join("whole.ids");
-    IdCache::open_or_build(&cache, &corpus, &tokenizers, None, &mut |_, _| {}).expect("it can be built");
+    IdCache::open_or_build(&cache, &corpus, &tokenizers, None, &mut |_, _| {})
+        .expect("it can be built");
     let start = fs::read(&cache).expect("it was built")[..40].to_vec();
-    Setup { dir, corpus, tokenizers, start }
+    Setup {
+        dir,
+        corpus,
+        tokenizers,
+        start,
+    }
 });
 
 fuzz_target!(|bytes: &[u8]| {
-    let Setup { dir, corpus, tokenizers, start } = &*SETUP;
+    let Setup {
+        dir,
+        corpus,
+        tokenizers,
+        start,
+    } = &*SETUP;
     let path: PathBuf = dir.path().join("input.ids");
     let mut bytes = bytes.to_vec();
     if bytes.len() >= HEADER_BYTES {
@@ -56,8 +71,8 @@ fuzz_target!(|bytes: &[u8]| {
         bytes[68..72].copy_from_slice(&crc.sum().to_le_bytes());
     }
     fs::write(&path, &bytes).expect("it can be written");
-    let (cache, _) =
-        IdCache::open_or_build(&path, corpus, tokenizers, None, &mut |_, _| {}).expect("it can be built again");
+    let (cache, _) = IdCache::open_or_build(&path, corpus, tokenizers, None, &mut |_, _| {})
+        .expect("it can be built again");
     for example in 0..cache.len() as u32 {
         let _ = cache.example(example);
         let _ = cache.links(example);

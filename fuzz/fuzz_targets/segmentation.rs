@@ -1,4 +1,5 @@
-//! Any bytes as a MeCab dictionary or a SentencePiece model: they are refused, or cut any line into words of that line.
+//! Any bytes as a MeCab dictionary or a SentencePiece model: they are refused, or cut any line into
+//! words of that line.
 
 #![no_main]
 
@@ -24,16 +25,23 @@ fuzz_target!(|input: &[u8]| {
     let kind = 1_u32 | 3 << 26 | 1 << 30;
     let characters = [&1_u32.to_le_bytes()[..], b"DEFAULT", &[0; 25]].concat();
     let characters = [characters, kind.to_le_bytes().repeat(0xffff)].concat();
-    for (name, bytes) in
-        [("sys.dic", words), ("unk.dic", unknown), ("matrix.bin", matrix), ("char.bin", &characters), ("model", model)]
-    {
+    for (name, bytes) in [
+        ("sys.dic", words),
+        ("unk.dic", unknown),
+        ("matrix.bin", matrix),
+        ("char.bin", &characters),
+        ("model", model),
+    ] {
         fs::write(folder.path().join(name), bytes).expect("it can be written");
     }
     if let Ok(dictionary) = MecabDictionary::open(folder.path()) {
         let tokenizer = Tokenizer::Japanese(Arc::new(dictionary));
         for line in LINES {
             let tokens = tokenizer.tokenize(line);
-            assert!(tokens.split_whitespace().all(|token| line.contains(token)), "{tokens}");
+            assert!(
+                tokens.split_whitespace().all(|token| line.contains(token)),
+                "{tokens}"
+            );
         }
     }
     if let Ok(model) = SentencePieceModel::open(&folder.path().join("model")) {

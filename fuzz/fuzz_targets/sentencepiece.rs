@@ -1,4 +1,5 @@
-//! Any bytes as a model of SentencePiece: an error, or a tokenizer that reads and writes text without a panic.
+//! Any bytes as a model of SentencePiece: an error, or a tokenizer that reads and writes text
+//! without a panic.
 
 #![no_main]
 
@@ -7,10 +8,16 @@ use std::panic;
 use libfuzzer_sys::fuzz_target;
 use polyglow_data::tokenizer::Tokenizer;
 
-const TEXTS: [&str; 4] = ["the dog sleeps", "", "  <s> a\u{301}\u{feff} </s>", "1 2 ünï 日本語 🦀"];
+const TEXTS: [&str; 4] = [
+    "the dog sleeps",
+    "",
+    "  <s> a\u{301}\u{feff} </s>",
+    "1 2 ünï 日本語 🦀",
+];
 
 fuzz_target!(
-    // The fuzzer would end at a panic inside the library, which our boundary is there to catch: it is listed instead.
+    // The fuzzer would end at a panic inside the library, which our boundary is there to catch: it
+    // is listed instead.
     init: panic::set_hook(Box::new(|info| eprintln!("caught: {info}"))),
     |model: &[u8]| {
     let Ok(tokenizer) = Tokenizer::parse_sentencepiece(model, "fuzz.model") else { return };

@@ -17,7 +17,10 @@ pub fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
     let mut rest = Some(input);
     [(); N].map(|()| {
         let Some(bytes) = rest else { return &[][..] };
-        match bytes.windows(SEPARATOR.len()).position(|window| window == SEPARATOR) {
+        match bytes
+            .windows(SEPARATOR.len())
+            .position(|window| window == SEPARATOR)
+        {
             Some(end) => {
                 rest = Some(&bytes[end + SEPARATOR.len()..]);
                 &bytes[..end]
@@ -32,7 +35,8 @@ pub fn parts<const N: usize>(input: &[u8]) -> [&[u8]; N] {
 
 /// The same, as text.
 pub fn texts<const N: usize>(input: &str) -> [&str; N] {
-    parts(input.as_bytes()).map(|part| str::from_utf8(part).expect("the separator is text, so what it cuts is text"))
+    parts(input.as_bytes())
+        .map(|part| str::from_utf8(part).expect("the separator is text, so what it cuts is text"))
 }
 
 const CONFIG: &str = r#"
@@ -54,13 +58,19 @@ max_steps = 1
 pub fn runner() -> Runner {
     let config = Config::from_text(CONFIG, &[]).expect("it is right");
     let plan = Plan::on(config, Device::flex(), None);
-    let corpus = Corpus::open(&plan.config.data, plan.content, Split::Train).expect("it is embedded");
-    let tokenizers = Tokenizers::train(&plan.config.tokenizer, &corpus, &mut |_, _| {}).expect("there is text");
+    let corpus =
+        Corpus::open(&plan.config.data, plan.content, Split::Train).expect("it is embedded");
+    let tokenizers =
+        Tokenizers::train(&plan.config.tokenizer, &corpus, &mut |_, _| {}).expect("there is text");
     let shape = model_shape(&plan, &tokenizers).expect("the sizes fit");
     let model = shape.init(1, &plan.device);
     Runner {
         longest: model.vocabulary().max_len - 1,
-        members: vec![Member { model, src: tokenizers.src }].into(),
+        members: vec![Member {
+            model,
+            src: tokenizers.src,
+        }]
+        .into(),
         tgt: tokenizers.tgt,
         task: plan.task,
         search: plan.config.search.clone(),

@@ -1,9 +1,13 @@
-//! Shows that memory does not grow with the corpus: generates pairs, trains a tokenizer, encodes, and makes batches.
+//! Shows that memory does not grow with the corpus: generates pairs, trains a tokenizer, encodes,
+//! and makes batches.
 //!
-//! `cargo run --release -p polyglow-data --example corpus_memory -- 2000000` prints, for each stage, pairs per second
-//! and the anonymous memory (`RssAnon`, Linux) at its end and at its peak.
+//! `cargo run --release -p polyglow-data --example corpus_memory -- 2000000` prints, for each
+//! stage, pairs per second and the anonymous memory (`RssAnon`, Linux) at its end and at its peak.
 
-#![expect(clippy::print_stdout, reason = "printing is what a demonstration is for")]
+#![expect(
+    clippy::print_stdout,
+    reason = "printing is what a demonstration is for"
+)]
 
 use std::error::Error;
 use std::fmt::Write as _;
@@ -29,11 +33,16 @@ use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
 const DISTINCT_WORDS: f64 = 400_000.0;
-const SYLLABLES: [&str; 16] =
-    ["ba", "do", "fe", "gi", "ku", "la", "me", "no", "pu", "ri", "sa", "te", "vo", "wu", "zi", "sch"];
+const SYLLABLES: [&str; 16] = [
+    "ba", "do", "fe", "gi", "ku", "la", "me", "no", "pu", "ri", "sa", "te", "vo", "wu", "zi", "sch",
+];
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let pairs: u64 = std::env::args().nth(1).as_deref().unwrap_or("200000").parse()?;
+    let pairs: u64 = std::env::args()
+        .nth(1)
+        .as_deref()
+        .unwrap_or("200000")
+        .parse()?;
     let dir = tempfile::tempdir()?;
     let mut stage = Stage::start(pairs);
     generate(&dir.path().join("text.tsv"), pairs)?;
@@ -49,13 +58,20 @@ fn main() -> Result<(), Box<dyn Error>> {
     stage.end("train tokenizer");
     let path = dir.path().join("train.ids");
     let filter = Filter::new(&data, Content::Pairs);
-    let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+    let (cache, report) =
+        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     stage.end("encode");
     println!("{report}; {} MiB on disk", path.metadata()?.len() >> 20);
     drop(cache);
-    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+    let (cache, _) =
+        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     stage.end("reopen");
-    let config = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 1, dropout: 0.0 };
+    let config = BatchingConfig {
+        max_tokens: 4096,
+        pad_multiple: 1,
+        seed: 1,
+        dropout: 0.0,
+    };
     let source = PairSource::new(Arc::new(cache), config, false)?;
     let stream = BatchStream::start(Arc::new(source), Position::default())?;
     let (mut tokens, mut positions) = (0, 0);
@@ -114,7 +130,10 @@ struct Stage {
 
 impl Stage {
     fn start(pairs: u64) -> Self {
-        let (peak, ended) = (Arc::new(AtomicU64::new(0)), Arc::new(AtomicBool::new(false)));
+        let (peak, ended) = (
+            Arc::new(AtomicU64::new(0)),
+            Arc::new(AtomicBool::new(false)),
+        );
         let (watched, over) = (Arc::clone(&peak), Arc::clone(&ended));
         std::thread::spawn(move || {
             while !over.load(Ordering::Relaxed) {
@@ -122,7 +141,12 @@ impl Stage {
                 std::thread::sleep(Duration::from_millis(5));
             }
         });
-        Self { pairs, since: Instant::now(), peak, ended }
+        Self {
+            pairs,
+            since: Instant::now(),
+            peak,
+            ended,
+        }
     }
 
     /// Reports the stage that ends here and begins the next one.
@@ -130,7 +154,9 @@ impl Stage {
         let seconds = self.since.elapsed().as_secs_f64();
         let (rate, now) = (self.pairs as f64 / seconds, anonymous_kib() >> 10);
         let peak = self.peak.swap(0, Ordering::Relaxed) >> 10;
-        println!("{name:<22} {seconds:>7.1} s {rate:>10.0} pairs/s   RssAnon {now:>4} MiB, at most {peak:>4} MiB");
+        println!(
+            "{name:<22} {seconds:>7.1} s {rate:>10.0} pairs/s   RssAnon {now:>4} MiB, at most {peak:>4} MiB"
+        );
         self.since = Instant::now();
     }
 }
@@ -144,6 +170,9 @@ impl Drop for Stage {
 /// Anonymous resident memory of this process in KiB; 0 where the system does not say.
 fn anonymous_kib() -> u64 {
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
-    let line = status.lines().find_map(|line| line.strip_prefix("RssAnon:"));
-    line.and_then(|line| line.split_whitespace().next()?.parse().ok()).unwrap_or(0)
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("RssAnon:"));
+    line.and_then(|line| line.split_whitespace().next()?.parse().ok())
+        .unwrap_or(0)
 }

@@ -1,4 +1,5 @@
-//! The `[data]` table of a configuration: which text or images to read, and which examples to train on.
+//! The `[data]` table of a configuration: which text or images to read, and which examples to train
+//! on.
 
 #[cfg(feature = "training")]
 mod files;
@@ -45,8 +46,8 @@ pub struct DataConfig {
     /// Test text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestFiles>,
-    /// Word alignments of the training text in the Pharaoh format, one line per pair, or `gold` for those of an
-    /// embedded corpus. In a list of training corpora, each entry has its own.
+    /// Word alignments of the training text in the Pharaoh format, one line per pair, or `gold` for
+    /// those of an embedded corpus. In a list of training corpora, each entry has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignments: Option<PathBuf>,
     /// Source language, which is the extension of the source files.
@@ -58,22 +59,23 @@ pub struct DataConfig {
     /// Maximum length in tokens of each side of a training pair; longer pairs are left out.
     #[serde(default = "default_max_len")]
     pub max_len: usize,
-    /// Maximum ratio of the longer side to the shorter, in tokens; other pairs are left out of training.
+    /// Maximum ratio of the longer side to the shorter, in tokens; other pairs are left out of
+    /// training.
     #[serde(default = "default_max_length_ratio")]
     pub max_length_ratio: f64,
-    /// Length in positions of the windows in which one-sided text is read, as a stream across the ends of lines. If
-    /// missing, the text is read line by line.
+    /// Length in positions of the windows in which one-sided text is read, as a stream across the
+    /// ends of lines. If missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context_len: Option<NonZeroUsize>,
-    /// Number of examples to train on: of text the first pairs, of images and captions a sample of all by the seed; `None`
-    /// for all.
+    /// Number of examples to train on: of text the first pairs, of images and captions a sample of
+    /// all by the seed; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_examples: Option<u64>,
     /// How images are read: the table `[data.images]`, for models of images only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImageConfig>,
-    /// Folder in which the images of captions are looked for; default: where the layout of the captions has them. Only for
-    /// captions.
+    /// Folder in which the images of captions are looked for; default: where the layout of the
+    /// captions has them. Only for captions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub image_folder: Option<PathBuf>,
     /// Which words are learned from: the table `[data.words]`, for word vectors only.
@@ -93,7 +95,8 @@ pub enum Content {
     LabeledText,
     /// Images with labels: folders whose names are labels, or MNIST's files.
     Images,
-    /// Images with captions: pairs of the name of an image and a sentence, of which an image may have several.
+    /// Images with captions: pairs of the name of an image and a sentence, of which an image may
+    /// have several.
     Captions,
 }
 
@@ -105,13 +108,18 @@ pub struct ImageConfig {
     pub size: [usize; 2],
     /// Whether images have one byte per pixel instead of red, green and blue; default false.
     pub grayscale: bool,
-    /// Whether images are mirrored and turned by quarter turns at random while a model is trained; default false.
+    /// Whether images are mirrored and turned by quarter turns at random while a model is trained;
+    /// default false.
     pub augment: bool,
 }
 
 impl Default for ImageConfig {
     fn default() -> Self {
-        Self { size: [32, 32], grayscale: false, augment: false }
+        Self {
+            size: [32, 32],
+            grayscale: false,
+            augment: false,
+        }
     }
 }
 
@@ -125,10 +133,13 @@ impl ImageConfig {
 
 /// Training text: one corpus, or several with weights.
 ///
-/// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`) or one file that
-/// ends in `.tsv` or `.tsv.gz`.
+/// A corpus is a prefix (`data/train` for `data/train.en` and `data/train.de`, plain or with `.gz`)
+/// or one file that ends in `.tsv` or `.tsv.gz`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`")]
+#[serde(
+    untagged,
+    expecting = "expected a path, or a list of tables `{ path = \"...\", weight = 1.0 }`"
+)]
 pub enum TrainFiles {
     /// One corpus, read once per epoch.
     One(PathBuf),
@@ -201,7 +212,10 @@ impl Default for DataConfig {
 impl DataConfig {
     /// The configuration that reads the embedded corpus `name` with all defaults.
     pub fn embedded(name: &str) -> Self {
-        Self { corpus: Some(name.to_owned()), ..Self::default() }
+        Self {
+            corpus: Some(name.to_owned()),
+            ..Self::default()
+        }
     }
 
     /// How images are read; by default if there is no table.

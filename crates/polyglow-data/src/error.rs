@@ -10,7 +10,8 @@ pub use crate::text::encoding::Encoding;
 
 /// An error of this crate. Each names its file, line or configuration key.
 ///
-/// With [`Debug`](fmt::Debug) it is displayed as well, with its cause and its hint, which a program prints whose `main` returns it.
+/// With [`Debug`](fmt::Debug) it is displayed as well, with its cause and its hint, which a program
+/// prints whose `main` returns it.
 #[derive(Error)]
 #[non_exhaustive]
 pub enum DataError {
@@ -221,7 +222,8 @@ pub enum DataError {
         /// The spellings that were tried.
         tried: String,
     },
-    /// A vocabulary that has no room for every character of the text: unigram needs a token for each, and word-bpe two.
+    /// A vocabulary that has no room for every character of the text: unigram needs a token for
+    /// each, and word-bpe two.
     #[error(
         "`tokenizer.vocab_size = {vocab_size}` has no room for the {characters} characters of the text and the special tokens, \
          which take {needed} tokens"
@@ -234,7 +236,8 @@ pub enum DataError {
         /// Tokens that they and the special tokens take.
         needed: usize,
     },
-    /// BPE dropout is not possible: it needs a BPE tokenizer all of whose tokens are made by merges, and suitable rows.
+    /// BPE dropout is not possible: it needs a BPE tokenizer all of whose tokens are made by
+    /// merges, and suitable rows.
     #[error("BPE dropout is not possible with this tokenizer: {problem}")]
     Dropout {
         /// Why it is not possible.
@@ -255,7 +258,9 @@ pub enum DataError {
         problem: String,
     },
     /// A single example exceeds the size of a batch.
-    #[error("{place} needs {tokens} positions on one side, which is more than `train.max_tokens` = {max_tokens}")]
+    #[error(
+        "{place} needs {tokens} positions on one side, which is more than `train.max_tokens` = {max_tokens}"
+    )]
     LargerThanBatch {
         /// Index of the example in the cache.
         example: u32,
@@ -273,14 +278,16 @@ fn path_without_language(path: &Path) -> PathBuf {
     path.with_extension("")
 }
 
-/// Whether the path of a missing side without its language is a file whose first line has a tab, such as `all.txt` where
-/// `all.txt.en` is missing.
+/// Whether the path of a missing side without its language is a file whose first line has a tab,
+/// such as `all.txt` where `all.txt.en` is missing.
 fn has_tab(path: &Path) -> bool {
     let path = path_without_language(path);
     if !path.is_file() {
         return false;
     }
-    let Ok(mut file) = std::fs::File::open(path) else { return false };
+    let Ok(mut file) = std::fs::File::open(path) else {
+        return false;
+    };
     let mut start = [0; 4096];
     let read = std::io::Read::read(&mut file, &mut start).unwrap_or(0);
     let first = start[..read].split(|byte| *byte == b'\n').next();
@@ -303,18 +310,27 @@ impl fmt::Debug for DataError {
 
 /// The place of a line, for messages that name the file before.
 fn at_line(line: u64) -> String {
-    if line == 0 { String::new() } else { format!(" line {line}:") }
+    if line == 0 {
+        String::new()
+    } else {
+        format!(" line {line}:")
+    }
 }
 
 impl DataError {
     /// What the user can do about the error, if the message does not already say so.
     pub fn hint(&self) -> Option<String> {
         Some(match self {
-            Self::InvalidUtf8 { encoding, .. } | Self::Encoding { encoding, .. } => encoding.advice(),
+            Self::InvalidUtf8 { encoding, .. } | Self::Encoding { encoding, .. } => {
+                encoding.advice()
+            }
             Self::Columns { found: 1, .. } => {
                 "a TSV corpus has `source<TAB>target` on each line; this one has no tab".to_owned()
             }
-            Self::Columns { texts: Some([src, tgt]), .. } => format!(
+            Self::Columns {
+                texts: Some([src, tgt]),
+                ..
+            } => format!(
                 "a TSV corpus has `source<TAB>target` on each line; `cut -f{src},{tgt} OLD > NEW` keeps the two columns that look \
                  like text"
             ),
@@ -329,11 +345,15 @@ impl DataError {
     /// The advice that is the same for every error of a kind.
     fn fixed_hint(&self) -> Option<&'static str> {
         Some(match self {
-            Self::CarriageReturns { .. } => "give each line a line feed: `tr '\\r' '\\n' < OLD > NEW`",
+            Self::CarriageReturns { .. } => {
+                "give each line a line feed: `tr '\\r' '\\n' < OLD > NEW`"
+            }
             Self::LongLine { .. } => {
                 "has the file lost its line ends? A text goes into lines of at most 2,000 characters with `fold -s -w 2000 OLD > NEW`"
             }
-            Self::NoFile { what: "a folder", .. } => {
+            Self::NoFile {
+                what: "a folder", ..
+            } => {
                 "a corpus is named by its files, up to the language: `train = \"data/train\"` reads `data/train.en`"
             }
             Self::NoFile { .. } => {
@@ -351,13 +371,19 @@ impl DataError {
                 "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2 OLD > NEW` keeps the first two columns"
             }
             Self::Captions { .. } => "`docs/captions.md` has the layouts that are read",
-            Self::Label { .. } => "each line has `label<TAB>text`, with the labels of the training text",
+            Self::Label { .. } => {
+                "each line has `label<TAB>text`, with the labels of the training text"
+            }
             Self::Vectors { .. } => {
                 "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \
                  (GloVe's)"
             }
-            Self::NoBatch => "check that the corpus is not empty, and that its weight leaves some of it",
-            Self::NothingKept { .. } => "raise `data.max_len` or `data.max_length_ratio`, or check the text",
+            Self::NoBatch => {
+                "check that the corpus is not empty, and that its weight leaves some of it"
+            }
+            Self::NothingKept { .. } => {
+                "raise `data.max_len` or `data.max_length_ratio`, or check the text"
+            }
             Self::MissingSpecial { .. } => {
                 "add the token to the tokenizer's vocabulary, or let a new tokenizer be trained by leaving out `tokenizer.path`"
             }
@@ -365,14 +391,20 @@ impl DataError {
                 "raise `tokenizer.vocab_size`, to twice that number or more, or set `tokenizer.kind = \"bpe\"`, which cuts rare \
                  characters into bytes"
             }
-            Self::Dropout { .. } => "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\"",
+            Self::Dropout { .. } => {
+                "set `tokenizer.dropout = 0.0`, or `tokenizer.kind` to \"bpe\" or \"word-bpe\""
+            }
             Self::Cache { .. } => "delete the file; it is built again from the corpus",
             Self::LargerThanBatch { .. } => {
                 "raise `train.max_tokens`, or lower `data.max_len` (for text in windows `data.context_len`, for word vectors \
                  `data.words.window` or `data.words.negatives`)"
             }
-            Self::Alignment { .. } => "a link is `source-target`, word numbers from 0, separated by spaces",
-            Self::AlignmentCount { .. } => "there must be one line of links per pair, blank for a pair without links",
+            Self::Alignment { .. } => {
+                "a link is `source-target`, word numbers from 0, separated by spaces"
+            }
+            Self::AlignmentCount { .. } => {
+                "there must be one line of links per pair, blank for a pair without links"
+            }
             Self::LinkBeyond { .. } => {
                 "words are separated by whitespace and counted from 0; are these the alignments of another text?"
             }
@@ -400,7 +432,9 @@ mod tests {
         let missing = std::io::Error::other("no such disk");
         let error: Box<dyn std::error::Error> = Box::new(DataError::io(Path::new("a.en"))(missing));
         assert_eq!(format!("{error:?}"), "cannot access `a.en`: no such disk");
-        let error = DataError::Occupied { path: "a.en".into() };
+        let error = DataError::Occupied {
+            path: "a.en".into(),
+        };
         let expected = "`a.en` is there already, with other content\nhint: give another directory, or remove the file";
         assert_eq!(format!("{error:?}"), expected);
     }

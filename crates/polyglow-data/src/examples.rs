@@ -1,4 +1,5 @@
-//! From a corpus to batches: ids on disk, the order of an epoch, the rows of a batch, and padded rectangles of ids.
+//! From a corpus to batches: ids on disk, the order of an epoch, the rows of a batch, and padded
+//! rectangles of ids.
 
 #[cfg(feature = "training")]
 pub mod batching;

@@ -1,8 +1,9 @@
 //! Files that are either complete or absent, even after a crash or a power failure.
 //!
-//! Everything that is written goes the same way: into a temporary file in the same directory, synced, renamed, and the
-//! directory synced. So a reader sees the old content or the new, and never a part of it. [`replace`] is for files of our
-//! own, [`write()`] for output to a path that a user gives, which may be a link or a pipe.
+//! Everything that is written goes the same way: into a temporary file in the same directory,
+//! synced, renamed, and the directory synced. So a reader sees the old content or the new, and
+//! never a part of it. [`replace`] is for files of our own, [`write()`] for output to a path that a
+//! user gives, which may be a link or a pipe.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
@@ -10,8 +11,8 @@ use std::path::{Path, PathBuf};
 
 /// A file that is written beside its destination and takes its name with [`NewFile::commit`].
 ///
-/// Dropped without that, it is removed, and what was at the destination is still there. A process that is killed leaves
-/// a file behind whose name ends in `.tmp`.
+/// Dropped without that, it is removed, and what was at the destination is still there. A process
+/// that is killed leaves a file behind whose name ends in `.tmp`.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
@@ -29,7 +30,11 @@ impl NewFile {
         // Two processes may build the same file at once, each in a temporary file of its own.
         beside.push(format!(".{}.tmp", std::process::id()));
         let beside = PathBuf::from(beside);
-        Ok(Self { file: File::create(&beside)?, beside, path: path.to_owned() })
+        Ok(Self {
+            file: File::create(&beside)?,
+            beside,
+            path: path.to_owned(),
+        })
     }
 
     /// The open file, for writing and seeking: `&File` implements both.
@@ -40,13 +45,14 @@ impl NewFile {
     /// Syncs the file and moves it to its destination, whose old content it replaces.
     ///
     /// # Errors
-    /// The disk refuses; what was at the destination is then still there, or already replaced as a whole.
+    /// The disk refuses; what was at the destination is then still there, or already replaced as a
+    /// whole.
     pub fn commit(self) -> io::Result<()> {
         self.commit_to(&self.path)
     }
 
-    /// As [`Self::commit`], without a sync: after a power failure the file may be empty. For files of which there are
-    /// thousands and that can be made again.
+    /// As [`Self::commit`], without a sync: after a power failure the file may be empty. For files
+    /// of which there are thousands and that can be made again.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -54,7 +60,8 @@ impl NewFile {
         fs::rename(&self.beside, &self.path)
     }
 
-    /// As [`Self::commit`], to another place in the same directory, for content that is of use although it is not complete.
+    /// As [`Self::commit`], to another place in the same directory, for content that is of use
+    /// although it is not complete.
     ///
     /// # Errors
     /// As [`Self::commit`].
@@ -70,7 +77,8 @@ impl NewFile {
 
 impl Drop for NewFile {
     fn drop(&mut self) {
-        // After `commit` there is nothing to remove. Before it, the error that led here matters more than this one.
+        // After `commit` there is nothing to remove. Before it, the error that led here matters
+        // more than this one.
         let _ = fs::remove_file(&self.beside);
     }
 }
@@ -95,16 +103,27 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     write_with(path, |out| out.write_all(content))
 }
 
-/// Writes what `fill` writes to a path that a user gives, as a whole or not at all, and returns what `fill` returns.
+/// Writes what `fill` writes to a path that a user gives, as a whole or not at all, and returns
+/// what `fill` returns.
 ///
-/// A regular file is replaced when its new content is complete and on the disk, and keeps its permissions; of a link, that
-/// is the file that it leads to. What is no regular file, such as a pipe or `/dev/stdout`, is written directly.
+/// A regular file is replaced when its new content is complete and on the disk, and keeps its
+/// permissions; of a link, that is the file that it leads to. What is no regular file, such as a
+/// pipe or `/dev/stdout`, is written directly.
 ///
 /// # Errors
 /// Those of `fill`; the disk refuses. What was at `path` is then still there.
-pub fn write_with<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Result<T>) -> io::Result<T> {
+pub fn write_with<T>(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
     let Some(destination) = regular_file(path)? else {
-        let mut out = BufWriter::new(OpenOptions::new().write(true).create(true).truncate(true).open(path)?);
+        let mut out = BufWriter::new(
+            OpenOptions::new()
+                .write(true)
+                .create(true)
+                .truncate(true)
+                .open(path)?,
+        );
         let filled = fill(&mut out)?;
         out.flush()?;
         return Ok(filled);
@@ -121,9 +140,11 @@ pub fn write_with<T>(path: &Path, fill: impl FnOnce(&mut dyn Write) -> io::Resul
     Ok(filled)
 }
 
-/// The file that `path` names or leads to, which may not be there yet; `None` if it is no regular file.
+/// The file that `path` names or leads to, which may not be there yet; `None` if it is no regular
+/// file.
 fn regular_file(path: &Path) -> io::Result<Option<PathBuf>> {
-    // What a shell opened as `/dev/stdout` must stay the file that it is, even where that is a regular one.
+    // What a shell opened as `/dev/stdout` must stay the file that it is, even where that is a
+    // regular one.
     if path.starts_with("/dev") || path.starts_with("/proc") {
         return Ok(None);
     }
@@ -135,13 +156,17 @@ fn regular_file(path: &Path) -> io::Result<Option<PathBuf>> {
     }
 }
 
-/// Makes the names in a directory durable, such as that of a file that was just renamed. Does nothing on Windows, which
-/// cannot open a directory for that.
+/// Makes the names in a directory durable, such as that of a file that was just renamed. Does
+/// nothing on Windows, which cannot open a directory for that.
 ///
 /// # Errors
 /// The directory cannot be opened, or the disk fails.
 pub fn sync_directory(path: &Path) -> io::Result<()> {
-    if cfg!(unix) { File::open(path)?.sync_all() } else { Ok(()) }
+    if cfg!(unix) {
+        File::open(path)?.sync_all()
+    } else {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
@@ -150,7 +175,9 @@ mod tests {
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).unwrap();
-        entries.map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned()).collect()
+        entries
+            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+            .collect()
     }
 
     #[test]
@@ -198,19 +225,29 @@ mod tests {
         use std::os::unix::fs::PermissionsExt;
 
         let dir = tempfile::tempdir().unwrap();
-        let [file, link, dangling, pipe] = ["file", "link", "dangling", "pipe"].map(|name| dir.path().join(name));
+        let [file, link, dangling, pipe] =
+            ["file", "link", "dangling", "pipe"].map(|name| dir.path().join(name));
         fs::write(&file, "old").unwrap();
         fs::set_permissions(&file, fs::Permissions::from_mode(0o640)).unwrap();
         std::os::unix::fs::symlink("file", &link).unwrap();
         write(&link, b"new").unwrap();
         assert!(link.is_symlink());
         assert_eq!(fs::read(&file).unwrap(), b"new");
-        assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o640);
+        assert_eq!(
+            fs::metadata(&file).unwrap().permissions().mode() & 0o777,
+            0o640
+        );
         std::os::unix::fs::symlink("target", &dangling).unwrap();
         write(&dangling, b"made").unwrap();
         assert!(dangling.is_symlink());
         assert_eq!(fs::read(dir.path().join("target")).unwrap(), b"made");
-        assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+        assert!(
+            std::process::Command::new("mkfifo")
+                .arg(&pipe)
+                .status()
+                .unwrap()
+                .success()
+        );
         let reader = std::thread::spawn({
             let pipe = pipe.clone();
             move || {

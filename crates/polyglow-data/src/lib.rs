@@ -1,15 +1,16 @@
 //! From text and images to padded batches of token ids, in plain host memory.
 //!
-//! This is the data side of polyglow, which trains Transformers for translation and related tasks. It knows neither
-//! models nor tensors: a batch consists of vectors of integers, or of pixels. Data flows in this order:
+//! This is the data side of polyglow, which trains Transformers for translation and related tasks.
+//! It knows neither models nor tensors: a batch consists of vectors of integers, or of pixels. Data
+//! flows in this order:
 //!
-//! 1. [`config`] says which files, or which generated corpus ([`toy`]), are read; [`corpus`] streams their pairs, and
-//!    [`image_set`] holds images.
+//! 1. [`config`] says which files, or which generated corpus ([`toy`]), are read; [`corpus`]
+//!    streams their pairs, and [`image_set`] holds images.
 //! 2. [`tokenizer`] learns a vocabulary, and turns text into ids and back.
 //! 3. [`id_cache`] keeps the ids of a corpus on disk, so that memory hardly grows with the text.
-//! 4. [`sources`] make batches, one kind for each kind of data: [`batching`] groups items of similar length, in an order
-//!    that is a pure function of the seed, the epoch and the position, so that training can be resumed anywhere, and
-//!    [`padded`] makes rectangles of their rows.
+//! 4. [`sources`] make batches, one kind for each kind of data: [`batching`] groups items of
+//!    similar length, in an order that is a pure function of the seed, the epoch and the position,
+//!    so that training can be resumed anywhere, and [`padded`] makes rectangles of their rows.
 //! 5. [`prefetch`] does all this in a background thread.
 //!
 //! # Example
@@ -49,9 +50,11 @@
 //!
 //! Both are on by default.
 //!
-//! - `training`: everything that reads corpora, trains tokenizers and plans epochs. What translating needs remains
-//!   without it: tokenizers from bytes or files, and batches of given ids.
-//! - `native-tokenizers`: the C and C++ parts of Hugging Face's `tokenizers`. Without it everything is Rust.
+//! - `training`: everything that reads corpora, trains tokenizers and plans epochs. What
+//!   translating needs remains without it: tokenizers from bytes or files, and batches of given
+//!   ids.
+//! - `native-tokenizers`: the C and C++ parts of Hugging Face's `tokenizers`. Without it everything
+//!   is Rust.
 //!
 //! With neither feature the crate compiles for a browser.
 
@@ -66,7 +69,8 @@ mod text;
 #[cfg(feature = "training")]
 pub mod toy;
 
-// What a source of text is: files and generated corpora become pairs, and tokenizers turn text into ids.
+// What a source of text is: files and generated corpora become pairs, and tokenizers turn text into
+// ids.
 pub use text::{alignment, script, special, tokenizer};
 #[cfg(feature = "training")]
 pub use text::{corpus, labeled, lines, ngram, word_vectors};

@@ -1,8 +1,8 @@
-//! Counter-based random numbers: a number is a pure function of a key, so any position of any epoch can be computed
-//! directly.
+//! Counter-based random numbers: a number is a pure function of a key, so any position of any epoch
+//! can be computed directly.
 //!
-//! A key begins with a [`Purpose`] and goes on with what the number belongs to, such as the seed, the epoch and the
-//! example.
+//! A key begins with a [`Purpose`] and goes on with what the number belongs to, such as the seed,
+//! the epoch and the example.
 
 mod purpose;
 
@@ -13,10 +13,13 @@ pub(crate) const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
 /// Mixes the parts of a key, in their order, into 64 random bits.
 ///
-/// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on every machine; there
-/// is no state. Inside this crate keys begin with a [`Purpose`] and are mixed by [`Purpose::mix`].
+/// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on
+/// every machine; there is no state. Inside this crate keys begin with a [`Purpose`] and are mixed
+/// by [`Purpose::mix`].
 pub fn mix(parts: &[u64]) -> u64 {
-    parts.iter().fold(GOLDEN_GAMMA, |state, &part| absorb(state, part))
+    parts
+        .iter()
+        .fold(GOLDEN_GAMMA, |state, &part| absorb(state, part))
 }
 
 /// Turns 64 random bits into a uniform number in `[0, 1)`.
@@ -29,11 +32,14 @@ pub fn below(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64
 }
 
-/// Shuffles `items` by Fisher and Yates, the same way for the same `key`, which is the result of [`Purpose::mix`] or
-/// [`mix`].
+/// Shuffles `items` by Fisher and Yates, the same way for the same `key`, which is the result of
+/// [`Purpose::mix`] or [`mix`].
 pub fn shuffle<T>(items: &mut [T], key: u64) {
     for last in (1..items.len()).rev() {
-        items.swap(last, below(mix(&[key, last as u64]), last as u64 + 1) as usize);
+        items.swap(
+            last,
+            below(mix(&[key, last as u64]), last as u64 + 1) as usize,
+        );
     }
 }
 
@@ -41,7 +47,8 @@ const fn absorb(state: u64, part: u64) -> u64 {
     finalize(state.wrapping_mul(0xD134_2543_DE82_EF95) ^ finalize(part.wrapping_add(GOLDEN_GAMMA)))
 }
 
-/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators").
+/// The finalizer of `SplitMix64` (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number
+/// generators").
 pub(crate) const fn finalize(mut bits: u64) -> u64 {
     bits = (bits ^ (bits >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
     bits = (bits ^ (bits >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
@@ -54,7 +61,14 @@ mod tests {
 
     #[test]
     fn mix_depends_on_every_part_and_on_their_order() {
-        let all = [mix(&[]), mix(&[0]), mix(&[0, 0]), mix(&[1, 2]), mix(&[2, 1]), mix(&[1, 2, 0])];
+        let all = [
+            mix(&[]),
+            mix(&[0]),
+            mix(&[0, 0]),
+            mix(&[1, 2]),
+            mix(&[2, 1]),
+            mix(&[1, 2, 0]),
+        ];
         for (index, left) in all.iter().enumerate() {
             assert!(all[..index].iter().all(|right| right != left));
         }
@@ -62,9 +76,14 @@ mod tests {
 
     #[test]
     fn units_are_uniform() {
-        let mean = (0..10_000).map(|counter| unit(mix(&[7, counter]))).sum::<f64>() / 10_000.0;
+        let mean = (0..10_000)
+            .map(|counter| unit(mix(&[7, counter])))
+            .sum::<f64>()
+            / 10_000.0;
         assert!((mean - 0.5).abs() < 0.01, "{mean}");
-        let low = (0..10_000).filter(|&counter| unit(mix(&[counter, 7])) < 0.1).count();
+        let low = (0..10_000)
+            .filter(|&counter| unit(mix(&[counter, 7])) < 0.1)
+            .count();
         assert!((900..1100).contains(&low), "{low}");
     }
 

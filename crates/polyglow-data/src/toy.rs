@@ -25,11 +25,12 @@ use shapes::captioned::CaptionedShapes;
 /// Its text is a pure function of fixed seeds: every machine generates the same bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Toy {
-    /// English to German from a small grammar with gender, case, adjective endings, separable verbs and
-    /// verb-final clauses. `test_comp` holds word pairs that training never combines, `test_deep` nests deeper.
+    /// English to German from a small grammar with gender, case, adjective endings, separable verbs
+    /// and verb-final clauses. `test_comp` holds word pairs that training never combines,
+    /// `test_deep` nests deeper.
     MiniEnDe,
-    /// A string of digits and its reverse. `test_long` is longer than anything in training. Strings of one to three digits
-    /// repeat: 121 of the 500 in `test` are also in training.
+    /// A string of digits and its reverse. `test_long` is longer than anything in training. Strings
+    /// of one to three digits repeat: 121 of the 500 in `test` are also in training.
     Digits,
 }
 
@@ -52,7 +53,10 @@ impl Embedded {
         let pairs = Toy::ALL.into_iter().map(Self::Pairs);
         let texts = LabeledToy::ALL.into_iter().map(Self::Texts);
         let images = Shapes::ALL.into_iter().map(Self::Images);
-        pairs.chain(texts).chain(images).chain([Self::Captions(CaptionedShapes)])
+        pairs
+            .chain(texts)
+            .chain(images)
+            .chain([Self::Captions(CaptionedShapes)])
     }
 
     /// Finds the corpus that a config names, such as `mini-en-de-types` or `shapes`.
@@ -98,7 +102,8 @@ pub struct AlignedPair {
     pub src: String,
     /// The target sentence, words separated by single spaces.
     pub tgt: String,
-    /// Links (position in `src`, position in `tgt`), counted in words from zero, sorted (the Pharaoh format's order).
+    /// Links (position in `src`, position in `tgt`), counted in words from zero, sorted (the
+    /// Pharaoh format's order).
     pub alignment: Vec<Link>,
 }
 
@@ -137,10 +142,12 @@ impl Toy {
 
     /// Generates one split; `None` if the corpus has no split of that name.
     ///
-    /// The splits have no sentence in common, so all of them must be generated: this costs as much as
-    /// [`Toy::generate`].
+    /// The splits have no sentence in common, so all of them must be generated: this costs as much
+    /// as [`Toy::generate`].
     pub fn split(self, name: &str) -> Option<Vec<AlignedPair>> {
-        self.generate().into_iter().find_map(|(split, pairs)| (split == name).then_some(pairs))
+        self.generate()
+            .into_iter()
+            .find_map(|(split, pairs)| (split == name).then_some(pairs))
     }
 
     /// Generates all splits, in the order of [`Toy::splits`].
@@ -153,12 +160,12 @@ impl Toy {
         splits
     }
 
-    /// Writes `<split>.<language>` for both languages and `<split>.align` for every split into `dir`, one pair per
-    /// line. Creates `dir` if it does not exist.
+    /// Writes `<split>.<language>` for both languages and `<split>.align` for every split into
+    /// `dir`, one pair per line. Creates `dir` if it does not exist.
     ///
     /// # Errors
-    /// [`DataError::Occupied`] if a file of that name has other content, in which case nothing is written;
-    /// [`DataError::Io`] if the directory or a file cannot be written.
+    /// [`DataError::Occupied`] if a file of that name has other content, in which case nothing is
+    /// written; [`DataError::Io`] if the directory or a file cannot be written.
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
         write_files(dir, self.files())
     }
@@ -168,36 +175,61 @@ impl Toy {
         let (src, tgt) = self.languages();
         let of_split = |(split, pairs): (&str, Vec<AlignedPair>)| {
             [
-                (format!("{split}.{src}"), lines(pairs.iter().map(|pair| &*pair.src))),
-                (format!("{split}.{tgt}"), lines(pairs.iter().map(|pair| &*pair.tgt))),
-                (format!("{split}.align"), lines(pairs.iter().map(|pair| format_links(&pair.alignment)))),
+                (
+                    format!("{split}.{src}"),
+                    lines(pairs.iter().map(|pair| &*pair.src)),
+                ),
+                (
+                    format!("{split}.{tgt}"),
+                    lines(pairs.iter().map(|pair| &*pair.tgt)),
+                ),
+                (
+                    format!("{split}.align"),
+                    lines(pairs.iter().map(|pair| format_links(&pair.alignment))),
+                ),
             ]
         };
         self.generate().into_iter().flat_map(of_split).collect()
     }
 }
 
-fn pairs(splits: Vec<(&'static str, Vec<mini_en_de::Sentence>)>) -> Vec<(&'static str, Vec<AlignedPair>)> {
+fn pairs(
+    splits: Vec<(&'static str, Vec<mini_en_de::Sentence>)>,
+) -> Vec<(&'static str, Vec<AlignedPair>)> {
     let of_split = |(split, sentences): (_, Vec<mini_en_de::Sentence>)| {
-        (split, sentences.into_iter().map(|sentence| sentence.pair).collect())
+        (
+            split,
+            sentences
+                .into_iter()
+                .map(|sentence| sentence.pair)
+                .collect(),
+        )
     };
     splits.into_iter().map(of_split).collect()
 }
 
-/// Writes files into a directory, which is made. Nothing is written if one of them is there with other content.
+/// Writes files into a directory, which is made. Nothing is written if one of them is there with
+/// other content.
 fn write_files(dir: &Path, files: Vec<(String, String)>) -> Result<(), DataError> {
     fs::create_dir_all(dir).map_err(DataError::io(dir))?;
-    let files: Vec<(PathBuf, String)> = files.into_iter().map(|(name, text)| (dir.join(name), text)).collect();
+    let files: Vec<(PathBuf, String)> = files
+        .into_iter()
+        .map(|(name, text)| (dir.join(name), text))
+        .collect();
     for (path, text) in &files {
         check_free(path, text.as_bytes())?;
     }
-    files.iter().try_for_each(|(path, text)| file::replace(path, text.as_bytes()).map_err(DataError::io(path)))
+    files.iter().try_for_each(|(path, text)| {
+        file::replace(path, text.as_bytes()).map_err(DataError::io(path))
+    })
 }
 
 /// Makes sure that a file is not there, or has this content.
 fn check_free(path: &Path, content: &[u8]) -> Result<(), DataError> {
     if path.exists() && fs::read(path).map_err(DataError::io(path))? != content {
-        return Err(DataError::Occupied { path: path.to_owned() });
+        return Err(DataError::Occupied {
+            path: path.to_owned(),
+        });
     }
     Ok(())
 }
@@ -205,7 +237,8 @@ fn check_free(path: &Path, content: &[u8]) -> Result<(), DataError> {
 /// Writes a picture as a PNG file; `color` says what the bytes of its pixels are.
 ///
 /// # Errors
-/// [`DataError::Occupied`] if the file is there with other content; [`DataError::Image`] and [`DataError::Io`].
+/// [`DataError::Occupied`] if the file is there with other content; [`DataError::Image`] and
+/// [`DataError::Io`].
 pub(crate) fn write_picture(
     path: &Path,
     pixels: &[u8],
@@ -213,8 +246,18 @@ pub(crate) fn write_picture(
     color: ExtendedColorType,
 ) -> Result<(), DataError> {
     let mut png = Cursor::new(Vec::new());
-    image::write_buffer_with_format(&mut png, pixels, width as u32, height as u32, color, ImageFormat::Png)
-        .map_err(|error| DataError::Image { path: path.to_owned(), problem: error.to_string() })?;
+    image::write_buffer_with_format(
+        &mut png,
+        pixels,
+        width as u32,
+        height as u32,
+        color,
+        ImageFormat::Png,
+    )
+    .map_err(|error| DataError::Image {
+        path: path.to_owned(),
+        problem: error.to_string(),
+    })?;
     check_free(path, png.get_ref())?;
     let write = || {
         let new = NewFile::create(path)?;

@@ -1,7 +1,9 @@
-//! Times two ways to look up embeddings, forward and backward pass together: `cargo bench -p polyglow-kernels`.
+//! Times two ways to look up embeddings, forward and backward pass together:
+//! `cargo bench -p polyglow-kernels`.
 //!
-//! The backward passes add up gradients of equal tokens, each in its way. `--features burn/cuda` with `BURN_DEVICE=cuda`
-//! measures a GPU. Prints medians over rounds in which both ways take turns.
+//! The backward passes add up gradients of equal tokens, each in its way. `--features burn/cuda`
+//! with `BURN_DEVICE=cuda` measures a GPU. Prints medians over rounds in which both ways take
+//! turns.
 #![expect(clippy::print_stdout, reason = "the result")]
 
 use std::time::Instant;
@@ -17,7 +19,8 @@ const ROUNDS: usize = 9;
 
 type Lookup = fn(Tensor<2>, Tensor<2, Int>) -> Tensor<3>;
 
-/// A gather, whose backward pass is a scatter: a thread for each element, on a GPU that adds to its memory atomically.
+/// A gather, whose backward pass is a scatter: a thread for each element, on a GPU that adds to its
+/// memory atomically.
 fn by_elements(table: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     let [batch, len] = ids.dims();
     let ids = ids.reshape([batch * len, 1]).expand([batch * len, D_MODEL]);
@@ -42,7 +45,9 @@ fn main() {
     let table = Tensor::<2>::ones([VOCAB_SIZE, D_MODEL], &device).require_grad();
     for [batch, len] in [[8, 16], [64, 24], [128, 32]] {
         // As in a corpus: most tokens are among the first of the vocabulary.
-        let id = |position: usize| (VOCAB_SIZE as f64).powf((position as f64 * 0.618_034).fract()) as i32 - 1;
+        let id = |position: usize| {
+            (VOCAB_SIZE as f64).powf((position as f64 * 0.618_034).fract()) as i32 - 1
+        };
         let ids = TensorData::new((0..batch * len).map(id).collect::<Vec<_>>(), [batch, len]);
         let by_rows: Lookup = |table, ids| embedding(table, ids, 1.0);
         let mut times = [by_rows, by_elements].map(|lookup| (lookup, Vec::new()));

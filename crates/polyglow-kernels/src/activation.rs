@@ -1,4 +1,5 @@
-//! The middle of a feed-forward block (Vaswani et al., 2017, section 3.3): bias, activation and dropout in one pass.
+//! The middle of a feed-forward block (Vaswani et al., 2017, section 3.3): bias, activation and
+//! dropout in one pass.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -14,20 +15,22 @@ use crate::{Dropped, Factors, Packed};
 pub enum Activation {
     /// `max(x, 0)`.
     Relu,
-    /// `x Φ(x)` with the normal distribution `Φ`, exactly and not by the hyperbolic tangent (Hendrycks and Gimpel, 2016).
+    /// `x Φ(x)` with the normal distribution `Φ`, exactly and not by the hyperbolic tangent
+    /// (Hendrycks and Gimpel, 2016).
     Gelu,
     /// `x σ(x)`, also called SiLU (Ramachandran et al., 2017).
     Swish,
 }
 
-/// `dropout(activation(x W + b))` for every row, with rounded factors as in [`linear`](crate::linear()); `None` if there is no kernel for these
-/// tensors.
+/// `dropout(activation(x W + b))` for every row, with rounded factors as in
+/// [`linear`](crate::linear()); `None` if there is no kernel for these tensors.
 ///
-/// With `s = gradient * mask * activation'(x W + b)` the gradients are `s Wᵀ` of `x`, `xᵀ s` of `W`, and the sum of the
-/// rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`;
-/// `swish'(x) = σ(x) (1 + x (1 - σ(x)))`.
+/// With `s = gradient * mask * activation'(x W + b)` the gradients are `s Wᵀ` of `x`, `xᵀ s` of
+/// `W`, and the sum of the rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere;
+/// `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`; `swish'(x) = σ(x) (1 + x (1 - σ(x)))`.
 ///
-/// Without autodiff `packed` keeps a copy of the weight, as that of [`repeated_linear`](crate::repeated_linear) does.
+/// Without autodiff `packed` keeps a copy of the weight, as that of
+/// [`repeated_linear`](crate::repeated_linear) does.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -40,17 +43,20 @@ pub fn activated_linear(
     factors: Factors,
     packed: &Packed,
 ) -> Option<Tensor<2>> {
-    let output = kernel!(flex::activated_linear(input, weight, bias, activation, dropped, factors, packed));
+    let output = kernel!(flex::activated_linear(
+        input, weight, bias, activation, dropped, factors, packed
+    ));
     #[cfg(feature = "gpu")]
-    let output = output.or_else(|| gpu::activated_linear(input, weight, bias, activation, dropped, factors));
+    let output =
+        output.or_else(|| gpu::activated_linear(input, weight, bias, activation, dropped, factors));
     output
 }
 
-/// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020, section 2); `None` if there
-/// is no kernel for these tensors, which is so without autodiff.
+/// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020,
+/// section 2); `None` if there is no kernel for these tensors, which is so without autodiff.
 ///
-/// With `s = gradient * mask` the gradients are `s inner σ(gate) (1 + gate (1 - σ(gate)))` of `gate` and `s silu(gate)` of
-/// `inner`.
+/// With `s = gradient * mask` the gradients are `s inner σ(gate) (1 + gate (1 - σ(gate)))` of
+/// `gate` and `s silu(gate)` of `inner`.
 ///
 /// # Shapes
 /// - `gate`, `inner` and output: `[rows, d_ff]`

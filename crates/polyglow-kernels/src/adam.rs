@@ -1,4 +1,5 @@
-//! One step of Adam (Kingma and Ba, 2015, algorithm 1) for a parameter, flat and outside the autodiff graph.
+//! One step of Adam (Kingma and Ba, 2015, algorithm 1) for a parameter, flat and outside the
+//! autodiff graph.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -27,7 +28,8 @@ pub enum WeightDecay {
     None,
     /// This times the weight is added to the gradient.
     Coupled(f64),
-    /// This times the weight and the learning rate is taken off the weight (Loshchilov and Hutter, 2019).
+    /// This times the weight and the learning rate is taken off the weight (Loshchilov and Hutter,
+    /// 2019).
     Decoupled(f64),
 }
 
@@ -43,7 +45,8 @@ pub struct AdamState {
 }
 
 impl AdamStep {
-    /// `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: near 1 an `f32` would keep few digits of them.
+    /// `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: near 1 an `f32` would keep few digits of
+    /// them.
     fn unbias(&self) -> [f64; 2] {
         let [beta_mean, beta_square] = self.betas.map(|beta| 1.0 - beta.powf(self.step as f64));
         [beta_mean, beta_square.sqrt()]
@@ -53,7 +56,8 @@ impl AdamStep {
 /// With `g = scale * gradient`: `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²`,
 /// `w -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)`.
 ///
-/// `scale` is a tensor, because it is made from the norm of all gradients, which no step reads back from its device.
+/// `scale` is a tensor, because it is made from the norm of all gradients, which no step reads back
+/// from its device.
 ///
 /// # Shapes
 /// - state and `gradient`: `[len]`; `scale`: `[1]`
@@ -66,7 +70,11 @@ pub fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: Adam
 }
 
 fn plain(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
-    let AdamState { mut weight, mean, square } = state;
+    let AdamState {
+        mut weight,
+        mean,
+        square,
+    } = state;
     let [beta_mean, beta_square] = step.betas;
     let [unbias_mean, unbias_square] = step.unbias();
     let mut gradient = gradient * scale.clone();
@@ -79,5 +87,9 @@ fn plain(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamSte
     let square = square * beta_square + gradient.clone() * gradient * (1.0 - beta_square);
     let root = square.clone().sqrt() / unbias_square + step.eps;
     let weight = weight - mean.clone() / root * (step.lr / unbias_mean);
-    AdamState { weight, mean, square }
+    AdamState {
+        weight,
+        mean,
+        square,
+    }
 }

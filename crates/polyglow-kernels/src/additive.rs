@@ -1,19 +1,23 @@
-//! Additive attention (Bahdanau et al., 2015, section A.1.2) without an array of `[batch, len, key_len, width]`.
+//! Additive attention (Bahdanau et al., 2015, section A.1.2) without an array of
+//! `[batch, len, key_len, width]`.
 
 #[cfg(feature = "flex")]
 mod flex;
 
 use burn::tensor::{Bool, Tensor};
 
-/// The weights with which each query looks at each key: the softmax of `vᵀ tanh(q + k)` over the keys that `mask` leaves
-/// open; `None` if there is no kernel for these tensors.
+/// The weights with which each query looks at each key: the softmax of `vᵀ tanh(q + k)` over the
+/// keys that `mask` leaves open; `None` if there is no kernel for these tensors.
 ///
-/// With `t = tanh(q + k)` and `s` the gradient of a score, which the softmax gives (`weight * (g - sum(weight * g))`),
-/// each pair of a query and a key adds `s v (1 - t²)` to the gradients of `q` and `k`, and `s t` to that of `v`.
+/// With `t = tanh(q + k)` and `s` the gradient of a score, which the softmax gives
+/// (`weight * (g - sum(weight * g))`), each pair of a query and a key adds `s v (1 - t²)` to the
+/// gradients of `q` and `k`, and `s t` to that of `v`.
 ///
 /// # Shapes
-/// - `queries`: `[batch, len, width]`; `keys`: `[batch, key_len, width]`; `mixed`: `v`, `[width, 1]`
-/// - `mask`: `[batch, 1, key_len]`, `true` where attention is forbidden; output: `[batch, len, key_len]`
+/// - `queries`: `[batch, len, width]`; `keys`: `[batch, key_len, width]`; `mixed`: `v`,
+///   `[width, 1]`
+/// - `mask`: `[batch, 1, key_len]`, `true` where attention is forbidden; output:
+///   `[batch, len, key_len]`
 pub fn additive_weights(
     queries: &Tensor<3>,
     keys: &Tensor<3>,

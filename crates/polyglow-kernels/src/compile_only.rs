@@ -1,7 +1,8 @@
 //! Kernels are compiled before they are needed.
 
-/// While it lives, kernels on GPUs are compiled and tuned, which runs candidates, but what an operation would compute is not computed:
-/// nothing that is read means anything. It holds for every thread, and does nothing where no kernels are compiled.
+/// While it lives, kernels on GPUs are compiled and tuned, which runs candidates, but what an
+/// operation would compute is not computed: nothing that is read means anything. It holds for every
+/// thread, and does nothing where no kernels are compiled.
 #[derive(Debug)]
 pub struct CompileOnly {
     #[cfg(feature = "gpu")]

@@ -10,8 +10,8 @@ use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 #[cfg(feature = "flex")]
 pub(crate) use flex::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
 
-/// Sums over the target tokens of a batch. The division by their number is left to the update, so that a batch may be
-/// split without changing the step.
+/// Sums over the target tokens of a batch. The division by their number is left to the update, so
+/// that a batch may be split without changing the step.
 #[derive(Clone, Debug)]
 pub struct LossOutput {
     /// Smoothed cross-entropy in nats, `[1]`; carries the gradient.
@@ -20,11 +20,13 @@ pub struct LossOutput {
     pub nll_sum: Tensor<1>,
 }
 
-/// `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are not `pad_id`.
+/// `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are not
+/// `pad_id`.
 ///
-/// This is PyTorch's convention: ε is spread over all classes, the right one included. The gradient of a row's loss with
-/// respect to its logits is `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in a row whose target is padding. The
-/// kernel writes it over the logits, so nothing else of `[rows, vocab_size]` is allocated.
+/// This is PyTorch's convention: ε is spread over all classes, the right one included. The gradient
+/// of a row's loss with respect to its logits is `softmax - (1 - ε) onehot - ε / vocab_size`, and 0
+/// in a row whose target is padding. The kernel writes it over the logits, so nothing else of
+/// `[rows, vocab_size]` is allocated.
 ///
 /// # Shapes
 /// - `logits`: `[rows, vocab_size]`; `targets`: `[rows]`
@@ -47,7 +49,12 @@ pub struct LossOutput {
 /// let gradient = logits.grad(&gradients).expect("the loss depends on it").into_data();
 /// assert_eq!(gradient.iter::<f32>().collect::<Vec<_>>(), [0.25, 0.25, -0.75, 0.25, 0.0, 0.0, 0.0, 0.0]);
 /// ```
-pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+pub fn cross_entropy(
+    logits: Tensor<2>,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> LossOutput {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&logits) == Some(crate::flex::Mode::Training) {
         return flex::cross_entropy(logits, targets, label_smoothing, pad_id);
@@ -55,9 +62,14 @@ pub fn cross_entropy(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing
     plain(logits, targets, label_smoothing, pad_id)
 }
 
-/// The gradient is computed outside the autodiff graph, and the graph holds a single product; no `[rows, vocab_size]`
-/// intermediate is kept for the backward pass but that one.
-fn plain(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+/// The gradient is computed outside the autodiff graph, and the graph holds a single product; no
+/// `[rows, vocab_size]` intermediate is kept for the backward pass but that one.
+fn plain(
+    logits: Tensor<2>,
+    targets: Tensor<1, Int>,
+    label_smoothing: f64,
+    pad_id: u32,
+) -> LossOutput {
     let [rows, vocab_size] = logits.dims();
     let targets: Tensor<2, Int> = targets.reshape([rows, 1]).inner();
     let scores = logits.clone().inner();
@@ -78,7 +90,12 @@ fn plain(logits: Tensor<2>, targets: Tensor<1, Int>, label_smoothing: f64, pad_i
     // Padding rows get no gradient: everything in them is multiplied by zero.
     let softmax = exp * (real.clone() / sum);
     let spread = softmax - real.clone() * (label_smoothing / vocab_size as f64);
-    let gradient = spread.scatter(1, targets, real * (label_smoothing - 1.0), IndexingUpdateOp::Add);
+    let gradient = spread.scatter(
+        1,
+        targets,
+        real * (label_smoothing - 1.0),
+        IndexingUpdateOp::Add,
+    );
     let slope = (logits * gradient).sum();
     // Its value cancels and its gradient stays.
     let loss_sum = loss_sum + (slope.clone() - slope.detach());

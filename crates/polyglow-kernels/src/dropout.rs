@@ -11,12 +11,13 @@ pub(crate) mod mask;
 
 use burn::tensor::Tensor;
 
-/// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it: it is not a tuning knob.
+/// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it:
+/// it is not a tuning knob.
 #[cfg(any(feature = "flex", feature = "gpu"))]
 pub(crate) const MASK_PART: usize = 1 << 13;
 
-/// Which elements are dropped: a function of the key and of their index, so that the backward pass recomputes the mask
-/// instead of keeping it.
+/// Which elements are dropped: a function of the key and of their index, so that the backward pass
+/// recomputes the mask instead of keeping it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropped {
     /// Probability with which an element is kept, above 0.
@@ -25,8 +26,8 @@ pub struct Dropped {
     pub key: u64,
 }
 
-/// `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep` if not; `None` if there is no
-/// kernel for these tensors.
+/// `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep` if not;
+/// `None` if there is no kernel for these tensors.
 ///
 /// The gradients are that of the output, of `residual`, and that times the mask, of `input`.
 ///
@@ -36,7 +37,8 @@ pub fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) ->
     kernel!(add_dropped(residual, input, dropped))
 }
 
-/// `input * mask`, as [`add_dropped`] has it; `None` if there is no kernel for these tensors, which is so but on GPUs.
+/// `input * mask`, as [`add_dropped`] has it; `None` if there is no kernel for these tensors, which
+/// is so but on GPUs.
 ///
 /// # Shapes
 /// - `input` and output: any

@@ -7,7 +7,8 @@ use burn::tensor::{Int, Tensor, module};
 
 /// `scale * weight[id]` for every id.
 ///
-/// The gradient of a row of the table is `scale` times the sum of the gradients at all positions of its id.
+/// The gradient of a row of the table is `scale` times the sum of the gradients at all positions of
+/// its id.
 ///
 /// # Shapes
 /// - `weight`: `[vocab_size, d_model]`; `ids`: `[batch, len]`; output: `[batch, len, d_model]`

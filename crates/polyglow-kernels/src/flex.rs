@@ -1,4 +1,5 @@
-//! Between Burn's tensors and the slices that kernels work on, and between kernels and the autodiff graph.
+//! Between Burn's tensors and the slices that kernels work on, and between kernels and the autodiff
+//! graph.
 
 pub(crate) mod matrix;
 pub(crate) mod row;
@@ -39,13 +40,18 @@ pub(crate) fn mode<const D: usize>(tensor: &Tensor<D>) -> Option<Mode> {
     if !tensor.is_autodiff() {
         return Some(Mode::Inference);
     }
-    // Kernels keep what their backward passes need and cannot recompute it, which is what checkpointing asks for.
-    let keeps_all = tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
+    // Kernels keep what their backward passes need and cannot recompute it, which is what
+    // checkpointing asks for.
+    let keeps_all =
+        tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
     keeps_all.then_some(Mode::Training)
 }
 
 /// [`mode`] of two tensors, if it is the same.
-pub(crate) fn mode_of_both<const D: usize, const E: usize>(left: &Tensor<D>, right: &Tensor<E>) -> Option<Mode> {
+pub(crate) fn mode_of_both<const D: usize, const E: usize>(
+    left: &Tensor<D>,
+    right: &Tensor<E>,
+) -> Option<Mode> {
     mode(left).filter(|of_left| mode(right) == Some(*of_left))
 }
 
@@ -53,7 +59,10 @@ pub(crate) fn mode_of_both<const D: usize, const E: usize>(left: &Tensor<D>, rig
 pub(crate) fn open<const D: usize>(tensor: Tensor<D>) -> (FlexTensor, Node) {
     const ON_FLEX: &str = "all inputs of an operation are on one device";
     if tensor.is_autodiff() {
-        let (tensor, node) = tensor.try_into_primitive::<Autodiff<Flex>>().expect(ON_FLEX).into_parts();
+        let (tensor, node) = tensor
+            .try_into_primitive::<Autodiff<Flex>>()
+            .expect(ON_FLEX)
+            .into_parts();
         (tensor, Some(node))
     } else {
         (tensor.try_into_primitive::<Flex>().expect(ON_FLEX), None)
@@ -70,7 +79,10 @@ pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> (Contiguous, Node) {
 pub(crate) fn open_untracked<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     let (tensor, node) = open(tensor);
     // Without this the operation would silently cut the tensor off from its gradient.
-    assert!(node.is_none(), "an operation without autodiff on a tensor with it");
+    assert!(
+        node.is_none(),
+        "an operation without autodiff on a tensor with it"
+    );
     tensor
 }
 
@@ -81,7 +93,8 @@ pub(crate) fn close<const D: usize>(tensor: FlexTensor) -> Tensor<D> {
 
 /// The backward pass of an operation on `N` tensors; `self` is what the forward pass kept for it.
 pub(crate) trait BackwardPass<const N: usize>: Clone + Debug + Send + 'static {
-    /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get `None`.
+    /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get
+    /// `None`.
     fn gradients(self, gradient: FlexTensor, tracked: [bool; N]) -> [Option<FlexTensor>; N];
 }
 
@@ -94,9 +107,13 @@ pub(crate) fn record<S: BackwardPass<N>, const N: usize, const D: usize>(
     if inputs.iter().all(Option::is_none) {
         return close(output);
     }
-    let inputs = inputs.map(|node| node.expect("the inputs of an operation are all in the graph, or none is"));
+    let inputs = inputs
+        .map(|node| node.expect("the inputs of an operation are all in the graph, or none is"));
     // What the state keeps is never computed again, which Burn calls compute bound.
-    let prepared = Recorded(PhantomData).prepare::<NoCheckpointing>(inputs).compute_bound().stateful();
+    let prepared = Recorded(PhantomData)
+        .prepare::<NoCheckpointing>(inputs)
+        .compute_bound()
+        .stateful();
     Tensor::from_primitive::<Autodiff<Flex>>(match prepared {
         OpsKind::Tracked(prepared) => prepared.finish(state, output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
@@ -114,7 +131,11 @@ impl<S: BackwardPass<N>, const N: usize> Backward<Flex, N> for Recorded<S> {
         let gradient = grads.consume::<Flex>(&ops.node);
         // An input that needs no gradient, such as data or a frozen parameter, has no parent here.
         let tracked = ops.parents.each_ref().map(Option::is_some);
-        for (parent, gradient) in ops.parents.into_iter().zip(ops.state.gradients(gradient, tracked)) {
+        for (parent, gradient) in ops
+            .parents
+            .into_iter()
+            .zip(ops.state.gradients(gradient, tracked))
+        {
             if let (Some(parent), Some(gradient)) = (parent, gradient) {
                 grads.register::<Flex>(parent.id, gradient);
             }
@@ -129,18 +150,28 @@ pub(crate) struct Contiguous(FlexTensor);
 impl Contiguous {
     /// Copies only if the tensor is a view in another order.
     pub(crate) fn of(tensor: FlexTensor) -> Self {
-        Self(if tensor.as_slice::<f32>().is_some() { tensor } else { tensor.to_contiguous() })
+        Self(if tensor.as_slice::<f32>().is_some() {
+            tensor
+        } else {
+            tensor.to_contiguous()
+        })
     }
 
     /// Its values in row-major order.
     pub(crate) fn slice(&self) -> &[f32] {
-        self.0.as_slice().expect("it was checked or copied when it was made")
+        self.0
+            .as_slice()
+            .expect("it was checked or copied when it was made")
     }
 }
 
-/// The values of a tensor, to be overwritten; copied only if the graph or a view needs the tensor as it is.
+/// The values of a tensor, to be overwritten; copied only if the graph or a view needs the tensor
+/// as it is.
 pub(crate) fn values_of(tensor: FlexTensor) -> Vec<f32> {
-    tensor.into_data().try_into_vec::<f32>().expect("flex trains in `f32`")
+    tensor
+        .into_data()
+        .try_into_vec::<f32>()
+        .expect("flex trains in `f32`")
 }
 
 /// A tensor of these values, without a copy.
@@ -169,14 +200,23 @@ pub(crate) mod tests {
     /// The differences are at most `tolerance` times the largest number.
     pub(crate) fn assert_near(left: &[f32], right: &[f32], tolerance: f32) {
         assert_eq!(left.len(), right.len());
-        let largest = right.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
+        let largest = right
+            .iter()
+            .fold(1.0f32, |largest, value| largest.max(value.abs()));
         for (place, (left, right)) in left.iter().zip(right).enumerate() {
-            assert!((left - right).abs() <= tolerance * largest, "{place}: {left}, {right}");
+            assert!(
+                (left - right).abs() <= tolerance * largest,
+                "{place}: {left}, {right}"
+            );
         }
     }
 
     /// What `run` gives on so many threads.
     pub(crate) fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
-        rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads").install(run)
+        rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build()
+            .expect("threads")
+            .install(run)
     }
 }

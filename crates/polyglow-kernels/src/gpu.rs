@@ -1,7 +1,8 @@
-//! Between Burn's tensors on GPUs and the autodiff graph: operations that are composed of Burn's, with slopes of their own.
+//! Between Burn's tensors on GPUs and the autodiff graph: operations that are composed of Burn's,
+//! with slopes of their own.
 //!
-//! Burn's slopes of the same operations keep more for the backward pass, and are cut into more kernels, since each is written for
-//! itself. What is written here as one formula is fused as one.
+//! Burn's slopes of the same operations keep more for the backward pass, and are cut into more
+//! kernels, since each is written for itself. What is written here as one formula is fused as one.
 
 pub(crate) mod operation;
 pub(crate) mod vector;
@@ -24,24 +25,37 @@ pub(crate) struct Slope(<Cube as BackendTypes>::FloatTensorPrimitive);
 
 impl<const D: usize> From<Tensor<D>> for Slope {
     fn from(tensor: Tensor<D>) -> Self {
-        Self(tensor.try_into_primitive::<Cube>().expect("a gradient is where its tensor is"))
+        Self(
+            tensor
+                .try_into_primitive::<Cube>()
+                .expect("a gradient is where its tensor is"),
+        )
     }
 }
 
 /// A tensor outside of the graph and its node; `None` unless it trains on a GPU.
 pub(crate) fn open<const D: usize>(tensor: &Tensor<D>) -> Option<(Tensor<D>, Node)> {
     // What an operation keeps is never computed again, which is what checkpointing asks for.
-    let keeps_all = tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
+    let keeps_all =
+        tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
     if cfg!(feature = "plain") || !tensor.is_autodiff() || !keeps_all {
         return None;
     }
-    let (inner, node) = tensor.clone().try_into_primitive::<Autodiff<Cube>>().ok()?.into_parts();
+    let (inner, node) = tensor
+        .clone()
+        .try_into_primitive::<Autodiff<Cube>>()
+        .ok()?
+        .into_parts();
     Some((Tensor::from_primitive::<Cube>(inner), node))
 }
 
-/// The backward pass of an operation on `N` tensors with an output of `D` axes; `self` is what the forward pass kept for it.
-pub(crate) trait Slopes<const N: usize, const D: usize>: Clone + Debug + Send + 'static {
-    /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get `None`.
+/// The backward pass of an operation on `N` tensors with an output of `D` axes; `self` is what the
+/// forward pass kept for it.
+pub(crate) trait Slopes<const N: usize, const D: usize>:
+    Clone + Debug + Send + 'static
+{
+    /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get
+    /// `None`.
     fn slopes(self, gradient: Tensor<D>, tracked: [bool; N]) -> [Option<Slope>; N];
 }
 
@@ -52,7 +66,10 @@ pub(crate) fn record<S: Slopes<N, D>, const N: usize, const D: usize>(
     output: Tensor<D>,
 ) -> Tensor<D> {
     let output = Slope::from(output).0;
-    let prepared = Recorded(PhantomData).prepare::<NoCheckpointing>(inputs).compute_bound().stateful();
+    let prepared = Recorded(PhantomData)
+        .prepare::<NoCheckpointing>(inputs)
+        .compute_bound()
+        .stateful();
     Tensor::from_primitive::<Autodiff<Cube>>(match prepared {
         OpsKind::Tracked(prepared) => prepared.finish(state, output),
         OpsKind::UnTracked(prepared) => prepared.finish(output),
@@ -70,7 +87,11 @@ impl<S: Slopes<N, D>, const N: usize, const D: usize> Backward<Cube, N> for Reco
         let gradient = Tensor::from_primitive::<Cube>(grads.consume::<Cube>(&ops.node));
         // An input that needs no gradient, such as data or a frozen parameter, has no parent here.
         let tracked = ops.parents.each_ref().map(Option::is_some);
-        for (parent, slope) in ops.parents.into_iter().zip(ops.state.slopes(gradient, tracked)) {
+        for (parent, slope) in ops
+            .parents
+            .into_iter()
+            .zip(ops.state.slopes(gradient, tracked))
+        {
             if let (Some(parent), Some(Slope(slope))) = (parent, slope) {
                 grads.register::<Cube>(parent.id, slope);
             }

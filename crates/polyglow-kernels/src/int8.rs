@@ -1,9 +1,10 @@
-//! Products with weights of 8 bits, for a search in less time and memory (Jacob et al., 2018, section 2, with 0 as the zero
-//! point).
+//! Products with weights of 8 bits, for a search in less time and memory (Jacob et al., 2018,
+//! section 2, with 0 as the zero point).
 //!
-//! `y[o] = s_x s_w[o] sum(q_x[i] q_w[i, o])`: each output has a scale for its weights, and each row of inputs has one that
-//! is found when it is multiplied. The sums of integers are exact, so neither the order nor the instruction set matters;
-//! everything else stays in `f32`. There is no backward pass: weights are quantized after training.
+//! `y[o] = s_x s_w[o] sum(q_x[i] q_w[i, o])`: each output has a scale for its weights, and each row
+//! of inputs has one that is found when it is multiplied. The sums of integers are exact, so
+//! neither the order nor the instruction set matters; everything else stays in `f32`. There is no
+//! backward pass: weights are quantized after training.
 
 #[cfg(feature = "flex")]
 mod product;
@@ -16,7 +17,8 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use crate::linear::Layout;
 
-/// Outputs that are computed side by side: as many sums of 32 bits as the widest vector (AVX-512) holds.
+/// Outputs that are computed side by side: as many sums of 32 bits as the widest vector (AVX-512)
+/// holds.
 const PANEL: usize = 16;
 /// Inputs whose products one instruction (`vpdpbusd`) adds to a sum.
 const GROUP: usize = 4;
@@ -53,7 +55,11 @@ impl Int8Weights {
         let rounded = |(index, value): (usize, &f32)| {
             let scale = scales[output.at(index)];
             // An output whose weights are all 0 has no scale to divide by.
-            if scale > 0.0 { (value / scale).round_ties_even().clamp(-MOST, MOST) as i8 } else { 0 }
+            if scale > 0.0 {
+                (value / scale).round_ties_even().clamp(-MOST, MOST) as i8
+            } else {
+                0
+            }
         };
         let values = values.iter().enumerate().map(rounded).collect();
         Self { values, scales }
@@ -66,7 +72,11 @@ impl Int8Weights {
     pub fn dequantize(&self, shape: [usize; 2], layout: Layout) -> Vec<f32> {
         let output = Outputs::new(self.values.len(), shape, layout);
         assert_eq!(self.scales.len(), output.count(), "the scales of a matrix");
-        self.values.iter().enumerate().map(|(index, value)| f32::from(*value) * self.scales[output.at(index)]).collect()
+        self.values
+            .iter()
+            .enumerate()
+            .map(|(index, value)| f32::from(*value) * self.scales[output.at(index)])
+            .collect()
     }
 }
 
@@ -88,11 +98,16 @@ impl Outputs {
 
     fn at(&self, index: usize) -> usize {
         let [_, columns] = self.shape;
-        if self.layout == Layout::InOut { index % columns } else { index / columns }
+        if self.layout == Layout::InOut {
+            index % columns
+        } else {
+            index / columns
+        }
     }
 }
 
-/// Four inputs' weights for each output of a panel, as one instruction multiplies them: a cache line.
+/// Four inputs' weights for each output of a panel, as one instruction multiplies them: a cache
+/// line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Group([i8; GROUP * PANEL]);
@@ -106,9 +121,12 @@ pub struct Int8Matrix {
     bytes: Arc<[Group]>,
     /// What a weight of 1 stands for.
     scales: Arc<[[f32; PANEL]]>,
-    /// `128 * sum(weights)` of each output. The instructions multiply unsigned by signed bytes, so inputs are stored with
-    /// 128 added, and this is what their sums are too large by.
-    #[cfg_attr(not(feature = "flex"), expect(dead_code, reason = "only the kernel multiplies such numbers"))]
+    /// `128 * sum(weights)` of each output. The instructions multiply unsigned by signed bytes, so
+    /// inputs are stored with 128 added, and this is what their sums are too large by.
+    #[cfg_attr(
+        not(feature = "flex"),
+        expect(dead_code, reason = "only the kernel multiplies such numbers")
+    )]
     excess: Arc<[[i32; PANEL]]>,
 }
 
@@ -119,26 +137,41 @@ impl Int8Matrix {
     /// - `weights`: `shape`, which has the layout `layout`
     ///
     /// # Panics
-    /// There are not as many values or scales as the shape says, or more inputs than [`MOST_INT8_INPUTS`].
+    /// There are not as many values or scales as the shape says, or more inputs than
+    /// [`MOST_INT8_INPUTS`].
     pub fn new(weights: &Int8Weights, shape: [usize; 2], layout: Layout) -> Self {
         let output = Outputs::new(weights.values.len(), shape, layout);
         let d_out = output.count();
         let d_in = shape[usize::from(layout == Layout::OutIn)];
         assert_eq!(weights.scales.len(), d_out, "the scales of a matrix");
-        assert!(d_in <= MOST_INT8_INPUTS, "the sums of {d_in} products of bytes do not fit into 32 bits");
+        assert!(
+            d_in <= MOST_INT8_INPUTS,
+            "the sums of {d_in} products of bytes do not fit into 32 bits"
+        );
         let (groups, panels) = (d_in.div_ceil(GROUP), d_out.div_ceil(PANEL));
-        // Rows and columns beyond the matrix stay 0, so the kernel needs no special case for the last of them.
+        // Rows and columns beyond the matrix stay 0, so the kernel needs no special case for the
+        // last of them.
         let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
         let (mut scales, mut excess) = (vec![[0.0; PANEL]; panels], vec![[0; PANEL]; panels]);
         scales.as_flattened_mut()[..d_out].copy_from_slice(&weights.scales);
         for (index, &weight) in weights.values.iter().enumerate() {
             let (row, column) = (index / shape[1], index % shape[1]);
-            let (input, output) = if layout == Layout::InOut { (row, column) } else { (column, row) };
+            let (input, output) = if layout == Layout::InOut {
+                (row, column)
+            } else {
+                (column, row)
+            };
             let group = &mut bytes[output / PANEL * groups + input / GROUP];
             group.0[output % PANEL * GROUP + input % GROUP] = weight;
             excess[output / PANEL][output % PANEL] += 128 * i32::from(weight);
         }
-        Self { d_in, d_out, bytes: bytes.into(), scales: scales.into(), excess: excess.into() }
+        Self {
+            d_in,
+            d_out,
+            bytes: bytes.into(),
+            scales: scales.into(),
+            excess: excess.into(),
+        }
     }
 
     fn groups(&self) -> usize {
@@ -150,18 +183,23 @@ impl Int8Matrix {
         let (panel, lane) = (output / PANEL, output % PANEL);
         let groups = &self.bytes[panel * self.groups()..][..self.groups()];
         let scale = self.scales[panel][lane];
-        let weights = groups.iter().flat_map(move |group| group.0[lane * GROUP..][..GROUP].iter());
-        weights.take(self.d_in).map(move |weight| f32::from(*weight) * scale)
+        let weights = groups
+            .iter()
+            .flat_map(move |group| group.0[lane * GROUP..][..GROUP].iter());
+        weights
+            .take(self.d_in)
+            .map(move |weight| f32::from(*weight) * scale)
     }
 }
 
-/// Whether products with 8-bit weights have a kernel on this device; without one they take longer than those in `f32`.
+/// Whether products with 8-bit weights have a kernel on this device; without one they take longer
+/// than those in `f32`.
 pub fn has_int8_kernels(device: &Device) -> bool {
     kernel!(product::has_kernels(device)) == Some(())
 }
 
-/// [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to as many. A row gives the same bits in any
-/// batch.
+/// [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to as many. A row gives
+/// the same bits in any batch.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -177,7 +215,11 @@ pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>
 ///
 /// # Shapes
 /// - as [`int8_linear`]
-pub fn int8_linear_relu(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
+pub fn int8_linear_relu(
+    input: Tensor<2>,
+    matrix: &Int8Matrix,
+    bias: Option<Tensor<1>>,
+) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input) == Some(crate::flex::Mode::Inference) {
         return product::linear(input, matrix, bias, product::Negative::Zeroed);
@@ -185,8 +227,8 @@ pub fn int8_linear_relu(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tens
     activation::relu(plain(input, matrix, bias))
 }
 
-/// The weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share its matrix with the output
-/// projection.
+/// The weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share its
+/// matrix with the output projection.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, len, d_in]`
@@ -197,17 +239,32 @@ pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
     let ([batch, len], device) = (ids.dims(), ids.device());
     let (ids, factor) = (ids.into_data(), (matrix.d_in as f32).sqrt());
     let row = |id: i64| {
-        assert!((0..matrix.d_out as i64).contains(&id), "id {id} of {} embeddings", matrix.d_out);
+        assert!(
+            (0..matrix.d_out as i64).contains(&id),
+            "id {id} of {} embeddings",
+            matrix.d_out
+        );
         id as usize
     };
-    let values = ids.iter::<i64>().flat_map(|id| matrix.output(row(id)).map(|weight| weight * factor));
-    Tensor::from_data(TensorData::new(values.collect::<Vec<f32>>(), [batch, len, matrix.d_in]), &device)
+    let values = ids
+        .iter::<i64>()
+        .flat_map(|id| matrix.output(row(id)).map(|weight| weight * factor));
+    Tensor::from_data(
+        TensorData::new(values.collect::<Vec<f32>>(), [batch, len, matrix.d_in]),
+        &device,
+    )
 }
 
 fn plain(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
-    // All of it for every call: a device without kernels should use weights in `f32` (`has_int8_kernels`).
-    let weights: Vec<f32> = (0..matrix.d_out).flat_map(|output| matrix.output(output)).collect();
-    let weights = Tensor::<2>::from_data(TensorData::new(weights, [matrix.d_out, matrix.d_in]), &input.device());
+    // All of it for every call: a device without kernels should use weights in `f32`
+    // (`has_int8_kernels`).
+    let weights: Vec<f32> = (0..matrix.d_out)
+        .flat_map(|output| matrix.output(output))
+        .collect();
+    let weights = Tensor::<2>::from_data(
+        TensorData::new(weights, [matrix.d_out, matrix.d_in]),
+        &input.device(),
+    );
     let output = input.matmul(weights.transpose());
     match bias {
         Some(bias) => output + bias.unsqueeze(),
@@ -221,7 +278,9 @@ mod tests {
 
     /// Numbers between -1 and 1 that look random.
     fn numbers(count: usize) -> Vec<f32> {
-        (0..count).map(|place| (place as f32 * 12.9898).sin()).collect()
+        (0..count)
+            .map(|place| (place as f32 * 12.9898).sin())
+            .collect()
     }
 
     fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
@@ -239,13 +298,28 @@ mod tests {
         for (layout, count) in [(Layout::InOut, 3), (Layout::OutIn, 5)] {
             let weights = Int8Weights::quantize(&matrix, [5, 3], layout);
             assert_eq!(weights.scales.len(), count);
-            for (place, (meant, value)) in weights.dequantize([5, 3], layout).iter().zip(&matrix).enumerate() {
-                let scale = weights.scales[if layout == Layout::InOut { place % 3 } else { place / 3 }];
-                assert!((meant - value).abs() <= scale * 0.500_001, "{place}: {value} became {meant}");
+            for (place, (meant, value)) in weights
+                .dequantize([5, 3], layout)
+                .iter()
+                .zip(&matrix)
+                .enumerate()
+            {
+                let scale = weights.scales[if layout == Layout::InOut {
+                    place % 3
+                } else {
+                    place / 3
+                }];
+                assert!(
+                    (meant - value).abs() <= scale * 0.500_001,
+                    "{place}: {value} became {meant}"
+                );
             }
             assert!(weights.values.contains(&127) || weights.values.contains(&-127));
         }
-        assert!(Int8Weights::quantize(&matrix, [5, 3], Layout::OutIn).scales[1].abs() < f32::MIN_POSITIVE);
+        assert!(
+            Int8Weights::quantize(&matrix, [5, 3], Layout::OutIn).scales[1].abs()
+                < f32::MIN_POSITIVE
+        );
     }
 
     #[test]
@@ -262,30 +336,51 @@ mod tests {
             let (output, biased) = (output(None), output(Some(&bias)));
             for row in 0..rows {
                 let input = &input[row * d_in..][..d_in];
-                let step = input.iter().fold(0.0f32, |most, value| most.max(value.abs())) / 127.0;
+                let step = input
+                    .iter()
+                    .fold(0.0f32, |most, value| most.max(value.abs()))
+                    / 127.0;
                 for column in 0..d_out {
                     let (mut exact, mut bound) = (0.0f64, 1e-6f64);
-                    for (value, weight) in input.iter().zip(weight[column..].iter().step_by(d_out)) {
+                    for (value, weight) in input.iter().zip(weight[column..].iter().step_by(d_out))
+                    {
                         exact += f64::from(value * weight);
                         let rounding = value.abs() * weights.scales[column] / 2.0
                             + (weight.abs() + weights.scales[column]) * step / 2.0;
                         bound += f64::from(rounding) * 1.000_01;
                     }
                     let found = output[row * d_out + column];
-                    assert!((f64::from(found) - exact).abs() <= bound, "{found}, {exact}, within {bound}");
+                    assert!(
+                        (f64::from(found) - exact).abs() <= bound,
+                        "{found}, {exact}, within {bound}"
+                    );
                     let error = biased[row * d_out + column] - (found + bias[column]);
                     assert!(error.abs() < 1e-6, "{error}");
                 }
             }
-            let rectified = int8_linear_relu(tensor(&input, [rows, d_in]), &matrix, Some(tensor(&bias, [d_out])));
-            assert_eq!(values(rectified), biased.iter().map(|value| value.max(0.0)).collect::<Vec<_>>());
+            let rectified = int8_linear_relu(
+                tensor(&input, [rows, d_in]),
+                &matrix,
+                Some(tensor(&bias, [d_out])),
+            );
+            assert_eq!(
+                values(rectified),
+                biased
+                    .iter()
+                    .map(|value| value.max(0.0))
+                    .collect::<Vec<_>>()
+            );
         }
     }
 
     #[test]
     fn without_a_kernel_only_the_inputs_are_more_exact() {
         let (input, weight) = (numbers(3 * 20), numbers(20 * 18));
-        let matrix = Int8Matrix::new(&Int8Weights::quantize(&weight, [18, 20], Layout::OutIn), [18, 20], Layout::OutIn);
+        let matrix = Int8Matrix::new(
+            &Int8Weights::quantize(&weight, [18, 20], Layout::OutIn),
+            [18, 20],
+            Layout::OutIn,
+        );
         let (input, bias) = (tensor(&input, [3, 20]), tensor(&numbers(18), [18]));
         let kernel = values(int8_linear(input.clone(), &matrix, Some(bias.clone())));
         for (kernel, plain) in kernel.iter().zip(values(plain(input, &matrix, Some(bias)))) {
@@ -300,18 +395,43 @@ mod tests {
         let matrix = Int8Matrix::new(&weights, [40, 6], Layout::OutIn);
         let ids = Tensor::<2, Int>::from_data([[17, 0, 39]], &Device::flex());
         let meant = weights.dequantize([40, 6], Layout::OutIn);
-        let expected = [17, 0, 39].iter().flat_map(|id| meant[id * 6..][..6].iter().map(|value| value * 6f32.sqrt()));
-        assert_eq!(values(int8_embedding(&matrix, ids)), expected.collect::<Vec<_>>());
+        let expected = [17, 0, 39]
+            .iter()
+            .flat_map(|id| meant[id * 6..][..6].iter().map(|value| value * 6f32.sqrt()));
+        assert_eq!(
+            values(int8_embedding(&matrix, ids)),
+            expected.collect::<Vec<_>>()
+        );
     }
 
     #[test]
     fn nan_propagates_within_its_row_and_zeros_stay_zeros() {
         let weights = Int8Weights::quantize(&numbers(5 * 20), [5, 20], Layout::InOut);
         let matrix = Int8Matrix::new(&weights, [5, 20], Layout::InOut);
-        let input = [0.0, f32::NAN, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0, 1e-38, 0.0, 0.0];
+        let input = [
+            0.0,
+            f32::NAN,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            1.0,
+            0.0,
+            0.0,
+            1e-38,
+            0.0,
+            0.0,
+        ];
         let output = values(int8_linear_relu(tensor(&input, [3, 5]), &matrix, None));
         assert!(output[..20].iter().all(|value| value.is_nan()));
         assert!(output[20..40].iter().all(|value| value.is_finite()));
-        assert!(output[40..].iter().all(|value| value.abs() < f32::MIN_POSITIVE));
+        assert!(
+            output[40..]
+                .iter()
+                .all(|value| value.abs() < f32::MIN_POSITIVE)
+        );
     }
 }

@@ -5,7 +5,8 @@ mod gpu;
 
 use burn::tensor::Tensor;
 
-/// Flat tensors one after the other, outside of the autodiff graph; on GPUs many of them are copied by one kernel.
+/// Flat tensors one after the other, outside of the autodiff graph; on GPUs many of them are copied
+/// by one kernel.
 ///
 /// # Shapes
 /// - `values`: `[len]` each, at least one; output: `[sum of len]`
@@ -20,7 +21,8 @@ pub fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
     Tensor::cat(values, 0)
 }
 
-/// Which tensor it is, on GPUs: clones have the same name, and no two others of a process. `None` elsewhere.
+/// Which tensor it is, on GPUs: clones have the same name, and no two others of a process. `None`
+/// elsewhere.
 pub fn name<const D: usize>(tensor: &Tensor<D>) -> Option<u64> {
     #[cfg(feature = "gpu")]
     return gpu::name(tensor);

@@ -11,9 +11,10 @@ use crate::{Dropped, add_dropped, widened};
 
 /// `y * gamma + beta` with `y = (x - mean) / sqrt(variance + epsilon)`, over the last axis.
 ///
-/// The variance is the mean of squares (divided by `width`, not `width - 1`). With `g = gradient * gamma` the gradient of
-/// a row of `x` is `(g - mean(g) - y * mean(g * y)) / sqrt(variance + epsilon)`; those of `gamma` and `beta` are the sums
-/// over all rows of `gradient * y` and `gradient`.
+/// The variance is the mean of squares (divided by `width`, not `width - 1`). With
+/// `g = gradient * gamma` the gradient of a row of `x` is
+/// `(g - mean(g) - y * mean(g * y)) / sqrt(variance + epsilon)`; those of `gamma` and `beta` are
+/// the sums over all rows of `gradient * y` and `gradient`.
 ///
 /// # Shapes
 /// - `input`: `[rows, width]`; `gamma`, `beta`: `[width]`; output: as `input`
@@ -42,7 +43,8 @@ pub fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: 
     plain(input, gamma, beta, epsilon)
 }
 
-/// [`layer_norm()`] of `residual` plus `input` after dropout; `None` if dropout has no kernel for these tensors.
+/// [`layer_norm()`] of `residual` plus `input` after dropout; `None` if dropout has no kernel for
+/// these tensors.
 ///
 /// # Shapes
 /// - `residual`, `input` and output: `[rows, width]`; `gamma`, `beta`: `[width]`

@@ -1,13 +1,16 @@
-//! Fused operations for the CPU, and for training on GPUs: what a training step or a search spends its time on, in few passes over
-//! memory and on all cores.
+//! Fused operations for the CPU, and for training on GPUs: what a training step or a search spends
+//! its time on, in few passes over memory and on all cores.
 //!
 //! Each operation is one function on Burn's tensors, and decides by their device how it runs:
-//! - **flex with autodiff**: a kernel with a closed-form backward pass. The graph holds one node for the whole operation,
-//!   and only what its gradients need.
-//! - **flex without autodiff**: the same kernel, or one that is made for few rows. It keeps nothing, but for copies of weights in a [`Packed`].
-//! - **GPUs with autodiff**: kernels in CubeCL, or Burn's operations in an order that is fused, with the same closed forms.
-//! - **anything else** (another backend, gradient checkpointing, a build without the feature `flex` or with `plain`): the
-//!   plain version in terms of Burn's operations. If the caller has that version already, the function returns `None`.
+//! - **flex with autodiff**: a kernel with a closed-form backward pass. The graph holds one node
+//!   for the whole operation, and only what its gradients need.
+//! - **flex without autodiff**: the same kernel, or one that is made for few rows. It keeps
+//!   nothing, but for copies of weights in a [`Packed`].
+//! - **GPUs with autodiff**: kernels in CubeCL, or Burn's operations in an order that is fused,
+//!   with the same closed forms.
+//! - **anything else** (another backend, gradient checkpointing, a build without the feature `flex`
+//!   or with `plain`): the plain version in terms of Burn's operations. If the caller has that
+//!   version already, the function returns `None`.
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
@@ -23,21 +26,27 @@
 //! ```
 //!
 //! # Where things are
-//! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel and backward pass for the CPU, `x/gpu.rs` those
-//! for GPUs, with what is written in CubeCL in `x/gpu/kernel.rs`.
-//! Kernels for the CPU share what is in `flex`: tensors as slices and nodes of the graph, `matrix` (products by the crate `gemm`, and of factors in bf16),
-//! `vector` (loops that compile to SIMD instructions), `row` (sums over rows) and `softmax`; those for GPUs what is in `gpu`: nodes of the
-//! graph, `operation` (launches in the queue of Burn's fusion) and `vector`. Unit tests compare every kernel for the CPU with its
-//! plain version, and `tests/` compares every gradient with differences of the forward pass; kernels for GPUs are compared with the CPU's where
-//! whole models are, in `polyglow-model/tests/it/kernels.rs`.
+//! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel
+//! and backward pass for the CPU, `x/gpu.rs` those for GPUs, with what is written in CubeCL in
+//! `x/gpu/kernel.rs`. Kernels for the CPU share what is in `flex`: tensors as slices and nodes of
+//! the graph, `matrix` (products by the crate `gemm`, and of factors in bf16), `vector` (loops that
+//! compile to SIMD instructions), `row` (sums over rows) and `softmax`; those for GPUs what is in
+//! `gpu`: nodes of the graph, `operation` (launches in the queue of Burn's fusion) and `vector`.
+//! Unit tests compare every kernel for the CPU with its plain version, and `tests/` compares every
+//! gradient with differences of the forward pass; kernels for GPUs are compared with the CPU's
+//! where whole models are, in `polyglow-model/tests/it/kernels.rs`.
 //!
 //! # Reproducibility
-//! A kernel gives the same bits with any number of threads: tasks are whole rows or blocks of a fixed number of rows, a
-//! row is summed in a fixed number of lanes, and sums over rows add blocks in their order. Products depend on the kind of instructions.
+//! A kernel gives the same bits with any number of threads: tasks are whole rows or blocks of a
+//! fixed number of rows, a row is summed in a fixed number of lanes, and sums over rows add blocks
+//! in their order. Products depend on the kind of instructions.
 
 #![cfg_attr(
     feature = "flex",
-    expect(clippy::inline_always, reason = "a loop that is not inlined is compiled for the smallest instruction set")
+    expect(
+        clippy::inline_always,
+        reason = "a loop that is not inlined is compiled for the smallest instruction set"
+    )
 )]
 #![cfg_attr(
     feature = "gpu",
@@ -49,8 +58,9 @@
     )
 )]
 
-/// The widest SIMD instructions that kernels use: the CPU's, but nothing wider than AVX2 in a build without the feature `avx512`.
-/// `None` in a build without the feature `flex`, which has no kernels.
+/// The widest SIMD instructions that kernels use: the CPU's, but nothing wider than AVX2 in a build
+/// without the feature `avx512`. `None` in a build without the feature `flex`, which has no
+/// kernels.
 #[must_use]
 pub fn instruction_set() -> Option<&'static str> {
     #[cfg(feature = "flex")]
@@ -59,8 +69,8 @@ pub fn instruction_set() -> Option<&'static str> {
     None
 }
 
-/// Calls a kernel that returns `None` if it cannot run, that of flex or either of both; in a build without the feature there is
-/// none to call.
+/// Calls a kernel that returns `None` if it cannot run, that of flex or either of both; in a build
+/// without the feature there is none to call.
 macro_rules! kernel {
     ($function:ident($($argument:ident),+)) => {{
         let output = kernel!(flex::$function($($argument),+));
@@ -114,9 +124,12 @@ pub use cross_entropy::targets::Targets;
 pub use cross_entropy::{LossOutput, cross_entropy};
 pub use dropout::{Dropped, add_dropped, dropout};
 pub use embedding::embedding;
-pub use factors::{Factors, RoundedOnce, has_bf16_products, has_training_kernels, round_once, widened};
+pub use factors::{
+    Factors, RoundedOnce, has_bf16_products, has_training_kernels, round_once, widened,
+};
 pub use int8::{
-    Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear, int8_linear_relu,
+    Int8Matrix, Int8Weights, MOST_INT8_INPUTS, has_int8_kernels, int8_embedding, int8_linear,
+    int8_linear_relu,
 };
 pub use joined::{joined, name};
 pub use layer_norm::{layer_norm, residual_norm};

@@ -27,10 +27,12 @@ pub enum Layout {
     OutIn,
 }
 
-/// `x W + b` for every row, without `b` if it is `None`. `factors` says what the factors of the product and of its gradients
-/// are rounded to; on GPUs with autodiff the output is in that format, and on others, and on flex, in f32.
+/// `x W + b` for every row, without `b` if it is `None`. `factors` says what the factors of the
+/// product and of its gradients are rounded to; on GPUs with autodiff the output is in that format,
+/// and on others, and on flex, in f32.
 ///
-/// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of `gradient` of `b`.
+/// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of
+/// `gradient` of `b`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -51,7 +53,12 @@ pub enum Layout {
 /// let gradient = bias.grad(&gradients).expect("the output depends on it").into_data();
 /// assert!(gradient.iter::<f32>().all(|slope| slope == 6.0)); // once for each row
 /// ```
-pub fn linear(input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, factors: Factors) -> Tensor<2> {
+pub fn linear(
+    input: Tensor<2>,
+    weight: Tensor<2>,
+    bias: Option<Tensor<1>>,
+    factors: Factors,
+) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input).is_some() {
         return flex::linear(input, weight, bias, Layout::InOut, factors);
@@ -86,11 +93,15 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
         return output;
     }
     // Rounded before it is transposed, so that the cast reads memory in order.
-    widened(factors.rounded(input).matmul(factors.rounded(weight).transpose()))
+    widened(
+        factors
+            .rounded(input)
+            .matmul(factors.rounded(weight).transpose()),
+    )
 }
 
-/// What [`repeated_linear`] and [`activated_linear`](crate::activated_linear) keep of their weight: a copy, in the order that products read it in.
-/// It begins empty, and so does a clone.
+/// What [`repeated_linear`] and [`activated_linear`](crate::activated_linear) keep of their weight:
+/// a copy, in the order that products read it in. It begins empty, and so does a clone.
 #[derive(Default)]
 pub struct Packed {
     #[cfg(feature = "flex")]
@@ -110,9 +121,11 @@ impl fmt::Debug for Packed {
     }
 }
 
-/// [`linear`], or [`linear_transposed`] with [`Layout::OutIn`], for a weight that many products take, one after the other, as those of a search do.
+/// [`linear`], or [`linear_transposed`] with [`Layout::OutIn`], for a weight that many products
+/// take, one after the other, as those of a search do.
 ///
-/// On flex without autodiff the first call copies the weight, for all others; so does one with another weight.
+/// On flex without autodiff the first call copies the weight, for all others; so does one with
+/// another weight.
 ///
 /// # Shapes
 /// - as [`linear`], and `weight` as `layout` says
@@ -127,9 +140,14 @@ pub fn repeated_linear(
     factors: Factors,
     packed: &Packed,
 ) -> Tensor<2> {
-    assert!(layout == Layout::InOut || bias.is_none(), "a transposed linear map has no bias");
+    assert!(
+        layout == Layout::InOut || bias.is_none(),
+        "a transposed linear map has no bias"
+    );
     #[cfg(feature = "flex")]
-    if let Some(output) = flex::repeated_linear(&input, &weight, bias.as_ref(), layout, factors, packed) {
+    if let Some(output) =
+        flex::repeated_linear(&input, &weight, bias.as_ref(), layout, factors, packed)
+    {
         return output;
     }
     let _ = packed;

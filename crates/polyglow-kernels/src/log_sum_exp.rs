@@ -33,7 +33,12 @@ pub fn log_sum_exp(values: &[f32]) -> f32 {
 #[cfg(not(feature = "flex"))]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-    largest + values.iter().map(|value| (value - largest).exp()).sum::<f32>().ln()
+    largest
+        + values
+            .iter()
+            .map(|value| (value - largest).exp())
+            .sum::<f32>()
+            .ln()
 }
 
 #[cfg(test)]
@@ -43,9 +48,18 @@ mod tests {
     #[test]
     fn it_is_the_logarithm_of_the_sum() {
         for len in [1, 5, 16, 1003] {
-            let values: Vec<f32> = (0..len).map(|place| ((place * 37) % 41) as f32 * 0.7 + 60.0).collect();
-            let expected = values.iter().map(|value| f64::from(*value).exp()).sum::<f64>().ln();
-            assert!((f64::from(log_sum_exp(&values)) - expected).abs() < 1e-5, "{len}");
+            let values: Vec<f32> = (0..len)
+                .map(|place| ((place * 37) % 41) as f32 * 0.7 + 60.0)
+                .collect();
+            let expected = values
+                .iter()
+                .map(|value| f64::from(*value).exp())
+                .sum::<f64>()
+                .ln();
+            assert!(
+                (f64::from(log_sum_exp(&values)) - expected).abs() < 1e-5,
+                "{len}"
+            );
         }
         assert!(log_sum_exp(&[0.0, f32::NAN]).is_nan());
     }

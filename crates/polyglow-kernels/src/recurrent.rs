@@ -1,10 +1,12 @@
 //! Recurrent layers: what follows their products at a position, and whole sequences.
 //!
-//! With `s` the gradient of the new state, a GRU's gradients are `a = s (1 - z) (1 - n²)` of `p_n`, `a r` of `u_n`,
-//! `a u_n r (1 - r)` of `p_r` and `u_r`, `s (h - n) z (1 - z)` of `p_z` and `u_z`, and `s z` of `h` directly. With `t` the
-//! gradient of an LSTM's new memory, to which that of the hidden state adds `s σ(o) (1 - tanh(c')²)`, its gradients are
-//! `t tanh(g) σ'(i)`, `t c σ'(f)`, `t σ(i) (1 - tanh(g)²)` and `s tanh(c') σ'(o)` of the four sums, and `t σ(f)` of `c`,
-//! where `σ' = σ (1 - σ)`. The gradient of both of a tanh network's sums is `s (1 - h'²)`. Through a layer they go backwards over its positions: that of `u` times `Wᵀ` is added to `s`.
+//! With `s` the gradient of the new state, a GRU's gradients are `a = s (1 - z) (1 - n²)` of `p_n`,
+//! `a r` of `u_n`, `a u_n r (1 - r)` of `p_r` and `u_r`, `s (h - n) z (1 - z)` of `p_z` and `u_z`,
+//! and `s z` of `h` directly. With `t` the gradient of an LSTM's new memory, to which that of the
+//! hidden state adds `s σ(o) (1 - tanh(c')²)`, its gradients are `t tanh(g) σ'(i)`, `t c σ'(f)`,
+//! `t σ(i) (1 - tanh(g)²)` and `s tanh(c') σ'(o)` of the four sums, and `t σ(f)` of `c`, where
+//! `σ' = σ (1 - σ)`. The gradient of both of a tanh network's sums is `s (1 - h'²)`. Through a
+//! layer they go backwards over its positions: that of `u` times `Wᵀ` is added to `s`.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -12,16 +14,17 @@ mod flex;
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Bool, Tensor};
 
-/// How a state follows from the one before and the sums of products `p` (with the input) and `u` (with that state).
+/// How a state follows from the one before and the sums of products `p` (with the input) and `u`
+/// (with that state).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// `h' = tanh(p + u)` (Elman, 1990).
     Tanh,
-    /// `r, z = σ(p + u)`, `n = tanh(p + r u)` and `h' = (1 - z) n + z h` (Cho et al., 2014, with `r` applied after the
-    /// product, as in cuDNN and PyTorch).
+    /// `r, z = σ(p + u)`, `n = tanh(p + r u)` and `h' = (1 - z) n + z h` (Cho et al., 2014, with
+    /// `r` applied after the product, as in cuDNN and PyTorch).
     Gru,
-    /// `i, f, g, o = p + u`, `c' = σ(f) c + σ(i) tanh(g)` and `h' = σ(o) tanh(c')` (Hochreiter and Schmidhuber, 1997); a
-    /// state is `h` and, beside it, `c`.
+    /// `i, f, g, o = p + u`, `c' = σ(f) c + σ(i) tanh(g)` and `h' = σ(o) tanh(c')` (Hochreiter and
+    /// Schmidhuber, 1997); a state is `h` and, beside it, `c`.
     Lstm,
 }
 
@@ -56,8 +59,14 @@ impl Cell {
 /// The state after one more position.
 ///
 /// # Shapes
-/// - `projected`, `recurrent`: `p` and `u`, `[batch, gates * width]`; `state`: `[batch, states * width]`; output: as `state`
-pub fn recurrent_step(cell: Cell, projected: Tensor<2>, recurrent: Tensor<2>, state: Tensor<2>) -> Tensor<2> {
+/// - `projected`, `recurrent`: `p` and `u`, `[batch, gates * width]`; `state`:
+///   `[batch, states * width]`; output: as `state`
+pub fn recurrent_step(
+    cell: Cell,
+    projected: Tensor<2>,
+    recurrent: Tensor<2>,
+    state: Tensor<2>,
+) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode_of_both(&projected, &state).is_some() {
         return flex::recurrent_step(cell, projected, recurrent, state);
@@ -65,13 +74,16 @@ pub fn recurrent_step(cell: Cell, projected: Tensor<2>, recurrent: Tensor<2>, st
     plain(cell, &projected, &recurrent, &state)
 }
 
-/// A layer's output at each position, where `u = h W + b`; `None` if there is no kernel for these tensors.
+/// A layer's output at each position, where `u = h W + b`; `None` if there is no kernel for these
+/// tensors.
 ///
 /// Padding leaves the state as it is, so the positions after it are as if it were not there.
 ///
 /// # Shapes
-/// - `projected`: `p`, `[batch, len, gates * width]`; `weight`: `[width, gates * width]`; `bias`: `[gates * width]`
-/// - `start`: `[batch, states * width]`; `padding`: `[batch, len]`, `true` at padding; output: `[batch, len, width]`
+/// - `projected`: `p`, `[batch, len, gates * width]`; `weight`: `[width, gates * width]`; `bias`:
+///   `[gates * width]`
+/// - `start`: `[batch, states * width]`; `padding`: `[batch, len]`, `true` at padding; output:
+///   `[batch, len, width]`
 pub fn recurrent_layer(
     cell: Cell,
     direction: Direction,
@@ -81,7 +93,9 @@ pub fn recurrent_layer(
     start: &Tensor<2>,
     padding: Option<&Tensor<2, Bool>>,
 ) -> Option<Tensor<3>> {
-    kernel!(flex::recurrent_layer(cell, direction, projected, weight, bias, start, padding))
+    kernel!(flex::recurrent_layer(
+        cell, direction, projected, weight, bias, start, padding
+    ))
 }
 
 fn plain(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Tensor<2> {

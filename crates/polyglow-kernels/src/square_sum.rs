@@ -5,8 +5,9 @@ mod gpu;
 
 use burn::tensor::Tensor;
 
-/// The sums of squares of the parts of a flat tensor, in their order, `[parts]`: on GPUs in one pass over it. Elsewhere it is one part, in
-/// which rows of this length, which divides the tensor's, are summed first.
+/// The sums of squares of the parts of a flat tensor, in their order, `[parts]`: on GPUs in one
+/// pass over it. Elsewhere it is one part, in which rows of this length, which divides the
+/// tensor's, are summed first.
 ///
 /// # Shapes
 /// - `values`: `[len]`, outside of the autodiff graph

@@ -5,7 +5,8 @@ mod flex;
 
 use burn::tensor::{Tensor, activation};
 
-/// `y = tanh(x)` of every element; the gradient is `gradient * (1 - y²)`, made from the output alone.
+/// `y = tanh(x)` of every element; the gradient is `gradient * (1 - y²)`, made from the output
+/// alone.
 ///
 /// # Shapes
 /// - `input`: any; output: as `input`

@@ -1,4 +1,5 @@
-//! BLEU: how many n-grams of the hypothesis a reference contains (Papineni et al., 2002; Post, 2018).
+//! BLEU: how many n-grams of the hypothesis a reference contains (Papineni et al., 2002; Post,
+//! 2018).
 
 pub(crate) mod smoothing;
 
@@ -15,13 +16,15 @@ use crate::score::{Score, write_score};
 use crate::signature::{Signature, case_value, switch_value};
 use crate::tokenizer::Tokenizer;
 
-/// What sacreBLEU's `my_log` returns for a precision of zero; its exponential is zero, so BLEU is zero too.
+/// What sacreBLEU's `my_log` returns for a precision of zero; its exponential is zero, so BLEU is
+/// zero too.
 const LOG_OF_ZERO: f64 = -9_999_999_999.0;
 
 /// How BLEU is computed; the default is sacreBLEU's.
 ///
-/// A row of its [`Statistics`](crate::Statistics) holds the hypothesis length, the closest reference length (in
-/// tokens), then the matches of each order, then the hypothesis n-grams of each order.
+/// A row of its [`Statistics`](crate::Statistics) holds the hypothesis length, the closest
+/// reference length (in tokens), then the matches of each order, then the hypothesis n-grams of
+/// each order.
 ///
 /// A sentence with too few matches shows what `smoothing` does:
 ///
@@ -47,7 +50,8 @@ pub struct BleuOptions {
     pub smoothing: Smoothing,
     /// Whether lines are lowercased first; off by default.
     pub lowercase: bool,
-    /// Whether the mean leaves out orders longer than the hypothesis, as single sentences need; off by default.
+    /// Whether the mean leaves out orders longer than the hypothesis, as single sentences need; off
+    /// by default.
     pub effective_order: bool,
     /// The longest n-grams counted, in tokens; 4 by default.
     pub max_order: usize,
@@ -127,14 +131,22 @@ impl Metric for BleuOptions {
         let hypothesis = self.tokenize(hypothesis);
         let references: Vec<_> = references.iter().map(|line| self.tokenize(line)).collect();
         let mut vocabulary = Vocabulary::default();
-        let references: Vec<_> = references.iter().map(|line| vocabulary.number(python::words(line))).collect();
+        let references: Vec<_> = references
+            .iter()
+            .map(|line| vocabulary.number(python::words(line)))
+            .collect();
         let hypothesis = vocabulary.number(python::words(&hypothesis));
         let references: Vec<&[u32]> = references.iter().map(Vec::as_slice).collect();
 
         let matches = clipped_matches(&hypothesis, &references, self.max_order);
         let totals = (1..=self.max_order).map(|order| num_ngrams(hypothesis.len(), order));
         let lengths = [hypothesis.len(), closest_len(hypothesis.len(), &references)];
-        lengths.into_iter().chain(matches).chain(totals).map(|count| count as f64).collect()
+        lengths
+            .into_iter()
+            .chain(matches)
+            .chain(totals)
+            .map(|count| count as f64)
+            .collect()
     }
 
     fn score(&self, sums: &[f64]) -> BleuScore {
@@ -175,17 +187,24 @@ impl Metric for BleuOptions {
 impl BleuOptions {
     fn tokenize(&self, line: &str) -> String {
         if self.lowercase {
-            self.tokenizer.tokenize(python::trim_end(&line.to_lowercase()))
+            self.tokenizer
+                .tokenize(python::trim_end(&line.to_lowercase()))
         } else {
             self.tokenizer.tokenize(python::trim_end(line))
         }
     }
 
-    /// The smoothed precisions, 0 to 100, and how many orders their mean is taken over: 0 if nothing matches.
+    /// The smoothed precisions, 0 to 100, and how many orders their mean is taken over: 0 if
+    /// nothing matches.
     ///
-    /// Follows `BLEU.compute_bleu`: text without any match scores zero whatever the smoothing, the first order without
-    /// n-grams ends the loop, and `add-k` leaves unigrams alone.
-    fn precisions(&self, matches: &[f64], totals: &[f64], arithmetic: Arithmetic) -> (Vec<f64>, usize) {
+    /// Follows `BLEU.compute_bleu`: text without any match scores zero whatever the smoothing, the
+    /// first order without n-grams ends the loop, and `add-k` leaves unigrams alone.
+    fn precisions(
+        &self,
+        matches: &[f64],
+        totals: &[f64],
+        arithmetic: Arithmetic,
+    ) -> (Vec<f64>, usize) {
         let mut precisions = vec![0.0; self.max_order];
         if matches.iter().all(|&matched| matched == 0.0) {
             return (precisions, 0);
@@ -222,7 +241,9 @@ impl BleuOptions {
 /// The reference length closest to the hypothesis length; of two equally close ones, the shorter.
 fn closest_len(hypothesis_len: usize, references: &[&[u32]]) -> usize {
     let lengths = references.iter().map(|reference| reference.len());
-    lengths.min_by_key(|&len| (len.abs_diff(hypothesis_len), len)).unwrap_or(0)
+    lengths
+        .min_by_key(|&len| (len.abs_diff(hypothesis_len), len))
+        .unwrap_or(0)
 }
 
 /// `exp(1 - reference_len / hypothesis_len)` for hypotheses shorter than their references, else 1.
@@ -241,7 +262,13 @@ fn geometric_mean(precisions: &[f64]) -> f64 {
     if precisions.is_empty() {
         return 0.0;
     }
-    let log = |&precision: &f64| if precision == 0.0 { LOG_OF_ZERO } else { precision.ln() };
+    let log = |&precision: &f64| {
+        if precision == 0.0 {
+            LOG_OF_ZERO
+        } else {
+            precision.ln()
+        }
+    };
     (precisions.iter().map(log).sum::<f64>() / precisions.len() as f64).exp()
 }
 
@@ -256,9 +283,18 @@ mod tests {
 
     #[test]
     fn a_negative_smoothing_value_is_an_error() {
-        let options = BleuOptions { smoothing: Smoothing::Floor(-1.0), ..BleuOptions::default() };
-        assert_eq!(options.validate(), Err(MetricError::InvalidSmoothingValue { value: -1.0 }));
-        let options = BleuOptions { max_order: 0, ..BleuOptions::default() };
+        let options = BleuOptions {
+            smoothing: Smoothing::Floor(-1.0),
+            ..BleuOptions::default()
+        };
+        assert_eq!(
+            options.validate(),
+            Err(MetricError::InvalidSmoothingValue { value: -1.0 })
+        );
+        let options = BleuOptions {
+            max_order: 0,
+            ..BleuOptions::default()
+        };
         assert_eq!(options.validate(), Err(MetricError::NoNgramOrder));
     }
 
@@ -266,7 +302,9 @@ mod tests {
     fn the_signature_names_every_option_that_changes_the_score() {
         let signature = BleuOptions::default().signature(1);
         let version = env!("CARGO_PKG_VERSION");
-        let expected = format!("nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-{version}");
+        let expected = format!(
+            "nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-{version}"
+        );
         assert_eq!(signature.to_string(), expected);
         let expected = format!("#:1|c:mixed|e:no|tok:13a|s:exp|v:polyglow-metrics-{version}");
         assert_eq!(signature.short(), expected);

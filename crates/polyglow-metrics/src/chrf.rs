@@ -16,8 +16,9 @@ const EPSILON: f64 = 1e-16;
 
 /// How chrF is computed; the default is sacreBLEU's, which is chrF2.
 ///
-/// A row of its [`Statistics`](crate::Statistics) holds three counts for each character order, then for each word
-/// order: n-grams in the hypothesis (0 if the reference has none), in the reference, and in both.
+/// A row of its [`Statistics`](crate::Statistics) holds three counts for each character order, then
+/// for each word order: n-grams in the hypothesis (0 if the reference has none), in the reference,
+/// and in both.
 ///
 /// ```
 /// use polyglow_metrics::{ChrfOptions, corpus_score};
@@ -45,7 +46,8 @@ pub struct ChrfOptions {
     pub lowercase: bool,
     /// Whether whitespace is kept in character n-grams; off by default.
     pub whitespace: bool,
-    /// Whether the F-scores of all orders are averaged, undefined ones as epsilon, as in chrF++.py, NLTK and Moses.
+    /// Whether the F-scores of all orders are averaged, undefined ones as epsilon, as in chrF++.py,
+    /// NLTK and Moses.
     ///
     /// Off by default: precision and recall are then averaged over the orders that both sides have.
     pub eps_smoothing: bool,
@@ -53,14 +55,24 @@ pub struct ChrfOptions {
 
 impl Default for ChrfOptions {
     fn default() -> Self {
-        Self { char_order: 6, word_order: 0, beta: 2, lowercase: false, whitespace: false, eps_smoothing: false }
+        Self {
+            char_order: 6,
+            word_order: 0,
+            beta: 2,
+            lowercase: false,
+            whitespace: false,
+            eps_smoothing: false,
+        }
     }
 }
 
 impl ChrfOptions {
     /// The options of chrF++, which counts words and word pairs too.
     pub fn plus_plus() -> Self {
-        Self { word_order: 2, ..Self::default() }
+        Self {
+            word_order: 2,
+            ..Self::default()
+        }
     }
 }
 
@@ -77,7 +89,12 @@ pub struct ChrfScore {
 
 impl Score for ChrfScore {
     fn name(&self) -> String {
-        format!("{}{}{}", Measure::CHRF.title, self.beta, "+".repeat(self.word_order))
+        format!(
+            "{}{}{}",
+            Measure::CHRF.title,
+            self.beta,
+            "+".repeat(self.word_order)
+        )
     }
 
     fn value(&self) -> f64 {
@@ -98,16 +115,21 @@ impl Metric for ChrfOptions {
         check_orders(&[self.char_order, self.word_order])
     }
 
-    /// Counts against the reference with the highest score, against the first of several with the same.
+    /// Counts against the reference with the highest score, against the first of several with the
+    /// same.
     ///
-    /// sacreBLEU's best score starts below zero, so if nothing matches the first reference is the one that counts.
+    /// sacreBLEU's best score starts below zero, so if nothing matches the first reference is the
+    /// one that counts.
     fn count_segment(&self, hypothesis: &str, references: &[&str]) -> Vec<f64> {
         let hypothesis = self.preprocess(hypothesis);
         let mut best: Option<(f64, Vec<f64>)> = None;
         for reference in references {
             let counts = self.count_pair(&hypothesis, &self.preprocess(reference));
             let score = self.score(&counts).score;
-            if best.as_ref().is_none_or(|(best_score, _)| score > *best_score) {
+            if best
+                .as_ref()
+                .is_none_or(|(best_score, _)| score > *best_score)
+            {
                 best = Some((score, counts));
             }
         }
@@ -116,11 +138,19 @@ impl Metric for ChrfOptions {
 
     fn score(&self, sums: &[f64]) -> ChrfScore {
         let score = self.resampled_score(sums, Arithmetic::Double).value;
-        ChrfScore { score, beta: self.beta, word_order: self.word_order }
+        ChrfScore {
+            score,
+            beta: self.beta,
+            word_order: self.word_order,
+        }
     }
 
     fn resampled_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
-        if self.eps_smoothing { self.mean_f_score(sums, arithmetic) } else { self.f_score_of_means(sums, arithmetic) }
+        if self.eps_smoothing {
+            self.mean_f_score(sums, arithmetic)
+        } else {
+            self.f_score_of_means(sums, arithmetic)
+        }
     }
 
     fn signature(&self, num_references: usize) -> Signature {
@@ -137,7 +167,11 @@ impl Metric for ChrfOptions {
 
 impl ChrfOptions {
     fn preprocess(&self, line: &str) -> String {
-        if self.lowercase { line.to_lowercase() } else { line.to_owned() }
+        if self.lowercase {
+            line.to_lowercase()
+        } else {
+            line.to_owned()
+        }
     }
 
     fn count_pair(&self, hypothesis: &str, reference: &str) -> Vec<f64> {
@@ -147,13 +181,20 @@ impl ChrfOptions {
             let mut vocabulary = Vocabulary::default();
             let reference_words = vocabulary.number(split_punctuation(reference));
             let hypothesis_words = vocabulary.number(split_punctuation(hypothesis));
-            counts.extend(count_orders(&hypothesis_words, &reference_words, self.word_order));
+            counts.extend(count_orders(
+                &hypothesis_words,
+                &reference_words,
+                self.word_order,
+            ));
         }
         counts
     }
 
     fn chars(&self, line: &str) -> Vec<u32> {
-        line.chars().filter(|&c| self.whitespace || !python::is_space(c)).map(u32::from).collect()
+        line.chars()
+            .filter(|&c| self.whitespace || !python::is_space(c))
+            .map(u32::from)
+            .collect()
     }
 
     /// The F-score of precision and recall, each averaged over the orders that both sides have.
@@ -171,14 +212,24 @@ impl ChrfOptions {
         if precision + recall == 0.0 {
             return Arithmetic::Double.score(0.0);
         }
-        let f_score = self.f_score(round(precision / orders), round(recall / orders), arithmetic);
+        let f_score = self.f_score(
+            round(precision / orders),
+            round(recall / orders),
+            arithmetic,
+        );
         arithmetic.score(round(100.0 * f_score))
     }
 
     /// The mean of the F-scores of all orders, with epsilon for undefined ratios and F-scores.
     fn mean_f_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
         let round = |value| arithmetic.round(value);
-        let ratio = |count, total| if total > 0.0 { round(count / total) } else { EPSILON };
+        let ratio = |count, total| {
+            if total > 0.0 {
+                round(count / total)
+            } else {
+                EPSILON
+            }
+        };
         // Until a count takes part in the sum, it is a Python float, which has double precision.
         let mut sum_arithmetic = Arithmetic::Double;
         let mut sum = 0.0;
@@ -217,14 +268,20 @@ fn count_orders(hypothesis: &[u32], reference: &[u32], max_order: usize) -> Vec<
     let matches = clipped_matches(hypothesis, &[reference], max_order);
     let count = |(order, matched)| {
         let in_reference = num_ngrams(reference.len(), order);
-        // As in `_get_match_statistics`: an order that the reference lacks does not count against the hypothesis.
-        let in_hypothesis = if in_reference > 0 { num_ngrams(hypothesis.len(), order) } else { 0 };
+        // As in `_get_match_statistics`: an order that the reference lacks does not count against
+        // the hypothesis.
+        let in_hypothesis = if in_reference > 0 {
+            num_ngrams(hypothesis.len(), order)
+        } else {
+            0
+        };
         [in_hypothesis, in_reference, matched].map(|count| count as f64)
     };
     (1..).zip(matches).flat_map(count).collect()
 }
 
-/// The words of a line, each with one ASCII punctuation mark split off: the last character, or else the first.
+/// The words of a line, each with one ASCII punctuation mark split off: the last character, or else
+/// the first.
 ///
 /// Only one, as in chrF++.py: `(hi)` becomes `(hi` and `)`, which sacreBLEU notes in its issue 124.
 fn split_punctuation(line: &str) -> impl Iterator<Item = &str> {
@@ -247,22 +304,37 @@ mod tests {
     #[test]
     fn one_punctuation_mark_is_split_off_each_word() {
         let words: Vec<_> = split_punctuation("(hi) «a» \"b ... ä, -").collect();
-        assert_eq!(words, ["(hi", ")", "«a»", "\"", "b", "..", ".", "ä", ",", "-"]);
+        assert_eq!(
+            words,
+            ["(hi", ")", "«a»", "\"", "b", "..", ".", "ä", ",", "-"]
+        );
     }
 
     #[test]
     fn without_any_match_the_first_reference_counts() {
-        let options = ChrfOptions { char_order: 1, ..ChrfOptions::default() };
+        let options = ChrfOptions {
+            char_order: 1,
+            ..ChrfOptions::default()
+        };
         assert_eq!(options.count_segment("a", &["xyz", "x"]), [1.0, 3.0, 0.0]);
         assert_eq!(options.count_segment("a", &["xyz", "ab"]), [1.0, 2.0, 1.0]);
     }
 
     #[test]
     fn an_order_of_zero_or_millions_is_an_error() {
-        let options = ChrfOptions { char_order: 0, ..ChrfOptions::default() };
+        let options = ChrfOptions {
+            char_order: 0,
+            ..ChrfOptions::default()
+        };
         assert_eq!(options.validate(), Err(MetricError::NoNgramOrder));
-        let options = ChrfOptions { word_order: usize::MAX, ..options };
-        let error = MetricError::NgramOrderTooHigh { order: usize::MAX, limit: 100 };
+        let options = ChrfOptions {
+            word_order: usize::MAX,
+            ..options
+        };
+        let error = MetricError::NgramOrderTooHigh {
+            order: usize::MAX,
+            limit: 100,
+        };
         assert_eq!(options.validate(), Err(error));
     }
 
@@ -271,7 +343,9 @@ mod tests {
         let options = ChrfOptions::plus_plus();
         assert_eq!(options.score(&[0.0; 24]).to_string(), "chrF2++ = 0.00");
         let version = env!("CARGO_PKG_VERSION");
-        let expected = format!("nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:polyglow-metrics-{version}");
+        let expected = format!(
+            "nrefs:2|case:mixed|eff:yes|nc:6|nw:2|space:no|version:polyglow-metrics-{version}"
+        );
         assert_eq!(options.signature(2).to_string(), expected);
     }
 }

@@ -9,7 +9,8 @@ use crate::tokenizer::TokenizerName;
 
 /// Why no score could be computed.
 ///
-/// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main` returns it.
+/// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main`
+/// returns it.
 #[derive(Clone, PartialEq, Error)]
 #[non_exhaustive]
 pub enum MetricError {
@@ -40,7 +41,8 @@ pub enum MetricError {
         /// The highest one accepted.
         limit: usize,
     },
-    /// A smoothing value below zero or not finite, for which the logarithm of a precision is not defined.
+    /// A smoothing value below zero or not finite, for which the logarithm of a precision is not
+    /// defined.
     #[error("the smoothing value must be a finite number not below 0, but it is {value}")]
     InvalidSmoothingValue {
         /// The value given.
@@ -124,7 +126,13 @@ mod tests {
 
     #[test]
     fn a_main_that_returns_an_error_prints_its_message() {
-        let error: Box<dyn std::error::Error> = Box::new(MetricError::UnpairedSystems { baseline: 2, system: 3 });
-        assert_eq!(format!("{error:?}"), "the baseline has 2 lines, but the system has 3");
+        let error: Box<dyn std::error::Error> = Box::new(MetricError::UnpairedSystems {
+            baseline: 2,
+            system: 3,
+        });
+        assert_eq!(
+            format!("{error:?}"),
+            "the baseline has 2 lines, but the system has 3"
+        );
     }
 }

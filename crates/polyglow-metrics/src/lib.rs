@@ -1,4 +1,5 @@
-//! Scores translations against references, number for number as [sacreBLEU](https://github.com/mjpost/sacrebleu) 2.6.
+//! Scores translations against references, number for number as
+//! [sacreBLEU](https://github.com/mjpost/sacrebleu) 2.6.
 //!
 //! # Which metric
 //!
@@ -9,26 +10,30 @@
 //! | TER | [`TerOptions`] | edits of words, with shifts of phrases, per hundred reference words | 0 |
 //! | exact match | [`exact_match()`] | whole lines | 1 |
 //!
-//! BLEU is what most papers report. chrF needs no word boundaries and gives credit for a right stem with a wrong
-//! ending, so prefer it for morphologically rich languages. TER estimates the work of a post-editor. Exact match suits
-//! tasks with one right answer. [`Measure`] has the keys and titles of all four.
+//! BLEU is what most papers report. chrF needs no word boundaries and gives credit for a right stem
+//! with a wrong ending, so prefer it for morphologically rich languages. TER estimates the work of
+//! a post-editor. Exact match suits tasks with one right answer. [`Measure`] has the keys and
+//! titles of all four.
 //!
 //! # Which options
 //!
-//! All defaults are sacreBLEU's; keep them for scores that others can compare with theirs. Three are worth a thought:
+//! All defaults are sacreBLEU's; keep them for scores that others can compare with theirs. Three
+//! are worth a thought:
 //!
-//! - [`BleuOptions::tokenizer`]: hypotheses and references are plain, detokenized text, and BLEU splits it into words
-//!   itself. [`TokenizerChoice::Auto`] chooses for a language or a text whose script has no spaces; text that is tokenized
-//!   already needs [`Tokenizer::None`].
-//! - [`BleuOptions::effective_order`]: turn it on for [`sentence_scores`]: a sentence may have fewer than four words.
+//! - [`BleuOptions::tokenizer`]: hypotheses and references are plain, detokenized text, and BLEU
+//!   splits it into words itself. [`TokenizerChoice::Auto`] chooses for a language or a text whose
+//!   script has no spaces; text that is tokenized already needs [`Tokenizer::None`].
+//! - [`BleuOptions::effective_order`]: turn it on for [`sentence_scores`]: a sentence may have
+//!   fewer than four words.
 //! - [`ChrfOptions::plus_plus`] counts words too, which makes it sensitive to their order.
 //!
 //! # What a signature says
 //!
-//! Scores are comparable only if they were computed in the same way. [`Metric::signature`] records that way; report it
-//! with every score. `nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-0.1.0` says: two references
-//! per segment, case kept, no effective order, tokenizer `13a`, [`Smoothing::Exp`], and which program computed it.
-//! Without the version, it is the signature that sacreBLEU prints.
+//! Scores are comparable only if they were computed in the same way. [`Metric::signature`] records
+//! that way; report it with every score.
+//! `nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-0.1.0` says: two
+//! references per segment, case kept, no effective order, tokenizer `13a`, [`Smoothing::Exp`], and
+//! which program computed it. Without the version, it is the signature that sacreBLEU prints.
 //!
 //! # Example
 //!
@@ -62,12 +67,12 @@
 //! # How it works
 //!
 //! A metric is a plain struct of options that implements [`Metric`]. It counts each segment once
-//! ([`segment_statistics`]); every score is then a function of summed counts, so the same code scores a corpus
-//! ([`corpus_score`]), a sentence ([`sentence_scores`]) and a resampled corpus. [`significance`] resamples the counts
-//! to tell whether two systems differ by more than chance.
+//! ([`segment_statistics`]); every score is then a function of summed counts, so the same code
+//! scores a corpus ([`corpus_score`]), a sentence ([`sentence_scores`]) and a resampled corpus.
+//! [`significance`] resamples the counts to tell whether two systems differ by more than chance.
 //!
-//! Scores differ from sacreBLEU's by less than 1e-11, p-values not at all. Quirks of sacreBLEU are imitated, and a
-//! comment at each says so.
+//! Scores differ from sacreBLEU's by less than 1e-11, p-values not at all. Quirks of sacreBLEU are
+//! imitated, and a comment at each says so.
 
 mod bleu;
 mod chrf;
@@ -97,4 +102,6 @@ pub use score::Score;
 pub use signature::Signature;
 pub use statistics::Statistics;
 pub use ter::{TerOptions, TerScore};
-pub use tokenizer::{MecabDictionary, SentencePieceModel, Tokenizer, TokenizerChoice, TokenizerName};
+pub use tokenizer::{
+    MecabDictionary, SentencePieceModel, Tokenizer, TokenizerChoice, TokenizerName,
+};

@@ -2,7 +2,8 @@
 
 /// How records, tables and plots name a metric, and in which direction it improves.
 ///
-/// The fields are public so that a caller can list quantities of its own, such as a loss, in the same table:
+/// The fields are public so that a caller can list quantities of its own, such as a loss, in the
+/// same table:
 ///
 /// ```
 /// use polyglow_metrics::Measure;
@@ -15,7 +16,8 @@
 pub struct Measure {
     /// The key in records and options, such as `exact_match`.
     pub key: &'static str,
-    /// The title in running text, such as `exact match`; [`Score::name`](crate::Score::name) adds options to it.
+    /// The title in running text, such as `exact match`; [`Score::name`](crate::Score::name) adds
+    /// options to it.
     pub title: &'static str,
     /// Whether the higher of two values is the better one; otherwise the lower is.
     pub higher_is_better: bool,
@@ -25,14 +27,33 @@ pub struct Measure {
 
 impl Measure {
     /// BLEU, 0 to 100: [`BleuOptions`](crate::BleuOptions).
-    pub const BLEU: Self = Self { key: "bleu", title: "BLEU", higher_is_better: true, decimals: 2 };
+    pub const BLEU: Self = Self {
+        key: "bleu",
+        title: "BLEU",
+        higher_is_better: true,
+        decimals: 2,
+    };
     /// chrF, 0 to 100: [`ChrfOptions`](crate::ChrfOptions).
-    pub const CHRF: Self = Self { key: "chrf", title: "chrF", higher_is_better: true, decimals: 2 };
+    pub const CHRF: Self = Self {
+        key: "chrf",
+        title: "chrF",
+        higher_is_better: true,
+        decimals: 2,
+    };
     /// TER, 0 and more, in percent: [`TerOptions`](crate::TerOptions).
-    pub const TER: Self = Self { key: "ter", title: "TER", higher_is_better: false, decimals: 2 };
+    pub const TER: Self = Self {
+        key: "ter",
+        title: "TER",
+        higher_is_better: false,
+        decimals: 2,
+    };
     /// The fraction of exact matches, 0 to 1: [`exact_match`](crate::exact_match()).
-    pub const EXACT_MATCH: Self =
-        Self { key: "exact_match", title: "exact match", higher_is_better: true, decimals: 3 };
+    pub const EXACT_MATCH: Self = Self {
+        key: "exact_match",
+        title: "exact match",
+        higher_is_better: true,
+        decimals: 3,
+    };
 
     /// Every metric of this crate.
     pub const ALL: [Self; 4] = [Self::BLEU, Self::CHRF, Self::TER, Self::EXACT_MATCH];

@@ -10,8 +10,8 @@ use crate::statistics::Statistics;
 
 /// How to count one segment, and how to score summed counts.
 ///
-/// Implemented by the options of each metric: [`BleuOptions`](crate::BleuOptions), [`ChrfOptions`](crate::ChrfOptions)
-/// and [`TerOptions`](crate::TerOptions).
+/// Implemented by the options of each metric: [`BleuOptions`](crate::BleuOptions),
+/// [`ChrfOptions`](crate::ChrfOptions) and [`TerOptions`](crate::TerOptions).
 pub trait Metric: Sync {
     /// The score with its details.
     type Score: Score + Send;
@@ -63,7 +63,8 @@ pub fn corpus_score<M: Metric>(
     Ok(metric.score(&segment_statistics(metric, hypotheses, references)?.sum()))
 }
 
-/// Scores each segment as a corpus of its own. The mean of these scores is not the score of the corpus.
+/// Scores each segment as a corpus of its own. The mean of these scores is not the score of the
+/// corpus.
 ///
 /// ```
 /// use polyglow_metrics::{BleuOptions, sentence_scores};
@@ -104,14 +105,18 @@ pub fn segment_statistics<M: Metric>(
     let lengths: Vec<usize> = references.iter().map(Vec::len).collect();
     check_streams(hypotheses.len(), &lengths)?;
     let count = |(index, hypothesis): (usize, &_)| {
-        let references: Vec<&str> = references.iter().map(|stream| stream[index].as_ref()).collect();
+        let references: Vec<&str> = references
+            .iter()
+            .map(|stream| stream[index].as_ref())
+            .collect();
         metric.count_segment(AsRef::as_ref(hypothesis), &references)
     };
     let rows: Vec<_> = hypotheses.par_iter().enumerate().map(count).collect();
     Statistics::from_rows(&rows).ok_or(MetricError::NoNgramOrder)
 }
 
-/// Checks that there is something to score and that each reference stream has a line for each hypothesis.
+/// Checks that there is something to score and that each reference stream has a line for each
+/// hypothesis.
 pub(crate) fn check_streams(hypotheses: usize, streams: &[usize]) -> Result<(), MetricError> {
     if hypotheses == 0 {
         return Err(MetricError::NoHypotheses);
@@ -121,6 +126,10 @@ pub(crate) fn check_streams(hypotheses: usize, streams: &[usize]) -> Result<(), 
     }
     match streams.iter().position(|&lines| lines != hypotheses) {
         None => Ok(()),
-        Some(index) => Err(MetricError::LengthMismatch { stream: index + 1, references: streams[index], hypotheses }),
+        Some(index) => Err(MetricError::LengthMismatch {
+            stream: index + 1,
+            references: streams[index],
+            hypotheses,
+        }),
     }
 }

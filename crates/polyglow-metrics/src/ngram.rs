@@ -4,10 +4,12 @@ use rustc_hash::{FxBuildHasher, FxHashMap};
 
 use crate::error::MetricError;
 
-/// The highest order accepted, far above any in use, so that a mistyped one does not exhaust the memory.
+/// The highest order accepted, far above any in use, so that a mistyped one does not exhaust the
+/// memory.
 const MAX_ORDER: usize = 100;
 
-/// Marks the beginning of an n-gram that no reference contains, so that no longer one is looked up either.
+/// Marks the beginning of an n-gram that no reference contains, so that no longer one is looked up
+/// either.
 const UNSEEN: u32 = u32::MAX;
 
 /// How many words a segment has room for before its vocabulary grows.
@@ -20,7 +22,9 @@ pub(crate) struct Vocabulary<'text> {
 
 impl Default for Vocabulary<'_> {
     fn default() -> Self {
-        Self { numbers: FxHashMap::with_capacity_and_hasher(USUAL_VOCABULARY, FxBuildHasher) }
+        Self {
+            numbers: FxHashMap::with_capacity_and_hasher(USUAL_VOCABULARY, FxBuildHasher),
+        }
     }
 }
 
@@ -38,7 +42,10 @@ impl<'text> Vocabulary<'text> {
 pub(crate) fn check_orders(orders: &[usize]) -> Result<(), MetricError> {
     match orders.iter().max() {
         None | Some(0) => Err(MetricError::NoNgramOrder),
-        Some(&order) if order > MAX_ORDER => Err(MetricError::NgramOrderTooHigh { order, limit: MAX_ORDER }),
+        Some(&order) if order > MAX_ORDER => Err(MetricError::NgramOrderTooHigh {
+            order,
+            limit: MAX_ORDER,
+        }),
         Some(_) => Ok(()),
     }
 }
@@ -50,10 +57,14 @@ pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
 
 /// Counts, for each order from 1 on, the n-grams of the hypothesis that the references contain too.
 ///
-/// An n-gram counts at most as often as in the one reference that has it most often (Papineni et al., 2002,
-/// section 2.1). An n-gram is looked up by the number of the n-gram one shorter and its last symbol, so that the
-/// work per n-gram does not grow with the order.
-pub(crate) fn clipped_matches(hypothesis: &[u32], references: &[&[u32]], max_order: usize) -> Vec<usize> {
+/// An n-gram counts at most as often as in the one reference that has it most often (Papineni et
+/// al., 2002, section 2.1). An n-gram is looked up by the number of the n-gram one shorter and its
+/// last symbol, so that the work per n-gram does not grow with the order.
+pub(crate) fn clipped_matches(
+    hypothesis: &[u32],
+    references: &[&[u32]],
+    max_order: usize,
+) -> Vec<usize> {
     let mut hypothesis_prefixes = vec![0; hypothesis.len()];
     let mut reference_prefixes: Vec<_> = references.iter().map(|r| vec![0; r.len()]).collect();
     let num_symbols = references.iter().map(|reference| reference.len()).sum();
@@ -65,11 +76,17 @@ pub(crate) fn clipped_matches(hypothesis: &[u32], references: &[&[u32]], max_ord
         for (reference, prefixes) in references.iter().zip(&mut reference_prefixes) {
             raise_limits(&mut limits, reference, prefixes, order, &mut numbers);
         }
-        for (prefix, &symbol) in hypothesis_prefixes.iter_mut().zip(hypothesis.iter().skip(order - 1)) {
+        for (prefix, &symbol) in hypothesis_prefixes
+            .iter_mut()
+            .zip(hypothesis.iter().skip(order - 1))
+        {
             if *prefix == UNSEEN {
                 continue;
             }
-            *prefix = numbers.get(&key(*prefix, symbol)).copied().unwrap_or(UNSEEN);
+            *prefix = numbers
+                .get(&key(*prefix, symbol))
+                .copied()
+                .unwrap_or(UNSEEN);
             if let Some(limit @ 1..) = limits.get_mut(*prefix as usize) {
                 *limit -= 1;
                 *matched += 1;
@@ -117,12 +134,18 @@ mod tests {
     fn a_match_is_clipped_by_the_reference_that_has_it_most() {
         let hypothesis = [1, 1, 1, 2];
         assert_eq!(clipped_matches(&hypothesis, &[&[1, 1]], 3), [2, 1, 0]);
-        assert_eq!(clipped_matches(&hypothesis, &[&[1], &[1, 1, 3, 1, 2]], 3), [4, 2, 0]);
+        assert_eq!(
+            clipped_matches(&hypothesis, &[&[1], &[1, 1, 3, 1, 2]], 3),
+            [4, 2, 0]
+        );
     }
 
     #[test]
     fn longer_ngrams_match_only_as_a_whole() {
-        assert_eq!(clipped_matches(&[1, 2, 3], &[&[2, 3, 1, 2, 4]], 4), [3, 2, 0, 0]);
+        assert_eq!(
+            clipped_matches(&[1, 2, 3], &[&[2, 3, 1, 2, 4]], 4),
+            [3, 2, 0, 0]
+        );
         assert_eq!(clipped_matches(&[], &[&[1]], 2), [0, 0]);
     }
 }

@@ -4,7 +4,8 @@ use std::fmt;
 
 /// A score with the name and the details that sacreBLEU prints around it.
 ///
-/// `Display` writes `name = score details`, with two decimals unless the format string gives a precision.
+/// `Display` writes `name = score details`, with two decimals unless the format string gives a
+/// precision.
 pub trait Score: fmt::Display {
     /// The metric's title with its options, such as `BLEU` or `chrF2++`.
     fn name(&self) -> String;

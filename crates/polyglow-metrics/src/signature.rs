@@ -1,11 +1,13 @@
-//! The one-line record of how a score was computed; only scores with equal signatures can be compared.
+//! The one-line record of how a score was computed; only scores with equal signatures can be
+//! compared.
 
 use std::fmt;
 
 /// The name and version that mark a score as computed by this crate and not by sacreBLEU itself.
 const VERSION: &str = concat!("polyglow-metrics-", env!("CARGO_PKG_VERSION"));
 
-/// A signature such as `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-0.1.0`.
+/// A signature such as
+/// `nrefs:1|case:mixed|eff:no|tok:13a|smooth:exp|version:polyglow-metrics-0.1.0`.
 ///
 /// Keys, order and values are sacreBLEU's (Post, 2018); only the version names this crate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,7 +29,8 @@ impl Entry {
 }
 
 impl Signature {
-    /// Starts a signature with the number of references, then adds the metric's own keys, each with its short form.
+    /// Starts a signature with the number of references, then adds the metric's own keys, each with
+    /// its short form.
     pub(crate) fn new(
         num_references: usize,
         entries: impl IntoIterator<Item = (&'static str, &'static str, String)>,
@@ -39,9 +42,15 @@ impl Signature {
         Self { entries }
     }
 
-    /// Adds how the score was resampled: `bs`, bootstrap resamples; `ar`, randomization trials; `seed`, that of both.
+    /// Adds how the score was resampled: `bs`, bootstrap resamples; `ar`, randomization trials;
+    /// `seed`, that of both.
     #[must_use]
-    pub fn resampled(mut self, num_resamples: Option<usize>, num_trials: Option<usize>, seed: u64) -> Self {
+    pub fn resampled(
+        mut self,
+        num_resamples: Option<usize>,
+        num_trials: Option<usize>,
+        seed: u64,
+    ) -> Self {
         let resamples = num_resamples.map(|number| ("bs", "bs", number.to_string()));
         let trials = num_trials.map(|number| ("ar", "ar", number.to_string()));
         let entries = [resamples, trials, Some(("seed", "rs", seed.to_string()))];
@@ -58,23 +67,32 @@ impl Signature {
         self
     }
 
-    /// Adds that hypotheses and references were normalized before they were compared, such as `nfc`: `norm` before the version.
-    /// sacreBLEU itself has no such key, because it compares text as it stands.
+    /// Adds that hypotheses and references were normalized before they were compared, such as
+    /// `nfc`: `norm` before the version. sacreBLEU itself has no such key, because it compares text
+    /// as it stands.
     #[must_use]
     pub fn with_normalization(mut self, normalization: &str) -> Self {
         let before_version = self.entries.len() - 1;
-        self.entries.insert(before_version, Entry::new(("norm", "norm", normalization.to_owned())));
+        self.entries.insert(
+            before_version,
+            Entry::new(("norm", "norm", normalization.to_owned())),
+        );
         self
     }
 
     /// The keys and values in order, the version last.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
-        self.entries.iter().map(|entry| (entry.key, entry.value.as_str()))
+        self.entries
+            .iter()
+            .map(|entry| (entry.key, entry.value.as_str()))
     }
 
     /// The same signature with abbreviated keys, such as `#:1|c:mixed|e:no|tok:13a|s:exp|v:...`.
     pub fn short(&self) -> String {
-        let pairs = self.entries.iter().map(|entry| format!("{}:{}", entry.short, entry.value));
+        let pairs = self
+            .entries
+            .iter()
+            .map(|entry| format!("{}:{}", entry.short, entry.value));
         pairs.collect::<Vec<_>>().join("|")
     }
 }

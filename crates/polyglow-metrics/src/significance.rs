@@ -1,10 +1,12 @@
-//! Whether one system is better than another by more than chance: paired bootstrap resampling (Koehn, 2004) and
-//! approximate randomization (Riezler and Maxwell, 2005).
+//! Whether one system is better than another by more than chance: paired bootstrap resampling
+//! (Koehn, 2004) and approximate randomization (Riezler and Maxwell, 2005).
 //!
-//! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that p-values and intervals
-//! are equal in every digit. The statistics given to these functions must be counted by the metric given to them.
+//! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that
+//! p-values and intervals are equal in every digit. The statistics given to these functions must be
+//! counted by the metric given to them.
 //!
-//! The numbers of this example are sacreBLEU's. Three sentences are far too few for a difference to be significant:
+//! The numbers of this example are sacreBLEU's. Three sentences are far too few for a difference to
+//! be significant:
 //!
 //! ```
 //! use polyglow_metrics::significance::{
@@ -56,7 +58,8 @@ pub const DEFAULT_BOOTSTRAP_SAMPLES: usize = 1000;
 pub struct Comparison {
     /// The system's score on the corpus itself.
     pub score: f64,
-    /// The probability of a difference to the baseline at least this great if the systems were equal.
+    /// The probability of a difference to the baseline at least this great if the systems were
+    /// equal.
     pub p_value: f64,
     /// Where the system's resampled scores lie; `None` if no resamples were asked for.
     pub confidence: Option<Confidence>,
@@ -74,12 +77,16 @@ pub fn bootstrap_confidence(
 ) -> Result<Confidence, MetricError> {
     check_samples(num_samples)?;
     let scores = bootstrap(metric, statistics, num_samples, &mut Pcg64::new(seed));
-    Ok(Confidence { mean: scores.exact_mean(), ..scores.confidence() })
+    Ok(Confidence {
+        mean: scores.exact_mean(),
+        ..scores.confidence()
+    })
 }
 
 /// Estimates where the baseline's score lies, as `sacrebleu --paired-bs` does.
 ///
-/// Equal to [`bootstrap_confidence`] but for rounding: sacreBLEU takes one mean by numpy and the other by Python.
+/// Equal to [`bootstrap_confidence`] but for rounding: sacreBLEU takes one mean by numpy and the
+/// other by Python.
 ///
 /// # Errors
 /// `num_samples` is 0.
@@ -110,16 +117,22 @@ pub fn paired_bootstrap(
     let difference = (metric.score(&baseline.sum()).value() - score).abs();
     let baseline = bootstrap(metric, baseline, num_samples, &mut Pcg64::new(seed));
     let system = bootstrap(metric, system, num_samples, &mut Pcg64::new(seed));
-    // Differences of equal systems would lie around zero; these lie around their mean. So the mean is subtracted, as in
-    // Moses' `bootstrap-hypothesis-difference-significance.pl`, which sacreBLEU follows.
+    // Differences of equal systems would lie around zero; these lie around their mean. So the mean
+    // is subtracted, as in Moses' `bootstrap-hypothesis-difference-significance.pl`, which
+    // sacreBLEU follows.
     let centered = system.abs_differences(&baseline).centered();
     let p_value = p_value(centered.iter(), centered.round(difference));
-    Ok(Comparison { score, p_value, confidence: Some(system.confidence()) })
+    Ok(Comparison {
+        score,
+        p_value,
+        confidence: Some(system.confidence()),
+    })
 }
 
 /// Compares a system with the baseline by exchanging random segments between the two.
 ///
-/// `num_resamples` are drawn for the system's confidence interval; with `None`, there is no interval.
+/// `num_resamples` are drawn for the system's confidence interval; with `None`, there is no
+/// interval.
 ///
 /// # Errors
 /// The two have different numbers of segments, or `num_trials` or `num_resamples` is 0.
@@ -145,13 +158,26 @@ pub fn paired_randomization(
             Some(bootstrap(metric, system, num_samples, &mut generator).confidence())
         }
     };
-    Ok(Comparison { score, p_value, confidence })
+    Ok(Comparison {
+        score,
+        p_value,
+        confidence,
+    })
 }
 
 /// Scores corpora of the same size made of segments drawn with replacement.
-fn bootstrap(metric: &impl Metric, statistics: &Statistics, num_samples: usize, generator: &mut Pcg64) -> Scores {
+fn bootstrap(
+    metric: &impl Metric,
+    statistics: &Statistics,
+    num_samples: usize,
+    generator: &mut Pcg64,
+) -> Scores {
     let (width, num_segments) = (statistics.width(), statistics.num_segments());
-    let values: Vec<f32> = statistics.rows().flatten().map(|&value| value as f32).collect();
+    let values: Vec<f32> = statistics
+        .rows()
+        .flatten()
+        .map(|&value| value as f32)
+        .collect();
     let mut resample = || {
         let mut sums = vec![0.0_f32; width];
         for _ in 0..num_segments {
@@ -163,7 +189,8 @@ fn bootstrap(metric: &impl Metric, statistics: &Statistics, num_samples: usize, 
         let sums: Vec<_> = sums.into_iter().map(f64::from).collect();
         metric.resampled_score(&sums, Arithmetic::Single)
     };
-    // One after the other: all resamples draw from one generator, as in `rng.choice(size=(num_samples, num_segments))`.
+    // One after the other: all resamples draw from one generator, as in
+    // `rng.choice(size=(num_samples, num_segments))`.
     let scores: Vec<_> = (0..num_samples).map(|_| resample()).collect();
     Scores::new(&scores)
 }
@@ -177,7 +204,11 @@ fn exchange_differences(
     generator: &mut Pcg64,
 ) -> Vec<f64> {
     let score_of_sum = |left: &[f64], right: &[f64]| {
-        let sums: Vec<_> = left.iter().zip(right).map(|(left, right)| left + right).collect();
+        let sums: Vec<_> = left
+            .iter()
+            .zip(right)
+            .map(|(left, right)| left + right)
+            .collect();
         metric.resampled_score(&sums, Arithmetic::Integer).value
     };
     let mut flips = generator.flips();
@@ -202,10 +233,12 @@ fn partial_sums(statistics: &Statistics, flips: &[bool]) -> [Vec<f64>; 2] {
     sums
 }
 
-/// The share of trials with a difference greater than the real one, counting the real one as a trial.
+/// The share of trials with a difference greater than the real one, counting the real one as a
+/// trial.
 ///
-/// Both rules are sacreBLEU's, from `multeval`: the real one counts, so that no p-value is zero; an equal difference
-/// does not, so that a system compared with itself has the least p-value, `1 / (n + 1)`.
+/// Both rules are sacreBLEU's, from `multeval`: the real one counts, so that no p-value is zero; an
+/// equal difference does not, so that a system compared with itself has the least p-value,
+/// `1 / (n + 1)`.
 fn p_value(differences: impl ExactSizeIterator<Item = f64>, real: f64) -> f64 {
     let num_trials = differences.len();
     let greater = differences.filter(|&difference| difference > real).count();
@@ -214,9 +247,17 @@ fn p_value(differences: impl ExactSizeIterator<Item = f64>, real: f64) -> f64 {
 
 fn check_pair(baseline: &Statistics, system: &Statistics) -> Result<(), MetricError> {
     let (baseline, system) = (baseline.num_segments(), system.num_segments());
-    if baseline == system { Ok(()) } else { Err(MetricError::UnpairedSystems { baseline, system }) }
+    if baseline == system {
+        Ok(())
+    } else {
+        Err(MetricError::UnpairedSystems { baseline, system })
+    }
 }
 
 fn check_samples(num_samples: usize) -> Result<(), MetricError> {
-    if num_samples == 0 { Err(MetricError::NoSamples) } else { Ok(()) }
+    if num_samples == 0 {
+        Err(MetricError::NoSamples)
+    } else {
+        Ok(())
+    }
 }

@@ -1,9 +1,11 @@
 //! The counts of each segment, from which every score is computed.
 
-/// A table of sufficient statistics: one row per segment, one column per quantity that a metric counts.
+/// A table of sufficient statistics: one row per segment, one column per quantity that a metric
+/// counts.
 ///
-/// All metrics here score a corpus from the sum of its rows, so a resampled corpus is scored by adding other rows.
-/// The columns are documented at each metric's options. Counts are whole numbers, exact in `f64` up to 2⁵³.
+/// All metrics here score a corpus from the sum of its rows, so a resampled corpus is scored by
+/// adding other rows. The columns are documented at each metric's options. Counts are whole
+/// numbers, exact in `f64` up to 2⁵³.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Statistics {
     width: usize,
@@ -15,7 +17,10 @@ impl Statistics {
     pub(crate) fn from_rows(rows: &[Vec<f64>]) -> Option<Self> {
         let width = rows.first().map(Vec::len).filter(|&width| width > 0)?;
         let rectangular = rows.iter().all(|row| row.len() == width);
-        rectangular.then(|| Self { width, values: rows.concat() })
+        rectangular.then(|| Self {
+            width,
+            values: rows.concat(),
+        })
     }
 
     /// How many segments were counted.

@@ -1,4 +1,5 @@
-//! TER: the edits, shifts of phrases among them, that turn the hypothesis into the reference (Snover et al., 2006).
+//! TER: the edits, shifts of phrases among them, that turn the hypothesis into the reference
+//! (Snover et al., 2006).
 
 use std::fmt;
 
@@ -17,8 +18,8 @@ mod shift;
 
 /// How TER is computed; the default is sacreBLEU's.
 ///
-/// A row of its [`Statistics`](crate::Statistics) holds the edits to the closest reference and the mean length of the
-/// references in words.
+/// A row of its [`Statistics`](crate::Statistics) holds the edits to the closest reference and the
+/// mean length of the references in words.
 ///
 /// ```
 /// use polyglow_metrics::{TerOptions, corpus_score};
@@ -36,7 +37,10 @@ mod shift;
 /// # Ok::<(), polyglow_metrics::MetricError>(())
 /// ```
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "these are the four switches of Tercom, independent of each other"
+)]
 pub struct TerOptions {
     /// Whether case is kept; off by default, as in Tercom.
     pub case_sensitive: bool,
@@ -44,8 +48,8 @@ pub struct TerOptions {
     pub normalized: bool,
     /// Whether punctuation is removed; off by default.
     pub no_punctuation: bool,
-    /// Whether the two options above apply to Chinese and Japanese characters too, each of which is then a word; off by
-    /// default.
+    /// Whether the two options above apply to Chinese and Japanese characters too, each of which is
+    /// then a word; off by default.
     pub asian_support: bool,
 }
 
@@ -85,22 +89,35 @@ impl Metric for TerOptions {
 
     fn count_segment(&self, hypothesis: &str, references: &[&str]) -> Vec<f64> {
         let hypothesis = self.tokenize(hypothesis);
-        // sacreBLEU tokenizes references twice, in `_cache_references` and `_extract_reference_info`. The second pass
-        // splits off marks next to the spaces that the first has put in.
+        // sacreBLEU tokenizes references twice, in `_cache_references` and
+        // `_extract_reference_info`. The second pass splits off marks next to the spaces that the
+        // first has put in.
         let tokenize_twice = |line: &&str| self.tokenize(&self.tokenize(line));
         let references: Vec<_> = references.iter().map(tokenize_twice).collect();
 
         let mut vocabulary = Vocabulary::default();
         let hypothesis = vocabulary.number(python::words(&hypothesis));
-        let references: Vec<_> = references.iter().map(|line| vocabulary.number(python::words(line))).collect();
-        let edits = references.iter().map(|reference| shift::count_edits(&hypothesis, reference));
+        let references: Vec<_> = references
+            .iter()
+            .map(|line| vocabulary.number(python::words(line)))
+            .collect();
+        let edits = references
+            .iter()
+            .map(|reference| shift::count_edits(&hypothesis, reference));
         let reference_len: usize = references.iter().map(Vec::len).sum();
-        vec![edits.min().unwrap_or(0) as f64, reference_len as f64 / references.len() as f64]
+        vec![
+            edits.min().unwrap_or(0) as f64,
+            reference_len as f64 / references.len() as f64,
+        ]
     }
 
     fn score(&self, sums: &[f64]) -> TerScore {
         let score = self.resampled_score(sums, Arithmetic::Double).value;
-        TerScore { score, num_edits: sums[0] as u64, reference_len: sums[1] }
+        TerScore {
+            score,
+            num_edits: sums[0] as u64,
+            reference_len: sums[1],
+        }
     }
 
     fn resampled_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
@@ -161,7 +178,15 @@ mod tests {
     #[test]
     fn words_without_a_reference_are_one_hundred_percent_wrong() {
         let options = TerOptions::default();
-        assert_eq!(options.score(&options.count_segment("a b", &[""])).to_string(), "TER = 100.00");
-        assert_eq!(options.score(&options.count_segment("", &[""])).to_string(), "TER = 0.00");
+        assert_eq!(
+            options
+                .score(&options.count_segment("a b", &[""]))
+                .to_string(),
+            "TER = 100.00"
+        );
+        assert_eq!(
+            options.score(&options.count_segment("", &[""])).to_string(),
+            "TER = 0.00"
+        );
     }
 }

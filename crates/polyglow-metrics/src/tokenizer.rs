@@ -27,14 +27,17 @@ pub(crate) use western::{replace_entities, split_periods_and_dashes, split_weste
 
 /// What a tokenizer is called: sacreBLEU's names, in options, in [`FromStr`] and in serde.
 ///
-/// Most names are all that [`Tokenizer`] needs; four of them also need a file, which [`TokenizerName::open`] reads.
+/// Most names are all that [`Tokenizer`] needs; four of them also need a file, which
+/// [`TokenizerName::open`] reads.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenizerName {
-    /// `13a`: the script mteval-v13a.pl of WMT, for languages that put spaces between words; the default.
+    /// `13a`: the script mteval-v13a.pl of WMT, for languages that put spaces between words; the
+    /// default.
     #[default]
     #[serde(rename = "13a")]
     V13a,
-    /// `intl`: the script mteval-v14.pl, which splits off every Unicode punctuation mark and symbol.
+    /// `intl`: the script mteval-v14.pl, which splits off every Unicode punctuation mark and
+    /// symbol.
     #[serde(rename = "intl")]
     International,
     /// `char`: each character is a token.
@@ -89,22 +92,40 @@ impl TokenizerName {
         }
     }
 
-    /// The tokenizer of that name. `dictionary` is the folder of a compiled MeCab dictionary, which `ja-mecab` and
-    /// `ko-mecab` need; `spm` is a SentencePiece model, which `flores101` and `flores200` need.
+    /// The tokenizer of that name. `dictionary` is the folder of a compiled MeCab dictionary, which
+    /// `ja-mecab` and `ko-mecab` need; `spm` is a SentencePiece model, which `flores101` and
+    /// `flores200` need.
     ///
     /// # Errors
     /// What the tokenizer needs is missing, cannot be read, or is not what sacreBLEU uses.
-    pub fn open(self, dictionary: Option<&Path>, spm: Option<&Path>) -> Result<Tokenizer, MetricError> {
-        let needs = |what| MetricError::MissingFile { tokenizer: self, what };
+    pub fn open(
+        self,
+        dictionary: Option<&Path>,
+        spm: Option<&Path>,
+    ) -> Result<Tokenizer, MetricError> {
+        let needs = |what| MetricError::MissingFile {
+            tokenizer: self,
+            what,
+        };
         let mecab = || {
-            let folder = dictionary.ok_or_else(|| needs("the folder of a compiled MeCab dictionary"))?;
+            let folder =
+                dictionary.ok_or_else(|| needs("the folder of a compiled MeCab dictionary"))?;
             let dictionary = MecabDictionary::open(folder)?;
-            let expected = if self == Self::Japanese { IPADIC_WORDS } else { MECAB_KO_DIC_WORDS };
+            let expected = if self == Self::Japanese {
+                IPADIC_WORDS
+            } else {
+                MECAB_KO_DIC_WORDS
+            };
             let (path, words) = (folder.to_owned(), dictionary.num_words());
             if words == expected {
                 Ok(Arc::new(dictionary))
             } else {
-                Err(MetricError::WrongDictionary { path, tokenizer: self, words, expected })
+                Err(MetricError::WrongDictionary {
+                    path,
+                    tokenizer: self,
+                    words,
+                    expected,
+                })
             }
         };
         let pieces = || {
@@ -140,8 +161,12 @@ impl FromStr for TokenizerName {
     type Err = MetricError;
 
     fn from_str(name: &str) -> Result<Self, MetricError> {
-        let named = Self::ALL.into_iter().find(|tokenizer| tokenizer.name() == name);
-        named.ok_or_else(|| MetricError::UnknownTokenizer { name: name.to_owned() })
+        let named = Self::ALL
+            .into_iter()
+            .find(|tokenizer| tokenizer.name() == name);
+        named.ok_or_else(|| MetricError::UnknownTokenizer {
+            name: name.to_owned(),
+        })
     }
 }
 
@@ -214,7 +239,9 @@ impl Tokenizer {
             Self::International => international::tokenize(line),
             Self::Char => line.chars().flat_map(|c| [c, ' ']).collect(),
             Self::Chinese => chinese::tokenize(line),
-            Self::Japanese(dictionary) | Self::Korean(dictionary) => dictionary.words(python::trim(line)).join(" "),
+            Self::Japanese(dictionary) | Self::Korean(dictionary) => {
+                dictionary.words(python::trim(line)).join(" ")
+            }
             Self::Flores101(model) | Self::Flores200(model) => model.pieces(line).join(" "),
             Self::None => line.to_owned(),
         }
@@ -238,28 +265,50 @@ mod tests {
     fn serde_has_the_same_names() {
         for name in TokenizerName::ALL {
             let json = format!("\"{name}\"");
-            assert_eq!(serde_json::to_string(&name).expect("a unit variant is a string"), json);
-            assert_eq!(serde_json::from_str::<TokenizerName>(&json).expect("the name is known"), name);
+            assert_eq!(
+                serde_json::to_string(&name).expect("a unit variant is a string"),
+                json
+            );
+            assert_eq!(
+                serde_json::from_str::<TokenizerName>(&json).expect("the name is known"),
+                name
+            );
         }
     }
 
     #[test]
     fn an_unknown_name_is_answered_with_the_known_ones() {
         let parsed = "moses".parse::<TokenizerName>();
-        assert_eq!(parsed, Err(MetricError::UnknownTokenizer { name: "moses".to_owned() }));
+        assert_eq!(
+            parsed,
+            Err(MetricError::UnknownTokenizer {
+                name: "moses".to_owned()
+            })
+        );
         let from_str = parsed.expect_err("there is no such tokenizer").to_string();
-        let from_serde = serde_json::from_str::<TokenizerName>("\"moses\"").expect_err("there is none").to_string();
+        let from_serde = serde_json::from_str::<TokenizerName>("\"moses\"")
+            .expect_err("there is none")
+            .to_string();
         for name in TokenizerName::ALL {
             let name = format!("`{name}`");
-            assert!(from_str.contains(&name) && from_serde.contains(&name), "{name}: {from_str}; {from_serde}");
+            assert!(
+                from_str.contains(&name) && from_serde.contains(&name),
+                "{name}: {from_str}; {from_serde}"
+            );
         }
     }
 
     #[test]
     fn a_tokenizer_that_needs_a_file_says_which() {
-        for (name, what) in [("ja-mecab", "MeCab dictionary"), ("flores200", "SentencePiece model")] {
+        for (name, what) in [
+            ("ja-mecab", "MeCab dictionary"),
+            ("flores200", "SentencePiece model"),
+        ] {
             let named: TokenizerName = name.parse().expect("the name is known");
-            let error = named.open(None, None).expect_err("nothing is given").to_string();
+            let error = named
+                .open(None, None)
+                .expect_err("nothing is given")
+                .to_string();
             assert!(error.contains(name) && error.contains(what), "{error}");
         }
     }

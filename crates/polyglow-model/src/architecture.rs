@@ -1,12 +1,13 @@
 //! The traits that open the crate to an architecture of one's own.
 //!
-//! A model is any Burn module. To be trained it implements [`Predict`] for the kind of inputs that it reads
-//! ([`crate::Pair`], [`crate::Text`], [`crate::Image`], [`crate::Words`] or a type of its own). To write text it also
-//! implements [`Generate`], and [`crate::search`] then runs on it: beam search, sampling, constraints and ensembles.
-//! [`Inspect`] is for tools that look inside; all of its methods have defaults.
+//! A model is any Burn module. To be trained it implements [`Predict`] for the kind of inputs that
+//! it reads ([`crate::Pair`], [`crate::Text`], [`crate::Image`], [`crate::Words`] or a type of its
+//! own). To write text it also implements [`Generate`], and [`crate::search`] then runs on it: beam
+//! search, sampling, constraints and ensembles. [`Inspect`] is for tools that look inside; all of
+//! its methods have defaults.
 //!
-//! The built-in architectures implement the same traits. [`crate::Model`] is the choice among them that a config file
-//! makes.
+//! The built-in architectures implement the same traits. [`crate::Model`] is the choice among them
+//! that a config file makes.
 //!
 //! ```
 //! use burn::module::Module;
@@ -63,20 +64,22 @@ use crate::side::Side;
 
 /// What a model must offer to be trained on inputs of one kind.
 pub trait Predict<I>: Module {
-    /// Scores of the classes, or the hidden states that give them, for every place that has a target: every target
-    /// position of a pair, every position of a text, one per image.
+    /// Scores of the classes, or the hidden states that give them, for every place that has a
+    /// target: every target position of a pair, every position of a text, one per image.
     ///
     /// Dropout is active if the model is on an autodiff device; see [`crate::dropout::keyed`].
     fn predict(&self, inputs: I) -> Prediction<'_>;
 
-    /// As [`Self::predict`], together with the attention from target to source positions that guided alignment trains,
-    /// if the model has one: `[batch, tgt_len, src_len]`, each row a distribution.
+    /// As [`Self::predict`], together with the attention from target to source positions that
+    /// guided alignment trains, if the model has one: `[batch, tgt_len, src_len]`, each row a
+    /// distribution.
     fn predict_aligned(&self, inputs: I) -> (Prediction<'_>, Option<Tensor<3>>) {
         (self.predict(inputs), None)
     }
 }
 
-/// What a model must offer to be searched: to write text one token at a time, in several threads at a time.
+/// What a model must offer to be searched: to write text one token at a time, in several threads at
+/// a time.
 pub trait Generate: Module + Sync {
     /// What the model keeps between positions, for all rows together.
     type Cache: Clone + Debug + Send;
@@ -87,31 +90,32 @@ pub trait Generate: Module + Sync {
     /// - `src`: `[rows, src_len]`, with padding behind
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache;
 
-    /// Scores of the next token after one more token in every row; equal to what [`Predict`] gives for the last
-    /// position.
+    /// Scores of the next token after one more token in every row; equal to what [`Predict`] gives
+    /// for the last position.
     ///
     /// # Shapes
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut Self::Cache) -> Tensor<2>;
 
-    /// Keeps the given rows, in the given order. A row may be named several times (a beam that splits) or not at all;
-    /// the next [`Self::advance`] has as many rows as are kept.
+    /// Keeps the given rows, in the given order. A row may be named several times (a beam that
+    /// splits) or not at all; the next [`Self::advance`] has as many rows as are kept.
     fn select(cache: &mut Self::Cache, rows: &[usize], device: &Device);
 }
 
-/// What a model may offer to tools that look inside. A default is the answer of a model that has no such thing.
+/// What a model may offer to tools that look inside. A default is the answer of a model that has no
+/// such thing.
 pub trait Inspect: Predict<<Self as Inspect>::Inputs> {
     /// The kind of inputs that it reads.
     type Inputs;
 
-    /// The weights of every attention in [`Predict::predict`]. The query at a target position is the one that predicts
-    /// the token after it.
+    /// The weights of every attention in [`Predict::predict`]. The query at a target position is
+    /// the one that predicts the token after it.
     fn attention(&self, _: Self::Inputs) -> AttentionMaps {
         AttentionMaps::default()
     }
 
-    /// The weights of every layer's attention to the source, from the lowest layer, averaged over heads:
-    /// `[batch, tgt_len, src_len]` each.
+    /// The weights of every layer's attention to the source, from the lowest layer, averaged over
+    /// heads: `[batch, tgt_len, src_len]` each.
     fn cross_attention(&self, _: Self::Inputs) -> Vec<Tensor<3>> {
         Vec::new()
     }
@@ -124,7 +128,8 @@ pub trait Inspect: Predict<<Self as Inspect>::Inputs> {
         Vec::new()
     }
 
-    /// The vectors of a side's tokens; the same for both sides if the model has one. `None` if it does not read tokens.
+    /// The vectors of a side's tokens; the same for both sides if the model has one. `None` if it
+    /// does not read tokens.
     fn embedding(&self, _: Side) -> Option<&Embedding> {
         None
     }

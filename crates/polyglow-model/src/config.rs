@@ -30,7 +30,8 @@ pub enum Activation {
     Gelu,
     /// `silu(x W_gate) * (x W_inner)`: a third matrix of the same size (Shazeer, 2020).
     Swiglu,
-    /// `silu(x) = x σ(x)` without a gate (Ramachandran et al., 2017), the choice of many models of Marian.
+    /// `silu(x) = x σ(x)` without a gate (Ramachandran et al., 2017), the choice of many models of
+    /// Marian.
     Swish,
 }
 
@@ -41,7 +42,8 @@ pub enum Norm {
     /// `norm(x + sublayer(x))`, as in the paper; needs a warm-up.
     #[default]
     Post,
-    /// `x + sublayer(norm(x))` with one more norm after the last layer; trains more easily (Xiong et al., 2020).
+    /// `x + sublayer(norm(x))` with one more norm after the last layer; trains more easily (Xiong
+    /// et al., 2020).
     Pre,
 }
 
@@ -77,8 +79,8 @@ pub enum TieEmbeddings {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ModelConfig {
-    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"`, `"skipgram"`, `"encoder"`, `"vit"` or
-    /// `"captioner"`; default `"transformer"`.
+    /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"`, `"skipgram"`, `"encoder"`,
+    /// `"vit"` or `"captioner"`; default `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -98,7 +100,8 @@ pub struct ModelConfig {
     /// Layers of the decoder; default by preset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub num_decoder_layers: Option<usize>,
-    /// Probability of dropping an element of a sublayer's output or of an embedding; default by preset.
+    /// Probability of dropping an element of a sublayer's output or of an embedding; default by
+    /// preset.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub dropout: Option<f64>,
     /// Probability of dropping an attention weight; default 0.
@@ -111,34 +114,35 @@ pub struct ModelConfig {
     pub norm: Norm,
     /// Positions: `"sinusoidal"`, `"learned"`, `"rotary"` or `"none"`; default `"sinusoidal"`.
     pub position: Position,
-    /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"` suits separate
-    /// vocabularies).
+    /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"`
+    /// suits separate vocabularies).
     pub tie_embeddings: TieEmbeddings,
-    /// Whether the output projection has a bias, a trained number for each target token; default false. Only for `arch =
-    /// "transformer"`.
+    /// Whether the output projection has a bias, a trained number for each target token; default
+    /// false. Only for `arch = "transformer"`.
     #[serde(skip_serializing_if = "is_false")]
     pub output_bias: bool,
-    /// What writes captions: `"transformer"` or `"rnn"`; default `"transformer"`. Only for `arch = "captioner"`.
+    /// What writes captions: `"transformer"` or `"rnn"`; default `"transformer"`. Only for
+    /// `arch = "captioner"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder: Option<CaptionDecoder>,
-    /// The kind of recurrent cell: `"tanh"`, `"gru"` or `"lstm"`; default `"gru"`. Only for `arch = "rnn"`, `"rnn-lm"`,
-    /// recurrent encoders of text and recurrent decoders of captions.
+    /// The kind of recurrent cell: `"tanh"`, `"gru"` or `"lstm"`; default `"gru"`. Only for
+    /// `arch = "rnn"`, `"rnn-lm"`, recurrent encoders of text and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell: Option<Cell>,
-    /// Width of an LSTM's memory where it is more than `d_model`, to which its output is projected; default `d_model`. Only where
-    /// there is `cell`.
+    /// Width of an LSTM's memory where it is more than `d_model`, to which its output is projected;
+    /// default `d_model`. Only where there is `cell`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cell_size: Option<usize>,
     /// Whether recurrent layers have biases; default true. Only where there is `cell`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bias: Option<bool>,
-    /// Attention of a recurrent decoder to the source: `"additive"`, `"dot"`, `"general"` or `"none"`; default
-    /// `"additive"`. Only for `arch = "rnn"` and recurrent decoders of captions.
+    /// Attention of a recurrent decoder to the source: `"additive"`, `"dot"`, `"general"` or
+    /// `"none"`; default `"additive"`. Only for `arch = "rnn"` and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<Score>,
-    /// When a recurrent decoder attends: `"after"` its step, from the new state (Luong), or `"before"` it, from the old one, with
-    /// the context as an input of the step (Bahdanau); default `"after"`. Only for `arch = "rnn"` and recurrent decoders of
-    /// captions.
+    /// When a recurrent decoder attends: `"after"` its step, from the new state (Luong), or
+    /// `"before"` it, from the old one, with the context as an input of the step (Bahdanau);
+    /// default `"after"`. Only for `arch = "rnn"` and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attend: Option<Attend>,
     /// Whether the attended output is fed to the next position; default true with attention
@@ -146,18 +150,21 @@ pub struct ModelConfig {
     /// `arch = "rnn"` and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_feeding: Option<bool>,
-    /// What reads the text of an encoder: `"transformer"` or `"rnn"`; default `"transformer"`. Only for `arch = "encoder"`.
+    /// What reads the text of an encoder: `"transformer"` or `"rnn"`; default `"transformer"`. Only
+    /// for `arch = "encoder"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// What stands on an encoder of text: `"classification"` or `"masked_lm"`; default `"classification"`. Only for
-    /// `arch = "encoder"`.
+    /// What stands on an encoder of text: `"classification"` or `"masked_lm"`; default
+    /// `"classification"`. Only for `arch = "encoder"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// How the states of all positions are pooled: `"mean"`, `"class"`, or for recurrent layers `"mean"` or `"last"`; default
-    /// `"mean"`, or `"last"`. Only for `arch = "encoder"` and `"vit"`.
+    /// How the states of all positions are pooled: `"mean"`, `"class"`, or for recurrent layers
+    /// `"mean"` or `"last"`; default `"mean"`, or `"last"`. Only for `arch = "encoder"` and
+    /// `"vit"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pooling: Option<Pooling>,
-    /// Height and width of a patch, in pixels; default 4. Only for `arch = "vit"` and `"captioner"`.
+    /// Height and width of a patch, in pixels; default 4. Only for `arch = "vit"` and
+    /// `"captioner"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_size: Option<usize>,
 }
@@ -211,8 +218,12 @@ impl ModelConfig {
     }
 }
 
-/// Keeps a key that is not set out of what is written, so that configs stay as they were before it was there.
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde hands over a reference")]
+/// Keeps a key that is not set out of what is written, so that configs stay as they were before it
+/// was there.
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "serde hands over a reference"
+)]
 fn is_false(value: &bool) -> bool {
     !value
 }
@@ -222,7 +233,11 @@ fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelE
     if (1..=most).contains(&value) {
         return Ok(());
     }
-    Err(ModelError::config(key, value, format!("must be from 1 to {most}")))
+    Err(ModelError::config(
+        key,
+        value,
+        format!("must be from 1 to {most}"),
+    ))
 }
 
 /// Checks a dropout probability.
@@ -230,7 +245,11 @@ fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
     }
-    Err(ModelError::config(key, value, "must be a probability, at least 0 and below 1"))
+    Err(ModelError::config(
+        key,
+        value,
+        "must be a probability, at least 0 and below 1",
+    ))
 }
 
 /// The largest width of a hidden state.

@@ -6,7 +6,8 @@ use std::fmt;
 ///
 /// Wrong tensor shapes are bugs, not errors: they panic with the axis and both sizes.
 ///
-/// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main` returns it.
+/// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main`
+/// returns it.
 #[derive(thiserror::Error)]
 #[non_exhaustive]
 pub enum ModelError {
@@ -37,8 +38,16 @@ impl fmt::Debug for ModelError {
 }
 
 impl ModelError {
-    pub(crate) fn config(key: &'static str, value: impl std::fmt::Display, reason: impl Into<String>) -> Self {
-        Self::Config { key, value: value.to_string(), reason: reason.into() }
+    pub(crate) fn config(
+        key: &'static str,
+        value: impl std::fmt::Display,
+        reason: impl Into<String>,
+    ) -> Self {
+        Self::Config {
+            key,
+            value: value.to_string(),
+            reason: reason.into(),
+        }
     }
 }
 
@@ -50,6 +59,9 @@ mod tests {
     fn a_main_that_returns_an_error_prints_its_message() {
         let error = ModelError::config("search.beam_size", 0, "must be from 1 to 1024");
         let error: Box<dyn std::error::Error> = Box::new(error);
-        assert_eq!(format!("{error:?}"), "`search.beam_size = 0`: must be from 1 to 1024");
+        assert_eq!(
+            format!("{error:?}"),
+            "`search.beam_size = 0`: must be from 1 to 1024"
+        );
     }
 }

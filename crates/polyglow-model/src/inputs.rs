@@ -1,14 +1,15 @@
 //! What models read: one plain struct for each kind of inputs, and an enum of them all.
 //!
-//! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in [`crate::Model`], which may
-//! be any architecture, implements it for [`Inputs`].
+//! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in
+//! [`crate::Model`], which may be any architecture, implements it for [`Inputs`].
 
 use burn::tensor::{Int, Tensor};
 
 /// A source and the target to predict from it (teacher forcing).
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// Source ids with padding behind, `[batch, src_len]`; if the source is an image, the bytes of [`Image::pixels`].
+    /// Source ids with padding behind, `[batch, src_len]`; if the source is an image, the bytes of
+    /// [`Image::pixels`].
     pub src: Tensor<2, Int>,
     /// Target ids that the decoder reads, beginning with the start mark, `[batch, tgt_len]`.
     pub tgt_in: Tensor<2, Int>,
@@ -24,7 +25,8 @@ pub struct Text {
 /// Images of one size.
 #[derive(Clone, Debug)]
 pub struct Image {
-    /// Bytes from 0 to 255, row by row and the channels of a pixel side by side, `[batch, height * width * channels]`.
+    /// Bytes from 0 to 255, row by row and the channels of a pixel side by side,
+    /// `[batch, height * width * channels]`.
     pub pixels: Tensor<2, Int>,
 }
 

@@ -1,4 +1,5 @@
-//! One layer per file: what models are built from, and the masks and number formats that layers share.
+//! One layer per file: what models are built from, and the masks and number formats that layers
+//! share.
 
 pub mod attention;
 pub mod dropout;

@@ -1,8 +1,9 @@
-//! Models on Burn, the encoder-decoder Transformer first of all: ids to logits, to a loss, or to hypotheses.
+//! Models on Burn, the encoder-decoder Transformer first of all: ids to logits, to a loss, or to
+//! hypotheses.
 //!
-//! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on decides where it
-//! runs. There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`], and the traits of [`architecture`]
-//! admit a model of one's own.
+//! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on
+//! decides where it runs. There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`],
+//! and the traits of [`architecture`] admit a model of one's own.
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
@@ -51,7 +52,8 @@ pub use host::computes_on_host;
 pub use inputs::{Image, Inputs, Pair, Text, Words};
 use layers::precision;
 pub use layers::{
-    attention, dropout, embedding, feed_forward, layer_norm, linear, mask, patches, pooling, position, residual, weight,
+    attention, dropout, embedding, feed_forward, layer_norm, linear, mask, patches, pooling,
+    position, residual, weight,
 };
 pub use loss::prediction::{Prediction, Projection};
 pub use loss::{LossOutput, Targets, alignment_loss, cross_entropy};

@@ -1,5 +1,5 @@
-//! What training minimizes, as sums over a batch: label-smoothed cross-entropy (Szegedy et al., 2016, section 7) and
-//! guided alignment (Chen et al., 2016).
+//! What training minimizes, as sums over a batch: label-smoothed cross-entropy (Szegedy et al.,
+//! 2016, section 7) and guided alignment (Chen et al., 2016).
 
 pub(crate) mod prediction;
 
@@ -10,11 +10,12 @@ pub use polyglow_kernels::{LossOutput, Targets, cross_entropy};
 /// Replaces an attention of 0, whose logarithm is infinite: the smallest normal f32.
 const LEAST_ATTENTION: f64 = f32::MIN_POSITIVE as f64;
 
-/// Guided alignment (Chen et al., 2016): `-sum gold log attention`, the cross-entropy of the attention against where it
-/// should be, in nats, `[1]`; carries the gradient.
+/// Guided alignment (Chen et al., 2016): `-sum gold log attention`, the cross-entropy of the
+/// attention against where it should be, in nats, `[1]`; carries the gradient.
 ///
 /// # Shapes
-/// - `attention`, `gold`: `[batch, tgt_len, src_len]`; the rows of `gold` sum to 1, or to 0 where nothing is known
+/// - `attention`, `gold`: `[batch, tgt_len, src_len]`; the rows of `gold` sum to 1, or to 0 where
+///   nothing is known
 pub fn alignment_loss(attention: Tensor<3>, gold: Tensor<3>) -> Tensor<1> {
     -(attention.clamp_min(LEAST_ATTENTION).log() * gold).sum()
 }
@@ -29,7 +30,10 @@ mod tests {
         let attention = Tensor::<3>::from_data([[[0.5f32, 0.25, 0.25], [0.0, 0.9, 0.1]]], &device);
         let gold = Tensor::<3>::from_data([[[0.5f32, 0.0, 0.5], [0.0, 0.0, 0.0]]], &device);
         let loss = f64::from(alignment_loss(attention.clone(), gold).into_scalar::<f32>());
-        assert!((loss + 0.5 * 0.5f64.ln() + 0.5 * 0.25f64.ln()).abs() < 1e-6, "{loss}");
+        assert!(
+            (loss + 0.5 * 0.5f64.ln() + 0.5 * 0.25f64.ln()).abs() < 1e-6,
+            "{loss}"
+        );
         // Where nothing is looked at, the loss is large and finite.
         let gold = Tensor::<3>::from_data([[[0.0f32, 0.0, 0.0], [1.0, 0.0, 0.0]]], &device);
         let loss = f64::from(alignment_loss(attention, gold).into_scalar::<f32>());

@@ -1,5 +1,5 @@
-//! A model of any built-in architecture: the choice that a config file makes, on top of the traits of
-//! [`crate::architecture`].
+//! A model of any built-in architecture: the choice that a config file makes, on top of the traits
+//! of [`crate::architecture`].
 
 mod dispatch;
 
@@ -8,8 +8,8 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::architecture::{Generate, Inspect};
 use crate::architectures::{
-    CaptionCache, Captioner, EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache, SkipGramModel, States,
-    TextCache, Transformer, Vit,
+    CaptionCache, Captioner, EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache,
+    SkipGramModel, States, TextCache, Transformer, Vit,
 };
 use crate::cache::DecoderCache;
 use crate::config::{ModelShape, Task, Vocabulary};
@@ -21,10 +21,13 @@ use crate::weight::Weight;
 
 /// A model of any built-in architecture.
 ///
-/// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for [`Inputs`](crate::Inputs), and
-/// [`Generate`]; what its architecture does not read is a panic.
+/// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for
+/// [`Inputs`](crate::Inputs), and [`Generate`]; what its architecture does not read is a panic.
 #[derive(Module, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each member of an ensemble"
+)]
 pub enum Model {
     /// The encoder-decoder Transformer; reads [`Pair`](crate::Pair).
     Transformer(Transformer),
@@ -60,7 +63,8 @@ pub enum Cache {
 }
 
 impl ModelShape {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
+    /// train it).
     pub fn init(&self, seed: u64, device: &Device) -> Model {
         Model::build(self, ParamInit::new(seed, device))
     }
@@ -156,15 +160,22 @@ impl Model {
         if let Weight::Float(weight) = &embedding.weight {
             return weight.val();
         }
-        let Vocabulary { src_size, tgt_size, .. } = self.vocabulary();
-        let vocab_size = if side == Side::Src { src_size } else { tgt_size };
-        let ids = Tensor::<1, Int>::from_data(&(0..vocab_size as i32).collect::<Vec<_>>()[..], device);
+        let Vocabulary {
+            src_size, tgt_size, ..
+        } = self.vocabulary();
+        let vocab_size = if side == Side::Src {
+            src_size
+        } else {
+            tgt_size
+        };
+        let ids =
+            Tensor::<1, Int>::from_data(&(0..vocab_size as i32).collect::<Vec<_>>()[..], device);
         embedding.rows(ids.unsqueeze()).squeeze_dim(0)
     }
 
-    /// What stands at each position of a text on [`Self::reading_side`]: first the token's own vector, which knows
-    /// neither place nor context, then the state after each layer, from the lowest ([`Inspect::states`]). The layers of
-    /// an encoder-decoder are those of its encoder.
+    /// What stands at each position of a text on [`Self::reading_side`]: first the token's own
+    /// vector, which knows neither place nor context, then the state after each layer, from the
+    /// lowest ([`Inspect::states`]). The layers of an encoder-decoder are those of its encoder.
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each

@@ -23,7 +23,8 @@ use burn::tensor::{Tensor, TensorData, Transaction};
 
 /// The names, in the order of the fields: `encoder.layers.0.self_attention.qkv.weight`.
 ///
-/// Names are part of the checkpoint format. They follow the field names; the variant of an enum leaves no trace.
+/// Names are part of the checkpoint format. They follow the field names; the variant of an enum
+/// leaves no trace.
 #[derive(Debug, Default)]
 pub struct ParamPath {
     parts: Vec<Option<String>>,
@@ -43,7 +44,12 @@ impl ParamPath {
 
     /// The dotted name of the current place.
     pub fn name(&self) -> String {
-        self.parts.iter().flatten().map(String::as_str).collect::<Vec<_>>().join(".")
+        self.parts
+            .iter()
+            .flatten()
+            .map(String::as_str)
+            .collect::<Vec<_>>()
+            .join(".")
     }
 }
 
@@ -54,15 +60,23 @@ pub fn read(model: &impl Module) -> Vec<(String, TensorData)> {
     reader.finish()
 }
 
-/// Replaces every parameter by what `lookup` returns for its name and shape; devices and gradients stay as they are.
+/// Replaces every parameter by what `lookup` returns for its name and shape; devices and gradients
+/// stay as they are.
 ///
 /// # Errors
 /// The first error of `lookup`; the model is then dropped.
 ///
 /// # Panics
 /// If `lookup` returns data of another shape than it was asked for.
-pub fn replace<M: Module, E>(model: M, lookup: impl FnMut(&str, &[usize]) -> Result<TensorData, E>) -> Result<M, E> {
-    let mut replacer = Replacer { path: ParamPath::default(), lookup, error: None };
+pub fn replace<M: Module, E>(
+    model: M,
+    lookup: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
+) -> Result<M, E> {
+    let mut replacer = Replacer {
+        path: ParamPath::default(),
+        lookup,
+        error: None,
+    };
     let model = model.map(&mut replacer);
     match replacer.error {
         Some(error) => Err(error),
@@ -72,7 +86,10 @@ pub fn replace<M: Module, E>(model: M, lookup: impl FnMut(&str, &[usize]) -> Res
 
 /// Takes the parameters that `is_frozen` names out of the training: they get no gradient.
 pub fn freeze<M: Module>(model: M, is_frozen: impl FnMut(&str) -> bool) -> M {
-    model.map(&mut Freezer { path: ParamPath::default(), is_frozen })
+    model.map(&mut Freezer {
+        path: ParamPath::default(),
+        is_frozen,
+    })
 }
 
 /// Number of trained values; tied matrices count once.
@@ -80,7 +97,8 @@ pub fn count(model: &impl Module) -> usize {
     model.num_params()
 }
 
-/// The numbers that are read from a device at once, at least: it is waited for each time, and holds a copy of them.
+/// The numbers that are read from a device at once, at least: it is waited for each time, and holds
+/// a copy of them.
 const READ_TOGETHER: usize = 1 << 25;
 
 #[derive(Default)]
@@ -95,7 +113,8 @@ struct Reader {
 
 impl Reader {
     fn read(&mut self) {
-        self.values.extend(std::mem::take(&mut self.pending).execute());
+        self.values
+            .extend(std::mem::take(&mut self.pending).execute());
         self.len = 0;
     }
 
@@ -140,7 +159,11 @@ impl<F: FnMut(&str) -> bool> ModuleMapper for Freezer<F> {
     }
 
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
-        if (self.is_frozen)(&self.path.name()) { param.set_require_grad(false) } else { param }
+        if (self.is_frozen)(&self.path.name()) {
+            param.set_require_grad(false)
+        } else {
+            param
+        }
     }
 }
 
@@ -168,7 +191,11 @@ impl<E, F: FnMut(&str, &[usize]) -> Result<TensorData, E>> ModuleMapper for Repl
             Ok(data) => param.map(|old| {
                 let new = Tensor::<D>::from_data(data, &old.device());
                 assert_eq!(new.dims(), shape, "a parameter keeps its shape");
-                if old.is_require_grad() { new.require_grad() } else { new }
+                if old.is_require_grad() {
+                    new.require_grad()
+                } else {
+                    new
+                }
             }),
             Err(error) => {
                 self.error = Some(error);

@@ -1,6 +1,7 @@
 //! Counter-based random numbers: a function of a key, without a state to save.
 
-/// A sequence that follows from a key: `SplitMix64` (Steele, Lea and Flood, 2014), a counter and a bijection.
+/// A sequence that follows from a key: `SplitMix64` (Steele, Lea and Flood, 2014), a counter and a
+/// bijection.
 #[derive(Clone, Debug)]
 pub struct Random {
     state: u64,
@@ -9,8 +10,11 @@ pub struct Random {
 impl Random {
     /// The sequence of `key`; each key has its own.
     pub fn new(key: &[u64]) -> Self {
-        let fold = |state: u64, part: &u64| scramble(state ^ scramble(part.wrapping_add(INCREMENT)));
-        Self { state: key.iter().fold(0, fold) }
+        let fold =
+            |state: u64, part: &u64| scramble(state ^ scramble(part.wrapping_add(INCREMENT)));
+        Self {
+            state: key.iter().fold(0, fold),
+        }
     }
 
     /// 64 random bits.

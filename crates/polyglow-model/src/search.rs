@@ -1,7 +1,8 @@
-//! IDS -> HYPOTHESES: beam search, sampling and their variants over anything that scores the next token.
+//! IDS -> HYPOTHESES: beam search, sampling and their variants over anything that scores the next
+//! token.
 //!
-//! [`search`] runs on a [`NextToken`]. [`Incremental`] is one for any model that implements [`crate::Generate`], and for
-//! ensembles; in tests it may be a table:
+//! [`search`] runs on a [`NextToken`]. [`Incremental`] is one for any model that implements
+//! [`crate::Generate`], and for ensembles; in tests it may be a table:
 //!
 //! ```
 //! use polyglow_model::search::{Candidate, Marks, NextToken, SearchConfig, Sentence, search};
@@ -58,9 +59,11 @@ pub struct Candidate {
 
 /// A scorer of next tokens for several rows: a model ([`Incremental`]), or a table in tests.
 pub trait NextToken {
-    /// Adds one token to each row and returns what may follow in each: the `count` most probable tokens (all if there
-    /// are fewer), best first, then those of `wanted[row]` that are not among them. `wanted` may be empty.
-    fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>>;
+    /// Adds one token to each row and returns what may follow in each: the `count` most probable
+    /// tokens (all if there are fewer), best first, then those of `wanted[row]` that are not among
+    /// them. `wanted` may be empty.
+    fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>])
+    -> Vec<Vec<Candidate>>;
 
     /// Keeps these rows, in this order; a row may be named several times or not at all.
     fn select(&mut self, rows: &[usize]);

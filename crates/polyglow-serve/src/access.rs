@@ -8,7 +8,8 @@ use crate::failure::Failure;
 /// Keys with which one may ask.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    /// SHA-256 of each: all of one length, so that a comparison takes the same time whatever is compared.
+    /// SHA-256 of each: all of one length, so that a comparison takes the same time whatever is
+    /// compared.
     hashes: Vec<[u8; 32]>,
     /// Whether nobody may ask without one.
     pub required: bool,
@@ -17,8 +18,14 @@ pub struct Keys {
 impl Keys {
     /// Reads keys, one a line; blank lines and what begins with `#` are none.
     pub fn parse(text: &str, required: bool) -> Self {
-        let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
-        Self { hashes: lines.map(|line| Sha256::digest(line).into()).collect(), required }
+        let lines = text
+            .lines()
+            .map(str::trim)
+            .filter(|line| !line.is_empty() && !line.starts_with('#'));
+        Self {
+            hashes: lines.map(|line| Sha256::digest(line).into()).collect(),
+            required,
+        }
     }
 
     /// Whether there are any.
@@ -32,8 +39,12 @@ impl Keys {
     /// It is none of these; one is required.
     pub(crate) fn check(&self, key: Option<&str>) -> Result<(), Failure> {
         match key.filter(|key| !key.is_empty()) {
-            None if self.required => Err(Failure::bad("Please contact the server operator to get an API key")),
-            Some(key) if !self.is_empty() && !self.knows(key) => Err(Failure::forbidden("Invalid API key")),
+            None if self.required => Err(Failure::bad(
+                "Please contact the server operator to get an API key",
+            )),
+            Some(key) if !self.is_empty() && !self.knows(key) => {
+                Err(Failure::forbidden("Invalid API key"))
+            }
             _ => Ok(()),
         }
     }
@@ -43,13 +54,21 @@ impl Keys {
     /// # Errors
     /// It is none of these, or there is none.
     pub(crate) fn check_reader(&self, key: Option<&str>) -> Result<(), Failure> {
-        if self.required && !key.is_some_and(|key| self.knows(key)) { Err(Failure::unknown()) } else { Ok(()) }
+        if self.required && !key.is_some_and(|key| self.knows(key)) {
+            Err(Failure::unknown())
+        } else {
+            Ok(())
+        }
     }
 
-    /// All keys are compared, and every byte of them, so that the time says nothing of how much was right.
+    /// All keys are compared, and every byte of them, so that the time says nothing of how much was
+    /// right.
     fn knows(&self, key: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(key).into();
-        self.hashes.iter().fold(0, |found, known| found | known.ct_eq(&hash).unwrap_u8()) == 1
+        self.hashes
+            .iter()
+            .fold(0, |found, known| found | known.ct_eq(&hash).unwrap_u8())
+            == 1
     }
 }
 
@@ -68,9 +87,14 @@ mod tests {
             (Some("# of the library"), false, Some(403)),
             (None, true, Some(400)),
         ] {
-            let found = keys(required).check(key).err().map(|failure| failure.status.as_u16());
+            let found = keys(required)
+                .check(key)
+                .err()
+                .map(|failure| failure.status.as_u16());
             assert_eq!(found, expected, "{key:?}");
         }
-        Keys::default().check(Some("any")).expect("without keys, any is as good as none");
+        Keys::default()
+            .check(Some("any"))
+            .expect("without keys, any is as good as none");
     }
 }

@@ -23,8 +23,8 @@ const PAUSE: Duration = Duration::from_millis(200);
 /// Those who ask.
 pub(crate) struct Connections {
     router: Router,
-    /// How long the head of a request may take to arrive, the next one on the same connection included, and how long a client
-    /// may take nothing of its answer.
+    /// How long the head of a request may take to arrive, the next one on the same connection
+    /// included, and how long a client may take nothing of its answer.
     time: Duration,
     places: Arc<Semaphore>,
     open: JoinSet<()>,
@@ -36,7 +36,13 @@ impl Connections {
     /// As many as `most` at a time; others wait until there is a place, as long as they like.
     pub(crate) fn new(router: Router, most: usize, time: Duration) -> Self {
         let places = Arc::new(Semaphore::new(most));
-        Self { router, time, places, open: JoinSet::new(), taking: watch::channel(()).0 }
+        Self {
+            router,
+            time,
+            places,
+            open: JoinSet::new(),
+            taking: watch::channel(()).0,
+        }
     }
 
     /// Lets clients in, until it is dropped.
@@ -45,21 +51,35 @@ impl Connections {
             let (stream, place) = accept(listener, &self.places).await;
             // What has ended is forgotten.
             while self.open.try_join_next().is_some() {}
-            // A part of an answer does not wait until the client has told that it got the one before.
+            // A part of an answer does not wait until the client has told that it got the one
+            // before.
             let _ = stream.set_nodelay(true);
-            self.open.spawn(serve(stream, self.router.clone(), self.time, self.taking.subscribe(), place));
+            self.open.spawn(serve(
+                stream,
+                self.router.clone(),
+                self.time,
+                self.taking.subscribe(),
+                place,
+            ));
         }
     }
 
-    /// Takes no more requests, and returns when those that have come are answered. Dropped before, it cuts them off.
+    /// Takes no more requests, and returns when those that have come are answered. Dropped before,
+    /// it cuts them off.
     pub(crate) async fn end(mut self) {
         drop(self.taking);
         while self.open.join_next().await.is_some() {}
     }
 }
 
-async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, OwnedSemaphorePermit) {
-    let place = Arc::clone(places).acquire_owned().await.expect("the semaphore is never closed");
+async fn accept(
+    listener: &TcpListener,
+    places: &Arc<Semaphore>,
+) -> (TcpStream, OwnedSemaphorePermit) {
+    let place = Arc::clone(places)
+        .acquire_owned()
+        .await
+        .expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
             Ok((stream, _)) => return (stream, place),
@@ -75,7 +95,10 @@ async fn accept(listener: &TcpListener, places: &Arc<Semaphore>) -> (TcpStream, 
 
 fn is_of_a_client(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
-    matches!(error.kind(), ConnectionAborted | ConnectionRefused | ConnectionReset)
+    matches!(
+        error.kind(),
+        ConnectionAborted | ConnectionRefused | ConnectionReset
+    )
 }
 
 /// Answers the requests of a client.
@@ -86,7 +109,11 @@ async fn serve(
     mut taking: watch::Receiver<()>,
     _place: OwnedSemaphorePermit,
 ) {
-    let stream = TokioIo::new(Patient { stream, time, until: None });
+    let stream = TokioIo::new(Patient {
+        stream,
+        time,
+        until: None,
+    });
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(time);
     let mut connection = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
@@ -107,14 +134,23 @@ struct Patient {
 }
 
 impl Patient {
-    fn patiently<T>(&mut self, context: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
+    fn patiently<T>(
+        &mut self,
+        context: &mut Context<'_>,
+        written: Poll<io::Result<T>>,
+    ) -> Poll<io::Result<T>> {
         if written.is_ready() {
             self.until = None;
             return written;
         }
         let time = self.time;
-        let until = self.until.get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
-        until.as_mut().poll(context).map(|()| Err(io::ErrorKind::TimedOut.into()))
+        let until = self
+            .until
+            .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
+        until
+            .as_mut()
+            .poll(context)
+            .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
@@ -129,7 +165,11 @@ impl AsyncRead for Patient {
 }
 
 impl AsyncWrite for Patient {
-    fn poll_write(mut self: Pin<&mut Self>, context: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+    fn poll_write(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+        bytes: &[u8],
+    ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
         self.patiently(context, written)
     }

@@ -28,7 +28,12 @@ impl Document {
             sentences::Part::Kept(kept) => Part::Kept(kept.to_owned()),
             sentences::Part::Sentence(sentence) => Part::Sentence(sentence.to_owned()),
         };
-        Self::Text(sentences::parts(text, language).into_iter().map(part).collect())
+        Self::Text(
+            sentences::parts(text, language)
+                .into_iter()
+                .map(part)
+                .collect(),
+        )
     }
 
     /// A text that is not cut.
@@ -76,7 +81,9 @@ impl Document {
             match part {
                 Part::Kept(kept) => text.push_str(kept),
                 Part::Sentence(_) => {
-                    let translation = translations.next().map_or("", |translation| &translation.text);
+                    let translation = translations
+                        .next()
+                        .map_or("", |translation| &translation.text);
                     // Sentences follow each other without a space in Chinese, and not in English.
                     if follows_sentence && has_space_between(&text, translation) {
                         text.push(' ');
@@ -102,8 +109,12 @@ mod tests {
     use super::*;
 
     fn translated(document: &Document) -> String {
-        let translation = |text: &str| Translation { text: text.to_uppercase(), links: Vec::new() };
-        let translations: Vec<Translation> = document.sentences().into_iter().map(translation).collect();
+        let translation = |text: &str| Translation {
+            text: text.to_uppercase(),
+            links: Vec::new(),
+        };
+        let translations: Vec<Translation> =
+            document.sentences().into_iter().map(translation).collect();
         document.with(&translations)
     }
 
@@ -112,7 +123,10 @@ mod tests {
         for (text, expected) in [
             ("", ""),
             (" \n\n ", " \n\n "),
-            ("  one two.  Three!\n\nfour\r\n", "  ONE TWO.  THREE!\n\nFOUR\r\n"),
+            (
+                "  one two.  Three!\n\nfour\r\n",
+                "  ONE TWO.  THREE!\n\nFOUR\r\n",
+            ),
             ("--- 👍 …", "--- 👍 …"),
             ("a 👍", "A 👍"),
             ("• one\n→ two 😆 Three", "• ONE\n→ TWO 😆 THREE"),
@@ -125,9 +139,17 @@ mod tests {
     fn lines_are_cut_where_sentences_end() {
         for (language, text, expected) in [
             ("en", "One. Two? Three", &["One.", "Two?", "Three"][..]),
-            ("en", "Mr. Smith met J. Doe. They left.", &["Mr. Smith met J. Doe.", "They left."]),
+            (
+                "en",
+                "Mr. Smith met J. Doe. They left.",
+                &["Mr. Smith met J. Doe.", "They left."],
+            ),
             ("de", "Er kam um 3.15 Uhr.", &["Er kam um 3.15 Uhr."]),
-            ("de", "Am 3. Oktober 1990 war der 1. FC Köln da.", &["Am 3. Oktober 1990 war der 1. FC Köln da."]),
+            (
+                "de",
+                "Am 3. Oktober 1990 war der 1. FC Köln da.",
+                &["Am 3. Oktober 1990 war der 1. FC Köln da."],
+            ),
             ("zh", "我来了。你呢？", &["我来了。", "你呢？"]),
             ("en", "It was Mr.", &["It was Mr."]),
         ] {

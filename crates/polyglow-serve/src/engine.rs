@@ -16,8 +16,9 @@ use crate::failure::Failure;
 use crate::metrics::Metrics;
 use crate::worker::{Job, Order, Worker};
 
-/// Slices that wait for whoever asked for them, at most. A request with as many is passed over, so that what nobody reads does
-/// not pile up; fewer would keep a reader waiting who is busy for a moment.
+/// Slices that wait for whoever asked for them, at most. A request with as many is passed over, so
+/// that what nobody reads does not pile up; fewer would keep a reader waiting who is busy for a
+/// moment.
 const AHEAD: usize = 4;
 
 /// What is asked of the translations of a request. Requests that ask for the same share batches.
@@ -46,7 +47,8 @@ pub(crate) struct Found {
 /// The translations of some lines, the best of each first.
 pub(crate) type Slice = Result<Vec<Vec<Found>>, Failure>;
 
-/// A place in the queue, free again when nobody holds it any more: neither whoever asked nor the thread.
+/// A place in the queue, free again when nobody holds it any more: neither whoever asked nor the
+/// thread.
 pub(crate) type Place = Arc<OwnedSemaphorePermit>;
 
 /// The translations of a request as they come. Whoever drops it wants no more.
@@ -94,7 +96,11 @@ impl Engine {
     pub(crate) fn start(models: Vec<Runner>, queue: usize, metrics: Arc<Metrics>) -> Self {
         let (orders, waiting) = mpsc::unbounded_channel();
         let health = Arc::new(Health::default());
-        let engine = Self { orders, places: Arc::new(Semaphore::new(queue)), health: Arc::clone(&health) };
+        let engine = Self {
+            orders,
+            places: Arc::new(Semaphore::new(queue)),
+            health: Arc::clone(&health),
+        };
         thread::spawn(move || {
             let work = AssertUnwindSafe(|| Worker::new(models, metrics).work(waiting));
             if !matches!(catch_unwind(work), Ok(Ok(()))) {
@@ -112,18 +118,37 @@ impl Engine {
     /// # Errors
     /// Too many requests wait.
     pub(crate) fn place(&self) -> Result<Place, Failure> {
-        Arc::clone(&self.places).try_acquire_owned().map(Arc::new).map_err(|_| Failure::busy())
+        Arc::clone(&self.places)
+            .try_acquire_owned()
+            .map(Arc::new)
+            .map_err(|_| Failure::busy())
     }
 
     /// Asks for translations of lines, which come in slices, in order.
     ///
     /// # Errors
     /// The models have failed.
-    pub(crate) fn translate(&self, place: &Place, asked: Asked, lines: Vec<Request>) -> Result<Slices, Failure> {
+    pub(crate) fn translate(
+        &self,
+        place: &Place,
+        asked: Asked,
+        lines: Vec<Request>,
+    ) -> Result<Slices, Failure> {
         let (answer, found) = mpsc::channel(AHEAD);
-        let job = Job { asked, lines: VecDeque::from(lines), place: Arc::clone(place), answer };
-        self.orders.send(Order::Translate(job)).map_err(|_| Failure::broken())?;
-        Ok(Slices { found, orders: self.orders.clone(), _place: Arc::clone(place) })
+        let job = Job {
+            asked,
+            lines: VecDeque::from(lines),
+            place: Arc::clone(place),
+            answer,
+        };
+        self.orders
+            .send(Order::Translate(job))
+            .map_err(|_| Failure::broken())?;
+        Ok(Slices {
+            found,
+            orders: self.orders.clone(),
+            _place: Arc::clone(place),
+        })
     }
 
     /// As [`Self::translate`], all slices together.
@@ -145,7 +170,11 @@ impl Engine {
         while let Some(slice) = slices.next().await {
             found.extend(slice?);
         }
-        if found.len() == wanted { Ok(found) } else { Err(Failure::broken()) }
+        if found.len() == wanted {
+            Ok(found)
+        } else {
+            Err(Failure::broken())
+        }
     }
 
     /// Puts another model in the place of one; what is being translated ends with the old one.

@@ -14,7 +14,10 @@ pub(crate) struct Failure {
 
 impl Failure {
     fn new(status: StatusCode, error: impl Into<String>) -> Self {
-        Self { status, error: error.into() }
+        Self {
+            status,
+            error: error.into(),
+        }
     }
 
     /// The request is wrong.
@@ -34,7 +37,10 @@ impl Failure {
 
     /// Whoever asks has not said who it is.
     pub(crate) fn unknown() -> Self {
-        Self::new(StatusCode::UNAUTHORIZED, "This needs the header `Authorization: Bearer KEY`")
+        Self::new(
+            StatusCode::UNAUTHORIZED,
+            "This needs the header `Authorization: Bearer KEY`",
+        )
     }
 
     /// There is nothing at this path.
@@ -44,12 +50,18 @@ impl Failure {
 
     /// The path knows other methods only.
     pub(crate) fn method() -> Self {
-        Self::new(StatusCode::METHOD_NOT_ALLOWED, "This path does not answer this method")
+        Self::new(
+            StatusCode::METHOD_NOT_ALLOWED,
+            "This path does not answer this method",
+        )
     }
 
     /// Too many requests wait.
     pub(crate) fn busy() -> Self {
-        Self::new(StatusCode::SERVICE_UNAVAILABLE, "Too many requests are waiting, try again later")
+        Self::new(
+            StatusCode::SERVICE_UNAVAILABLE,
+            "Too many requests are waiting, try again later",
+        )
     }
 
     /// It took too long.
@@ -71,7 +83,9 @@ impl IntoResponse for Failure {
             StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
             _ => return response,
         };
-        response.headers_mut().insert(name, header::HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, header::HeaderValue::from_static(value));
         response
     }
 }

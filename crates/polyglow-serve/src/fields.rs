@@ -25,7 +25,9 @@ impl Fields {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
             Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(_) => Err(Failure::bad(format!("Invalid request: {name} parameter is not a text"))),
+            Some(_) => Err(Failure::bad(format!(
+                "Invalid request: {name} parameter is not a text"
+            ))),
         }
     }
 
@@ -79,7 +81,10 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
     async fn from_request(request: Request, server: &Arc<Shared>) -> Result<Self, Failure> {
         let key = bearer(request.headers());
         let body = body(request, server).await?;
-        Ok(Self { asked: parse(&body)?, key })
+        Ok(Self {
+            asked: parse(&body)?,
+            key,
+        })
     }
 }
 
@@ -89,14 +94,20 @@ fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     let asked = serde_path_to_error::deserialize(&mut json).map_err(|error| {
         let (path, error) = (error.path().to_string(), error.inner());
         // Of what is wrong as a whole the path is a dot.
-        let field = if path == "." { String::new() } else { format!("`{path}`: ") };
+        let field = if path == "." {
+            String::new()
+        } else {
+            format!("`{path}`: ")
+        };
         Failure::bad(format!("Invalid request: {field}{error}"))
     })?;
-    json.end().map_err(|error| Failure::bad(format!("Invalid request: {error}")))?;
+    json.end()
+        .map_err(|error| Failure::bad(format!("Invalid request: {error}")))?;
     Ok(asked)
 }
 
-/// A whole number, as JSON has it or written out in a form; what is beyond 64 bits is the largest or the smallest that they hold.
+/// A whole number, as JSON has it or written out in a form; what is beyond 64 bits is the largest
+/// or the smallest that they hold.
 pub(crate) fn whole_number(value: &Value) -> Option<i64> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
@@ -112,23 +123,37 @@ pub(crate) fn whole_number(value: &Value) -> Option<i64> {
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let beyond = if text.starts_with('-') { i64::MIN } else { i64::MAX };
+    let beyond = if text.starts_with('-') {
+        i64::MIN
+    } else {
+        i64::MAX
+    };
     Some(text.parse().unwrap_or(beyond))
 }
 
 /// The content type of a request, with its parameters; empty if it has none.
 fn content_type(headers: &HeaderMap) -> String {
-    let kind = headers.get(header::CONTENT_TYPE).and_then(|kind| kind.to_str().ok());
+    let kind = headers
+        .get(header::CONTENT_TYPE)
+        .and_then(|kind| kind.to_str().ok());
     kind.unwrap_or_default().to_owned()
 }
 
 fn is_type(content_type: &str, name: &str) -> bool {
-    content_type.split(';').next().is_some_and(|kind| kind.trim().eq_ignore_ascii_case(name))
+    content_type
+        .split(';')
+        .next()
+        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case(name))
 }
 
 /// The key in the header `Authorization: Bearer KEY`.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
-    headers.get(header::AUTHORIZATION)?.to_str().ok()?.strip_prefix("Bearer ").map(str::to_owned)
+    headers
+        .get(header::AUTHORIZATION)?
+        .to_str()
+        .ok()?
+        .strip_prefix("Bearer ")
+        .map(str::to_owned)
 }
 
 /// The body, which may be neither too large nor too slow.
@@ -136,10 +161,14 @@ async fn body(request: Request, server: &Shared) -> Result<Bytes, Failure> {
     let body = tokio::time::timeout(server.limits.time, Bytes::from_request(request, &())).await;
     match body {
         Ok(Ok(body)) => Ok(body),
-        Ok(Err(error)) => Err(Failure { status: error.status(), error: error.body_text() }),
-        Err(_) => {
-            Err(Failure { status: StatusCode::REQUEST_TIMEOUT, error: "The request took too long to arrive".into() })
-        }
+        Ok(Err(error)) => Err(Failure {
+            status: error.status(),
+            error: error.body_text(),
+        }),
+        Err(_) => Err(Failure {
+            status: StatusCode::REQUEST_TIMEOUT,
+            error: "The request took too long to arrive".into(),
+        }),
     }
 }
 

@@ -1,5 +1,6 @@
-//! Forms, as browsers and clients of LibreTranslate send them. Of several fields of one name the first counts, as for
-//! LibreTranslate; and so does what is in the address before what is in the body.
+//! Forms, as browsers and clients of LibreTranslate send them. Of several fields of one name the
+//! first counts, as for LibreTranslate; and so does what is in the address before what is in the
+//! body.
 
 use std::convert::Infallible;
 
@@ -31,7 +32,8 @@ pub(crate) fn add_urlencoded(fields: &mut Map<String, Value>, text: &[u8]) -> Re
     Ok(())
 }
 
-/// Adds the fields of a `multipart/form-data`, whose content type names what is between its parts. Files are left out.
+/// Adds the fields of a `multipart/form-data`, whose content type names what is between its parts.
+/// Files are left out.
 ///
 /// # Errors
 /// It is damaged, has too many parts, or has text that is not UTF-8.
@@ -40,21 +42,30 @@ pub(crate) async fn add_multipart(
     content_type: &str,
     body: Bytes,
 ) -> Result<(), Failure> {
-    let Some(boundary) = parse_boundary(content_type).ok().filter(|boundary| !boundary.is_empty()) else {
-        return Err(Failure::bad("Invalid request: the content type multipart/form-data needs a boundary"));
+    let Some(boundary) = parse_boundary(content_type)
+        .ok()
+        .filter(|boundary| !boundary.is_empty())
+    else {
+        return Err(Failure::bad(
+            "Invalid request: the content type multipart/form-data needs a boundary",
+        ));
     };
     let mut parts = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     let mut num_parts = 0;
     while let Some(part) = parts.next_field().await.map_err(|error| damaged(&error))? {
         num_parts += 1;
         if num_parts > PARTS {
-            return Err(Failure::bad(format!("Invalid request: the form has more than {PARTS} parts")));
+            return Err(Failure::bad(format!(
+                "Invalid request: the form has more than {PARTS} parts"
+            )));
         }
         if part.file_name().is_some() {
             continue;
         }
         let Some(name) = part.name().map(str::to_owned) else {
-            return Err(Failure::bad("Invalid request: a part of the form has no name"));
+            return Err(Failure::bad(
+                "Invalid request: a part of the form has no name",
+            ));
         };
         let text = text(part, &name).await?;
         fields.entry(name).or_insert_with(|| text.into());
@@ -64,15 +75,20 @@ pub(crate) async fn add_multipart(
 
 /// The text of a part.
 async fn text(part: Field<'_>, name: &str) -> Result<String, Failure> {
-    if let Some(charset) = part.content_type().and_then(|kind| kind.get_param("charset")) {
+    if let Some(charset) = part
+        .content_type()
+        .and_then(|kind| kind.get_param("charset"))
+    {
         let charset = charset.as_str().to_lowercase();
         if !CHARACTER_SETS.contains(&&*charset) {
-            let error = format!("Invalid request: {name} is in the character set {charset}; send UTF-8");
+            let error =
+                format!("Invalid request: {name} is in the character set {charset}; send UTF-8");
             return Err(Failure::bad(error));
         }
     }
     let bytes = part.bytes().await.map_err(|error| damaged(&error))?;
-    String::from_utf8(bytes.into()).map_err(|_| Failure::bad(format!("Invalid request: {name} is not UTF-8")))
+    String::from_utf8(bytes.into())
+        .map_err(|_| Failure::bad(format!("Invalid request: {name} is not UTF-8")))
 }
 
 fn damaged(error: &multer::Error) -> Failure {

@@ -1,9 +1,10 @@
 //! Pages as sentences, and translations as pages again. It knows neither HTTP nor a model.
 //!
-//! [`Page::read`] takes a page apart as a browser reads it: which text is shown together, which white space is shown, which
-//! elements end without an end tag, and what is not to be translated. [`Page::sentences`] are plain text, without the tags
-//! inside them. [`Page::with`] takes their translations, with links between the words where there are some, and gives the page
-//! with every tag of the original in it, exactly once, and elements inside each other as they were.
+//! [`Page::read`] takes a page apart as a browser reads it: which text is shown together, which
+//! white space is shown, which elements end without an end tag, and what is not to be translated.
+//! [`Page::sentences`] are plain text, without the tags inside them. [`Page::with`] takes their
+//! translations, with links between the words where there are some, and gives the page with every
+//! tag of the original in it, exactly once, and elements inside each other as they were.
 
 mod attribute;
 mod block;
@@ -45,13 +46,13 @@ pub struct Options<'a> {
 pub struct Translation {
     /// The text, without markup.
     pub text: String,
-    /// Which parts of the sentence its parts are translated from; empty if that is not known. Tags are then placed by relative
-    /// position.
+    /// Which parts of the sentence its parts are translated from; empty if that is not known. Tags
+    /// are then placed by relative position.
     pub links: Vec<Link>,
 }
 
-/// A part of a translation and a part of the sentence that it is translated from, usually a word each, in bytes. Those of
-/// translations overlap only where they are equal.
+/// A part of a translation and a part of the sentence that it is translated from, usually a word
+/// each, in bytes. Those of translations overlap only where they are equal.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The bytes of the sentence.
@@ -60,17 +61,22 @@ pub struct Link {
     pub target: Range<usize>,
 }
 
-/// Links in bytes, from those between words, `[source, target]`, which white space divides and which are counted from 0.
+/// Links in bytes, from those between words, `[source, target]`, which white space divides and
+/// which are counted from 0.
 pub fn word_links(source: &str, target: &str, links: &[(usize, usize)]) -> Vec<Link> {
     let (source, target) = (units::words(source), units::words(target));
     let link = |&(from, to): &(usize, usize)| {
-        Some(Link { source: source.get(from)?.clone(), target: target.get(to)?.clone() })
+        Some(Link {
+            source: source.get(from)?.clone(),
+            target: target.get(to)?.clone(),
+        })
     };
     links.iter().filter_map(link).collect()
 }
 
 impl Page {
-    /// Takes a page apart. Whatever it is, it can be read; the character NUL, which no page may have, is left out.
+    /// Takes a page apart. Whatever it is, it can be read; the character NUL, which no page may
+    /// have, is left out.
     ///
     /// ```
     /// use polyglow_serve::html::{Options, Page, Translation};
@@ -95,11 +101,20 @@ impl Page {
                 continue;
             }
             match node {
-                Node::Text { text, is_preformatted } => block.push_text(&text, is_preformatted),
-                Node::Tag { markup, partner: Some(partner), .. } if partner > index => {
+                Node::Text {
+                    text,
+                    is_preformatted,
+                } => block.push_text(&text, is_preformatted),
+                Node::Tag {
+                    markup,
+                    partner: Some(partner),
+                    ..
+                } if partner > index => {
                     block.push_mark(MarkKind::Open(index), markup);
                 }
-                Node::Tag { markup, partner, .. } => {
+                Node::Tag {
+                    markup, partner, ..
+                } => {
                     block.push_mark(MarkKind::Close(partner.unwrap_or(index)), markup);
                 }
                 Node::Point(markup) | Node::Untranslated(markup) | Node::Break(markup) => {
@@ -108,7 +123,10 @@ impl Page {
             }
         }
         block.write(&mut pieces, &mut sentences);
-        Self { pieces, sentences: sentences.into_list() }
+        Self {
+            pieces,
+            sentences: sentences.into_list(),
+        }
     }
 
     /// The sentences to translate, in the order in which [`Self::with`] takes their translations.
@@ -118,7 +136,12 @@ impl Page {
 
     /// Whether there is markup inside sentences, so that links between words have an effect.
     pub fn needs_links(&self) -> bool {
-        let is_shown = |sentence: &Sentence| sentence.marks.iter().any(|mark| mark.kind != MarkKind::Blank);
+        let is_shown = |sentence: &Sentence| {
+            sentence
+                .marks
+                .iter()
+                .any(|mark| mark.kind != MarkKind::Blank)
+        };
         self.sentences.iter().any(is_shown)
     }
 
@@ -134,7 +157,9 @@ impl Page {
         for piece in pieces {
             match piece {
                 Piece::Kept(markup) => page.push_str(markup),
-                Piece::Value(index) => escape_value(&translations.get(*index).unwrap_or(&empty).text, page),
+                Piece::Value(index) => {
+                    escape_value(&translations.get(*index).unwrap_or(&empty).text, page)
+                }
                 Piece::Sentence(index) => {
                     let translation = translations.get(*index).unwrap_or(&empty);
                     self.write_sentence(&self.sentences[*index], translation, translations, page);
@@ -164,9 +189,14 @@ impl Page {
             escape_text(&text[written..at], page);
             written = at;
             let mark = &sentence.marks[mark];
-            let space = if let MarkKind::Point(space) = mark.kind { space } else { Space::default() };
+            let space = if let MarkKind::Point(space) = mark.kind {
+                space
+            } else {
+                Space::default()
+            };
             let is_first = page.len() == start;
-            if space.before && !is_first || needs_space && !matches!(mark.kind, MarkKind::Close(_)) {
+            if space.before && !is_first || needs_space && !matches!(mark.kind, MarkKind::Close(_))
+            {
                 push_space_between(page, "");
                 needs_space = false;
             }
@@ -180,10 +210,13 @@ impl Page {
     }
 }
 
-/// The tags of a page as they are written, in order: start tags and end tags, whether or not they belong together.
+/// The tags of a page as they are written, in order: start tags and end tags, whether or not they
+/// belong together.
 pub fn tags(page: &str) -> Vec<&str> {
     let mut tags = Vec::new();
-    tree::nodes(page, &mut Sentences::new("", false), &mut |tag| tags.push(tag));
+    tree::nodes(page, &mut Sentences::new("", false), &mut |tag| {
+        tags.push(tag)
+    });
     tags
 }
 
@@ -194,12 +227,14 @@ fn push_space_between(page: &mut String, next: &str) {
     }
 }
 
-/// Tells of each node whether it ends a sentence: blocks do, tags without the other of their element, and the tags of
-/// inline elements with such a node inside.
+/// Tells of each node whether it ends a sentence: blocks do, tags without the other of their
+/// element, and the tags of inline elements with such a node inside.
 fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
     let is_break = |node: &Node| match node {
         Node::Text { .. } | Node::Point(_) => false,
-        Node::Tag { is_inline, partner, .. } => !is_inline || partner.is_none(),
+        Node::Tag {
+            is_inline, partner, ..
+        } => !is_inline || partner.is_none(),
         Node::Untranslated(_) | Node::Break(_) => true,
     };
     // How many breaks there are before each node.
@@ -212,7 +247,10 @@ fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
     let mut told = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.into_iter().enumerate() {
         let holds_break = match &node {
-            Node::Tag { partner: Some(partner), .. } => before[*partner] != before[index],
+            Node::Tag {
+                partner: Some(partner),
+                ..
+            } => before[*partner] != before[index],
             _ => false,
         };
         let ends = is_break(&node) || holds_break;

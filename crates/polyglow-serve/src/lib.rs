@@ -1,8 +1,8 @@
-//! Translations over HTTP: by LibreTranslate's interface, which existing clients know, by one of our own for what that cannot
-//! say, and by a page for people.
+//! Translations over HTTP: by LibreTranslate's interface, which existing clients know, by one of
+//! our own for what that cannot say, and by a page for people.
 //!
-//! [`Server`] takes models and limits, and answers until it is told to stop. One thread owns the models; what waits is
-//! translated together.
+//! [`Server`] takes models and limits, and answers until it is told to stop. One thread owns the
+//! models; what waits is translated together.
 
 mod access;
 mod connections;

@@ -13,7 +13,8 @@ use crate::fields::{Fields, whole_number};
 use crate::html::Options;
 use crate::server::Shared;
 
-/// Translations of an answer, at most: sentences, times the translations of each. One takes some hundred bytes besides its text.
+/// Translations of an answer, at most: sentences, times the translations of each. One takes some
+/// hundred bytes besides its text.
 const TRANSLATIONS: usize = 100_000;
 /// The language that is found out from the text.
 const AUTO: &str = "auto";
@@ -34,18 +35,32 @@ impl Texts {
         let found = match fields.value("q").ok_or_else(missing)? {
             Value::Array(values) => {
                 let texts: Option<Vec<String>> = values.iter().map(text).collect();
-                Self { texts: texts.ok_or_else(missing)?, is_array: true }
+                Self {
+                    texts: texts.ok_or_else(missing)?,
+                    is_array: true,
+                }
             }
-            value => Self { texts: vec![text(value).ok_or_else(missing)?], is_array: false },
+            value => Self {
+                texts: vec![text(value).ok_or_else(missing)?],
+                is_array: false,
+            },
         };
-        let is_empty = if found.is_array { found.texts.is_empty() } else { found.texts[0].is_empty() };
+        let is_empty = if found.is_array {
+            found.texts.is_empty()
+        } else {
+            found.texts[0].is_empty()
+        };
         if is_empty { Err(missing()) } else { Ok(found) }
     }
 
     /// One value for each text: as an array, or by itself.
     fn answer<T: Into<Value>>(&self, values: Vec<T>) -> Value {
         let mut values: Vec<Value> = values.into_iter().map(Into::into).collect();
-        if self.is_array { Value::Array(values) } else { values.swap_remove(0) }
+        if self.is_array {
+            Value::Array(values)
+        } else {
+            values.swap_remove(0)
+        }
     }
 }
 
@@ -56,10 +71,18 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     let (source, target) = (fields.required("source")?, fields.required("target")?);
     let alternatives = alternatives(&fields, server.limits.alternatives)?;
     check_size(&server, &texts.texts)?;
-    let detected = if source == AUTO { Some(find_language(&server, &texts.texts, &target)?) } else { None };
+    let detected = if source == AUTO {
+        Some(find_language(&server, &texts.texts, &target)?)
+    } else {
+        None
+    };
     let source = detected.as_ref().map_or(&source, |detected| &detected.code);
-    let known =
-        |code: &str| server.routes.language(code).ok_or_else(|| Failure::bad(format!("{code} is not supported")));
+    let known = |code: &str| {
+        server
+            .routes
+            .language(code)
+            .ok_or_else(|| Failure::bad(format!("{code} is not supported")))
+    };
     let (source, target) = (known(source)?, known(&target)?);
     let format = fields.text("format")?.unwrap_or_else(|| "text".to_owned());
     let is_html = match &*format {
@@ -69,18 +92,44 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     };
     let route = server.routes.find(&source, &target).ok_or_else(|| {
         let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
-        Failure::bad(format!("{to} is not available as a target language from {from}"))
+        Failure::bad(format!(
+            "{to} is not available as a target language from {from}"
+        ))
     })?;
-    server.metrics.text(texts.texts.iter().map(|text| text.chars().count()).sum());
+    server
+        .metrics
+        .text(texts.texts.iter().map(|text| text.chars().count()).sum());
     let documents: Vec<Document> = if is_html {
-        let options = Options { language: &source, attributes: translates_attributes(&fields)? };
-        texts.texts.iter().map(|page| Document::of_html(page, options)).collect()
+        let options = Options {
+            language: &source,
+            attributes: translates_attributes(&fields)?,
+        };
+        texts
+            .texts
+            .iter()
+            .map(|page| Document::of_html(page, options))
+            .collect()
     } else {
-        texts.texts.iter().map(|text| Document::of_text(&text.replace("\r\n", "\n"), &source)).collect()
+        texts
+            .texts
+            .iter()
+            .map(|text| Document::of_text(&text.replace("\r\n", "\n"), &source))
+            .collect()
     };
-    check_translations(documents.iter().map(|document| document.sentences().len()).sum(), 1 + alternatives)?;
-    let found = server.translate_documents(&route, &documents, 1 + alternatives).await?;
-    let (best, others): (Vec<String>, Vec<Vec<String>>) = found.into_iter().map(|found| others(found, is_html)).unzip();
+    check_translations(
+        documents
+            .iter()
+            .map(|document| document.sentences().len())
+            .sum(),
+        1 + alternatives,
+    )?;
+    let found = server
+        .translate_documents(&route, &documents, 1 + alternatives)
+        .await?;
+    let (best, others): (Vec<String>, Vec<Vec<String>>) = found
+        .into_iter()
+        .map(|found| others(found, is_html))
+        .unzip();
     let mut answer = json!({ "translatedText": texts.answer(best) });
     if alternatives > 0 {
         answer["alternatives"] = texts.answer(others);
@@ -111,7 +160,9 @@ fn translates_attributes(fields: &Fields) -> Result<bool, Failure> {
         Some(Value::Bool(is_asked)) => Ok(*is_asked),
         Some(Value::String(text)) if matches!(&**text, "" | "0" | "false") => Ok(false),
         Some(Value::String(text)) if matches!(&**text, "1" | "true") => Ok(true),
-        Some(_) => Err(Failure::bad("Invalid request: translate_attributes parameter is not true or false")),
+        Some(_) => Err(Failure::bad(
+            "Invalid request: translate_attributes parameter is not true or false",
+        )),
     }
 }
 
@@ -122,7 +173,8 @@ fn alternatives(fields: &Fields, most: usize) -> Result<usize, Failure> {
         Some(Value::String(text)) if text.is_empty() => return Ok(0),
         Some(value) => value,
     };
-    let wrong = |what: &str| Failure::bad(format!("Invalid request: alternatives parameter {what}"));
+    let wrong =
+        |what: &str| Failure::bad(format!("Invalid request: alternatives parameter {what}"));
     let number = whole_number(value).ok_or_else(|| wrong("is not a number"))?;
     match usize::try_from(number) {
         Err(_) if number < 0 => Err(wrong("must be >= 0")),
@@ -137,13 +189,15 @@ fn alternatives(fields: &Fields, most: usize) -> Result<usize, Failure> {
 /// There are, or one is.
 pub(crate) fn check_size(server: &Shared, texts: &[String]) -> Result<(), Failure> {
     let check = |size: usize, limit: Option<usize>| match limit {
-        Some(limit) if size > limit => {
-            Err(Failure::bad(format!("Invalid request: request ({size}) exceeds text limit ({limit})")))
-        }
+        Some(limit) if size > limit => Err(Failure::bad(format!(
+            "Invalid request: request ({size}) exceeds text limit ({limit})"
+        ))),
         _ => Ok(()),
     };
     check(texts.len(), server.limits.texts)?;
-    texts.iter().try_for_each(|text| check(text.chars().count(), server.limits.characters))
+    texts
+        .iter()
+        .try_for_each(|text| check(text.chars().count(), server.limits.characters))
 }
 
 /// Makes sure that there is memory for so many translations of each of so many sentences.
@@ -153,13 +207,16 @@ pub(crate) fn check_size(server: &Shared, texts: &[String]) -> Result<(), Failur
 pub(crate) fn check_translations(sentences: usize, n_best: usize) -> Result<(), Failure> {
     let translations = sentences.saturating_mul(n_best);
     if translations > TRANSLATIONS {
-        let error = format!("Invalid request: {translations} translations exceed the limit ({TRANSLATIONS})");
+        let error = format!(
+            "Invalid request: {translations} translations exceed the limit ({TRANSLATIONS})"
+        );
         return Err(Failure::bad(error));
     }
     Ok(())
 }
 
-/// The language of texts that are in one. What has no letter is the same in all languages, so that any will do.
+/// The language of texts that are in one. What has no letter is the same in all languages, so that
+/// any will do.
 ///
 /// # Errors
 /// It cannot be told, and there are several.
@@ -170,7 +227,9 @@ fn find_language(server: &Shared, texts: &[String], target: &str) -> Result<Dete
     }
     if text.contains(char::is_alphabetic) {
         let known = sources.join(", ");
-        let error = format!("Invalid request: the language of the text is unknown; set source to one of {known}");
+        let error = format!(
+            "Invalid request: the language of the text is unknown; set source to one of {known}"
+        );
         return Err(Failure::bad(error));
     }
     let leads = |source: &&String| {
@@ -178,7 +237,10 @@ fn find_language(server: &Shared, texts: &[String], target: &str) -> Result<Dete
         target.is_some_and(|target| server.routes.find(source, &target).is_some())
     };
     let code = sources.iter().find(leads).unwrap_or(&sources[0]).clone();
-    Ok(Detected { code, confidence: 0.0 })
+    Ok(Detected {
+        code,
+        confidence: 0.0,
+    })
 }
 
 /// `POST /detect`
@@ -187,31 +249,46 @@ pub(crate) async fn detect(State(server): State<Arc<Shared>>, fields: Fields) ->
     let texts = Texts::of(&fields)?.texts;
     check_size(&server, &texts)?;
     // As LibreTranslate has it.
-    let unknown = || Detected { code: "en".to_owned(), confidence: 0.0 };
+    let unknown = || Detected {
+        code: "en".to_owned(),
+        confidence: 0.0,
+    };
     let Detected { code, confidence } =
         detect::detect(&texts.join("\n"), &server.routes.sources()).unwrap_or_else(unknown);
-    Ok(Json(json!([{ "language": code, "confidence": confidence }])))
+    Ok(Json(
+        json!([{ "language": code, "confidence": confidence }]),
+    ))
 }
 
 /// `GET /languages`
 pub(crate) async fn languages(State(server): State<Arc<Shared>>) -> Json<Value> {
-    let entry =
-        |code: String| json!({ "code": code, "name": detect::name(&code), "targets": server.routes.targets(&code) });
+    let entry = |code: String| json!({ "code": code, "name": detect::name(&code), "targets": server.routes.targets(&code) });
     Json(server.routes.languages().into_iter().map(entry).collect())
 }
 
 /// `GET /health`
 pub(crate) async fn health(State(server): State<Arc<Shared>>) -> Answer {
-    if server.engine.has_failed() { Err(Failure::broken()) } else { Ok(Json(json!({ "status": "ok" }))) }
+    if server.engine.has_failed() {
+        Err(Failure::broken())
+    } else {
+        Ok(Json(json!({ "status": "ok" })))
+    }
 }
 
 /// `GET /frontend/settings`
 pub(crate) async fn settings(State(server): State<Arc<Shared>>) -> Json<Value> {
     let sources = server.routes.sources();
-    let source = if sources.len() == 1 { sources[0].clone() } else { AUTO.to_owned() };
-    let target = server.routes.targets(&sources[0]).into_iter().find(|target| *target != sources[0]);
-    let language =
-        |code: &str| json!({ "code": code, "name": if code == AUTO { "Auto Detect" } else { detect::name(code) } });
+    let source = if sources.len() == 1 {
+        sources[0].clone()
+    } else {
+        AUTO.to_owned()
+    };
+    let target = server
+        .routes
+        .targets(&sources[0])
+        .into_iter()
+        .find(|target| *target != sources[0]);
+    let language = |code: &str| json!({ "code": code, "name": if code == AUTO { "Auto Detect" } else { detect::name(code) } });
     Json(json!({
         "charLimit": server.limits.characters.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
         "frontendTimeout": 500,

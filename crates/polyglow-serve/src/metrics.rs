@@ -48,20 +48,56 @@ impl Metrics {
         let requests = Family::<Answered, Counter>::default();
         let seconds = Family::<Path, Histogram>::new_with_constructor(|| Histogram::new(SECONDS));
         let batches = Histogram::new(LINES);
-        let (in_work, characters, busy) = (Gauge::default(), Counter::default(), Counter::default());
-        registry.register("requests", "Requests that were answered, by path and status", requests.clone());
-        registry.register("request_seconds", "Time until a request was answered, by path", seconds.clone());
-        registry.register("requests_in_work", "Requests that are not answered yet", in_work.clone());
-        registry.register("characters", "Characters that were asked to be translated", characters.clone());
-        registry.register("batch_lines", "Sentences that were translated together", batches.clone());
-        registry.register("busy_seconds", "Time in which the models translated", busy.clone());
+        let (in_work, characters, busy) =
+            (Gauge::default(), Counter::default(), Counter::default());
+        registry.register(
+            "requests",
+            "Requests that were answered, by path and status",
+            requests.clone(),
+        );
+        registry.register(
+            "request_seconds",
+            "Time until a request was answered, by path",
+            seconds.clone(),
+        );
+        registry.register(
+            "requests_in_work",
+            "Requests that are not answered yet",
+            in_work.clone(),
+        );
+        registry.register(
+            "characters",
+            "Characters that were asked to be translated",
+            characters.clone(),
+        );
+        registry.register(
+            "batch_lines",
+            "Sentences that were translated together",
+            batches.clone(),
+        );
+        registry.register(
+            "busy_seconds",
+            "Time in which the models translated",
+            busy.clone(),
+        );
         // From 0: a count that begins with the first failure has not risen.
         for path in TRANSLATING {
             for status in FAILURES {
-                let _ = requests.get_or_create(&Answered { path: path.to_owned(), status });
+                let _ = requests.get_or_create(&Answered {
+                    path: path.to_owned(),
+                    status,
+                });
             }
         }
-        Self { registry, requests, seconds, in_work, characters, batches, busy }
+        Self {
+            registry,
+            requests,
+            seconds,
+            in_work,
+            characters,
+            batches,
+            busy,
+        }
     }
 
     /// A request has come.
@@ -72,8 +108,17 @@ impl Metrics {
     /// A request has been answered.
     pub(crate) fn end(&self, path: &str, status: u16, elapsed: Duration) {
         self.in_work.dec();
-        self.requests.get_or_create(&Answered { path: path.to_owned(), status }).inc();
-        self.seconds.get_or_create(&Path { path: path.to_owned() }).observe(elapsed.as_secs_f64());
+        self.requests
+            .get_or_create(&Answered {
+                path: path.to_owned(),
+                status,
+            })
+            .inc();
+        self.seconds
+            .get_or_create(&Path {
+                path: path.to_owned(),
+            })
+            .observe(elapsed.as_secs_f64());
     }
 
     /// So much text is to be translated.

@@ -10,5 +10,8 @@ pub(crate) async fn page() -> Html<&'static str> {
 
 /// `GET /spec`: the interface as `OpenAPI` has it.
 pub(crate) async fn spec() -> impl IntoResponse {
-    ([(header::CONTENT_TYPE, "application/json")], include_str!("spec.json"))
+    (
+        [(header::CONTENT_TYPE, "application/json")],
+        include_str!("spec.json"),
+    )
 }

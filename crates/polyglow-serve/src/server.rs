@@ -40,8 +40,9 @@ pub struct Limits {
     pub texts: Option<usize>,
     /// Bytes of a request.
     pub body: usize,
-    /// How long a request may take to arrive, first its head and then its body; how long its answer may take to be found, or the
-    /// next sentences of a stream; and how long a client may take nothing of its answer.
+    /// How long a request may take to arrive, first its head and then its body; how long its answer
+    /// may take to be found, or the next sentences of a stream; and how long a client may take
+    /// nothing of its answer.
     pub time: Duration,
     /// Other translations of a text, besides the best.
     pub alternatives: usize,
@@ -60,7 +61,8 @@ impl Default for Limits {
             time: Duration::from_mins(1),
             alternatives: 3,
             queue: 256,
-            // Twice the queue, so that whoever is turned away is told so; half of the files that a process may usually open.
+            // Twice the queue, so that whoever is turned away is told so; half of the files that a
+            // process may usually open.
             connections: 512,
         }
     }
@@ -100,14 +102,24 @@ impl Server {
     pub fn new(models: Vec<Model>, limits: Limits, keys: Keys) -> Self {
         assert!(!models.is_empty(), "a server without a model");
         let routes = Routes::new(&models);
-        let (runners, reload) = models.into_iter().map(|model| (model.runner, model.reload)).unzip();
+        let (runners, reload) = models
+            .into_iter()
+            .map(|model| (model.runner, model.reload))
+            .unzip();
         let metrics = Arc::new(Metrics::new());
         let engine = Engine::start(runners, limits.queue, Arc::clone(&metrics));
-        Self(Arc::new(Shared { engine, routes, limits, keys, metrics, reload }))
+        Self(Arc::new(Shared {
+            engine,
+            routes,
+            limits,
+            keys,
+            metrics,
+            reload,
+        }))
     }
 
-    /// Loads every model again, and puts it in the place of the one that works, without a pause. A model that cannot be loaded
-    /// leaves the old one in its place, with a warning.
+    /// Loads every model again, and puts it in the place of the one that works, without a pause. A
+    /// model that cannot be loaded leaves the old one in its place, with a warning.
     pub async fn reload(&self) {
         for number in 0..self.0.reload.len() {
             let shared = Arc::clone(&self.0);
@@ -144,9 +156,12 @@ impl Server {
             .with_state(Arc::clone(&self.0))
     }
 
-    /// Answers requests until `stop` returns or the models fail; requests that have come are answered before it returns.
+    /// Answers requests until `stop` returns or the models fail; requests that have come are
+    /// answered before it returns.
     pub async fn serve(self, listener: TcpListener, stop: impl Future<Output = ()>) -> Ended {
-        let Limits { connections, time, .. } = self.0.limits;
+        let Limits {
+            connections, time, ..
+        } = self.0.limits;
         let mut connections = Connections::new(self.router(), connections, time);
         let ended = tokio::select! {
             never = connections.accept(&listener) => match never {},
@@ -154,14 +169,21 @@ impl Server {
             () = self.0.engine.failed() => Ended::Failed,
         };
         drop(listener);
-        let is_late = tokio::time::timeout(time + FAREWELL, connections.end()).await.is_err();
-        if is_late && ended == Ended::Stopped { Ended::CutOff } else { ended }
+        let is_late = tokio::time::timeout(time + FAREWELL, connections.end())
+            .await
+            .is_err();
+        if is_late && ended == Ended::Stopped {
+            Ended::CutOff
+        } else {
+            ended
+        }
     }
 }
 
 impl Shared {
-    /// The best translations of each sentence, through one model or two, one after the other; of no model the sentences. With
-    /// `links`, the parts of the best are linked with those of the sentence.
+    /// The best translations of each sentence, through one model or two, one after the other; of no
+    /// model the sentences. With `links`, the parts of the best are linked with those of the
+    /// sentence.
     ///
     /// # Errors
     /// Too many requests wait; it takes too long; the models fail.
@@ -173,8 +195,14 @@ impl Shared {
         links: bool,
     ) -> Result<Vec<Vec<Translation>>, Failure> {
         let all = async {
-            let numbers: Vec<Option<u64>> = sentences.iter().map(|sentence| sentence.number).collect();
-            let unchanged = |sentence: Request| vec![Translation { text: sentence.text, links: Vec::new() }];
+            let numbers: Vec<Option<u64>> =
+                sentences.iter().map(|sentence| sentence.number).collect();
+            let unchanged = |sentence: Request| {
+                vec![Translation {
+                    text: sentence.text,
+                    links: Vec::new(),
+                }]
+            };
             let mut found: Vec<Vec<Translation>> = sentences.into_iter().map(unchanged).collect();
             if found.is_empty() || route.is_empty() {
                 return Ok(found);
@@ -183,22 +211,44 @@ impl Shared {
             let queued = self.engine.place()?;
             for (place, &model) in route.iter().enumerate() {
                 let n_best = if place + 1 == route.len() { n_best } else { 1 };
-                let search = SearchRequest { n_best, ..SearchRequest::default() };
-                let asked = Asked { model, search, attention: false, links };
-                let before: Vec<Translation> = found.into_iter().map(|mut best| best.swap_remove(0)).collect();
-                let requests = before.iter().zip(&numbers).map(|(best, number)| request(best, *number)).collect();
+                let search = SearchRequest {
+                    n_best,
+                    ..SearchRequest::default()
+                };
+                let asked = Asked {
+                    model,
+                    search,
+                    attention: false,
+                    links,
+                };
+                let before: Vec<Translation> = found
+                    .into_iter()
+                    .map(|mut best| best.swap_remove(0))
+                    .collect();
+                let requests = before
+                    .iter()
+                    .zip(&numbers)
+                    .map(|(best, number)| request(best, *number))
+                    .collect();
                 let answers = self.engine.translate_all(&queued, asked, requests).await?;
-                // Links of the first model are to the sentence itself; later ones go over the text between.
+                // Links of the first model are to the sentence itself; later ones go over the text
+                // between.
                 let between = |index: usize| (place > 0).then(|| &before[index]);
                 found = answers
                     .into_iter()
                     .enumerate()
-                    .map(|(index, best)| best.into_iter().map(|found| translation(found, between(index))).collect())
+                    .map(|(index, best)| {
+                        best.into_iter()
+                            .map(|found| translation(found, between(index)))
+                            .collect()
+                    })
                     .collect();
             }
             Ok(found)
         };
-        tokio::time::timeout(self.limits.time, all).await.unwrap_or_else(|_| Err(Failure::timeout()))
+        tokio::time::timeout(self.limits.time, all)
+            .await
+            .unwrap_or_else(|_| Err(Failure::timeout()))
     }
 
     /// The best translations of each document, up to so many.
@@ -212,12 +262,18 @@ impl Shared {
         n_best: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
         let links = documents.iter().any(Document::needs_links);
-        let mut found = self.translate(route, numbering::requests(documents), n_best, links).await?.into_iter();
+        let mut found = self
+            .translate(route, numbering::requests(documents), n_best, links)
+            .await?
+            .into_iter();
         let versions = |document: &Document| {
-            let own: Vec<Vec<Translation>> = found.by_ref().take(document.sentences().len()).collect();
+            let own: Vec<Vec<Translation>> =
+                found.by_ref().take(document.sentences().len()).collect();
             // A sentence with fewer translations has its last in the rest.
             let version = |rank: usize| {
-                let of_rank = |best: &Vec<Translation>| best.get(rank).or(best.last()).cloned().unwrap_or_default();
+                let of_rank = |best: &Vec<Translation>| {
+                    best.get(rank).or(best.last()).cloned().unwrap_or_default()
+                };
                 document.with(&own.iter().map(of_rank).collect::<Vec<_>>())
             };
             (0..n_best).map(version).collect()
@@ -228,34 +284,69 @@ impl Shared {
 
 /// A request for the translation of a text, with the number that its draws depend on.
 fn request(text: &Translation, number: Option<u64>) -> Request {
-    Request { text: text.text.clone(), number, ..Request::default() }
+    Request {
+        text: text.text.clone(),
+        number,
+        ..Request::default()
+    }
 }
 
-/// A translation with its links to the line that was translated, or if that was a translation itself to what it is of.
+/// A translation with its links to the line that was translated, or if that was a translation
+/// itself to what it is of.
 fn translation(found: Found, between: Option<&Translation>) -> Translation {
-    let links = found.links.into_iter().map(|(source, target)| Link { source, target }).collect();
-    let links = between.map_or_else(|| Vec::clone(&links), |between| over(&between.links, &links));
-    Translation { text: found.translation.text, links }
+    let links = found
+        .links
+        .into_iter()
+        .map(|(source, target)| Link { source, target })
+        .collect();
+    let links = between.map_or_else(
+        || Vec::clone(&links),
+        |between| over(&between.links, &links),
+    );
+    Translation {
+        text: found.translation.text,
+        links,
+    }
 }
 
 /// Links over a text between: `first` leads to it, and `second` from it.
 fn over(first: &[Link], second: &[Link]) -> Vec<Link> {
     let mut links = Vec::new();
     for link in second {
-        let shares = |before: &&Link| before.target.start < link.source.end && link.source.start < before.target.end;
-        let sources = first.iter().filter(shares).map(|before| before.source.clone());
-        links.extend(sources.map(|source| Link { source, target: link.target.clone() }));
+        let shares = |before: &&Link| {
+            before.target.start < link.source.end && link.source.start < before.target.end
+        };
+        let sources = first
+            .iter()
+            .filter(shares)
+            .map(|before| before.source.clone());
+        links.extend(sources.map(|source| Link {
+            source,
+            target: link.target.clone(),
+        }));
     }
     links
 }
 
-/// Around every request: what lets pages of other places ask, a line in the log without any text, and counts.
+/// Around every request: what lets pages of other places ask, a line in the log without any text,
+/// and counts.
 async fn around(State(server): State<Arc<Shared>>, request: HttpRequest, next: Next) -> Response {
     let started = Instant::now();
-    let (method, path) = (request.method().clone(), request.extensions().get::<MatchedPath>().cloned());
-    let path = path.as_ref().map_or("other", MatchedPath::as_str).to_owned();
+    let (method, path) = (
+        request.method().clone(),
+        request.extensions().get::<MatchedPath>().cloned(),
+    );
+    let path = path
+        .as_ref()
+        .map_or("other", MatchedPath::as_str)
+        .to_owned();
     server.metrics.begin();
-    let counted = Counted { server: Arc::clone(&server), path, started, status: None };
+    let counted = Counted {
+        server: Arc::clone(&server),
+        path,
+        started,
+        status: None,
+    };
     let mut response = if method == Method::OPTIONS {
         StatusCode::NO_CONTENT.into_response()
     } else {
@@ -264,19 +355,27 @@ async fn around(State(server): State<Arc<Shared>>, request: HttpRequest, next: N
     counted.answered(&method, response.status());
     for (name, value) in [
         (header::ACCESS_CONTROL_ALLOW_ORIGIN, "*"),
-        (header::ACCESS_CONTROL_ALLOW_HEADERS, "Authorization, Content-Type"),
+        (
+            header::ACCESS_CONTROL_ALLOW_HEADERS,
+            "Authorization, Content-Type",
+        ),
         (header::ACCESS_CONTROL_ALLOW_METHODS, "GET, POST"),
         (header::ACCESS_CONTROL_MAX_AGE, "1728000"),
         (HeaderName::from_static("x-content-type-options"), "nosniff"),
     ] {
-        response.headers_mut().insert(name, HeaderValue::from_static(value));
+        response
+            .headers_mut()
+            .insert(name, HeaderValue::from_static(value));
     }
     response
 }
 
 /// The answer, or status 500 if finding it panics.
 async fn caught(answer: impl Future<Output = Response>) -> Response {
-    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| Failure::broken().into_response())
+    AssertUnwindSafe(answer)
+        .catch_unwind()
+        .await
+        .unwrap_or_else(|_| Failure::broken().into_response())
 }
 
 /// A request that is counted when it ends, also if the client goes away before.
@@ -291,7 +390,11 @@ impl Counted {
     fn answered(mut self, method: &Method, status: StatusCode) {
         self.status = Some(status);
         let milliseconds = self.started.elapsed().as_millis();
-        tracing::info!("{method} {} {} in {milliseconds} ms", self.path, status.as_u16());
+        tracing::info!(
+            "{method} {} {} in {milliseconds} ms",
+            self.path,
+            status.as_u16()
+        );
     }
 }
 
@@ -299,14 +402,29 @@ impl Drop for Counted {
     fn drop(&mut self) {
         // 499: the client has gone, as other servers write it.
         let status = self.status.map_or(499, |status| status.as_u16());
-        self.server.metrics.end(&self.path, status, self.started.elapsed());
+        self.server
+            .metrics
+            .end(&self.path, status, self.started.elapsed());
     }
 }
 
-async fn metrics(State(server): State<Arc<Shared>>, headers: HeaderMap) -> Result<Response, Failure> {
+async fn metrics(
+    State(server): State<Arc<Shared>>,
+    headers: HeaderMap,
+) -> Result<Response, Failure> {
     server.keys.check_reader(bearer(&headers).as_deref())?;
-    let text = server.metrics.text_format().map_err(|_| Failure::broken())?;
-    Ok(([(header::CONTENT_TYPE, "application/openmetrics-text; version=1.0.0; charset=utf-8")], text).into_response())
+    let text = server
+        .metrics
+        .text_format()
+        .map_err(|_| Failure::broken())?;
+    Ok((
+        [(
+            header::CONTENT_TYPE,
+            "application/openmetrics-text; version=1.0.0; charset=utf-8",
+        )],
+        text,
+    )
+        .into_response())
 }
 
 #[cfg(test)]

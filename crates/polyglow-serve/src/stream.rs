@@ -34,12 +34,26 @@ struct Streaming {
 }
 
 /// Events: `segment` for each sentence, in order, then `end`, or `error` where no more can come.
-pub(crate) fn streamed(slices: Option<Slices>, documents: &[Document], told: Told, time: Duration) -> Response {
+pub(crate) fn streamed(
+    slices: Option<Slices>,
+    documents: &[Document],
+    told: Told,
+    time: Duration,
+) -> Response {
     let (awaited, after) = awaited(documents);
-    let start = Streaming { slices, awaited, after: Some(after), told, time };
+    let start = Streaming {
+        slices,
+        awaited,
+        after: Some(after),
+        told,
+        time,
+    };
     let events = stream::unfold(start, |mut streaming| async move {
         let events = streaming.next().await?;
-        Some((stream::iter(events.into_iter().map(Ok::<_, Infallible>)), streaming))
+        Some((
+            stream::iter(events.into_iter().map(Ok::<_, Infallible>)),
+            streaming,
+        ))
     });
     Sse::new(events.flatten()).into_response()
 }
@@ -53,7 +67,12 @@ fn awaited(documents: &[Document]) -> (VecDeque<Awaited>, Vec<String>) {
                 Part::Kept(kept) => before.push_str(kept),
                 Part::Sentence(source) => {
                     let (before, source) = (std::mem::take(&mut before), source.clone());
-                    awaited.push_back(Awaited { text, segment, before, source });
+                    awaited.push_back(Awaited {
+                        text,
+                        segment,
+                        before,
+                        source,
+                    });
                     segment += 1;
                 }
             }
@@ -82,7 +101,11 @@ impl Streaming {
             None => {
                 let after = self.after.take()?;
                 let is_whole = self.awaited.is_empty();
-                Some(vec![if is_whole { event("end", &json!({ "after": after })) } else { error(&Failure::broken()) }])
+                Some(vec![if is_whole {
+                    event("end", &json!({ "after": after }))
+                } else {
+                    error(&Failure::broken())
+                }])
             }
         }
     }

@@ -1,4 +1,5 @@
-//! Our own interface: n-best lists, scores, beginnings, phrases, alignments, and long texts sentence by sentence.
+//! Our own interface: n-best lists, scores, beginnings, phrases, alignments, and long texts
+//! sentence by sentence.
 
 use std::sync::Arc;
 
@@ -25,8 +26,9 @@ use crate::stream::streamed;
 
 /// The widest beam that may be asked for.
 const WIDEST: usize = 32;
-/// Weights of attention of an answer, at most, if translations have as many words as their sources. A weight takes 4 bytes, and
-/// about 20 more in the answer: together no more than some hundred megabytes. A sentence of 10,000 letters has fewer.
+/// Weights of attention of an answer, at most, if translations have as many words as their sources.
+/// A weight takes 4 bytes, and about 20 more in the answer: together no more than some hundred
+/// megabytes. A sentence of 10,000 letters has fewer.
 const WEIGHTS: usize = 4_000_000;
 
 /// What `POST /v1/translations` reads.
@@ -84,10 +86,12 @@ pub(crate) struct Hypothesis {
     text: String,
     log_prob: f32,
     score: f32,
-    /// For each word of the text the source word with the most attention, both counted from 0: `[source, target]`.
+    /// For each word of the text the source word with the most attention, both counted from 0:
+    /// `[source, target]`.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment: Option<Vec<Link>>,
-    /// For each word of the text the attention to each word of the source, in the last layer, heads averaged.
+    /// For each word of the text the attention to each word of the source, in the last layer, heads
+    /// averaged.
     #[serde(skip_serializing_if = "Option::is_none")]
     attention: Option<WordAttention>,
 }
@@ -100,9 +104,14 @@ pub(crate) struct Told {
 }
 
 /// `POST /v1/translations`
-pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Wanted>) -> Result<Response, Failure> {
+pub(crate) async fn translate(
+    State(server): State<Arc<Shared>>,
+    body: Body<Wanted>,
+) -> Result<Response, Failure> {
     let Body { asked: wanted, key } = body;
-    server.keys.check(key.as_deref().or(wanted.api_key.as_deref()))?;
+    server
+        .keys
+        .check(key.as_deref().or(wanted.api_key.as_deref()))?;
     if wanted.texts.is_empty() {
         return Err(Failure::missing("texts"));
     }
@@ -113,8 +122,13 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     if asked.attention {
         check_attention(&requests, asked.search.n_best)?;
     }
-    server.metrics.text(wanted.texts.iter().map(|text| text.chars().count()).sum());
-    let told = Told { alignment: wanted.alignments, attention: wanted.attention };
+    server
+        .metrics
+        .text(wanted.texts.iter().map(|text| text.chars().count()).sum());
+    let told = Told {
+        alignment: wanted.alignments,
+        attention: wanted.attention,
+    };
     if requests.is_empty() && wanted.stream {
         return Ok(streamed(None, &documents, told, server.limits.time));
     }
@@ -125,7 +139,9 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
     }
     let all = server.engine.translate_all(&place, asked, requests);
     let found = tokio::time::timeout(server.limits.time, all).await;
-    let mut found = found.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
+    let mut found = found
+        .unwrap_or_else(|_| Err(Failure::timeout()))?
+        .into_iter();
     let translations = documents.iter().map(|document| {
         let segments: Vec<Segment> = document
             .sentences()
@@ -137,46 +153,85 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, body: Body<Want
         let text = document.with(&best);
         Translation { text, segments }
     });
-    Ok(Json(Answer { translations: translations.collect() }).into_response())
+    Ok(Json(Answer {
+        translations: translations.collect(),
+    })
+    .into_response())
 }
 
 fn best(segment: &Segment) -> Text {
-    let text = segment.hypotheses.first().map_or_else(String::new, |hypothesis| hypothesis.text.clone());
-    Text { text, links: Vec::new() }
+    let text = segment
+        .hypotheses
+        .first()
+        .map_or_else(String::new, |hypothesis| hypothesis.text.clone());
+    Text {
+        text,
+        links: Vec::new(),
+    }
 }
 
 pub(crate) fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
-    let hypothesis = |Found { translation, attention, .. }| Hypothesis {
+    let hypothesis = |Found {
+                          translation,
+                          attention,
+                          ..
+                      }| Hypothesis {
         text: translation.text,
         log_prob: translation.log_prob,
         score: translation.score,
         alignment: told.alignment.then(|| strongest(&attention)),
         attention: told.attention.then_some(attention),
     };
-    Segment { source: source.to_owned(), hypotheses: found.into_iter().map(hypothesis).collect() }
+    Segment {
+        source: source.to_owned(),
+        hypotheses: found.into_iter().map(hypothesis).collect(),
+    }
 }
 
 /// The model and how it searches.
 fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     let only = server.routes.only();
     let language = |name: &str, given: &Option<String>, only: Option<String>| match given {
-        Some(code) => server.routes.language(code).ok_or_else(|| Failure::bad(format!("{code} is not supported"))),
+        Some(code) => server
+            .routes
+            .language(code)
+            .ok_or_else(|| Failure::bad(format!("{code} is not supported"))),
         None => only.ok_or_else(|| Failure::missing(name)),
     };
-    let (from, to) = only.map_or((None, None), |(source, target)| (Some(source), Some(target)));
-    let (source, target) = (language("source", &wanted.source, from)?, language("target", &wanted.target, to)?);
+    let (from, to) = only.map_or((None, None), |(source, target)| {
+        (Some(source), Some(target))
+    });
+    let (source, target) = (
+        language("source", &wanted.source, from)?,
+        language("target", &wanted.target, to)?,
+    );
     let model = server.routes.direct(&source, &target).ok_or_else(|| {
         let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
-        let others = server.routes.find(&source, &target).map(|_| "; `/translate` does over a third language");
-        Failure::bad(format!("no model translates from {from} to {to}{}", others.unwrap_or_default()))
+        let others = server
+            .routes
+            .find(&source, &target)
+            .map(|_| "; `/translate` does over a third language");
+        Failure::bad(format!(
+            "no model translates from {from} to {to}{}",
+            others.unwrap_or_default()
+        ))
     })?;
     let n_best = width("n_best", wanted.n_best.as_ref())?.unwrap_or(1);
     let beam_size = width("beam_size", wanted.beam_size.as_ref())?;
     if beam_size.is_some_and(|beam_size| beam_size < n_best) {
         return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
     }
-    let search = SearchRequest { method: wanted.method, beam_size, n_best };
-    Ok(Asked { model, search, attention: wanted.alignments || wanted.attention, links: false })
+    let search = SearchRequest {
+        method: wanted.method,
+        beam_size,
+        n_best,
+    };
+    Ok(Asked {
+        model,
+        search,
+        attention: wanted.alignments || wanted.attention,
+        links: false,
+    })
 }
 
 /// A number of hypotheses, if it is given.
@@ -184,12 +239,17 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
 /// # Errors
 /// It is no number, or out of range.
 fn width(name: &str, value: Option<&Value>) -> Result<Option<usize>, Failure> {
-    let Some(value) = value.filter(|value| !value.is_null()) else { return Ok(None) };
+    let Some(value) = value.filter(|value| !value.is_null()) else {
+        return Ok(None);
+    };
     let number = whole_number(value).filter(|_| value.is_number());
-    let number = number.ok_or_else(|| Failure::bad(format!("Invalid request: {name} is not a whole number")))?;
+    let number = number
+        .ok_or_else(|| Failure::bad(format!("Invalid request: {name} is not a whole number")))?;
     match usize::try_from(number) {
         Ok(number) if (1..=WIDEST).contains(&number) => Ok(Some(number)),
-        _ => Err(Failure::bad(format!("Invalid request: {name} must be from 1 to {WIDEST}"))),
+        _ => Err(Failure::bad(format!(
+            "Invalid request: {name} must be from 1 to {WIDEST}"
+        ))),
     }
 }
 
@@ -198,25 +258,46 @@ fn width(name: &str, value: Option<&Value>) -> Result<Option<usize>, Failure> {
 /// # Errors
 /// There may not be.
 fn check_attention(requests: &[Request], n_best: usize) -> Result<(), Failure> {
-    let words = requests.iter().map(|request| request.text.split_whitespace().count());
-    let weights = words.map(|words| words.saturating_mul(words)).fold(0, usize::saturating_add).saturating_mul(n_best);
+    let words = requests
+        .iter()
+        .map(|request| request.text.split_whitespace().count());
+    let weights = words
+        .map(|words| words.saturating_mul(words))
+        .fold(0, usize::saturating_add)
+        .saturating_mul(n_best);
     if weights > WEIGHTS {
-        let error = format!("Invalid request: {weights} weights of attention exceed the limit ({WEIGHTS})");
+        let error =
+            format!("Invalid request: {weights} weights of attention exceed the limit ({WEIGHTS})");
         return Err(Failure::bad(error));
     }
     Ok(())
 }
 
-/// The texts in parts, and the sentences in them with what is wished for their translations. `language` is that of the texts.
+/// The texts in parts, and the sentences in them with what is wished for their translations.
+/// `language` is that of the texts.
 fn requests(wanted: &Wanted, language: &str) -> Result<(Vec<Document>, Vec<Request>), Failure> {
-    let Wanted { texts, prefixes, constraints, .. } = wanted;
-    for (name, count) in [("prefixes", prefixes.len()), ("constraints", constraints.len())] {
+    let Wanted {
+        texts,
+        prefixes,
+        constraints,
+        ..
+    } = wanted;
+    for (name, count) in [
+        ("prefixes", prefixes.len()),
+        ("constraints", constraints.len()),
+    ] {
         if count != 0 && count != texts.len() {
-            return Err(Failure::bad(format!("Invalid request: {} texts and {count} {name}", texts.len())));
+            return Err(Failure::bad(format!(
+                "Invalid request: {} texts and {count} {name}",
+                texts.len()
+            )));
         }
     }
     if prefixes.is_empty() && constraints.is_empty() {
-        let documents: Vec<Document> = texts.iter().map(|text| Document::of_text(text, language)).collect();
+        let documents: Vec<Document> = texts
+            .iter()
+            .map(|text| Document::of_text(text, language))
+            .collect();
         let requests = numbering::requests(&documents);
         return Ok((documents, requests));
     }
@@ -226,6 +307,9 @@ fn requests(wanted: &Wanted, language: &str) -> Result<(Vec<Document>, Vec<Reque
         constraints: constraints.get(place).cloned().unwrap_or_default(),
         number: Some(numbering::number(place, 0)),
     };
-    let documents = texts.iter().map(|text| Document::of_sentence(text)).collect();
+    let documents = texts
+        .iter()
+        .map(|text| Document::of_sentence(text))
+        .collect();
     Ok((documents, texts.iter().enumerate().map(request).collect()))
 }

@@ -1,4 +1,5 @@
-//! The thread that owns the models. It translates what waits in batches, in turns between those who wait.
+//! The thread that owns the models. It translates what waits in batches, in turns between those who
+//! wait.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -19,12 +20,14 @@ use crate::metrics::Metrics;
 const SLICE: usize = 32;
 /// Lines that are translated together, at most.
 const BATCH: usize = 128;
-/// Translations whose attention is found at a time: that of all layers is in memory until the last is taken.
+/// Translations whose attention is found at a time: that of all layers is in memory until the last
+/// is taken.
 const ATTENTION: usize = 32;
 /// Bytes of the longest line whose translation is linked with it.
 const LINKED: usize = 4_000;
-/// Panics of a model in a row after which it is tried with a line of our own. Fewer would try it often for one bad request that
-/// is sent again and again; on a lost device every request panics, so that this is soon reached.
+/// Panics of a model in a row after which it is tried with a line of our own. Fewer would try it
+/// often for one bad request that is sent again and again; on a lost device every request panics,
+/// so that this is soon reached.
 const PANICS: usize = 4;
 /// What every model can translate.
 const PLAIN: &str = "a";
@@ -75,17 +78,25 @@ pub(crate) struct Worker {
 
 impl Worker {
     pub(crate) fn new(models: Vec<Runner>, metrics: Arc<Metrics>) -> Self {
-        Self { panics: vec![0; models.len()], models, metrics, jobs: VecDeque::new() }
+        Self {
+            panics: vec![0; models.len()],
+            models,
+            metrics,
+            jobs: VecDeque::new(),
+        }
     }
 
-    /// Works until nobody can ask any more. Idle, it starts at once; what comes while it works is in the next batch.
+    /// Works until nobody can ask any more. Idle, it starts at once; what comes while it works is
+    /// in the next batch.
     ///
     /// # Errors
     /// A model panics whatever is asked, as when a device is lost.
     pub(crate) fn work(&mut self, mut orders: mpsc::UnboundedReceiver<Order>) -> Result<(), Lost> {
         loop {
             if !self.jobs.iter().any(Job::is_ready) {
-                let Some(order) = orders.blocking_recv() else { return Ok(()) };
+                let Some(order) = orders.blocking_recv() else {
+                    return Ok(());
+                };
                 self.take(order);
             }
             while let Ok(order) = orders.try_recv() {
@@ -100,20 +111,28 @@ impl Worker {
     fn take(&mut self, order: Order) {
         match order {
             Order::Translate(job) => self.jobs.push_back(job),
-            Order::Replace(model, runner) => (self.models[model], self.panics[model]) = (*runner, 0),
+            Order::Replace(model, runner) => {
+                (self.models[model], self.panics[model]) = (*runner, 0)
+            }
             Order::Look => {}
         }
     }
 
     /// Translates a slice of the first request that is ready, and of others that ask for the same.
     fn batch(&mut self) -> Result<(), Lost> {
-        let Some(asked) = self.jobs.iter().find(|job| job.is_ready()).map(|job| job.asked.clone()) else {
+        let Some(asked) = self
+            .jobs
+            .iter()
+            .find(|job| job.is_ready())
+            .map(|job| job.asked.clone())
+        else {
             return Ok(());
         };
         let (places, slices) = self.slices(&asked);
         let started = Instant::now();
         let found = self.found(&asked, &slices);
-        self.metrics.batch(slices.iter().map(Vec::len).sum(), started.elapsed());
+        self.metrics
+            .batch(slices.iter().map(Vec::len).sum(), started.elapsed());
         for (&place, of_this) in places.iter().zip(found) {
             let job = &mut self.jobs[place];
             if of_this.is_err() {
@@ -124,11 +143,16 @@ impl Worker {
         }
         move_behind(&mut self.jobs, &places);
         self.jobs.retain(|job| !job.lines.is_empty());
-        if self.panics[asked.model] >= PANICS && !self.translates(asked.model) { Err(Lost) } else { Ok(()) }
+        if self.panics[asked.model] >= PANICS && !self.translates(asked.model) {
+            Err(Lost)
+        } else {
+            Ok(())
+        }
     }
 
-    /// The next lines of requests that ask for this, and their places in the queue. A request that draws samples shares no batch,
-    /// on whose size the last digits of probabilities depend, so that its draws do not depend on what others ask for.
+    /// The next lines of requests that ask for this, and their places in the queue. A request that
+    /// draws samples shares no batch, on whose size the last digits of probabilities depend, so
+    /// that its draws do not depend on what others ask for.
     fn slices(&mut self, asked: &Asked) -> (Vec<usize>, Vec<Vec<Request>>) {
         let usual = self.models[asked.model].search.method;
         let is_alone = asked.search.method.unwrap_or(usual) == SearchMethod::Sample;
@@ -136,7 +160,10 @@ impl Worker {
         for (place, job) in self.jobs.iter_mut().enumerate() {
             let is_full = room == 0 || is_alone && !slices.is_empty();
             if !is_full && job.asked == *asked && job.is_ready() {
-                let lines: Vec<Request> = job.lines.drain(..job.lines.len().min(SLICE).min(room)).collect();
+                let lines: Vec<Request> = job
+                    .lines
+                    .drain(..job.lines.len().min(SLICE).min(room))
+                    .collect();
                 room -= lines.len();
                 places.push(place);
                 slices.push(lines);
@@ -145,39 +172,61 @@ impl Worker {
         (places, slices)
     }
 
-    /// The translations of slices: together, or of each by itself if one of them asks for what cannot be.
+    /// The translations of slices: together, or of each by itself if one of them asks for what
+    /// cannot be.
     fn found(&mut self, asked: &Asked, slices: &[Vec<Request>]) -> Vec<Slice> {
         if let [_, _, ..] = slices
             && let Ok(found) = self.translate(asked, &slices.concat())
         {
             let mut found = found.into_iter();
-            return slices.iter().map(|lines| Ok(found.by_ref().take(lines.len()).collect())).collect();
+            return slices
+                .iter()
+                .map(|lines| Ok(found.by_ref().take(lines.len()).collect()))
+                .collect();
         }
-        slices.iter().map(|lines| self.found_alone(asked, lines)).collect()
+        slices
+            .iter()
+            .map(|lines| self.found_alone(asked, lines))
+            .collect()
     }
 
     fn found_alone(&mut self, asked: &Asked, lines: &[Request]) -> Slice {
-        self.translate(asked, lines).map_err(|trouble| match trouble {
-            Trouble::Wish(error) => Failure::bad(error),
-            Trouble::Panic => {
-                self.panics[asked.model] += 1;
-                Failure::broken()
-            }
-        })
+        self.translate(asked, lines)
+            .map_err(|trouble| match trouble {
+                Trouble::Wish(error) => Failure::bad(error),
+                Trouble::Panic => {
+                    self.panics[asked.model] += 1;
+                    Failure::broken()
+                }
+            })
     }
 
     /// Whether a model still translates anything.
     fn translates(&mut self, model: usize) -> bool {
-        let asked = Asked { model, search: SearchRequest::default(), attention: false, links: false };
-        let line = Request { text: PLAIN.to_owned(), ..Request::default() };
+        let asked = Asked {
+            model,
+            search: SearchRequest::default(),
+            attention: false,
+            links: false,
+        };
+        let line = Request {
+            text: PLAIN.to_owned(),
+            ..Request::default()
+        };
         !matches!(self.translate(&asked, &[line]), Err(Trouble::Panic))
     }
 
     fn translate(&mut self, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, Trouble> {
         let runner = &mut self.models[asked.model];
-        let search = runner.search.for_request(asked.search, runner.tgt.vocab_size());
-        let usual = std::mem::replace(&mut runner.search, search.map_err(|error| Trouble::Wish(error.to_string()))?);
-        // Who shares a batch is chance in any case, so that the last digits may depend on the number of cores, too.
+        let search = runner
+            .search
+            .for_request(asked.search, runner.tgt.vocab_size());
+        let usual = std::mem::replace(
+            &mut runner.search,
+            search.map_err(|error| Trouble::Wish(error.to_string()))?,
+        );
+        // Who shares a batch is chance in any case, so that the last digits may depend on the
+        // number of cores, too.
         runner.spread = true;
         let found = catch_unwind(AssertUnwindSafe(|| translate(runner, asked, lines)));
         runner.search = usual;
@@ -194,35 +243,56 @@ impl Worker {
 }
 
 fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, String> {
-    let mut translations = runner.translate(lines, 1).map_err(|error| error.to_string())?;
+    let mut translations = runner
+        .translate(lines, 1)
+        .map_err(|error| error.to_string())?;
     for best in &mut translations {
         best.truncate(asked.search.n_best);
     }
     let sources: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
-    runner.replace_unknown(&sources, &mut translations).map_err(|error| error.to_string())?;
-    let plain = |translation| Found { translation, attention: Vec::new(), links: Vec::new() };
-    let mut found: Vec<Vec<Found>> =
-        translations.into_iter().map(|best| best.into_iter().map(plain).collect()).collect();
+    runner
+        .replace_unknown(&sources, &mut translations)
+        .map_err(|error| error.to_string())?;
+    let plain = |translation| Found {
+        translation,
+        attention: Vec::new(),
+        links: Vec::new(),
+    };
+    let mut found: Vec<Vec<Found>> = translations
+        .into_iter()
+        .map(|best| best.into_iter().map(plain).collect())
+        .collect();
     if asked.attention {
         let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
         for (line, best) in lines.iter().zip(&mut found) {
             pairs.extend(best.iter_mut().map(|found| (line, found)));
         }
-        pairs.chunks_mut(ATTENTION).try_for_each(|pairs| attend(runner, pairs))?;
+        pairs
+            .chunks_mut(ATTENTION)
+            .try_for_each(|pairs| attend(runner, pairs))?;
     }
     if asked.links {
         let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
         for (line, best) in lines.iter().zip(&mut found) {
-            pairs.extend(best.first_mut().filter(|_| has_weights_for(line)).map(|best| (line, best)));
+            pairs.extend(
+                best.first_mut()
+                    .filter(|_| has_weights_for(line))
+                    .map(|best| (line, best)),
+            );
         }
-        pairs.chunks_mut(ATTENTION).try_for_each(|pairs| link(runner, pairs))?;
+        pairs
+            .chunks_mut(ATTENTION)
+            .try_for_each(|pairs| link(runner, pairs))?;
     }
     Ok(found)
 }
 
 /// Finds what the words of some translations look at in the last layer.
 fn attend(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), String> {
-    let texts: Vec<[&str; 2]> = pairs.iter().map(|(line, found)| [&*line.text, &*found.translation.text]).collect();
+    let texts: Vec<[&str; 2]> = pairs
+        .iter()
+        .map(|(line, found)| [&*line.text, &*found.translation.text])
+        .collect();
     let attention = of_words(runner, &texts).map_err(|error| error.to_string())?;
     for ((_, found), mut layers) in pairs.iter_mut().zip(attention) {
         found.attention = layers.pop().unwrap_or_default();
@@ -232,7 +302,10 @@ fn attend(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), S
 
 /// Links the units of some translations with those of their sources.
 fn link(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), String> {
-    let texts: Vec<[&str; 2]> = pairs.iter().map(|(line, found)| [&*line.text, &*found.translation.text]).collect();
+    let texts: Vec<[&str; 2]> = pairs
+        .iter()
+        .map(|(line, found)| [&*line.text, &*found.translation.text])
+        .collect();
     let links = unit_links(runner, &texts).map_err(|error| error.to_string())?;
     for ((_, found), links) in pairs.iter_mut().zip(links) {
         found.links = links;
@@ -240,7 +313,8 @@ fn link(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), Str
     Ok(())
 }
 
-/// Whether a line is short enough for its attention, which takes memory by the square of its length.
+/// Whether a line is short enough for its attention, which takes memory by the square of its
+/// length.
 fn has_weights_for(line: &Request) -> bool {
     line.text.len() <= LINKED
 }
@@ -249,7 +323,11 @@ fn has_weights_for(line: &Request) -> bool {
 fn move_behind<T>(queue: &mut VecDeque<T>, places: &[usize]) {
     let (mut first, mut last) = (VecDeque::new(), VecDeque::new());
     for (place, one) in queue.drain(..).enumerate() {
-        let part = if places.binary_search(&place).is_ok() { &mut last } else { &mut first };
+        let part = if places.binary_search(&place).is_ok() {
+            &mut last
+        } else {
+            &mut first
+        };
         part.push_back(one);
     }
     first.append(&mut last);

@@ -17,8 +17,8 @@ const AHEAD: usize = 2;
 
 /// Runs `0..count`, and gives `take` what comes of each, in order and in this thread.
 ///
-/// So many threads take one after the other, each with its share of the cores for whatever is in it: several small products
-/// side by side are faster than each of them on all cores.
+/// So many threads take one after the other, each with its share of the cores for whatever is in
+/// it: several small products side by side are faster than each of them on all cores.
 ///
 /// # Errors
 /// The first error in order, after which no more are begun; a thread cannot be started.
@@ -71,7 +71,8 @@ pub(crate) fn each<T: Send>(
     found
 }
 
-/// How many results have been taken: who is far ahead of that waits, so that memory does not fill with what waits for one slow thread.
+/// How many results have been taken: who is far ahead of that waits, so that memory does not fill
+/// with what waits for one slow thread.
 #[derive(Default)]
 struct Taken {
     /// [`ENDED`] when no more are.
@@ -82,11 +83,16 @@ struct Taken {
 const ENDED: usize = usize::MAX;
 
 impl Taken {
-    /// Waits until less than `ahead` results are missing before that of this place; false if no more are taken.
+    /// Waits until less than `ahead` results are missing before that of this place; false if no
+    /// more are taken.
     fn is_near(&self, place: usize, ahead: usize) -> bool {
         let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         let is_far = |count: &mut usize| place >= count.saturating_add(ahead);
-        *self.changed.wait_while(count, is_far).unwrap_or_else(PoisonError::into_inner) != ENDED
+        *self
+            .changed
+            .wait_while(count, is_far)
+            .unwrap_or_else(PoisonError::into_inner)
+            != ENDED
     }
 
     fn set(&self, count: usize) {
@@ -104,7 +110,8 @@ impl Drop for EndOnDrop<'_> {
     }
 }
 
-/// Threads that are kept for the next call from this thread, and with them what the allocator keeps for each: a training calls once a step.
+/// Threads that are kept for the next call from this thread, and with them what the allocator keeps
+/// for each: a training calls once a step.
 struct Pools {
     all: Vec<ThreadPool>,
     cores: usize,
@@ -116,12 +123,22 @@ thread_local! {
 
 impl Pools {
     fn take(threads: usize, cores: usize) -> Result<Self> {
-        let idle = IDLE.take().filter(|idle| idle.all.len() == threads && idle.cores == cores);
+        let idle = IDLE
+            .take()
+            .filter(|idle| idle.all.len() == threads && idle.cores == cores);
         if let Some(idle) = idle {
             return Ok(idle);
         }
-        let pool = |_| ThreadPoolBuilder::new().num_threads(cores).build().context("another thread cannot be started");
-        Ok(Self { all: (0..threads).map(pool).collect::<Result<_>>()?, cores })
+        let pool = |_| {
+            ThreadPoolBuilder::new()
+                .num_threads(cores)
+                .build()
+                .context("another thread cannot be started")
+        };
+        Ok(Self {
+            all: (0..threads).map(pool).collect::<Result<_>>()?,
+            cores,
+        })
     }
 }
 
@@ -136,9 +153,18 @@ mod tests {
     fn results_are_in_order_whichever_thread_has_them() {
         for threads in [1, 2, 5, 200] {
             let mut found = Vec::new();
-            each(100, threads, |place| Ok(place * place), |place, square| found.push((place, square)))
-                .expect("none fails");
-            assert!(found.into_iter().eq((0..100).map(|place| (place, place * place))));
+            each(
+                100,
+                threads,
+                |place| Ok(place * place),
+                |place, square| found.push((place, square)),
+            )
+            .expect("none fails");
+            assert!(
+                found
+                    .into_iter()
+                    .eq((0..100).map(|place| (place, place * place)))
+            );
         }
         each(0, 4, Ok, |_, _| panic!("there is nothing")).expect("nothing fails");
     }
@@ -147,8 +173,18 @@ mod tests {
     fn threads_share_the_cores() {
         let cores = |threads| {
             let mut inside = Vec::new();
-            let pool = ThreadPoolBuilder::new().num_threads(6).build().expect("six threads");
-            let all = || each(3, threads, |_| Ok(rayon::current_num_threads()), |_, cores| inside.push(cores));
+            let pool = ThreadPoolBuilder::new()
+                .num_threads(6)
+                .build()
+                .expect("six threads");
+            let all = || {
+                each(
+                    3,
+                    threads,
+                    |_| Ok(rayon::current_num_threads()),
+                    |_, cores| inside.push(cores),
+                )
+            };
             pool.install(all).expect("none fails");
             inside
         };
@@ -171,23 +207,42 @@ mod tests {
             Ok((place, is_slow.load(Ordering::Relaxed)))
         };
         let mut early = 0;
-        each(50, 2, run, |_, (place, is_slow)| early = early.max(place * is_slow)).expect("none fails");
+        each(50, 2, run, |_, (place, is_slow)| {
+            early = early.max(place * is_slow)
+        })
+        .expect("none fails");
         assert!(early < AHEAD * 2, "{early}");
     }
 
     #[test]
     fn an_error_ends_the_work() {
         for threads in [1, 3] {
-            let run = |place| if place == 7 { Err(failed!("seven")) } else { Ok(place) };
+            let run = |place| {
+                if place == 7 {
+                    Err(failed!("seven"))
+                } else {
+                    Ok(place)
+                }
+            };
             let mut taken = Vec::new();
-            let error = each(1_000_000, threads, run, |place, _| taken.push(place)).expect_err("one fails");
-            assert_eq!((error.to_string(), taken), ("seven".to_owned(), (0..7).collect()));
+            let error =
+                each(1_000_000, threads, run, |place, _| taken.push(place)).expect_err("one fails");
+            assert_eq!(
+                (error.to_string(), taken),
+                ("seven".to_owned(), (0..7).collect())
+            );
         }
     }
 
     #[test]
     fn a_panic_keeps_its_message() {
-        let run = |place| if place == 7 { panic!("seven") } else { Ok(place) };
+        let run = |place| {
+            if place == 7 {
+                panic!("seven")
+            } else {
+                Ok(place)
+            }
+        };
         let panic = catch_unwind(|| each(1_000_000, 3, run, |_, _| ())).expect_err("one panics");
         assert_eq!(panic.downcast_ref::<&str>(), Some(&"seven"));
     }

@@ -1,4 +1,5 @@
-//! One TOML file is one run: the whole configuration, read strictly and checked before anything else happens.
+//! One TOML file is one run: the whole configuration, read strictly and checked before anything
+//! else happens.
 
 #[cfg(feature = "training")]
 mod load;
@@ -22,7 +23,8 @@ use crate::plan::content;
 pub use max_tokens::MaxTokens;
 pub use train::{BestMetric, OptimizerKind, ScheduleKind, TrainConfig};
 
-/// All that a run depends on; `configs/reference.toml` and `polyglow help config` explain every key.
+/// All that a run depends on; `configs/reference.toml` and `polyglow help config` explain every
+/// key.
 ///
 /// ```
 /// use polyglow_train::Config;
@@ -75,7 +77,8 @@ impl Config {
     /// Reads a config strictly, without checking its values.
     ///
     /// # Errors
-    /// An unknown key, a misspelt name or a value of the wrong type, with its line, a caret, and what may be meant.
+    /// An unknown key, a misspelt name or a value of the wrong type, with its line, a caret, and
+    /// what may be meant.
     pub fn parse(text: &str) -> Result<Self> {
         toml::from_str(text).map_err(|error| unknown::explain(&error))
     }
@@ -100,13 +103,20 @@ impl Config {
     pub fn differences(&self, other: &Self) -> Result<Vec<Difference>> {
         let (ours, theirs) = (self.flatten()?, other.flatten()?);
         let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
-        let value_of = |values: &BTreeMap<_, _>, key| values.get(key).cloned().unwrap_or_else(|| "unset".to_owned());
+        let value_of = |values: &BTreeMap<_, _>, key| {
+            values
+                .get(key)
+                .cloned()
+                .unwrap_or_else(|| "unset".to_owned())
+        };
         let differences = keys.into_iter().map(|key| Difference {
             key: key.clone(),
             ours: value_of(&ours, key),
             theirs: value_of(&theirs, key),
         });
-        Ok(differences.filter(|difference| difference.ours != difference.theirs).collect())
+        Ok(differences
+            .filter(|difference| difference.ours != difference.theirs)
+            .collect())
     }
 
     /// Every key that is set, with its sections, and its value as TOML.

@@ -4,7 +4,13 @@ use std::panic::{self, AssertUnwindSafe};
 
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
 use burn::tensor::DeviceKind;
-#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
+#[cfg(any(
+    feature = "wgpu",
+    feature = "vulkan",
+    feature = "metal",
+    feature = "cuda",
+    feature = "rocm"
+))]
 use burn::tensor::DeviceType;
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::padded::Padded;
@@ -17,15 +23,23 @@ use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
 use crate::suggestion::nearest;
 use crate::wording::counted;
 
-/// Every backend that can be built in: its name, which is also its Cargo feature; whether this build has it; and what
-/// a machine must have for it.
+/// Every backend that can be built in: its name, which is also its Cargo feature; whether this
+/// build has it; and what a machine must have for it.
 const BACKENDS: [(&str, bool, &str); 7] = [
     ("flex", cfg!(feature = "flex"), "a CPU"),
     ("ndarray", cfg!(feature = "ndarray"), "a CPU"),
-    ("wgpu", cfg!(feature = "wgpu"), "a graphics driver for Vulkan, Metal or DirectX 12"),
+    (
+        "wgpu",
+        cfg!(feature = "wgpu"),
+        "a graphics driver for Vulkan, Metal or DirectX 12",
+    ),
     ("vulkan", cfg!(feature = "vulkan"), "a Vulkan driver"),
     ("metal", cfg!(feature = "metal"), "an Apple GPU"),
-    ("cuda", cfg!(feature = "cuda"), "an NVIDIA GPU with its driver"),
+    (
+        "cuda",
+        cfg!(feature = "cuda"),
+        "an NVIDIA GPU with its driver",
+    ),
     ("rocm", cfg!(feature = "rocm"), "an AMD GPU with ROCm"),
 ];
 
@@ -42,7 +56,8 @@ pub struct DeviceInfo {
     pub kind: &'static str,
 }
 
-/// The widest instructions that kernels use on this device: those of `flex`, which is the CPU, unless this build has no kernels.
+/// The widest instructions that kernels use on this device: those of `flex`, which is the CPU,
+/// unless this build has no kernels.
 pub fn instructions(device: &Device) -> Option<&'static str> {
     instruction_set().filter(|_| has_int8_kernels(device))
 }
@@ -61,53 +76,97 @@ struct Found {
 
 /// The names of the backends in this build.
 pub fn compiled_in() -> Vec<&'static str> {
-    BACKENDS.iter().filter(|(_, compiled_in, _)| *compiled_in).map(|(name, ..)| *name).collect()
+    BACKENDS
+        .iter()
+        .filter(|(_, compiled_in, _)| *compiled_in)
+        .map(|(name, ..)| *name)
+        .collect()
 }
 
-/// Opens the device called `name`: a backend, or a backend and one of its devices, as in `cuda:1` or `wgpu:cpu`.
+/// Opens the device called `name`: a backend, or a backend and one of its devices, as in `cuda:1`
+/// or `wgpu:cpu`.
 ///
 /// A backend alone stands for its first device that is not a software driver.
 ///
 /// # Errors
-/// With exit code 2 an unknown name, a backend that is not in this build (the hint says how to build it in), and a
-/// device that the backend does not have; with exit code 1 a backend without any device on this machine, and a device
-/// that cannot be opened.
+/// With exit code 2 an unknown name, a backend that is not in this build (the hint says how to
+/// build it in), and a device that the backend does not have; with exit code 1 a backend without
+/// any device on this machine, and a device that cannot be opened.
 pub fn open(name: &str) -> Result<Device> {
     let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
-    let Some((backend, compiled_in, needs)) = BACKENDS.into_iter().find(|(known, ..)| *known == backend) else {
+    let Some((backend, compiled_in, needs)) =
+        BACKENDS.into_iter().find(|(known, ..)| *known == backend)
+    else {
         return Err(unknown(name));
     };
     if !compiled_in {
-        let error = usage(failed!("device `{name}`: the backend `{backend}` is not in this build"));
-        return Err(with_hint(error, format!("build it in: `cargo run --release --features {backend} -- ...`")));
+        let error = usage(failed!(
+            "device `{name}`: the backend `{backend}` is not in this build"
+        ));
+        return Err(with_hint(
+            error,
+            format!("build it in: `cargo run --release --features {backend} -- ...`"),
+        ));
     }
     let mut devices = find(backend)?;
     if devices.is_empty() {
-        let error = failed!("device `{name}`: the backend `{backend}` finds no device on this machine");
-        return Err(with_hint(error, format!("`{backend}` needs {needs}; `polyglow devices` lists what is there")));
+        let error =
+            failed!("device `{name}`: the backend `{backend}` finds no device on this machine");
+        return Err(with_hint(
+            error,
+            format!("`{backend}` needs {needs}; `polyglow devices` lists what is there"),
+        ));
     }
     let Some(index) = devices.iter().position(|found| is_called(found, name)) else {
-        let names: Vec<_> = devices.iter().map(|found| format!("`{}`", found.name)).collect();
-        let error = usage(failed!("device `{name}`: there is only {}", names.join(", ")));
-        return Err(with_hint(error, "`polyglow devices` lists what this build finds on this machine"));
+        let names: Vec<_> = devices
+            .iter()
+            .map(|found| format!("`{}`", found.name))
+            .collect();
+        let error = usage(failed!(
+            "device `{name}`: there is only {}",
+            names.join(", ")
+        ));
+        return Err(with_hint(
+            error,
+            "`polyglow devices` lists what this build finds on this machine",
+        ));
     };
     let device = devices.swap_remove(index).device;
     start(&device).map_err(|error| error.context(format!("device `{name}`: cannot be opened")))?;
     Ok(device)
 }
 
-/// As [`open`], of a process that is number `local_rank` on its machine: where `name` is that of a backend with several devices,
-/// each process has one of its own, as long as there are enough.
+/// As [`open`], of a process that is number `local_rank` on its machine: where `name` is that of a
+/// backend with several devices, each process has one of its own, as long as there are enough.
 ///
 /// # Errors
 /// As [`open`].
 pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
-    let numbered =
-        |found: &Found| found.name.strip_prefix(name).is_some_and(|rest| rest.starts_with(':')) && found.kind != "cpu";
-    let is_plain = BACKENDS.iter().any(|(known, compiled_in, _)| *known == name && *compiled_in);
-    let devices = if is_plain && local_rank > 0 { find(name)? } else { Vec::new() };
-    let names: Vec<&str> = devices.iter().filter(|found| numbered(found)).map(|found| &*found.name).collect();
-    open(if names.is_empty() { name } else { names[local_rank % names.len()] })
+    let numbered = |found: &Found| {
+        found
+            .name
+            .strip_prefix(name)
+            .is_some_and(|rest| rest.starts_with(':'))
+            && found.kind != "cpu"
+    };
+    let is_plain = BACKENDS
+        .iter()
+        .any(|(known, compiled_in, _)| *known == name && *compiled_in);
+    let devices = if is_plain && local_rank > 0 {
+        find(name)?
+    } else {
+        Vec::new()
+    };
+    let names: Vec<&str> = devices
+        .iter()
+        .filter(|found| numbered(found))
+        .map(|found| &*found.name)
+        .collect();
+    open(if names.is_empty() {
+        name
+    } else {
+        names[local_rank % names.len()]
+    })
 }
 
 /// Every device of every backend in this build, opened to learn its name.
@@ -121,8 +180,14 @@ pub fn list() -> Vec<DeviceInfo> {
             Vec::new()
         });
         for Found { name, kind, device } in devices {
-            let adapter = adapter(&device).unwrap_or_else(|error| format!("cannot be opened: {error}"));
-            list.push(DeviceInfo { backend, name, adapter, kind });
+            let adapter =
+                adapter(&device).unwrap_or_else(|error| format!("cannot be opened: {error}"));
+            list.push(DeviceInfo {
+                backend,
+                name,
+                adapter,
+                kind,
+            });
         }
     }
     list
@@ -134,8 +199,11 @@ pub fn list() -> Vec<DeviceInfo> {
 /// The driver fails.
 pub fn has_own_memory(name: &str) -> Result<bool> {
     let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
-    let is_separate = |found: &Found| found.kind == "discrete gpu" || matches!(backend, "cuda" | "rocm");
-    Ok(find(backend)?.iter().any(|found| is_called(found, name) && is_separate(found)))
+    let is_separate =
+        |found: &Found| found.kind == "discrete gpu" || matches!(backend, "cuda" | "rocm");
+    Ok(find(backend)?
+        .iter()
+        .any(|found| is_called(found, name) && is_separate(found)))
 }
 
 /// Whether a device is meant by a name, which may be that of its backend alone.
@@ -152,9 +220,14 @@ fn unknown(name: &str) -> TrainError {
     match nearest(name, known) {
         // What other programs call it.
         _ if name.eq_ignore_ascii_case("cpu") => with_hint(error, "the CPU is `flex`"),
-        _ if name.eq_ignore_ascii_case("gpu") => with_hint(error, "`polyglow devices` lists the GPUs of this machine"),
+        _ if name.eq_ignore_ascii_case("gpu") => {
+            with_hint(error, "`polyglow devices` lists the GPUs of this machine")
+        }
         Some(known) => with_hint(error, format!("did you mean `{known}`?")),
-        None => with_hint(error, "`polyglow devices` lists what this build finds on this machine"),
+        None => with_hint(
+            error,
+            "`polyglow devices` lists what this build finds on this machine",
+        ),
     }
 }
 
@@ -162,19 +235,45 @@ fn unknown(name: &str) -> TrainError {
 fn find(backend: &str) -> Result<Vec<Found>> {
     guard(|| match backend {
         #[cfg(feature = "flex")]
-        "flex" => vec![Found { name: "flex".to_owned(), kind: "cpu", device: Device::flex() }],
+        "flex" => vec![Found {
+            name: "flex".to_owned(),
+            kind: "cpu",
+            device: Device::flex(),
+        }],
         #[cfg(feature = "ndarray")]
-        "ndarray" => vec![Found { name: "ndarray".to_owned(), kind: "cpu", device: ndarray() }],
+        "ndarray" => vec![Found {
+            name: "ndarray".to_owned(),
+            kind: "cpu",
+            device: ndarray(),
+        }],
         #[cfg(feature = "wgpu")]
         "wgpu" => adapters("wgpu", &Device::enumerate(DeviceType::Wgpu), Device::wgpu),
         #[cfg(feature = "vulkan")]
-        "vulkan" => adapters("vulkan", &Device::enumerate(DeviceType::Vulkan), Device::vulkan),
+        "vulkan" => adapters(
+            "vulkan",
+            &Device::enumerate(DeviceType::Vulkan),
+            Device::vulkan,
+        ),
         #[cfg(feature = "metal")]
-        "metal" => adapters("metal", &Device::enumerate(DeviceType::Metal), Device::metal),
+        "metal" => adapters(
+            "metal",
+            &Device::enumerate(DeviceType::Metal),
+            Device::metal,
+        ),
         #[cfg(feature = "cuda")]
-        "cuda" => number("cuda", Device::enumerate(DeviceType::Cuda).into_iter().map(|device| ("gpu", device))),
+        "cuda" => number(
+            "cuda",
+            Device::enumerate(DeviceType::Cuda)
+                .into_iter()
+                .map(|device| ("gpu", device)),
+        ),
         #[cfg(feature = "rocm")]
-        "rocm" => number("rocm", Device::enumerate(DeviceType::Rocm).into_iter().map(|device| ("gpu", device))),
+        "rocm" => number(
+            "rocm",
+            Device::enumerate(DeviceType::Rocm)
+                .into_iter()
+                .map(|device| ("gpu", device)),
+        ),
         _ => Vec::new(),
     })
 }
@@ -187,22 +286,37 @@ fn start(device: &Device) -> Result<()> {
 /// What the hardware behind a device calls itself.
 fn adapter(device: &Device) -> Result<String> {
     start(device)?;
-    #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
+    #[cfg(any(
+        feature = "wgpu",
+        feature = "vulkan",
+        feature = "metal",
+        feature = "cuda",
+        feature = "rocm"
+    ))]
     if let Some(identity) = guard(|| device.identity())? {
         return Ok(identity.name);
     }
-    let instructions = instructions(device).map(|name| format!(", {name}")).unwrap_or_default();
-    Ok(format!("{}{instructions}, {}", std::env::consts::ARCH, counted(threads(), "thread")))
+    let instructions = instructions(device)
+        .map(|name| format!(", {name}"))
+        .unwrap_or_default();
+    Ok(format!(
+        "{}{instructions}, {}",
+        std::env::consts::ARCH,
+        counted(threads(), "thread")
+    ))
 }
 
-/// Burn has no errors of its own: a driver that fails, or a device without memory, is a panic, which becomes an error here.
+/// Burn has no errors of its own: a driver that fails, or a device without memory, is a panic,
+/// which becomes an error here.
 ///
 /// # Errors
 /// `work` panicked: of the kind [`ErrorKind::Device`], with the panic's message.
 pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T> {
     panic::catch_unwind(AssertUnwindSafe(work)).map_err(|payload| {
         let message = payload.downcast_ref::<String>().map(String::as_str);
-        let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("a panic without a message");
+        let message = message
+            .or(payload.downcast_ref::<&str>().copied())
+            .unwrap_or("a panic without a message");
         TrainError::new(message).of_kind(ErrorKind::Device)
     })
 }
@@ -214,11 +328,11 @@ fn ndarray() -> Device {
     Device::ndarray()
 }
 
-/// Numbers the adapters of a graphics interface: discrete GPUs first, then integrated, virtual and unclassified ones;
-/// a software driver has no number and is called `cpu`.
+/// Numbers the adapters of a graphics interface: discrete GPUs first, then integrated, virtual and
+/// unclassified ones; a software driver has no number and is called `cpu`.
 ///
-/// Burn tells adapters apart by a kind and a number within the kind, so the devices of each kind are built one after
-/// the other until one is not among those that exist.
+/// Burn tells adapters apart by a kind and a number within the kind, so the devices of each kind
+/// are built one after the other until one is not among those that exist.
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
 fn adapters(backend: &str, existing: &[Device], build: fn(DeviceKind) -> Device) -> Vec<Found> {
     let of_kind = |name: &'static str, kind: fn(usize) -> DeviceKind| {
@@ -233,17 +347,38 @@ fn adapters(backend: &str, existing: &[Device], build: fn(DeviceKind) -> Device)
         .chain(of_kind("virtual gpu", DeviceKind::VirtualGpu))
         .collect();
     let is_left = |device: &&Device| {
-        Some(*device) != software.as_ref() && classified.iter().all(|(_, classified)| classified != *device)
+        Some(*device) != software.as_ref()
+            && classified
+                .iter()
+                .all(|(_, classified)| classified != *device)
     };
-    let left: Vec<_> = existing.iter().filter(is_left).map(|device| ("gpu", device.clone())).collect();
+    let left: Vec<_> = existing
+        .iter()
+        .filter(is_left)
+        .map(|device| ("gpu", device.clone()))
+        .collect();
     let mut found = number(backend, classified.into_iter().chain(left));
-    found.extend(software.map(|device| Found { name: format!("{backend}:cpu"), kind: "cpu", device }));
+    found.extend(software.map(|device| Found {
+        name: format!("{backend}:cpu"),
+        kind: "cpu",
+        device,
+    }));
     found
 }
 
-#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal", feature = "cuda", feature = "rocm"))]
+#[cfg(any(
+    feature = "wgpu",
+    feature = "vulkan",
+    feature = "metal",
+    feature = "cuda",
+    feature = "rocm"
+))]
 fn number(backend: &str, devices: impl Iterator<Item = (&'static str, Device)>) -> Vec<Found> {
-    let name = |(index, (kind, device))| Found { name: format!("{backend}:{index}"), kind, device };
+    let name = |(index, (kind, device))| Found {
+        name: format!("{backend}:{index}"),
+        kind,
+        device,
+    };
     devices.enumerate().map(name).collect()
 }
 
@@ -267,7 +402,9 @@ pub fn upload_rows(rows: &Padded, device: &Device) -> Tensor<2, Int> {
 /// Brings rows of targets to a device, one after the other; rows that are `pad_id` do not count.
 pub fn upload_targets(ids: &[i32], pad_id: u32, device: &Device) -> Targets {
     if computes_on_host(device) {
-        return upload(ids.to_vec(), ids.len(), device).flatten::<1>(0, 1).into();
+        return upload(ids.to_vec(), ids.len(), device)
+            .flatten::<1>(0, 1)
+            .into();
     }
     Targets::without_padding(ids.to_vec(), pad_id, device)
 }
@@ -281,13 +418,20 @@ mod tests {
     fn the_cpu_opens_by_name_and_is_listed_under_it() {
         assert_eq!(open("flex").expect("flex is in this build"), Device::flex());
         let list = list();
-        assert!(list.iter().any(|info| info.name == "flex" && info.backend == "flex" && info.kind == "cpu"));
+        assert!(
+            list.iter()
+                .any(|info| info.name == "flex" && info.backend == "flex" && info.kind == "cpu")
+        );
     }
 
     #[test]
     fn a_cpu_shares_its_memory() {
         for info in list().iter().filter(|info| info.kind == "cpu") {
-            assert!(!has_own_memory(&info.name).expect("it was listed a moment ago"), "{}", info.name);
+            assert!(
+                !has_own_memory(&info.name).expect("it was listed a moment ago"),
+                "{}",
+                info.name
+            );
         }
     }
 
@@ -295,19 +439,34 @@ mod tests {
     fn every_listed_name_is_known_to_open() {
         for info in list() {
             let known = find(info.backend).expect("the backend was listed a moment ago");
-            assert!(known.iter().any(|found| found.name == info.name), "{}", info.name);
+            assert!(
+                known.iter().any(|found| found.name == info.name),
+                "{}",
+                info.name
+            );
         }
     }
 
     #[test]
     fn an_unknown_name_is_an_error_with_a_suggestion() {
-        let error = open("cudda:1").expect_err("there is no such backend").to_string();
-        assert!(error.contains("unknown device `cudda:1`") && error.contains("`rocm`"), "{error}");
-        for (name, hint) in
-            [("cudda", "did you mean `cuda`?"), ("cpu", "the CPU is `flex`"), ("tenstorrent", "`polyglow devices`")]
-        {
+        let error = open("cudda:1")
+            .expect_err("there is no such backend")
+            .to_string();
+        assert!(
+            error.contains("unknown device `cudda:1`") && error.contains("`rocm`"),
+            "{error}"
+        );
+        for (name, hint) in [
+            ("cudda", "did you mean `cuda`?"),
+            ("cpu", "the CPU is `flex`"),
+            ("tenstorrent", "`polyglow devices`"),
+        ] {
             let error = open(name).expect_err("there is no such backend");
-            assert!(error.hint().is_some_and(|found| found.contains(hint)), "{name}: {:?}", error.hint());
+            assert!(
+                error.hint().is_some_and(|found| found.contains(hint)),
+                "{name}: {:?}",
+                error.hint()
+            );
         }
     }
 
@@ -315,7 +474,9 @@ mod tests {
     #[test]
     fn a_device_that_a_backend_does_not_have_is_an_error_that_lists_those_it_has() {
         for name in ["flex:0", "flex:1", "flex:"] {
-            let error = open(name).expect_err("flex has one device and no numbers").to_string();
+            let error = open(name)
+                .expect_err("flex has one device and no numbers")
+                .to_string();
             assert_eq!(error, format!("device `{name}`: there is only `flex`"));
         }
     }
@@ -323,7 +484,12 @@ mod tests {
     #[cfg(not(feature = "cuda"))]
     #[test]
     fn a_backend_that_is_not_in_this_build_is_an_error() {
-        let error = open("cuda:0").expect_err("cuda is not in this build").to_string();
-        assert_eq!(error, "device `cuda:0`: the backend `cuda` is not in this build");
+        let error = open("cuda:0")
+            .expect_err("cuda is not in this build")
+            .to_string();
+        assert_eq!(
+            error,
+            "device `cuda:0`: the backend `cuda` is not in this build"
+        );
     }
 }

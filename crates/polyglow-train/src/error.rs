@@ -1,4 +1,5 @@
-//! Every error of the crate: what failed, what it means for the caller, and what can be done about it.
+//! Every error of the crate: what failed, what it means for the caller, and what can be done about
+//! it.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -35,11 +36,12 @@ pub enum ErrorKind {
 
 /// An error, in one line with all its causes when it is displayed.
 ///
-/// One type with a kind, as that of [`std::io`], instead of an enum: a run can fail in some 150 places, and a caller who
-/// wants more than the message asks for its [`kind`](Self::kind) and its [`hint`](Self::hint).
+/// One type with a kind, as that of [`std::io`], instead of an enum: a run can fail in some 150
+/// places, and a caller who wants more than the message asks for its [`kind`](Self::kind) and its
+/// [`hint`](Self::hint).
 ///
-/// With [`Debug`](fmt::Debug) it is displayed as well, with its hint on a second line, so that a program whose `main` returns it
-/// prints what its user can read:
+/// With [`Debug`](fmt::Debug) it is displayed as well, with its hint on a second line, so that a
+/// program whose `main` returns it prints what its user can read:
 ///
 /// ```
 /// use polyglow_train::Config;
@@ -86,18 +88,31 @@ impl TrainError {
     pub fn kind(&self) -> ErrorKind {
         let is_config = |cause: &(dyn Error + 'static)| {
             matches!(cause.downcast_ref(), Some(DataError::Config { .. }))
-                || matches!(cause.downcast_ref(), Some(ModelError::Config { .. } | ModelError::Foreign { .. }))
+                || matches!(
+                    cause.downcast_ref(),
+                    Some(ModelError::Config { .. } | ModelError::Foreign { .. })
+                )
         };
-        if self.0.kind == ErrorKind::Other && self.causes().any(is_config) { ErrorKind::Usage } else { self.0.kind }
+        if self.0.kind == ErrorKind::Other && self.causes().any(is_config) {
+            ErrorKind::Usage
+        } else {
+            self.0.kind
+        }
     }
 
     /// What can be done about it, if there is something.
     pub fn hint(&self) -> Option<String> {
-        let of_data = |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint);
-        let of_system =
-            |cause: &(dyn Error + 'static)| cause.downcast_ref().map(|error| hint_of_system(error).to_owned());
+        let of_data =
+            |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint);
+        let of_system = |cause: &(dyn Error + 'static)| {
+            cause
+                .downcast_ref()
+                .map(|error| hint_of_system(error).to_owned())
+        };
         let given = self.0.hint.clone();
-        given.or_else(|| self.causes().find_map(of_data)).or_else(|| self.causes().find_map(of_system))
+        given
+            .or_else(|| self.causes().find_map(of_data))
+            .or_else(|| self.causes().find_map(of_system))
     }
 
     /// The errors of other crates behind it, the outermost first.
@@ -110,13 +125,20 @@ impl TrainError {
     }
 
     fn of_cause(cause: Cause) -> Self {
-        Self(Box::new(Inner { kind: ErrorKind::Other, hint: None, context: Vec::new(), cause }))
+        Self(Box::new(Inner {
+            kind: ErrorKind::Other,
+            hint: None,
+            context: Vec::new(),
+            cause,
+        }))
     }
 
     /// Any error; one of this type as it is.
     fn of_any(error: impl Error + Send + Sync + 'static) -> Self {
         let error: Box<dyn Error + Send + Sync> = Box::new(error);
-        error.downcast().map_or_else(|other| Self::of_cause(Cause::Error(other)), |own| *own)
+        error
+            .downcast()
+            .map_or_else(|other| Self::of_cause(Cause::Error(other)), |own| *own)
     }
 }
 
@@ -129,7 +151,9 @@ impl Display for TrainError {
             Cause::Message(message) => formatter.write_str(message),
             Cause::Error(error) => {
                 error.fmt(formatter)?;
-                self.causes().skip(1).try_for_each(|cause| write!(formatter, ": {cause}"))
+                self.causes()
+                    .skip(1)
+                    .try_for_each(|cause| write!(formatter, ": {cause}"))
             }
         }
     }
@@ -238,7 +262,9 @@ pub(crate) use {bail, ensure, failed};
 pub fn hint_of_system(error: &io::Error) -> &'static str {
     use io::ErrorKind as Kind;
     match error.kind() {
-        Kind::NotFound => "relative paths start at the current directory; is the name spelled right?",
+        Kind::NotFound => {
+            "relative paths start at the current directory; is the name spelled right?"
+        }
         Kind::PermissionDenied => "`ls -l` shows who may read and write it",
         Kind::IsADirectory => "this must be a file, not a directory",
         Kind::NotADirectory => "one part of the path is a file, not a directory",
@@ -261,26 +287,48 @@ mod tests {
     #[test]
     fn the_message_names_every_cause_once_and_the_hint_survives_context() {
         let missing = io::Error::from(io::ErrorKind::NotFound);
-        let error = Err::<(), _>(missing).context("cannot read `a.toml`").context("in the config");
+        let error = Err::<(), _>(missing)
+            .context("cannot read `a.toml`")
+            .context("in the config");
         let error = error.expect_err("it is one");
-        assert_eq!(error.to_string(), "in the config: cannot read `a.toml`: entity not found");
-        assert!(error.hint().is_some_and(|hint| hint.starts_with("relative paths")));
-        let error = Err::<(), _>(with_hint(usage(failed!("no key")), "try another")).context("reading");
+        assert_eq!(
+            error.to_string(),
+            "in the config: cannot read `a.toml`: entity not found"
+        );
+        assert!(
+            error
+                .hint()
+                .is_some_and(|hint| hint.starts_with("relative paths"))
+        );
+        let error =
+            Err::<(), _>(with_hint(usage(failed!("no key")), "try another")).context("reading");
         let error = error.expect_err("it is one");
-        assert_eq!((error.kind(), error.hint().as_deref()), (ErrorKind::Usage, Some("try another")));
+        assert_eq!(
+            (error.kind(), error.hint().as_deref()),
+            (ErrorKind::Usage, Some("try another"))
+        );
     }
 
     #[test]
     fn a_main_that_returns_an_error_prints_its_message_and_its_hint() {
-        let error = with_hint(usage(failed!("no key").context("in `a.toml`")), "try another");
+        let error = with_hint(
+            usage(failed!("no key").context("in `a.toml`")),
+            "try another",
+        );
         let error: Box<dyn Error> = Box::new(error);
-        assert_eq!(format!("{error:?}"), "in `a.toml`: no key\nhint: try another");
+        assert_eq!(
+            format!("{error:?}"),
+            "in `a.toml`: no key\nhint: try another"
+        );
         assert_eq!(format!("{:?}", failed!("no key")), "no key");
     }
 
     #[test]
     fn a_wrong_config_of_another_crate_is_the_users_to_correct() {
-        let wrong = DataError::Config { key: "data.src", problem: "is missing".to_owned() };
+        let wrong = DataError::Config {
+            key: "data.src",
+            problem: "is missing".to_owned(),
+        };
         assert_eq!(TrainError::from(wrong).kind(), ErrorKind::Usage);
         assert_eq!(failed!("the disk is full").kind(), ErrorKind::Other);
     }

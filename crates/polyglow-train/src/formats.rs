@@ -1,7 +1,8 @@
 //! Other programs' formats: what runs are written as, and what they are made from.
 //!
-//! A format is a file or a folder here, and a row in [`Target`] and in [`import`]. Each is written from a [`Portable`], and
-//! read into one, so that what was written can be read again and tried before it is kept.
+//! A format is a file or a folder here, and a row in [`Target`] and in [`import`]. Each is written
+//! from a [`Portable`], and read into one, so that what was written can be read again and tried
+//! before it is kept.
 
 mod argos;
 mod array;
@@ -47,7 +48,13 @@ pub enum Target {
 
 impl Target {
     /// All of them.
-    pub const ALL: [Self; 5] = [Self::Ctranslate2, Self::Huggingface, Self::Argos, Self::Sentencepiece, Self::Web];
+    pub const ALL: [Self; 5] = [
+        Self::Ctranslate2,
+        Self::Huggingface,
+        Self::Argos,
+        Self::Sentencepiece,
+        Self::Web,
+    ];
 
     /// The name in a command.
     pub fn name(self) -> &'static str {
@@ -60,24 +67,36 @@ impl Target {
         }
     }
 
-    /// Makes sure that a model that translates text can be written in this format, by its config and its tokenizers: before it is
-    /// trained, when another tokenizer is still a matter of one key.
+    /// Makes sure that a model that translates text can be written in this format, by its config
+    /// and its tokenizers: before it is trained, when another tokenizer is still a matter of one
+    /// key.
     ///
     /// # Errors
     /// The format has no place for the model, or the model translates no text (exit code 2).
     pub fn check(self, config: &Config, tokenizers: &Tokenizers) -> Result<()> {
-        let model = Portable { config: config.clone(), tokenizers: tokenizers.clone(), arrays: Arrays::default() };
+        let model = Portable {
+            config: config.clone(),
+            tokenizers: tokenizers.clone(),
+            arrays: Arrays::default(),
+        };
         if config.model.task() != Task::Translation {
-            return Err(usage(failed!("only models that translate text are checked")));
+            return Err(usage(failed!(
+                "only models that translate text are checked"
+            )));
         }
         match self {
             Self::Ctranslate2 => model.transformer().map(drop),
             Self::Huggingface => huggingface::check(&model),
             Self::Argos => model.transformer().and_then(|_| argos::check(&model)),
             Self::Sentencepiece => {
-                let sides =
-                    if tokenizers.is_shared() { &[&tokenizers.tgt][..] } else { &[&tokenizers.src, &tokenizers.tgt] };
-                sides.iter().try_for_each(|side| side.to_sentencepiece().map(drop).map_err(usage))
+                let sides = if tokenizers.is_shared() {
+                    &[&tokenizers.tgt][..]
+                } else {
+                    &[&tokenizers.src, &tokenizers.tgt]
+                };
+                sides
+                    .iter()
+                    .try_for_each(|side| side.to_sentencepiece().map(drop).map_err(usage))
             }
             Self::Web => Ok(()),
         }
@@ -108,8 +127,12 @@ impl Target {
     /// How to use what was written, in Markdown.
     fn usage(self, task: Task, shared: bool) -> &'static str {
         match (self, shared) {
-            (Self::Huggingface, _) if task == Task::Language => include_str!("formats/usage/huggingface-text.md"),
-            (Self::Huggingface, _) if task == Task::Images => include_str!("formats/usage/huggingface-images.md"),
+            (Self::Huggingface, _) if task == Task::Language => {
+                include_str!("formats/usage/huggingface-text.md")
+            }
+            (Self::Huggingface, _) if task == Task::Images => {
+                include_str!("formats/usage/huggingface-images.md")
+            }
             (Self::Ctranslate2, true) => include_str!("formats/usage/ctranslate2.md"),
             (Self::Ctranslate2, false) => include_str!("formats/usage/ctranslate2-two.md"),
             (Self::Huggingface, _) => include_str!("formats/usage/huggingface.md"),
@@ -175,12 +198,14 @@ pub struct Exported {
 }
 
 impl Export {
-    /// Writes a checkpoint of a run with this config, which may differ from the run's own in its license, its data and its
-    /// search. The directory appears when everything is in it and has been verified, or not at all.
+    /// Writes a checkpoint of a run with this config, which may differ from the run's own in its
+    /// license, its data and its search. The directory appears when everything is in it and has
+    /// been verified, or not at all.
     ///
     /// # Errors
-    /// The format has no place for the model, or the directory is there already (exit code 2); there is no such checkpoint, or
-    /// it is damaged; what was written translates otherwise; the disk refuses.
+    /// The format has no place for the model, or the directory is there already (exit code 2);
+    /// there is no such checkpoint, or it is damaged; what was written translates otherwise; the
+    /// disk refuses.
     pub fn write(&self, run: &RunDirectory, config: Config) -> Result<Exported> {
         let folder = Folder::create(&self.out)?;
         let plan = Plan::new(config)?;
@@ -194,26 +219,54 @@ impl Export {
             None => Precision::Float32,
         };
         if self.target == Target::Huggingface && precision != Precision::Float32 {
-            let error = usage(failed!("`--precision {}`: weights for Hugging Face are float32", precision.name()));
-            return Err(with_hint(error, "`from_pretrained(..., dtype=\"float16\")` rounds them as it loads them"));
+            let error = usage(failed!(
+                "`--precision {}`: weights for Hugging Face are float32",
+                precision.name()
+            ));
+            return Err(with_hint(
+                error,
+                "`from_pretrained(..., dtype=\"float16\")` rounds them as it loads them",
+            ));
         }
-        let arrays = if self.target == Target::Sentencepiece { Arrays::default() } else { Arrays::of(weights)? };
-        let model = Portable { config: plan.config.clone(), tokenizers, arrays };
+        let arrays = if self.target == Target::Sentencepiece {
+            Arrays::default()
+        } else {
+            Arrays::of(weights)?
+        };
+        let model = Portable {
+            config: plan.config.clone(),
+            tokenizers,
+            arrays,
+        };
         if self.target == Target::Web {
             web::check(&model, precision, self.package.as_deref())?;
         }
         if self.target != Target::Sentencepiece {
-            model.check(&plan.device).context("the run's weights do not fit its config")?;
+            model
+                .check(&plan.device)
+                .context("the run's weights do not fit its config")?;
         }
-        let card = Card::new(run, &self.checkpoint, &checkpoint)?.text(&model, self.target, precision);
+        let card =
+            Card::new(run, &self.checkpoint, &checkpoint)?.text(&model, self.target, precision);
         let verified = self.fill(&model, precision, &card, &plan, folder.place())?;
         let bytes = size(folder.place())?;
         folder.commit()?;
-        Ok(Exported { precision, bytes, verified })
+        Ok(Exported {
+            precision,
+            bytes,
+            verified,
+        })
     }
 
     /// Writes everything into a directory; gives the number of lines that verify it.
-    fn fill(&self, model: &Portable, precision: Precision, card: &str, plan: &Plan, dir: &Path) -> Result<usize> {
+    fn fill(
+        &self,
+        model: &Portable,
+        precision: Precision,
+        card: &str,
+        plan: &Plan,
+        dir: &Path,
+    ) -> Result<usize> {
         if self.target == Target::Argos {
             argos::check(model)?;
             let parts = Folder::create(&dir.join("model"))?;
@@ -226,7 +279,12 @@ impl Export {
         match self.target {
             Target::Ctranslate2 | Target::Argos => ctranslate2::write(model, precision, dir)?,
             Target::Huggingface => huggingface::write(model, dir)?,
-            Target::Web => web::write(model, precision, self.package.as_deref().unwrap_or(Path::new("")), dir)?,
+            Target::Web => web::write(
+                model,
+                precision,
+                self.package.as_deref().unwrap_or(Path::new("")),
+                dir,
+            )?,
             // Tokenizers translate nothing.
             Target::Sentencepiece => return sentencepiece(&model.tokenizers, dir).map(|()| 0),
         }
@@ -234,7 +292,13 @@ impl Export {
     }
 
     /// Translates lines with what was written; gives their number.
-    fn verify(&self, model: &Portable, precision: Precision, plan: &Plan, dir: &Path) -> Result<usize> {
+    fn verify(
+        &self,
+        model: &Portable,
+        precision: Precision,
+        plan: &Plan,
+        dir: &Path,
+    ) -> Result<usize> {
         // Only what translates is read again; what else is written has no reader here.
         if self.verify == 0 || model.config.model.task() != Task::Translation {
             return Ok(0);
@@ -251,10 +315,12 @@ impl Export {
     }
 }
 
-/// Reads a model that another program has written: a folder of Hugging Face's MarianMT, or of CTranslate2.
+/// Reads a model that another program has written: a folder of Hugging Face's MarianMT, or of
+/// CTranslate2.
 ///
 /// # Errors
-/// It is neither; a file is missing, damaged or too large; the model has another mathematics than ours.
+/// It is neither; a file is missing, damaged or too large; the model has another mathematics than
+/// ours.
 pub fn import(dir: &Path) -> Result<Portable> {
     if ctranslate2::is_in(dir) {
         return ctranslate2::read(dir);
@@ -267,14 +333,21 @@ pub fn import(dir: &Path) -> Result<Portable> {
          `pytorch_model.bin` (Hugging Face)",
         dir.display()
     );
-    Err(with_hint(usage(error), "give the directory that these files are in"))
+    Err(with_hint(
+        usage(error),
+        "give the directory that these files are in",
+    ))
 }
 
 /// The tokenizers as SentencePiece's models.
 fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
     let Tokenizers { src, tgt } = tokenizers;
     if tokenizers.is_shared() {
-        return folder::write(dir, "sentencepiece.model", &src.to_sentencepiece().map_err(usage)?);
+        return folder::write(
+            dir,
+            "sentencepiece.model",
+            &src.to_sentencepiece().map_err(usage)?,
+        );
     }
     folder::write(dir, "source.spm", &src.to_sentencepiece().map_err(usage)?)?;
     folder::write(dir, "target.spm", &tgt.to_sentencepiece().map_err(usage)?)
@@ -282,6 +355,10 @@ fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
 
 /// Bytes of all files in a directory.
 fn size(dir: &Path) -> Result<u64> {
-    let read = || std::fs::read_dir(dir)?.map(|entry| Ok(entry?.metadata()?.len())).sum::<std::io::Result<u64>>();
+    let read = || {
+        std::fs::read_dir(dir)?
+            .map(|entry| Ok(entry?.metadata()?.len()))
+            .sum::<std::io::Result<u64>>()
+    };
     read().with_context(|| format!("cannot read `{}`", dir.display()))
 }

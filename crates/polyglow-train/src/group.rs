@@ -1,7 +1,7 @@
 //! Several processes that train or translate together, each a rank: what they tell each other.
 //!
-//! A rank comes to every exchange in the same order as all others, or they wait for it. [`Alone`] is a process by itself, whose
-//! exchanges cost nothing; the program has one of MPI.
+//! A rank comes to every exchange in the same order as all others, or they wait for it. [`Alone`]
+//! is a process by itself, whose exchanges cost nothing; the program has one of MPI.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -42,10 +42,12 @@ pub trait Group: Debug + Send + Sync {
     /// See [`Group`].
     fn broadcast(&self, own: Vec<u8>) -> Result<Vec<u8>>;
 
-    /// Replaces `values`, as many in every rank and a multiple of the number of ranks, by their sum over the ranks: that of rank 0 and 1, then of that and
-    /// 2, and so on, so that every rank gets the same bits, and those that one process gets which adds them in this order.
+    /// Replaces `values`, as many in every rank and a multiple of the number of ranks, by their sum
+    /// over the ranks: that of rank 0 and 1, then of that and 2, and so on, so that every rank gets
+    /// the same bits, and those that one process gets which adds them in this order.
     ///
-    /// With another precision than f32 they are rounded to it as they are sent, and so is the sum. It is added in f32.
+    /// With another precision than f32 they are rounded to it as they are sent, and so is the sum.
+    /// It is added in f32.
     ///
     /// # Errors
     /// See [`Group`].
@@ -54,8 +56,8 @@ pub trait Group: Debug + Send + Sync {
     /// The machine of each rank.
     fn hosts(&self) -> &[String];
 
-    /// How long the others are waited for from now on, and how long until now: without end at first, since what comes before the
-    /// first step may take long in one rank.
+    /// How long the others are waited for from now on, and how long until now: without end at
+    /// first, since what comes before the first step may take long in one rank.
     fn wait_at_most(&self, limit: Duration) -> Duration {
         limit
     }
@@ -130,12 +132,22 @@ struct Told {
 
 impl From<&TrainError> for Told {
     fn from(error: &TrainError) -> Self {
-        Self { message: error.to_string(), hint: error.hint(), kind: error.kind() }
+        Self {
+            message: error.to_string(),
+            hint: error.hint(),
+            kind: error.kind(),
+        }
     }
 }
 
 impl From<Told> for TrainError {
-    fn from(Told { message, hint, kind }: Told) -> Self {
+    fn from(
+        Told {
+            message,
+            hint,
+            kind,
+        }: Told,
+    ) -> Self {
         let error = Self::new(message).of_kind(kind);
         match hint {
             Some(hint) => with_hint(error, hint),
@@ -163,7 +175,10 @@ impl dyn Group + '_ {
         if self.is_alone() {
             return Ok(own);
         }
-        Ok(self.all_gather(vec![u8::from(own)])?.iter().any(|other| other[..] == [1]))
+        Ok(self
+            .all_gather(vec![u8::from(own)])?
+            .iter()
+            .any(|other| other[..] == [1]))
     }
 
     /// What every rank found, in the order of the ranks.
@@ -174,26 +189,37 @@ impl dyn Group + '_ {
         if self.is_alone() {
             return Ok(vec![own]);
         }
-        self.all_gather(pack(&own)?)?.iter().map(|bytes| unpack(bytes)).collect()
+        self.all_gather(pack(&own)?)?
+            .iter()
+            .map(|bytes| unpack(bytes))
+            .collect()
     }
 
-    /// What every rank found, in the order of the ranks, or its error. If this one failed, it still has to come, or the others
-    /// would wait for it.
+    /// What every rank found, in the order of the ranks, or its error. If this one failed, it still
+    /// has to come, or the others would wait for it.
     ///
     /// # Errors
     /// See [`Group`].
-    pub fn gather_results<T: Serialize + DeserializeOwned>(&self, own: Result<T>) -> Result<Vec<Result<T>>> {
+    pub fn gather_results<T: Serialize + DeserializeOwned>(
+        &self,
+        own: Result<T>,
+    ) -> Result<Vec<Result<T>>> {
         if self.is_alone() {
             return Ok(vec![own]);
         }
         let told = self.all_gather(pack(&own.as_ref().map_err(Told::from))?)?;
         let unpacked = told.iter().map(|bytes| unpack::<Result<T, Told>>(bytes));
-        unpacked.map(|told| Ok(told?.map_err(TrainError::from))).collect()
+        unpacked
+            .map(|told| Ok(told?.map_err(TrainError::from)))
+            .collect()
     }
 
     /// `rank 3 on HOST`.
     pub fn name(&self, rank: usize) -> String {
-        let host = self.hosts().get(rank).map_or(String::new(), |host| format!(" on {host}"));
+        let host = self
+            .hosts()
+            .get(rank)
+            .map_or(String::new(), |host| format!(" on {host}"));
         format!("rank {rank}{host}")
     }
 
@@ -201,35 +227,52 @@ impl dyn Group + '_ {
     ///
     /// # Errors
     /// That of `find`, in every rank; or see [`Group`].
-    pub fn share<T: Serialize + DeserializeOwned>(&self, find: impl FnOnce() -> Result<T>) -> Result<T> {
+    pub fn share<T: Serialize + DeserializeOwned>(
+        &self,
+        find: impl FnOnce() -> Result<T>,
+    ) -> Result<T> {
         if self.is_alone() {
             return find();
         }
         if !self.is_first() {
-            return unpack::<Result<T, Told>>(&self.broadcast(Vec::new())?)?.map_err(TrainError::from);
+            return unpack::<Result<T, Told>>(&self.broadcast(Vec::new())?)?
+                .map_err(TrainError::from);
         }
         let found = find();
         self.broadcast(pack(&found.as_ref().map_err(Told::from))?)?;
         found
     }
 
-    /// Does the same in every rank, but first in rank 0, then in the first of every other machine, then in all others: what one
-    /// leaves in a directory, those after it find.
+    /// Does the same in every rank, but first in rank 0, then in the first of every other machine,
+    /// then in all others: what one leaves in a directory, those after it find.
     ///
     /// # Errors
     /// That of `make`, in every rank; or see [`Group`].
     pub fn in_turn<T>(&self, make: impl FnOnce() -> Result<T>) -> Result<T> {
-        let own_turn = if self.is_first() { 0 } else { 1 + usize::from(self.local_rank() > 0) };
+        let own_turn = if self.is_first() {
+            0
+        } else {
+            1 + usize::from(self.local_rank() > 0)
+        };
         let turns = if self.is_alone() { 1 } else { 3 };
         let (mut make, mut found) = (Some(make), None);
         for turn in 0..turns {
             if turn == own_turn {
                 found = make.take().map(|make| make());
             }
-            let failed = found.take_if(|found| found.is_err() && turn == own_turn).and_then(Result::err);
+            let failed = found
+                .take_if(|found| found.is_err() && turn == own_turn)
+                .and_then(Result::err);
             let all = self.gather_results(failed.map_or(Ok(()), Err))?;
-            if let Some((rank, error)) = (0..).zip(all).find_map(|(rank, other)| Some((rank, other.err()?))) {
-                return Err(if rank == self.rank() { error } else { error.context(self.name(rank)) });
+            if let Some((rank, error)) = (0..)
+                .zip(all)
+                .find_map(|(rank, other)| Some((rank, other.err()?)))
+            {
+                return Err(if rank == self.rank() {
+                    error
+                } else {
+                    error.context(self.name(rank))
+                });
             }
         }
         found.context("every rank has a turn")?

@@ -18,7 +18,8 @@ pub enum Wish {
     Abort,
 }
 
-/// Is told how a training goes, and may ask for its end. Every method has a default that does nothing.
+/// Is told how a training goes, and may ask for its end. Every method has a default that does
+/// nothing.
 ///
 /// ```
 /// use polyglow_train::{Config, Ending, Observer, Stop, Training, Wish};

@@ -1,4 +1,5 @@
-//! What the user wrote becomes what runs: everything that a config leaves open is decided here, once.
+//! What the user wrote becomes what runs: everything that a config leaves open is decided here,
+//! once.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -19,7 +20,8 @@ use crate::device;
 use crate::error::{Result, failed, usage, with_hint};
 use crate::group::{Group, alone};
 
-/// Shards of a micro-batch at most on the CPU: cores that one keeps busy. Another number is another training, to the last digits.
+/// Shards of a micro-batch at most on the CPU: cores that one keeps busy. Another number is another
+/// training, to the last digits.
 #[cfg(feature = "training")]
 const MOST_SHARDS: usize = 8;
 
@@ -55,15 +57,21 @@ impl TaskPlan {
     fn new(config: &Config) -> Self {
         match config.model.task() {
             TaskKind::Translation => Self::Translation,
-            TaskKind::Language => Self::Language { context_len: config.data.context_len },
+            TaskKind::Language => Self::Language {
+                context_len: config.data.context_len,
+            },
             TaskKind::Words => Self::Words(config.data.words()),
             TaskKind::Labels => Self::Labels,
             TaskKind::Images => Self::Images(config.data.images()),
             TaskKind::Captions => {
                 let images = config.data.images();
-                // Filled in by `fill_in`; patches that do not divide the images are refused with the model.
+                // Filled in by `fill_in`; patches that do not divide the images are refused with
+                // the model.
                 let patch_size = config.model.patch_size.unwrap_or(1).max(1);
-                Self::Captions { images, num_patches: images.size.iter().map(|side| side / patch_size).product() }
+                Self::Captions {
+                    images,
+                    num_patches: images.size.iter().map(|side| side / patch_size).product(),
+                }
             }
             TaskKind::Masked => Self::Masked,
         }
@@ -106,9 +114,9 @@ pub(crate) fn content(task: TaskKind) -> Content {
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The config with every key that was left open filled in; but for `train.max_tokens = "auto"` and a `train.tokenize`
-    /// that depends on the text, which are found out before the first step ([`Plan::with_max_tokens`],
-    /// [`Plan::with_tokenizer`]).
+    /// The config with every key that was left open filled in; but for `train.max_tokens = "auto"`
+    /// and a `train.tokenize` that depends on the text, which are found out before the first step
+    /// ([`Plan::with_max_tokens`], [`Plan::with_tokenizer`]).
     pub config: Config,
     /// What is learned.
     pub task: TaskPlan,
@@ -135,7 +143,8 @@ impl Plan {
         Self::of_rank(config, alone())
     }
 
-    /// As [`Self::new`], of one of several processes, each of which has a device of its own where there are several.
+    /// As [`Self::new`], of one of several processes, each of which has a device of its own where
+    /// there are several.
     ///
     /// # Errors
     /// As [`Self::new`].
@@ -144,8 +153,9 @@ impl Plan {
         Ok(Self::on(config, device, None).among(group))
     }
 
-    /// As [`Self::new`], on a device that is open already. `before` is the config of the run that goes on, if one does: what
-    /// that found out when it began is kept, since the order of the data depends on it.
+    /// As [`Self::new`], on a device that is open already. `before` is the config of the run that
+    /// goes on, if one does: what that found out when it began is kept, since the order of the data
+    /// depends on it.
     pub fn on(config: Config, device: Device, before: Option<&Config>) -> Self {
         let on_host = computes_on_host(&device);
         let config = fill_in(config, on_host, before);
@@ -155,7 +165,16 @@ impl Plan {
         let task = TaskPlan::new(&config);
         let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);
-        Self { config, task, content, device, on_host, has_kernels, pad_multiple, group: alone() }
+        Self {
+            config,
+            task,
+            content,
+            device,
+            on_host,
+            has_kernels,
+            pad_multiple,
+            group: alone(),
+        }
     }
 
     /// Batches of `source` as a training takes them: in shards where it runs on the cores of a CPU.
@@ -213,11 +232,12 @@ impl Plan {
         }
     }
 
-    /// The device that a model is trained on: one that differentiates, in the way that the config asks for.
+    /// The device that a model is trained on: one that differentiates, in the way that the config
+    /// asks for.
     ///
     /// # Errors
-    /// It does not compute in `train.precision` ([`ErrorKind::Usage`](crate::ErrorKind::Usage)), or only in kernels that another key
-    /// turns off.
+    /// It does not compute in `train.precision` ([`ErrorKind::Usage`](crate::ErrorKind::Usage)), or
+    /// only in kernels that another key turns off.
     pub fn training_device(&self) -> Result<Device> {
         let train = &self.config.train;
         let format = train.precision.name();
@@ -230,8 +250,9 @@ impl Plan {
             } else {
                 ": this build, without the feature `avx512`, uses neither AMX-BF16 nor AVX512-BF16"
             };
-            let error =
-                failed!("`train.precision = \"{format}\"`: the device `{name}` does not compute in {format}{reason}");
+            let error = failed!(
+                "`train.precision = \"{format}\"`: the device `{name}` does not compute in {format}{reason}"
+            );
             let advice = if train.precision == Precision::F16 {
                 "set `train.precision = \"f32\"`, or take a GPU with f16, as nearly all have"
             } else {
@@ -250,13 +271,20 @@ impl Plan {
             ));
         }
         let device = self.device.clone().autodiff();
-        Ok(if train.gradient_checkpointing { device.gradient_checkpointing() } else { device })
+        Ok(if train.gradient_checkpointing {
+            device.gradient_checkpointing()
+        } else {
+            device
+        })
     }
 }
 
 /// The config with a value for every key that has one here.
 fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
-    let mut filled = Config { model: config.model.resolve(), ..config };
+    let mut filled = Config {
+        model: config.model.resolve(),
+        ..config
+    };
     let task = filled.model.task();
     let Config { data, train, .. } = &mut filled;
     match task {
@@ -265,10 +293,17 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
         TaskKind::Translation | TaskKind::Language | TaskKind::Labels | TaskKind::Masked => {}
     }
     // Only what is compared with references can be scored by another measure than the loss.
-    let best_metric = if task.has_references() { BestMetric::Bleu } else { BestMetric::Loss };
+    let best_metric = if task.has_references() {
+        BestMetric::Bleu
+    } else {
+        BestMetric::Loss
+    };
     train.best_metric.get_or_insert(best_metric);
-    // GPU kernels are tuned and compiled for each shape, so there should be few shapes; a CPU does only what is asked.
-    let pad_multiple = before.and_then(|before| before.train.pad_multiple).unwrap_or(if on_host { 1 } else { 8 });
+    // GPU kernels are tuned and compiled for each shape, so there should be few shapes; a CPU does
+    // only what is asked.
+    let pad_multiple = before
+        .and_then(|before| before.train.pad_multiple)
+        .unwrap_or(if on_host { 1 } else { 8 });
     train.pad_multiple.get_or_insert(pad_multiple);
     if let (MaxTokens::Auto, Some(before)) = (train.max_tokens, before) {
         train.max_tokens = before.train.max_tokens;
@@ -278,7 +313,9 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
     }
     if task.has_references() {
         let language = data.tgt.as_deref().unwrap_or_default();
-        train.tokenize = train.tokenize.of_language(language, train.dictionary.is_some());
+        train.tokenize = train
+            .tokenize
+            .of_language(language, train.dictionary.is_some());
     }
     filled
 }
@@ -288,13 +325,17 @@ mod tests {
     use super::*;
 
     fn plan(text: &str) -> Plan {
-        Plan::new(Config::from_text(text, &[]).expect("it is a config")).expect("flex is in this build")
+        Plan::new(Config::from_text(text, &[]).expect("it is a config"))
+            .expect("flex is in this build")
     }
 
     #[test]
     fn a_plan_leaves_nothing_open_and_plans_to_itself() {
         let plan_ = plan("data.corpus = 'digits'\ntrain.max_steps = 1");
-        assert_eq!((plan_.task, plan_.content, plan_.pad_multiple), (TaskPlan::Translation, Content::Pairs, 1));
+        assert_eq!(
+            (plan_.task, plan_.content, plan_.pad_multiple),
+            (TaskPlan::Translation, Content::Pairs, 1)
+        );
         assert!(plan_.on_host && plan_.has_kernels);
         assert_eq!(plan_.config.train.best_metric, Some(BestMetric::Bleu));
         assert!(plan_.config.model.d_model.is_some());
@@ -306,25 +347,50 @@ mod tests {
     fn a_run_that_goes_on_keeps_what_it_found_out() {
         let text = "data.corpus = 'digits'\ntrain.max_steps = 1\ntrain.max_tokens = 'auto'";
         let config = Config::from_text(text, &[]).expect("it is a config");
-        let before = plan(text).with_max_tokens(123).with_tokenizer(TokenizerName::Char);
+        let before = plan(text)
+            .with_max_tokens(123)
+            .with_tokenizer(TokenizerName::Char);
         let mut before = before.config;
         before.train.pad_multiple = Some(4);
         let device = device::open("flex").expect("flex is in this build");
         let plan = Plan::on(config, device, Some(&before));
         assert_eq!((plan.max_tokens(), plan.pad_multiple), (123, 4));
-        assert_eq!(plan.config.train.tokenize, TokenizerChoice::Named(TokenizerName::Char));
+        assert_eq!(
+            plan.config.train.tokenize,
+            TokenizerChoice::Named(TokenizerName::Char)
+        );
     }
 
     #[test]
     fn the_target_language_decides_the_tokenizer_of_translations_alone() {
-        let of = |text: &str| plan(&format!("train.max_steps = 1\ndata.train = 'a'\n{text}")).config.train.tokenize;
+        let of = |text: &str| {
+            plan(&format!("train.max_steps = 1\ndata.train = 'a'\n{text}"))
+                .config
+                .train
+                .tokenize
+        };
         let named = TokenizerChoice::Named;
-        assert_eq!(of("data.src = 'en'\ndata.tgt = 'zh'"), named(TokenizerName::Chinese));
-        assert_eq!(of("data.src = 'en'\ndata.tgt = 'ja'"), named(TokenizerName::Char));
+        assert_eq!(
+            of("data.src = 'en'\ndata.tgt = 'zh'"),
+            named(TokenizerName::Chinese)
+        );
+        assert_eq!(
+            of("data.src = 'en'\ndata.tgt = 'ja'"),
+            named(TokenizerName::Char)
+        );
         let with_dictionary = "data.src = 'en'\ndata.tgt = 'ja'\ntrain.dictionary = 'ipadic'";
         assert_eq!(of(with_dictionary), named(TokenizerName::Japanese));
-        assert_eq!(of("data.src = 'ja'\ndata.tgt = 'en'"), TokenizerChoice::Auto);
-        assert_eq!(of("data.tgt = 'ja'\nmodel.arch = 'lm'"), TokenizerChoice::Auto);
-        assert_eq!(of("data.src = 'en'\ndata.tgt = 'ja'\ntrain.tokenize = 'none'"), named(TokenizerName::None));
+        assert_eq!(
+            of("data.src = 'ja'\ndata.tgt = 'en'"),
+            TokenizerChoice::Auto
+        );
+        assert_eq!(
+            of("data.tgt = 'ja'\nmodel.arch = 'lm'"),
+            TokenizerChoice::Auto
+        );
+        assert_eq!(
+            of("data.src = 'en'\ndata.tgt = 'ja'\ntrain.tokenize = 'none'"),
+            named(TokenizerName::None)
+        );
     }
 }

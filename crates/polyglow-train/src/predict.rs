@@ -1,7 +1,7 @@
 //! What trained models are used for, whatever their task: rows through models and back, and scores.
 //!
-//! Models, [`runner`], [`sentences`], [`translate`], [`attention`] and [`weights`] open no file of themselves and need nothing of
-//! training.
+//! Models, [`runner`], [`sentences`], [`translate`], [`attention`] and [`weights`] open no file of
+//! themselves and need nothing of training.
 
 pub mod attention;
 #[cfg(feature = "training")]

@@ -29,9 +29,10 @@ pub use model::{TrainedModel, runner};
 
 /// A run directory.
 ///
-/// It explains itself: `config.toml` (with everything a preset decided), the tokenizers, `inspection.json`,
-/// `metrics.jsonl`, `train.log`, `checkpoints/`, `validation/` with the output of each validation, `held-out/` with the text of the
-/// validation and test sets, and `cache/`, which may be deleted.
+/// It explains itself: `config.toml` (with everything a preset decided), the tokenizers,
+/// `inspection.json`, `metrics.jsonl`, `train.log`, `checkpoints/`, `validation/` with the output
+/// of each validation, `held-out/` with the text of the validation and test sets, and `cache/`,
+/// which may be deleted.
 #[derive(Clone, Debug)]
 pub struct RunDirectory {
     root: PathBuf,
@@ -57,10 +58,17 @@ impl RunDirectory {
             let error = failed!("no run in `{name}`: it is a config, not a run");
             let run = Path::new("runs").join(root.file_stem().unwrap_or_default());
             let config = shell_word(root);
-            let advice = format!("`polyglow train {config}` trains it; the run is then `{}`", run.display());
+            let advice = format!(
+                "`polyglow train {config}` trains it; the run is then `{}`",
+                run.display()
+            );
             return Err(with_hint(usage(error), advice));
         }
-        let why = if root.is_dir() { "it has no `config.toml`" } else { "there is no such directory" };
+        let why = if root.is_dir() {
+            "it has no `config.toml`"
+        } else {
+            "there is no such directory"
+        };
         let advice = "a run is the directory that `polyglow train` names at its start, such as `runs/quickstart`";
         Err(with_hint(failed!("no run in `{name}`: {why}"), advice))
     }
@@ -97,7 +105,9 @@ impl RunDirectory {
 
     /// The translations of the validation set after a step.
     pub fn validation_path(&self, step: u64) -> PathBuf {
-        self.root.join("validation").join(format!("step-{step}.txt"))
+        self.root
+            .join("validation")
+            .join(format!("step-{step}.txt"))
     }
 
     /// The checkpoints, of which the newest `keep_last` are kept.
@@ -110,7 +120,8 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be read, or not as this version's configuration.
     pub fn config(&self) -> Result<Config> {
-        let advice = "this is the run's own copy of its config; restore it, or train in another directory";
+        let advice =
+            "this is the run's own copy of its config; restore it, or train in another directory";
         Config::load_copy(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
     }
 
@@ -127,7 +138,8 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be made, or another process trains in it: the message names that.
     pub fn lock(&self) -> Result<Lock> {
-        fs::create_dir_all(&self.root).with_context(|| format!("cannot make `{}`", self.root.display()))?;
+        fs::create_dir_all(&self.root)
+            .with_context(|| format!("cannot make `{}`", self.root.display()))?;
         Lock::take(&self.root)
     }
 
@@ -150,22 +162,26 @@ impl RunDirectory {
         Ok(cache)
     }
 
-    /// Makes the directory a run: writes the text of its validation and test sets into it, as far as it is not there, and then
-    /// the configuration.
+    /// Makes the directory a run: writes the text of its validation and test sets into it, as far
+    /// as it is not there, and then the configuration.
     ///
     /// # Errors
     /// A file cannot be written; a set cannot be read.
     pub fn create(&self, config: &Config) -> Result<()> {
         let validation = self.root.join("validation");
-        fs::create_dir_all(&validation).with_context(|| format!("cannot make `{}`", validation.display()))?;
+        fs::create_dir_all(&validation)
+            .with_context(|| format!("cannot make `{}`", validation.display()))?;
         self.keep_held_out(config)?;
         let (path, text) = (self.config_path(), config.to_toml()?);
-        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+        file::replace(&path, text.as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
     /// Whether the run has tokenizers: of two, the target side's is written last.
     pub fn has_tokenizers(&self) -> bool {
-        ["tokenizer.json", "tokenizer.tgt.json"].iter().any(|file| self.root.join(file).exists())
+        ["tokenizer.json", "tokenizer.tgt.json"]
+            .iter()
+            .any(|file| self.root.join(file).exists())
     }
 
     /// The tokenizers of the run.
@@ -173,7 +189,8 @@ impl RunDirectory {
     /// # Errors
     /// They are missing or damaged.
     pub fn tokenizers(&self) -> Result<Tokenizers> {
-        let advice = "this is the run's own tokenizer, without which its weights are useless; restore it";
+        let advice =
+            "this is the run's own tokenizer, without which its weights are useless; restore it";
         Tokenizers::load(&self.root)
             .with_context(|| format!("the tokenizer of the run `{}`", self.root.display()))
             .map_err(|error| with_hint(error, advice))
@@ -187,14 +204,16 @@ impl RunDirectory {
         for name in ["tokenizer.json", "tokenizer.src.json", "tokenizer.tgt.json"] {
             let path = self.root.join(name);
             if path.is_file() {
-                fs::remove_file(&path).with_context(|| format!("cannot remove `{}`", path.display()))?;
+                fs::remove_file(&path)
+                    .with_context(|| format!("cannot remove `{}`", path.display()))?;
             }
         }
         Ok(())
     }
 
-    /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the exponential moving average in the last
-    /// checkpoint), the name of another, or a path. A run without validation has no `best`; its last checkpoint stands in.
+    /// Loads the model of a checkpoint: `best`, `last`, `step-N`, `average`, `ema` (the exponential
+    /// moving average in the last checkpoint), the name of another, or a path. A run without
+    /// validation has no `best`; its last checkpoint stands in.
     ///
     /// # Errors
     /// There is no such checkpoint, it is damaged, or it does not fit the configuration.
@@ -205,24 +224,40 @@ impl RunDirectory {
         self.check_tokenizers(&found, &tokenizers)?;
         let plan = Plan::on(config, device.clone(), None);
         let model = load_for_search(&model_shape(&plan, &tokenizers)?, weights, device)?;
-        Ok(TrainedModel { plan, tokenizers, model, checkpoint: found })
+        Ok(TrainedModel {
+            plan,
+            tokenizers,
+            model,
+            checkpoint: found,
+        })
     }
 
     /// Makes sure that a checkpoint was trained with these tokenizers.
-    pub(crate) fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
+    pub(crate) fn check_tokenizers(
+        &self,
+        checkpoint: &Checkpoint,
+        tokenizers: &Tokenizers,
+    ) -> Result<()> {
         let text = checkpoint.state.text.as_ref();
         if text.is_none_or(|text| hash(tokenizers).is_ok_and(|hash| hash == text.tokenizers)) {
             return Ok(());
         }
         let (root, path) = (self.root.display(), checkpoint.path.display());
         // Of a checkpoint in its run, `checkpoints/` and the run are above it.
-        let other = checkpoint.path.parent().and_then(Path::parent).filter(|other| !is_same(other, &self.root));
+        let other = checkpoint
+            .path
+            .parent()
+            .and_then(Path::parent)
+            .filter(|other| !is_same(other, &self.root));
         if let Some(other) = other {
-            let error = failed!("`{path}` belongs to another run than `{root}`, which has another tokenizer");
+            let error = failed!(
+                "`{path}` belongs to another run than `{root}`, which has another tokenizer"
+            );
             let advice = format!("name that run instead of this one: `{}`", other.display());
             return Err(with_hint(usage(error), advice));
         }
-        let error = failed!("the tokenizer in `{root}` is not the one that its model was trained with");
+        let error =
+            failed!("the tokenizer in `{root}` is not the one that its model was trained with");
         Err(with_hint(error, "restore the old `tokenizer.json`"))
     }
 
@@ -237,14 +272,21 @@ impl RunDirectory {
             "best" if !checkpoints.has("best") => checkpoints.find("last")?,
             name => checkpoints.find(name)?,
         };
-        let weights = if checkpoint == "ema" { found.ema()? } else { found.model()? };
+        let weights = if checkpoint == "ema" {
+            found.ema()?
+        } else {
+            found.model()?
+        };
         Ok((found, weights))
     }
 }
 
 /// Whether two paths are the same directory.
 fn is_same(left: &Path, right: &Path) -> bool {
-    left == right || left.canonicalize().is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
+    left == right
+        || left
+            .canonicalize()
+            .is_ok_and(|left| right.canonicalize().is_ok_and(|right| left == right))
 }
 
 /// SHA-256 of the tokenizers of both sides, in hexadecimal digits.
@@ -267,7 +309,10 @@ pub fn sha256(bytes: &[u8]) -> String {
 /// A hash as it is written into checkpoints.
 pub(crate) fn hexadecimal(hash: &[u8]) -> String {
     hash.iter().fold(String::new(), |mut digits, byte| {
-        digits.extend([byte >> 4, byte & 15].map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()));
+        digits.extend(
+            [byte >> 4, byte & 15]
+                .map(|digit| char::from_digit(u32::from(digit), 16).unwrap_or_default()),
+        );
         digits
     })
 }

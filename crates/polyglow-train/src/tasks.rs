@@ -1,7 +1,9 @@
-//! What can be learned: a folder per task, with its batches, its loss, and what its models are used for.
+//! What can be learned: a folder per task, with its batches, its loss, and what its models are used
+//! for.
 //!
-//! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file or folder here and a row in
-//! [`with_task`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of one's own implements the trait anywhere.
+//! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file or folder
+//! here and a row in [`with_task`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of
+//! one's own implements the trait anywhere.
 
 pub mod captions;
 pub mod hidden_tokens;
@@ -18,7 +20,8 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::corpus::Pair;
 use polyglow_data::sources::{
-    BatchSource, CaptionSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource, WindowSource,
+    BatchSource, CaptionSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource,
+    WindowSource,
 };
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
@@ -34,7 +37,8 @@ pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
 /// What a model learns: its batches, its loss, its scores.
 ///
-/// A task of one's own may be made of another, here with half of its loss; `examples/custom_data.rs` makes one from nothing.
+/// A task of one's own may be made of another, here with half of its loss;
+/// `examples/custom_data.rs` makes one from nothing.
 ///
 /// ```
 /// use std::sync::Arc;
@@ -103,13 +107,15 @@ pub trait Task: Send + Sync + 'static {
     /// The loss of a batch, as sums over its targets.
     fn loss(&self, model: &Self::Model, inputs: Self::Inputs) -> Loss;
 
-    /// The loss of a model that has learned nothing, and finds all targets equally probable, in nats per target: a loss
-    /// above it has diverged. `None` if that says nothing of the task, as of one whose loss is no cross-entropy.
+    /// The loss of a model that has learned nothing, and finds all targets equally probable, in
+    /// nats per target: a loss above it has diverged. `None` if that says nothing of the task, as
+    /// of one whose loss is no cross-entropy.
     fn uniform_loss(&self) -> Option<f64> {
         None
     }
 
-    /// Scores held-out data; `None` if there is none. `model` is on a device that does not differentiate.
+    /// Scores held-out data; `None` if there is none. `model` is on a device that does not
+    /// differentiate.
     ///
     /// # Errors
     /// The data cannot be scored.
@@ -170,14 +176,22 @@ pub struct Loss {
 
 impl From<LossOutput> for Loss {
     fn from(LossOutput { loss_sum, nll_sum }: LossOutput) -> Self {
-        Self { minimized: loss_sum.clone(), loss_sum, nll_sum }
+        Self {
+            minimized: loss_sum.clone(),
+            loss_sum,
+            nll_sum,
+        }
     }
 }
 
 impl Loss {
     /// A loss that is one sum, such as that of a task of one's own.
     pub fn new(sum: Tensor<1>) -> Self {
-        Self { minimized: sum.clone(), loss_sum: sum.clone(), nll_sum: sum }
+        Self {
+            minimized: sum.clone(),
+            loss_sum: sum.clone(),
+            nll_sum: sum,
+        }
     }
 }
 
@@ -198,13 +212,25 @@ const SAMPLES: usize = 3;
 impl Validation {
     /// Of translations.
     fn new(evaluation: Evaluation, pairs: &[Pair]) -> Self {
-        let Evaluation { scores, hypotheses: outputs, .. } = evaluation;
+        let Evaluation {
+            scores,
+            hypotheses: outputs,
+            ..
+        } = evaluation;
         let sample = |place| {
-            let (Pair { src, tgt }, output): (&Pair, &String) = (&pairs[place], outputs.get(place)?);
+            let (Pair { src, tgt }, output): (&Pair, &String) =
+                (&pairs[place], outputs.get(place)?);
             Some([src.clone(), tgt.clone(), output.clone()])
         };
-        let samples = spread(pairs, SAMPLES).into_iter().filter_map(sample).collect();
-        Self { scores, outputs, samples }
+        let samples = spread(pairs, SAMPLES)
+            .into_iter()
+            .filter_map(sample)
+            .collect();
+        Self {
+            scores,
+            outputs,
+            samples,
+        }
     }
 }
 
@@ -213,19 +239,24 @@ impl Validation {
 /// # Errors
 /// A line cannot be encoded or decoded; the set is empty, or not what the models were trained for.
 pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Result<Evaluation> {
-    ensure!(!held_out.is_empty(), "there is nothing to evaluate: the set is empty");
+    ensure!(
+        !held_out.is_empty(),
+        "there is nothing to evaluate: the set is empty"
+    );
     match (runner.task, held_out) {
         (TaskPlan::Translation | TaskPlan::Captions { .. }, HeldOut::Text(pairs)) => {
             translation::evaluate(runner, pairs, bleu)
         }
-        (TaskPlan::Language { context_len }, HeldOut::Text(pairs)) => language::evaluate(runner, pairs, context_len),
+        (TaskPlan::Language { context_len }, HeldOut::Text(pairs)) => {
+            language::evaluate(runner, pairs, context_len)
+        }
         (TaskPlan::Words(config), HeldOut::Text(pairs)) => words::evaluate(runner, pairs, config),
         (TaskPlan::Labels, HeldOut::Text(pairs)) => labels::evaluate(runner, pairs),
         (TaskPlan::Images(_), HeldOut::Images(images)) => images::evaluate(runner, images),
         (TaskPlan::Masked, HeldOut::Text(pairs)) => hidden_tokens::evaluate(runner, pairs),
-        (TaskPlan::Images(_), HeldOut::Text(_)) | (_, HeldOut::Images(_)) => {
-            Err(TrainError::new("image models are scored on images, all others on text"))
-        }
+        (TaskPlan::Images(_), HeldOut::Text(_)) | (_, HeldOut::Images(_)) => Err(TrainError::new(
+            "image models are scored on images, all others on text",
+        )),
     }
 }
 
@@ -237,9 +268,9 @@ pub fn teacher_forced(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
     match runner.task {
         TaskPlan::Translation | TaskPlan::Captions { .. } => runner.teacher_forced(pairs),
         TaskPlan::Language { context_len } => language::teacher_forced(runner, pairs, context_len),
-        TaskPlan::Words(_) | TaskPlan::Labels | TaskPlan::Images(_) | TaskPlan::Masked => {
-            Err(TrainError::new("only models that write text are scored token by token"))
-        }
+        TaskPlan::Words(_) | TaskPlan::Labels | TaskPlan::Images(_) | TaskPlan::Masked => Err(
+            TrainError::new("only models that write text are scored token by token"),
+        ),
     }
 }
 
@@ -259,7 +290,11 @@ pub trait Visitor {
 ///
 /// # Errors
 /// The data does not suit the task; and those of the visitor.
-pub fn with_task<V: Visitor>(setting: Setting, data: &TrainingData, visitor: V) -> Result<V::Output> {
+pub fn with_task<V: Visitor>(
+    setting: Setting,
+    data: &TrainingData,
+    visitor: V,
+) -> Result<V::Output> {
     let batching = setting.plan.batching();
     match (setting.plan.task, data) {
         (TaskPlan::Translation, TrainingData::Text(cache)) => {
@@ -269,7 +304,12 @@ pub fn with_task<V: Visitor>(setting: Setting, data: &TrainingData, visitor: V) 
             let source = LineSource::new(Arc::clone(cache), batching)?;
             visitor.visit(language::Language::new(setting, source))
         }
-        (TaskPlan::Language { context_len: Some(context_len) }, TrainingData::Text(cache)) => {
+        (
+            TaskPlan::Language {
+                context_len: Some(context_len),
+            },
+            TrainingData::Text(cache),
+        ) => {
             let source = WindowSource::new(Arc::clone(cache), batching, context_len)?;
             visitor.visit(language::Language::new(setting, source))
         }
@@ -286,17 +326,25 @@ pub fn with_task<V: Visitor>(setting: Setting, data: &TrainingData, visitor: V) 
             visitor.visit(hidden_tokens::HiddenTokens::new(setting, source))
         }
         (TaskPlan::Captions { num_patches, .. }, TrainingData::Captions { cache, images }) => {
-            let source = CaptionSource::new(Arc::clone(cache), Arc::clone(images), batching, num_patches)?;
+            let source =
+                CaptionSource::new(Arc::clone(cache), Arc::clone(images), batching, num_patches)?;
             visitor.visit(translation::Translation::from_source(setting, source))
         }
-        (TaskPlan::Images(config), TrainingData::Images { images, labels, parts }) => {
+        (
+            TaskPlan::Images(config),
+            TrainingData::Images {
+                images,
+                labels,
+                parts,
+            },
+        ) => {
             let (images, labels) = (Arc::clone(images), Arc::clone(labels));
             let source = ImageSource::new(images, labels, parts.clone(), batching, config.augment);
             visitor.visit(images::Images::new(setting, source))
         }
         (TaskPlan::Images(_) | TaskPlan::Captions { .. }, TrainingData::Text(_))
-        | (_, TrainingData::Images { .. } | TrainingData::Captions { .. }) => {
-            Err(TrainError::new("image models are trained on images, all others on text"))
-        }
+        | (_, TrainingData::Images { .. } | TrainingData::Captions { .. }) => Err(TrainError::new(
+            "image models are trained on images, all others on text",
+        )),
     }
 }

@@ -54,14 +54,15 @@ pub enum Ending {
     Stopped,
 }
 
-/// Trains from the newest checkpoint, or from the weights of `model` where there is none, to the end. `model` is on the
-/// plan's training device.
+/// Trains from the newest checkpoint, or from the weights of `model` where there is none, to the
+/// end. `model` is on the plan's training device.
 ///
 /// What cannot be written is tried again at the next opportunity, and training continues.
 ///
 /// # Errors
-/// What is wrong with the data; there is no room on the disk for a checkpoint; more steps in a row are not finite than `train.max_skipped_steps`; the device fails, as when
-/// its memory is full; the last checkpoint or record cannot be written; the observer wants the end at once.
+/// What is wrong with the data; there is no room on the disk for a checkpoint; more steps in a row
+/// are not finite than `train.max_skipped_steps`; the device fails, as when its memory is full; the
+/// last checkpoint or record cannot be written; the observer wants the end at once.
 pub fn fit<T: Task>(
     training: &Training,
     task: &T,
@@ -72,12 +73,20 @@ pub fn fit<T: Task>(
     let group = &training.plan.group;
     group.share(|| disk::ensure_room(training, &model))?;
     let mut session = Session::start(training, task, model)?;
-    let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
+    let start = Position {
+        epoch: session.state.epoch,
+        position: session.state.position as usize,
+    };
     let window = training.plan.config.train.accumulate_steps;
-    let share = Share { rank: group.rank(), size: group.size(), window };
-    let mut batches =
-        BatchStream::start_share(training.plan.sharded(task.source()), start, share).map_err(Into::into)?;
-    guard(|| session.warm_up(stop, observer)).unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
+    let share = Share {
+        rank: group.rank(),
+        size: group.size(),
+        window,
+    };
+    let mut batches = BatchStream::start_share(training.plan.sharded(task.source()), start, share)
+        .map_err(Into::into)?;
+    guard(|| session.warm_up(stop, observer))
+        .unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
     let tensorboard = training.plan.config.train.tensorboard;
     let mut records = if group.is_first() {
         Records::open(&training.run, session.state.step, tensorboard)?
@@ -87,7 +96,16 @@ pub fn fit<T: Task>(
     session.record_ranks(&mut records)?;
     group.wait_at_most(Duration::from_secs(training.plan.config.train.rank_timeout));
     observer.begin(&training.run, session.state.step, session.last_step())?;
-    let steps = || steps(&training.plan, &mut session, &mut batches, &mut records, stop, observer);
+    let steps = || {
+        steps(
+            &training.plan,
+            &mut session,
+            &mut batches,
+            &mut records,
+            stop,
+            observer,
+        )
+    };
     let ending = guard(steps).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
     observer.batch(None);
     observer.end();
@@ -118,7 +136,11 @@ fn steps<T: Task>(
         observer.step(number);
         heed(stop, observer, || session.what_is_left())?;
         let due = |every: u64| number.is_multiple_of(every) || session.is_last();
-        let (log, validate, save) = (due(config.log_every), due(config.validate_every), due(config.save_every));
+        let (log, validate, save) = (
+            due(config.log_every),
+            due(config.validate_every),
+            due(config.save_every),
+        );
         if log {
             session.report(records, observer)?;
         }
@@ -131,7 +153,9 @@ fn steps<T: Task>(
             records.settle();
             let content = session.content()?;
             match session.save(&content) {
-                Err(error) if !ends => tracing::warn!("{error}; training continues, and the next save tries again"),
+                Err(error) if !ends => {
+                    tracing::warn!("{error}; training continues, and the next save tries again")
+                }
                 result => result?,
             }
         }
@@ -157,18 +181,30 @@ fn heed(stop: &Stop, observer: &dyn Observer, left: impl FnOnce() -> String) -> 
 }
 
 /// The error of a device that failed in the middle of something.
-fn broken<T: Task>(session: &Session<'_, T>, training: &Training, panic: &TrainError) -> TrainError {
-    let batch = session.batch().map(|batch| format!("; the batch: {batch}")).unwrap_or_default();
+fn broken<T: Task>(
+    session: &Session<'_, T>,
+    training: &Training,
+    panic: &TrainError,
+) -> TrainError {
+    let batch = session
+        .batch()
+        .map(|batch| format!("; the batch: {batch}"))
+        .unwrap_or_default();
     let (device, step) = (&training.plan.device, session.state.step);
-    let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}").of_kind(ErrorKind::Device);
-    let advice = "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
+    let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}")
+        .of_kind(ErrorKind::Device);
+    let advice =
+        "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
     with_hint(error, format!("{advice}; {}", session.what_is_left()))
 }
 
-/// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len` batches end if that is
-/// earlier. With fractional corpus weights epochs differ a little in length, and this is an estimate.
+/// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len`
+/// batches end if that is earlier. With fractional corpus weights epochs differ a little in length,
+/// and this is an estimate.
 pub fn last_step(config: &TrainConfig, epoch_len: usize) -> u64 {
     let steps_per_epoch = epoch_len.div_ceil(config.accumulate_steps) as u64;
-    let epochs = config.max_epochs.map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
+    let epochs = config
+        .max_epochs
+        .map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
     config.max_steps.unwrap_or(u64::MAX).min(epochs)
 }

@@ -5,10 +5,14 @@ use std::fmt::Display;
 
 /// A number with its noun: `1 thread`, `2 threads`.
 pub fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) -> String {
-    format!("{number} {noun}{}", if number == N::from(1) { "" } else { "s" })
+    format!(
+        "{number} {noun}{}",
+        if number == N::from(1) { "" } else { "s" }
+    )
 }
 
-/// A path or another argument of a command that is printed to be typed: in quotes where a shell would read it in another way.
+/// A path or another argument of a command that is printed to be typed: in quotes where a shell
+/// would read it in another way.
 ///
 /// ```
 /// use polyglow_train::wording::shell_word;
@@ -38,15 +42,33 @@ mod tests {
 
     #[test]
     fn only_one_is_singular() {
-        assert_eq!([0, 1, 2].map(|number| counted(number, "thread")), ["0 threads", "1 thread", "2 threads"]);
+        assert_eq!(
+            [0, 1, 2].map(|number| counted(number, "thread")),
+            ["0 threads", "1 thread", "2 threads"]
+        );
     }
 
     #[cfg(unix)]
     #[test]
     fn a_shell_reads_a_quoted_word_as_it_was() {
-        for word in ["runs/my", "my runs/a", "it's", "$HOME", "a\"b", "*", "", "~/x", "Läufe/ü", "a\nb", "!x"] {
+        for word in [
+            "runs/my",
+            "my runs/a",
+            "it's",
+            "$HOME",
+            "a\"b",
+            "*",
+            "",
+            "~/x",
+            "Läufe/ü",
+            "a\nb",
+            "!x",
+        ] {
             let script = format!("printf %s {}", shell_word(word));
-            let output = std::process::Command::new("sh").args(["-c", &script]).output().unwrap();
+            let output = std::process::Command::new("sh")
+                .args(["-c", &script])
+                .output()
+                .unwrap();
             assert_eq!(String::from_utf8(output.stdout).unwrap(), word, "{script}");
         }
         assert_eq!(shell_word("runs/my-1.2_b"), "runs/my-1.2_b");

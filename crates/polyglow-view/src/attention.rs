@@ -1,8 +1,8 @@
 //! Shows what a model attends to.
 //!
-//! [`write_pair`] writes the weights of a model of text as a page of all layers and heads, or as a picture of the one
-//! that a [`Selection`] names. [`ImageAttention`] does the same for a Vision Transformer, and [`CaptionAttention`] for each
-//! word of a caption.
+//! [`write_pair`] writes the weights of a model of text as a page of all layers and heads, or as a
+//! picture of the one that a [`Selection`] names. [`ImageAttention`] does the same for a Vision
+//! Transformer, and [`CaptionAttention`] for each word of a caption.
 
 mod caption;
 mod image;

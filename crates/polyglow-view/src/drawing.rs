@@ -16,7 +16,8 @@ pub(crate) use canvas::encode;
 pub use format::Format;
 pub(crate) use format::write;
 
-/// The style of SVG files, which have no page around them. It applies to nothing else if a page includes the file.
+/// The style of SVG files, which have no page around them. It applies to nothing else if a page
+/// includes the file.
 const STYLE: &str = include_str!("drawing.css");
 /// The color of cells and of the first group of points, as `--mark` of the light theme.
 const MARK: [u8; 3] = [0, 114, 178];
@@ -51,11 +52,26 @@ pub(crate) enum Shape<'a> {
     /// Text that is turned to read upwards from `y`, its middle at `x`.
     ColumnLabel { x: i32, y: i32, text: &'a str },
     /// A square with its upper left corner at `x` and `y`, the darker the larger `weight` is, 0 to 1.
-    Cell { x: i32, y: i32, side: i32, weight: f32 },
+    Cell {
+        x: i32,
+        y: i32,
+        side: i32,
+        weight: f32,
+    },
     /// A square of one color with its upper left corner at `x` and `y`.
-    Pixel { x: i32, y: i32, side: i32, color: [u8; 3] },
+    Pixel {
+        x: i32,
+        y: i32,
+        side: i32,
+        color: [u8; 3],
+    },
     /// A dot with its name to the right, in the color of its group, of which there are two.
-    Point { x: f64, y: f64, name: &'a str, group: usize },
+    Point {
+        x: f64,
+        y: f64,
+        name: &'a str,
+        group: usize,
+    },
     /// A line with a head.
     Arrow { from: [f64; 2], to: [f64; 2] },
 }
@@ -112,7 +128,8 @@ impl Drawing<'_> {
         svg.into_string()
     }
 
-    /// The picture as a file of PNG. Characters that no font has are boxes, of which a warning tells.
+    /// The picture as a file of PNG. Characters that no font has are boxes, of which a warning
+    /// tells.
     ///
     /// # Errors
     /// It is too large.
@@ -135,7 +152,12 @@ impl Drawing<'_> {
                 Shape::Arrow { from, to } => {
                     let [left, right] = head(from, to);
                     for start in [from, left, right] {
-                        canvas.draw_line(start.map(|unit| unit as f32), to.map(|unit| unit as f32), LINE as f32, PICK);
+                        canvas.draw_line(
+                            start.map(|unit| unit as f32),
+                            to.map(|unit| unit as f32),
+                            LINE as f32,
+                            PICK,
+                        );
                     }
                 }
             }
@@ -144,29 +166,50 @@ impl Drawing<'_> {
     }
 }
 
-/// Where the two lines of an arrow's head begin: as far from the tip as they are long, or all of a shorter arrow.
+/// Where the two lines of an arrow's head begin: as far from the tip as they are long, or all of a
+/// shorter arrow.
 fn head(from: [f64; 2], to: [f64; 2]) -> [[f64; 2]; 2] {
     let [x, y] = [from[0] - to[0], from[1] - to[1]];
     let length = x.hypot(y);
-    let share = if length > 0.0 { HEAD.min(length) / length } else { 0.0 };
+    let share = if length > 0.0 {
+        HEAD.min(length) / length
+    } else {
+        0.0
+    };
     // 30 degrees to either side.
     let (cos, sin) = (0.75_f64.sqrt(), 0.5);
-    [sin, -sin].map(|sin| [to[0] + share * (cos * x - sin * y), to[1] + share * (sin * x + cos * y)])
+    [sin, -sin].map(|sin| {
+        [
+            to[0] + share * (cos * x - sin * y),
+            to[1] + share * (sin * x + cos * y),
+        ]
+    })
 }
 
 /// About the width of the longest text.
 pub(crate) fn longest(texts: &[String]) -> i32 {
-    texts.iter().map(|text| text.width() * LETTER_WIDTH).max().unwrap_or(0) as i32
+    texts
+        .iter()
+        .map(|text| text.width() * LETTER_WIDTH)
+        .max()
+        .unwrap_or(0) as i32
 }
 
 /// Text whose order of reading, where it is from right to left, follows from the text alone.
 fn isolated(text: &str) -> String {
-    if BidiInfo::new(text, None).has_rtl() { format!("\u{2068}{text}\u{2069}") } else { text.to_owned() }
+    if BidiInfo::new(text, None).has_rtl() {
+        format!("\u{2068}{text}\u{2069}")
+    } else {
+        text.to_owned()
+    }
 }
 
 /// The least and the largest of some values; infinities in the wrong order if there are none.
 pub(crate) fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
-    values.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), value| (least.min(value), most.max(value)))
+    values.fold(
+        (f64::INFINITY, f64::NEG_INFINITY),
+        |(least, most), value| (least.min(value), most.max(value)),
+    )
 }
 
 #[cfg(test)]
@@ -177,19 +220,30 @@ mod tests {
     fn cells_and_letters_are_the_same_in_every_format() {
         let [red, green, blue] = MARK;
         let color = format!("#{red:02x}{green:02x}{blue:02x}");
-        assert!(STYLE.contains(&color) && include_str!("theme.css").contains(&format!("--mark: {color}")));
+        assert!(
+            STYLE.contains(&color)
+                && include_str!("theme.css").contains(&format!("--mark: {color}"))
+        );
         let [red, green, blue] = PICK;
         let color = format!("#{red:02x}{green:02x}{blue:02x}");
-        assert!(STYLE.contains(&color) && include_str!("theme.css").contains(&format!("--pick: {color}")));
+        assert!(
+            STYLE.contains(&color)
+                && include_str!("theme.css").contains(&format!("--pick: {color}"))
+        );
         assert!(STYLE.contains(&format!("circle.g1 {{ fill: {color}; }}")));
         assert!(STYLE.contains(&format!("stroke-width: {LINE}")));
-        assert!(STYLE.contains(&format!("{}px", letters::SIZE)) && STYLE.contains(&EDGE.to_string()));
+        assert!(
+            STYLE.contains(&format!("{}px", letters::SIZE)) && STYLE.contains(&EDGE.to_string())
+        );
     }
 
     #[test]
     fn the_head_of_an_arrow_is_at_its_tip_and_never_longer_than_it() {
         let [left, right] = head([0.0, 0.0], [100.0, 0.0]);
-        assert!((left[0] - (100.0 - HEAD * 0.75_f64.sqrt())).abs() < 1e-9 && (left[0] - right[0]).abs() < 1e-9);
+        assert!(
+            (left[0] - (100.0 - HEAD * 0.75_f64.sqrt())).abs() < 1e-9
+                && (left[0] - right[0]).abs() < 1e-9
+        );
         assert!((left[1] + right[1]).abs() < 1e-9 && (left[1].abs() - HEAD / 2.0).abs() < 1e-9);
         assert!(head([0.0, 0.0], [1.0, 0.0]).iter().all(|[x, _]| *x > 0.0));
         assert_eq!(head([3.0, 4.0], [3.0, 4.0]), [[3.0, 4.0]; 2]);

@@ -1,9 +1,10 @@
 //! Explores vectors of words, lines and contexts.
 //!
-//! [`Embeddings`] holds the word vectors of a file or of a model's vocabulary: it finds neighbors and analogies, and which of
-//! its tokens are frequent words ([`WholeWord`]); [`project`] with [`Plot`] draws them on a plane; [`Company`] is what attention
-//! over them makes of a word. [`Sentences`] compares whole lines. [`Bank`] compares a word in its
-//! sentence with the words of other sentences, layer by layer. The last two run a model through a [`Reader`].
+//! [`Embeddings`] holds the word vectors of a file or of a model's vocabulary: it finds neighbors
+//! and analogies, and which of its tokens are frequent words ([`WholeWord`]); [`project`] with
+//! [`Plot`] draws them on a plane; [`Company`] is what attention over them makes of a word.
+//! [`Sentences`] compares whole lines. [`Bank`] compares a word in its sentence with the words of
+//! other sentences, layer by layer. The last two run a model through a [`Reader`].
 
 mod company;
 mod context;
@@ -38,10 +39,17 @@ fn bare(word: &str) -> &str {
 }
 
 /// Adds the hint to an error about a word that is not in a text, whose words these are.
-fn with_known<'a>(error: TrainError, word: &str, words: impl Iterator<Item = &'a str>) -> TrainError {
+fn with_known<'a>(
+    error: TrainError,
+    word: &str,
+    words: impl Iterator<Item = &'a str>,
+) -> TrainError {
     match alike(word, words, 1).first() {
         Some(known) => with_hint(error, format!("did you mean `{known}`?")),
-        None => with_hint(error, "words are what spaces divide, without punctuation around them"),
+        None => with_hint(
+            error,
+            "words are what spaces divide, without punctuation around them",
+        ),
     }
 }
 
@@ -49,8 +57,12 @@ fn with_known<'a>(error: TrainError, word: &str, words: impl Iterator<Item = &'a
 fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>, dim: usize) -> Vec<f32> {
     let (mut sum, mut count) = (vec![0.0; dim], 0_usize);
     for vector in vectors {
-        sum.iter_mut().zip(vector).for_each(|(sum, value)| *sum += value);
+        sum.iter_mut()
+            .zip(vector)
+            .for_each(|(sum, value)| *sum += value);
         count += 1;
     }
-    sum.into_iter().map(|sum: f32| sum / count.max(1) as f32).collect()
+    sum.into_iter()
+        .map(|sum: f32| sum / count.max(1) as f32)
+        .collect()
 }

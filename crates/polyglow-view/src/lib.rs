@@ -6,10 +6,11 @@
 //! | Which tokens or patches does a model attend to? | [`attention`] | an HTML page, PNG or SVG |
 //! | Which words, lines and contexts are similar? | [`embeddings`] | lists; a plot as HTML, PNG or SVG |
 //!
-//! Every page is one file with its own data, style and script. It follows the reader's light or dark theme. Pictures
-//! for papers and slides are always dark on white.
+//! Every page is one file with its own data, style and script. It follows the reader's light or
+//! dark theme. Pictures for papers and slides are always dark on white.
 //!
-//! Functions compute or write what they are asked for and print nothing; warnings go through `tracing`.
+//! Functions compute or write what they are asked for and print nothing; warnings go through
+//! `tracing`.
 
 pub mod attention;
 mod document;

@@ -1,8 +1,8 @@
-//! Puts one run or several on one HTML page: scores, curves, sample translations over time, data with what `check` found in
-//! it, configuration.
+//! Puts one run or several on one HTML page: scores, curves, sample translations over time, data
+//! with what `check` found in it, configuration.
 //!
-//! [`RunSummary::read`] gathers a run from its directory, [`compare`] tests whether runs differ by more than chance,
-//! and [`render`] makes the page.
+//! [`RunSummary::read`] gathers a run from its directory, [`compare`] tests whether runs differ by
+//! more than chance, and [`render`] makes the page.
 
 mod chart;
 mod comparison;

@@ -1,4 +1,5 @@
-//! A beam search that can be looked at: what was kept at each position, and what might have come next.
+//! A beam search that can be looked at: what was kept at each position, and what might have come
+//! next.
 
 use polyglow_data::padded::Padded;
 use polyglow_model::search::{Candidate, Incremental, Marks, NextToken, Sentence, search};
@@ -61,31 +62,66 @@ impl Beam {
         let (special, tgt) = (member.src.special(), runner.tgt.special());
         let mut ids = member.src.encode(line)?;
         ids.truncate(runner.longest);
-        let src = upload_rows(&Padded::ended(&[&ids], special.eos, special.pad, 1), &runner.device);
+        let src = upload_rows(
+            &Padded::ended(&[&ids], special.eos, special.pad, 1),
+            &runner.device,
+        );
         let max_len = config.max_len(ids.len()).min(runner.longest + 1);
         let min_len = config.min_len(ids.len()).min(max_len);
-        let sentence = Sentence { min_len, max_len, number: 1, ..Sentence::default() };
-        let marks = Marks { bos: tgt.bos, eos: tgt.eos };
+        let sentence = Sentence {
+            min_len,
+            max_len,
+            number: 1,
+            ..Sentence::default()
+        };
+        let marks = Marks {
+            bos: tgt.bos,
+            eos: tgt.eos,
+        };
         let next = Incremental::new([(&member.model, src)], &[tgt.pad, tgt.bos]);
         let mut watched = Watched::new(next);
         let hypotheses = search(&mut watched, &[sentence], &config, marks).swap_remove(0);
 
-        let shown = |ids: &[u32]| ids.iter().map(|&id| runner.tgt.shown(id)).collect::<Vec<Token>>();
+        let shown = |ids: &[u32]| {
+            ids.iter()
+                .map(|&id| runner.tgt.shown(id))
+                .collect::<Vec<Token>>()
+        };
         let next = |candidate: &Candidate| Next {
             token: runner.tgt.shown(candidate.id),
             log_prob: candidate.log_prob,
             ends: candidate.id == marks.eos,
         };
         let step = |rows: &Vec<Path>| {
-            let row = |Path { ids, log_prob, next: candidates }: &Path| {
-                let next = candidates.iter().filter(|candidate| candidate.log_prob.is_finite()).map(next).collect();
-                Ok(Row { tokens: shown(ids), text: runner.tgt.decode(ids)?, log_prob: *log_prob, score: None, next })
+            let row = |Path {
+                           ids,
+                           log_prob,
+                           next: candidates,
+                       }: &Path| {
+                let next = candidates
+                    .iter()
+                    .filter(|candidate| candidate.log_prob.is_finite())
+                    .map(next)
+                    .collect();
+                Ok(Row {
+                    tokens: shown(ids),
+                    text: runner.tgt.decode(ids)?,
+                    log_prob: *log_prob,
+                    score: None,
+                    next,
+                })
             };
             rows.iter().map(row).collect::<Result<Vec<Row>>>()
         };
         let found = |found: &polyglow_model::search::Hypothesis| {
             let (text, score) = (runner.tgt.decode(&found.ids)?, Some(found.score));
-            Ok(Row { tokens: shown(&found.ids), text, log_prob: found.log_prob, score, next: Vec::new() })
+            Ok(Row {
+                tokens: shown(&found.ids),
+                text,
+                log_prob: found.log_prob,
+                score,
+                next: Vec::new(),
+            })
         };
         ids.push(special.eos);
         Ok(Self {
@@ -113,12 +149,21 @@ struct Watched<N> {
 
 impl<N> Watched<N> {
     fn new(inner: N) -> Self {
-        Self { inner, rows: Vec::new(), steps: Vec::new() }
+        Self {
+            inner,
+            rows: Vec::new(),
+            steps: Vec::new(),
+        }
     }
 }
 
 impl<N: NextToken> NextToken for Watched<N> {
-    fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
+    fn advance(
+        &mut self,
+        newest: &[u32],
+        count: usize,
+        wanted: &[Vec<u32>],
+    ) -> Vec<Vec<Candidate>> {
         if self.steps.is_empty() {
             // What is fed first is the mark before the sentence, which is no part of it.
             self.rows = vec![Path::default(); newest.len()];

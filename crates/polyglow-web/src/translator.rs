@@ -28,7 +28,8 @@ pub struct Translator {
 pub struct Asked {
     /// The lines.
     pub lines: Vec<String>,
-    /// Width of the beam, that of the run if it is not given; or number of samples, as many as are returned if it is not given.
+    /// Width of the beam, that of the run if it is not given; or number of samples, as many as are
+    /// returned if it is not given.
     #[serde(default, deserialize_with = "count")]
     pub beam_size: Option<usize>,
     /// Translations of each line, at most; 1 if it is not given.
@@ -36,7 +37,8 @@ pub struct Asked {
     pub n_best: Option<usize>,
     /// How they are looked for; as the run does if it is not said.
     pub method: Option<SearchMethod>,
-    /// What the translation of each line begins with, without regard to spaces around it; none, or as many as lines.
+    /// What the translation of each line begins with, without regard to spaces around it; none, or
+    /// as many as lines.
     #[serde(default)]
     pub prefixes: Vec<String>,
     /// Phrases that the translation of each line contains; none, or as many as lines.
@@ -57,7 +59,8 @@ pub struct Found {
     pub log_prob: f32,
     /// What translations are ranked by.
     pub score: f32,
-    /// What each word looks at in the last layer, heads averaged, a weight for each word of the line; only if asked for.
+    /// What each word looks at in the last layer, heads averaged, a weight for each word of the
+    /// line; only if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<WordAttention>,
 }
@@ -69,60 +72,103 @@ impl Asked {
     /// It is no such JSON; the message names the field that is wrong.
     pub fn parse(json: &str) -> Result<Self> {
         let mut json = serde_json::Deserializer::from_str(json);
-        serde_path_to_error::deserialize(&mut json).map_err(|error| TrainError::new(error.to_string()))
+        serde_path_to_error::deserialize(&mut json)
+            .map_err(|error| TrainError::new(error.to_string()))
     }
 }
 
 /// A number of hypotheses, if it is given.
-fn count<'de, D: Deserializer<'de>>(deserializer: D) -> std::result::Result<Option<usize>, D::Error> {
-    let Some(number) = Option::<Number>::deserialize(deserializer)? else { return Ok(None) };
-    let count = number.as_u64().and_then(|number| usize::try_from(number).ok()).filter(|number| *number > 0);
-    count.map(Some).ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 1 on")))
+fn count<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> std::result::Result<Option<usize>, D::Error> {
+    let Some(number) = Option::<Number>::deserialize(deserializer)? else {
+        return Ok(None);
+    };
+    let count = number
+        .as_u64()
+        .and_then(|number| usize::try_from(number).ok())
+        .filter(|number| *number > 0);
+    count
+        .map(Some)
+        .ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 1 on")))
 }
 
 impl From<Translated> for Found {
-    fn from(Translated { text, log_prob, score }: Translated) -> Self {
-        Self { text, log_prob, score, attention: None }
+    fn from(
+        Translated {
+            text,
+            log_prob,
+            score,
+        }: Translated,
+    ) -> Self {
+        Self {
+            text,
+            log_prob,
+            score,
+            attention: None,
+        }
     }
 }
 
 impl Translator {
-    /// A model from the content of its run's files: `config.toml`; `tokenizer.json`, or `tokenizer.src.json` and
-    /// `tokenizer.tgt.json`; and `model.safetensors` of a checkpoint.
+    /// A model from the content of its run's files: `config.toml`; `tokenizer.json`, or
+    /// `tokenizer.src.json` and `tokenizer.tgt.json`; and `model.safetensors` of a checkpoint.
     ///
     /// # Errors
     /// One of them is damaged, or they do not belong together.
-    pub fn new(config: &str, tokenizer: &[u8], tgt_tokenizer: Option<&[u8]>, weights: &[u8]) -> Result<Self> {
+    pub fn new(
+        config: &str,
+        tokenizer: &[u8],
+        tgt_tokenizer: Option<&[u8]>,
+        weights: &[u8],
+    ) -> Result<Self> {
         let tokenizers = Tokenizers::parse(tokenizer, tgt_tokenizer)?;
         let runner = Runner::from_bytes(config, &tokenizers, weights, device::open("flex")?)?;
         let language = Config::parse(config)?.data.src.unwrap_or_default();
         Ok(Self { runner, language })
     }
 
-    /// Cuts a text into sentences, by the abbreviations of the language that the model reads, and what is between them.
+    /// Cuts a text into sentences, by the abbreviations of the language that the model reads, and
+    /// what is between them.
     pub fn parts<'t>(&self, text: &'t str) -> Vec<Part<'t>> {
         parts(text, &self.language)
     }
 
-    /// The translations of each line, the best first, with words of the line in place of unknown ones. A sample depends on the seed of
-    /// the run and on which of the lines it is of. `progress` is told how many lines are done, each time that some are.
+    /// The translations of each line, the best first, with words of the line in place of unknown
+    /// ones. A sample depends on the seed of the run and on which of the lines it is of. `progress`
+    /// is told how many lines are done, each time that some are.
     ///
     /// # Errors
-    /// There are not as many prefixes as lines; a beam cannot be so wide; a request cannot be fulfilled.
-    pub fn translate(&self, asked: &Asked, progress: &mut dyn FnMut(usize)) -> Result<Vec<Vec<Found>>> {
+    /// There are not as many prefixes as lines; a beam cannot be so wide; a request cannot be
+    /// fulfilled.
+    pub fn translate(
+        &self,
+        asked: &Asked,
+        progress: &mut dyn FnMut(usize),
+    ) -> Result<Vec<Vec<Found>>> {
         let mut runner = self.runner.clone();
-        let Asked { method, beam_size, .. } = *asked;
+        let Asked {
+            method, beam_size, ..
+        } = *asked;
         let n_best = asked.n_best.unwrap_or(1);
-        let request = SearchRequest { method, beam_size, n_best };
-        runner.search = runner.search.for_request(request, runner.tgt.vocab_size())?;
+        let request = SearchRequest {
+            method,
+            beam_size,
+            n_best,
+        };
+        runner.search = runner
+            .search
+            .for_request(request, runner.tgt.vocab_size())?;
         let mut translations = runner.translate_observed(&requests(asked)?, 1, true, progress)?;
         for best in &mut translations {
             best.truncate(n_best);
         }
         let sources: Vec<&str> = asked.lines.iter().map(String::as_str).collect();
         runner.replace_unknown(&sources, &mut translations)?;
-        let mut found: Vec<Vec<Found>> =
-            translations.into_iter().map(|best| best.into_iter().map(Found::from).collect()).collect();
+        let mut found: Vec<Vec<Found>> = translations
+            .into_iter()
+            .map(|best| best.into_iter().map(Found::from).collect())
+            .collect();
         if asked.attention {
             let pairs: Vec<[&str; 2]> = asked
                 .lines
@@ -156,10 +202,21 @@ impl Translator {
 }
 
 fn requests(asked: &Asked) -> Result<Vec<Request>> {
-    let Asked { lines, prefixes, constraints, .. } = asked;
-    for (name, count) in [("prefixes", prefixes.len()), ("constraints", constraints.len())] {
+    let Asked {
+        lines,
+        prefixes,
+        constraints,
+        ..
+    } = asked;
+    for (name, count) in [
+        ("prefixes", prefixes.len()),
+        ("constraints", constraints.len()),
+    ] {
         if count != 0 && count != lines.len() {
-            return Err(TrainError::new(format!("{} lines and {count} {name}", lines.len())));
+            return Err(TrainError::new(format!(
+                "{} lines and {count} {name}",
+                lines.len()
+            )));
         }
     }
     let request = |(place, line): (usize, &String)| Request {

@@ -27,9 +27,18 @@ impl Exported {
     ) -> Result<Exported, JsError> {
         std::panic::set_hook(Box::new(|panic| {
             // Nothing more can be done for a message that cannot be left.
-            let _ = js_sys::Reflect::set(&js_sys::global(), &JsValue::from(PANIC), &JsValue::from(panic.to_string()));
+            let _ = js_sys::Reflect::set(
+                &js_sys::global(),
+                &JsValue::from(PANIC),
+                &JsValue::from(panic.to_string()),
+            );
         }));
-        Ok(Self(crate::Translator::new(config, tokenizer, tgt_tokenizer.as_deref(), weights)?))
+        Ok(Self(crate::Translator::new(
+            config,
+            tokenizer,
+            tgt_tokenizer.as_deref(),
+            weights,
+        )?))
     }
 
     /// As [`crate::Translator::parts`]: a list of `{"kept": ..}` and `{"sentence": ..}`.
@@ -50,7 +59,9 @@ impl Exported {
             // What goes wrong in showing it is no matter of the translation.
             let _ = progress.call1(&JsValue::NULL, &JsValue::from(done as u32));
         };
-        Ok(serde_json::to_string(&self.0.translate(&asked, &mut tell)?)?)
+        Ok(serde_json::to_string(
+            &self.0.translate(&asked, &mut tell)?,
+        )?)
     }
 
     /// As [`crate::Translator::attention`].
@@ -58,7 +69,9 @@ impl Exported {
     /// # Errors
     /// As there.
     pub fn attention(&self, line: &str, translation: &str) -> Result<String, JsError> {
-        Ok(serde_json::to_string(&self.0.attention(line, translation)?)?)
+        Ok(serde_json::to_string(
+            &self.0.attention(line, translation)?,
+        )?)
     }
 
     /// As [`crate::Translator::beam`].

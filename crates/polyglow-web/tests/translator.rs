@@ -19,13 +19,24 @@ fn models() -> (Runner, Translator) {
     let train = || {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let config = Config::from_text(CONFIG, &[]).expect("it is a config");
-        let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
-        training.run(&Stop::default(), &mut Silent).expect("it trains");
-        let runner = Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
+        let mut training =
+            Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
+        training
+            .run(&Stop::default(), &mut Silent)
+            .expect("it trains");
+        let runner =
+            Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
         let read = |name: &str| fs::read(dir.path().join(name)).expect(name);
         let config = String::from_utf8(read("config.toml")).expect("it is text");
-        let (tokenizer, weights) = (read("tokenizer.json"), read("checkpoints/best/model.safetensors"));
-        (runner, Translator::new(&config, &tokenizer, None, &weights).expect("the files belong together"))
+        let (tokenizer, weights) = (
+            read("tokenizer.json"),
+            read("checkpoints/best/model.safetensors"),
+        );
+        (
+            runner,
+            Translator::new(&config, &tokenizer, None, &weights)
+                .expect("the files belong together"),
+        )
     };
     MODELS.get_or_init(train).clone()
 }
@@ -38,17 +49,39 @@ fn asked(json: &str) -> Asked {
 fn a_sample_is_one_draw_by_its_place() {
     let (_, translator) = models();
     let draw = |json: &str| -> Vec<Vec<(String, f32)>> {
-        let found = translator.translate(&asked(json), &mut |_| {}).expect("it translates");
-        found.into_iter().map(|best| best.into_iter().map(|found| (found.text, found.log_prob)).collect()).collect()
+        let found = translator
+            .translate(&asked(json), &mut |_| {})
+            .expect("it translates");
+        found
+            .into_iter()
+            .map(|best| {
+                best.into_iter()
+                    .map(|found| (found.text, found.log_prob))
+                    .collect()
+            })
+            .collect()
     };
     let lines = serde_json::to_string(&vec!["1 2 3 4 5"; 64]).expect("it is JSON");
     let all = draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#));
-    assert_eq!(all, draw(&format!(r#"{{ "lines": {lines}, "method": "sample", "beamSize": 1 }}"#)), "one draw");
-    assert_eq!(all, draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#)), "the same seed");
+    assert_eq!(
+        all,
+        draw(&format!(
+            r#"{{ "lines": {lines}, "method": "sample", "beamSize": 1 }}"#
+        )),
+        "one draw"
+    );
+    assert_eq!(
+        all,
+        draw(&format!(r#"{{ "lines": {lines}, "method": "sample" }}"#)),
+        "the same seed"
+    );
     let texts: Vec<&str> = all.iter().map(|best| &*best[0].0).collect();
     let different: HashSet<&str> = texts.iter().copied().collect();
     assert!(different.len() > 16, "{different:?}");
-    assert!((0..32).any(|place| texts[place] != texts[place + 32]), "{texts:?}");
+    assert!(
+        (0..32).any(|place| texts[place] != texts[place + 32]),
+        "{texts:?}"
+    );
     // The first lines are drawn alike beside fewer and beside others.
     let fewer = draw(r#"{ "lines": ["1 2 3 4 5", "1 2 3 4 5", "6"], "method": "sample" }"#);
     assert_eq!([&fewer[0][0].0, &fewer[1][0].0], [texts[0], texts[1]]);
@@ -63,20 +96,45 @@ fn unknown_words_are_words_of_the_line() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let config = Config::from_text(CONFIG, &overrides).expect("it is a config");
     let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
-    training.run(&Stop::default(), &mut Silent).expect("it trains");
-    let runner = Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
+    training
+        .run(&Stop::default(), &mut Silent)
+        .expect("it trains");
+    let runner =
+        Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
     let read = |name: &str| fs::read(dir.path().join(name)).expect(name);
     let config = String::from_utf8(read("config.toml")).expect("it is text");
-    let (tokenizer, weights) = (read("tokenizer.json"), read("checkpoints/best/model.safetensors"));
-    let translator = Translator::new(&config, &tokenizer, None, &weights).expect("the files belong together");
+    let (tokenizer, weights) = (
+        read("tokenizer.json"),
+        read("checkpoints/best/model.safetensors"),
+    );
+    let translator =
+        Translator::new(&config, &tokenizer, None, &weights).expect("the files belong together");
     let lines = ["0 1 2 3 4", "5 6 7 8 9"];
-    assert!(runner.best(&lines).expect("it translates").concat().contains("<unk>"), "the model writes some");
-    for options in
-        ["", r#", "beamSize": 1"#, r#", "method": "sample", "nBest": 4"#, r#", "method": "branch", "nBest": 4"#]
-    {
+    assert!(
+        runner
+            .best(&lines)
+            .expect("it translates")
+            .concat()
+            .contains("<unk>"),
+        "the model writes some"
+    );
+    for options in [
+        "",
+        r#", "beamSize": 1"#,
+        r#", "method": "sample", "nBest": 4"#,
+        r#", "method": "branch", "nBest": 4"#,
+    ] {
         let question = format!(r#"{{ "lines": ["0 1 2 3 4", "5 6 7 8 9"]{options} }}"#);
-        let found = translator.translate(&asked(&question), &mut |_| {}).expect("it translates");
-        assert!(found.iter().flatten().all(|found| !found.text.contains("<unk>")), "{found:?}");
+        let found = translator
+            .translate(&asked(&question), &mut |_| {})
+            .expect("it translates");
+        assert!(
+            found
+                .iter()
+                .flatten()
+                .all(|found| !found.text.contains("<unk>")),
+            "{found:?}"
+        );
     }
 }
 
@@ -86,38 +144,83 @@ fn lines_are_translated_as_by_the_library() {
     let lines = ["1 2 3", "", "4 5 6 7", "9"];
     let mut done = Vec::new();
     let question = asked(r#"{ "lines": ["1 2 3", "", "4 5 6 7", "9"], "attention": true }"#);
-    let found = translator.translate(&question, &mut |lines| done.push(lines)).expect("it translates");
+    let found = translator
+        .translate(&question, &mut |lines| done.push(lines))
+        .expect("it translates");
     let texts: Vec<&str> = found.iter().map(|best| &*best[0].text).collect();
     assert_eq!(texts, runner.best(&lines).expect("it translates"));
     assert_eq!(done.last(), Some(&4));
     for (line, found) in lines.iter().zip(&found) {
         let attention = found[0].attention.as_ref().expect("it was asked for");
         assert_eq!(attention.len(), found[0].text.split_whitespace().count());
-        assert!(attention.iter().all(|row| row.len() == line.split_whitespace().count()));
+        assert!(
+            attention
+                .iter()
+                .all(|row| row.len() == line.split_whitespace().count())
+        );
     }
     let question = asked(r#"{ "lines": ["1 2 3"], "beamSize": 4, "nBest": 3, "prefixes": ["4"] }"#);
-    let found = translator.translate(&question, &mut |_| {}).expect("it translates").remove(0);
-    assert!(found.len() == 3 && found.iter().all(|found| found.text.starts_with('4')), "{found:?}");
-    assert!(found.is_sorted_by(|left, right| left.score >= right.score), "{found:?}");
-    let question = asked(r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#);
-    let found = translator.translate(&question, &mut |_| {}).expect("it translates").remove(0);
-    let second: HashSet<Option<&str>> = found.iter().map(|found| found.text.split(' ').nth(1)).collect();
+    let found = translator
+        .translate(&question, &mut |_| {})
+        .expect("it translates")
+        .remove(0);
+    assert!(
+        found.len() == 3 && found.iter().all(|found| found.text.starts_with('4')),
+        "{found:?}"
+    );
+    assert!(
+        found.is_sorted_by(|left, right| left.score >= right.score),
+        "{found:?}"
+    );
+    let question =
+        asked(r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#);
+    let found = translator
+        .translate(&question, &mut |_| {})
+        .expect("it translates")
+        .remove(0);
+    let second: HashSet<Option<&str>> = found
+        .iter()
+        .map(|found| found.text.split(' ').nth(1))
+        .collect();
     assert_eq!(second.len(), 3, "{found:?}");
 }
 
 #[test]
 fn what_cannot_be_is_told() {
     let (_, translator) = models();
-    let told = |json: &str| translator.translate(&asked(json), &mut |_| {}).expect_err("it cannot be").to_string();
-    assert_eq!(told(r#"{ "lines": ["1", "2"], "prefixes": ["1"] }"#), "2 lines and 1 prefixes");
+    let told = |json: &str| {
+        translator
+            .translate(&asked(json), &mut |_| {})
+            .expect_err("it cannot be")
+            .to_string()
+    };
+    assert_eq!(
+        told(r#"{ "lines": ["1", "2"], "prefixes": ["1"] }"#),
+        "2 lines and 1 prefixes"
+    );
     assert!(told(r#"{ "lines": ["1"], "beamSize": 2000 }"#).contains("beam_size"));
-    assert_eq!(told(r#"{ "lines": ["1"], "nBest": 2000 }"#), "`n_best = 2000`: must be from 1 to 1024");
+    assert_eq!(
+        told(r#"{ "lines": ["1"], "nBest": 2000 }"#),
+        "`n_best = 2000`: must be from 1 to 1024"
+    );
     for (json, expected) in [
         (r#"{ "lines": [], "beam": 3 }"#, "unknown field `beam`"),
-        (r#"{ "lines": ["1"], "beamSize": 0 }"#, "beamSize: 0 is not a whole number from 1 on"),
-        (r#"{ "lines": ["1"], "nBest": 0 }"#, "nBest: 0 is not a whole number from 1 on"),
-        (r#"{ "lines": ["1"], "nBest": -1 }"#, "nBest: -1 is not a whole number from 1 on"),
-        (r#"{ "lines": ["1"], "nBest": 1.5 }"#, "nBest: 1.5 is not a whole number from 1 on"),
+        (
+            r#"{ "lines": ["1"], "beamSize": 0 }"#,
+            "beamSize: 0 is not a whole number from 1 on",
+        ),
+        (
+            r#"{ "lines": ["1"], "nBest": 0 }"#,
+            "nBest: 0 is not a whole number from 1 on",
+        ),
+        (
+            r#"{ "lines": ["1"], "nBest": -1 }"#,
+            "nBest: -1 is not a whole number from 1 on",
+        ),
+        (
+            r#"{ "lines": ["1"], "nBest": 1.5 }"#,
+            "nBest: 1.5 is not a whole number from 1 on",
+        ),
         (r#"{ "lines": ["1"], "nBest": "2" }"#, "nBest: "),
         (r#"{ "lines": ["1", 2] }"#, "lines[1]: "),
         (r#"{ "lines": ["1"], "method": "greedy" }"#, "method: "),
@@ -142,9 +245,18 @@ fn a_beam_is_what_the_search_has_kept() {
         for row in step {
             assert_eq!(row.tokens.len(), position);
             // It is one of the step before, and one of what could follow there.
-            let Some((last, rest)) = row.tokens.split_last() else { continue };
-            let before = beam.steps[position - 1].iter().find(|before| before.tokens == rest).expect("it was kept");
-            let next = before.next.iter().find(|next| next.token == *last && !next.ends).expect("it was likely");
+            let Some((last, rest)) = row.tokens.split_last() else {
+                continue;
+            };
+            let before = beam.steps[position - 1]
+                .iter()
+                .find(|before| before.tokens == rest)
+                .expect("it was kept");
+            let next = before
+                .next
+                .iter()
+                .find(|next| next.token == *last && !next.ends)
+                .expect("it was likely");
             assert!((before.log_prob + next.log_prob - row.log_prob).abs() < 1e-4);
         }
     }
@@ -153,8 +265,14 @@ fn a_beam_is_what_the_search_has_kept() {
 #[test]
 fn attention_is_that_of_every_head() {
     let (_, translator) = models();
-    let maps = translator.attention("1 2 3", "4 5").expect("it can be read");
-    for (map, [queries, keys]) in [(&maps.encoder, [4, 4]), (&maps.decoder, [3, 3]), (&maps.cross, [3, 4])] {
+    let maps = translator
+        .attention("1 2 3", "4 5")
+        .expect("it can be read");
+    for (map, [queries, keys]) in [
+        (&maps.encoder, [4, 4]),
+        (&maps.decoder, [3, 3]),
+        (&maps.cross, [3, 4]),
+    ] {
         assert_eq!((map.queries.len(), map.keys.len()), (queries, keys));
         assert!(map.weights.len() == 1 && map.weights[0].len() == 2);
         for row in map.weights[0].iter().flat_map(|head| head.chunks(keys)) {

@@ -1,5 +1,5 @@
-//! The progress of long work other than training, on stderr: a spinner in a terminal, otherwise an occasional line; and how
-//! long any work will take.
+//! The progress of long work other than training, on stderr: a spinner in a terminal, otherwise an
+//! occasional line; and how long any work will take.
 
 use std::io::{self, IsTerminal, Write};
 use std::time::{Duration, Instant};
@@ -13,7 +13,8 @@ const TICK: Duration = Duration::from_millis(120);
 /// Time between lines if stderr is not a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
-/// Work under way; nothing is shown before there is something to say, and the spinner goes when this is dropped.
+/// Work under way; nothing is shown before there is something to say, and the spinner goes when
+/// this is dropped.
 pub(crate) struct Activity {
     spinner: Option<(ProgressBar, Redirect)>,
     spoken: Instant,
@@ -22,13 +23,19 @@ pub(crate) struct Activity {
 impl Activity {
     /// Work that begins now.
     pub(crate) fn new() -> Self {
-        Self { spinner: None, spoken: Instant::now() }
+        Self {
+            spinner: None,
+            spoken: Instant::now(),
+        }
     }
 
     /// Says what is being done, and how far it has come.
     pub(crate) fn show(&mut self, words: String) {
         if io::stderr().is_terminal() {
-            self.spinner.get_or_insert_with(spinner).0.set_message(words);
+            self.spinner
+                .get_or_insert_with(spinner)
+                .0
+                .set_message(words);
         } else if self.spoken.elapsed() >= BETWEEN_LINES {
             self.spoken = Instant::now();
             tracing::info!("{words}");
@@ -53,7 +60,10 @@ pub(crate) struct Pace {
 impl Pace {
     /// Work that begins now, `done_before` of which was done earlier.
     pub(crate) fn from(done_before: u64) -> Self {
-        Self { started: Instant::now(), done_before }
+        Self {
+            started: Instant::now(),
+            done_before,
+        }
     }
 
     /// What has been done per second.

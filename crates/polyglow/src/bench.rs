@@ -40,7 +40,11 @@ impl Spread {
         let at = |index: usize| seconds.get(index).copied().unwrap_or(0.0);
         let last = seconds.len().saturating_sub(1);
         // Of an even number, the middle of the two in the middle.
-        Self { median: f64::midpoint(at(last / 2), at(last.div_ceil(2))), least: at(0), most: at(last) }
+        Self {
+            median: f64::midpoint(at(last / 2), at(last.div_ceil(2))),
+            least: at(0),
+            most: at(last),
+        }
     }
 }
 
@@ -50,8 +54,22 @@ mod tests {
 
     #[test]
     fn a_spread_is_of_any_order() {
-        assert_eq!(Spread::of(vec![3.0, 1.0, 2.0]), Spread { median: 2.0, least: 1.0, most: 3.0 });
-        assert_eq!(Spread::of(vec![4.0, 1.0]), Spread { median: 2.5, least: 1.0, most: 4.0 });
+        assert_eq!(
+            Spread::of(vec![3.0, 1.0, 2.0]),
+            Spread {
+                median: 2.0,
+                least: 1.0,
+                most: 3.0
+            }
+        );
+        assert_eq!(
+            Spread::of(vec![4.0, 1.0]),
+            Spread {
+                median: 2.5,
+                least: 1.0,
+                most: 4.0
+            }
+        );
         assert_eq!(Spread::of(Vec::new()), Spread::default());
     }
 }

@@ -1,4 +1,5 @@
-//! The command line: the list of commands, and the function that runs each. Arguments are defined beside their command.
+//! The command line: the list of commands, and the function that runs each. Arguments are defined
+//! beside their command.
 
 mod unknown_option;
 
@@ -17,14 +18,20 @@ use crate::commands::help::HelpArgs;
 #[cfg(feature = "serve")]
 use crate::commands::serve;
 use crate::commands::{
-    attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate, export, generate, help,
-    import, info, metrics, new, quantize, report, score, train, translate,
+    attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate,
+    export, generate, help, import, info, metrics, new, quantize, report, score, train, translate,
 };
 use crate::{kernel_cache, logging, ranks, standard_output};
 
-/// The version, the commit that it was built from where that is known, and the features of the build.
-static VERSION: LazyLock<String> =
-    LazyLock::new(|| version(option_env!("POLYGLOW_COMMIT"), &device::compiled_in(), cfg!(feature = "plain")));
+/// The version, the commit that it was built from where that is known, and the features of the
+/// build.
+static VERSION: LazyLock<String> = LazyLock::new(|| {
+    version(
+        option_env!("POLYGLOW_COMMIT"),
+        &device::compiled_in(),
+        cfg!(feature = "plain"),
+    )
+});
 
 /// Train encoder-decoder Transformers to translate, on any GPU or the CPU, from one TOML file.
 #[derive(Parser)]
@@ -45,21 +52,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
-    /// Write a config for the parallel text in a folder: find its files, measure this machine, choose sizes for a time
+    /// Write a config for the parallel text in a folder: find its files, measure this machine,
+    /// choose sizes for a time
     New(new::NewArgs),
-    /// Test a config without training: read its files and run some steps; what is odd, what fits, how long it takes
+    /// Test a config without training: read its files and run some steps; what is odd, what fits,
+    /// how long it takes
     Check(check::CheckArgs),
     /// Train a model, or resume its training, and score it on the test sets at the end
     Train(train::TrainArgs),
-    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity; language models also in bits
-    /// per byte, next to a 5-gram model; classifiers by accuracy, and by precision and recall of each label
+    /// Score a trained model: BLEU, chrF, exact match, token accuracy, loss and perplexity;
+    /// language models also in bits per byte, next to a 5-gram model; classifiers by accuracy, and
+    /// by precision and recall of each label
     Evaluate(evaluate::EvaluateArgs),
     /// Translate lines from a file or stdin to stdout
     Translate(translate::TranslateArgs),
     /// Serve translations over HTTP, to clients of LibreTranslate and to browsers
     #[cfg(feature = "serve")]
     Serve(Box<serve::ServeArgs>),
-    /// Explore the word vectors of a run or of a file: nearest words, analogies, a map, sentences, words in context
+    /// Explore the word vectors of a run or of a file: nearest words, analogies, a map, sentences,
+    /// words in context
     Embeddings(embeddings::EmbeddingsArgs),
     /// Describe images: prints a sentence about each
     Caption(caption::CaptionArgs),
@@ -67,23 +78,28 @@ enum Command {
     Classify(classify::ClassifyArgs),
     /// Write text with a language model
     Generate(generate::GenerateArgs),
-    /// Print the log-probabilities that a model gives to existing translations, to rerank them or to filter data
+    /// Print the log-probabilities that a model gives to existing translations, to rerank them or
+    /// to filter data
     Score(score::ScoreArgs),
     /// Score any text against references: BLEU, chrF and TER, with the same results as sacreBLEU
     Metrics(Box<metrics::MetricsArgs>),
-    /// Show a model's attention weights on one sentence or image: all layers and heads on a page, or one as a picture
+    /// Show a model's attention weights on one sentence or image: all layers and heads on a page,
+    /// or one as a picture
     Attention(attention::AttentionArgs),
     /// Average the newest checkpoints of a run into its checkpoint `average`
     Average(average::AverageArgs),
     /// Write a checkpoint with 8-bit matrices: less memory, and a faster search on the CPU
     Quantize(quantize::QuantizeArgs),
-    /// Write a model for other programs: CTranslate2, Hugging Face's transformers, Argos Translate, SentencePiece, web pages
+    /// Write a model for other programs: CTranslate2, Hugging Face's transformers, Argos Translate,
+    /// SentencePiece, web pages
     Export(export::ExportArgs),
-    /// Make a run of a model that another program has written: Hugging Face's MarianMT (OPUS-MT), or CTranslate2's
+    /// Make a run of a model that another program has written: Hugging Face's MarianMT (OPUS-MT),
+    /// or CTranslate2's
     Import(import::ImportArgs),
     /// Show the config, parameters, training state and results of a run
     Info(info::InfoArgs),
-    /// Write a page about one or several runs, side by side: curves, scores, data, translations over time
+    /// Write a page about one or several runs, side by side: curves, scores, data, translations
+    /// over time
     Report(report::ReportArgs),
     /// Measure how fast this machine trains, searches, or prepares text
     Bench(bench::BenchArgs),
@@ -91,14 +107,17 @@ enum Command {
     Corpus(corpus::CorpusArgs),
     /// List the backends of this build and the devices found
     Devices(devices::DevicesArgs),
-    /// Print the help of a command, or explain the keys of a config: `help train`, `help config train.lr`
+    /// Print the help of a command, or explain the keys of a config: `help train`,
+    /// `help config train.lr`
     Help(HelpArgs),
-    /// Print a completion script for a shell, as in `polyglow completions bash > ~/.local/share/bash-completion/completions/polyglow`
+    /// Print a completion script for a shell, as in `polyglow completions bash >
+    /// ~/.local/share/bash-completion/completions/polyglow`
     Completions {
         /// The shell
         shell: clap_complete::Shell,
     },
-    /// Print the man page, as in `polyglow man | man -l -`; with `--out DIR`, write one for each command
+    /// Print the man page, as in `polyglow man | man -l -`; with `--out DIR`, write one for each
+    /// command
     Man {
         /// A directory for `polyglow.1`, `polyglow-train.1` and so on
         #[arg(short, long, value_name = "DIR")]
@@ -109,7 +128,10 @@ enum Command {
 impl Command {
     /// Whether the processes that a launcher starts share its work.
     fn is_shared(&self) -> bool {
-        matches!(self, Self::Train(_) | Self::Evaluate(_) | Self::Translate(_) | Self::Score(_))
+        matches!(
+            self,
+            Self::Train(_) | Self::Evaluate(_) | Self::Translate(_) | Self::Score(_)
+        )
     }
 
     /// Whether what it finds out goes to standard output, and is lost without one.
@@ -134,7 +156,8 @@ impl Command {
 
 /// Reads the arguments of this process and runs the command.
 ///
-/// Help and version are printed here, and so is wrong usage, in clap's own words and with its exit codes.
+/// Help and version are printed here, and so is wrong usage, in clap's own words and with its exit
+/// codes.
 ///
 /// # Errors
 /// Whatever stops the command.
@@ -151,10 +174,18 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
             return Ok(u8::try_from(message.exit_code()).unwrap_or(1));
         }
     };
-    let group = if cli.command.is_shared() { ranks::enter()? } else { alone() };
+    let group = if cli.command.is_shared() {
+        ranks::enter()?
+    } else {
+        alone()
+    };
     // Of a training, rank 0 tells all; when lines are translated, each rank warns of its own.
     let speaks = group.is_first() || matches!(cli.command, Command::Translate(_));
-    logging::init(i16::from(cli.verbose) - i16::from(cli.quiet), group.is_first(), speaks);
+    logging::init(
+        i16::from(cli.verbose) - i16::from(cli.quiet),
+        group.is_first(),
+        speaks,
+    );
     ranks::warn();
     kernel_cache::locate();
     if cli.command.prints_results() {
@@ -165,9 +196,19 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
 
 /// `0.1.0 (1a2b3c4d5e6f), with flex and cuda`.
 fn version(commit: Option<&str>, backends: &[&str], is_plain: bool) -> String {
-    let commit = commit.map(|commit| format!(" ({commit})")).unwrap_or_default();
-    let features: Vec<&str> = backends.iter().copied().chain(is_plain.then_some("plain")).collect();
-    let features = if features.is_empty() { "no backend".to_owned() } else { features.join(", ") };
+    let commit = commit
+        .map(|commit| format!(" ({commit})"))
+        .unwrap_or_default();
+    let features: Vec<&str> = backends
+        .iter()
+        .copied()
+        .chain(is_plain.then_some("plain"))
+        .collect();
+    let features = if features.is_empty() {
+        "no backend".to_owned()
+    } else {
+        features.join(", ")
+    };
     format!("{}{commit}, with {features}", env!("CARGO_PKG_VERSION"))
 }
 
@@ -208,7 +249,10 @@ fn print_help(topics: &[String]) -> anyhow::Result<u8> {
     match topics.split_first() {
         Some((first, keys)) if first == "config" => help::explain(keys).map(|()| 0),
         _ => {
-            let words = ["polyglow"].into_iter().chain(topics.iter().map(String::as_str)).chain(["--help"]);
+            let words = ["polyglow"]
+                .into_iter()
+                .chain(topics.iter().map(String::as_str))
+                .chain(["--help"]);
             run_with(&words.map(OsString::from).collect::<Vec<_>>())
         }
     }
@@ -233,7 +277,10 @@ fn write_man_pages(out: Option<&Path>) -> anyhow::Result<()> {
 
 /// Writes the page of a command into a directory, and those of its subcommands.
 fn write_man_page_of(command: clap::Command, dir: &Path) -> anyhow::Result<()> {
-    for subcommand in command.get_subcommands().filter(|subcommand| !subcommand.is_hide_set()) {
+    for subcommand in command
+        .get_subcommands()
+        .filter(|subcommand| !subcommand.is_hide_set())
+    {
         write_man_page_of(subcommand.clone(), dir)?;
     }
     let page = clap_mangen::Man::new(command);
@@ -254,8 +301,17 @@ mod tests {
     #[test]
     fn the_version_names_the_commit_where_it_is_known_and_the_features() {
         let number = env!("CARGO_PKG_VERSION");
-        assert_eq!(version(Some("1a2b3c"), &["flex", "cuda"], false), format!("{number} (1a2b3c), with flex, cuda"));
-        assert_eq!(version(None, &["flex"], true), format!("{number}, with flex, plain"));
-        assert_eq!(version(None, &[], false), format!("{number}, with no backend"));
+        assert_eq!(
+            version(Some("1a2b3c"), &["flex", "cuda"], false),
+            format!("{number} (1a2b3c), with flex, cuda")
+        );
+        assert_eq!(
+            version(None, &["flex"], true),
+            format!("{number}, with flex, plain")
+        );
+        assert_eq!(
+            version(None, &[], false),
+            format!("{number}, with no backend")
+        );
     }
 }

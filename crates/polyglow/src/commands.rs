@@ -1,4 +1,5 @@
-//! One command per file: its arguments, and a `run` that wires the libraries together and prints the result.
+//! One command per file: its arguments, and a `run` that wires the libraries together and prints
+//! the result.
 
 pub(crate) mod attention;
 pub(crate) mod average;

@@ -1,8 +1,8 @@
-//! The dashboard in the terminal: a training on the whole screen, fed with the records that go to `metrics.jsonl`, and the
-//! keys that end it.
+//! The dashboard in the terminal: a training on the whole screen, fed with the records that go to
+//! `metrics.jsonl`, and the keys that end it.
 //!
-//! burn-train has such a screen, but what its quit key says and does cannot be chosen, and it never gives up reading a
-//! terminal that was closed.
+//! burn-train has such a screen, but what its quit key says and does cannot be chosen, and it never
+//! gives up reading a terminal that was closed.
 
 mod board;
 #[cfg(test)]
@@ -20,7 +20,8 @@ use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
 use ratatui::crossterm::terminal::{
-    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode, enable_raw_mode, size,
+    Clear, ClearType, EnterAlternateScreen, LeaveAlternateScreen, disable_raw_mode,
+    enable_raw_mode, size,
 };
 use ratatui::layout::Rect;
 use ratatui::{Terminal, TerminalOptions, Viewport};
@@ -44,11 +45,12 @@ pub(crate) struct Dashboard {
 
 /// A terminal of the size that it had when it was last looked at.
 ///
-/// ratatui would notice another size itself, but then asks the terminal where the cursor is, and our thread that reads keys
-/// would get the answer.
+/// ratatui would notice another size itself, but then asks the terminal where the cursor is, and
+/// our thread that reads keys would get the answer.
 struct SizedTerminal {
     size: (u16, u16),
-    /// Never dropped: its destructor shows the cursor, and panics if the terminal was closed. The dashboard's shows it, too.
+    /// Never dropped: its destructor shows the cursor, and panics if the terminal was closed. The
+    /// dashboard's shows it, too.
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
@@ -60,7 +62,8 @@ struct Screen {
 }
 
 impl Dashboard {
-    /// Opens the dashboard on stdout, under the name `label`, for a training that continues after `step`.
+    /// Opens the dashboard on stdout, under the name `label`, for a training that continues after
+    /// `step`.
     ///
     /// # Errors
     /// The terminal refuses.
@@ -72,14 +75,23 @@ impl Dashboard {
         let mut terminal = SizedTerminal::new()?;
         dashboard.screen().draw = Some(Box::new(move |board| terminal.draw(board).is_ok()));
         let screen = Arc::downgrade(&dashboard.screen);
-        thread::Builder::new().name("keys".to_owned()).spawn(move || read_keys(&screen))?;
+        thread::Builder::new()
+            .name("keys".to_owned())
+            .spawn(move || read_keys(&screen))?;
         Ok(dashboard)
     }
 
     /// A dashboard that is drawn by `draw`.
     fn new(draw: Draw, label: &str, step: u64, last_step: u64) -> Self {
-        let screen = Screen { board: Board::new(label, step, last_step), draw: Some(draw), drawn: None };
-        Self { screen: Arc::new(Mutex::new(screen)), in_terminal: false }
+        let screen = Screen {
+            board: Board::new(label, step, last_step),
+            draw: Some(draw),
+            drawn: None,
+        };
+        Self {
+            screen: Arc::new(Mutex::new(screen)),
+            in_terminal: false,
+        }
     }
 
     /// Shows that a step is done.
@@ -123,8 +135,14 @@ impl SizedTerminal {
         let (width, height) = size()?;
         execute!(io::stdout(), Clear(ClearType::All))?;
         let viewport = Viewport::Fixed(Rect::new(0, 0, width, height));
-        let terminal = Terminal::with_options(CrosstermBackend::new(io::stdout()), TerminalOptions { viewport })?;
-        Ok(Self { size: (width, height), terminal: ManuallyDrop::new(terminal) })
+        let terminal = Terminal::with_options(
+            CrosstermBackend::new(io::stdout()),
+            TerminalOptions { viewport },
+        )?;
+        Ok(Self {
+            size: (width, height),
+            terminal: ManuallyDrop::new(terminal),
+        })
     }
 
     fn draw(&mut self, board: &Board) -> io::Result<()> {
@@ -139,7 +157,10 @@ impl Screen {
     /// Changes the board, and draws it unless that was done a moment ago.
     fn change(&mut self, change: impl FnOnce(&mut Board)) {
         change(&mut self.board);
-        if self.drawn.is_none_or(|drawn| drawn.elapsed() >= BETWEEN_FRAMES) {
+        if self
+            .drawn
+            .is_none_or(|drawn| drawn.elapsed() >= BETWEEN_FRAMES)
+        {
             self.draw();
         }
     }
@@ -160,11 +181,14 @@ impl Screen {
 
 /// Hands keys to the board until the dashboard or the terminal is closed.
 ///
-/// They are read from stdin as bytes: crossterm's reader never returns from a terminal that was closed.
+/// They are read from stdin as bytes: crossterm's reader never returns from a terminal that was
+/// closed.
 fn read_keys(screen: &Weak<Mutex<Screen>>) {
     let mut keys = [0; 64];
     while let Ok(count @ 1..) = io::stdin().read(&mut keys) {
-        let Some(screen) = screen.upgrade() else { return };
+        let Some(screen) = screen.upgrade() else {
+            return;
+        };
         lock(&screen).change_now(|board| board.press(&keys[..count]));
     }
 }
@@ -185,5 +209,8 @@ pub(crate) fn require_terminal() -> anyhow::Result<()> {
         (false, true) => "stdin",
     };
     let error = anyhow!("`--tui` needs a terminal, but {missing} is not one");
-    Err(with_hint(usage(error), "leave out `--tui` to have progress written to stderr in plain lines"))
+    Err(with_hint(
+        usage(error),
+        "leave out `--tui` to have progress written to stderr in plain lines",
+    ))
 }

@@ -19,8 +19,9 @@ use crate::reference::named_in;
 const FAILED: u8 = 1;
 /// Exit code for wrong usage or a wrong configuration.
 const USAGE: u8 = 2;
-/// Exit code of a training that was stopped and saved before its end: `EX_TEMPFAIL` of `sysexits.h`, by which batch systems
-/// and loops know that the same command has to be started again.
+/// Exit code of a training that was stopped and saved before its end: `EX_TEMPFAIL` of
+/// `sysexits.h`, by which batch systems and loops know that the same command has to be started
+/// again.
 pub(crate) const STOPPED: u8 = 75;
 
 /// The first panic that has not been reported, as `message at file:line:column`.
@@ -45,43 +46,65 @@ impl std::error::Error for Failure {}
 impl Failure {
     /// Takes an error that already carries advice apart, so that advice is never nested.
     fn from(error: anyhow::Error) -> Self {
-        error.downcast().unwrap_or_else(|error| Self { error, exit_code: FAILED, hint: None })
+        error.downcast().unwrap_or_else(|error| Self {
+            error,
+            exit_code: FAILED,
+            hint: None,
+        })
     }
 }
 
 /// Marks an error as one in the command or the configuration: exit code 2.
 pub(crate) fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
-    Failure { exit_code: USAGE, ..Failure::from(error.into()) }.into()
+    Failure {
+        exit_code: USAGE,
+        ..Failure::from(error.into())
+    }
+    .into()
 }
 
 /// Adds a hint, printed on a line of its own after the error.
 pub(crate) fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
-    Failure { hint: Some(hint.into()), ..Failure::from(error.into()) }.into()
+    Failure {
+        hint: Some(hint.into()),
+        ..Failure::from(error.into())
+    }
+    .into()
 }
 
 /// Prints an error with its hint to stderr and returns the exit code it stands for.
 ///
-/// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants: that is not an error.
+/// A reader of our output that stops reading (`polyglow translate RUN | head`) has what it wants:
+/// that is not an error.
 pub(crate) fn report(error: &anyhow::Error) -> u8 {
     if is_closed_pipe(error) {
         return 0;
     }
     ranks::waits_to_tell();
     let Advice { exit_code, hint } = advice(error);
-    print(&format!("error: {}{}", ranks::prefix(), format!("{error:#}").trim_end()));
+    print(&format!(
+        "error: {}{}",
+        ranks::prefix(),
+        format!("{error:#}").trim_end()
+    ));
     if let Some(hint) = hint {
         print(&format!("hint: {hint}"));
     }
-    // A panic whose message is part of the error, as when a device is out of memory, is not repeated.
+    // A panic whose message is part of the error, as when a device is out of memory, is not
+    // repeated.
     if let Some(panic) = take_panic().filter(|panic| !tells_of(error, panic)) {
-        print(&format!("hint: another thread stopped before that with an internal error: {panic}"));
+        print(&format!(
+            "hint: another thread stopped before that with an internal error: {panic}"
+        ));
     }
     exit_code
 }
 
 /// Whether an error's message has that of a panic, which is recorded with its place.
 fn tells_of(error: &anyhow::Error, panic: &str) -> bool {
-    let message = panic.rsplit_once(" at ").map_or(panic, |(message, _)| message);
+    let message = panic
+        .rsplit_once(" at ")
+        .map_or(panic, |(message, _)| message);
     format!("{error:#}").contains(message)
 }
 
@@ -89,16 +112,24 @@ fn tells_of(error: &anyhow::Error, panic: &str) -> bool {
 pub(crate) fn report_panic() -> u8 {
     let panic = take_panic().unwrap_or_else(|| "a panic without a message".to_owned());
     ranks::waits_to_tell();
-    print(&format!("error: {}internal error: {panic}", ranks::prefix()));
+    print(&format!(
+        "error: {}internal error: {panic}",
+        ranks::prefix()
+    ));
     if panic.to_lowercase().contains("memory") {
-        print("hint: if the device ran out of memory, lower `train.max_tokens`; otherwise please report this message");
+        print(
+            "hint: if the device ran out of memory, lower `train.max_tokens`; otherwise please report this message",
+        );
     } else {
-        print("hint: this is a bug in polyglow; please report it with the command, the configuration and this message");
+        print(
+            "hint: this is a bug in polyglow; please report it with the command, the configuration and this message",
+        );
     }
     FAILED
 }
 
-/// Keeps panics for [`report`] and [`report_panic`] instead of printing the default message to stderr.
+/// Keeps panics for [`report`] and [`report_panic`] instead of printing the default message to
+/// stderr.
 ///
 /// With `RUST_BACKTRACE` set the default message and its stack trace are printed as well.
 pub(crate) fn record_panics() {
@@ -108,8 +139,14 @@ pub(crate) fn record_panics() {
             return;
         }
         let message = info.payload_as_str().unwrap_or("no message");
-        let place = info.location().map(|location| format!(" at {location}")).unwrap_or_default();
-        PANIC.lock().unwrap_or_else(PoisonError::into_inner).get_or_insert_with(|| format!("{message}{place}"));
+        let place = info
+            .location()
+            .map(|location| format!(" at {location}"))
+            .unwrap_or_default();
+        PANIC
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .get_or_insert_with(|| format!("{message}{place}"));
         if std::env::var_os("RUST_BACKTRACE").is_some_and(|value| value != "0") {
             default(info);
         }
@@ -120,8 +157,8 @@ pub(crate) fn record_panics() {
 pub(crate) fn survive_file_size_limit() {
     #[cfg(unix)]
     {
-        // Any handler makes `write` return EFBIG instead of ending the process. If registering fails, we only lose
-        // that.
+        // Any handler makes `write` return EFBIG instead of ending the process. If registering
+        // fails, we only lose that.
         let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     }
 }
@@ -137,12 +174,19 @@ struct Advice {
     hint: Option<String>,
 }
 
-/// The advice given where the error arose, completed by what the libraries' own errors know about themselves.
+/// The advice given where the error arose, completed by what the libraries' own errors know about
+/// themselves.
 fn advice(error: &anyhow::Error) -> Advice {
-    let mut advice = Advice { exit_code: FAILED, hint: None };
+    let mut advice = Advice {
+        exit_code: FAILED,
+        hint: None,
+    };
     let mut causes = error;
     if let Some(failure) = error.downcast_ref::<Failure>() {
-        advice = Advice { exit_code: failure.exit_code, hint: failure.hint.clone() };
+        advice = Advice {
+            exit_code: failure.exit_code,
+            hint: failure.hint.clone(),
+        };
         causes = &failure.error;
     }
     for cause in causes.chain() {
@@ -162,7 +206,11 @@ fn advice(error: &anyhow::Error) -> Advice {
             advice.exit_code = USAGE;
         }
     }
-    let of_system = || causes.chain().find_map(|cause| cause.downcast_ref::<io::Error>().map(hint_of_system));
+    let of_system = || {
+        causes
+            .chain()
+            .find_map(|cause| cause.downcast_ref::<io::Error>().map(hint_of_system))
+    };
     advice.hint = advice.hint.or_else(|| of_system().map(str::to_owned));
     if advice.exit_code == USAGE {
         advice.hint.get_or_insert_with(|| match named_in(&format!("{error:#}")) {
@@ -174,9 +222,14 @@ fn advice(error: &anyhow::Error) -> Advice {
 }
 
 fn is_closed_pipe(error: &anyhow::Error) -> bool {
-    let of_train = error.chain().filter_map(|cause| cause.downcast_ref::<TrainError>()).flat_map(TrainError::causes);
+    let of_train = error
+        .chain()
+        .filter_map(|cause| cause.downcast_ref::<TrainError>())
+        .flat_map(TrainError::causes);
     let is_closed = |cause: &(dyn std::error::Error + 'static)| {
-        cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
+        cause
+            .downcast_ref::<io::Error>()
+            .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
     };
     error.chain().chain(of_train).any(is_closed)
 }
@@ -195,7 +248,9 @@ mod tests {
     #[test]
     fn advice_is_kept_in_any_order_and_below_context() {
         let error = usage(with_hint(anyhow!("no such key"), "try another"));
-        let error = Err::<(), _>(error).context("reading the config").expect_err("it is an error");
+        let error = Err::<(), _>(error)
+            .context("reading the config")
+            .expect_err("it is an error");
         assert_eq!(format!("{error:#}"), "reading the config: no such key");
         let Advice { exit_code, hint } = advice(&error);
         assert_eq!((exit_code, hint.as_deref()), (USAGE, Some("try another")));
@@ -213,18 +268,31 @@ mod tests {
 
     #[test]
     fn a_library_error_keeps_its_hint_and_its_exit_code() {
-        let missing = || DataError::MissingFile { key: "data.train".to_owned(), path: "a.en".into() };
+        let missing = || DataError::MissingFile {
+            key: "data.train".to_owned(),
+            path: "a.en".into(),
+        };
         let Advice { exit_code, hint } = advice(&anyhow::Error::from(missing()).context("reading"));
-        assert_eq!((exit_code, hint.as_deref()), (FAILED, missing().hint().as_deref()));
+        assert_eq!(
+            (exit_code, hint.as_deref()),
+            (FAILED, missing().hint().as_deref())
+        );
         let Advice { exit_code, hint } = advice(&usage(missing()));
-        assert_eq!((exit_code, hint.as_deref()), (USAGE, missing().hint().as_deref()));
-        let wrong = DataError::Config { key: "data.src", problem: "is missing".to_owned() };
+        assert_eq!(
+            (exit_code, hint.as_deref()),
+            (USAGE, missing().hint().as_deref())
+        );
+        let wrong = DataError::Config {
+            key: "data.src",
+            problem: "is missing".to_owned(),
+        };
         assert_eq!(advice(&wrong.into()).exit_code, USAGE);
     }
 
     #[test]
     fn a_closed_pipe_is_found_below_context() {
-        let error = anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("cannot write");
+        let error =
+            anyhow::Error::from(io::Error::from(io::ErrorKind::BrokenPipe)).context("cannot write");
         assert!(is_closed_pipe(&error));
     }
 }

@@ -25,7 +25,9 @@ use polyglow_train::formats::Target;
 use polyglow_train::group::alone;
 use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, TrainingData, with_task};
-use polyglow_train::train::{DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory};
+use polyglow_train::train::{
+    DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory,
+};
 use polyglow_train::workload::BatchShape;
 use serde::Serialize;
 
@@ -55,15 +57,16 @@ pub(crate) struct Inspection {
     /// Links between the tokens of the training text, if it comes with alignments.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) links: Option<u64>,
-    /// Share of the source lines trained on that hold several sentences, 0 to 1, by a sample; `None` if nothing is translated.
+    /// Share of the source lines trained on that hold several sentences, 0 to 1, by a sample;
+    /// `None` if nothing is translated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) several_sentences: Option<f64>,
     /// The batches of an epoch.
     pub(crate) batches: BatchesReport,
     /// An estimate of the memory that training takes on the device.
     pub(crate) memory: MemoryEstimate,
-    /// Memory that was free before the trial steps, in bytes; `None` where the device has its own, or the system does not
-    /// tell.
+    /// Memory that was free before the trial steps, in bytes; `None` where the device has its own,
+    /// or the system does not tell.
     pub(crate) available_memory: Option<u64>,
     /// An estimate of what the run takes on the disk.
     pub(crate) disk: DiskEstimate,
@@ -108,7 +111,11 @@ impl PlanReport {
             has_kernels: plan.has_kernels,
             max_tokens: plan.max_tokens(),
             pad_multiple: plan.pad_multiple,
-            tokenize: plan.task.kind().has_references().then(|| plan.config.train.tokenize.to_string()),
+            tokenize: plan
+                .task
+                .kind()
+                .has_references()
+                .then(|| plan.config.train.tokenize.to_string()),
             max_len: plan.config.data.max_len,
             max_length_ratio: plan.config.data.max_length_ratio,
         }
@@ -125,17 +132,25 @@ pub(crate) struct ExportReport {
 }
 
 impl ExportReport {
-    /// What becomes of a model of this config and these tokenizers; nothing of models that translate no text.
+    /// What becomes of a model of this config and these tokenizers; nothing of models that
+    /// translate no text.
     fn all(plan: &Plan, tokenizers: &Tokenizers) -> Vec<Self> {
         if plan.task.kind() != Task::Translation {
             return Vec::new();
         }
         let report = |target: Target| {
-            let refused = target.check(&plan.config, tokenizers).err().map(|error| match error.hint() {
-                Some(hint) => format!("{error}; {hint}"),
-                None => error.to_string(),
-            });
-            Self { format: target.name(), refused }
+            let refused =
+                target
+                    .check(&plan.config, tokenizers)
+                    .err()
+                    .map(|error| match error.hint() {
+                        Some(hint) => format!("{error}; {hint}"),
+                        None => error.to_string(),
+                    });
+            Self {
+                format: target.name(),
+                refused,
+            }
         };
         Target::ALL.map(report).to_vec()
     }
@@ -156,7 +171,11 @@ impl VocabularyReport {
     /// The sizes of a run's vocabularies.
     pub(crate) fn new(tokenizers: &Tokenizers) -> Self {
         let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
-        Self { src, tgt, shared: tokenizers.is_shared() }
+        Self {
+            src,
+            tgt,
+            shared: tokenizers.is_shared(),
+        }
     }
 }
 
@@ -177,17 +196,24 @@ pub(crate) struct BatchesReport {
     pub(crate) largest: BatchShape,
 }
 
-/// Reads every split, plans the batches of an epoch, and trains a throw-away model for some steps: on the largest batch, whose
-/// activations take the most memory, and over the mix of batches, to see how long training takes. `directory` is where the
-/// run is to be.
+/// Reads every split, plans the batches of an epoch, and trains a throw-away model for some steps:
+/// on the largest batch, whose activations take the most memory, and over the mix of batches, to
+/// see how long training takes. `directory` is where the run is to be.
 ///
 /// The text is streamed: memory holds some twenty bytes per training pair, and the held-out sets.
 ///
 /// # Errors
-/// Whatever would stop a training later: text that cannot be read, a sentence that no batch can hold, sizes that do
-/// not fit each other, a step that fails or has a loss or gradient that is not finite.
+/// Whatever would stop a training later: text that cannot be read, a sentence that no batch can
+/// hold, sizes that do not fit each other, a step that fails or has a loss or gradient that is not
+/// finite.
 pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<Inspection> {
-    let Training { plan, text, tokenizers, data, .. } = training;
+    let Training {
+        plan,
+        text,
+        tokenizers,
+        data,
+        ..
+    } = training;
     let cache = match data {
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => Some(&**cache),
         TrainingData::Images { .. } => None,
@@ -196,18 +222,40 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     let found = text::read_splits(plan, &text.train, cache, tokenizers)?;
     let several_sentences = sentences::share_of_several(plan, &text.train)?;
     let shape = model_shape(plan, tokenizers)?;
-    let available_memory = if plan.on_host { available_memory() } else { None };
+    let available_memory = if plan.on_host {
+        available_memory()
+    } else {
+        None
+    };
     let on_disk = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
-    let trial = Trial { plan, shape: &shape, cache: on_disk, directory };
+    let trial = Trial {
+        plan,
+        shape: &shape,
+        cache: on_disk,
+        directory,
+    };
     // The first rank of several inspects for all of them, so nothing here may wait for the others.
-    let setting = Setting { plan: plan.clone().among(alone()), ..training.setting()? };
-    let Trials { batches, parameters, memory, disk, step, timed, work } = with_task(setting.clone(), data, trial)?;
+    let setting = Setting {
+        plan: plan.clone().among(alone()),
+        ..training.setting()?
+    };
+    let Trials {
+        batches,
+        parameters,
+        memory,
+        disk,
+        step,
+        timed,
+        work,
+    } = with_task(setting.clone(), data, trial)?;
     let train = &found.splits[0];
     let lens = [train.src.mean_len, train.tgt.mean_len];
     let validation = trial::time_validation(&setting, data, &shape, lens)?;
     let time = TimeEstimate::new(&timed, validation, work);
 
-    let own = training.origin().and_then(|origin| OwnText::of_run(&origin));
+    let own = training
+        .origin()
+        .and_then(|origin| OwnText::of_run(&origin));
     let has_valid = plan.config.data.has_valid();
     let mut warnings = warning::of_text(&found.splits, &found.findings);
     warnings.extend(found.warnings);
@@ -239,17 +287,33 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     })
 }
 
-/// How long steps of another model or with other batches take on the text of a training, and how many parameters it has. What
-/// a validation takes is `None` where there is no validation set.
+/// How long steps of another model or with other batches take on the text of a training, and how
+/// many parameters it has. What a validation takes is `None` where there is no validation set.
 ///
 /// # Errors
 /// As [`inspect`].
-pub(crate) fn measure(training: &Training, config: Config) -> anyhow::Result<(usize, TimeEstimate)> {
+pub(crate) fn measure(
+    training: &Training,
+    config: Config,
+) -> anyhow::Result<(usize, TimeEstimate)> {
     let plan = Plan::on(config, training.plan.device.clone(), None);
     let shape = model_shape(&plan, &training.tokenizers)?;
-    let setting = Setting { plan: plan.clone(), ..training.setting()? };
-    let trial = Trial { plan: &plan, shape: &shape, cache: 0, directory: training.run.root() };
-    let Trials { parameters, timed, work, .. } = with_task(setting.clone(), &training.data, trial)?;
+    let setting = Setting {
+        plan: plan.clone(),
+        ..training.setting()?
+    };
+    let trial = Trial {
+        plan: &plan,
+        shape: &shape,
+        cache: 0,
+        directory: training.run.root(),
+    };
+    let Trials {
+        parameters,
+        timed,
+        work,
+        ..
+    } = with_task(setting.clone(), &training.data, trial)?;
     let lens = match &training.data {
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => {
             let report = cache.report();

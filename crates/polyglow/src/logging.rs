@@ -31,10 +31,11 @@ static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 
 /// Starts logging to stderr; call it once.
 ///
-/// `verbosity` is the number of `-v` minus the number of `-q`: -2 and below errors, -1 warnings, 0 info, 1 debug
-/// messages of polyglow, 2 and above its traces and debug messages of other crates. `RUST_LOG` overrides it. There is
-/// no color if stderr is not a terminal or `NO_COLOR` is set. Of several processes the first speaks for all, and the others,
-/// if not asked for more, tell errors alone, or warnings too where each `speaks` of its own lines.
+/// `verbosity` is the number of `-v` minus the number of `-q`: -2 and below errors, -1 warnings, 0
+/// info, 1 debug messages of polyglow, 2 and above its traces and debug messages of other crates.
+/// `RUST_LOG` overrides it. There is no color if stderr is not a terminal or `NO_COLOR` is set. Of
+/// several processes the first speaks for all, and the others, if not asked for more, tell errors
+/// alone, or warnings too where each `speaks` of its own lines.
 pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
     let default = match verbosity {
         ..=0 if !speaks => "error",
@@ -42,8 +43,12 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         ..=-2 => "error",
         -1 => "warn",
         0 => "warn,polyglow=info,polyglow_serve=info,polyglow_train=info,polyglow_view=info",
-        1 => "warn,polyglow=debug,polyglow_train=debug,polyglow_view=debug,polyglow_data=debug,polyglow_model=debug",
-        _ => "debug,polyglow=trace,polyglow_train=trace,polyglow_view=trace,polyglow_data=trace,polyglow_model=trace",
+        1 => {
+            "warn,polyglow=debug,polyglow_train=debug,polyglow_view=debug,polyglow_data=debug,polyglow_model=debug"
+        }
+        _ => {
+            "debug,polyglow=trace,polyglow_train=trace,polyglow_view=trace,polyglow_data=trace,polyglow_model=trace"
+        }
     };
     // Of an operation that fails, Burn warns, and whoever reads its result is given the error.
     let default = format!("{default},burn_fusion=error");
@@ -54,7 +59,9 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         .event_format(Short)
         .with_writer(|| Terminal)
         .with_filter(filter.and(OncePerText::default()));
-    let for_file = EnvFilter::new("warn,polyglow=info,polyglow_train=info,polyglow_view=info,polyglow::progress=debug");
+    let for_file = EnvFilter::new(
+        "warn,polyglow=info,polyglow_train=info,polyglow_view=info,polyglow::progress=debug",
+    );
     let file = layers::layer()
         .compact()
         .with_ansi(false)
@@ -62,7 +69,11 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
         .with_writer(|| LogFile)
         .with_filter(for_file.and(OncePerText::default()));
     // A second call, as in tests, keeps the first subscriber.
-    let _ = tracing_subscriber::registry().with(RememberText).with(stderr).with(file).try_init();
+    let _ = tracing_subscriber::registry()
+        .with(RememberText)
+        .with(stderr)
+        .with(file)
+        .try_init();
 }
 
 /// Copies every message from now on, with its time, to the end of the file at `path`.
@@ -76,7 +87,8 @@ pub(crate) fn log_to_file(path: &Path) -> polyglow_train::Result<()> {
 
 /// Passes every line meant for stderr to `printer` until the returned guard is dropped.
 ///
-/// A progress bar must be cleared before a line is printed, and a dashboard allows no output at all.
+/// A progress bar must be cleared before a line is printed, and a dashboard allows no output at
+/// all.
 #[must_use = "lines go back to stderr when the guard is dropped"]
 pub(crate) fn redirect(printer: impl Fn(&str) + Send + Sync + 'static) -> Redirect {
     *lock(&PRINTER) = Some(Arc::new(printer));
@@ -101,7 +113,12 @@ where
     S: Subscriber + for<'a> LookupSpan<'a>,
     N: for<'a> FormatFields<'a> + 'static,
 {
-    fn format_event(&self, context: &FmtContext<'_, S, N>, mut writer: Writer<'_>, event: &Event<'_>) -> fmt::Result {
+    fn format_event(
+        &self,
+        context: &FmtContext<'_, S, N>,
+        mut writer: Writer<'_>,
+        event: &Event<'_>,
+    ) -> fmt::Result {
         let (color, word) = match *event.metadata().level() {
             Level::ERROR => ("31", "error: "),
             Level::WARN => ("33", "warning: "),
@@ -120,7 +137,9 @@ where
                 write!(writer, "in `{name}`: ")?;
             }
         }
-        context.field_format().format_fields(writer.by_ref(), event)?;
+        context
+            .field_format()
+            .format_fields(writer.by_ref(), event)?;
         writeln!(writer)
     }
 }
@@ -128,7 +147,8 @@ where
 /// The names of the files of a held-out text, kept with its span.
 struct HeldOutText(String);
 
-/// Keeps the names of held-out texts with their spans. The formatters' own copy of a span's fields may hold colors.
+/// Keeps the names of held-out texts with their spans. The formatters' own copy of a span's fields
+/// may hold colors.
 struct RememberText;
 
 impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for RememberText {
@@ -136,7 +156,10 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for RememberText {
         if attributes.metadata().name() != HELD_OUT {
             return;
         }
-        let mut text = FieldText { name: "text", value: String::new() };
+        let mut text = FieldText {
+            name: "text",
+            value: String::new(),
+        };
         attributes.record(&mut text);
         if let Some(span) = context.span(id) {
             span.extensions_mut().insert(HeldOutText(text.value));
@@ -165,9 +188,18 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Filter<S> for OncePerText {
             .event_scope(event)
             .into_iter()
             .flatten()
-            .find_map(|span| span.extensions().get().map(|HeldOutText(name)| name.clone()));
-        let Some(text) = text.filter(|_| *event.metadata().level() == Level::WARN) else { return true };
-        let mut message = FieldText { name: "message", value: String::new() };
+            .find_map(|span| {
+                span.extensions()
+                    .get()
+                    .map(|HeldOutText(name)| name.clone())
+            });
+        let Some(text) = text.filter(|_| *event.metadata().level() == Level::WARN) else {
+            return true;
+        };
+        let mut message = FieldText {
+            name: "message",
+            value: String::new(),
+        };
         event.record(&mut message);
         lock(&self.seen).insert((text, message.value))
     }
@@ -196,7 +228,8 @@ impl Write for Terminal {
         match printer {
             Some(printer) => printer(String::from_utf8_lossy(bytes).trim_end_matches('\n')),
             None => {
-                // If that fails, as after the terminal was closed, there is no other place to say so.
+                // If that fails, as after the terminal was closed, there is no other place to say
+                // so.
                 let _ = io::stderr().write_all(bytes);
             }
         }
@@ -260,7 +293,10 @@ mod tests {
         let text = std::fs::read_to_string(&path).expect("the file was written");
         let lines: Vec<_> = text.lines().collect();
         assert_eq!(lines.len(), 4, "{text}");
-        assert!(lines[0].contains(" INFO saved a checkpoint step=3"), "{text}");
+        assert!(
+            lines[0].contains(" INFO saved a checkpoint step=3"),
+            "{text}"
+        );
         assert!(lines[1].contains(" WARN the loss is high"), "{text}");
     }
 }

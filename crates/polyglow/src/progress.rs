@@ -60,14 +60,28 @@ impl Progress {
     /// A display that shows nothing yet.
     pub(crate) fn new(screen: Screen) -> Self {
         let (activity, view, redirect) = (None, View::Lines, None);
-        Self { screen, activity, view, redirect, words: String::new(), pace: Pace::from(0), last_step: 0 }
+        Self {
+            screen,
+            activity,
+            view,
+            redirect,
+            words: String::new(),
+            pace: Pace::from(0),
+            last_step: 0,
+        }
     }
 
     /// Shows the records of a run so far and those to come.
     ///
     /// # Errors
     /// The records cannot be read.
-    pub(crate) fn show_on(&mut self, view: View, run: &RunDirectory, step: u64, last_step: u64) -> Result<()> {
+    pub(crate) fn show_on(
+        &mut self,
+        view: View,
+        run: &RunDirectory,
+        step: u64,
+        last_step: u64,
+    ) -> Result<()> {
         if let View::Dashboard(dashboard) = &view {
             for record in records::read(&run.metrics_path())? {
                 dashboard.show(&record);
@@ -86,20 +100,27 @@ impl Observer for Progress {
     }
 
     fn activity(&mut self, what: &str) {
-        self.activity.get_or_insert_with(Activity::new).show(what.to_owned());
+        self.activity
+            .get_or_insert_with(Activity::new)
+            .show(what.to_owned());
     }
 
     fn idle(&mut self) {
         self.activity = None;
     }
 
-    /// While a dashboard is open, messages go to `train.log` only; its plots begin with the records of the run so far.
+    /// While a dashboard is open, messages go to `train.log` only; its plots begin with the records
+    /// of the run so far.
     fn begin(&mut self, run: &RunDirectory, step: u64, last_step: u64) -> Result<()> {
         self.activity = None;
         let view = match self.screen {
             Screen::Dashboard => {
                 self.redirect = Some(logging::redirect(|_| {}));
-                View::Dashboard(Dashboard::open(&run.root().display().to_string(), step, last_step)?)
+                View::Dashboard(Dashboard::open(
+                    &run.root().display().to_string(),
+                    step,
+                    last_step,
+                )?)
             }
             Screen::Lines if std::io::stderr().is_terminal() => {
                 let bar = bar(step, last_step);
@@ -124,11 +145,30 @@ impl Observer for Progress {
     }
 
     fn report(&mut self, report: &TrainReport<'_>, record: &Value) {
-        let TrainReport { step, epoch, lr, interval, .. } = report;
-        let (loss, perplexity, rate) = (interval.loss(), interval.perplexity(), report.tokens_per_second());
-        let skipped = if interval.skipped > 0 { format!("  skipped {}", interval.skipped) } else { String::new() };
-        self.words = format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s{skipped}");
-        let (words, last, left) = (&self.words, self.last_step, self.pace.time_left(*step, self.last_step));
+        let TrainReport {
+            step,
+            epoch,
+            lr,
+            interval,
+            ..
+        } = report;
+        let (loss, perplexity, rate) = (
+            interval.loss(),
+            interval.perplexity(),
+            report.tokens_per_second(),
+        );
+        let skipped = if interval.skipped > 0 {
+            format!("  skipped {}", interval.skipped)
+        } else {
+            String::new()
+        };
+        self.words =
+            format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s{skipped}");
+        let (words, last, left) = (
+            &self.words,
+            self.last_step,
+            self.pace.time_left(*step, self.last_step),
+        );
         let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {
             View::Lines => tracing::info!("{line}"),
@@ -154,7 +194,11 @@ impl Observer for Progress {
     }
 
     fn scores(&mut self, step: u64, scores: &Scores, record: &Value) {
-        let search = if scores.translations.is_some() { "  (greedy search)" } else { "" };
+        let search = if scores.translations.is_some() {
+            "  (greedy search)"
+        } else {
+            ""
+        };
         tracing::info!("valid after step {step}: {scores}{search}");
         match &mut self.view {
             View::Lines => {}
@@ -187,7 +231,8 @@ impl Drop for Progress {
 
 fn bar(step: u64, last_step: u64) -> ProgressBar {
     let template = "{wide_bar:.cyan/dim} {pos}/{len}  {msg}  left {eta}";
-    let style = ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
+    let style =
+        ProgressStyle::with_template(template).unwrap_or_else(|_| ProgressStyle::default_bar());
     let bar = ProgressBar::with_draw_target(Some(last_step), ProgressDrawTarget::stderr());
     bar.set_style(style);
     bar.set_position(step);

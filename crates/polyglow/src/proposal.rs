@@ -1,6 +1,8 @@
-//! Sizes and settings for a corpus, a machine and a time: what `polyglow new` writes, and `check --hours` proposes.
+//! Sizes and settings for a corpus, a machine and a time: what `polyglow new` writes, and
+//! `check --hours` proposes.
 //!
-//! `docs/first-config.md` has the rules, and says which of them are guesses that nothing was measured for yet.
+//! `docs/first-config.md` has the rules, and says which of them are guesses that nothing was
+//! measured for yet.
 
 mod measuring;
 
@@ -30,10 +32,30 @@ pub(crate) struct Size {
 
 /// The sizes, the smallest first.
 pub(crate) const SIZES: [Size; 4] = [
-    Size { preset: Preset::Tiny, num_layers: 2, lr: 3e-3, least_tokens: 0.0 },
-    Size { preset: Preset::Small, num_layers: 2, lr: 2e-3, least_tokens: 2e6 },
-    Size { preset: Preset::Small, num_layers: 3, lr: 1.5e-3, least_tokens: 1e7 },
-    Size { preset: Preset::Base, num_layers: 6, lr: 7e-4, least_tokens: 3e8 },
+    Size {
+        preset: Preset::Tiny,
+        num_layers: 2,
+        lr: 3e-3,
+        least_tokens: 0.0,
+    },
+    Size {
+        preset: Preset::Small,
+        num_layers: 2,
+        lr: 2e-3,
+        least_tokens: 2e6,
+    },
+    Size {
+        preset: Preset::Small,
+        num_layers: 3,
+        lr: 1.5e-3,
+        least_tokens: 1e7,
+    },
+    Size {
+        preset: Preset::Base,
+        num_layers: 6,
+        lr: 7e-4,
+        least_tokens: 3e8,
+    },
 ];
 
 /// Share of the time that is left for what nobody foresees.
@@ -52,7 +74,8 @@ const WARM_UP: f64 = 0.1;
 const LONGEST_WARM_UP: f64 = 4000.0;
 
 impl Size {
-    /// Sets the keys of a config that belong to the size, and leaves those to the preset that another one has decided.
+    /// Sets the keys of a config that belong to the size, and leaves those to the preset that
+    /// another one has decided.
     pub(crate) fn set(&self, config: &mut Config) {
         config.model = ModelConfig {
             preset: Some(self.preset),
@@ -80,10 +103,14 @@ impl Size {
 /// The vocabulary for a text of so many pairs.
 pub(crate) fn vocab_size(pairs: u64) -> usize {
     const SIZES: [(u64, usize); 3] = [(100_000, 4000), (500_000, 8000), (2_000_000, 16_000)];
-    SIZES.iter().find(|(below, _)| pairs < *below).map_or(32_000, |(_, size)| *size)
+    SIZES
+        .iter()
+        .find(|(below, _)| pairs < *below)
+        .map_or(32_000, |(_, size)| *size)
 }
 
-/// The size of batches for so many seconds: in a short time many small steps are better than few large ones.
+/// The size of batches for so many seconds: in a short time many small steps are better than few
+/// large ones.
 pub(crate) fn max_tokens(seconds: f64) -> usize {
     match seconds {
         ..1800.0 => 1024,
@@ -162,11 +189,19 @@ impl Proposal {
         for key in &self.keys {
             if key.table != table {
                 table = key.table;
-                let blank = if text.is_empty() && open.is_empty() { "" } else { "\n" };
+                let blank = if text.is_empty() && open.is_empty() {
+                    ""
+                } else {
+                    "\n"
+                };
                 text += &[blank, "[", table, "]\n"].concat();
             }
             let setting = format!("{} = {}", key.name, key.value);
-            let line = if key.reason.is_empty() { setting } else { format!("{setting:<28}# {}", key.reason) };
+            let line = if key.reason.is_empty() {
+                setting
+            } else {
+                format!("{setting:<28}# {}", key.reason)
+            };
             text += &(line + "\n");
         }
         text
@@ -185,19 +220,38 @@ struct Course {
 
 impl Course {
     fn new(measured: Measured, corpus: &Corpus, budget: Budget) -> Self {
-        let Measured { tokens_per_second, step_seconds, validation_seconds, .. } = measured;
+        let Measured {
+            tokens_per_second,
+            step_seconds,
+            validation_seconds,
+            ..
+        } = measured;
         let tests = BEAM * corpus.tests * validation_seconds;
         let usable = (1.0 - SPARE) * budget.seconds - budget.before - tests;
-        let affordable = if validation_seconds > 0.0 { VALIDATING * usable / validation_seconds } else { 1.0 };
+        let affordable = if validation_seconds > 0.0 {
+            VALIDATING * usable / validation_seconds
+        } else {
+            1.0
+        };
         let validations = affordable.clamp(1.0, MOST_VALIDATIONS).floor();
-        let steps = ((usable - validations * validation_seconds) / step_seconds).max(FEWEST_STEPS).floor();
+        let steps = ((usable - validations * validation_seconds) / step_seconds)
+            .max(FEWEST_STEPS)
+            .floor();
         let tokens = steps * step_seconds * tokens_per_second;
-        let seconds = budget.before + tests + steps * step_seconds + validations * validation_seconds;
-        Self { measured, steps, validations, tokens, seconds }
+        let seconds =
+            budget.before + tests + steps * step_seconds + validations * validation_seconds;
+        Self {
+            measured,
+            steps,
+            validations,
+            tokens,
+            seconds,
+        }
     }
 }
 
-/// The probability of dropout for a text that is read so many times: what is read often is learned by heart.
+/// The probability of dropout for a text that is read so many times: what is read often is learned
+/// by heart.
 fn dropout(epochs: f64) -> f64 {
     match epochs {
         ..15.0 => 0.1,
@@ -208,27 +262,57 @@ fn dropout(epochs: f64) -> f64 {
 
 /// Proposes settings: the largest of the measured sizes that sees enough of the text in the time.
 fn propose(corpus: &Corpus, measured: &[Measured], budget: Budget) -> Option<Proposal> {
-    let mut courses: Vec<Course> = measured.iter().map(|&measured| Course::new(measured, corpus, budget)).collect();
+    let mut courses: Vec<Course> = measured
+        .iter()
+        .map(|&measured| Course::new(measured, corpus, budget))
+        .collect();
     let large_enough = |course: &Course| course.tokens >= course.measured.size.least_tokens;
     let chosen = courses.iter().rposition(large_enough).unwrap_or(0);
     if courses.is_empty() {
         return None;
     }
     let course = courses.swap_remove(chosen);
-    let Measured { parameters, tokens_per_second, .. } = course.measured;
+    let Measured {
+        parameters,
+        tokens_per_second,
+        ..
+    } = course.measured;
     let summary = vec![
-        format!("{} pairs of {} target tokens; {parameters} parameters", corpus.pairs, corpus.tgt_tokens),
+        format!(
+            "{} pairs of {} target tokens; {parameters} parameters",
+            corpus.pairs, corpus.tgt_tokens
+        ),
         format!(
             "expected: {} on this machine, as busy as it was; {tokens_per_second:.0} target tokens/s",
             duration(course.seconds)
         ),
     ];
-    let keys = [of_text(corpus), of_model(&course, corpus), of_training(&course, budget)].concat();
-    Some(Proposal { seconds: budget.seconds, keys, summary, measured: measured.to_vec() })
+    let keys = [
+        of_text(corpus),
+        of_model(&course, corpus),
+        of_training(&course, budget),
+    ]
+    .concat();
+    Some(Proposal {
+        seconds: budget.seconds,
+        keys,
+        summary,
+        measured: measured.to_vec(),
+    })
 }
 
-fn key(table: &'static str, name: &'static str, value: &impl Display, reason: impl Into<String>) -> Key {
-    Key { table, name, value: value.to_string(), reason: reason.into() }
+fn key(
+    table: &'static str,
+    name: &'static str,
+    value: &impl Display,
+    reason: impl Into<String>,
+) -> Key {
+    Key {
+        table,
+        name,
+        value: value.to_string(),
+        reason: reason.into(),
+    }
 }
 
 fn quoted(text: &str) -> String {
@@ -247,36 +331,99 @@ fn of_text(corpus: &Corpus) -> Vec<Key> {
     let max_len = corpus.longest.next_multiple_of(16).max(32);
     let size = vocab_size(corpus.pairs);
     vec![
-        key("data", "max_len", &max_len, "tokens; 99.9 % of the pairs are shorter"),
-        key("tokenizer", "kind", &quoted(corpus.kind.name()), why_tokens(corpus.kind)),
-        key("tokenizer", "vocab_size", &size, format!("for {} pairs", corpus.pairs)),
+        key(
+            "data",
+            "max_len",
+            &max_len,
+            "tokens; 99.9 % of the pairs are shorter",
+        ),
+        key(
+            "tokenizer",
+            "kind",
+            &quoted(corpus.kind.name()),
+            why_tokens(corpus.kind),
+        ),
+        key(
+            "tokenizer",
+            "vocab_size",
+            &size,
+            format!("for {} pairs", corpus.pairs),
+        ),
     ]
 }
 
 fn of_model(course: &Course, corpus: &Corpus) -> Vec<Key> {
     let size = course.measured.size;
     let epochs = course.tokens / corpus.tgt_tokens.max(1) as f64;
-    let seen = format!("{:.1} million target tokens in the time", course.tokens / 1e6);
+    let seen = format!(
+        "{:.1} million target tokens in the time",
+        course.tokens / 1e6
+    );
     vec![
         key("model", "preset", &quoted(size.name()), seen),
         key("model", "num_encoder_layers", &size.num_layers, ""),
         key("model", "num_decoder_layers", &size.num_layers, ""),
-        key("model", "dropout", &dropout(epochs), format!("the text is read {epochs:.1} times")),
-        key("model", "norm", &quoted("pre"), "trains with few steps of warm-up"),
+        key(
+            "model",
+            "dropout",
+            &dropout(epochs),
+            format!("the text is read {epochs:.1} times"),
+        ),
+        key(
+            "model",
+            "norm",
+            &quoted("pre"),
+            "trains with few steps of warm-up",
+        ),
     ]
 }
 
 fn of_training(course: &Course, budget: Budget) -> Vec<Key> {
-    let &Course { measured: Measured { size, step_seconds, validation_seconds, .. }, steps, validations, .. } = course;
+    let &Course {
+        measured:
+            Measured {
+                size,
+                step_seconds,
+                validation_seconds,
+                ..
+            },
+        steps,
+        validations,
+        ..
+    } = course;
     let every = (steps / validations).ceil();
     let warm_up = (WARM_UP * steps).min(LONGEST_WARM_UP).ceil().max(1.0);
-    let each = format!("{} of {}", counted(validations, "validation"), duration(validation_seconds));
+    let each = format!(
+        "{} of {}",
+        counted(validations, "validation"),
+        duration(validation_seconds)
+    );
     vec![
-        key("train", "max_tokens", &max_tokens(budget.seconds), "small batches: many steps in the time"),
-        key("train", "max_steps", &steps, format!("{step_seconds:.3} s each, measured")),
-        key("train", "lr", &format!("{:?}", size.lr), "the peak, for this width"),
+        key(
+            "train",
+            "max_tokens",
+            &max_tokens(budget.seconds),
+            "small batches: many steps in the time",
+        ),
+        key(
+            "train",
+            "max_steps",
+            &steps,
+            format!("{step_seconds:.3} s each, measured"),
+        ),
+        key(
+            "train",
+            "lr",
+            &format!("{:?}", size.lr),
+            "the peak, for this width",
+        ),
         key("train", "warmup_steps", &warm_up, "a tenth of the steps"),
-        key("train", "schedule", &quoted("cosine"), "falls to 0 at the last step"),
+        key(
+            "train",
+            "schedule",
+            &quoted("cosine"),
+            "falls to 0 at the last step",
+        ),
         key("train", "validate_every", &every, each),
         key("train", "save_every", &every, ""),
         key("train", "log_every", &(steps / 40.0).ceil(), ""),
@@ -288,28 +435,54 @@ mod tests {
     use super::*;
 
     fn corpus() -> Corpus {
-        Corpus { pairs: 30_000, tgt_tokens: 400_000, longest: 45, tests: 1.0, kind: Kind::Bpe }
+        Corpus {
+            pairs: 30_000,
+            tgt_tokens: 400_000,
+            longest: 45,
+            tests: 1.0,
+            kind: Kind::Bpe,
+        }
     }
 
     fn measured(size: Size, tokens_per_second: f64) -> Measured {
         // Steps of 800 tokens.
         let step_seconds = 800.0 / tokens_per_second;
-        Measured { size, parameters: 1_000_000, tokens_per_second, step_seconds, validation_seconds: 2.0 }
+        Measured {
+            size,
+            parameters: 1_000_000,
+            tokens_per_second,
+            step_seconds,
+            validation_seconds: 2.0,
+        }
     }
 
     fn value(proposal: &Proposal, name: &str) -> String {
-        proposal.keys.iter().find(|key| key.name == name).expect("the key is there").value.clone()
+        proposal
+            .keys
+            .iter()
+            .find(|key| key.name == name)
+            .expect("the key is there")
+            .value
+            .clone()
     }
 
     fn all(factor: f64) -> Vec<Measured> {
-        SIZES.iter().zip([16_000.0, 6000.0, 4000.0, 800.0]).map(|(&size, rate)| measured(size, factor * rate)).collect()
+        SIZES
+            .iter()
+            .zip([16_000.0, 6000.0, 4000.0, 800.0])
+            .map(|(&size, rate)| measured(size, factor * rate))
+            .collect()
     }
 
     #[test]
     fn the_time_is_spent_on_steps_validations_and_the_test() {
-        let budget = Budget { seconds: 600.0, before: 20.0 };
+        let budget = Budget {
+            seconds: 600.0,
+            before: 20.0,
+        };
         let course = Course::new(measured(SIZES[0], 16_000.0), &corpus(), budget);
-        // 582 seconds without what is spare, less 20 before and 6 for the test: 556, of which a tenth validates.
+        // 582 seconds without what is spare, less 20 before and 6 for the test: 556, of which a
+        // tenth validates.
         assert_eq!((course.validations, course.steps), (20.0, 10_320.0));
         assert!((course.seconds - 582.0).abs() < 0.1, "{}", course.seconds);
         assert!((course.tokens - 10_320.0 * 800.0).abs() < 1e-3);
@@ -318,29 +491,70 @@ mod tests {
     #[test]
     fn more_time_takes_a_larger_model_and_more_epochs_more_dropout() {
         let propose = |seconds: f64| {
-            propose(&corpus(), &all(1.0), Budget { seconds, before: 20.0 }).expect("sizes were measured")
+            propose(
+                &corpus(),
+                &all(1.0),
+                Budget {
+                    seconds,
+                    before: 20.0,
+                },
+            )
+            .expect("sizes were measured")
         };
         let (short, long) = (propose(240.0), propose(400.0 * 3600.0));
         assert_eq!(value(&short, "preset"), "\"tiny\"");
-        assert_eq!((value(&short, "dropout"), value(&short, "max_tokens")), ("0.1".to_owned(), "1024".to_owned()));
+        assert_eq!(
+            (value(&short, "dropout"), value(&short, "max_tokens")),
+            ("0.1".to_owned(), "1024".to_owned())
+        );
         assert_eq!(value(&long, "preset"), "\"base\"");
-        assert_eq!((value(&long, "dropout"), value(&long, "warmup_steps")), ("0.3".to_owned(), "4000".to_owned()));
+        assert_eq!(
+            (value(&long, "dropout"), value(&long, "warmup_steps")),
+            ("0.3".to_owned(), "4000".to_owned())
+        );
         assert_eq!(value(&short, "max_len"), "48");
     }
 
     #[test]
     fn what_is_proposed_is_a_config_with_reasons() {
-        let proposal = propose(&corpus(), &all(1.0), Budget { seconds: 600.0, before: 20.0 }).expect("sizes");
+        let proposal = propose(
+            &corpus(),
+            &all(1.0),
+            Budget {
+                seconds: 600.0,
+                before: 20.0,
+            },
+        )
+        .expect("sizes");
         let text = format!("data.corpus = \"mini-en-de\"\n{}", proposal.toml(""));
-        let text = text.replace("[data]", "").replacen("max_len", "data.max_len", 1);
-        Config::from_text(&text, &[]).expect("it is a config").validate().expect("its values are allowed");
+        let text = text
+            .replace("[data]", "")
+            .replacen("max_len", "data.max_len", 1);
+        Config::from_text(&text, &[])
+            .expect("it is a config")
+            .validate()
+            .expect("its values are allowed");
         assert!(text.contains("# the text is read "), "{text}");
-        assert!(propose(&corpus(), &[], Budget { seconds: 600.0, before: 0.0 }).is_none());
+        assert!(
+            propose(
+                &corpus(),
+                &[],
+                Budget {
+                    seconds: 600.0,
+                    before: 0.0
+                }
+            )
+            .is_none()
+        );
     }
 
     #[test]
     fn a_time_that_is_no_time_is_refused() {
         assert!((seconds(0.5).expect("half an hour") - 1800.0).abs() < 1e-9);
-        assert!([0.0, -1.0, 0.001, f64::NAN, f64::INFINITY].into_iter().all(|hours| seconds(hours).is_err()));
+        assert!(
+            [0.0, -1.0, 0.001, f64::NAN, f64::INFINITY]
+                .into_iter()
+                .all(|hours| seconds(hours).is_err())
+        );
     }
 }

@@ -15,12 +15,17 @@ use polyglow_train::group::{Group, alone};
 
 use crate::failure;
 
-/// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's `srun` with `PMIx`.
+/// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's
+/// `srun` with `PMIx`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
 /// The processes that a launcher says there are.
 fn launched() -> usize {
-    SIZES.iter().filter_map(|name| env::var(name).ok()?.parse().ok()).max().unwrap_or(1)
+    SIZES
+        .iter()
+        .filter_map(|name| env::var(name).ok()?.parse().ok())
+        .max()
+        .unwrap_or(1)
 }
 
 /// Joins the others where a launcher has started several processes.
@@ -52,8 +57,8 @@ pub(crate) fn warn() {
     mpi::warn();
 }
 
-/// Waits before an error of this process is told. What is wrong in all ranks alike, rank 0 tells, and ends all others while they
-/// wait here; an error of one rank alone is told after a moment.
+/// Waits before an error of this process is told. What is wrong in all ranks alike, rank 0 tells,
+/// and ends all others while they wait here; an error of one rank alone is told after a moment.
 pub(crate) fn waits_to_tell() {
     #[cfg(feature = "mpi")]
     mpi::let_first_speak();
@@ -67,7 +72,8 @@ pub(crate) fn prefix() -> String {
     String::new()
 }
 
-/// Ends this process, when all others end as well: after the end of the work, or where all have stopped together.
+/// Ends this process, when all others end as well: after the end of the work, or where all have
+/// stopped together.
 pub(crate) fn end(code: u8) -> ExitCode {
     #[cfg(feature = "mpi")]
     if [0, failure::STOPPED].contains(&code) {

@@ -19,7 +19,11 @@ pub(crate) struct Entry {
 impl Entry {
     /// The key with its table: `train.lr`.
     pub(crate) fn name(&self) -> String {
-        if self.table.is_empty() { self.key.to_owned() } else { format!("{}.{}", self.table, self.key) }
+        if self.table.is_empty() {
+            self.key.to_owned()
+        } else {
+            format!("{}.{}", self.table, self.key)
+        }
     }
 }
 
@@ -30,12 +34,20 @@ pub(crate) fn entries() -> Vec<Entry> {
     let (mut start, mut end) = (0, 0);
     for line in TEXT.split_inclusive('\n') {
         end += line.len();
-        if let Some(name) = line.trim_end().strip_prefix('[').and_then(|line| line.strip_suffix(']')) {
+        if let Some(name) = line
+            .trim_end()
+            .strip_prefix('[')
+            .and_then(|line| line.strip_suffix(']'))
+        {
             (table, start) = (name, end);
         } else if line.trim().is_empty() {
             start = end;
         } else if let Some(key) = key(line) {
-            entries.push(Entry { table, key, text: &TEXT[start..end] });
+            entries.push(Entry {
+                table,
+                key,
+                text: &TEXT[start..end],
+            });
             start = end;
         }
     }
@@ -45,23 +57,34 @@ pub(crate) fn entries() -> Vec<Entry> {
 /// The key that a line sets, or would set if it were not commented out.
 fn key(line: &'static str) -> Option<&'static str> {
     let (key, _) = line.strip_prefix("# ").unwrap_or(line).split_once(" = ")?;
-    key.chars().all(|letter| letter.is_ascii_lowercase() || letter == '_').then_some(key)
+    key.chars()
+        .all(|letter| letter.is_ascii_lowercase() || letter == '_')
+        .then_some(key)
 }
 
-/// What is known about a topic: a table (`train`), a key (`train.lr`), a key of a table within a table
-/// (`data.images.size`), or the last part of keys (`lr`). Empty where it is none of these.
+/// What is known about a topic: a table (`train`), a key (`train.lr`), a key of a table within a
+/// table (`data.images.size`), or the last part of keys (`lr`). Empty where it is none of these.
 pub(crate) fn find(topic: &str) -> Vec<Entry> {
     let entries = entries();
-    let having = |matches: &dyn Fn(&Entry) -> bool| entries.iter().copied().filter(matches).collect::<Vec<_>>();
+    let having = |matches: &dyn Fn(&Entry) -> bool| {
+        entries.iter().copied().filter(matches).collect::<Vec<_>>()
+    };
     let inside = |entry: &Entry| {
-        let inner = topic.strip_prefix(&entry.name()).and_then(|rest| rest.strip_prefix('.'));
+        let inner = topic
+            .strip_prefix(&entry.name())
+            .and_then(|rest| rest.strip_prefix('.'));
         inner.is_some_and(|inner| entry.text.contains(&format!("# - `{inner}`")))
     };
-    let ways: [&dyn Fn(&Entry) -> bool; 4] =
-        [&|entry| !entry.table.is_empty() && entry.table == topic, &|entry| entry.name() == topic, &inside, &|entry| {
-            entry.key == topic
-        }];
-    ways.into_iter().map(having).find(|found| !found.is_empty()).unwrap_or_default()
+    let ways: [&dyn Fn(&Entry) -> bool; 4] = [
+        &|entry| !entry.table.is_empty() && entry.table == topic,
+        &|entry| entry.name() == topic,
+        &inside,
+        &|entry| entry.key == topic,
+    ];
+    ways.into_iter()
+        .map(having)
+        .find(|found| !found.is_empty())
+        .unwrap_or_default()
 }
 
 /// The names of the key that is most like the last part of `topic`; several if tables share it.
@@ -69,7 +92,11 @@ pub(crate) fn alike_keys(topic: &str) -> Vec<String> {
     let entries = entries();
     let topic = topic.rsplit('.').next().unwrap_or(topic);
     let near = nearest(topic, entries.iter().map(|entry| entry.key));
-    entries.iter().filter(|entry| Some(entry.key) == near).map(Entry::name).collect()
+    entries
+        .iter()
+        .filter(|entry| Some(entry.key) == near)
+        .map(Entry::name)
+        .collect()
 }
 
 /// The first key that a message names in backticks, as in "`train.lr = 0`: must be more than 0".
@@ -78,7 +105,10 @@ pub(crate) fn named_in(message: &str) -> Option<String> {
     let name = |text: &str| {
         let text = text.strip_prefix("--set ").unwrap_or(text);
         let name = text.split([' ', '=']).next().unwrap_or_default();
-        entries().iter().any(|entry| entry.name() == name).then(|| name.to_owned())
+        entries()
+            .iter()
+            .any(|entry| entry.name() == name)
+            .then(|| name.to_owned())
     };
     quoted.find_map(name)
 }
@@ -89,32 +119,54 @@ mod tests {
 
     #[test]
     fn a_key_is_found_with_its_comment_alone() {
-        let [lr] = find("train.lr")[..] else { panic!("one key has this name") };
+        let [lr] = find("train.lr")[..] else {
+            panic!("one key has this name")
+        };
         assert_eq!((lr.table, lr.key), ("train", "lr"));
-        assert!(lr.text.starts_with("# ") && lr.text.ends_with("\nlr = 1e-3\n"), "{}", lr.text);
+        assert!(
+            lr.text.starts_with("# ") && lr.text.ends_with("\nlr = 1e-3\n"),
+            "{}",
+            lr.text
+        );
         assert_eq!(lr.text.matches(" = ").count(), 1);
         assert_eq!(find("lr"), find("train.lr"));
-        assert_eq!(find("data.corpus")[0].text.lines().last(), Some("# corpus = \"mini-en-de\""));
+        assert_eq!(
+            find("data.corpus")[0].text.lines().last(),
+            Some("# corpus = \"mini-en-de\"")
+        );
         let names = |topic: &str| find(topic).iter().map(Entry::name).collect::<Vec<_>>();
         assert_eq!(names("seed"), ["seed"]);
         assert_eq!(names("dropout"), ["tokenizer.dropout", "model.dropout"]);
         assert_eq!(names("data.images.size"), ["data.images"]);
         assert_eq!(names("data.images.sizes"), [""; 0]);
-        assert!(names("search").len() > 10 && names("search").iter().all(|name| name.starts_with("search.")));
+        assert!(
+            names("search").len() > 10
+                && names("search")
+                    .iter()
+                    .all(|name| name.starts_with("search."))
+        );
     }
 
     #[test]
     fn no_line_of_a_table_is_lost() {
         let all: String = entries().iter().map(|entry| entry.text).collect();
-        let (_, tables) = TEXT.split_once("\n\n").expect("a heading, and a blank line");
+        let (_, tables) = TEXT
+            .split_once("\n\n")
+            .expect("a heading, and a blank line");
         let kept = |line: &&str| !line.is_empty() && !line.starts_with('[');
         assert!(all.lines().eq(tables.lines().filter(kept)), "{all}");
     }
 
     #[test]
     fn a_message_names_its_key() {
-        assert_eq!(named_in("in the config `a.toml`: `train.lr = 0`: must be positive").as_deref(), Some("train.lr"));
-        assert_eq!(named_in("in `--set train.lr=fast`: no").as_deref(), Some("train.lr"));
+        assert_eq!(
+            named_in("in the config `a.toml`: `train.lr = 0`: must be positive").as_deref(),
+            Some("train.lr")
+        );
+        assert_eq!(
+            named_in("in `--set train.lr=fast`: no").as_deref(),
+            Some("train.lr")
+        );
         assert_eq!(named_in("`a.pdf` ends in neither"), None);
     }
 }

@@ -1,4 +1,5 @@
-//! Ctrl-C, SIGTERM, SIGUSR1, and SIGHUP, the signal of a terminal that was closed: training saves and ends after the step.
+//! Ctrl-C, SIGTERM, SIGUSR1, and SIGHUP, the signal of a terminal that was closed: training saves
+//! and ends after the step.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -27,16 +28,22 @@ pub(crate) struct Signals {
 impl Signals {
     /// Installs the handlers.
     ///
-    /// A second Ctrl-C or SIGTERM ends the process. SIGHUP never does before the training is saved: a closed terminal may
-    /// send it more than once, and a service manager sends SIGTERM with it. Under `nohup`, which ignores it, it stays ignored.
+    /// A second Ctrl-C or SIGTERM ends the process. SIGHUP never does before the training is saved:
+    /// a closed terminal may send it more than once, and a service manager sends SIGTERM with it.
+    /// Under `nohup`, which ignores it, it stays ignored.
     ///
     /// # Errors
     /// The handlers cannot be installed.
     pub(crate) fn install() -> anyhow::Result<Self> {
-        let signals =
-            Self { stop: Stop::default(), asked: Arc::default(), done: Arc::default(), hung_up: Arc::default() };
+        let signals = Self {
+            stop: Stop::default(),
+            asked: Arc::default(),
+            done: Arc::default(),
+            hung_up: Arc::default(),
+        };
         for signal in [SIGINT, SIGTERM] {
-            // The order matters: the first signal finds the flag unset, so it does not exit, and sets it.
+            // The order matters: the first signal finds the flag unset, so it does not exit, and
+            // sets it.
             signals.register(signal, &signals.asked, &signals.asked)?;
         }
         // What Slurm sends before the time is up, and `mpirun` hands on without ending anything.
@@ -49,8 +56,14 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Lets a signal end the process if `ends` is set, and else set `noted` and ask for the end of the training.
-    fn register(&self, signal: i32, ends: &Arc<AtomicBool>, noted: &Arc<AtomicBool>) -> anyhow::Result<()> {
+    /// Lets a signal end the process if `ends` is set, and else set `noted` and ask for the end of
+    /// the training.
+    fn register(
+        &self,
+        signal: i32,
+        ends: &Arc<AtomicBool>,
+        noted: &Arc<AtomicBool>,
+    ) -> anyhow::Result<()> {
         flag::register_conditional_shutdown(signal, KILLED + signal, Arc::clone(ends))
             .and_then(|_| flag::register(signal, Arc::clone(noted)))
             .and_then(|_| flag::register(signal, self.stop.flag()))
@@ -72,11 +85,14 @@ impl Signals {
 
 /// Whether the process was started with a signal ignored.
 #[cfg(unix)]
-#[expect(unsafe_code, reason = "the standard library cannot ask how a signal is handled")]
+#[expect(
+    unsafe_code,
+    reason = "the standard library cannot ask how a signal is handled"
+)]
 fn is_ignored(signal: i32) -> bool {
     let mut action = std::mem::MaybeUninit::<libc::sigaction>::uninit();
-    // SAFETY: without a new action `sigaction` changes nothing and writes the present one to `action`; where it returns 0,
-    // it has.
+    // SAFETY: without a new action `sigaction` changes nothing and writes the present one to
+    // `action`; where it returns 0, it has.
     unsafe {
         libc::sigaction(signal, std::ptr::null(), action.as_mut_ptr()) == 0
             && action.assume_init().sa_sigaction == libc::SIG_IGN

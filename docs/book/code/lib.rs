@@ -1,9 +1,12 @@
 //! The book about attention as documentation, so that its code blocks run as tests.
 //!
-//! Every chapter is a module. What the chapters share is below: a way to write a matrix, a way to say what is in one, and
-//! a model to search with.
+//! Every chapter is a module. What the chapters share is below: a way to write a matrix, a way to
+//! say what is in one, and a model to search with.
 
-#![expect(clippy::doc_markdown, reason = "chapters are prose, with formulas and names like d_model and ViT")]
+#![expect(
+    clippy::doc_markdown,
+    reason = "chapters are prose, with formulas and names like d_model and ViT"
+)]
 
 pub mod napkin;
 #[cfg(test)]
@@ -63,13 +66,24 @@ pub fn matrix<const ROWS: usize, const COLUMNS: usize>(rows: [[f64; COLUMNS]; RO
 /// Numbers with mean 0 and variance 1, a function of the seed.
 pub fn noise(seed: u64, shape: [usize; 3], device: &Device) -> Tensor<3> {
     let mut random = Random::new(&[seed]);
-    let numbers: Vec<f64> = (0..shape.iter().product()).map(|_| random.normal()).collect();
+    let numbers: Vec<f64> = (0..shape.iter().product())
+        .map(|_| random.normal())
+        .collect();
     Tensor::from_data(TensorData::new(numbers, shape), device)
 }
 
-/// A vocabulary of so many tokens that both sides share, padding first, for sentences of up to 64 tokens.
+/// A vocabulary of so many tokens that both sides share, padding first, for sentences of up to 64
+/// tokens.
 pub fn vocabulary(size: usize) -> Vocabulary {
-    Vocabulary { src_size: size, tgt_size: size, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 64, image: None }
+    Vocabulary {
+        src_size: size,
+        tgt_size: size,
+        shared: true,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
+        max_len: 64,
+        image: None,
+    }
 }
 
 /// Says which numbers a tensor holds, to three digits after the point.
@@ -78,7 +92,14 @@ pub fn vocabulary(size: usize) -> Vocabulary {
 /// The shape is another, or a number is.
 pub fn shows<const D: usize>(tensor: &Tensor<D>, expected: impl Into<TensorData>) {
     let (found, expected) = (tensor.clone().into_data(), expected.into());
-    assert_eq!(found.shape(), expected.shape(), "the shape is another: {found}");
+    assert_eq!(
+        found.shape(),
+        expected.shape(),
+        "the shape is another: {found}"
+    );
     let mut pairs = found.iter::<f64>().zip(expected.iter::<f64>());
-    assert!(pairs.all(|(found, expected)| (found - expected).abs() <= HALF_A_DIGIT), "it shows {found}");
+    assert!(
+        pairs.all(|(found, expected)| (found - expected).abs() <= HALF_A_DIGIT),
+        "it shows {found}"
+    );
 }

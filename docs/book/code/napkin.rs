@@ -18,15 +18,32 @@ pub const HUND: u32 = 4;
 pub struct Napkin;
 
 impl NextToken for Napkin {
-    fn advance(&mut self, newest: &[u32], count: usize, _wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
+    fn advance(
+        &mut self,
+        newest: &[u32],
+        count: usize,
+        _wanted: &[Vec<u32>],
+    ) -> Vec<Vec<Candidate>> {
         let after = |token: &u32| match *token {
             BOS => vec![(DIE, 0.6), (DER, 0.4)],
             DER => vec![(HUND, 0.9), (EOS, 0.1)],
             DIE => vec![(HUND, 0.5), (EOS, 0.4), (DER, 0.1)],
             _ => vec![(EOS, 0.8), (DER, 0.2)],
         };
-        let candidate = |(id, probability): (u32, f32)| Candidate { id, log_prob: probability.ln() };
-        newest.iter().map(|token| after(token).into_iter().take(count).map(candidate).collect()).collect()
+        let candidate = |(id, probability): (u32, f32)| Candidate {
+            id,
+            log_prob: probability.ln(),
+        };
+        newest
+            .iter()
+            .map(|token| {
+                after(token)
+                    .into_iter()
+                    .take(count)
+                    .map(candidate)
+                    .collect()
+            })
+            .collect()
     }
 
     fn select(&mut self, _rows: &[usize]) {}

@@ -39,10 +39,17 @@ struct Chart<'a> {
 }
 
 fn main() -> Result<(), Box<dyn Error>> {
-    let folder = PathBuf::from(std::env::args().nth(1).ok_or("name the folder of the pictures")?);
+    let folder = PathBuf::from(
+        std::env::args()
+            .nth(1)
+            .ok_or("name the folder of the pictures")?,
+    );
     fs::write(folder.join("positions.svg"), positions()?)?;
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/by-length.md");
-    Ok(fs::write(folder.join("by-length.svg"), by_length(&fs::read_to_string(results)?)?)?)
+    Ok(fs::write(
+        folder.join("by-length.svg"),
+        by_length(&fs::read_to_string(results)?)?,
+    )?)
 }
 
 /// Hands of the clock that positions are, and how alike positions are.
@@ -52,13 +59,33 @@ fn positions() -> Result<String, Box<dyn Error>> {
     let table = table(LEN, 64)?;
     let products = table.clone().matmul(table.clone().transpose());
     let numbers = |tensor: Tensor<2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
-    let hand = |dim: usize| (format!("dimension {dim}"), numbers(table.clone().narrow(1, dim, 1)));
+    let hand = |dim: usize| {
+        (
+            format!("dimension {dim}"),
+            numbers(table.clone().narrow(1, dim, 1)),
+        )
+    };
     let hands: Vec<Curve> = [0, 8, 16, 24].map(hand).into();
-    let home = (format!("product with position {HOME}"), numbers(products.narrow(0, HOME, 1)));
+    let home = (
+        format!("product with position {HOME}"),
+        numbers(products.narrow(0, HOME, 1)),
+    );
 
     let places: Vec<String> = (0..LEN).map(|place| place.to_string()).collect();
-    let upper = Chart { what: "position", places: &places, range: (-1.1, 1.1), step: 0.5, curves: &hands };
-    let lower = Chart { what: "position", places: &places, range: (0.0, 35.0), step: 5.0, curves: &[home] };
+    let upper = Chart {
+        what: "position",
+        places: &places,
+        range: (-1.1, 1.1),
+        step: 0.5,
+        curves: &hands,
+    };
+    let lower = Chart {
+        what: "position",
+        places: &places,
+        range: (0.0, 35.0),
+        step: 5.0,
+        curves: &[home],
+    };
     Ok(svg(&[upper, lower]))
 }
 
@@ -68,23 +95,50 @@ fn positions() -> Result<String, Box<dyn Error>> {
 /// - output: `[len, d_model]`
 fn table(len: usize, d_model: usize) -> Result<Tensor<2>, ModelError> {
     let device = Device::flex();
-    let config = ModelConfig { d_model: Some(d_model), ..ModelConfig::default() }.transformer(vocabulary(9))?;
+    let config = ModelConfig {
+        d_model: Some(d_model),
+        ..ModelConfig::default()
+    }
+    .transformer(vocabulary(9))?;
     let positions = PositionEmbedding::new(&config, &mut ParamInit::new(1, &device));
-    Ok(positions.add(Tensor::zeros([1, len, d_model], &device), 0).squeeze_dim(0))
+    Ok(positions
+        .add(Tensor::zeros([1, len, d_model], &device), 0)
+        .squeeze_dim(0))
 }
 
-/// Shares of right sentences by length: a Markdown table whose first two columns say which sentences, and how many.
+/// Shares of right sentences by length: a Markdown table whose first two columns say which
+/// sentences, and how many.
 fn by_length(table: &str) -> Result<String, Box<dyn Error>> {
-    let rows = table.lines().filter(|line| line.starts_with('|') && !line.contains("---"));
-    let mut rows = rows.map(|line| line.trim_matches('|').split('|').map(str::trim).collect::<Vec<_>>());
+    let rows = table
+        .lines()
+        .filter(|line| line.starts_with('|') && !line.contains("---"));
+    let mut rows = rows.map(|line| {
+        line.trim_matches('|')
+            .split('|')
+            .map(str::trim)
+            .collect::<Vec<_>>()
+    });
     let names = rows.next().ok_or("the table is empty")?;
     let rows: Vec<Vec<&str>> = rows.collect();
-    let shares = |column: usize| rows.iter().map(|row| row[column].parse()).collect::<Result<Vec<f64>, _>>();
+    let shares = |column: usize| {
+        rows.iter()
+            .map(|row| row[column].parse())
+            .collect::<Result<Vec<f64>, _>>()
+    };
     let curves = (2..names.len()).map(|column| Ok((names[column].to_owned(), shares(column)?)));
     let curves: Vec<Curve> = curves.collect::<Result<_, std::num::ParseFloatError>>()?;
-    let groups: Vec<String> = rows.iter().map(|row| row[0].split(',').next().unwrap_or_default().to_owned()).collect();
+    let groups: Vec<String> = rows
+        .iter()
+        .map(|row| row[0].split(',').next().unwrap_or_default().to_owned())
+        .collect();
 
-    Ok(svg(&[Chart { what: names[0], places: &groups, range: (0.0, 1.05), step: 0.2, curves: &curves }]))
+    Ok(svg(&[Chart {
+        what: names[0],
+        places: &groups,
+        range: (0.0, 1.05),
+        step: 0.2,
+        curves: &curves,
+    }]))
 }
 
 /// Charts, one below the other.
@@ -95,7 +149,13 @@ fn svg(charts: &[Chart<'_>]) -> String {
          font-family=\"sans-serif\" font-size=\"13\">\n<path fill=\"#fff\" d=\"M0 0h{width}v{height}h-{width}z\"/>\n"
     );
     for (number, chart) in charts.iter().enumerate() {
-        svg.extend([format!("<g transform=\"translate(0 {})\">\n", SIZE.1 * number as f64), chart.elements()]);
+        svg.extend([
+            format!(
+                "<g transform=\"translate(0 {})\">\n",
+                SIZE.1 * number as f64
+            ),
+            chart.elements(),
+        ]);
         svg += "</g>\n";
     }
     svg + "</svg>\n"
@@ -110,28 +170,55 @@ impl Chart<'_> {
         let mut out = String::new();
         let mut line = |text: String| out += &(text + "\n");
         let first = (self.range.0 / self.step).ceil() as i32;
-        for mark in (first..).map(|mark| f64::from(mark) * self.step).take_while(|mark| *mark <= self.range.1) {
+        for mark in (first..)
+            .map(|mark| f64::from(mark) * self.step)
+            .take_while(|mark| *mark <= self.range.1)
+        {
             let (y, end) = (y(mark), SIZE.0 - RIGHT);
-            line(format!("<path stroke=\"#ddd\" d=\"M{LEFT} {y:.1}H{end}\"/>"));
+            line(format!(
+                "<path stroke=\"#ddd\" d=\"M{LEFT} {y:.1}H{end}\"/>"
+            ));
             line(format!(
                 "<text x=\"{:.1}\" y=\"{y:.1}\" dy=\"0.32em\" text-anchor=\"end\">{mark:.1}</text>",
                 LEFT - 6.0
             ));
         }
-        for (place, name) in self.places.iter().enumerate().step_by(self.places.len().div_ceil(NAMED)) {
+        for (place, name) in self
+            .places
+            .iter()
+            .enumerate()
+            .step_by(self.places.len().div_ceil(NAMED))
+        {
             let below = TOP + height + 18.0;
-            line(format!("<text x=\"{:.1}\" y=\"{below}\" text-anchor=\"middle\">{name}</text>", x(place)));
+            line(format!(
+                "<text x=\"{:.1}\" y=\"{below}\" text-anchor=\"middle\">{name}</text>",
+                x(place)
+            ));
         }
         let middle = LEFT + width / 2.0;
-        line(format!("<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>", SIZE.1 - 8.0, self.what));
+        line(format!(
+            "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\">{}</text>",
+            SIZE.1 - 8.0,
+            self.what
+        ));
         for ((number, (name, values)), ink) in self.curves.iter().enumerate().zip(INKS) {
-            let points: Vec<String> =
-                values.iter().enumerate().map(|(place, value)| format!("{:.1},{:.1}", x(place), y(*value))).collect();
+            let points: Vec<String> = values
+                .iter()
+                .enumerate()
+                .map(|(place, value)| format!("{:.1},{:.1}", x(place), y(*value)))
+                .collect();
             let points = points.join(" ");
-            line(format!("<polyline fill=\"none\" stroke=\"{ink}\" stroke-width=\"2\" points=\"{points}\"/>"));
+            line(format!(
+                "<polyline fill=\"none\" stroke=\"{ink}\" stroke-width=\"2\" points=\"{points}\"/>"
+            ));
             let (left, middle) = (LEFT + NAME_WIDTH * number as f64, TOP / 2.0 - 2.0);
-            line(format!("<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{left:.1} {middle:.1}h16\"/>"));
-            line(format!("<text x=\"{:.1}\" y=\"{middle:.1}\" dy=\"0.32em\">{name}</text>", left + 22.0));
+            line(format!(
+                "<path stroke=\"{ink}\" stroke-width=\"2\" d=\"M{left:.1} {middle:.1}h16\"/>"
+            ));
+            line(format!(
+                "<text x=\"{:.1}\" y=\"{middle:.1}\" dy=\"0.32em\">{name}</text>",
+                left + 22.0
+            ));
         }
         out
     }

@@ -23,16 +23,36 @@ impl DataConfig {
     /// [`DataError::Config`] if the data are files and a language is missing.
     pub fn languages(&self) -> Result<(&str, &str), DataError> {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        let missing = |key| move || wrong(key, "is missing: the file extension of that side's files".to_owned());
-        let src = self.src.as_deref().or(src).ok_or_else(missing("data.src"))?;
-        let tgt = self.tgt.as_deref().or(tgt).ok_or_else(missing("data.tgt"))?;
+        let missing = |key| {
+            move || {
+                wrong(
+                    key,
+                    "is missing: the file extension of that side's files".to_owned(),
+                )
+            }
+        };
+        let src = self
+            .src
+            .as_deref()
+            .or(src)
+            .ok_or_else(missing("data.src"))?;
+        let tgt = self
+            .tgt
+            .as_deref()
+            .or(tgt)
+            .ok_or_else(missing("data.tgt"))?;
         Ok((src, tgt))
     }
 
     /// Names of the test sets, in the order in which they are evaluated.
     pub fn test_names(&self) -> Vec<&str> {
         if let Some(embedded) = self.embedded_corpus() {
-            return embedded.splits().iter().copied().filter(|name| name.starts_with("test")).collect();
+            return embedded
+                .splits()
+                .iter()
+                .copied()
+                .filter(|name| name.starts_with("test"))
+                .collect();
         }
         match &self.test {
             None => Vec::new(),
@@ -53,12 +73,20 @@ impl DataConfig {
 
     /// The files of `split`.
     pub(crate) fn files(&self, split: Split) -> Result<Vec<WeightedPath>, DataError> {
-        let one = |path: &PathBuf| vec![WeightedPath { path: path.clone(), weight: 1.0, alignments: None }];
+        let one = |path: &PathBuf| {
+            vec![WeightedPath {
+                path: path.clone(),
+                weight: 1.0,
+                alignments: None,
+            }]
+        };
         match split {
             Split::Train => match &self.train {
-                Some(TrainFiles::One(path)) => {
-                    Ok(vec![WeightedPath { path: path.clone(), weight: 1.0, alignments: self.alignments.clone() }])
-                }
+                Some(TrainFiles::One(path)) => Ok(vec![WeightedPath {
+                    path: path.clone(),
+                    weight: 1.0,
+                    alignments: self.alignments.clone(),
+                }]),
                 Some(TrainFiles::Weighted(list)) => Ok(list.clone()),
                 None => Err(wrong("data.train", "is missing".to_owned())),
             },

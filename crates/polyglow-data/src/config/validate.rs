@@ -12,8 +12,8 @@ use crate::toy::{Embedded, Toy};
 const MOST_NEIGHBORS: usize = 1000;
 
 impl DataConfig {
-    /// Checks what the types cannot, for a corpus of this content: which keys go together, and the ranges of numbers. Opens
-    /// no file.
+    /// Checks what the types cannot, for a corpus of this content: which keys go together, and the
+    /// ranges of numbers. Opens no file.
     ///
     /// # Errors
     /// [`DataError::Config`] names the first key that does not fit.
@@ -25,7 +25,8 @@ impl DataConfig {
         self.validate_reading(content)
     }
 
-    /// As [`Self::validate`], but for the keys that say where the data is from: for data that is in no file.
+    /// As [`Self::validate`], but for the keys that say where the data is from: for data that is in
+    /// no file.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -41,9 +42,14 @@ impl DataConfig {
         }
         match (self.images, content) {
             (Some(_), Content::Pairs | Content::Text | Content::LabeledText) => {
-                return Err(wrong("[data.images]", "is for images, and this model reads text".to_owned()));
+                return Err(wrong(
+                    "[data.images]",
+                    "is for images, and this model reads text".to_owned(),
+                ));
             }
-            (_, Content::Images | Content::Captions) => validate_images(self.images(), self.corpus.is_some())?,
+            (_, Content::Images | Content::Captions) => {
+                validate_images(self.images(), self.corpus.is_some())?
+            }
             (None, _) => {}
         }
         if content == Content::Captions && self.images().augment {
@@ -51,28 +57,49 @@ impl DataConfig {
             return Err(wrong("data.images.augment", problem.to_owned()));
         }
         if self.image_folder.is_some() && (content != Content::Captions || self.corpus.is_some()) {
-            return Err(wrong("data.image_folder", "belongs to images with captions from files".to_owned()));
+            return Err(wrong(
+                "data.image_folder",
+                "belongs to images with captions from files".to_owned(),
+            ));
         }
         let longest = usize::from(u16::MAX);
-        if let Some(len) = self.context_len.filter(|len| !(2..=longest).contains(&len.get())) {
-            return Err(wrong("data.context_len", format!("must lie in 2..={longest}, not {len}")));
+        if let Some(len) = self
+            .context_len
+            .filter(|len| !(2..=longest).contains(&len.get()))
+        {
+            return Err(wrong(
+                "data.context_len",
+                format!("must lie in 2..={longest}, not {len}"),
+            ));
         }
         validate_skip_grams(self.words())?;
         if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
-            return Err(wrong("data.max_len", format!("must lie in 1..=65535, not {}", self.max_len)));
+            return Err(wrong(
+                "data.max_len",
+                format!("must lie in 1..=65535, not {}", self.max_len),
+            ));
         }
         if self.max_length_ratio.is_nan() || self.max_length_ratio < 1.0 {
-            return Err(wrong("data.max_length_ratio", format!("must be at least 1, not {}", self.max_length_ratio)));
+            return Err(wrong(
+                "data.max_length_ratio",
+                format!("must be at least 1, not {}", self.max_length_ratio),
+            ));
         }
         Ok(())
     }
 
     fn validate_embedded(&self, name: &str, content: Content) -> Result<(), DataError> {
-        let known =
-            || Embedded::all().filter(|corpus| has(*corpus, content)).map(|corpus| format!("\"{}\"", corpus.name()));
+        let known = || {
+            Embedded::all()
+                .filter(|corpus| has(*corpus, content))
+                .map(|corpus| format!("\"{}\"", corpus.name()))
+        };
         let Some(embedded) = Embedded::from_name(name) else {
             let known: Vec<_> = known().collect();
-            return Err(wrong("data.corpus", format!("must be one of {}, not \"{name}\"", known.join(", "))));
+            return Err(wrong(
+                "data.corpus",
+                format!("must be one of {}, not \"{name}\"", known.join(", ")),
+            ));
         };
         if !has(embedded, content) {
             let (has, known) = (embedded.contents(), known().collect::<Vec<_>>().join(", "));
@@ -84,22 +111,37 @@ impl DataConfig {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
         for (key, given, has) in [("data.src", &self.src, src), ("data.tgt", &self.tgt, tgt)] {
             if given.is_some() && given.as_deref() != has {
-                let must = has.map_or(String::new(), |has| format!("be \"{has}\" for the corpus \"{name}\", or "));
+                let must = has.map_or(String::new(), |has| {
+                    format!("be \"{has}\" for the corpus \"{name}\", or ")
+                });
                 return Err(wrong(key, format!("must {must}be left out")));
             }
         }
         if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
-            return Err(wrong("data.corpus", "replaces `data.train`, `data.valid` and `data.test`".to_owned()));
+            return Err(wrong(
+                "data.corpus",
+                "replaces `data.train`, `data.valid` and `data.test`".to_owned(),
+            ));
         }
-        if self.alignments.as_deref().is_some_and(|path| path != Path::new(GOLD)) {
-            return Err(wrong("data.alignments", format!("must be \"{GOLD}\" for an embedded corpus, or be left out")));
+        if self
+            .alignments
+            .as_deref()
+            .is_some_and(|path| path != Path::new(GOLD))
+        {
+            return Err(wrong(
+                "data.alignments",
+                format!("must be \"{GOLD}\" for an embedded corpus, or be left out"),
+            ));
         }
         Ok(())
     }
 
     fn validate_files(&self, content: Content) -> Result<(), DataError> {
         let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
-        let train = self.train.as_ref().ok_or_else(|| wrong("data.train", missing.to_owned()))?;
+        let train = self
+            .train
+            .as_ref()
+            .ok_or_else(|| wrong("data.train", missing.to_owned()))?;
         if content != Content::Pairs {
             return self.validate_list(train);
         }
@@ -118,7 +160,9 @@ impl DataConfig {
     }
 
     fn validate_list(&self, train: &TrainFiles) -> Result<(), DataError> {
-        let TrainFiles::Weighted(list) = train else { return Ok(()) };
+        let TrainFiles::Weighted(list) = train else {
+            return Ok(());
+        };
         if list.is_empty() {
             return Err(wrong("data.train", "is an empty list".to_owned()));
         }
@@ -126,10 +170,16 @@ impl DataConfig {
             let problem = "must be given in each entry of `data.train`";
             return Err(wrong("data.alignments", problem.to_owned()));
         }
-        match list.iter().find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0)) {
+        match list
+            .iter()
+            .find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0))
+        {
             Some(entry) => {
                 let (path, weight) = (entry.path.display(), entry.weight);
-                Err(wrong("data.train", format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]")))
+                Err(wrong(
+                    "data.train",
+                    format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]"),
+                ))
             }
             None => Ok(()),
         }
@@ -150,24 +200,38 @@ fn validate_images(config: ImageConfig, embedded: bool) -> Result<(), DataError>
     let [height, width, channels] = config.shape();
     let bytes = height.saturating_mul(width).saturating_mul(channels);
     if !(1..=usize::from(u16::MAX)).contains(&bytes) {
-        let problem =
-            format!("must give images of 1 to {} bytes, not {height} x {width} pixels of {channels}", u16::MAX);
+        let problem = format!(
+            "must give images of 1 to {} bytes, not {height} x {width} pixels of {channels}",
+            u16::MAX
+        );
         return Err(wrong("data.images.size", problem));
     }
     if config.grayscale && embedded {
-        return Err(wrong("data.images.grayscale", "belongs to images from files".to_owned()));
+        return Err(wrong(
+            "data.images.grayscale",
+            "belongs to images from files".to_owned(),
+        ));
     }
     Ok(())
 }
 
 fn validate_skip_grams(config: SkipGrams) -> Result<(), DataError> {
-    for (key, value) in [("data.words.window", config.window), ("data.words.negatives", config.negatives)] {
+    for (key, value) in [
+        ("data.words.window", config.window),
+        ("data.words.negatives", config.negatives),
+    ] {
         if !(1..=MOST_NEIGHBORS).contains(&value) {
-            return Err(wrong(key, format!("must lie in 1..={MOST_NEIGHBORS}, not {value}")));
+            return Err(wrong(
+                key,
+                format!("must lie in 1..={MOST_NEIGHBORS}, not {value}"),
+            ));
         }
     }
     if (0.0..=1.0).contains(&config.subsample) {
         return Ok(());
     }
-    Err(wrong("data.words.subsample", format!("must be a share from 0 to 1, not {}", config.subsample)))
+    Err(wrong(
+        "data.words.subsample",
+        format!("must be a share from 0 to 1, not {}", config.subsample),
+    ))
 }

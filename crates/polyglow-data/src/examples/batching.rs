@@ -1,4 +1,5 @@
-//! Planning an epoch: which examples form which batch, as a pure function of their lengths, the seed and the epoch.
+//! Planning an epoch: which examples form which batch, as a pure function of their lengths, the
+//! seed and the epoch.
 
 use std::ops::Range;
 
@@ -23,16 +24,18 @@ pub struct BatchingConfig {
 
 /// The batches of one epoch, in their order.
 ///
-/// Examples are sorted by their padded lengths, in random order among equals, and cut into batches; then the batches
-/// are shuffled. Any position can be accessed directly, so a run can be resumed in the middle of an epoch.
+/// Examples are sorted by their padded lengths, in random order among equals, and cut into batches;
+/// then the batches are shuffled. Any position can be accessed directly, so a run can be resumed in
+/// the middle of an epoch.
 ///
 /// # How random that is
 ///
-/// The order of the batches is new in every epoch, and no example is left out. Who shares a batch is new only as far as there
-/// are ties: examples of equal lengths on both sides are dealt anew, those of other lengths stay where their lengths put
-/// them. The more examples there are of each pair of lengths, the more is mixed. On 30 000 pairs of 4 to 40 tokens in batches
-/// of 4 096, 72 % of an example's neighbors in a batch are its neighbors again in the next epoch, on 3 000 such pairs 96 % (a
-/// test counts them). In return there is hardly any padding.
+/// The order of the batches is new in every epoch, and no example is left out. Who shares a batch
+/// is new only as far as there are ties: examples of equal lengths on both sides are dealt anew,
+/// those of other lengths stay where their lengths put them. The more examples there are of each
+/// pair of lengths, the more is mixed. On 30 000 pairs of 4 to 40 tokens in batches of 4 096, 72 %
+/// of an example's neighbors in a batch are its neighbors again in the next epoch, on 3 000 such
+/// pairs 96 % (a test counts them). In return there is hardly any padding.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct EpochPlan {
     order: Vec<u32>,
@@ -54,10 +57,11 @@ impl BatchingConfig {
 impl EpochPlan {
     /// Plans the epoch number `epoch`, counted from 0.
     ///
-    /// `positions` gives the padded source and target positions that an example takes up. `parts` are the examples of each
-    /// corpus and how often an epoch holds each of them: 2.0 is twice, 0.5 a random half that differs between epochs. What
-    /// is no whole number of examples is rounded over all epochs together, so that even a part of one example with the
-    /// weight 0.1 comes every tenth epoch.
+    /// `positions` gives the padded source and target positions that an example takes up. `parts`
+    /// are the examples of each corpus and how often an epoch holds each of them: 2.0 is twice, 0.5
+    /// a random half that differs between epochs. What is no whole number of examples is rounded
+    /// over all epochs together, so that even a part of one example with the weight 0.1 comes every
+    /// tenth epoch.
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
@@ -85,7 +89,10 @@ impl EpochPlan {
 
     /// These batches, in this order, such as those of a source of one's own.
     pub fn of_batches(batches: impl IntoIterator<Item = Vec<u32>>) -> Self {
-        let mut plan = Self { order: Vec::new(), batches: Vec::new() };
+        let mut plan = Self {
+            order: Vec::new(),
+            batches: Vec::new(),
+        };
         for items in batches {
             let start = plan.order.len() as u32;
             plan.order.extend(items);
@@ -122,11 +129,17 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
             chosen.extend(range.clone());
         }
         let mut left = range.len() as u64;
-        let drawn_until = |epoch: u64| (epoch as f64 * range.len() as f64 * weight.fract()).round() as u64;
+        let drawn_until =
+            |epoch: u64| (epoch as f64 * range.len() as f64 * weight.fract()).round() as u64;
         let mut wanted = drawn_until(epoch + 1) - drawn_until(epoch);
-        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) selects exactly as many as wanted in one pass.
+        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) selects exactly as many as wanted in
+        // one pass.
         for example in range.clone().take_while(|_| weight.fract() > 0.0) {
-            if below(Purpose::Selection.mix(&[seed, epoch, u64::from(example)]), left) < wanted {
+            if below(
+                Purpose::Selection.mix(&[seed, epoch, u64::from(example)]),
+                left,
+            ) < wanted
+            {
                 chosen.push(example);
                 wanted -= 1;
             }
@@ -136,8 +149,8 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
     chosen
 }
 
-/// Sorts by source length, then by target length, ascending and descending in turn, so that neighbors are similar in
-/// both.
+/// Sorts by source length, then by target length, ascending and descending in turn, so that
+/// neighbors are similar in both.
 fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
     // Images and windows may be longer than 20 bits can express; those count as equally long.
     let (src, tgt) = (src.min(0xF_FFFF), tgt.min(0xF_FFFF));
@@ -157,7 +170,12 @@ fn cut(
         let tokens = src.max(tgt);
         if tokens > config.max_tokens {
             let place = format!("example {example}");
-            return Err(DataError::LargerThanBatch { example, place, tokens, max_tokens: config.max_tokens });
+            return Err(DataError::LargerThanBatch {
+                example,
+                place,
+                tokens,
+                max_tokens: config.max_tokens,
+            });
         }
         longest = tokens.max(longest);
         if (end - start + 1) * longest > config.max_tokens {

@@ -11,7 +11,8 @@ use crate::id_cache::IdCache;
 use crate::random::{Purpose, mix, unit};
 use crate::tokenizer::{Tokenizer, Tokenizers, WORD_START};
 
-/// How often a segmentation is drawn before giving up on one that is short enough, and taking the one without dropout.
+/// How often a segmentation is drawn before giving up on one that is short enough, and taking the
+/// one without dropout.
 const MAX_DRAWS: u64 = 8;
 
 /// Samples segmentations of both sides from the ids without dropout; the text is not needed.
@@ -25,7 +26,8 @@ pub struct BpeDropout {
 pub(crate) struct MergeTable {
     /// Rank and product of each pair that can be merged; the lowest rank is merged first.
     merges: HashMap<(u32, u32), (u32, u32)>,
-    /// The characters (or bytes) of each token; a token that is not the product of merges stands for itself.
+    /// The characters (or bytes) of each token; a token that is not the product of merges stands
+    /// for itself.
     symbols: Vec<Vec<u32>>,
 }
 
@@ -35,14 +37,22 @@ impl BpeDropout {
     /// # Errors
     /// [`DataError::Dropout`] if a side is not a plain BPE tokenizer.
     pub fn new(tokenizers: &Tokenizers, probability: f64) -> Result<Self, DataError> {
-        let (src, tgt) = (MergeTable::new(&tokenizers.src)?, MergeTable::new(&tokenizers.tgt)?);
-        Ok(Self { src, tgt, probability })
+        let (src, tgt) = (
+            MergeTable::new(&tokenizers.src)?,
+            MergeTable::new(&tokenizers.tgt)?,
+        );
+        Ok(Self {
+            src,
+            tgt,
+            probability,
+        })
     }
 
-    /// Reads `example` and segments it again: a pure function of the seed, the epoch and the example.
+    /// Reads `example` and segments it again: a pure function of the seed, the epoch and the
+    /// example.
     ///
-    /// A segmentation longer than [`BatchingConfig::planned_len`] is drawn again, so that batches keep their planned
-    /// size.
+    /// A segmentation longer than [`BatchingConfig::planned_len`] is drawn again, so that batches
+    /// keep their planned size.
     ///
     /// # Errors
     /// As [`IdCache::example`].
@@ -94,9 +104,11 @@ struct ModelJson {
 
 impl MergeTable {
     pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, DataError> {
-        let refused = |problem: &str| DataError::Dropout { problem: problem.to_owned() };
-        let json: TokenizerJson =
-            serde_json::from_str(&tokenizer.to_json()?).map_err(|_| refused("its model is not byte pair encoding"))?;
+        let refused = |problem: &str| DataError::Dropout {
+            problem: problem.to_owned(),
+        };
+        let json: TokenizerJson = serde_json::from_str(&tokenizer.to_json()?)
+            .map_err(|_| refused("its model is not byte pair encoding"))?;
         let model = json.model;
         if model.kind.as_deref() != Some("BPE") {
             return Err(refused("its model is not byte pair encoding"));
@@ -104,17 +116,30 @@ impl MergeTable {
         if model.byte_fallback || model.ignore_merges {
             return Err(refused("some of its tokens are not made by merges"));
         }
-        if model.continuing_subword_prefix.is_some_and(|prefix| !prefix.is_empty()) {
+        if model
+            .continuing_subword_prefix
+            .is_some_and(|prefix| !prefix.is_empty())
+        {
             return Err(refused("its tokens carry a prefix inside words"));
         }
-        let vocab: HashMap<String, u32> =
-            serde_json::from_value(model.vocab).map_err(|_| refused("its vocabulary cannot be read"))?;
+        let vocab: HashMap<String, u32> = serde_json::from_value(model.vocab)
+            .map_err(|_| refused("its vocabulary cannot be read"))?;
         let mut merges = HashMap::with_capacity(model.merges.len());
         for (rank, (left, right)) in (0..).zip(&model.merges) {
-            let known = |token: &str| vocab.get(token).copied().ok_or_else(|| refused("a merge has no token"));
-            merges.insert((known(left)?, known(right)?), (rank, known(&format!("{left}{right}"))?));
+            let known = |token: &str| {
+                vocab
+                    .get(token)
+                    .copied()
+                    .ok_or_else(|| refused("a merge has no token"))
+            };
+            merges.insert(
+                (known(left)?, known(right)?),
+                (rank, known(&format!("{left}{right}"))?),
+            );
         }
-        let mut symbols: Vec<Vec<u32>> = (0..tokenizer.vocab_size() as u32).map(|id| vec![id]).collect();
+        let mut symbols: Vec<Vec<u32>> = (0..tokenizer.vocab_size() as u32)
+            .map(|id| vec![id])
+            .collect();
         let suffix = model.end_of_word_suffix.unwrap_or_default();
         for &(_, product) in merges.values() {
             let token = tokenizer.token(product).unwrap_or_default();
@@ -134,13 +159,18 @@ impl MergeTable {
             unit(mix(&[key, draws])) < probability
         };
         for word in marked.chunk_by(|_, next| next & WORD_START == 0) {
-            let symbols = word.iter().flat_map(|id| &self.symbols[(id & !WORD_START) as usize]).copied().collect();
+            let symbols = word
+                .iter()
+                .flat_map(|id| &self.symbols[(id & !WORD_START) as usize])
+                .copied()
+                .collect();
             sampled.extend(self.merge(symbols, &mut draw));
         }
         sampled
     }
 
-    /// Applies the merge of the lowest rank, the leftmost first, until no merge is left or all are dropped.
+    /// Applies the merge of the lowest rank, the leftmost first, until no merge is left or all are
+    /// dropped.
     ///
     /// Each possible merge is dropped independently at each step (algorithm 1 of the paper).
     fn merge(&self, mut symbols: Vec<u32>, mut is_dropped: impl FnMut() -> bool) -> Vec<u32> {
@@ -149,7 +179,9 @@ impl MergeTable {
                 let &(rank, product) = self.merges.get(&(pair[0], pair[1]))?;
                 (!is_dropped()).then_some((rank, place, product))
             });
-            let Some((_, place, product)) = candidates.min() else { return symbols };
+            let Some((_, place, product)) = candidates.min() else {
+                return symbols;
+            };
             symbols[place] = product;
             symbols.remove(place + 1);
         }
@@ -164,7 +196,11 @@ fn split(token: &str, suffix: &str, vocab: &HashMap<String, u32>) -> Option<Vec<
     };
     let last = stem.chars().count().checked_sub(1)?;
     let spell = |(place, character): (usize, char)| {
-        let ending = if ends_word && place == last { suffix } else { "" };
+        let ending = if ends_word && place == last {
+            suffix
+        } else {
+            ""
+        };
         vocab.get(&format!("{character}{ending}")).copied()
     };
     stem.chars().enumerate().map(spell).collect()

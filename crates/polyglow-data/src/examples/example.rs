@@ -79,16 +79,24 @@ pub struct PartReport {
 }
 
 impl Filter {
-    /// The filter that the `[data]` table asks for, for a corpus of this content; none for a text that is read in windows,
-    /// whose lines may have any length, and where blank ones divide documents.
+    /// The filter that the `[data]` table asks for, for a corpus of this content; none for a text
+    /// that is read in windows, whose lines may have any length, and where blank ones divide
+    /// documents.
     pub fn new(config: &DataConfig, content: Content) -> Option<Self> {
         if config.context_len.is_some() {
             return None;
         }
         // A label is one token, however long what it belongs to.
         let is_labeled = matches!(content, Content::LabeledText | Content::Images);
-        let max_length_ratio = if is_labeled { f64::INFINITY } else { config.max_length_ratio };
-        Some(Self { max_len: config.max_len, max_length_ratio })
+        let max_length_ratio = if is_labeled {
+            f64::INFINITY
+        } else {
+            config.max_length_ratio
+        };
+        Some(Self {
+            max_len: config.max_len,
+            max_length_ratio,
+        })
     }
 
     /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.
@@ -106,12 +114,14 @@ impl Filter {
     }
 }
 
-/// Why a pair is left out of training: by the filter, if there is one, or because an id cache cannot hold it. `None` if it
-/// is kept.
+/// Why a pair is left out of training: by the filter, if there is one, or because an id cache
+/// cannot hold it. `None` if it is kept.
 ///
-/// The missing side of one-sided text must not count as empty: `src_len` is then that of the text, too.
+/// The missing side of one-sided text must not count as empty: `src_len` is then that of the text,
+/// too.
 pub fn left_out(filter: Option<&Filter>, src_len: usize, tgt_len: usize) -> Option<Reason> {
-    // Two bytes per length keep the cache's tables small, and no model takes sentences longer than that.
+    // Two bytes per length keep the cache's tables small, and no model takes sentences longer than
+    // that.
     if src_len.max(tgt_len) > usize::from(u16::MAX) {
         return Some(Reason::TooLong);
     }
@@ -121,12 +131,20 @@ pub fn left_out(filter: Option<&Filter>, src_len: usize, tgt_len: usize) -> Opti
 impl SideReport {
     /// Mean length in tokens over `kept` sentences; 0 if there is none.
     pub fn mean_len(&self, kept: u64) -> f64 {
-        if kept == 0 { 0.0 } else { self.tokens as f64 / kept as f64 }
+        if kept == 0 {
+            0.0
+        } else {
+            self.tokens as f64 / kept as f64
+        }
     }
 
     /// Share of unknown tokens, from 0 to 1; 0 if there are no tokens.
     pub fn unknown_rate(&self) -> f64 {
-        if self.tokens == 0 { 0.0 } else { self.unknown as f64 / self.tokens as f64 }
+        if self.tokens == 0 {
+            0.0
+        } else {
+            self.unknown as f64 / self.tokens as f64
+        }
     }
 }
 
@@ -147,7 +165,10 @@ mod tests {
 
     #[test]
     fn the_filter_keeps_its_limits_and_rejects_beyond_them() {
-        let filter = Filter { max_len: 20, max_length_ratio: 2.5 };
+        let filter = Filter {
+            max_len: 20,
+            max_length_ratio: 2.5,
+        };
         assert_eq!(filter.reject(20, 8), None);
         assert_eq!(filter.reject(8, 20), None);
         assert_eq!(filter.reject(21, 20), Some(Reason::TooLong));

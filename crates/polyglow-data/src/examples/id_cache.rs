@@ -1,4 +1,5 @@
-//! The ids of a corpus on disk: written once and read by position, so that memory hardly grows with the text.
+//! The ids of a corpus on disk: written once and read by position, so that memory hardly grows with
+//! the text.
 
 use std::fs::File;
 use std::ops::Range;
@@ -17,8 +18,8 @@ mod format;
 
 use format::{Header, IdWidth};
 
-/// The examples of a corpus, on disk. In memory are the lengths, two bytes for each side of an example, and little
-/// else.
+/// The examples of a corpus, on disk. In memory are the lengths, two bytes for each side of an
+/// example, and little else.
 pub struct IdCache {
     path: PathBuf,
     file: File,
@@ -41,15 +42,17 @@ pub struct IdCache {
 const BLOCK: usize = 64;
 
 impl IdCache {
-    /// Opens the cache at `path` if it was built from this corpus with these tokenizers, and otherwise builds it.
+    /// Opens the cache at `path` if it was built from this corpus with these tokenizers, and
+    /// otherwise builds it.
     ///
-    /// Pairs that `filter` rejects are left out and counted. Without a filter every pair is kept, even if a side is
-    /// empty. A cache that is stale, truncated or damaged is built again. It is written as [`crate::file`] describes,
-    /// so that an interrupted run leaves no incomplete cache behind.
+    /// Pairs that `filter` rejects are left out and counted. Without a filter every pair is kept,
+    /// even if a side is empty. A cache that is stale, truncated or damaged is built again. It is
+    /// written as [`crate::file`] describes, so that an interrupted run leaves no incomplete cache
+    /// behind.
     ///
     /// # Errors
-    /// The errors of [`Corpus::pairs`]; [`DataError::Io`] if the cache cannot be written; [`DataError::NothingKept`] if
-    /// the filter rejects every pair; those of a wrong alignment.
+    /// The errors of [`Corpus::pairs`]; [`DataError::Io`] if the cache cannot be written;
+    /// [`DataError::NothingKept`] if the filter rejects every pair; those of a wrong alignment.
     pub fn open_or_build(
         path: &Path,
         corpus: &Corpus,
@@ -58,7 +61,11 @@ impl IdCache {
         progress: &mut Progress,
     ) -> Result<(Self, CorpusReport), DataError> {
         let key = key(corpus, tokenizers, filter)?;
-        let weights: Vec<f64> = corpus.parts().iter().map(crate::corpus::Part::weight).collect();
+        let weights: Vec<f64> = corpus
+            .parts()
+            .iter()
+            .map(crate::corpus::Part::weight)
+            .collect();
         let cache = match Self::open(path, &key, tokenizers, weights.clone()) {
             Ok(cache) => cache,
             Err(_stale_or_damaged) => {
@@ -70,7 +77,12 @@ impl IdCache {
         Ok((cache, report))
     }
 
-    fn open(path: &Path, key: &[u8; 32], tokenizers: &Tokenizers, weights: Vec<f64>) -> Result<Self, DataError> {
+    fn open(
+        path: &Path,
+        key: &[u8; 32],
+        tokenizers: &Tokenizers,
+        weights: Vec<f64>,
+    ) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
         let header = Header::read(&file, path, key)?;
         let tables = format::read_tables(&file, path, &header)?;
@@ -115,7 +127,10 @@ impl IdCache {
     /// Source and target length of `example`, in ids.
     pub fn lengths(&self, example: u32) -> (usize, usize) {
         let example = example as usize;
-        (usize::from(self.src_lens[example]), usize::from(self.tgt_lens[example]))
+        (
+            usize::from(self.src_lens[example]),
+            usize::from(self.tgt_lens[example]),
+        )
     }
 
     /// The examples of each corpus of a weighted list, and its weight.
@@ -155,11 +170,23 @@ impl IdCache {
     pub(crate) fn marked_example(&self, example: u32) -> Result<Example, DataError> {
         let (src_len, tgt_len) = self.lengths(example);
         let before = self.ids_before(example);
-        let mut src = format::read_ids(&self.file, &self.path, self.width, before, src_len + tgt_len)?;
+        let mut src = format::read_ids(
+            &self.file,
+            &self.path,
+            self.width,
+            before,
+            src_len + tgt_len,
+        )?;
         let tgt = src.split_off(src_len);
         for (ids, vocab_size) in [&src, &tgt].into_iter().zip(self.vocab_sizes) {
-            if ids.iter().any(|id| (id & !WORD_START) as usize >= vocab_size) {
-                return Err(format::damaged(&self.path, "an id lies outside the vocabulary"));
+            if ids
+                .iter()
+                .any(|id| (id & !WORD_START) as usize >= vocab_size)
+            {
+                return Err(format::damaged(
+                    &self.path,
+                    "an id lies outside the vocabulary",
+                ));
             }
         }
         Ok(Example { src, tgt })
@@ -172,21 +199,42 @@ impl IdCache {
 
     /// Number of links of all examples together; `None` if the text is not aligned.
     pub fn num_links(&self) -> Option<u64> {
-        self.is_aligned().then(|| self.num_links.iter().copied().map(u64::from).sum())
+        self.is_aligned()
+            .then(|| self.num_links.iter().copied().map(u64::from).sum())
     }
 
-    /// The links of an example between source and target tokens, counted from 0; empty if the text is not aligned.
+    /// The links of an example between source and target tokens, counted from 0; empty if the text
+    /// is not aligned.
     ///
     /// # Errors
     /// As [`Self::example`].
     pub fn links(&self, example: u32) -> Result<Vec<Link>, DataError> {
-        let Some(&count) = self.num_links.get(example as usize) else { return Ok(Vec::new()) };
+        let Some(&count) = self.num_links.get(example as usize) else {
+            return Ok(Vec::new());
+        };
         let (src_len, tgt_len) = self.lengths(example);
         let before = self.ids_before(example) + (src_len + tgt_len) as u64;
-        let places = format::read_ids(&self.file, &self.path, self.width, before, 2 * usize::from(count))?;
-        let links = places.as_chunks().0.iter().map(|&[src, tgt]| (src as usize, tgt as usize)).collect::<Vec<_>>();
-        if links.iter().any(|&(src, tgt)| src >= src_len || tgt >= tgt_len) {
-            return Err(format::damaged(&self.path, "a link lies outside its sentences"));
+        let places = format::read_ids(
+            &self.file,
+            &self.path,
+            self.width,
+            before,
+            2 * usize::from(count),
+        )?;
+        let links = places
+            .as_chunks()
+            .0
+            .iter()
+            .map(|&[src, tgt]| (src as usize, tgt as usize))
+            .collect::<Vec<_>>();
+        if links
+            .iter()
+            .any(|&(src, tgt)| src >= src_len || tgt >= tgt_len)
+        {
+            return Err(format::damaged(
+                &self.path,
+                "a link lies outside its sentences",
+            ));
         }
         Ok(links)
     }
@@ -197,26 +245,39 @@ impl IdCache {
         let between = block * BLOCK..example as usize;
         let links = self.num_links.get(between.clone()).unwrap_or_default();
         let sum = |counts: &[u16]| counts.iter().copied().map(u64::from).sum::<u64>();
-        self.blocks[block] + sum(&self.src_lens[between.clone()]) + sum(&self.tgt_lens[between]) + 2 * sum(links)
+        self.blocks[block]
+            + sum(&self.src_lens[between.clone()])
+            + sum(&self.tgt_lens[between])
+            + 2 * sum(links)
     }
 
-    /// The number of target positions before those of `example`. A target has one position more than ids, for its end.
+    /// The number of target positions before those of `example`. A target has one position more
+    /// than ids, for its end.
     ///
     /// # Panics
     /// If the corpus has sources or links, because then the offsets do not count target ids alone.
     pub(crate) fn positions_before(&self, example: u32) -> u64 {
         assert!(self.is_text(), "positions are counted in text of one side");
-        let ids = if (example as usize) < self.len() { self.ids_before(example) } else { self.num_ids };
+        let ids = if (example as usize) < self.len() {
+            self.ids_before(example)
+        } else {
+            self.num_ids
+        };
         ids + u64::from(example)
     }
 
-    /// The example at the target position `position`, counted over all examples; it must be less than their sum.
+    /// The example at the target position `position`, counted over all examples; it must be less
+    /// than their sum.
     pub(crate) fn example_at(&self, position: u64) -> u32 {
         let in_block = |block: usize| self.blocks[block] + (block * BLOCK) as u64;
         let (mut first, mut after) = (0, self.blocks.len());
         while after - first > 1 {
             let middle = usize::midpoint(first, after);
-            if in_block(middle) <= position { first = middle } else { after = middle }
+            if in_block(middle) <= position {
+                first = middle
+            } else {
+                after = middle
+            }
         }
         let mut end = in_block(first);
         let lens = &self.tgt_lens[first * BLOCK..];
@@ -232,7 +293,8 @@ impl IdCache {
         self.report.src.tokens == 0 && !self.is_aligned()
     }
 
-    /// The line of every example in its corpus, counted from 1: what was kept, of the corpora one after the other.
+    /// The line of every example in its corpus, counted from 1: what was kept, of the corpora one
+    /// after the other.
     ///
     /// # Errors
     /// [`DataError::Io`] if the cache can no longer be read.
@@ -248,21 +310,36 @@ impl IdCache {
         let line = self.lines_from(example, 1)?[0];
         let parts = self.parts();
         let part = parts.iter().position(|(range, _)| range.contains(&example));
-        Ok((part.map_or("", |part| &self.report.parts[part].name), u64::from(line)))
+        Ok((
+            part.map_or("", |part| &self.report.parts[part].name),
+            u64::from(line),
+        ))
     }
 
     fn lines_from(&self, first: u32, examples: usize) -> Result<Vec<u32>, DataError> {
         let lengths = (2 * self.src_lens.len() + self.num_links.len()) as u64;
-        format::read_lines(&self.file, &self.path, self.width, (self.num_ids, lengths), first, examples)
+        format::read_lines(
+            &self.file,
+            &self.path,
+            self.width,
+            (self.num_ids, lengths),
+            first,
+            examples,
+        )
     }
 }
 
 /// Hashes everything that determines the content of the cache.
-fn key(corpus: &Corpus, tokenizers: &Tokenizers, filter: Option<&Filter>) -> Result<[u8; 32], DataError> {
+fn key(
+    corpus: &Corpus,
+    tokenizers: &Tokenizers,
+    filter: Option<&Filter>,
+) -> Result<[u8; 32], DataError> {
     let mut hash = Sha256::new();
     hash.update(corpus.content_hash()?);
     for part in corpus.parts() {
-        // The report contains the names; without them a copy of a corpus would be reported under its old name.
+        // The report contains the names; without them a copy of a corpus would be reported under
+        // its old name.
         hash.update(part.name().as_bytes());
         hash.update([0]);
     }

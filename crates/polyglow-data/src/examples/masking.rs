@@ -1,4 +1,5 @@
-//! Masking tokens of a text for a model to predict (Devlin et al., 2019, section 3.1 and appendix A.1).
+//! Masking tokens of a text for a model to predict (Devlin et al., 2019, section 3.1 and appendix
+//! A.1).
 
 use crate::random::{Purpose, below, mix, shuffle, unit};
 use crate::special::SpecialIds;
@@ -20,21 +21,28 @@ pub struct Masked {
 }
 
 impl Masked {
-    /// Selects 15 % of the tokens, at least one, to be predicted. 80 % of them are replaced by the mask, which is begin
-    /// of sentence because no text contains it, 10 % by a random token, and 10 % are unchanged. The choice is a
-    /// function of `key`.
+    /// Selects 15 % of the tokens, at least one, to be predicted. 80 % of them are replaced by the
+    /// mask, which is begin of sentence because no text contains it, 10 % by a random token, and 10
+    /// % are unchanged. The choice is a function of `key`.
     pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
         let mut places: Vec<usize> = (0..ids.len()).collect();
         shuffle(&mut places, Purpose::MaskedPositions.mix(&[key]));
         let count = (ids.len() as f64 * ASKED).round().max(1.0) as usize;
-        let mut masked = Self { shown: ids.to_vec(), asked: vec![special.pad; ids.len()] };
+        let mut masked = Self {
+            shown: ids.to_vec(),
+            asked: vec![special.pad; ids.len()],
+        };
         for place in places.into_iter().take(count) {
             masked.asked[place] = ids[place];
             let kind = unit(Purpose::MaskedKind.mix(&[key, place as u64]));
             if kind < MASKED {
                 masked.shown[place] = special.bos;
             } else if kind < MASKED + RANDOM {
-                masked.shown[place] = any_token(special, vocab_size, Purpose::MaskedToken.mix(&[key, place as u64]));
+                masked.shown[place] = any_token(
+                    special,
+                    vocab_size,
+                    Purpose::MaskedToken.mix(&[key, place as u64]),
+                );
             }
         }
         masked
@@ -50,8 +58,12 @@ impl Masked {
 /// A random token of the vocabulary that is not padding, begin or end of sentence.
 fn any_token(special: SpecialIds, vocab_size: usize, key: u64) -> u32 {
     let drawn = (0..64).map(|attempt| below(mix(&[key, attempt]), vocab_size as u64) as u32);
-    // The number of attempts is limited because a vocabulary may consist almost entirely of special tokens.
-    drawn.into_iter().find(|&id| !special.is_silent(id)).unwrap_or(special.unk)
+    // The number of attempts is limited because a vocabulary may consist almost entirely of special
+    // tokens.
+    drawn
+        .into_iter()
+        .find(|&id| !special.is_silent(id))
+        .unwrap_or(special.unk)
 }
 
 #[cfg(test)]
@@ -65,14 +77,20 @@ mod tests {
         for len in 0..60_usize {
             let ids: Vec<u32> = (0..len as u32).map(|place| 10 + place).collect();
             let masked = Masked::new(&ids, SPECIAL, 100, len as u64);
-            let expected = if len == 0 { 0 } else { ((len as f64 * 0.15).round() as usize).max(1) };
+            let expected = if len == 0 {
+                0
+            } else {
+                ((len as f64 * 0.15).round() as usize).max(1)
+            };
             assert_eq!(masked.num_asked(SPECIAL), expected);
             for (place, &id) in ids.iter().enumerate() {
                 if masked.asked[place] == SPECIAL.pad {
                     assert_eq!(masked.shown[place], id);
                 } else {
                     assert_eq!(masked.asked[place], id);
-                    assert!(masked.shown[place] == SPECIAL.bos || masked.shown[place] >= SPECIAL.unk);
+                    assert!(
+                        masked.shown[place] == SPECIAL.bos || masked.shown[place] >= SPECIAL.unk
+                    );
                 }
             }
         }
@@ -86,12 +104,24 @@ mod tests {
             let masked = Masked::new(&ids, SPECIAL, 1_000_000, key);
             assert_eq!(masked, Masked::new(&ids, SPECIAL, 1_000_000, key));
             assert_ne!(masked, Masked::new(&ids, SPECIAL, 1_000_000, key + 1));
-            for (&shown, _) in masked.shown.iter().zip(&masked.asked).filter(|&(_, &asked)| asked != SPECIAL.pad) {
-                counts[if shown == SPECIAL.bos { 0 } else { 1 + usize::from(shown == 50) }] += 1;
+            for (&shown, _) in masked
+                .shown
+                .iter()
+                .zip(&masked.asked)
+                .filter(|&(_, &asked)| asked != SPECIAL.pad)
+            {
+                counts[if shown == SPECIAL.bos {
+                    0
+                } else {
+                    1 + usize::from(shown == 50)
+                }] += 1;
             }
         }
         // Of 15 000, by more than four standard deviations.
         let near = |count: i32, expected: i32| (count - expected).abs() < 200;
-        assert!(near(counts[0], 12_000) && near(counts[1], 1_500) && near(counts[2], 1_500), "{counts:?}");
+        assert!(
+            near(counts[0], 12_000) && near(counts[1], 1_500) && near(counts[2], 1_500),
+            "{counts:?}"
+        );
     }
 }

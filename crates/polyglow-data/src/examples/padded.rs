@@ -12,23 +12,33 @@ pub struct Padded {
 }
 
 impl Padded {
-    /// No rows yet, of the padded length that the longest of them needs: a multiple of `pad_multiple`.
+    /// No rows yet, of the padded length that the longest of them needs: a multiple of
+    /// `pad_multiple`.
     pub(crate) fn with_room(rows: usize, longest: usize, pad_multiple: usize) -> Self {
         let len = longest.next_multiple_of(pad_multiple.max(1));
-        Self { ids: Vec::with_capacity(rows * len), lengths: Vec::with_capacity(rows), len }
+        Self {
+            ids: Vec::with_capacity(rows * len),
+            lengths: Vec::with_capacity(rows),
+            len,
+        }
     }
 
     /// Adds a row that is made of pieces, filled up with the id `pad`.
     pub(crate) fn push<P: AsRef<[u32]>>(&mut self, pieces: &[P], pad: u32) {
         let start = self.ids.len();
-        self.ids.extend(pieces.iter().flat_map(P::as_ref).map(|&id| id as i32));
+        self.ids
+            .extend(pieces.iter().flat_map(P::as_ref).map(|&id| id as i32));
         self.lengths.push(self.ids.len() - start);
         self.ids.resize(start + self.len, pad as i32);
     }
 
     /// Rows of ids, each behind the id `begin`.
     pub fn begun<R: AsRef<[u32]>>(rows: &[R], begin: u32, pad: u32, pad_multiple: usize) -> Self {
-        let longest = rows.iter().map(|row| row.as_ref().len() + 1).max().unwrap_or(0);
+        let longest = rows
+            .iter()
+            .map(|row| row.as_ref().len() + 1)
+            .max()
+            .unwrap_or(0);
         let mut padded = Self::with_room(rows.len(), longest, pad_multiple);
         for row in rows {
             padded.push(&[&[begin], row.as_ref()], pad);
@@ -38,7 +48,11 @@ impl Padded {
 
     /// Rows of ids, each followed by the id `end`.
     pub fn ended<R: AsRef<[u32]>>(rows: &[R], end: u32, pad: u32, pad_multiple: usize) -> Self {
-        let longest = rows.iter().map(|row| row.as_ref().len() + 1).max().unwrap_or(0);
+        let longest = rows
+            .iter()
+            .map(|row| row.as_ref().len() + 1)
+            .max()
+            .unwrap_or(0);
         let mut padded = Self::with_room(rows.len(), longest, pad_multiple);
         for row in rows {
             padded.push(&[row.as_ref(), &[end]], pad);
@@ -72,9 +86,15 @@ mod tests {
         let padded = Padded::ended(&rows, 2, 0, 1);
         assert_eq!(padded.ids, [10, 11, 12, 2, 13, 2, 0, 0, 2, 0, 0, 0]);
         assert_eq!((padded.lengths.as_slice(), padded.len), (&[4, 2, 1][..], 4));
-        assert_eq!((padded.num_rows(), padded.num_real(), padded.num_positions()), (3, 7, 12));
+        assert_eq!(
+            (padded.num_rows(), padded.num_real(), padded.num_positions()),
+            (3, 7, 12)
+        );
         let padded = Padded::ended(&rows, 2, 0, 8);
-        assert_eq!((padded.len, padded.num_positions(), padded.num_real()), (8, 24, 7));
+        assert_eq!(
+            (padded.len, padded.num_positions(), padded.num_real()),
+            (8, 24, 7)
+        );
         assert!(padded.ids[4..8].iter().all(|&id| id == 0));
     }
 

@@ -20,8 +20,9 @@ pub struct Position {
     pub position: usize,
 }
 
-/// Which batches of a stream are made, where several processes read the same one: of each window of `window` batches the
-/// process number `rank` of `size` makes its part, which is a run of neighbors.
+/// Which batches of a stream are made, where several processes read the same one: of each window of
+/// `window` batches the process number `rank` of `size` makes its part, which is a run of
+/// neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// The number of the process, from 0.
@@ -34,7 +35,11 @@ pub struct Share {
 
 impl Share {
     /// All batches.
-    pub const ALL: Self = Self { rank: 0, size: 1, window: 1 };
+    pub const ALL: Self = Self {
+        rank: 0,
+        size: 1,
+        window: 1,
+    };
 
     /// Whether the batch at a position of its epoch is a part of it; windows begin with the epoch.
     pub fn has(self, position: usize) -> bool {
@@ -71,24 +76,27 @@ pub type Item<S> = Result<Placed<Option<<S as BatchSource>::Batch>>, <S as Batch
 
 /// An endless stream of training batches, epoch after epoch.
 ///
-/// What it yields is a pure function of the source and the place: a stream that starts in the middle continues like one
-/// that came there from the beginning. Dropping it ends the background thread.
+/// What it yields is a pure function of the source and the place: a stream that starts in the
+/// middle continues like one that came there from the beginning. Dropping it ends the background
+/// thread.
 pub struct BatchStream<S: BatchSource> {
     batches: Option<Receiver<Item<S>>>,
     worker: Option<JoinHandle<()>>,
 }
 
 impl<S: BatchSource> BatchStream<S> {
-    /// Starts preparing batches from `start` on. A position behind the end of its epoch means the next epoch's start.
+    /// Starts preparing batches from `start` on. A position behind the end of its epoch means the
+    /// next epoch's start.
     ///
     /// # Errors
-    /// What [`BatchSource::plan`] says; [`DataError::NoBatch`] for an epoch without batches; [`DataError::Io`] if no thread
-    /// can be started.
+    /// What [`BatchSource::plan`] says; [`DataError::NoBatch`] for an epoch without batches;
+    /// [`DataError::Io`] if no thread can be started.
     pub fn start(source: Arc<S>, start: Position) -> Result<Self, S::Error> {
         Self::start_share(source, start, Share::ALL)
     }
 
-    /// As [`Self::start`]; only the batches of `share` are made, and of the others the places are told.
+    /// As [`Self::start`]; only the batches of `share` are made, and of the others the places are
+    /// told.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -98,11 +106,16 @@ impl<S: BatchSource> BatchStream<S> {
         let (sender, batches) = sync_channel(AHEAD * share.size);
         let run = move || {
             // Sending fails when the stream is dropped, which is the signal to end.
-            let _ = make_all(&source, first, start, share, |batch| sender.send(batch).is_ok());
+            let _ = make_all(&source, first, start, share, |batch| {
+                sender.send(batch).is_ok()
+            });
         };
         let worker = thread::Builder::new().name("batches".to_owned()).spawn(run);
         let worker = worker.map_err(no_thread)?;
-        Ok(Self { batches: Some(batches), worker: Some(worker) })
+        Ok(Self {
+            batches: Some(batches),
+            worker: Some(worker),
+        })
     }
 
     /// The next place in the stream, with its batch if that is in the share.
@@ -118,8 +131,20 @@ impl<S: BatchSource> Iterator for BatchStream<S> {
     fn next(&mut self) -> Option<Self::Item> {
         loop {
             match self.next_place()? {
-                Ok(Placed { batch: Some(batch), examples, epoch, position, epoch_len }) => {
-                    return Some(Ok(Placed { batch, examples, epoch, position, epoch_len }));
+                Ok(Placed {
+                    batch: Some(batch),
+                    examples,
+                    epoch,
+                    position,
+                    epoch_len,
+                }) => {
+                    return Some(Ok(Placed {
+                        batch,
+                        examples,
+                        epoch,
+                        position,
+                        epoch_len,
+                    }));
                 }
                 Ok(_) => {}
                 Err(error) => return Some(Err(error)),
@@ -152,15 +177,28 @@ fn make_all<S: BatchSource>(
     let mut send = |item| if send(item) { Ok(()) } else { Err(Ended) };
     let (mut plan, mut place) = (first, start);
     loop {
-        // An epoch is planned while the one before it is used, because sorting a large corpus takes seconds.
+        // An epoch is planned while the one before it is used, because sorting a large corpus takes
+        // seconds.
         let (planner, epoch) = (Arc::clone(source), place.epoch);
-        let next = thread::Builder::new().name("plan".to_owned()).spawn(move || plan_epoch(&*planner, epoch + 1));
+        let next = thread::Builder::new()
+            .name("plan".to_owned())
+            .spawn(move || plan_epoch(&*planner, epoch + 1));
         for position in place.position..plan.len() {
             let items = plan.batch(position);
-            let batch = share.has(position).then(|| source.batch(epoch, items)).transpose().map(|batch| {
-                let examples = source.examples(epoch, items);
-                Placed { batch, examples, epoch, position, epoch_len: plan.len() }
-            });
+            let batch = share
+                .has(position)
+                .then(|| source.batch(epoch, items))
+                .transpose()
+                .map(|batch| {
+                    let examples = source.examples(epoch, items);
+                    Placed {
+                        batch,
+                        examples,
+                        epoch,
+                        position,
+                        epoch_len: plan.len(),
+                    }
+                });
             let failed = batch.is_err();
             send(batch)?;
             if failed {
@@ -173,16 +211,26 @@ fn make_all<S: BatchSource>(
             Err(error) => return send(Err(no_thread(error).into())),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
         };
-        place = Position { epoch: place.epoch + 1, position: 0 };
+        place = Position {
+            epoch: place.epoch + 1,
+            position: 0,
+        };
     }
 }
 
 /// The plan of an epoch, which has at least one batch: without any, nothing would ever be sent.
 fn plan_epoch<S: BatchSource>(source: &S, epoch: u64) -> Result<EpochPlan, S::Error> {
     let plan = source.plan(epoch)?;
-    if plan.is_empty() { Err(DataError::NoBatch.into()) } else { Ok(plan) }
+    if plan.is_empty() {
+        Err(DataError::NoBatch.into())
+    } else {
+        Ok(plan)
+    }
 }
 
 fn no_thread(source: std::io::Error) -> DataError {
-    DataError::Io { path: "background thread".into(), source }
+    DataError::Io {
+        path: "background thread".into(),
+        source,
+    }
 }

@@ -1,5 +1,5 @@
-//! Training data of word vectors: skip-gram with negative sampling (Mikolov et al., 2013, "Distributed representations
-//! of words and phrases and their compositionality").
+//! Training data of word vectors: skip-gram with negative sampling (Mikolov et al., 2013,
+//! "Distributed representations of words and phrases and their compositionality").
 
 use serde::{Deserialize, Serialize};
 
@@ -10,12 +10,13 @@ use crate::special::SpecialIds;
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SkipGrams {
-    /// Words on each side of a word that may be its context; how many are is drawn for each word, from 1 to this; default 5.
+    /// Words on each side of a word that may be its context; how many are is drawn for each word,
+    /// from 1 to this; default 5.
     pub window: usize,
     /// Words drawn from the noise for each word of the context; default 5.
     pub negatives: usize,
-    /// How frequent a word may be, as a share of the text, before some of its occurrences are left out; 0 for no limit;
-    /// default 0.001.
+    /// How frequent a word may be, as a share of the text, before some of its occurrences are left
+    /// out; 0 for no limit; default 0.001.
     pub subsample: f64,
 }
 
@@ -39,29 +40,37 @@ pub struct SkipGramSampler {
     unk: u32,
 }
 
-// The second part of a key whose first part is the bits of `Purpose::SkipGrams` for a line: what the number is drawn
-// for.
+// The second part of a key whose first part is the bits of `Purpose::SkipGrams` for a line: what
+// the number is drawn for.
 const KEEP: u64 = 0;
 const REACH: u64 = 1;
 const NOISE: u64 = 2;
 
 /// Noise words are drawn by their frequencies to this power (section 2.2).
 const FLATTENING: f64 = 0.75;
-/// Attempts to draw a noise word other than the context word. With a vocabulary of one word there is no other.
+/// Attempts to draw a noise word other than the context word. With a vocabulary of one word there
+/// is no other.
 const MOST_DRAWS: u64 = 64;
 
 impl Default for SkipGrams {
     /// The defaults of the original word2vec.
     fn default() -> Self {
-        Self { window: 5, negatives: 5, subsample: 1e-3 }
+        Self {
+            window: 5,
+            negatives: 5,
+            subsample: 1e-3,
+        }
     }
 }
 
 impl SkipGrams {
     /// Maximum number of rows that a line with this many words gives.
     pub fn most_pairs(&self, words: usize) -> usize {
-        // For each distance from 1 to the window, all pairs of words at that distance, in both directions.
-        (1..=self.window.min(words.saturating_sub(1))).map(|distance| 2 * (words - distance)).sum()
+        // For each distance from 1 to the window, all pairs of words at that distance, in both
+        // directions.
+        (1..=self.window.min(words.saturating_sub(1)))
+            .map(|distance| 2 * (words - distance))
+            .sum()
     }
 
     /// Number of candidates in a row: the context word and the noise words.
@@ -83,48 +92,73 @@ impl SkipGramSampler {
     ) -> Result<Self, E> {
         let mut counts = vec![0u64; vocab_size];
         for ids in lines {
-            ids?.into_iter().filter(|&id| id != special.unk).for_each(|id| counts[id as usize] += 1);
+            ids?.into_iter()
+                .filter(|&id| id != special.unk)
+                .for_each(|id| counts[id as usize] += 1);
         }
         let total = counts.iter().sum::<u64>() as f64;
         let keep = |&count: &u64| {
             let share = count as f64 / total;
             // Equation 5. The share of a word that does not occur is 0, or NaN in an empty text.
-            if config.subsample > 0.0 && share > 0.0 { (config.subsample / share).sqrt() } else { 1.0 }
+            if config.subsample > 0.0 && share > 0.0 {
+                (config.subsample / share).sqrt()
+            } else {
+                1.0
+            }
         };
         let noise = counts.iter().scan(0.0, |sum, &count| {
             *sum += (count as f64).powf(FLATTENING);
             Some(*sum)
         });
-        Ok(Self { config, keep: counts.iter().map(keep).collect(), noise: noise.collect(), unk: special.unk })
+        Ok(Self {
+            config,
+            keep: counts.iter().map(keep).collect(),
+            noise: noise.collect(),
+            unk: special.unk,
+        })
     }
 
     /// The rows of a line: a function of the line and of `key`.
     ///
-    /// Occurrences of frequent words are removed before the context is determined, so it reaches farther in the line.
+    /// Occurrences of frequent words are removed before the context is determined, so it reaches
+    /// farther in the line.
     pub fn rows(&self, ids: &[u32], key: &[u64]) -> Vec<SkipGram> {
         let key = Purpose::SkipGrams.mix(&[mix(key)]);
         let kept = |(place, id): (usize, &u32)| {
             *id != self.unk && unit(mix(&[key, KEEP, place as u64])) < self.keep[*id as usize]
         };
-        let words: Vec<u32> = ids.iter().enumerate().filter(|entry| kept(*entry)).map(|(_, &id)| id).collect();
+        let words: Vec<u32> = ids
+            .iter()
+            .enumerate()
+            .filter(|entry| kept(*entry))
+            .map(|(_, &id)| id)
+            .collect();
         let mut rows = Vec::new();
         for (place, &center) in words.iter().enumerate() {
-            let reach = 1 + below(mix(&[key, REACH, place as u64]), self.config.window as u64) as usize;
+            let reach =
+                1 + below(mix(&[key, REACH, place as u64]), self.config.window as u64) as usize;
             let around = place.saturating_sub(reach)..(place + reach + 1).min(words.len());
             for neighbor in around.filter(|&neighbor| neighbor != place) {
                 let context = words[neighbor];
                 let pair = mix(&[key, NOISE, place as u64, neighbor as u64]);
-                let noise = (0..self.config.negatives as u64).map(|number| self.draw(context, &[pair, number]));
-                rows.push(SkipGram { center, candidates: [context].into_iter().chain(noise).collect() });
+                let noise = (0..self.config.negatives as u64)
+                    .map(|number| self.draw(context, &[pair, number]));
+                rows.push(SkipGram {
+                    center,
+                    candidates: [context].into_iter().chain(noise).collect(),
+                });
             }
         }
         rows
     }
 
-    /// A placeholder for lines that give no rows, so that no batch is empty: the unknown word with itself as
-    /// candidates.
+    /// A placeholder for lines that give no rows, so that no batch is empty: the unknown word with
+    /// itself as candidates.
     pub fn nothing(&self) -> SkipGram {
-        SkipGram { center: self.unk, candidates: vec![self.unk; self.config.candidates()] }
+        SkipGram {
+            center: self.unk,
+            candidates: vec![self.unk; self.config.candidates()],
+        }
     }
 
     /// A noise word other than `context`.
@@ -132,9 +166,14 @@ impl SkipGramSampler {
         let total = self.noise.last().copied().unwrap_or(0.0);
         let draw = |attempt| {
             let wanted = unit(mix(&[key[0], key[1], attempt])) * total;
-            self.noise.partition_point(|&sum| sum <= wanted).min(self.noise.len() - 1) as u32
+            self.noise
+                .partition_point(|&sum| sum <= wanted)
+                .min(self.noise.len() - 1) as u32
         };
-        (0..MOST_DRAWS).map(draw).find(|&id| id != context).unwrap_or(self.unk)
+        (0..MOST_DRAWS)
+            .map(draw)
+            .find(|&id| id != context)
+            .unwrap_or(self.unk)
     }
 }
 
@@ -142,14 +181,23 @@ impl SkipGramSampler {
 mod tests {
     use super::*;
 
-    const SPECIAL: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
+    const SPECIAL: SpecialIds = SpecialIds {
+        pad: 0,
+        bos: 1,
+        eos: 2,
+        unk: 3,
+    };
 
     fn sampler(config: SkipGrams, lines: &[&[u32]]) -> SkipGramSampler {
         let lines = lines.iter().map(|ids| Ok::<_, ()>(ids.to_vec()));
         SkipGramSampler::count(config, SPECIAL, 9, lines).unwrap()
     }
 
-    const ALL: SkipGrams = SkipGrams { window: 2, negatives: 3, subsample: 0.0 };
+    const ALL: SkipGrams = SkipGrams {
+        window: 2,
+        negatives: 3,
+        subsample: 0.0,
+    };
 
     #[test]
     fn a_row_is_a_word_and_one_within_reach() {
@@ -161,13 +209,20 @@ mod tests {
             assert_eq!(rows, sampler.rows(&line, &[1, epoch]));
             // Every word is paired with its direct neighbors, across the unknown word.
             for pair in [(4, 5), (5, 4), (5, 6), (6, 5), (6, 7), (7, 6)] {
-                assert!(rows.iter().any(|row| (row.center, row.candidates[0]) == pair));
+                assert!(
+                    rows.iter()
+                        .any(|row| (row.center, row.candidates[0]) == pair)
+                );
             }
             assert!(rows.len() <= ALL.most_pairs(4));
             seen.extend(rows.iter().map(|row| (row.center, row.candidates[0])));
             for SkipGram { candidates, .. } in rows {
                 assert_eq!(candidates.len(), 4);
-                assert!(candidates[1..].iter().all(|id| *id != candidates[0] && (4..8).contains(id)));
+                assert!(
+                    candidates[1..]
+                        .iter()
+                        .all(|id| *id != candidates[0] && (4..8).contains(id))
+                );
             }
         }
         // Pairs at a distance of two occur, but not of three.
@@ -178,7 +233,10 @@ mod tests {
     #[test]
     fn the_most_pairs_are_those_of_a_full_reach() {
         let most = |window, words| SkipGrams { window, ..ALL }.most_pairs(words);
-        assert_eq!([most(2, 0), most(2, 1), most(2, 2), most(2, 4), most(9, 4)], [0, 0, 2, 10, 12]);
+        assert_eq!(
+            [most(2, 0), most(2, 1), most(2, 2), most(2, 4), most(9, 4)],
+            [0, 0, 2, 10, 12]
+        );
     }
 
     #[test]
@@ -187,20 +245,36 @@ mod tests {
         let line = [vec![4; 16], vec![5]].concat();
         let sampler = sampler(ALL, &[&line]);
         let draws = 20_000;
-        let rare = (0..draws).filter(|&number| sampler.draw(6, &[7, number]) == 5).count();
+        let rare = (0..draws)
+            .filter(|&number| sampler.draw(6, &[7, number]) == 5)
+            .count();
         let share = rare as f64 / draws as f64;
         // Three standard deviations.
-        assert!((share - 1.0 / 9.0).abs() < 3.0 * (8.0 / 81.0 / draws as f64).sqrt(), "{share}");
+        assert!(
+            (share - 1.0 / 9.0).abs() < 3.0 * (8.0 / 81.0 / draws as f64).sqrt(),
+            "{share}"
+        );
     }
 
     #[test]
     fn frequent_words_are_left_out_by_the_root_of_their_frequency() {
         let line = [vec![4; 90], vec![5; 10]].concat();
-        let config = SkipGrams { subsample: 0.1, ..ALL };
+        let config = SkipGrams {
+            subsample: 0.1,
+            ..ALL
+        };
         let sampler = sampler(config, &[&line]);
-        let kept = (0..200).flat_map(|epoch| sampler.rows(&[4, 5], &[epoch])).count() as f64 / 2.0 / 200.0;
-        // Word 5 is always kept, word 4 with the probability of sqrt(0.1 / 0.9) = 1/3, and a pair has two rows.
-        assert!((kept - 1.0 / 3.0).abs() < 3.0 * (2.0f64 / 9.0 / 200.0).sqrt(), "{kept}");
+        let kept = (0..200)
+            .flat_map(|epoch| sampler.rows(&[4, 5], &[epoch]))
+            .count() as f64
+            / 2.0
+            / 200.0;
+        // Word 5 is always kept, word 4 with the probability of sqrt(0.1 / 0.9) = 1/3, and a pair
+        // has two rows.
+        assert!(
+            (kept - 1.0 / 3.0).abs() < 3.0 * (2.0f64 / 9.0 / 200.0).sqrt(),
+            "{kept}"
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! Text as a stream that is cut into windows, for language models whose context spans several lines.
+//! Text as a stream that is cut into windows, for language models whose context spans several
+//! lines.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -8,8 +9,8 @@ use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::random::{Purpose, below};
 
-/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is where id `n` is to be
-/// predicted, or end of sentence if there is none.
+/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is
+/// where id `n` is to be predicted, or end of sentence if there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The ids of the whole example.
@@ -20,9 +21,10 @@ pub struct Piece {
 
 /// How the text of an id cache, which has only one side, is cut into windows.
 ///
-/// The stream consists of the target positions of all examples, in their order: one for each id and one for the end of
-/// sentence. So a model predicts the same ids as from whole examples, but also sees the text before an example. All
-/// windows have `context_len` positions, except the first and the last one of each corpus.
+/// The stream consists of the target positions of all examples, in their order: one for each id and
+/// one for the end of sentence. So a model predicts the same ids as from whole examples, but also
+/// sees the text before an example. All windows have `context_len` positions, except the first and
+/// the last one of each corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     context_len: u64,
@@ -45,35 +47,65 @@ impl Windows {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_epoch(cache: &IdCache, context_len: NonZeroUsize, seed: u64, epoch: u64) -> Result<Self, DataError> {
+    pub fn of_epoch(
+        cache: &IdCache,
+        context_len: NonZeroUsize,
+        seed: u64,
+        epoch: u64,
+    ) -> Result<Self, DataError> {
         Self::with_offset(
             cache,
             context_len,
-            below(Purpose::WindowOffset.mix(&[seed, epoch]), context_len.get() as u64),
+            below(
+                Purpose::WindowOffset.mix(&[seed, epoch]),
+                context_len.get() as u64,
+            ),
         )
     }
 
-    fn with_offset(cache: &IdCache, context_len: NonZeroUsize, offset: u64) -> Result<Self, DataError> {
-        let wrong = |problem: &str| DataError::Config { key: "data.context_len", problem: problem.to_owned() };
+    fn with_offset(
+        cache: &IdCache,
+        context_len: NonZeroUsize,
+        offset: u64,
+    ) -> Result<Self, DataError> {
+        let wrong = |problem: &str| DataError::Config {
+            key: "data.context_len",
+            problem: problem.to_owned(),
+        };
         if !cache.is_text() {
-            return Err(wrong("belongs to text of one side, but this text has sources"));
+            return Err(wrong(
+                "belongs to text of one side, but this text has sources",
+            ));
         }
         let (context_len, mut start) = (context_len.get() as u64, 0);
         let parts = cache.parts().into_iter().map(|(examples, _)| {
-            let positions = cache.positions_before(examples.start)..cache.positions_before(examples.end);
+            let positions =
+                cache.positions_before(examples.start)..cache.positions_before(examples.end);
             let num_positions = positions.end - positions.start;
-            let count = if num_positions == 0 { 0 } else { (offset + num_positions).div_ceil(context_len) };
+            let count = if num_positions == 0 {
+                0
+            } else {
+                (offset + num_positions).div_ceil(context_len)
+            };
             let windows = start..u32::try_from(u64::from(start) + count).ok()?;
             start = windows.end;
             Some((positions, windows))
         });
-        let parts = parts.collect::<Option<_>>().ok_or_else(|| wrong("is so small that there are too many windows"))?;
-        Ok(Self { context_len, offset, parts })
+        let parts = parts
+            .collect::<Option<_>>()
+            .ok_or_else(|| wrong("is so small that there are too many windows"))?;
+        Ok(Self {
+            context_len,
+            offset,
+            parts,
+        })
     }
 
     /// Number of windows.
     pub fn len(&self) -> usize {
-        self.parts.last().map_or(0, |(_, windows)| windows.end as usize)
+        self.parts
+            .last()
+            .map_or(0, |(_, windows)| windows.end as usize)
     }
 
     /// Whether there is no window.
@@ -83,10 +115,17 @@ impl Windows {
 
     /// The positions of a window in the stream; an empty range if there is no such window.
     pub fn positions(&self, window: u32) -> Range<u64> {
-        let part = self.parts.iter().find(|(_, windows)| windows.contains(&window));
-        let Some((positions, windows)) = part else { return 0..0 };
+        let part = self
+            .parts
+            .iter()
+            .find(|(_, windows)| windows.contains(&window));
+        let Some((positions, windows)) = part else {
+            return 0..0;
+        };
         let start = u64::from(window - windows.start) * self.context_len;
-        let place = |from_cut: u64| (positions.start + from_cut.saturating_sub(self.offset)).min(positions.end);
+        let place = |from_cut: u64| {
+            (positions.start + from_cut.saturating_sub(self.offset)).min(positions.end)
+        };
         place(start)..place(start + self.context_len)
     }
 
@@ -94,17 +133,31 @@ impl Windows {
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if `context_len`, padded, exceeds `max_tokens`.
-    pub fn plan(&self, cache: &IdCache, config: &BatchingConfig, epoch: u64) -> Result<EpochPlan, DataError> {
+    pub fn plan(
+        &self,
+        cache: &IdCache,
+        config: &BatchingConfig,
+        epoch: u64,
+    ) -> Result<EpochPlan, DataError> {
         let weights = cache.parts().into_iter().map(|(_, weight)| weight);
-        let parts: Vec<_> = self.parts.iter().map(|(_, windows)| windows.clone()).zip(weights).collect();
-        EpochPlan::new(|window| (config.padded(1), config.padded(self.len_of(window))), &parts, config, epoch).map_err(
-            |mut error| {
-                if let DataError::LargerThanBatch { example, place, .. } = &mut error {
-                    *place = format!("window {example} of the text");
-                }
-                error
-            },
+        let parts: Vec<_> = self
+            .parts
+            .iter()
+            .map(|(_, windows)| windows.clone())
+            .zip(weights)
+            .collect();
+        EpochPlan::new(
+            |window| (config.padded(1), config.padded(self.len_of(window))),
+            &parts,
+            config,
+            epoch,
         )
+        .map_err(|mut error| {
+            if let DataError::LargerThanBatch { example, place, .. } = &mut error {
+                *place = format!("window {example} of the text");
+            }
+            error
+        })
     }
 
     /// Number of positions of a window.
@@ -125,8 +178,8 @@ impl Windows {
     }
 }
 
-/// The pieces at `positions` of a stream, which begin in the example `first`. `text` returns the position in the stream
-/// at which an example starts, and its ids.
+/// The pieces at `positions` of a stream, which begin in the example `first`. `text` returns the
+/// position in the stream at which an example starts, and its ids.
 ///
 /// # Errors
 /// Those of `text`.
@@ -143,7 +196,10 @@ pub fn pieces<E>(
     {
         let (before, ids) = text(example)?;
         let until = end.min(before + ids.len() as u64 + 1);
-        pieces.push(Piece { ids, positions: (start - before) as usize..(until - before) as usize });
+        pieces.push(Piece {
+            ids,
+            positions: (start - before) as usize..(until - before) as usize,
+        });
         start = until;
     }
     Ok(pieces)

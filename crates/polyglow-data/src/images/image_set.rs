@@ -55,7 +55,10 @@ pub struct ImageLimits {
 impl Default for ImageLimits {
     /// 8192 pixels and 8 GiB.
     fn default() -> Self {
-        Self { max_side: 8192, max_bytes: 8 << 30 }
+        Self {
+            max_side: 8192,
+            max_bytes: 8 << 30,
+        }
     }
 }
 
@@ -76,10 +79,14 @@ impl ImageSet {
     /// If `index` is not less than [`ImageSet::len`].
     pub fn example(&self, index: usize) -> ImageExample<'_> {
         let bytes = self.height * self.width * self.channels;
-        ImageExample { pixels: &self.pixels[index * bytes..(index + 1) * bytes], label: self.label_ids[index] }
+        ImageExample {
+            pixels: &self.pixels[index * bytes..(index + 1) * bytes],
+            label: self.label_ids[index],
+        }
     }
 
-    /// The images of several sets, one set after the other; the labels are those of all. A single set is shared.
+    /// The images of several sets, one set after the other; the labels are those of all. A single
+    /// set is shared.
     ///
     /// # Panics
     /// If there is no set, or if the sizes differ.
@@ -88,24 +95,49 @@ impl ImageSet {
         if let [only] = sets {
             return Arc::clone(only);
         }
-        let Self { height, width, channels, .. } = *sets[0];
-        assert!(sets.iter().all(|set| (set.height, set.width, set.channels) == (height, width, channels)));
-        let labels = LabelSet::new(sets.iter().flat_map(|set| set.labels.names().iter().cloned()));
+        let Self {
+            height,
+            width,
+            channels,
+            ..
+        } = *sets[0];
+        assert!(
+            sets.iter()
+                .all(|set| (set.height, set.width, set.channels) == (height, width, channels))
+        );
+        let labels = LabelSet::new(
+            sets.iter()
+                .flat_map(|set| set.labels.names().iter().cloned()),
+        );
         let id = |name: &String| labels.id(name).expect("the set has the labels of all");
         let ids = |set: &Arc<Self>| {
             let of_set: Vec<u32> = set.labels.names().iter().map(id).collect();
-            set.label_ids.iter().map(|&label| of_set[label as usize]).collect::<Vec<_>>()
+            set.label_ids
+                .iter()
+                .map(|&label| of_set[label as usize])
+                .collect::<Vec<_>>()
         };
         let label_ids = sets.iter().flat_map(ids).collect();
-        let pixels = sets.iter().flat_map(|set| set.pixels.iter().copied()).collect();
-        Arc::new(Self { height, width, channels, labels, pixels, label_ids })
+        let pixels = sets
+            .iter()
+            .flat_map(|set| set.pixels.iter().copied())
+            .collect();
+        Arc::new(Self {
+            height,
+            width,
+            channels,
+            labels,
+            pixels,
+            label_ids,
+        })
     }
 
     /// The first `count` images, or all if there are fewer.
     #[must_use]
     pub fn first(mut self, count: usize) -> Self {
         self.label_ids.truncate(count);
-        self.pixels.truncate(self.label_ids.len() * self.height * self.width * self.channels);
+        self.pixels
+            .truncate(self.label_ids.len() * self.height * self.width * self.channels);
         self
     }
 
@@ -115,24 +147,41 @@ impl ImageSet {
     /// If an index is not less than [`ImageSet::len`].
     #[must_use]
     pub fn select(&self, indices: &[usize]) -> Self {
-        let examples: Vec<ImageExample> = indices.iter().map(|&index| self.example(index)).collect();
+        let examples: Vec<ImageExample> =
+            indices.iter().map(|&index| self.example(index)).collect();
         Self {
             labels: self.labels.clone(),
-            pixels: examples.iter().flat_map(|example| example.pixels).copied().collect(),
+            pixels: examples
+                .iter()
+                .flat_map(|example| example.pixels)
+                .copied()
+                .collect(),
             label_ids: examples.iter().map(|example| example.label).collect(),
             ..*self
         }
     }
 
-    /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where [`folder::read_folder`] finds them.
+    /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where
+    /// [`folder::read_folder`] finds them.
     ///
     /// # Errors
-    /// [`DataError::Io`] if a folder or a file cannot be written; [`DataError::Occupied`] if a file is there with other
-    /// content.
+    /// [`DataError::Io`] if a folder or a file cannot be written; [`DataError::Occupied`] if a file
+    /// is there with other content.
     pub fn write(&self, dir: &Path) -> Result<(), DataError> {
-        let folders: Vec<PathBuf> = self.labels.names().iter().map(|label| dir.join(label)).collect();
-        folders.iter().try_for_each(|folder| fs::create_dir_all(folder).map_err(DataError::io(folder)))?;
-        let color = if self.channels == 1 { ExtendedColorType::L8 } else { ExtendedColorType::Rgb8 };
+        let folders: Vec<PathBuf> = self
+            .labels
+            .names()
+            .iter()
+            .map(|label| dir.join(label))
+            .collect();
+        folders
+            .iter()
+            .try_for_each(|folder| fs::create_dir_all(folder).map_err(DataError::io(folder)))?;
+        let color = if self.channels == 1 {
+            ExtendedColorType::L8
+        } else {
+            ExtendedColorType::Rgb8
+        };
         (0..self.len()).into_par_iter().try_for_each(|index| {
             let ImageExample { pixels, label } = self.example(index);
             let path = folders[label as usize].join(format!("{index:05}.png"));
@@ -152,15 +201,25 @@ impl ImageSet {
         let from = (self.height, self.width);
         let images = (0..self.len()).map(|index| self.example(index).pixels);
         let pixels = match self.channels {
-            1 => images.flat_map(|pixels| resize_one::<Luma<u8>>(pixels, from, (height, width))).collect(),
-            3 => images.flat_map(|pixels| resize_one::<Rgb<u8>>(pixels, from, (height, width))).collect(),
+            1 => images
+                .flat_map(|pixels| resize_one::<Luma<u8>>(pixels, from, (height, width)))
+                .collect(),
+            3 => images
+                .flat_map(|pixels| resize_one::<Rgb<u8>>(pixels, from, (height, width)))
+                .collect(),
             channels => panic!("images have 1 or 3 channels, not {channels}"),
         };
-        Self { height, width, pixels, ..self }
+        Self {
+            height,
+            width,
+            pixels,
+            ..self
+        }
     }
 }
 
-/// Resizes one image with a triangle filter, which averages over all pixels when it shrinks. Sizes are (height, width).
+/// Resizes one image with a triangle filter, which averages over all pixels when it shrinks. Sizes
+/// are (height, width).
 pub(crate) fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
     pixels: &[u8],
     (height, width): (usize, usize),
@@ -171,8 +230,8 @@ pub(crate) fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
     resize(&image, to.1 as u32, to.0 as u32, FilterType::Triangle).into_raw()
 }
 
-/// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all quarter turns and their
-/// mirror images, which of them is a function of `key`.
+/// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all
+/// quarter turns and their mirror images, which of them is a function of `key`.
 pub fn turn(pixels: &[u8], [height, width, channels]: [usize; 3], key: u64) -> Vec<u8> {
     let bits = Purpose::Turn.mix(&[key]);
     let bit = |number: u32| bits >> number & 1 == 1;
@@ -180,7 +239,11 @@ pub fn turn(pixels: &[u8], [height, width, channels]: [usize; 3], key: u64) -> V
     let mut turned = Vec::with_capacity(pixels.len());
     for place in 0..height * width {
         let (row, column) = (place / width, place % width);
-        let (row, column) = if swapped { (column, row) } else { (row, column) };
+        let (row, column) = if swapped {
+            (column, row)
+        } else {
+            (row, column)
+        };
         let row = if bit(0) { height - 1 - row } else { row };
         let column = if bit(1) { width - 1 - column } else { column };
         let start = (row * width + column) * channels;

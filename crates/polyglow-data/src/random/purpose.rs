@@ -1,18 +1,21 @@
-//! What random numbers are drawn for: the first part of every key, which keeps the random streams apart.
+//! What random numbers are drawn for: the first part of every key, which keeps the random streams
+//! apart.
 
 use super::{GOLDEN_GAMMA, absorb};
 
 /// What a random number is drawn for.
 ///
-/// A key is the number of its purpose and the parts that are listed for it. Two keys give independent numbers if they differ
-/// in any part or in length, so purposes with keys of the same length must have different numbers. There is one exception:
-/// [`Purpose::BatchOrder`] and [`Purpose::MaskedToken`] share number and length, but the latter continues with 64 random
-/// bits, which equal the seed of the run with a probability of 2^-64.
+/// A key is the number of its purpose and the parts that are listed for it. Two keys give
+/// independent numbers if they differ in any part or in length, so purposes with keys of the same
+/// length must have different numbers. There is one exception: [`Purpose::BatchOrder`] and
+/// [`Purpose::MaskedToken`] share number and length, but the latter continues with 64 random bits,
+/// which equal the seed of the run with a probability of 2^-64.
 ///
 /// The numbers are part of every result: changing one changes the batches of every run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Purpose {
-    /// Which examples of a corpus with a fractional weight are in an epoch. Key: seed, epoch, example.
+    /// Which examples of a corpus with a fractional weight are in an epoch. Key: seed, epoch,
+    /// example.
     Selection,
     /// The order of examples with equal padded lengths. Key: seed, epoch, entry.
     Ties,
@@ -26,18 +29,20 @@ pub enum Purpose {
     WindowOffset,
     /// A generated picture of the toy corpus. Key: seed, picture.
     Picture,
-    /// The random choices in the row of an example: its bits are the key of the four purposes below. Key: seed, epoch,
-    /// example.
+    /// The random choices in the row of an example: its bits are the key of the four purposes
+    /// below. Key: seed, epoch, example.
     Row,
     /// Which positions are masked. Key: bits of [`Purpose::Row`].
     MaskedPositions,
-    /// Whether a masked token shows the mask, a random token or itself. Key: bits of [`Purpose::Row`], position.
+    /// Whether a masked token shows the mask, a random token or itself. Key: bits of
+    /// [`Purpose::Row`], position.
     MaskedKind,
     /// The random token that replaces a masked one. Key: bits of [`Purpose::Row`], position.
     MaskedToken,
     /// How an image is mirrored and turned. Key: bits of [`Purpose::Row`].
     Turn,
-    /// The skip-grams of a line; its bits begin further keys. Key: bits mixed from seed, epoch and example.
+    /// The skip-grams of a line; its bits begin further keys. Key: bits mixed from seed, epoch and
+    /// example.
     SkipGrams,
     /// Which images or captions are trained on, if not all. Key: seed, example.
     Sample,
@@ -48,7 +53,10 @@ impl Purpose {
     pub fn mix(self, key: &[u64]) -> u64 {
         let (number, len) = self.number_and_key_len();
         debug_assert_eq!(key.len(), len, "the key of {self:?}");
-        key.iter().fold(absorb(GOLDEN_GAMMA, number), |state, &part| absorb(state, part))
+        key.iter()
+            .fold(absorb(GOLDEN_GAMMA, number), |state, &part| {
+                absorb(state, part)
+            })
     }
 
     /// The first part of a key, and how many parts follow it.
@@ -98,7 +106,12 @@ mod tests {
         let mut equal = Vec::new();
         for (index, left) in ALL.iter().enumerate() {
             let same = |right: &&Purpose| left.number_and_key_len() == right.number_and_key_len();
-            equal.extend(ALL[..index].iter().filter(same).map(|right| (*right, *left)));
+            equal.extend(
+                ALL[..index]
+                    .iter()
+                    .filter(same)
+                    .map(|right| (*right, *left)),
+            );
         }
         assert_eq!(equal, [(Purpose::BatchOrder, Purpose::MaskedToken)]);
     }

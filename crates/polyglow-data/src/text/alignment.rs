@@ -1,5 +1,5 @@
-//! Word alignments in the Pharaoh format, such as `0-0 1-2 2-1`: positions in source and target, in words counted from
-//! 0.
+//! Word alignments in the Pharaoh format, such as `0-0 1-2 2-1`: positions in source and target, in
+//! words counted from 0.
 
 #[cfg(feature = "training")]
 mod lines;
@@ -12,7 +12,10 @@ pub type Link = (usize, usize);
 
 /// Formats links as one line in the Pharaoh format, without its end.
 pub fn format_links(links: &[Link]) -> String {
-    let links: Vec<String> = links.iter().map(|(src, tgt)| format!("{src}-{tgt}")).collect();
+    let links: Vec<String> = links
+        .iter()
+        .map(|(src, tgt)| format!("{src}-{tgt}"))
+        .collect();
     links.join(" ")
 }
 

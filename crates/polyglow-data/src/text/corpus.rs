@@ -34,7 +34,8 @@ pub struct Pair {
     pub tgt: String,
 }
 
-/// The text of one split: its files are found, but not yet read. Embedded corpora and images are held in memory.
+/// The text of one split: its files are found, but not yet read. Embedded corpora and images are
+/// held in memory.
 ///
 /// ```
 /// use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
@@ -79,20 +80,35 @@ impl Corpus {
     /// Finds the files of `split`, or generates an embedded corpus.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split that the
-    /// configuration lacks.
+    /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split
+    /// that the configuration lacks.
     pub fn open(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         let corpus = Self::open_whole(config, content, split)?;
-        let max_examples = if split == Split::Train { config.max_examples } else { None };
-        Ok(Self { content, max_examples, ..corpus })
+        let max_examples = if split == Split::Train {
+            config.max_examples
+        } else {
+            None
+        };
+        Ok(Self {
+            content,
+            max_examples,
+            ..corpus
+        })
     }
 
     fn open_whole(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         match config.embedded_corpus() {
             Some(Embedded::Pairs(toy)) => {
                 let aligned = split == Split::Train && config.alignments.is_some();
-                let corpus = Self { parts: vec![embedded(toy, split, aligned)?], ..Self::default() };
-                return Ok(if content == Content::Text { corpus.target_side() } else { corpus });
+                let corpus = Self {
+                    parts: vec![embedded(toy, split, aligned)?],
+                    ..Self::default()
+                };
+                return Ok(if content == Content::Text {
+                    corpus.target_side()
+                } else {
+                    corpus
+                });
             }
             Some(embedded) => return Self::embedded_labeled(embedded, config, content, split),
             None => {}
@@ -107,22 +123,50 @@ impl Corpus {
         let (src, tgt) = config.languages()?;
         let key = config.key(split);
         let existing = |path: &Path| existing(&key, path);
-        let parts = config.files(split)?.into_iter().map(|WeightedPath { path, weight, alignments }| {
-            let source = if is_tsv(&path) {
-                Source::Tsv(existing(&path)?)
-            } else {
-                Source::TwoFiles { src: existing(&with_ending(&path, src))?, tgt: existing(&with_ending(&path, tgt))? }
-            };
-            let found = alignments.map(|path| alignment_file(&path)).transpose()?;
-            Ok(Part { source, weight, alignments: found.map(Alignments::File), is_text: false })
-        });
-        Ok(Self { parts: parts.collect::<Result<_, _>>()?, ..Self::default() })
+        let parts = config.files(split)?.into_iter().map(
+            |WeightedPath {
+                 path,
+                 weight,
+                 alignments,
+             }| {
+                let source = if is_tsv(&path) {
+                    Source::Tsv(existing(&path)?)
+                } else {
+                    Source::TwoFiles {
+                        src: existing(&with_ending(&path, src))?,
+                        tgt: existing(&with_ending(&path, tgt))?,
+                    }
+                };
+                let found = alignments.map(|path| alignment_file(&path)).transpose()?;
+                Ok(Part {
+                    source,
+                    weight,
+                    alignments: found.map(Alignments::File),
+                    is_text: false,
+                })
+            },
+        );
+        Ok(Self {
+            parts: parts.collect::<Result<_, _>>()?,
+            ..Self::default()
+        })
     }
 
     /// A corpus of pairs in memory, such as those of an iterator; `name` stands for it in messages.
     pub fn from_pairs(name: impl Into<String>, pairs: impl IntoIterator<Item = Pair>) -> Self {
-        let source = Source::Embedded { name: name.into(), pairs: Arc::new(pairs.into_iter().collect()) };
-        Self { parts: vec![Part { source, weight: 1.0, alignments: None, is_text: false }], ..Self::default() }
+        let source = Source::Embedded {
+            name: name.into(),
+            pairs: Arc::new(pairs.into_iter().collect()),
+        };
+        Self {
+            parts: vec![Part {
+                source,
+                weight: 1.0,
+                alignments: None,
+                is_text: false,
+            }],
+            ..Self::default()
+        }
     }
 
     /// What it is made of.
@@ -130,8 +174,9 @@ impl Corpus {
         self.content
     }
 
-    /// How many pairs to train on, from the first on, or those of [`Self::sample`]; `None` for all. [`Self::pairs`]
-    /// streams all of them anyway, because tokenizers and labels are made from the whole text.
+    /// How many pairs to train on, from the first on, or those of [`Self::sample`]; `None` for all.
+    /// [`Self::pairs`] streams all of them anyway, because tokenizers and labels are made from the
+    /// whole text.
     pub fn max_examples(&self) -> Option<u64> {
         self.max_examples
     }
@@ -166,7 +211,8 @@ impl Corpus {
         })
     }
 
-    /// A SHA-256 hash of the text of every part, but not of the weights. Images with captions count by their sizes.
+    /// A SHA-256 hash of the text of every part, but not of the weights. Images with captions count
+    /// by their sizes.
     ///
     /// # Errors
     /// [`DataError::Io`] if a file cannot be read.
@@ -174,7 +220,8 @@ impl Corpus {
         self.hash_text(&mut Vec::new())
     }
 
-    /// The hash of [`Self::content_hash`], and one of each file and image, which tells the one that has changed.
+    /// The hash of [`Self::content_hash`], and one of each file and image, which tells the one that
+    /// has changed.
     ///
     /// # Errors
     /// As [`Self::content_hash`].
@@ -185,7 +232,11 @@ impl Corpus {
         for part in &self.parts {
             images.extend(part.image_hashes()?);
         }
-        Ok(CorpusHashes { whole, files, images })
+        Ok(CorpusHashes {
+            whole,
+            files,
+            images,
+        })
     }
 
     fn hash_text(&self, files: &mut Vec<(PathBuf, [u8; 32])>) -> Result<[u8; 32], DataError> {
@@ -204,12 +255,28 @@ impl Corpus {
 
 fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     let split = split_name(split);
-    let pairs = toy.split(split).ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
+    let pairs = toy
+        .split(split)
+        .ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
     let alignments = aligned.then(|| pairs.iter().map(|pair| pair.alignment.clone()).collect());
     let alignments = alignments.map(|links| Alignments::Embedded(Arc::new(links)));
-    let pairs = pairs.into_iter().map(|pair| Pair { src: pair.src, tgt: pair.tgt }).collect();
+    let pairs = pairs
+        .into_iter()
+        .map(|pair| Pair {
+            src: pair.src,
+            tgt: pair.tgt,
+        })
+        .collect();
     let name = format!("{} {split}", toy.name());
-    Ok(Part { source: Source::Embedded { name, pairs: Arc::new(pairs) }, weight: 1.0, alignments, is_text: false })
+    Ok(Part {
+        source: Source::Embedded {
+            name,
+            pairs: Arc::new(pairs),
+        },
+        weight: 1.0,
+        alignments,
+        is_text: false,
+    })
 }
 
 /// The name of a split in an embedded corpus.
@@ -224,28 +291,40 @@ fn split_name(split: Split<'_>) -> &str {
 /// Whether `path` is a TSV file, with both sides of each pair on one line.
 pub(crate) fn is_tsv(path: &Path) -> bool {
     let name = path.to_string_lossy();
-    Path::new(name.strip_suffix(".gz").unwrap_or(&name)).extension().is_some_and(|ending| ending == "tsv")
+    Path::new(name.strip_suffix(".gz").unwrap_or(&name))
+        .extension()
+        .is_some_and(|ending| ending == "tsv")
 }
 
 /// The file of that name, or the compressed one.
 ///
 /// # Errors
-/// [`DataError::MissingFile`] if there is neither; [`DataError::NoFile`] if there is something else. The error names `key`, a key
-/// of the configuration.
+/// [`DataError::MissingFile`] if there is neither; [`DataError::NoFile`] if there is something
+/// else. The error names `key`, a key of the configuration.
 fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
     if let Some(found) = plain_or_compressed(path) {
         return Ok(found);
     }
     let (key, path) = (key.to_owned(), path.to_owned());
     match path.metadata() {
-        Ok(other) if other.is_dir() => Err(DataError::NoFile { key, path, what: "a folder" }),
-        Ok(_) => Err(DataError::NoFile { key, path, what: "a pipe" }),
+        Ok(other) if other.is_dir() => Err(DataError::NoFile {
+            key,
+            path,
+            what: "a folder",
+        }),
+        Ok(_) => Err(DataError::NoFile {
+            key,
+            path,
+            what: "a pipe",
+        }),
         Err(_) => Err(DataError::MissingFile { key, path }),
     }
 }
 
 fn plain_or_compressed(path: &Path) -> Option<PathBuf> {
-    [path.to_owned(), with_ending(path, "gz")].into_iter().find(|candidate| candidate.is_file())
+    [path.to_owned(), with_ending(path, "gz")]
+        .into_iter()
+        .find(|candidate| candidate.is_file())
 }
 
 fn alignment_file(path: &Path) -> Result<PathBuf, DataError> {

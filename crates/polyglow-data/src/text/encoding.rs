@@ -1,4 +1,5 @@
-//! The encoding of a text that is not UTF-8 as it should be, guessed from its bytes, so that an error can say how to convert it.
+//! The encoding of a text that is not UTF-8 as it should be, guessed from its bytes, so that an
+//! error can say how to convert it.
 
 #[cfg(feature = "training")]
 pub(super) mod guess;
@@ -6,7 +7,8 @@ pub(super) mod guess;
 /// What is wrong with the bytes of a text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
-    /// It is in UTF-16, by the name that `iconv` has for its order of bytes: `UTF-16` where a byte-order mark tells it.
+    /// It is in UTF-16, by the name that `iconv` has for its order of bytes: `UTF-16` where a
+    /// byte-order mark tells it.
     Utf16(&'static str),
     /// It was in UTF-16 and was converted as if every byte were a character.
     ConvertedUtf16,
@@ -21,7 +23,9 @@ impl Encoding {
     pub(crate) const fn problem(self) -> &'static str {
         match self {
             Self::Utf16(_) => "is in UTF-16, not in UTF-8",
-            Self::ConvertedUtf16 => "was in UTF-16 and was converted as if it were in another encoding",
+            Self::ConvertedUtf16 => {
+                "was in UTF-16 and was converted as if it were in another encoding"
+            }
             Self::Damaged => "is in UTF-8, but some bytes of it are damaged",
             Self::Legacy(_) => "is not in UTF-8",
         }

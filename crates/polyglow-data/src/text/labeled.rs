@@ -23,8 +23,8 @@ pub struct LabelSet {
 
 /// The texts of a labeled file, in bounded memory.
 ///
-/// A line has exactly one tab, between a label and a text. Gzip, byte-order marks and Windows line ends are handled by
-/// [`Lines`].
+/// A line has exactly one tab, between a label and a text. Gzip, byte-order marks and Windows line
+/// ends are handled by [`Lines`].
 pub struct LabeledLines(Lines);
 
 impl LabelSet {
@@ -43,7 +43,10 @@ impl LabelSet {
 
     /// The id of a label; `None` if it is not in the set.
     pub fn id(&self, name: &str) -> Option<u32> {
-        self.names.binary_search_by(|known| known.as_str().cmp(name)).ok().map(|place| place as u32)
+        self.names
+            .binary_search_by(|known| known.as_str().cmp(name))
+            .ok()
+            .map(|place| place as u32)
     }
 }
 
@@ -51,7 +54,8 @@ impl LabeledLines {
     /// Opens a file, plain or gzip.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong content.
+    /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong
+    /// content.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         Lines::open(path).map(Self)
     }
@@ -67,12 +71,22 @@ impl Iterator for LabeledLines {
         };
         let problem = match *line.split('\t').collect::<Vec<_>>() {
             [label, text] if !label.trim().is_empty() => {
-                return Some(Ok(LabeledText { label: label.to_owned(), text: text.to_owned() }));
+                return Some(Ok(LabeledText {
+                    label: label.to_owned(),
+                    text: text.to_owned(),
+                }));
             }
             [_, _] => "there is no label before the tab".to_owned(),
-            ref columns => format!("{} tab-separated columns instead of a label and a text", columns.len()),
+            ref columns => format!(
+                "{} tab-separated columns instead of a label and a text",
+                columns.len()
+            ),
         };
-        Some(Err(DataError::Label { path: self.0.path().to_owned(), line: self.0.line(), problem }))
+        Some(Err(DataError::Label {
+            path: self.0.path().to_owned(),
+            line: self.0.line(),
+            problem,
+        }))
     }
 }
 

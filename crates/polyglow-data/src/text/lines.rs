@@ -1,4 +1,5 @@
-//! Reading a text file line by line: plain or gzip, with or without a byte-order mark, Unix or Windows line ends.
+//! Reading a text file line by line: plain or gzip, with or without a byte-order mark, Unix or
+//! Windows line ends.
 
 use std::fs::File;
 use std::io::{BufRead, BufReader, Read};
@@ -12,13 +13,14 @@ use crate::error::DataError;
 const BYTE_ORDER_MARK: &str = "\u{feff}";
 const GZIP_MAGIC: [u8; 2] = [0x1f, 0x8b];
 const BUFFER_BYTES: usize = 1 << 16;
-/// Bytes of the longest line: more than any sentence has, and few enough to be tokenized in seconds, in a hundred times their memory.
+/// Bytes of the longest line: more than any sentence has, and few enough to be tokenized in
+/// seconds, in a hundred times their memory.
 const MAX_LINE_BYTES: usize = 16 << 20;
 
 /// Iterates over the lines of a file, without their ends, in constant memory.
 ///
-/// Only `\n` and `\r\n` end a line. Other line separators of Unicode are content, as they are for the tools that make
-/// parallel corpora: splitting there would shift one side against the other.
+/// Only `\n` and `\r\n` end a line. Other line separators of Unicode are content, as they are for
+/// the tools that make parallel corpora: splitting there would shift one side against the other.
 pub struct Lines {
     reader: Box<dyn BufRead + Send>,
     path: PathBuf,
@@ -32,14 +34,16 @@ impl Lines {
     /// Opens a file. Gzip is recognized by its first bytes, not by the name.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened; [`DataError::CarriageReturns`] and [`DataError::Encoding`] for a text
-    /// that is not in lines of UTF-8.
+    /// [`DataError::Io`] if the file cannot be opened; [`DataError::CarriageReturns`] and
+    /// [`DataError::Encoding`] for a text that is not in lines of UTF-8.
     pub fn open(path: &Path) -> Result<Self, DataError> {
         let file = File::open(path).map_err(DataError::io(path))?;
         let mut lines = Self::from_reader(file, path)?;
         let start = lines.reader.fill_buf().map_err(DataError::io(path))?;
         if guess::has_carriage_returns_alone(start) {
-            return Err(DataError::CarriageReturns { path: path.to_owned() });
+            return Err(DataError::CarriageReturns {
+                path: path.to_owned(),
+            });
         }
         Ok(lines)
     }
@@ -47,14 +51,24 @@ impl Lines {
     /// Reads lines from `reader`, for example standard input; `name` appears in error messages.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the first bytes cannot be read, [`DataError::Encoding`] if they are UTF-16.
+    /// [`DataError::Io`] if the first bytes cannot be read, [`DataError::Encoding`] if they are
+    /// UTF-16.
     pub fn from_reader(reader: impl Read + Send + 'static, name: &Path) -> Result<Self, DataError> {
         let mut reader = decompress(reader, name)?;
         let start = reader.fill_buf().map_err(DataError::io(name))?;
         if let Some(encoding) = guess::of_start(start) {
-            return Err(DataError::Encoding { path: name.to_owned(), encoding });
+            return Err(DataError::Encoding {
+                path: name.to_owned(),
+                encoding,
+            });
         }
-        Ok(Self { reader, path: name.to_owned(), read: 0, buffer: Vec::new(), had_accents: false })
+        Ok(Self {
+            reader,
+            path: name.to_owned(),
+            read: 0,
+            buffer: Vec::new(),
+            had_accents: false,
+        })
     }
 
     /// Number of lines read so far: the line number, counted from 1, of the last one.
@@ -71,7 +85,11 @@ impl Lines {
         self.buffer.clear();
         // One byte more, so that a line of exactly that length is told from a longer one.
         let mut reader = (&mut self.reader).take(MAX_LINE_BYTES as u64 + 1);
-        if reader.read_until(b'\n', &mut self.buffer).map_err(DataError::io(&self.path))? == 0 {
+        if reader
+            .read_until(b'\n', &mut self.buffer)
+            .map_err(DataError::io(&self.path))?
+            == 0
+        {
             return Ok(None);
         }
         if self.read == 0 && self.buffer == BYTE_ORDER_MARK.as_bytes() {
@@ -86,7 +104,11 @@ impl Lines {
             }
         }
         if self.buffer.len() > MAX_LINE_BYTES {
-            return Err(DataError::LongLine { path: self.path.clone(), line: self.read, limit: MAX_LINE_BYTES });
+            return Err(DataError::LongLine {
+                path: self.path.clone(),
+                line: self.read,
+                limit: MAX_LINE_BYTES,
+            });
         }
         let text = match str::from_utf8(&self.buffer) {
             Ok(text) => text,
@@ -96,17 +118,27 @@ impl Lines {
             }
         };
         self.had_accents |= !text.is_ascii();
-        let text = if self.read == 1 { text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text) } else { text };
+        let text = if self.read == 1 {
+            text.strip_prefix(BYTE_ORDER_MARK).unwrap_or(text)
+        } else {
+            text
+        };
         Ok(Some(text.to_owned()))
     }
 
     /// The error of the line in the buffer, whose byte `byte` is not UTF-8.
     fn invalid(&mut self, byte: usize) -> DataError {
-        // What comes next helps to tell a damaged byte from another encoding; without it, the line alone has to do.
+        // What comes next helps to tell a damaged byte from another encoding; without it, the line
+        // alone has to do.
         let next = self.reader.fill_buf().unwrap_or_default();
         let seen = [&self.buffer[..], b"\n", next].concat();
         let encoding = guess::of_invalid(&seen, self.had_accents);
-        DataError::InvalidUtf8 { path: self.path.clone(), line: self.read, byte, encoding }
+        DataError::InvalidUtf8 {
+            path: self.path.clone(),
+            line: self.read,
+            byte,
+            encoding,
+        }
     }
 }
 
@@ -118,7 +150,8 @@ impl Iterator for Lines {
     }
 }
 
-/// Reads all of `reader`, plain or gzip, and keeps every character, including a byte-order mark and the line ends.
+/// Reads all of `reader`, plain or gzip, and keeps every character, including a byte-order mark and
+/// the line ends.
 ///
 /// `name` appears in error messages.
 ///
@@ -126,13 +159,23 @@ impl Iterator for Lines {
 /// [`DataError::Io`] if it cannot be read, [`DataError::InvalidUtf8`] if it is not UTF-8.
 pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<String, DataError> {
     let mut bytes = Vec::new();
-    decompress(reader, name)?.read_to_end(&mut bytes).map_err(DataError::io(name))?;
+    decompress(reader, name)?
+        .read_to_end(&mut bytes)
+        .map_err(DataError::io(name))?;
     String::from_utf8(bytes).map_err(|error| {
         let valid = &error.as_bytes()[..error.utf8_error().valid_up_to()];
-        let line_start = valid.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
+        let line_start = valid
+            .iter()
+            .rposition(|&byte| byte == b'\n')
+            .map_or(0, |end| end + 1);
         let line = valid.split(|&byte| byte == b'\n').count() as u64;
         let encoding = guess::of_invalid(&error.as_bytes()[line_start..], !valid.is_ascii());
-        DataError::InvalidUtf8 { path: name.to_owned(), line, byte: valid.len() - line_start + 1, encoding }
+        DataError::InvalidUtf8 {
+            path: name.to_owned(),
+            line,
+            byte: valid.len() - line_start + 1,
+            encoding,
+        }
     })
 }
 
@@ -142,9 +185,15 @@ pub(crate) fn decompress(
     name: &Path,
 ) -> Result<Box<dyn BufRead + Send>, DataError> {
     let mut plain = BufReader::with_capacity(BUFFER_BYTES, reader);
-    let compressed = plain.fill_buf().map_err(DataError::io(name))?.starts_with(&GZIP_MAGIC);
+    let compressed = plain
+        .fill_buf()
+        .map_err(DataError::io(name))?
+        .starts_with(&GZIP_MAGIC);
     Ok(if compressed {
-        Box::new(BufReader::with_capacity(BUFFER_BYTES, MultiGzDecoder::new(plain)))
+        Box::new(BufReader::with_capacity(
+            BUFFER_BYTES,
+            MultiGzDecoder::new(plain),
+        ))
     } else {
         Box::new(plain)
     })
@@ -172,12 +221,18 @@ mod tests {
     #[test]
     fn only_line_feeds_end_lines() {
         let text = "a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh\r\n\r\ni";
-        assert_eq!(lines(text.as_bytes()).unwrap(), ["a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh", "", "i"]);
+        assert_eq!(
+            lines(text.as_bytes()).unwrap(),
+            ["a\u{2028}b\u{85}c\u{a0}d\te\x0bf\x0cg\rh", "", "i"]
+        );
     }
 
     #[test]
     fn a_byte_order_mark_is_no_content_but_only_at_the_start() {
-        assert_eq!(lines("\u{feff}a\n\u{feff}b\n".as_bytes()).unwrap(), ["a", "\u{feff}b"]);
+        assert_eq!(
+            lines("\u{feff}a\n\u{feff}b\n".as_bytes()).unwrap(),
+            ["a", "\u{feff}b"]
+        );
         assert_eq!(lines("\u{feff}\n".as_bytes()).unwrap(), [""]);
         assert!(lines("\u{feff}".as_bytes()).unwrap().is_empty());
     }
@@ -202,11 +257,19 @@ mod tests {
 
     #[test]
     fn a_text_in_utf_16_is_no_text_of_nul_characters() {
-        let bytes: Vec<u8> = "The dog sleeps.\n".encode_utf16().flat_map(u16::to_le_bytes).collect();
+        let bytes: Vec<u8> = "The dog sleeps.\n"
+            .encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect();
         for bytes in [bytes.clone(), gzip(&bytes)] {
             let error = lines(&bytes).unwrap_err();
             assert_eq!(error.to_string(), "`text` is in UTF-16, not in UTF-8");
-            assert!(error.hint().is_some_and(|hint| hint.contains("iconv -f UTF-16LE -t UTF-8")), "{error}");
+            assert!(
+                error
+                    .hint()
+                    .is_some_and(|hint| hint.contains("iconv -f UTF-16LE -t UTF-8")),
+                "{error}"
+            );
         }
     }
 
@@ -218,13 +281,26 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             let error = Lines::open(&path).map(drop).unwrap_err();
             assert!(
-                error.to_string().ends_with("text` has no line feed: its lines end in carriage returns alone"),
+                error
+                    .to_string()
+                    .ends_with("text` has no line feed: its lines end in carriage returns alone"),
                 "{error}"
             );
-            assert!(error.hint().is_some_and(|hint| hint.contains("tr '\\r' '\\n'")), "{error}");
+            assert!(
+                error
+                    .hint()
+                    .is_some_and(|hint| hint.contains("tr '\\r' '\\n'")),
+                "{error}"
+            );
         }
         std::fs::write(&path, b"one\rtwo\r\nthree").unwrap();
-        assert_eq!(Lines::open(&path).unwrap().collect::<Result<Vec<_>, _>>().unwrap(), ["one\rtwo", "three"]);
+        assert_eq!(
+            Lines::open(&path)
+                .unwrap()
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap(),
+            ["one\rtwo", "three"]
+        );
     }
 
     #[test]
@@ -234,7 +310,11 @@ mod tests {
         assert_eq!(lines(text.as_bytes()).unwrap(), ["b", &*longest, "c"]);
         // A terabyte of one line, of which only the limit is read.
         let endless = std::io::repeat(b'a').take(1 << 40);
-        let error = Lines::from_reader(endless, Path::new("text")).unwrap().next().unwrap().unwrap_err();
+        let error = Lines::from_reader(endless, Path::new("text"))
+            .unwrap()
+            .next()
+            .unwrap()
+            .unwrap_err();
         assert_eq!(error.to_string(), "`text` line 1: longer than 16 MiB");
     }
 
@@ -244,9 +324,10 @@ mod tests {
         let text = "\u{feff}a\r\nb \n";
         assert_eq!(read(text.into()).unwrap(), text);
         assert_eq!(read(gzip(text.as_bytes())).unwrap(), text);
-        for (bytes, place) in
-            [(&b"fine\nab\xff\n"[..], "line 2: invalid UTF-8 at byte 3"), (b"\xff", "line 1: invalid UTF-8 at byte 1")]
-        {
+        for (bytes, place) in [
+            (&b"fine\nab\xff\n"[..], "line 2: invalid UTF-8 at byte 3"),
+            (b"\xff", "line 1: invalid UTF-8 at byte 1"),
+        ] {
             let error = read(bytes.to_vec()).unwrap_err().to_string();
             assert!(error.starts_with(&format!("`text` {place}")), "{error}");
         }

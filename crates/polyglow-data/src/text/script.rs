@@ -1,7 +1,7 @@
 //! Scripts that have no spaces between words.
 
-/// Whether a character is of a script that is written without spaces between words, such as Chinese, Japanese, Thai, Lao, Khmer
-/// or Burmese, or of its punctuation. Korean has spaces.
+/// Whether a character is of a script that is written without spaces between words, such as
+/// Chinese, Japanese, Thai, Lao, Khmer or Burmese, or of its punctuation. Korean has spaces.
 pub fn is_unspaced(character: char) -> bool {
     matches!(character,
         // Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le and New Tai Lue, Tai Tham.
@@ -16,10 +16,16 @@ pub fn is_unspaced(character: char) -> bool {
         | '\u{20000}'..='\u{3fffd}')
 }
 
-/// Whether a space belongs between two parts of a text that follow each other: not beside a script that has none.
+/// Whether a space belongs between two parts of a text that follow each other: not beside a script
+/// that has none.
 pub fn has_space_between(left: &str, right: &str) -> bool {
-    let last = left.chars().rev().find(|character| character.is_alphabetic() || is_unspaced(*character));
-    let first = right.chars().find(|character| character.is_alphabetic() || is_unspaced(*character));
+    let last = left
+        .chars()
+        .rev()
+        .find(|character| character.is_alphabetic() || is_unspaced(*character));
+    let first = right
+        .chars()
+        .find(|character| character.is_alphabetic() || is_unspaced(*character));
     // After `I said 你好.` a sentence of Latin letters follows with a space.
     let is_spaced_by_punctuation = left.ends_with(|last: char| last.is_ascii_punctuation());
     let is_left_unspaced = last.is_some_and(is_unspaced) && !is_spaced_by_punctuation;

@@ -15,7 +15,8 @@ pub struct SpecialIds {
     pub unk: u32,
 }
 
-/// The special tokens of the tokenizers trained here; the index of a token is its id, as in [`SpecialIds::LEARNED`].
+/// The special tokens of the tokenizers trained here; the index of a token is its id, as in
+/// [`SpecialIds::LEARNED`].
 pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 
 /// The unknown-word token of the tokenizers trained here.
@@ -23,15 +24,37 @@ pub(crate) const TOKENS: [&str; 4] = ["<pad>", "<s>", "</s>", "<unk>"];
 pub(crate) const UNK: &str = TOKENS[3];
 
 const PAD_SPELLINGS: &[&str] = &["<pad>", "[PAD]", "<|pad|>", "<PAD>", "<blank>"];
-const BOS_SPELLINGS: &[&str] =
-    &["<s>", "[BOS]", "<bos>", "<BOS>", "<|startoftext|>", "<|begin_of_text|>", "<|bos|>", "[CLS]", "<sos>"];
-const EOS_SPELLINGS: &[&str] =
-    &["</s>", "[EOS]", "<eos>", "<EOS>", "<|endoftext|>", "<|end_of_text|>", "<|eos|>", "[SEP]"];
+const BOS_SPELLINGS: &[&str] = &[
+    "<s>",
+    "[BOS]",
+    "<bos>",
+    "<BOS>",
+    "<|startoftext|>",
+    "<|begin_of_text|>",
+    "<|bos|>",
+    "[CLS]",
+    "<sos>",
+];
+const EOS_SPELLINGS: &[&str] = &[
+    "</s>",
+    "[EOS]",
+    "<eos>",
+    "<EOS>",
+    "<|endoftext|>",
+    "<|end_of_text|>",
+    "<|eos|>",
+    "[SEP]",
+];
 const UNK_SPELLINGS: &[&str] = &["<unk>", "[UNK]", "<|unk|>", "<UNK>"];
 
 impl SpecialIds {
     /// The ids in all tokenizers that are trained here.
-    pub const LEARNED: Self = Self { pad: 0, bos: 1, eos: 2, unk: 3 };
+    pub const LEARNED: Self = Self {
+        pad: 0,
+        bos: 1,
+        eos: 2,
+        unk: 3,
+    };
 
     /// Finds the special tokens of the tokenizer called `name` by their usual spellings.
     ///
@@ -39,11 +62,18 @@ impl SpecialIds {
     /// [`DataError::MissingSpecial`] for the first role that no token fills.
     pub(crate) fn find(name: &str, id_of: impl Fn(&str) -> Option<u32>) -> Result<Self, DataError> {
         let find = |role, spellings: &[&str]| {
-            spellings.iter().find_map(|token| id_of(token)).ok_or_else(|| DataError::MissingSpecial {
-                name: name.to_owned(),
-                role,
-                tried: spellings.iter().map(|token| format!("`{token}`")).collect::<Vec<_>>().join(", "),
-            })
+            spellings
+                .iter()
+                .find_map(|token| id_of(token))
+                .ok_or_else(|| DataError::MissingSpecial {
+                    name: name.to_owned(),
+                    role,
+                    tried: spellings
+                        .iter()
+                        .map(|token| format!("`{token}`"))
+                        .collect::<Vec<_>>()
+                        .join(", "),
+                })
         };
         Ok(Self {
             pad: find("padding", PAD_SPELLINGS)?,
@@ -55,9 +85,15 @@ impl SpecialIds {
 
     /// The tokens that a tokenizer lacks, as they are spelled here.
     pub(crate) fn missing(id_of: impl Fn(&str) -> Option<u32>) -> Vec<&'static str> {
-        let roles = TOKENS.into_iter().zip([PAD_SPELLINGS, BOS_SPELLINGS, EOS_SPELLINGS, UNK_SPELLINGS]);
+        let roles =
+            TOKENS
+                .into_iter()
+                .zip([PAD_SPELLINGS, BOS_SPELLINGS, EOS_SPELLINGS, UNK_SPELLINGS]);
         let lacks = |spellings: &[&str]| !spellings.iter().any(|token| id_of(token).is_some());
-        roles.filter(|(_, spellings)| lacks(spellings)).map(|(token, _)| token).collect()
+        roles
+            .filter(|(_, spellings)| lacks(spellings))
+            .map(|(token, _)| token)
+            .collect()
     }
 
     /// Whether `id` is padding, begin or end of sentence, which decoding skips.
@@ -73,9 +109,22 @@ mod tests {
     #[test]
     fn foreign_spellings_are_found() {
         let vocab = ["[UNK]", "[CLS]", "[SEP]", "[PAD]", "a"];
-        let id_of = |token: &str| vocab.iter().position(|known| *known == token).map(|id| id as u32);
+        let id_of = |token: &str| {
+            vocab
+                .iter()
+                .position(|known| *known == token)
+                .map(|id| id as u32)
+        };
         let special = SpecialIds::find("t.json", id_of).unwrap();
-        assert_eq!(special, SpecialIds { pad: 3, bos: 1, eos: 2, unk: 0 });
+        assert_eq!(
+            special,
+            SpecialIds {
+                pad: 3,
+                bos: 1,
+                eos: 2,
+                unk: 0
+            }
+        );
     }
 
     #[test]
@@ -83,6 +132,9 @@ mod tests {
         let error = SpecialIds::find("t.json", |token| (token != "</s>").then_some(9))
             .and_then(|_| SpecialIds::find("t.json", |token| (token == "<pad>").then_some(0)));
         let message = error.unwrap_err().to_string();
-        assert!(message.contains("begin-of-sentence") && message.contains("`<s>`"), "{message}");
+        assert!(
+            message.contains("begin-of-sentence") && message.contains("`<s>`"),
+            "{message}"
+        );
     }
 }

@@ -1,5 +1,5 @@
-//! Text to ids and back, on top of Hugging Face's `tokenizers`, whose Python library loads the files that are saved
-//! here.
+//! Text to ids and back, on top of Hugging Face's `tokenizers`, whose Python library loads the
+//! files that are saved here.
 
 use std::ops::Range;
 use std::path::Path;
@@ -81,8 +81,9 @@ impl Tokenizer {
         Self::parse(&bytes, &path.display().to_string())
     }
 
-    /// Reads a tokenizer that was made elsewhere: a `tokenizer.json`, or a SentencePiece model, whose name ends in `.spm` or
-    /// `.model`. Special tokens that it lacks are added to its vocabulary, behind all others.
+    /// Reads a tokenizer that was made elsewhere: a `tokenizer.json`, or a SentencePiece model,
+    /// whose name ends in `.spm` or `.model`. Special tokens that it lacks are added to its
+    /// vocabulary, behind all others.
     ///
     /// # Errors
     /// As [`Tokenizer::load`] and [`Tokenizer::parse_sentencepiece`].
@@ -95,7 +96,8 @@ impl Tokenizer {
         Self::adopt_json(&bytes, &name)
     }
 
-    /// As [`Tokenizer::adopt`], from the content of a `tokenizer.json`; `name` appears in error messages.
+    /// As [`Tokenizer::adopt`], from the content of a `tokenizer.json`; `name` appears in error
+    /// messages.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if the content is not a tokenizer.
@@ -103,21 +105,24 @@ impl Tokenizer {
         let mut inner = library_tokenizer(bytes, name)?;
         let missing = SpecialIds::missing(|token| inner.token_to_id(token));
         if !missing.is_empty() {
-            let tokens: Vec<AddedToken> = missing.iter().map(|token| AddedToken::from(*token, true)).collect();
+            let tokens: Vec<AddedToken> = missing
+                .iter()
+                .map(|token| AddedToken::from(*token, true))
+                .collect();
             guarded(name, || inner.add_special_tokens(tokens))?;
         }
         Self::new(inner, name)
     }
 
-    /// Reads the content of a `tokenizer.json`, written by this crate or by Hugging Face's `tokenizers`; `name` appears
-    /// in error messages.
+    /// Reads the content of a `tokenizer.json`, written by this crate or by Hugging Face's
+    /// `tokenizers`; `name` appears in error messages.
     ///
-    /// Truncation, padding and dropout are switched off if the file asks for them: here they belong to batches and
-    /// training.
+    /// Truncation, padding and dropout are switched off if the file asks for them: here they belong
+    /// to batches and training.
     ///
     /// # Errors
-    /// [`DataError::Tokenizer`] if the content is not a tokenizer, [`DataError::MissingSpecial`] if it lacks a special
-    /// token.
+    /// [`DataError::Tokenizer`] if the content is not a tokenizer, [`DataError::MissingSpecial`] if
+    /// it lacks a special token.
     pub fn parse(bytes: &[u8], name: &str) -> Result<Self, DataError> {
         Self::new(library_tokenizer(bytes, name)?, name)
     }
@@ -129,14 +134,26 @@ impl Tokenizer {
         let vocab_size = vocab.values().max().map_or(0, |&id| id as usize + 1);
         // A model has a row of weights for every id, used or not.
         if vocab_size > vocab.len() * 2 + MOST_UNUSED_IDS {
-            let problem = format!("its ids go up to {}, but it has only {} tokens", vocab_size - 1, vocab.len());
+            let problem = format!(
+                "its ids go up to {}, but it has only {} tokens",
+                vocab_size - 1,
+                vocab.len()
+            );
             return Err(failed(name)(problem.into()));
         }
         let unreadable = |error: serde_json::Error| failed(name)(error.into());
-        let spelling = Spelling::new(&serde_json::to_value(inner.get_decoder()).map_err(unreadable)?);
+        let spelling =
+            Spelling::new(&serde_json::to_value(inner.get_decoder()).map_err(unreadable)?);
         let normalizer = serde_json::to_value(inner.get_normalizer()).map_err(unreadable)?;
         let text_normalization = TextNormalization::new(&normalizer).map_err(unreadable)?;
-        Ok(Self { inner, name: name.to_owned(), special, vocab_size, spelling, text_normalization })
+        Ok(Self {
+            inner,
+            name: name.to_owned(),
+            special,
+            vocab_size,
+            spelling,
+            text_normalization,
+        })
     }
 
     /// Writes the `tokenizer.json` to `path`.
@@ -157,47 +174,71 @@ impl Tokenizer {
 
     /// The ids of `text`, without begin or end of sentence.
     ///
-    /// A special token that is spelled out in `text`, such as `</s>`, is ordinary text: no text encodes to the ids of
-    /// padding, begin or end of sentence.
+    /// A special token that is spelled out in `text`, such as `</s>`, is ordinary text: no text
+    /// encodes to the ids of padding, begin or end of sentence.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign tokenizer has no id for some text.
     pub fn encode(&self, text: &str) -> Result<Vec<u32>, DataError> {
-        let encoding = guarded(&self.name, || self.inner.encode_fast(EncodeInput::from(text), false))?;
-        Ok(encoding.get_ids().iter().map(|&id| self.of_text(id)).collect())
+        let encoding = guarded(&self.name, || {
+            self.inner.encode_fast(EncodeInput::from(text), false)
+        })?;
+        Ok(encoding
+            .get_ids()
+            .iter()
+            .map(|&id| self.of_text(id))
+            .collect())
     }
 
     /// The ids of all `texts`, computed on all cores.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
-    pub fn encode_batch<S: AsRef<str> + Sync>(&self, texts: &[S]) -> Result<Vec<Vec<u32>>, DataError> {
-        texts.par_iter().map(|text| self.encode(text.as_ref())).collect()
+    pub fn encode_batch<S: AsRef<str> + Sync>(
+        &self,
+        texts: &[S],
+    ) -> Result<Vec<Vec<u32>>, DataError> {
+        texts
+            .par_iter()
+            .map(|text| self.encode(text.as_ref()))
+            .collect()
     }
 
-    /// The ids of `text`, and for each id the index of the whitespace-separated word that it belongs to.
+    /// The ids of `text`, and for each id the index of the whitespace-separated word that it
+    /// belongs to.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_words(&self, text: &str) -> Result<(Vec<u32>, Vec<usize>), DataError> {
-        let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
+        let encoding = guarded(&self.name, || {
+            self.inner.encode(EncodeInput::from(text), false)
+        })?;
         let starts: Vec<usize> = word_starts(text).collect();
-        // A token may begin with the space before its word, so its last byte decides and not its first.
+        // A token may begin with the space before its word, so its last byte decides and not its
+        // first.
         let word = |&(start, end): &(usize, usize)| {
             let last = end.saturating_sub(1).max(start);
-            starts.partition_point(|start| *start <= last).saturating_sub(1)
+            starts
+                .partition_point(|start| *start <= last)
+                .saturating_sub(1)
         };
-        let ids = encoding.get_ids().iter().map(|&id| self.of_text(id)).collect();
+        let ids = encoding
+            .get_ids()
+            .iter()
+            .map(|&id| self.of_text(id))
+            .collect();
         Ok((ids, encoding.get_offsets().iter().map(word).collect()))
     }
 
-    /// The ids of `text`, for each id the index of its unit, and the bytes of each unit: a whitespace-separated word, or in a
-    /// word of a script that has no spaces a token.
+    /// The ids of `text`, for each id the index of its unit, and the bytes of each unit: a
+    /// whitespace-separated word, or in a word of a script that has no spaces a token.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
     pub fn encode_units(&self, text: &str) -> Result<EncodedUnits, DataError> {
-        let encoding = guarded(&self.name, || self.inner.encode(EncodeInput::from(text), false))?;
+        let encoding = guarded(&self.name, || {
+            self.inner.encode(EncodeInput::from(text), false)
+        })?;
         let mut ends: Vec<usize> = word_starts(text).skip(1).collect();
         ends.push(text.len());
         let mut start = word_starts(text).next().unwrap_or(0);
@@ -209,22 +250,34 @@ impl Tokenizer {
         }
         let mut encoded = EncodedUnits::default();
         for (&id, &(start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
-            // A token may begin with the space before its word, so its last byte decides and not its first.
+            // A token may begin with the space before its word, so its last byte decides and not
+            // its first.
             let last = end.saturating_sub(1).max(start);
-            let word = words.partition_point(|(word, _)| word.start <= last).saturating_sub(1);
+            let word = words
+                .partition_point(|(word, _)| word.start <= last)
+                .saturating_sub(1);
             let (word, is_unspaced) = &words[word];
-            let unit = if *is_unspaced { start.max(word.start)..end.min(word.end) } else { word.clone() };
+            let unit = if *is_unspaced {
+                start.max(word.start)..end.min(word.end)
+            } else {
+                word.clone()
+            };
             encoded.push(self.of_text(id), unit);
         }
         Ok(encoded)
     }
 
-    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads `<unk>`.
+    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads
+    /// `<unk>`.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign decoder fails.
     pub fn decode(&self, ids: &[u32]) -> Result<String, DataError> {
-        let ids: Vec<u32> = ids.iter().copied().filter(|&id| !self.special.is_silent(id)).collect();
+        let ids: Vec<u32> = ids
+            .iter()
+            .copied()
+            .filter(|&id| !self.special.is_silent(id))
+            .collect();
         if ids.is_empty() {
             // Some of the library's decoders panic on an empty sequence.
             return Ok(String::new());
@@ -242,14 +295,18 @@ impl Tokenizer {
         self.special
     }
 
-    /// The spelling of the token `id` in the vocabulary; `None` if there is no such token. [`Self::shown`] is the token as
-    /// people read it.
+    /// The spelling of the token `id` in the vocabulary; `None` if there is no such token.
+    /// [`Self::shown`] is the token as people read it.
     pub fn token(&self, id: u32) -> Option<String> {
         self.inner.id_to_token(id)
     }
 
     fn of_text(&self, id: u32) -> u32 {
-        if self.special.is_silent(id) { self.special.unk } else { id }
+        if self.special.is_silent(id) {
+            self.special.unk
+        } else {
+            id
+        }
     }
 }
 
@@ -265,12 +322,14 @@ pub struct EncodedUnits {
 }
 
 impl EncodedUnits {
-    /// Adds an id. Tokens that are parts of one character, and so have bytes in common, are one unit, and spaces belong to the
-    /// unit before them, or at the start of a text to the first.
+    /// Adds an id. Tokens that are parts of one character, and so have bytes in common, are one
+    /// unit, and spaces belong to the unit before them, or at the start of a text to the first.
     fn push(&mut self, id: u32, unit: Range<usize>) {
         match self.units.last_mut() {
             Some(last) if last.start >= last.end => *last = unit,
-            Some(last) if unit.start < last.end || unit.is_empty() => last.end = last.end.max(unit.end),
+            Some(last) if unit.start < last.end || unit.is_empty() => {
+                last.end = last.end.max(unit.end)
+            }
             _ => self.units.push(unit),
         }
         self.ids.push(id);
@@ -280,9 +339,16 @@ impl EncodedUnits {
 
 /// The library's tokenizer of a `tokenizer.json`, without what belongs to batches and training.
 fn library_tokenizer(bytes: &[u8], name: &str) -> Result<HuggingFaceTokenizer, DataError> {
-    let mut json: Value = serde_json::from_slice(bytes).map_err(|error| failed(name)(error.into()))?;
-    if json.pointer("/model/type").or(json.pointer("/model/vocab")).is_none_or(Value::is_null) {
-        return Err(failed(name)("it is JSON, but not a `tokenizer.json`: it has no `model`".into()));
+    let mut json: Value =
+        serde_json::from_slice(bytes).map_err(|error| failed(name)(error.into()))?;
+    if json
+        .pointer("/model/type")
+        .or(json.pointer("/model/vocab"))
+        .is_none_or(Value::is_null)
+    {
+        return Err(failed(name)(
+            "it is JSON, but not a `tokenizer.json`: it has no `model`".into(),
+        ));
     }
     for pointer in ["/truncation", "/padding", "/model/dropout"] {
         if let Some(value) = json.pointer_mut(pointer) {

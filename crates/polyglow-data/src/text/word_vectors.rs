@@ -13,7 +13,8 @@ const SHOWN_CHARS: usize = 40;
 /// Limits on the size of a file, so that a wrong number in it cannot exhaust the memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct VectorLimits {
-    /// Maximum number of words. Of a longer file only the first ones are read, which are usually the most frequent.
+    /// Maximum number of words. Of a longer file only the first ones are read, which are usually
+    /// the most frequent.
     pub max_words: usize,
     /// Maximum dimension of a vector.
     pub max_dim: usize,
@@ -35,21 +36,26 @@ pub struct WordVectors {
 impl Default for VectorLimits {
     /// A million words of dimension 4096.
     fn default() -> Self {
-        Self { max_words: 1_000_000, max_dim: 4096 }
+        Self {
+            max_words: 1_000_000,
+            max_dim: 4096,
+        }
     }
 }
 
 impl WordVectors {
-    /// Reads a file, plain or gzip: one word and its numbers per line, separated by single spaces or tabs.
+    /// Reads a file, plain or gzip: one word and its numbers per line, separated by single spaces
+    /// or tabs.
     ///
-    /// A first line of exactly two integers is word2vec's header, the number of words and the dimension; GloVe's files
-    /// have no header. The vector is the last numbers of a line, so a word may contain spaces, as some do in GloVe's
-    /// largest file. In a file with a header a word may not end in a number, which is more likely one number too many.
+    /// A first line of exactly two integers is word2vec's header, the number of words and the
+    /// dimension; GloVe's files have no header. The vector is the last numbers of a line, so a word
+    /// may contain spaces, as some do in GloVe's largest file. In a file with a header a word may
+    /// not end in a number, which is more likely one number too many.
     ///
     /// # Errors
-    /// [`DataError::Vectors`] if a line has the wrong number of fields, or a field that is not a finite number, or if
-    /// the file does not have as many words as its header says; [`DataError::Empty`] if there is no vector; and the
-    /// errors of [`Lines`].
+    /// [`DataError::Vectors`] if a line has the wrong number of fields, or a field that is not a
+    /// finite number, or if the file does not have as many words as its header says;
+    /// [`DataError::Empty`] if there is no vector; and the errors of [`Lines`].
     pub fn read(path: &Path, limits: VectorLimits) -> Result<Self, DataError> {
         Self::parse(Lines::open(path)?, limits)
     }
@@ -59,36 +65,54 @@ impl WordVectors {
     /// # Errors
     /// As [`Self::read`].
     pub fn parse(mut lines: Lines, limits: VectorLimits) -> Result<Self, DataError> {
-        let mut vectors = Self { words: Vec::new(), dim: 0, values: Vec::new(), repeated: 0 };
+        let mut vectors = Self {
+            words: Vec::new(),
+            dim: 0,
+            values: Vec::new(),
+            repeated: 0,
+        };
         let mut known = HashSet::new();
         let mut expected = None;
         while let Some(line) = lines.next().transpose()? {
-            let wrong = |problem| DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem };
+            let wrong = |problem| DataError::Vectors {
+                path: lines.path().to_owned(),
+                line: lines.line(),
+                problem,
+            };
             // The original word2vec writes a space at the end of each line.
             let line = line.trim_end_matches(SEPARATORS);
             if lines.line() == 1 {
                 expected = header(line);
-                vectors.dim = expected.map_or_else(|| line.split(SEPARATORS).count() - 1, |(_, dim)| dim);
+                vectors.dim =
+                    expected.map_or_else(|| line.split(SEPARATORS).count() - 1, |(_, dim)| dim);
                 if vectors.dim == 0 || vectors.dim > limits.max_dim {
                     let (dim, max_dim) = (vectors.dim, limits.max_dim);
-                    return Err(wrong(format!("a vector must have 1 to {max_dim} numbers, not {dim}")));
+                    return Err(wrong(format!(
+                        "a vector must have 1 to {max_dim} numbers, not {dim}"
+                    )));
                 }
                 if expected.is_some() {
                     continue;
                 }
             }
             let word = vectors.push_numbers(line).map_err(wrong)?;
-            let ends_in_number = || word.rsplit_once(SEPARATORS).is_some_and(|(_, last)| last.parse::<f32>().is_ok());
+            let ends_in_number = || {
+                word.rsplit_once(SEPARATORS)
+                    .is_some_and(|(_, last)| last.parse::<f32>().is_ok())
+            };
             if expected.is_none() && vectors.dim == 1 && ends_in_number() {
                 let found = line.split(SEPARATORS).count() - 1;
                 return Err(wrong(format!(
                     "a word and {found} numbers, but line 1 has a word and one number, and is not a header of two numbers"
                 )));
             }
-            // A header gives the dimension, so one number too many is an error and not a part of the word.
+            // A header gives the dimension, so one number too many is an error and not a part of
+            // the word.
             if expected.is_some() && ends_in_number() {
                 let (found, dim) = (line.split(SEPARATORS).count() - 1, vectors.dim);
-                return Err(wrong(format!("a word and {found} numbers, but the header says {dim}")));
+                return Err(wrong(format!(
+                    "a word and {found} numbers, but the header says {dim}"
+                )));
             }
             if known.insert(word.to_owned()) {
                 vectors.words.push(word.to_owned());
@@ -103,10 +127,16 @@ impl WordVectors {
         let found = vectors.words.len() + vectors.repeated;
         if let Some((count, _)) = expected.filter(|&(count, _)| count != found) {
             let problem = format!("the file has {found} words, but its header says {count}");
-            return Err(DataError::Vectors { path: lines.path().to_owned(), line: lines.line(), problem });
+            return Err(DataError::Vectors {
+                path: lines.path().to_owned(),
+                line: lines.line(),
+                problem,
+            });
         }
         if vectors.words.is_empty() {
-            return Err(DataError::Empty { path: lines.path().to_owned() });
+            return Err(DataError::Empty {
+                path: lines.path().to_owned(),
+            });
         }
         Ok(vectors)
     }
@@ -142,7 +172,10 @@ impl WordVectors {
         if found < dim {
             return format!("a word and {found} of {dim} numbers");
         }
-        let end = field.char_indices().nth(SHOWN_CHARS).map_or(field.len(), |(end, _)| end);
+        let end = field
+            .char_indices()
+            .nth(SHOWN_CHARS)
+            .map_or(field.len(), |(end, _)| end);
         format!("`{}` is not a finite number", &field[..end])
     }
 }
@@ -160,7 +193,10 @@ mod tests {
     use super::*;
 
     fn parse_limited(text: &str, limits: VectorLimits) -> Result<WordVectors, DataError> {
-        let lines = Lines::from_reader(Cursor::new(text.as_bytes().to_vec()), Path::new("vectors.txt"))?;
+        let lines = Lines::from_reader(
+            Cursor::new(text.as_bytes().to_vec()),
+            Path::new("vectors.txt"),
+        )?;
         WordVectors::parse(lines, limits)
     }
 
@@ -172,10 +208,19 @@ mod tests {
     fn both_formats_hold_the_same_vectors() {
         let glove = parse("the 1 -0.5 2e-3\ncat 4 5 6\n").unwrap();
         assert_eq!(glove.words, ["the", "cat"]);
-        assert_eq!((glove.dim, glove.vector(0), glove.vector(1)), (3, &[1.0, -0.5, 0.002][..], &[4.0, 5.0, 6.0][..]));
+        assert_eq!(
+            (glove.dim, glove.vector(0), glove.vector(1)),
+            (3, &[1.0, -0.5, 0.002][..], &[4.0, 5.0, 6.0][..])
+        );
         // The original word2vec writes a space at the end of each line.
-        assert_eq!(parse("2\t3\nthe 1 -0.5 2e-3 \ncat 4 5 6 \n").unwrap(), glove);
-        assert_eq!(parse("\u{feff}2 3\r\nthe\t1\t-0.5\t2e-3\r\ncat 4 5 6").unwrap(), glove);
+        assert_eq!(
+            parse("2\t3\nthe 1 -0.5 2e-3 \ncat 4 5 6 \n").unwrap(),
+            glove
+        );
+        assert_eq!(
+            parse("\u{feff}2 3\r\nthe\t1\t-0.5\t2e-3\r\ncat 4 5 6").unwrap(),
+            glove
+        );
     }
 
     #[test]
@@ -188,15 +233,29 @@ mod tests {
     #[test]
     fn the_first_of_repeated_words_counts() {
         let vectors = parse("3 1\na 1\na 2\nb 3\n").unwrap();
-        assert_eq!((vectors.words.len(), &vectors.values[..], vectors.repeated), (2, &[1.0, 3.0][..], 1));
+        assert_eq!(
+            (vectors.words.len(), &vectors.values[..], vectors.repeated),
+            (2, &[1.0, 3.0][..], 1)
+        );
     }
 
     #[test]
     fn no_more_words_are_read_than_asked_for() {
-        let limits = VectorLimits { max_words: 1, max_dim: 2 };
-        assert_eq!(parse_limited("9 2\na 1 2\nb wrong\n", limits).unwrap().words, ["a"]);
+        let limits = VectorLimits {
+            max_words: 1,
+            max_dim: 2,
+        };
+        assert_eq!(
+            parse_limited("9 2\na 1 2\nb wrong\n", limits)
+                .unwrap()
+                .words,
+            ["a"]
+        );
         let error = parse_limited("a 1 2 3\n", limits).unwrap_err().to_string();
-        assert_eq!(error, "`vectors.txt` line 1: a vector must have 1 to 2 numbers, not 3");
+        assert_eq!(
+            error,
+            "`vectors.txt` line 1: a vector must have 1 to 2 numbers, not 3"
+        );
         assert!(parse_limited("1 99999999999\n", limits).is_err());
     }
 
@@ -208,19 +267,41 @@ mod tests {
             ("a 1 2\nb 1 x\n", "line 2: `x` is not a finite number"),
             ("a 1 2\nb nan 2\n", "line 2: `nan` is not a finite number"),
             ("a 1 2\nb 1e99 2\n", "line 2: `1e99` is not a finite number"),
-            ("a 1 2\n 1 2\n", "line 2: the word before the numbers is missing"),
-            ("2 2\na 1 2\n", "line 2: the file has 1 words, but its header says 2"),
-            ("1 2\na 1 2 3\n", "line 2: a word and 3 numbers, but the header says 2"),
+            (
+                "a 1 2\n 1 2\n",
+                "line 2: the word before the numbers is missing",
+            ),
+            (
+                "2 2\na 1 2\n",
+                "line 2: the file has 1 words, but its header says 2",
+            ),
+            (
+                "1 2\na 1 2 3\n",
+                "line 2: a word and 3 numbers, but the header says 2",
+            ),
             (
                 "x 2\na 1 2\n",
                 "line 2: a word and 2 numbers, but line 1 has a word and one number, and is not a header of two numbers",
             ),
-            ("0 0\n", "line 1: a vector must have 1 to 4096 numbers, not 0"),
-            ("word\n", "line 1: a vector must have 1 to 4096 numbers, not 0"),
+            (
+                "0 0\n",
+                "line 1: a vector must have 1 to 4096 numbers, not 0",
+            ),
+            (
+                "word\n",
+                "line 1: a vector must have 1 to 4096 numbers, not 0",
+            ),
         ] {
-            assert_eq!(parse(text).unwrap_err().to_string(), format!("`vectors.txt` {problem}"), "{text}");
+            assert_eq!(
+                parse(text).unwrap_err().to_string(),
+                format!("`vectors.txt` {problem}"),
+                "{text}"
+            );
         }
         assert!(matches!(parse("").unwrap_err(), DataError::Empty { .. }));
-        assert!(matches!(parse("0 2\n").unwrap_err(), DataError::Empty { .. }));
+        assert!(matches!(
+            parse("0 2\n").unwrap_err(),
+            DataError::Empty { .. }
+        ));
     }
 }

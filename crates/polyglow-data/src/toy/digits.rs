@@ -6,8 +6,8 @@ use std::ops::RangeInclusive;
 use super::AlignedPair;
 use super::random::SplitMix64;
 
-/// Strings up to this length may repeat, because there are too few different ones: 121 of the 500 in `test` and 111 in `valid`
-/// are also in `train`.
+/// Strings up to this length may repeat, because there are too few different ones: 121 of the 500
+/// in `test` and 111 in `valid` are also in `train`.
 const LONGEST_REPEATABLE: usize = 3;
 
 const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
@@ -21,16 +21,39 @@ struct Recipe {
 
 /// In the order of generation: a string of a held-out split is not generated again for training.
 const RECIPES: [Recipe; 4] = [
-    Recipe { name: "test", seed: 201, size: 500, lengths: 1..=12 },
-    Recipe { name: "valid", seed: 202, size: 500, lengths: 1..=12 },
-    Recipe { name: "test_long", seed: 203, size: 500, lengths: 13..=24 },
-    Recipe { name: "train", seed: 2025, size: 20_000, lengths: 1..=12 },
+    Recipe {
+        name: "test",
+        seed: 201,
+        size: 500,
+        lengths: 1..=12,
+    },
+    Recipe {
+        name: "valid",
+        seed: 202,
+        size: 500,
+        lengths: 1..=12,
+    },
+    Recipe {
+        name: "test_long",
+        seed: 203,
+        size: 500,
+        lengths: 13..=24,
+    },
+    Recipe {
+        name: "train",
+        seed: 2025,
+        size: 20_000,
+        lengths: 1..=12,
+    },
 ];
 
 /// Draws all splits; a string longer than [`LONGEST_REPEATABLE`] occurs once in the whole corpus.
 pub(super) fn draw() -> Vec<(&'static str, Vec<AlignedPair>)> {
     let mut seen = HashSet::new();
-    RECIPES.iter().map(|recipe| (recipe.name, draw_split(recipe, &mut seen))).collect()
+    RECIPES
+        .iter()
+        .map(|recipe| (recipe.name, draw_split(recipe, &mut seen)))
+        .collect()
 }
 
 fn draw_split(recipe: &Recipe, seen: &mut HashSet<Vec<char>>) -> Vec<AlignedPair> {
@@ -51,7 +74,9 @@ fn reversal(digits: &[char]) -> AlignedPair {
     AlignedPair {
         src: spaced(digits.iter()),
         tgt: spaced(digits.iter().rev()),
-        alignment: (0..digits.len()).map(|place| (place, digits.len() - 1 - place)).collect(),
+        alignment: (0..digits.len())
+            .map(|place| (place, digits.len() - 1 - place))
+            .collect(),
     }
 }
 

@@ -9,18 +9,19 @@ use crate::labeled::{LabelSet, LabeledText};
 
 /// What the labels of the English sentences of [`Toy::MiniEnDe`] say.
 ///
-/// The sentences, the splits and their order are those of the translation corpus. Its words tell the type of a
-/// sentence; the tense is that of the main clause, while other clauses have tenses of their own.
+/// The sentences, the splits and their order are those of the translation corpus. Its words tell
+/// the type of a sentence; the tense is that of the main clause, while other clauses have tenses of
+/// their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabeledToy {
-    /// `statement`, `question`, `reason` ("... because ..."), `condition` ("if ... , ...") or `report` ("she knows that
-    /// ..."). The corpus is called `mini-en-de-types`.
+    /// `statement`, `question`, `reason` ("... because ..."), `condition` ("if ... , ...") or
+    /// `report` ("she knows that ..."). The corpus is called `mini-en-de-types`.
     Types,
-    /// `present`, `perfect`, `future`, or `modal` for "can", "must" and "want to". The corpus is called
-    /// `mini-en-de-tenses`.
+    /// `present`, `perfect`, `future`, or `modal` for "can", "must" and "want to". The corpus is
+    /// called `mini-en-de-tenses`.
     Tenses,
-    /// Both, such as `question-perfect`: 17 labels, because reports are in the present. The corpus is called
-    /// `mini-en-de-types-tenses`.
+    /// Both, such as `question-perfect`: 17 labels, because reports are in the present. The corpus
+    /// is called `mini-en-de-types-tenses`.
     TypesAndTenses,
 }
 
@@ -51,14 +52,17 @@ impl LabeledToy {
     pub fn labels(self) -> LabelSet {
         let kinds = SentenceKind::ALL.into_iter();
         let both = kinds.flat_map(|kind| Tense::ALL.map(|tense| (kind, tense)));
-        let possible = both.filter(|&(kind, tense)| kind != SentenceKind::Report || tense == Tense::Present);
+        let possible =
+            both.filter(|&(kind, tense)| kind != SentenceKind::Report || tense == Tense::Present);
         LabelSet::new(possible.map(|(kind, tense)| self.label(kind, tense)))
     }
 
     /// Generates all splits, in the order of [`LabeledToy::splits`].
     pub fn generate(self) -> Vec<(&'static str, Vec<LabeledText>)> {
-        let of_sentence =
-            |Sentence { pair, kind, tense }| LabeledText { label: self.label(kind, tense), text: pair.src };
+        let of_sentence = |Sentence { pair, kind, tense }| LabeledText {
+            label: self.label(kind, tense),
+            text: pair.src,
+        };
         let mut splits: Vec<_> = mini_en_de::draw()
             .into_iter()
             .map(|(split, sentences)| (split, sentences.into_iter().map(of_sentence).collect()))
@@ -67,14 +71,17 @@ impl LabeledToy {
         splits
     }
 
-    /// Writes `<split>.tsv` for every split into `dir`, one `label<TAB>text` per line. Creates `dir` if it does not
-    /// exist.
+    /// Writes `<split>.tsv` for every split into `dir`, one `label<TAB>text` per line. Creates
+    /// `dir` if it does not exist.
     ///
     /// # Errors
     /// As [`Toy::write`].
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
         let file = |(split, texts): (&str, Vec<LabeledText>)| {
-            (format!("{split}.tsv"), lines(texts.iter().map(LabeledText::to_string)))
+            (
+                format!("{split}.tsv"),
+                lines(texts.iter().map(LabeledText::to_string)),
+            )
         };
         write_files(dir, self.generate().into_iter().map(file).collect())
     }

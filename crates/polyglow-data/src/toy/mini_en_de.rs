@@ -1,7 +1,8 @@
-//! The `mini-en-de` corpus: English to German from a small grammar, with test sets for different kinds of
-//! generalization.
+//! The `mini-en-de` corpus: English to German from a small grammar, with test sets for different
+//! kinds of generalization.
 //!
-//! `test` has new sentences, `test_comp` new combinations of known words, `test_deep` deeper nesting.
+//! `test` has new sentences, `test_comp` new combinations of known words, `test_deep` deeper
+//! nesting.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -28,7 +29,8 @@ mod words;
 /// Maximum length of a sentence in either language, in words.
 const MAX_WORDS: usize = 40;
 
-/// The English words that open a clause inside a sentence. Their number measures how deeply a sentence is nested.
+/// The English words that open a clause inside a sentence. Their number measures how deeply a
+/// sentence is nested.
 const SUBORDINATORS: [&str; 5] = ["who", "that", "because", "although", "if"];
 
 struct Recipe {
@@ -42,8 +44,8 @@ struct Recipe {
     subordinators: RangeInclusive<usize>,
 }
 
-/// In the order of generation. No sentence occurs twice, so training gets the sentences that are not in the other
-/// splits.
+/// In the order of generation. No sentence occurs twice, so training gets the sentences that are
+/// not in the other splits.
 #[rustfmt::skip]
 const RECIPES: [Recipe; 5] = [
     Recipe { name: "test", seed: 101, size: 1_000, nesting: Nesting::Flat, held_out: false, subordinators: 0..=usize::MAX },
@@ -64,7 +66,10 @@ pub(super) struct Sentence {
 /// Draws all splits; an English sentence occurs once in the whole corpus.
 pub(super) fn draw() -> Vec<(&'static str, Vec<Sentence>)> {
     let mut seen = HashSet::new();
-    RECIPES.iter().map(|recipe| (recipe.name, draw_split(recipe, &mut seen))).collect()
+    RECIPES
+        .iter()
+        .map(|recipe| (recipe.name, draw_split(recipe, &mut seen)))
+        .collect()
 }
 
 fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
@@ -78,7 +83,11 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
         }
         let pair = sentence::aligned(&sentence);
         if seen.insert(pair.src.clone()) {
-            sentences.push(Sentence { pair, kind, tense: draft.tense });
+            sentences.push(Sentence {
+                pair,
+                kind,
+                tense: draft.tense,
+            });
         }
     }
     sentences
@@ -86,7 +95,11 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
 
 impl Recipe {
     fn accepts(&self, sentence: &Phrase, combinations: &[Combination]) -> bool {
-        let subordinators = sentence.english.iter().filter(|word| SUBORDINATORS.contains(&word.text)).count();
+        let subordinators = sentence
+            .english
+            .iter()
+            .filter(|word| SUBORDINATORS.contains(&word.text))
+            .count();
         sentence.english.len() <= MAX_WORDS
             && sentence.german.len() <= MAX_WORDS
             && self.subordinators.contains(&subordinators)
@@ -94,7 +107,8 @@ impl Recipe {
     }
 }
 
-/// Holds out about one in ten combinations of an adjective and a noun, and one in ten of a verb and its object.
+/// Holds out about one in ten combinations of an adjective and a noun, and one in ten of a verb and
+/// its object.
 fn is_held_out(combination: &Combination) -> bool {
     match *combination {
         Combination::AdjectiveNoun(adjective, noun) => tenth(adjective, noun) == 0,
@@ -102,9 +116,14 @@ fn is_held_out(combination: &Combination) -> bool {
     }
 }
 
-/// Assigns a combination to one of ten parts of about equal size, by a hash that does not change when words are added.
+/// Assigns a combination to one of ten parts of about equal size, by a hash that does not change
+/// when words are added.
 fn tenth(left: &str, right: &str) -> u32 {
-    let digest = Sha256::new().chain_update(left).chain_update("|").chain_update(right).finalize();
+    let digest = Sha256::new()
+        .chain_update(left)
+        .chain_update("|")
+        .chain_update(right)
+        .finalize();
     u32::from_be_bytes([digest[0], digest[1], digest[2], digest[3]]) % 10
 }
 

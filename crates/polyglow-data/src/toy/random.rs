@@ -1,8 +1,10 @@
-//! The random numbers of the toy corpora: `SplitMix64`, which is the same on every machine and in every version.
+//! The random numbers of the toy corpora: `SplitMix64`, which is the same on every machine and in
+//! every version.
 
 use crate::random::{GOLDEN_GAMMA, finalize};
 
-/// The `SplitMix64` generator (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number generators").
+/// The `SplitMix64` generator (Steele, Lea and Flood, 2014, "Fast splittable pseudorandom number
+/// generators").
 pub(super) struct SplitMix64 {
     state: u64,
 }
@@ -18,7 +20,8 @@ impl SplitMix64 {
         finalize(self.state)
     }
 
-    /// An integer in `0..bound`. The bias of the remainder is below `bound / 2^64`, negligible for such small bounds.
+    /// An integer in `0..bound`. The bias of the remainder is below `bound / 2^64`, negligible for
+    /// such small bounds.
     pub(super) const fn below(&mut self, bound: usize) -> usize {
         (self.next() % bound as u64) as usize
     }
@@ -43,6 +46,13 @@ mod tests {
     fn numbers_equal_the_published_ones() {
         let mut random = SplitMix64::new(1_234_567);
         let drawn: Vec<u64> = (0..3).map(|_| random.next()).collect();
-        assert_eq!(drawn, [6_457_827_717_110_365_317, 3_203_168_211_198_807_973, 9_817_491_932_198_370_423]);
+        assert_eq!(
+            drawn,
+            [
+                6_457_827_717_110_365_317,
+                3_203_168_211_198_807_973,
+                9_817_491_932_198_370_423
+            ]
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Generated pictures of colored shapes, for image classification.
 //!
-//! Everything is computed with the basic operations of IEEE 754, which give the same bytes on every machine. Functions
-//! such as the sine do not.
+//! Everything is computed with the basic operations of IEEE 754, which give the same bytes on every
+//! machine. Functions such as the sine do not.
 
 use std::path::Path;
 
@@ -22,18 +22,22 @@ use draw::{Canvas, Figure, SIDE};
 const RADII: [f64; 2] = [4.5, 7.0];
 const MOST_SHAPES: usize = 3;
 
-/// What the labels of the pictures say. A picture has 32 by 32 pixels of 3 bytes (red, green, blue).
+/// What the labels of the pictures say. A picture has 32 by 32 pixels of 3 bytes (red, green,
+/// blue).
 ///
-/// It shows one to three shapes of one kind and one color, at random places, angles and sizes. All kinds have the same
-/// area. The background is a noisy gray gradient with gray strokes and specks in any of the colors, so that neither a
-/// single pixel nor the mean of all pixels reveals the kind.
+/// It shows one to three shapes of one kind and one color, at random places, angles and sizes. All
+/// kinds have the same area. The background is a noisy gray gradient with gray strokes and specks
+/// in any of the colors, so that neither a single pixel nor the mean of all pixels reveals the
+/// kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shapes {
     /// `circle`, `cross`, `square` or `triangle`. The set is called `shapes`.
     Kind,
-    /// The kind in one of four colors, such as `red circle`: 16 labels. The set is called `colored-shapes`.
+    /// The kind in one of four colors, such as `red circle`: 16 labels. The set is called
+    /// `colored-shapes`.
     KindAndColor,
-    /// How many there are of a kind, such as `2 circle`: 12 labels. The set is called `counted-shapes`.
+    /// How many there are of a kind, such as `2 circle`: 12 labels. The set is called
+    /// `counted-shapes`.
     KindAndCount,
     /// Everything, such as `2 red circle`: 48 labels. The set is called `counted-colored-shapes`.
     All,
@@ -80,7 +84,12 @@ pub struct ShapePicture {
 
 impl Shapes {
     /// Every set of pictures.
-    pub const ALL: [Self; 4] = [Self::Kind, Self::KindAndColor, Self::KindAndCount, Self::All];
+    pub const ALL: [Self; 4] = [
+        Self::Kind,
+        Self::KindAndColor,
+        Self::KindAndCount,
+        Self::All,
+    ];
 
     /// The names of the splits, `train` first.
     pub const SPLITS: [&str; 3] = ["train", "valid", "test"];
@@ -104,12 +113,13 @@ impl Shapes {
     pub fn labels(self) -> LabelSet {
         let kinds = ShapeKind::ALL.into_iter();
         let colored = kinds.flat_map(|kind| ShapeColor::ALL.map(|color| (kind, color)));
-        let counted = colored.flat_map(|(kind, color)| (1..=MOST_SHAPES).map(move |count| (kind, color, count)));
+        let counted = colored
+            .flat_map(|(kind, color)| (1..=MOST_SHAPES).map(move |count| (kind, color, count)));
         LabelSet::new(counted.map(|(kind, color, count)| self.label(kind, color, count)))
     }
 
-    /// Draws a split: 20 000 pictures for `train`, 1 000 for `valid` and 2 000 for `test`. `None` if there is no such
-    /// split.
+    /// Draws a split: 20 000 pictures for `train`, 1 000 for `valid` and 2 000 for `test`. `None`
+    /// if there is no such split.
     pub fn split(self, name: &str) -> Option<ImageSet> {
         let (seed, size) = match name {
             "train" => (2025, 20_000),
@@ -118,15 +128,23 @@ impl Shapes {
             _ => return None,
         };
         let labels = self.labels();
-        let pictures: Vec<ShapePicture> =
-            (0..size).into_par_iter().map(|index| ShapePicture::draw(seed, index)).collect();
+        let pictures: Vec<ShapePicture> = (0..size)
+            .into_par_iter()
+            .map(|index| ShapePicture::draw(seed, index))
+            .collect();
         Some(ImageSet {
             height: SIDE,
             width: SIDE,
             channels: 3,
-            label_ids: pictures.iter().map(|picture| self.label_id(picture, &labels)).collect(),
+            label_ids: pictures
+                .iter()
+                .map(|picture| self.label_id(picture, &labels))
+                .collect(),
             labels,
-            pixels: pictures.into_iter().flat_map(|picture| picture.pixels).collect(),
+            pixels: pictures
+                .into_iter()
+                .flat_map(|picture| picture.pixels)
+                .collect(),
         })
     }
 
@@ -215,20 +233,36 @@ impl ShapePicture {
         }
         let figures = place(count, &mut random, |shrunk, random| {
             let whole = [[0.0, SIDE as f64]; 2];
-            Figure::draw(kind, draw::between(RADII[0], RADII[1], random) * shrunk, whole, random)
+            Figure::draw(
+                kind,
+                draw::between(RADII[0], RADII[1], random) * shrunk,
+                whole,
+                random,
+            )
         });
         for figure in figures {
             // Each shape has its own shade.
-            let shade = color.rgb().map(|value| f64::from(value) + draw::between(-20.0, 20.0, &mut random));
+            let shade = color
+                .rgb()
+                .map(|value| f64::from(value) + draw::between(-20.0, 20.0, &mut random));
             canvas.fill(&figure, shade);
         }
-        Self { pixels: canvas.into_bytes(&mut random), kind, color, count }
+        Self {
+            pixels: canvas.into_bytes(&mut random),
+            kind,
+            color,
+            count,
+        }
     }
 }
 
-/// Places shapes so that they touch neither each other nor the border. A shape without room is tried again, smaller: `draw` is
-/// told by how much.
-fn place(count: usize, random: &mut SplitMix64, mut draw: impl FnMut(f64, &mut SplitMix64) -> Figure) -> Vec<Figure> {
+/// Places shapes so that they touch neither each other nor the border. A shape without room is
+/// tried again, smaller: `draw` is told by how much.
+fn place(
+    count: usize,
+    random: &mut SplitMix64,
+    mut draw: impl FnMut(f64, &mut SplitMix64) -> Figure,
+) -> Vec<Figure> {
     let mut figures: Vec<Figure> = Vec::with_capacity(count);
     let mut shrunk = 1.0;
     while figures.len() < count {

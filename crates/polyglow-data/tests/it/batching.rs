@@ -7,11 +7,18 @@ use polyglow_data::batching::{BatchingConfig, EpochPlan};
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 4096, pad_multiple: 1, seed: 7, dropout: 0.0 };
+const CONFIG: BatchingConfig = BatchingConfig {
+    max_tokens: 4096,
+    pad_multiple: 1,
+    seed: 7,
+    dropout: 0.0,
+};
 
-/// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a third.
+/// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a
+/// third.
 fn lengths(example: u32) -> (usize, usize) {
-    let draw = |purpose: u64, bound: u64| below(mix(&[purpose, u64::from(example)]), bound) as usize;
+    let draw =
+        |purpose: u64, bound: u64| below(mix(&[purpose, u64::from(example)]), bound) as usize;
     let src = 4 + draw(1, 10) + draw(2, 10) + draw(3, 18);
     (src, src * (67 + draw(4, 67)) / 100 + 1)
 }
@@ -22,11 +29,19 @@ fn positions(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usi
 }
 
 fn plan(parts: &[(Range<u32>, f64)], config: &BatchingConfig, epoch: u64) -> EpochPlan {
-    EpochPlan::new(|example| positions(config, lengths(example)), parts, config, epoch).unwrap()
+    EpochPlan::new(
+        |example| positions(config, lengths(example)),
+        parts,
+        config,
+        epoch,
+    )
+    .unwrap()
 }
 
 fn batches(plan: &EpochPlan) -> Vec<&[u32]> {
-    (0..plan.len()).map(|position| plan.batch(position)).collect()
+    (0..plan.len())
+        .map(|position| plan.batch(position))
+        .collect()
 }
 
 fn counts(plan: &EpochPlan) -> HashMap<u32, usize> {
@@ -47,10 +62,18 @@ fn every_example_is_in_exactly_one_batch() {
 #[test]
 fn no_batch_exceeds_its_budget_on_either_side() {
     for pad_multiple in [1, 8] {
-        let config = BatchingConfig { pad_multiple, ..CONFIG };
+        let config = BatchingConfig {
+            pad_multiple,
+            ..CONFIG
+        };
         let plan = plan(&[(0..10_000, 1.0)], &config, 0);
         for batch in batches(&plan) {
-            let longest = batch.iter().map(|&example| lengths(example)).map(|(src, tgt)| src.max(tgt)).max().unwrap();
+            let longest = batch
+                .iter()
+                .map(|&example| lengths(example))
+                .map(|(src, tgt)| src.max(tgt))
+                .max()
+                .unwrap();
             assert!(batch.len() * (longest + 1).next_multiple_of(pad_multiple) <= 4096);
         }
     }
@@ -62,7 +85,9 @@ fn little_of_a_caption_corpus_is_padding() {
     let (mut tokens, mut positions) = (0, 0);
     for batch in batches(&plan) {
         let sides: Vec<(usize, usize)> = batch.iter().map(|&example| lengths(example)).collect();
-        let longest = sides.iter().fold((0, 0), |longest, side| (longest.0.max(side.0), longest.1.max(side.1)));
+        let longest = sides.iter().fold((0, 0), |longest, side| {
+            (longest.0.max(side.0), longest.1.max(side.1))
+        });
         positions += batch.len() * (longest.0 + longest.1 + 2);
         tokens += sides.iter().map(|(src, tgt)| src + tgt + 2).sum::<usize>();
     }
@@ -75,13 +100,21 @@ fn the_plan_is_a_pure_function_of_seed_and_epoch() {
     let parts = [(0..3_000, 1.0), (3_000..4_000, 0.5)];
     assert_eq!(plan(&parts, &CONFIG, 3), plan(&parts, &CONFIG, 3));
     assert_ne!(plan(&parts, &CONFIG, 3), plan(&parts, &CONFIG, 4));
-    assert_ne!(plan(&parts, &CONFIG, 3), plan(&parts, &BatchingConfig { seed: 8, ..CONFIG }, 3));
+    assert_ne!(
+        plan(&parts, &CONFIG, 3),
+        plan(&parts, &BatchingConfig { seed: 8, ..CONFIG }, 3)
+    );
 }
 
 #[test]
 fn batches_come_in_no_order_of_length() {
     let first = plan(&[(0..10_000, 1.0)], &CONFIG, 0);
-    let rows = |plan: &EpochPlan| batches(plan).iter().map(|batch| batch.len()).collect::<Vec<_>>();
+    let rows = |plan: &EpochPlan| {
+        batches(plan)
+            .iter()
+            .map(|batch| batch.len())
+            .collect::<Vec<_>>()
+    };
     assert!(!rows(&first).is_sorted() && !rows(&first).is_sorted_by(|left, right| left >= right));
 }
 
@@ -104,7 +137,10 @@ fn same_mates(examples: u32) -> f64 {
         for &example in batch {
             *counts.entry(second[example as usize]).or_insert(0) += 1;
         }
-        again += counts.values().map(|count| count * (count - 1)).sum::<usize>();
+        again += counts
+            .values()
+            .map(|count| count * (count - 1))
+            .sum::<usize>();
         all += batch.len() * (batch.len() - 1);
     }
     again as f64 / all as f64
@@ -113,22 +149,42 @@ fn same_mates(examples: u32) -> f64 {
 #[test]
 fn as_many_neighbors_in_batches_stay_as_the_documentation_says() {
     let (many, few) = (same_mates(30_000), same_mates(3_000));
-    assert!((many - 0.72).abs() < 0.01 && (few - 0.96).abs() < 0.01, "{many}, {few}");
+    assert!(
+        (many - 0.72).abs() < 0.01 && (few - 0.96).abs() < 0.01,
+        "{many}, {few}"
+    );
 }
 
 #[test]
 fn weights_repeat_and_sample_parts() {
-    let parts = [(0..1_000, 2.0), (1_000..2_000, 0.5), (2_000..2_999, 1.25), (2_999..3_000, 1.0)];
-    let (first, second) = (counts(&plan(&parts, &CONFIG, 0)), counts(&plan(&parts, &CONFIG, 1)));
+    let parts = [
+        (0..1_000, 2.0),
+        (1_000..2_000, 0.5),
+        (2_000..2_999, 1.25),
+        (2_999..3_000, 1.0),
+    ];
+    let (first, second) = (
+        counts(&plan(&parts, &CONFIG, 0)),
+        counts(&plan(&parts, &CONFIG, 1)),
+    );
     let total = |counts: &HashMap<u32, usize>, range: Range<u32>| {
-        range.map(|example| counts.get(&example).copied().unwrap_or(0)).sum::<usize>()
+        range
+            .map(|example| counts.get(&example).copied().unwrap_or(0))
+            .sum::<usize>()
     };
     assert!((0..1_000).all(|example| first[&example] == 2));
-    assert_eq!([total(&first, 1_000..2_000), total(&second, 1_000..2_000)], [500, 500]);
+    assert_eq!(
+        [total(&first, 1_000..2_000), total(&second, 1_000..2_000)],
+        [500, 500]
+    );
     assert_eq!(total(&first, 2_000..2_999), 999 + 250);
     assert!((2_000..2_999).all(|example| (1..=2).contains(&first[&example])));
     assert_eq!(first[&2_999], 1);
-    let half = |counts: &HashMap<u32, usize>| (1_000..2_000).filter(|id| counts.contains_key(id)).collect::<Vec<_>>();
+    let half = |counts: &HashMap<u32, usize>| {
+        (1_000..2_000)
+            .filter(|id| counts.contains_key(id))
+            .collect::<Vec<_>>()
+    };
     assert_ne!(half(&first), half(&second));
 }
 
@@ -139,9 +195,16 @@ fn epochs_together_hold_the_shares_that_the_weights_are() {
     let mut drawn = [0; 3];
     for epoch in 0..10 {
         let counts = counts(&plan(&parts, &CONFIG, epoch));
-        assert_eq!(counts, self::counts(&plan(&parts, &CONFIG, epoch)), "an epoch is a function of its number");
+        assert_eq!(
+            counts,
+            self::counts(&plan(&parts, &CONFIG, epoch)),
+            "an epoch is a function of its number"
+        );
         for (sum, (range, _)) in drawn.iter_mut().zip(&parts) {
-            *sum += range.clone().map(|example| counts.get(&example).copied().unwrap_or(0)).sum::<usize>();
+            *sum += range
+                .clone()
+                .map(|example| counts.get(&example).copied().unwrap_or(0))
+                .sum::<usize>();
         }
     }
     assert_eq!(drawn, [10_000, 14_000, 3]);
@@ -149,9 +212,23 @@ fn epochs_together_hold_the_shares_that_the_weights_are() {
 
 #[test]
 fn an_example_larger_than_a_batch_is_an_error() {
-    let config = BatchingConfig { max_tokens: 30, ..CONFIG };
+    let config = BatchingConfig {
+        max_tokens: 30,
+        ..CONFIG
+    };
     let lengths = |example| if example == 5 { (12, 30) } else { (12, 12) };
     let positions = |example| positions(&config, lengths(example));
     let error = EpochPlan::new(positions, &[(0..10, 1.0)], &config, 0).unwrap_err();
-    assert!(matches!(error, DataError::LargerThanBatch { example: 5, tokens: 31, max_tokens: 30, .. }), "{error}");
+    assert!(
+        matches!(
+            error,
+            DataError::LargerThanBatch {
+                example: 5,
+                tokens: 31,
+                max_tokens: 30,
+                ..
+            }
+        ),
+        "{error}"
+    );
 }

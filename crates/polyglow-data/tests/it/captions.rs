@@ -25,41 +25,81 @@ fn write_image(path: &Path, value: u8) {
 fn config(file: &Path) -> DataConfig {
     DataConfig {
         train: Some(TrainFiles::One(file.to_owned())),
-        images: Some(ImageConfig { size: [2, 2], ..ImageConfig::default() }),
+        images: Some(ImageConfig {
+            size: [2, 2],
+            ..ImageConfig::default()
+        }),
         ..DataConfig::default()
     }
 }
 
 fn open(config: &DataConfig) -> Result<Corpus, String> {
-    config.validate(Content::Captions).map_err(|error| error.to_string())?;
+    config
+        .validate(Content::Captions)
+        .map_err(|error| error.to_string())?;
     Corpus::open(config, Content::Captions, Split::Train).map_err(|error| error.to_string())
 }
 
 fn pairs(corpus: &Corpus) -> Vec<(String, String)> {
-    let name = |src: &str| Path::new(src).file_name().unwrap().to_string_lossy().into_owned();
-    corpus.pairs().map(|pair| pair.map(|Pair { src, tgt }| (name(&src), tgt)).unwrap()).collect()
+    let name = |src: &str| {
+        Path::new(src)
+            .file_name()
+            .unwrap()
+            .to_string_lossy()
+            .into_owned()
+    };
+    corpus
+        .pairs()
+        .map(|pair| pair.map(|Pair { src, tgt }| (name(&src), tgt)).unwrap())
+        .collect()
 }
 
 fn expected(pairs: &[(&str, &str)]) -> Vec<(String, String)> {
-    pairs.iter().map(|(image, caption)| ((*image).to_owned(), (*caption).to_owned())).collect()
+    pairs
+        .iter()
+        .map(|(image, caption)| ((*image).to_owned(), (*caption).to_owned()))
+        .collect()
 }
 
 #[test]
 fn every_layout_gives_images_with_their_captions() {
     let dir = TempDir::new().unwrap();
     let path = |name: &str| dir.path().join(name);
-    for (folder, name) in
-        [(".", "a.png"), (".", "b.png"), ("Images", "a.png"), ("Images", "b.png"), ("val2017", "a.png")]
-    {
+    for (folder, name) in [
+        (".", "a.png"),
+        (".", "b.png"),
+        ("Images", "a.png"),
+        ("Images", "b.png"),
+        ("val2017", "a.png"),
+    ] {
         write_image(&path(folder).join(name), 1);
     }
-    let both = expected(&[("a.png", "a dog"), ("a.png", "a dog , a cat"), ("b.png", "a cat")]);
-    fs::write(path("train.tsv"), "a.png\ta dog\na.png\ta dog , a cat\nb.png\ta cat\n").unwrap();
+    let both = expected(&[
+        ("a.png", "a dog"),
+        ("a.png", "a dog , a cat"),
+        ("b.png", "a cat"),
+    ]);
+    fs::write(
+        path("train.tsv"),
+        "a.png\ta dog\na.png\ta dog , a cat\nb.png\ta cat\n",
+    )
+    .unwrap();
     assert_eq!(pairs(&open(&config(&path("train.tsv"))).unwrap()), both);
 
-    fs::write(path("Flickr8k.token.txt"), "a.png#0\ta dog\na.png#1\ta dog , a cat\nb.png#0\ta cat\n").unwrap();
-    assert_eq!(pairs(&open(&config(&path("Flickr8k.token.txt"))).unwrap()), both);
-    fs::write(path("captions.txt"), "image,caption\na.png,a dog\na.png,\"a dog , a cat\"\nb.png,a cat\n").unwrap();
+    fs::write(
+        path("Flickr8k.token.txt"),
+        "a.png#0\ta dog\na.png#1\ta dog , a cat\nb.png#0\ta cat\n",
+    )
+    .unwrap();
+    assert_eq!(
+        pairs(&open(&config(&path("Flickr8k.token.txt"))).unwrap()),
+        both
+    );
+    fs::write(
+        path("captions.txt"),
+        "image,caption\na.png,a dog\na.png,\"a dog , a cat\"\nb.png,a cat\n",
+    )
+    .unwrap();
     assert_eq!(pairs(&open(&config(&path("captions.txt"))).unwrap()), both);
     fs::write(path("Flickr_8k.testImages.txt"), "b.png\n").unwrap();
     let test = open(&config(&path("Flickr_8k.testImages.txt"))).unwrap();
@@ -72,7 +112,10 @@ fn every_layout_gives_images_with_their_captions() {
     fs::create_dir(path("annotations")).unwrap();
     fs::write(path("annotations/captions_val2017.json"), coco).unwrap();
     let corpus = open(&config(&path("annotations/captions_val2017.json"))).unwrap();
-    assert_eq!(pairs(&corpus), expected(&[("a.png", "a dog"), ("a.png", "two")]));
+    assert_eq!(
+        pairs(&corpus),
+        expected(&[("a.png", "a dog"), ("a.png", "two")])
+    );
 }
 
 #[test]
@@ -86,9 +129,21 @@ fn what_is_wrong_with_captions_is_an_error_with_file_and_line() {
         ("empty.tsv", "", "empty"),
         ("alone.txt", "a.png\n", "line 1: has no caption"),
         ("bad.json", "{\n\"images\": 3}", "line 2"),
-        ("other.json", r#"{"images": [], "annotations": [{"image_id": 7, "caption": "x"}]}"#, "image 7"),
-        ("Flickr8k.token.txt", "a.png#0 a dog\n", "line 1: has no caption of `a.png#0 a dog`"),
-        ("mixed.txt", "a.png#0\ta dog\na.png#1 a cat\n", "line 2: has no caption"),
+        (
+            "other.json",
+            r#"{"images": [], "annotations": [{"image_id": 7, "caption": "x"}]}"#,
+            "image 7",
+        ),
+        (
+            "Flickr8k.token.txt",
+            "a.png#0 a dog\n",
+            "line 1: has no caption of `a.png#0 a dog`",
+        ),
+        (
+            "mixed.txt",
+            "a.png#0\ta dog\na.png#1 a cat\n",
+            "line 2: has no caption",
+        ),
         ("what.csv", "a.png,a dog\n", "no layout"),
     ];
     for (name, text, said) in cases {
@@ -98,13 +153,31 @@ fn what_is_wrong_with_captions_is_an_error_with_file_and_line() {
     }
     let error = open(&config(&path("absent.tsv"))).unwrap_err();
     assert!(error.contains("absent.tsv"), "{error}");
-    let augment = ImageConfig { augment: true, ..ImageConfig::default() };
-    let error = open(&DataConfig { images: Some(augment), ..config(&path("one.tsv")) }).unwrap_err();
+    let augment = ImageConfig {
+        augment: true,
+        ..ImageConfig::default()
+    };
+    let error = open(&DataConfig {
+        images: Some(augment),
+        ..config(&path("one.tsv"))
+    })
+    .unwrap_err();
     assert!(error.contains("data.images.augment"), "{error}");
-    let embedded = DataConfig { image_folder: Some(path("x")), ..DataConfig::embedded("captioned-shapes") };
+    let embedded = DataConfig {
+        image_folder: Some(path("x")),
+        ..DataConfig::embedded("captioned-shapes")
+    };
     assert!(open(&embedded).unwrap_err().contains("data.image_folder"));
-    let text = DataConfig { image_folder: Some(path("x")), ..DataConfig::embedded("mini-en-de") };
-    assert!(text.validate(Content::Pairs).unwrap_err().to_string().contains("data.image_folder"));
+    let text = DataConfig {
+        image_folder: Some(path("x")),
+        ..DataConfig::embedded("mini-en-de")
+    };
+    assert!(
+        text.validate(Content::Pairs)
+            .unwrap_err()
+            .to_string()
+            .contains("data.image_folder")
+    );
 }
 
 #[test]
@@ -113,21 +186,40 @@ fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
     let mut captions = String::new();
     for image in 0..30 {
         write_image(&dir.path().join(format!("{image}.png")), image);
-        writeln!(captions, "{image}.png\tw{image}\n{image}.png\tw{image} w{image}").unwrap();
+        writeln!(
+            captions,
+            "{image}.png\tw{image}\n{image}.png\tw{image} w{image}"
+        )
+        .unwrap();
     }
     fs::write(dir.path().join("all.tsv"), captions).unwrap();
-    let data = DataConfig { max_examples: Some(20), ..config(&dir.path().join("all.tsv")) };
+    let data = DataConfig {
+        max_examples: Some(20),
+        ..config(&dir.path().join("all.tsv"))
+    };
     let corpus = open(&data).unwrap().with_seed(3);
-    let words = TokenizerConfig { kind: Kind::Word, ..TokenizerConfig::default() };
+    let words = TokenizerConfig {
+        kind: Kind::Word,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).unwrap();
     let (text, path) = (corpus.clone().target_side(), dir.path().join("ids"));
-    let (cache, report) = IdCache::open_or_build(&path, &text, &tokenizers, None, &mut |_, _| {}).unwrap();
+    let (cache, report) =
+        IdCache::open_or_build(&path, &text, &tokenizers, None, &mut |_, _| {}).unwrap();
     assert_eq!((report.pairs, report.kept), (20, 20));
     let images = CaptionImages::read(&corpus, &cache, data.images()).unwrap();
-    let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0 };
+    let batching = BatchingConfig {
+        max_tokens: 1000,
+        pad_multiple: 1,
+        seed: 1,
+        dropout: 0.0,
+    };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
     let batch = source.batch(0, &(0..20).collect::<Vec<_>>()).unwrap();
-    let (src, tgt) = (batch.src.ids.chunks(batch.src.len), batch.tgt_out.ids.chunks(batch.tgt_out.len));
+    let (src, tgt) = (
+        batch.src.ids.chunks(batch.src.len),
+        batch.tgt_out.ids.chunks(batch.tgt_out.len),
+    );
     let mut drawn = Vec::new();
     for (src, tgt) in src.zip(tgt) {
         let word = tokenizers.tgt.decode(&[tgt[0] as u32]).unwrap();
@@ -135,7 +227,10 @@ fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
         drawn.push(src[0]);
     }
     let late = drawn.iter().filter(|&&image| image >= 10).count();
-    assert!((7..20).contains(&late), "two thirds are expected: {drawn:?}");
+    assert!(
+        (7..20).contains(&late),
+        "two thirds are expected: {drawn:?}"
+    );
 }
 
 #[test]
@@ -145,13 +240,27 @@ fn batches_bring_each_caption_its_own_image() {
         write_image(&dir.path().join(name), value);
     }
     // Two parts, a caption that is left out, and an image with two captions.
-    fs::write(dir.path().join("one.tsv"), "a.png\tx\na.png\t \nb.png\ty x\n").unwrap();
+    fs::write(
+        dir.path().join("one.tsv"),
+        "a.png\tx\na.png\t \nb.png\ty x\n",
+    )
+    .unwrap();
     fs::write(dir.path().join("two.tsv"), "c.png\tz\na.png\tz z\n").unwrap();
     let paths = ["one.tsv", "two.tsv"].map(|name| dir.path().join(name));
-    let list = paths.map(|path| polyglow_data::config::WeightedPath { path, weight: 1.0, alignments: None });
-    let data = DataConfig { train: Some(TrainFiles::Weighted(list.into())), ..config(Path::new("")) };
+    let list = paths.map(|path| polyglow_data::config::WeightedPath {
+        path,
+        weight: 1.0,
+        alignments: None,
+    });
+    let data = DataConfig {
+        train: Some(TrainFiles::Weighted(list.into())),
+        ..config(Path::new(""))
+    };
     let corpus = open(&data).unwrap();
-    let words = TokenizerConfig { kind: Kind::Word, ..TokenizerConfig::default() };
+    let words = TokenizerConfig {
+        kind: Kind::Word,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).unwrap();
     assert!(tokenizers.is_shared());
     // Four special tokens and three words: names of images are no text.
@@ -168,12 +277,20 @@ fn batches_bring_each_caption_its_own_image() {
     assert_eq!((report.kept, report.empty), (4, 1));
     let images = CaptionImages::read(&corpus, &cache, data.images()).unwrap();
     assert_eq!(images.len(), 3);
-    let batching = BatchingConfig { max_tokens: 100, pad_multiple: 1, seed: 1, dropout: 0.0 };
+    let batching = BatchingConfig {
+        max_tokens: 100,
+        pad_multiple: 1,
+        seed: 1,
+        dropout: 0.0,
+    };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
     let batch = source.batch(0, &[0, 1, 2, 3]).unwrap();
     let special = tokenizers.tgt.special();
     let captions = ["x", "y x", "z", "z z"];
-    let (src, tgt) = (batch.src.ids.chunks(batch.src.len), batch.tgt_out.ids.chunks(batch.tgt_out.len));
+    let (src, tgt) = (
+        batch.src.ids.chunks(batch.src.len),
+        batch.tgt_out.ids.chunks(batch.tgt_out.len),
+    );
     for (((src, tgt), value), caption) in src.zip(tgt).zip([10, 20, 30, 10]).zip(captions) {
         assert_eq!(src[..12], [value; 12], "{caption}");
         assert_eq!(src[12], special.eos as i32);
@@ -187,42 +304,58 @@ fn batches_bring_each_caption_its_own_image() {
 
 #[test]
 fn captions_of_one_image_belong_together_wherever_they_stand() {
-    let pair = |src: &str, tgt: &str| Pair { src: src.to_owned(), tgt: tgt.to_owned() };
+    let pair = |src: &str, tgt: &str| Pair {
+        src: src.to_owned(),
+        tgt: tgt.to_owned(),
+    };
     let pairs = [pair("a", "1"), pair("b", "2"), pair("a", "3")];
     assert_eq!(in_order(&pairs), [("a", vec![0, 2]), ("b", vec![1])]);
 }
 
 #[test]
 fn generated_pictures_show_what_their_captions_say() {
-    let held_out = [(ShapeColor::Green, ShapeKind::Triangle), (ShapeColor::Blue, ShapeKind::Cross)];
+    let held_out = [
+        (ShapeColor::Green, ShapeKind::Triangle),
+        (ShapeColor::Blue, ShapeKind::Cross),
+    ];
     for split in CaptionedShapes::SPLITS {
         let pictures = CaptionedShapes.split(split).unwrap();
         for (name, captions) in pictures.iter().take(60) {
             let picture = CaptionedShapes::named(name).unwrap();
             assert_eq!(picture.captions, *captions);
             assert_eq!(captions.len(), picture.groups.len());
-            let shows = picture.groups.iter().any(|group| held_out.contains(&(group.color, group.kind)));
+            let shows = picture
+                .groups
+                .iter()
+                .any(|group| held_out.contains(&(group.color, group.kind)));
             assert_eq!(shows, split == "test_comp", "{name}");
             for caption in captions {
                 assert_eq!(caption.text.split(' ').count(), caption.groups.len());
                 for (word, group) in caption.text.split(' ').zip(&caption.groups) {
                     let Some(group) = group.map(|group| &picture.groups[group]) else {
-                        assert!(["left", "right", "above", "below", "of"].contains(&word), "{word}");
+                        assert!(
+                            ["left", "right", "above", "below", "of"].contains(&word),
+                            "{word}"
+                        );
                         continue;
                     };
                     let count = ["a", "two", "three"][group.places.len() - 1];
                     assert!(
-                        word == count || word == group.color.name() || word.starts_with(group.kind.name()),
+                        word == count
+                            || word == group.color.name()
+                            || word.starts_with(group.kind.name()),
                         "{word}"
                     );
                 }
                 check_relation(&caption.text, &picture.groups, &caption.groups);
             }
-            // The middle of a shape has its color: the largest of its three bytes, or two of yellow.
+            // The middle of a shape has its color: the largest of its three bytes, or two of
+            // yellow.
             for group in &picture.groups {
                 for [row, column, _] in &group.places {
                     let place = (*row as usize * 32 + *column as usize) * 3;
-                    let [red, green, blue] = [0, 1, 2].map(|channel| i32::from(picture.pixels[place + channel]));
+                    let [red, green, blue] =
+                        [0, 1, 2].map(|channel| i32::from(picture.pixels[place + channel]));
                     let seen = match group.color {
                         ShapeColor::Red => red > green + 60 && red > blue + 60,
                         ShapeColor::Green => green > red + 40 && green > blue + 40,
@@ -236,25 +369,51 @@ fn generated_pictures_show_what_their_captions_say() {
     }
     let name = "captioned-shapes:test:3";
     let picture = CaptionedShapes::named(name).unwrap();
-    assert_eq!(read_image(Path::new(name), ImageConfig::default()).unwrap(), picture.pixels);
-    let small = ImageConfig { size: [16, 16], ..ImageConfig::default() };
-    assert_eq!(read_image(Path::new(name), small).unwrap().len(), 16 * 16 * 3);
-    for wrong in ["captioned-shapes:test:1000", "captioned-shapes:none:1", "captioned-shapes", "shapes:test:1"] {
+    assert_eq!(
+        read_image(Path::new(name), ImageConfig::default()).unwrap(),
+        picture.pixels
+    );
+    let small = ImageConfig {
+        size: [16, 16],
+        ..ImageConfig::default()
+    };
+    assert_eq!(
+        read_image(Path::new(name), small).unwrap().len(),
+        16 * 16 * 3
+    );
+    for wrong in [
+        "captioned-shapes:test:1000",
+        "captioned-shapes:none:1",
+        "captioned-shapes",
+        "shapes:test:1",
+    ] {
         assert!(CaptionedShapes::named(wrong).is_none(), "{wrong}");
     }
 }
 
 /// Checks that all shapes of the first group lie where the caption says.
-fn check_relation(text: &str, groups: &[polyglow_data::toy::shapes::captioned::Group], of_words: &[Option<usize>]) {
-    let [Some(first), Some(last)] = [of_words[0], *of_words.last().unwrap()] else { panic!("{text}") };
-    let relation = ["left", "right", "above", "below"].into_iter().find(|word| text.contains(&format!(" {word} ")));
+fn check_relation(
+    text: &str,
+    groups: &[polyglow_data::toy::shapes::captioned::Group],
+    of_words: &[Option<usize>],
+) {
+    let [Some(first), Some(last)] = [of_words[0], *of_words.last().unwrap()] else {
+        panic!("{text}")
+    };
+    let relation = ["left", "right", "above", "below"]
+        .into_iter()
+        .find(|word| text.contains(&format!(" {word} ")));
     assert_eq!(relation.is_some(), groups.len() == 2, "{text}");
     let Some(relation) = relation else { return };
     let axis = usize::from(["left", "right"].contains(&relation));
     let places = |group: usize| groups[group].places.iter().map(move |place| place[axis]);
-    for (here, there) in places(first).flat_map(|here| places(last).map(move |there| (here, there))) {
+    for (here, there) in places(first).flat_map(|here| places(last).map(move |there| (here, there)))
+    {
         let before = ["left", "above"].contains(&relation);
-        assert!(if before { here < there } else { here > there }, "{text}: {here} {there}");
+        assert!(
+            if before { here < there } else { here > there },
+            "{text}: {here} {there}"
+        );
     }
 }
 
@@ -262,12 +421,26 @@ fn check_relation(text: &str, groups: &[polyglow_data::toy::shapes::captioned::G
 fn written_pictures_are_read_again() {
     let dir = TempDir::new().unwrap();
     CaptionedShapes.write(dir.path()).unwrap();
-    let data = DataConfig { images: None, ..config(&dir.path().join("valid.tsv")) };
+    let data = DataConfig {
+        images: None,
+        ..config(&dir.path().join("valid.tsv"))
+    };
     let written = open(&data).unwrap();
-    let generated = Corpus::open(&DataConfig::embedded("captioned-shapes"), Content::Captions, Split::Valid).unwrap();
-    let captions = |corpus: &Corpus| corpus.pairs().map(|pair| pair.unwrap().tgt).collect::<Vec<_>>();
+    let generated = Corpus::open(
+        &DataConfig::embedded("captioned-shapes"),
+        Content::Captions,
+        Split::Valid,
+    )
+    .unwrap();
+    let captions = |corpus: &Corpus| {
+        corpus
+            .pairs()
+            .map(|pair| pair.unwrap().tgt)
+            .collect::<Vec<_>>()
+    };
     assert_eq!(captions(&written), captions(&generated));
     let first = |corpus: &Corpus| corpus.pairs().next().unwrap().unwrap().src;
-    let pixels = |corpus: &Corpus| read_image(Path::new(&first(corpus)), ImageConfig::default()).unwrap();
+    let pixels =
+        |corpus: &Corpus| read_image(Path::new(&first(corpus)), ImageConfig::default()).unwrap();
     assert_eq!(pixels(&written), pixels(&generated));
 }

@@ -35,11 +35,16 @@ fn config(train: PathBuf) -> DataConfig {
 }
 
 fn read(dir: &Path, name: &str) -> Result<Vec<Pair>, DataError> {
-    Corpus::open(&config(dir.join(name)), Content::Pairs, Split::Train)?.pairs().collect()
+    Corpus::open(&config(dir.join(name)), Content::Pairs, Split::Train)?
+        .pairs()
+        .collect()
 }
 
 fn pair(src: &str, tgt: &str) -> Pair {
-    Pair { src: src.to_owned(), tgt: tgt.to_owned() }
+    Pair {
+        src: src.to_owned(),
+        tgt: tgt.to_owned(),
+    }
 }
 
 #[test]
@@ -50,7 +55,14 @@ fn all_forms_of_a_corpus_give_the_same_pairs() {
         ("plain.en", src.as_bytes()),
         ("plain.de", tgt.as_bytes()),
         ("packed.en.gz", &gzip(src.as_bytes())),
-        ("packed.de.gz", &[gzip("\u{feff}A B\r\n".as_bytes()), gzip("\u{2028}C D\r\n".as_bytes())].concat()),
+        (
+            "packed.de.gz",
+            &[
+                gzip("\u{feff}A B\r\n".as_bytes()),
+                gzip("\u{2028}C D\r\n".as_bytes()),
+            ]
+            .concat(),
+        ),
         ("mixed.en", src.as_bytes()),
         ("mixed.de.gz", &gzip(tgt.as_bytes())),
         ("table.tsv", tsv.as_bytes()),
@@ -61,23 +73,46 @@ fn all_forms_of_a_corpus_give_the_same_pairs() {
         assert_eq!(read(dir.path(), name).unwrap(), expected, "{name}");
     }
     for name in ["table.tsv", "packed.tsv.gz", "packed.tsv"] {
-        assert_eq!(read(dir.path(), name).unwrap(), [pair("a b", "A B"), pair("c d", "C D")], "{name}");
+        assert_eq!(
+            read(dir.path(), name).unwrap(),
+            [pair("a b", "A B"), pair("c d", "C D")],
+            "{name}"
+        );
     }
 }
 
 #[test]
 fn a_list_is_read_part_by_part_with_its_weights() {
-    let dir = files(&[("one.tsv", b"a\tA\n"), ("two.en", b"b\nc\n"), ("two.de", b"B\nC\n")]);
+    let dir = files(&[
+        ("one.tsv", b"a\tA\n"),
+        ("two.en", b"b\nc\n"),
+        ("two.de", b"B\nC\n"),
+    ]);
     let list = vec![
-        WeightedPath { path: dir.path().join("one.tsv"), weight: 2.0, alignments: None },
-        WeightedPath { path: dir.path().join("two"), weight: 0.5, alignments: None },
+        WeightedPath {
+            path: dir.path().join("one.tsv"),
+            weight: 2.0,
+            alignments: None,
+        },
+        WeightedPath {
+            path: dir.path().join("two"),
+            weight: 0.5,
+            alignments: None,
+        },
     ];
-    let config = DataConfig { train: Some(TrainFiles::Weighted(list)), ..config(PathBuf::new()) };
+    let config = DataConfig {
+        train: Some(TrainFiles::Weighted(list)),
+        ..config(PathBuf::new())
+    };
     config.validate(Content::Pairs).unwrap();
     let corpus = Corpus::open(&config, Content::Pairs, Split::Train).unwrap();
     let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(pairs, [pair("a", "A"), pair("b", "B"), pair("c", "C")]);
-    let weights: Vec<f64> = corpus.parts().iter().map(polyglow_data::corpus::Part::weight).collect();
+    let weights: Vec<f64> = corpus
+        .parts()
+        .iter()
+        .map(polyglow_data::corpus::Part::weight)
+        .collect();
     assert_eq!(weights, [2.0, 0.5]);
 }
 
@@ -97,24 +132,58 @@ fn errors_name_file_and_line() {
     ]);
     let message = |name: &str| {
         let error = read(dir.path(), name).unwrap_err();
-        let message = error.to_string().replace(&format!("{}{}", dir.path().display(), std::path::MAIN_SEPARATOR), "");
+        let message = error.to_string().replace(
+            &format!("{}{}", dir.path().display(), std::path::MAIN_SEPARATOR),
+            "",
+        );
         (message, error.hint().is_some())
     };
     assert_eq!(
         message("short"),
-        ("`short.en` has 3 lines but `short.de` has 2: line 3 has no partner".to_owned(), true)
+        (
+            "`short.en` has 3 lines but `short.de` has 2: line 3 has no partner".to_owned(),
+            true
+        )
     );
-    assert_eq!(message("bytes"), ("`bytes.en` line 2: invalid UTF-8 at byte 1 of the line".to_owned(), true));
+    assert_eq!(
+        message("bytes"),
+        (
+            "`bytes.en` line 2: invalid UTF-8 at byte 1 of the line".to_owned(),
+            true
+        )
+    );
     assert_eq!(message("void").0, "`void.en` is empty: it has no line 1");
-    assert_eq!(message("void.tsv").0, "`void.tsv` is empty: it has no line 1");
-    assert_eq!(message("half"), ("`data.train`: there is no file `half.de`, nor `half.de.gz`".to_owned(), true));
-    assert_eq!(message("columns.tsv"), ("`columns.tsv` line 2: 1 tab-separated columns instead of 2".to_owned(), true));
-    assert_eq!(message("columns3.tsv").0, "`columns3.tsv` line 1: 3 tab-separated columns instead of 2");
+    assert_eq!(
+        message("void.tsv").0,
+        "`void.tsv` is empty: it has no line 1"
+    );
+    assert_eq!(
+        message("half"),
+        (
+            "`data.train`: there is no file `half.de`, nor `half.de.gz`".to_owned(),
+            true
+        )
+    );
+    assert_eq!(
+        message("columns.tsv"),
+        (
+            "`columns.tsv` line 2: 1 tab-separated columns instead of 2".to_owned(),
+            true
+        )
+    );
+    assert_eq!(
+        message("columns3.tsv").0,
+        "`columns3.tsv` line 1: 3 tab-separated columns instead of 2"
+    );
 }
 
 #[test]
 fn errors_say_how_the_text_is_brought_into_lines_of_utf_8() {
-    let utf16 = |text: &str| text.encode_utf16().flat_map(u16::to_le_bytes).collect::<Vec<u8>>();
+    let utf16 = |text: &str| {
+        text.encode_utf16()
+            .flat_map(u16::to_le_bytes)
+            .collect::<Vec<u8>>()
+    };
     let dir = files(&[
         ("wide.en", &utf16("\u{feff}The dog.\nThe cat.\n")),
         ("wide.de", &utf16("\u{feff}Der Hund.\nDie Katze.\n")),
@@ -124,19 +193,47 @@ fn errors_say_how_the_text_is_brought_into_lines_of_utf_8() {
         ("bad.de", &["schön\n".as_bytes(), b"gr\xfc\xdf\n"].concat()),
         ("mac.en", b"one\rtwo\r"),
         ("mac.de", b"eins\rzwei\r"),
-        ("ids.tsv", "7\tThe dog sleeps.\t9\tDer Hund schläft.\n".as_bytes()),
+        (
+            "ids.tsv",
+            "7\tThe dog sleeps.\t9\tDer Hund schläft.\n".as_bytes(),
+        ),
         ("all.txt", b"The dog.\tDer Hund.\n"),
     ]);
     let hint = |name: &str| read(dir.path(), name).unwrap_err().hint().unwrap();
-    assert!(hint("wide").contains("`iconv -f UTF-16 -t UTF-8 OLD > NEW`"), "{}", hint("wide"));
-    assert!(hint("latin").contains("`iconv -f windows-1252 -t UTF-8 OLD > NEW`"), "{}", hint("latin"));
-    assert!(hint("bad").contains("do not convert the file"), "{}", hint("bad"));
+    assert!(
+        hint("wide").contains("`iconv -f UTF-16 -t UTF-8 OLD > NEW`"),
+        "{}",
+        hint("wide")
+    );
+    assert!(
+        hint("latin").contains("`iconv -f windows-1252 -t UTF-8 OLD > NEW`"),
+        "{}",
+        hint("latin")
+    );
+    assert!(
+        hint("bad").contains("do not convert the file"),
+        "{}",
+        hint("bad")
+    );
     assert!(hint("mac").contains("tr '\\r' '\\n'"), "{}", hint("mac"));
-    assert!(hint("ids.tsv").contains("`cut -f2,4 OLD > NEW`"), "{}", hint("ids.tsv"));
-    assert!(hint("all.txt").contains("if its name ends in `.tsv`"), "{}", hint("all.txt"));
+    assert!(
+        hint("ids.tsv").contains("`cut -f2,4 OLD > NEW`"),
+        "{}",
+        hint("ids.tsv")
+    );
+    assert!(
+        hint("all.txt").contains("if its name ends in `.tsv`"),
+        "{}",
+        hint("all.txt")
+    );
     std::fs::create_dir(dir.path().join("folder.en")).unwrap();
     let error = read(dir.path(), "folder").unwrap_err();
-    assert!(error.to_string().ends_with("folder.en` is a folder, not a file"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("folder.en` is a folder, not a file"),
+        "{error}"
+    );
 }
 
 #[cfg(unix)]
@@ -144,16 +241,38 @@ fn errors_say_how_the_text_is_brought_into_lines_of_utf_8() {
 fn a_pipe_is_named_and_not_waited_for() {
     let dir = files(&[("pipe.de", b"eins\n")]);
     let pipe = dir.path().join("pipe.en");
-    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    assert!(
+        std::process::Command::new("mkfifo")
+            .arg(&pipe)
+            .status()
+            .unwrap()
+            .success()
+    );
     let error = read(dir.path(), "pipe").unwrap_err();
-    assert!(error.to_string().ends_with("pipe.en` is a pipe, not a file"), "{error}");
-    assert!(error.hint().unwrap().contains("write its content to a file first"), "{error}");
+    assert!(
+        error
+            .to_string()
+            .ends_with("pipe.en` is a pipe, not a file"),
+        "{error}"
+    );
+    assert!(
+        error
+            .hint()
+            .unwrap()
+            .contains("write its content to a file first"),
+        "{error}"
+    );
 }
 
 #[test]
 fn an_error_ends_the_stream() {
     let dir = files(&[("bad.tsv", b"a\tb\nc\nd\te\n")]);
-    let corpus = Corpus::open(&config(dir.path().join("bad.tsv")), Content::Pairs, Split::Train).unwrap();
+    let corpus = Corpus::open(
+        &config(dir.path().join("bad.tsv")),
+        Content::Pairs,
+        Split::Train,
+    )
+    .unwrap();
     let items: Vec<bool> = corpus.pairs().map(|item| item.is_ok()).collect();
     assert_eq!(items, [true, false]);
 }
@@ -163,35 +282,65 @@ fn embedded_corpora_have_their_splits() {
     let config = DataConfig::embedded("digits");
     config.validate(Content::Pairs).unwrap();
     assert_eq!(config.test_names(), ["test", "test_long"]);
-    let valid: Vec<Pair> =
-        Corpus::open(&config, Content::Pairs, Split::Valid).unwrap().pairs().collect::<Result<_, _>>().unwrap();
+    let valid: Vec<Pair> = Corpus::open(&config, Content::Pairs, Split::Valid)
+        .unwrap()
+        .pairs()
+        .collect::<Result<_, _>>()
+        .unwrap();
     assert!(!valid.is_empty());
-    let error = Corpus::open(&config, Content::Pairs, Split::Test("test_deep")).unwrap_err().to_string();
-    assert!(error.contains("test_deep") && error.contains("test_long"), "{error}");
+    let error = Corpus::open(&config, Content::Pairs, Split::Test("test_deep"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("test_deep") && error.contains("test_long"),
+        "{error}"
+    );
 }
 
 #[test]
 fn test_sets_go_by_name() {
     let dir = files(&[("a.tsv", b"a\tA\n"), ("b.tsv", b"b\tB\n")]);
     let sets = [("first", "a.tsv"), ("second", "b.tsv")];
-    let named = sets.iter().map(|(name, file)| ((*name).to_owned(), dir.path().join(file))).collect();
-    let named = DataConfig { test: Some(TestFiles::Named(named)), ..config(dir.path().join("a.tsv")) };
+    let named = sets
+        .iter()
+        .map(|(name, file)| ((*name).to_owned(), dir.path().join(file)))
+        .collect();
+    let named = DataConfig {
+        test: Some(TestFiles::Named(named)),
+        ..config(dir.path().join("a.tsv"))
+    };
     assert_eq!(named.test_names(), ["first", "second"]);
-    let second: Vec<Pair> =
-        Corpus::open(&named, Content::Pairs, Split::Test("second")).unwrap().pairs().collect::<Result<_, _>>().unwrap();
+    let second: Vec<Pair> = Corpus::open(&named, Content::Pairs, Split::Test("second"))
+        .unwrap()
+        .pairs()
+        .collect::<Result<_, _>>()
+        .unwrap();
     assert_eq!(second, [pair("b", "B")]);
-    let error = Corpus::open(&named, Content::Pairs, Split::Test("third")).unwrap_err().to_string();
-    assert!(error.contains("`data.test`") && error.contains("first, second"), "{error}");
+    let error = Corpus::open(&named, Content::Pairs, Split::Test("third"))
+        .unwrap_err()
+        .to_string();
+    assert!(
+        error.contains("`data.test`") && error.contains("first, second"),
+        "{error}"
+    );
 }
 
 #[test]
 fn a_configuration_is_read_strictly() {
-    let parse = |json: &str| serde_json::from_str::<DataConfig>(json).map_err(|error| error.to_string());
-    let config = parse(r#"{"train": [{"path": "a", "weight": 2}, {"path": "b"}], "src": "en", "tgt": "de"}"#).unwrap();
+    let parse =
+        |json: &str| serde_json::from_str::<DataConfig>(json).map_err(|error| error.to_string());
+    let config = parse(
+        r#"{"train": [{"path": "a", "weight": 2}, {"path": "b"}], "src": "en", "tgt": "de"}"#,
+    )
+    .unwrap();
     config.validate(Content::Pairs).unwrap();
     assert_eq!((config.max_len, config.max_length_ratio), (256, 9.0));
     assert!(parse(r#"{"trian": "a"}"#).unwrap_err().contains("trian"));
-    assert!(parse(r#"{"train": [{"path": "a", "wieght": 2}]}"#).unwrap_err().contains("expected a path"));
+    assert!(
+        parse(r#"{"train": [{"path": "a", "wieght": 2}]}"#)
+            .unwrap_err()
+            .contains("expected a path")
+    );
     let written = serde_json::to_string(&config).unwrap();
     assert_eq!(parse(&written).unwrap(), config);
 }
@@ -200,27 +349,118 @@ fn a_configuration_is_read_strictly() {
 fn impossible_configurations_are_refused_by_key() {
     let good = config("a".into());
     good.validate(Content::Pairs).unwrap();
-    let with_words = |words| DataConfig { words: Some(words), ..good.clone() };
+    let with_words = |words| DataConfig {
+        words: Some(words),
+        ..good.clone()
+    };
     let bad = [
-        (DataConfig { train: None, ..good.clone() }, "`data.train`"),
-        (DataConfig { src: None, ..good.clone() }, "`data.src`"),
-        (DataConfig { tgt: None, ..good.clone() }, "`data.tgt`"),
-        (DataConfig { max_len: 0, ..good.clone() }, "`data.max_len`"),
-        (DataConfig { max_len: 70_000, ..good.clone() }, "`data.max_len`"),
-        (DataConfig { max_length_ratio: f64::NAN, ..good.clone() }, "`data.max_length_ratio`"),
-        (DataConfig { max_length_ratio: 0.5, ..good.clone() }, "`data.max_length_ratio`"),
-        (DataConfig { train: Some(TrainFiles::Weighted(vec![])), ..good.clone() }, "`data.train`"),
-        (with_words(SkipGrams { window: 0, ..SkipGrams::default() }), "`data.words.window`"),
-        (with_words(SkipGrams { negatives: 1001, ..SkipGrams::default() }), "`data.words.negatives`"),
-        (with_words(SkipGrams { subsample: 1.5, ..SkipGrams::default() }), "`data.words.subsample`"),
-        (DataConfig { corpus: Some("digits".to_owned()), ..good.clone() }, "`data.src`"),
+        (
+            DataConfig {
+                train: None,
+                ..good.clone()
+            },
+            "`data.train`",
+        ),
+        (
+            DataConfig {
+                src: None,
+                ..good.clone()
+            },
+            "`data.src`",
+        ),
+        (
+            DataConfig {
+                tgt: None,
+                ..good.clone()
+            },
+            "`data.tgt`",
+        ),
+        (
+            DataConfig {
+                max_len: 0,
+                ..good.clone()
+            },
+            "`data.max_len`",
+        ),
+        (
+            DataConfig {
+                max_len: 70_000,
+                ..good.clone()
+            },
+            "`data.max_len`",
+        ),
+        (
+            DataConfig {
+                max_length_ratio: f64::NAN,
+                ..good.clone()
+            },
+            "`data.max_length_ratio`",
+        ),
+        (
+            DataConfig {
+                max_length_ratio: 0.5,
+                ..good.clone()
+            },
+            "`data.max_length_ratio`",
+        ),
+        (
+            DataConfig {
+                train: Some(TrainFiles::Weighted(vec![])),
+                ..good.clone()
+            },
+            "`data.train`",
+        ),
+        (
+            with_words(SkipGrams {
+                window: 0,
+                ..SkipGrams::default()
+            }),
+            "`data.words.window`",
+        ),
+        (
+            with_words(SkipGrams {
+                negatives: 1001,
+                ..SkipGrams::default()
+            }),
+            "`data.words.negatives`",
+        ),
+        (
+            with_words(SkipGrams {
+                subsample: 1.5,
+                ..SkipGrams::default()
+            }),
+            "`data.words.subsample`",
+        ),
+        (
+            DataConfig {
+                corpus: Some("digits".to_owned()),
+                ..good.clone()
+            },
+            "`data.src`",
+        ),
         (DataConfig::embedded("dogits"), "`data.corpus`"),
     ];
     for (config, key) in bad {
         let message = config.validate(Content::Pairs).unwrap_err().to_string();
-        assert!(message.starts_with(key), "{message} does not begin with {key}");
+        assert!(
+            message.starts_with(key),
+            "{message} does not begin with {key}"
+        );
     }
-    let weight = WeightedPath { path: "a".into(), weight: -1.0, alignments: None };
-    let negative = DataConfig { train: Some(TrainFiles::Weighted(vec![weight])), ..config("a".into()) };
-    assert!(negative.validate(Content::Pairs).unwrap_err().to_string().contains("weight -1"));
+    let weight = WeightedPath {
+        path: "a".into(),
+        weight: -1.0,
+        alignments: None,
+    };
+    let negative = DataConfig {
+        train: Some(TrainFiles::Weighted(vec![weight])),
+        ..config("a".into())
+    };
+    assert!(
+        negative
+            .validate(Content::Pairs)
+            .unwrap_err()
+            .to_string()
+            .contains("weight -1")
+    );
 }

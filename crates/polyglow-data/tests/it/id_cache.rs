@@ -10,8 +10,12 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::{Kind, Stage, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const FILTER: Filter = Filter { max_len: 6, max_length_ratio: 3.0 };
-const LINES: &str = "a b c\tA B C\n\tA\nb\tA B C D\nc b a\tC B\na a a a a a a\tA B C D\nzebra a\tA zebra\n";
+const FILTER: Filter = Filter {
+    max_len: 6,
+    max_length_ratio: 3.0,
+};
+const LINES: &str =
+    "a b c\tA B C\n\tA\nb\tA B C D\nc b a\tC B\na a a a a a a\tA B C D\nzebra a\tA zebra\n";
 
 struct Setup {
     dir: TempDir,
@@ -30,9 +34,17 @@ fn setup(lines: &str, vocab_size: usize) -> Setup {
         ..DataConfig::default()
     };
     let corpus = Corpus::open(&data, Content::Pairs, Split::Train).unwrap();
-    let config = TokenizerConfig { kind: Kind::Word, vocab_size, ..TokenizerConfig::default() };
+    let config = TokenizerConfig {
+        kind: Kind::Word,
+        vocab_size,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).unwrap();
-    Setup { dir, corpus, tokenizers }
+    Setup {
+        dir,
+        corpus,
+        tokenizers,
+    }
 }
 
 impl Setup {
@@ -44,14 +56,21 @@ impl Setup {
     fn open(&self, filter: Option<&Filter>) -> Result<(IdCache, CorpusReport, bool), DataError> {
         let mut built = false;
         let mut progress = |stage, _| built |= stage == Stage::Encoding;
-        let (cache, report) =
-            IdCache::open_or_build(&self.path(), &self.corpus, &self.tokenizers, filter, &mut progress)?;
+        let (cache, report) = IdCache::open_or_build(
+            &self.path(),
+            &self.corpus,
+            &self.tokenizers,
+            filter,
+            &mut progress,
+        )?;
         Ok((cache, report, built))
     }
 }
 
 fn examples(cache: &IdCache) -> Vec<Example> {
-    (0..cache.len() as u32).map(|example| cache.example(example).unwrap()).collect()
+    (0..cache.len() as u32)
+        .map(|example| cache.example(example).unwrap())
+        .collect()
 }
 
 #[test]
@@ -65,13 +84,34 @@ fn the_cache_holds_the_ids_of_the_pairs_that_are_kept() {
     };
     let pairs: Vec<Pair> = setup.corpus.pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(examples(&cache), [0, 3, 5].map(|line| encode(&pairs[line])));
-    assert_eq!([0, 1, 2].map(|example| cache.lengths(example)), [(3, 3), (3, 2), (2, 2)]);
-    assert_eq!([0, 1, 2].map(|example| cache.origin(example).unwrap().1), [1, 4, 6]);
+    assert_eq!(
+        [0, 1, 2].map(|example| cache.lengths(example)),
+        [(3, 3), (3, 2), (2, 2)]
+    );
+    assert_eq!(
+        [0, 1, 2].map(|example| cache.origin(example).unwrap().1),
+        [1, 4, 6]
+    );
     assert_eq!(cache.lines().unwrap(), [1, 4, 6]);
     assert!(cache.origin(0).unwrap().0.ends_with("text.tsv"));
-    assert_eq!((report.pairs, report.kept, report.empty, report.ratio, report.too_long), (6, 3, 1, 1, 1));
-    assert_eq!((report.src.tokens, report.src.unknown, report.src.longest), (8, 1, 3));
-    assert_eq!((report.tgt.tokens, report.tgt.unknown, report.tgt.longest), (7, 1, 3));
+    assert_eq!(
+        (
+            report.pairs,
+            report.kept,
+            report.empty,
+            report.ratio,
+            report.too_long
+        ),
+        (6, 3, 1, 1, 1)
+    );
+    assert_eq!(
+        (report.src.tokens, report.src.unknown, report.src.longest),
+        (8, 1, 3)
+    );
+    assert_eq!(
+        (report.tgt.tokens, report.tgt.unknown, report.tgt.longest),
+        (7, 1, 3)
+    );
 }
 
 #[test]
@@ -80,7 +120,11 @@ fn the_examples_of_each_part_lie_together() {
     let second = setup.dir.path().join("more.tsv");
     std::fs::write(&second, "\tA\nb\tB\nc\tC\n").unwrap();
     let list = [("text.tsv", 1.0), ("more.tsv", 0.5)];
-    let list = list.map(|(name, weight)| WeightedPath { path: setup.dir.path().join(name), weight, alignments: None });
+    let list = list.map(|(name, weight)| WeightedPath {
+        path: setup.dir.path().join(name),
+        weight,
+        alignments: None,
+    });
     let data = DataConfig {
         train: Some(TrainFiles::Weighted(list.to_vec())),
         src: Some("en".to_owned()),
@@ -110,10 +154,15 @@ fn aligned(links: &str) -> Result<IdCache, DataError> {
         ..DataConfig::default()
     };
     let corpus = Corpus::open(&data, Content::Pairs, Split::Train)?;
-    let config = TokenizerConfig { kind: Kind::Char, vocab_size: 40, ..TokenizerConfig::default() };
+    let config = TokenizerConfig {
+        kind: Kind::Char,
+        vocab_size: 40,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {})?;
     let path = dir.path().join("train.ids");
-    let open = || IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&FILTER), &mut |_, _| {});
+    let open =
+        || IdCache::open_or_build(&path, &corpus, &tokenizers, Some(&FILTER), &mut |_, _| {});
     open()?;
     Ok(open()?.0)
 }
@@ -124,7 +173,19 @@ fn links_between_words_become_links_between_their_tokens() {
     assert!(cache.is_aligned());
     assert_eq!((cache.len(), cache.lengths(0)), (2, (4, 4)));
     // A space of its own belongs to the word before it: `ab ` is linked to `YZ`, and `c` to `X `.
-    assert_eq!(cache.links(0).unwrap(), [(3, 0), (3, 1), (0, 2), (1, 2), (2, 2), (0, 3), (1, 3), (2, 3)]);
+    assert_eq!(
+        cache.links(0).unwrap(),
+        [
+            (3, 0),
+            (3, 1),
+            (0, 2),
+            (1, 2),
+            (2, 2),
+            (0, 3),
+            (1, 3),
+            (2, 3)
+        ]
+    );
     assert_eq!(cache.links(1).unwrap(), [(0, 0)]);
     assert_eq!(cache.num_links(), Some(9));
     assert_eq!(cache.origin(1).unwrap().1, 3);
@@ -163,13 +224,31 @@ fn a_second_opening_builds_nothing_and_reports_the_same() {
 fn other_text_tokens_or_limits_build_the_cache_again() {
     let setup = setup(LINES, 12);
     assert!(setup.open(Some(&FILTER)).unwrap().2);
-    assert!(setup.open(Some(&Filter { max_len: 7, ..FILTER })).unwrap().2);
+    assert!(
+        setup
+            .open(Some(&Filter {
+                max_len: 7,
+                ..FILTER
+            }))
+            .unwrap()
+            .2
+    );
     assert!(setup.open(Some(&FILTER)).unwrap().2);
-    std::fs::write(setup.dir.path().join("text.tsv"), LINES.replace("c b a", "c a b")).unwrap();
+    std::fs::write(
+        setup.dir.path().join("text.tsv"),
+        LINES.replace("c b a", "c a b"),
+    )
+    .unwrap();
     assert!(setup.open(Some(&FILTER)).unwrap().2);
-    let config = TokenizerConfig { kind: Kind::Char, ..TokenizerConfig::default() };
+    let config = TokenizerConfig {
+        kind: Kind::Char,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&config, &setup.corpus, &mut |_, _| {}).unwrap();
-    let setup = Setup { tokenizers, ..setup };
+    let setup = Setup {
+        tokenizers,
+        ..setup
+    };
     assert!(setup.open(Some(&FILTER)).unwrap().2);
 }
 
@@ -178,7 +257,9 @@ fn a_damaged_cache_is_built_again() {
     let setup = setup(LINES, 12);
     let (cache, _, _) = setup.open(Some(&FILTER)).unwrap();
     let (expected, bytes) = (examples(&cache), std::fs::read(setup.path()).unwrap());
-    let mut damages: Vec<Vec<u8>> = [0, 10, bytes.len() / 2, bytes.len() - 1].map(|end| bytes[..end].to_vec()).into();
+    let mut damages: Vec<Vec<u8>> = [0, 10, bytes.len() / 2, bytes.len() - 1]
+        .map(|end| bytes[..end].to_vec())
+        .into();
     for place in 0..bytes.len() {
         let mut flipped = bytes.clone();
         flipped[place] ^= 0x11;
@@ -187,7 +268,11 @@ fn a_damaged_cache_is_built_again() {
     for damaged in damages {
         std::fs::write(setup.path(), &damaged).unwrap();
         let (cache, _, built) = setup.open(Some(&FILTER)).unwrap();
-        assert!(built, "a damaged cache of {} bytes was accepted", damaged.len());
+        assert!(
+            built,
+            "a damaged cache of {} bytes was accepted",
+            damaged.len()
+        );
         assert_eq!(examples(&cache), expected);
     }
 }
@@ -197,16 +282,33 @@ fn a_failed_build_leaves_nothing_behind() {
     let setup = setup(LINES, 12);
     std::fs::write(setup.dir.path().join("text.tsv"), "a\tA\nb\n").unwrap();
     let error = setup.open(None).map(|_| ()).unwrap_err();
-    assert!(matches!(error, DataError::Columns { line: 2, .. }), "{error}");
-    assert_eq!(std::fs::read_dir(setup.dir.path().join("cache")).unwrap().count(), 0);
+    assert!(
+        matches!(error, DataError::Columns { line: 2, .. }),
+        "{error}"
+    );
+    assert_eq!(
+        std::fs::read_dir(setup.dir.path().join("cache"))
+            .unwrap()
+            .count(),
+        0
+    );
 }
 
 #[test]
 fn a_corpus_of_which_nothing_is_left_is_an_error_with_numbers() {
     let setup = setup("a b\tA\n\tB\n", 12);
-    let error = setup.open(Some(&Filter { max_len: 1, ..FILTER })).map(|_| ()).unwrap_err();
+    let error = setup
+        .open(Some(&Filter {
+            max_len: 1,
+            ..FILTER
+        }))
+        .map(|_| ())
+        .unwrap_err();
     let message = error.to_string();
-    assert!(message.contains("0 of 2 pairs kept") && message.contains("1 too long"), "{message}");
+    assert!(
+        message.contains("0 of 2 pairs kept") && message.contains("1 too long"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -219,7 +321,9 @@ fn a_large_vocabulary_and_many_examples_survive_too() {
     assert_eq!((report.kept, report.src.unknown), (40_000, 0));
     for example in [0, 63, 64, 12_345, 39_999] {
         let Example { src, tgt } = cache.example(example).unwrap();
-        let text = [src, tgt].map(|ids| setup.tokenizers.src.decode(&ids).unwrap()).join("\t");
+        let text = [src, tgt]
+            .map(|ids| setup.tokenizers.src.decode(&ids).unwrap())
+            .join("\t");
         assert_eq!(format!("{text}\n"), line(example as usize));
         assert_eq!(cache.origin(example).unwrap().1, u64::from(example) + 1);
     }

@@ -1,6 +1,9 @@
 //! Integration tests of polyglow-data: from files to batches.
 
-#![expect(clippy::unwrap_used, reason = "a test that cannot go on should stop where it is")]
+#![expect(
+    clippy::unwrap_used,
+    reason = "a test that cannot go on should stop where it is"
+)]
 
 mod batching;
 mod captions;

@@ -21,23 +21,32 @@ fn train(sequences: &[&[u32]], order: usize, vocab_size: usize) -> NgramModel {
 }
 
 fn assert_near(found: f64, expected: f64) {
-    assert!((found - expected).abs() < 1e-12, "{found} instead of {expected}");
+    assert!(
+        (found - expected).abs() < 1e-12,
+        "{found} instead of {expected}"
+    );
 }
 
 #[test]
 fn three_short_sequences_have_the_probabilities_of_a_hand_calculation() {
     let model = train(&[&[A, B], &[A, B], &[A, C]], 2, 7);
     let prob = |context: &[u32], next| model.log_prob(context, next).exp();
-    // `a`, `b` and `c` follow one id each, and the end two. No three: the discounts are 0.5 and 1, and one half is left over
-    // for the five ids that can be predicted.
+    // `a`, `b` and `c` follow one id each, and the end two. No three: the discounts are 0.5 and 1,
+    // and one half is left over for the five ids that can be predicted.
     assert_near(prob(&[], A), 0.5 / 5.0 + 0.5 / 5.0);
     assert_near(prob(&[], EOS), 1.0 / 5.0 + 0.5 / 5.0);
     assert_near(prob(&[], UNK), 0.5 / 5.0);
-    // Of the pairs two occur once, two twice, one three times and none four times: Y = 1/3, so that the discounts are
-    // 1 - 2/3 = 1/3, 2 - 1/2 = 3/2 and 3.
+    // Of the pairs two occur once, two twice, one three times and none four times: Y = 1/3, so that
+    // the discounts are 1 - 2/3 = 1/3, 2 - 1/2 = 3/2 and 3.
     assert_near(prob(&[BOS], A), 0.2);
-    assert_near(prob(&[BOS, A], B), 0.5 / 3.0 + (1.5 + 1.0 / 3.0) / 3.0 * 0.2);
-    assert_near(prob(&[BOS, A], C), 2.0 / 3.0 / 3.0 + (1.5 + 1.0 / 3.0) / 3.0 * 0.2);
+    assert_near(
+        prob(&[BOS, A], B),
+        0.5 / 3.0 + (1.5 + 1.0 / 3.0) / 3.0 * 0.2,
+    );
+    assert_near(
+        prob(&[BOS, A], C),
+        2.0 / 3.0 / 3.0 + (1.5 + 1.0 / 3.0) / 3.0 * 0.2,
+    );
     assert_near(prob(&[BOS, A, B], EOS), 0.5 / 2.0 + 1.5 / 2.0 * 0.3);
     // Nothing ever follows the unknown word or the end, so only the shortest context is left.
     assert_near(prob(&[UNK], A), 0.2);
@@ -50,22 +59,44 @@ fn three_short_sequences_have_the_probabilities_of_a_hand_calculation() {
 #[test]
 fn the_probabilities_of_all_ids_add_up_to_one_in_every_context() {
     // A skewed random text, in which counts of 1 to 4 and more occur at every length.
-    let draw = |counter: u64| 4 + (below(mix(&[1, counter]), 6) * below(mix(&[2, counter]), 6)) as u32;
+    let draw =
+        |counter: u64| 4 + (below(mix(&[1, counter]), 6) * below(mix(&[2, counter]), 6)) as u32;
     let text: Vec<u32> = (0..6_000).map(draw).collect();
     let sequences: Vec<&[u32]> = text.chunks(7).collect();
     for order in 1..=5 {
         let model = train(&sequences, order, 40);
-        let mut contexts: Vec<Vec<u32>> = vec![vec![], vec![BOS], vec![EOS], vec![UNK, UNK], vec![BOS, 39, 4, 5]];
+        let mut contexts: Vec<Vec<u32>> = vec![
+            vec![],
+            vec![BOS],
+            vec![EOS],
+            vec![UNK, UNK],
+            vec![BOS, 39, 4, 5],
+        ];
         contexts.extend((0..60).map(|start| text[start..start + start % 5].to_vec()));
         // A seen end behind an unseen beginning, and the other way round.
         contexts.extend((0..20).map(|start| [&[UNK], &text[start..start + 3]].concat()));
         contexts.extend((0..20).map(|start| [&text[start..start + 3], &[UNK]].concat()));
-        contexts.extend(sequences[..20].iter().map(|sequence| [&[BOS], &sequence[..2]].concat()));
+        contexts.extend(
+            sequences[..20]
+                .iter()
+                .map(|sequence| [&[BOS], &sequence[..2]].concat()),
+        );
         for context in contexts {
-            let probs: Vec<f64> = (0..40).map(|next| model.log_prob(&context, next).exp()).collect();
+            let probs: Vec<f64> = (0..40)
+                .map(|next| model.log_prob(&context, next).exp())
+                .collect();
             let sum = probs.iter().sum::<f64>();
-            assert!((sum - 1.0).abs() < 1e-9, "order {order}, {context:?}: {sum}");
-            assert!(probs.iter().enumerate().all(|(id, &prob)| (prob > 0.0) == (id > 1)), "{context:?}");
+            assert!(
+                (sum - 1.0).abs() < 1e-9,
+                "order {order}, {context:?}: {sum}"
+            );
+            assert!(
+                probs
+                    .iter()
+                    .enumerate()
+                    .all(|(id, &prob)| (prob > 0.0) == (id > 1)),
+                "{context:?}"
+            );
         }
     }
 }
@@ -73,7 +104,12 @@ fn the_probabilities_of_all_ids_add_up_to_one_in_every_context() {
 #[test]
 fn sequences_shorter_than_the_order_can_be_learned_from() {
     let model = train(&[&[A], &[]], 5, 5);
-    for context in [&[BOS, A][..], &[BOS], &[BOS, A, EOS], &[BOS, A, EOS, BOS, A]] {
+    for context in [
+        &[BOS, A][..],
+        &[BOS],
+        &[BOS, A, EOS],
+        &[BOS, A, EOS, BOS, A],
+    ] {
         let sum: f64 = (0..5).map(|next| model.log_prob(context, next).exp()).sum();
         assert_near(sum, 1.0);
     }
@@ -92,17 +128,22 @@ fn padding_begin_of_sentence_and_strange_ids_are_never_next() {
 #[test]
 fn what_cannot_be_learned_from_is_an_error_that_says_why() {
     let error = |sequences: &[&[u32]], order, vocab_size| {
-        NgramModel::train(sequences, order, vocab_size, SPECIAL).unwrap_err().to_string()
+        NgramModel::train(sequences, order, vocab_size, SPECIAL)
+            .unwrap_err()
+            .to_string()
     };
     assert!(error(&[&[A]], 0, 7).contains("order must lie in 1..=32"));
-    assert!(error(&[&[A]], 5, 600_000).contains("order must lie in 1..=4 for 600000 ids, and is 5"));
+    assert!(
+        error(&[&[A]], 5, 600_000).contains("order must lie in 1..=4 for 600000 ids, and is 5")
+    );
     assert!(error(&[&[A, 7]], 2, 7).contains("id 7 lies outside the vocabulary of 7"));
     assert!(error(&[&[BOS, A]], 2, 7).contains("id 1, which stands for begin of sentence"));
     assert!(error(&[], 2, 7).contains("not from 0"));
     assert!(error(&[&[A]], 2, 0).contains("must be one of 0 ids"));
 }
 
-/// What `scripts/golden-ngram.py` writes: the model of a training text, and what it says about another text.
+/// What `scripts/golden-ngram.py` writes: the model of a training text, and what it says about
+/// another text.
 #[derive(Deserialize)]
 struct Golden {
     corpus: String,
@@ -116,11 +157,21 @@ struct Golden {
 #[test]
 fn probabilities_equal_those_of_kenlm() {
     let golden: Vec<Golden> = serde_json::from_str(include_str!("../golden/ngram.json")).unwrap();
-    for Golden { corpus, split, order, num_ngrams, log10 } in golden {
+    for Golden {
+        corpus,
+        split,
+        order,
+        num_ngrams,
+        log10,
+    } in golden
+    {
         let splits = Toy::from_name(&corpus).unwrap().generate();
         let texts = |name: &str| {
             let (_, pairs) = splits.iter().find(|(split, _)| *split == name).unwrap();
-            pairs.iter().map(|pair| pair.tgt.split(' ').collect::<Vec<_>>()).collect::<Vec<_>>()
+            pairs
+                .iter()
+                .map(|pair| pair.tgt.split(' ').collect::<Vec<_>>())
+                .collect::<Vec<_>>()
         };
         let mut ids = HashMap::new();
         let mut sequences: Vec<Vec<u32>> = Vec::new();
@@ -144,8 +195,13 @@ fn probabilities_equal_those_of_kenlm() {
                 .collect();
             assert_eq!(found.len(), expected.len());
             // KenLM computes in single precision.
-            let differs = |(found, expected): (&f64, &f64)| (found - expected).abs() > 2e-6 * (1.0 + expected.abs());
-            assert!(!found.iter().zip(&expected).any(differs), "{corpus}, order {order}: {found:?}, {expected:?}");
+            let differs = |(found, expected): (&f64, &f64)| {
+                (found - expected).abs() > 2e-6 * (1.0 + expected.abs())
+            };
+            assert!(
+                !found.iter().zip(&expected).any(differs),
+                "{corpus}, order {order}: {found:?}, {expected:?}"
+            );
         }
     }
 }

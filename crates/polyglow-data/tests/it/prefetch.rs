@@ -12,15 +12,29 @@ use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 400, pad_multiple: 4, seed: 1, dropout: 0.0 };
+const CONFIG: BatchingConfig = BatchingConfig {
+    max_tokens: 400,
+    pad_multiple: 4,
+    seed: 1,
+    dropout: 0.0,
+};
 
 fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();
-    let corpus = Corpus::open(&DataConfig::embedded("digits"), Content::Pairs, Split::Valid).unwrap();
-    let config = TokenizerConfig { kind: Kind::Char, ..TokenizerConfig::default() };
+    let corpus = Corpus::open(
+        &DataConfig::embedded("digits"),
+        Content::Pairs,
+        Split::Valid,
+    )
+    .unwrap();
+    let config = TokenizerConfig {
+        kind: Kind::Char,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {}).unwrap();
     let path = dir.path().join("valid.ids");
-    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, None, &mut |_, _| {}).unwrap();
+    let (cache, _) =
+        IdCache::open_or_build(&path, &corpus, &tokenizers, None, &mut |_, _| {}).unwrap();
     (dir, Arc::new(cache))
 }
 
@@ -40,11 +54,23 @@ fn any_position_can_be_reached_directly() {
     let straight = take(&cache, 0, 0, epoch_len + second_len + 3);
     assert_eq!(take(&cache, 0, 2, 4), straight[2..6]);
     assert_eq!(take(&cache, 1, 0, 3), straight[epoch_len..epoch_len + 3]);
-    assert_eq!(take(&cache, 0, epoch_len, 1), straight[epoch_len..=epoch_len]);
-    assert_eq!(take(&cache, 2, 1, 2), straight[epoch_len + second_len + 1..]);
+    assert_eq!(
+        take(&cache, 0, epoch_len, 1),
+        straight[epoch_len..=epoch_len]
+    );
+    assert_eq!(
+        take(&cache, 2, 1, 2),
+        straight[epoch_len + second_len + 1..]
+    );
     let last = &straight[epoch_len - 1];
-    assert_eq!((last.epoch, last.position + 1, last.epoch_len), (0, epoch_len, epoch_len));
-    assert_eq!(straight.iter().filter(|placed| placed.ends_epoch()).count(), 2);
+    assert_eq!(
+        (last.epoch, last.position + 1, last.epoch_len),
+        (0, epoch_len, epoch_len)
+    );
+    assert_eq!(
+        straight.iter().filter(|placed| placed.ends_epoch()).count(),
+        2
+    );
     assert!(last.ends_epoch());
 }
 
@@ -54,12 +80,26 @@ fn batches_hold_the_examples_they_name() {
     let special = cache.tokenizers().tgt.special();
     let mut seen = 0;
     let plan = source(&cache).plan(0).unwrap();
-    for Placed { batch, examples, position, .. } in take(&cache, 0, 0, plan.len()) {
-        let PairBatch { src, tgt_in, tgt_out, .. } = batch;
+    for Placed {
+        batch,
+        examples,
+        position,
+        ..
+    } in take(&cache, 0, 0, plan.len())
+    {
+        let PairBatch {
+            src,
+            tgt_in,
+            tgt_out,
+            ..
+        } = batch;
         assert!(src.num_positions().max(tgt_out.num_positions()) <= CONFIG.max_tokens);
         assert!(src.len % 4 == 0 && tgt_out.len % 4 == 0 && tgt_in.len == tgt_out.len);
         assert_eq!(plan.batch(position), examples);
-        let size = ([examples.len(), src.len, tgt_out.len], src.num_real() + tgt_out.num_real());
+        let size = (
+            [examples.len(), src.len, tgt_out.len],
+            src.num_real() + tgt_out.num_real(),
+        );
         assert_eq!(source(&cache).size(0, &examples), size);
         for (row, &index) in examples.iter().enumerate() {
             let tgt = cache.example(index).unwrap().tgt;
@@ -94,9 +134,17 @@ fn a_stream_ends_when_it_is_dropped() {
 #[test]
 fn a_budget_that_is_too_small_fails_at_once() {
     let (_dir, cache) = cache();
-    let config = BatchingConfig { max_tokens: 8, ..CONFIG };
+    let config = BatchingConfig {
+        max_tokens: 8,
+        ..CONFIG
+    };
     let source = Arc::new(PairSource::new(cache, config, false).unwrap());
-    let error = BatchStream::start(source, Position::default()).map(|_| ()).unwrap_err();
+    let error = BatchStream::start(source, Position::default())
+        .map(|_| ())
+        .unwrap_err();
     assert!(matches!(error, DataError::LargerThanBatch { .. }));
-    assert!(error.to_string().starts_with("`digits valid` line "), "{error}");
+    assert!(
+        error.to_string().starts_with("`digits valid` line "),
+        "{error}"
+    );
 }

@@ -1,4 +1,5 @@
-//! SentencePiece's models: read, written, and cut as SentencePiece itself cuts (`scripts/golden-formats.py`).
+//! SentencePiece's models: read, written, and cut as SentencePiece itself cuts
+//! (`scripts/golden-formats.py`).
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +16,9 @@ struct Cut {
 }
 
 fn golden(name: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/sentencepiece").join(name)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/sentencepiece")
+        .join(name)
 }
 
 fn cuts() -> BTreeMap<String, Vec<Cut>> {
@@ -23,15 +26,26 @@ fn cuts() -> BTreeMap<String, Vec<Cut>> {
 }
 
 fn check(tokenizer: &Tokenizer, cuts: &[Cut], name: &str) {
-    // With runs of spaces kept, SentencePiece puts a space before a text that begins with one; here that one is enough.
-    for Cut { line, pieces } in cuts.iter().filter(|cut| name != "spaces" || !cut.line.starts_with(' ')) {
+    // With runs of spaces kept, SentencePiece puts a space before a text that begins with one; here
+    // that one is enough.
+    for Cut { line, pieces } in cuts
+        .iter()
+        .filter(|cut| name != "spaces" || !cut.line.starts_with(' '))
+    {
         let ids = tokenizer.encode(line).unwrap();
         let unk = tokenizer.special().unk;
-        // Runs of unknown characters are one piece with their own spelling there, and one unknown word here.
+        // Runs of unknown characters are one piece with their own spelling there, and one unknown
+        // word here.
         let spelled: Vec<String> = ids
             .iter()
             .zip(pieces)
-            .map(|(&id, piece)| if id == unk { piece.clone() } else { tokenizer.token(id).unwrap() })
+            .map(|(&id, piece)| {
+                if id == unk {
+                    piece.clone()
+                } else {
+                    tokenizer.token(id).unwrap()
+                }
+            })
             .collect();
         assert_eq!(ids.len(), pieces.len(), "{name}: {line:?}");
         assert_eq!(spelled, *pieces, "{name}: {line:?}");
@@ -46,31 +60,50 @@ fn lines_are_cut_as_sentencepiece_cuts_them() {
         let tokenizer = Tokenizer::adopt(&golden(&format!("{name}.model"))).unwrap();
         check(&tokenizer, cuts, name);
         // Written and read again, it still does.
-        let again = Tokenizer::parse_sentencepiece(&tokenizer.to_sentencepiece().unwrap(), "again").unwrap();
+        let again = Tokenizer::parse_sentencepiece(&tokenizer.to_sentencepiece().unwrap(), "again")
+            .unwrap();
         assert_eq!(again.to_json().unwrap(), tokenizer.to_json().unwrap());
     }
 }
 
 #[test]
 fn lines_are_cut_by_byte_pairs_as_sentencepiece_cuts_them() {
-    let cuts: Vec<Cut> = serde_json::from_slice(&fs::read(golden("bpe-cuts.json")).unwrap()).unwrap();
+    let cuts: Vec<Cut> =
+        serde_json::from_slice(&fs::read(golden("bpe-cuts.json")).unwrap()).unwrap();
     assert!(cuts.len() > 40);
     let tokenizer = Tokenizer::adopt(&golden("bpe.model")).unwrap();
     check(&tokenizer, &cuts, "bpe");
     for Cut { line, .. } in cuts.iter().filter(|cut| cut.line.starts_with("the ")) {
-        assert_eq!(tokenizer.decode(&tokenizer.encode(line).unwrap()).unwrap(), *line);
+        assert_eq!(
+            tokenizer.decode(&tokenizer.encode(line).unwrap()).unwrap(),
+            *line
+        );
     }
 }
 
 #[test]
 fn a_learned_unigram_tokenizer_goes_to_sentencepiece_and_back() {
-    let lines = ["the dog sees the cat", "a dog, a cat", "übermäßig große Tür"].map(|line| Ok(line.to_owned()));
-    let config = TokenizerConfig { kind: Kind::Unigram, vocab_size: 60, ..TokenizerConfig::default() };
+    let lines = [
+        "the dog sees the cat",
+        "a dog, a cat",
+        "übermäßig große Tür",
+    ]
+    .map(|line| Ok(line.to_owned()));
+    let config = TokenizerConfig {
+        kind: Kind::Unigram,
+        vocab_size: 60,
+        ..TokenizerConfig::default()
+    };
     let tokenizer = Tokenizer::train(&config, lines.into_iter(), &mut |_, _| {}).unwrap();
-    let again = Tokenizer::parse_sentencepiece(&tokenizer.to_sentencepiece().unwrap(), "again").unwrap();
+    let again =
+        Tokenizer::parse_sentencepiece(&tokenizer.to_sentencepiece().unwrap(), "again").unwrap();
     assert_eq!(again.vocab_size(), tokenizer.vocab_size());
     for line in ["the dog", "two  spaces ", "Tür und 日本", "", "a"] {
-        assert_eq!(again.encode(line).unwrap(), tokenizer.encode(line).unwrap(), "{line:?}");
+        assert_eq!(
+            again.encode(line).unwrap(),
+            tokenizer.encode(line).unwrap(),
+            "{line:?}"
+        );
     }
 }
 
@@ -80,20 +113,55 @@ fn what_sentencepiece_cannot_do_is_refused_with_the_reason() {
         let lines = ["the dog sees the cat", "a dog, a cat"].map(|line| Ok(line.to_owned()));
         Tokenizer::train(&config, lines.into_iter(), &mut |_, _| {}).unwrap()
     };
-    for (kind, reason) in [(Kind::Bpe, "its model is `BPE`"), (Kind::WordBpe, "its model is `BPE`")] {
-        let error = learn(TokenizerConfig { kind, vocab_size: 300, ..TokenizerConfig::default() });
+    for (kind, reason) in [
+        (Kind::Bpe, "its model is `BPE`"),
+        (Kind::WordBpe, "its model is `BPE`"),
+    ] {
+        let error = learn(TokenizerConfig {
+            kind,
+            vocab_size: 300,
+            ..TokenizerConfig::default()
+        });
         let error = error.to_sentencepiece().unwrap_err().to_string();
         assert!(error.contains(reason), "{error}");
     }
-    let unigram = TokenizerConfig { kind: Kind::Unigram, vocab_size: 40, ..TokenizerConfig::default() };
-    let nfkc = learn(TokenizerConfig { normalization: Normalization::Nfkc, ..unigram.clone() });
-    assert!(nfkc.to_sentencepiece().unwrap_err().to_string().contains("`NFKC`"));
-    let lowercase = learn(TokenizerConfig { lowercase: true, ..unigram });
-    assert!(lowercase.to_sentencepiece().unwrap_err().to_string().contains("`Lowercase`"));
+    let unigram = TokenizerConfig {
+        kind: Kind::Unigram,
+        vocab_size: 40,
+        ..TokenizerConfig::default()
+    };
+    let nfkc = learn(TokenizerConfig {
+        normalization: Normalization::Nfkc,
+        ..unigram.clone()
+    });
+    assert!(
+        nfkc.to_sentencepiece()
+            .unwrap_err()
+            .to_string()
+            .contains("`NFKC`")
+    );
+    let lowercase = learn(TokenizerConfig {
+        lowercase: true,
+        ..unigram
+    });
+    assert!(
+        lowercase
+            .to_sentencepiece()
+            .unwrap_err()
+            .to_string()
+            .contains("`Lowercase`")
+    );
     for kind in [Kind::Word, Kind::Char] {
-        let written = learn(TokenizerConfig { kind, vocab_size: 40, ..TokenizerConfig::default() });
+        let written = learn(TokenizerConfig {
+            kind,
+            vocab_size: 40,
+            ..TokenizerConfig::default()
+        });
         let written = written.to_sentencepiece().unwrap();
-        let error = Tokenizer::parse_sentencepiece(&written, "w.model").map(drop).unwrap_err().to_string();
+        let error = Tokenizer::parse_sentencepiece(&written, "w.model")
+            .map(drop)
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("it is a SentencePiece model of"), "{error}");
     }
 }
@@ -124,7 +192,10 @@ fn a_tokenizer_without_marks_gets_them_behind_its_tokens() {
     let tokenizer = Tokenizer::adopt(&path).unwrap();
     assert_eq!(tokenizer.encode("b a c").unwrap(), [1, 0, 2]);
     let special = tokenizer.special();
-    assert_eq!((special.unk, special.eos, tokenizer.vocab_size()), (2, 3, 6));
+    assert_eq!(
+        (special.unk, special.eos, tokenizer.vocab_size()),
+        (2, 3, 6)
+    );
     assert_eq!([special.pad, special.bos], [4, 5]);
     // Saved and loaded as a run does it, it is the same.
     let again = Tokenizer::parse(tokenizer.to_json().unwrap().as_bytes(), "again").unwrap();

@@ -16,7 +16,12 @@ use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::window::Windows;
 use tempfile::TempDir;
 
-const CONFIG: BatchingConfig = BatchingConfig { max_tokens: 60, pad_multiple: 1, seed: 1, dropout: 0.0 };
+const CONFIG: BatchingConfig = BatchingConfig {
+    max_tokens: 60,
+    pad_multiple: 1,
+    seed: 1,
+    dropout: 0.0,
+};
 
 fn windows_of(cache: &Arc<IdCache>, context_len: usize) -> Arc<WindowSource> {
     let context_len = NonZeroUsize::new(context_len).unwrap();
@@ -24,10 +29,18 @@ fn windows_of(cache: &Arc<IdCache>, context_len: usize) -> Arc<WindowSource> {
 }
 
 fn build(dir: &Path, corpus: &Corpus, filter: Option<&Filter>) -> Arc<IdCache> {
-    let config = TokenizerConfig { kind: Kind::Char, vocab_size: 60, ..TokenizerConfig::default() };
+    let config = TokenizerConfig {
+        kind: Kind::Char,
+        vocab_size: 60,
+        ..TokenizerConfig::default()
+    };
     let tokenizers = Tokenizers::train(&config, corpus, &mut |_, _| {}).unwrap();
     let path = dir.join("text.ids");
-    Arc::new(IdCache::open_or_build(&path, corpus, &tokenizers, filter, &mut |_, _| {}).unwrap().0)
+    Arc::new(
+        IdCache::open_or_build(&path, corpus, &tokenizers, filter, &mut |_, _| {})
+            .unwrap()
+            .0,
+    )
 }
 
 /// A text of 200 lines of 0 to 30 characters, every tenth of them blank.
@@ -35,9 +48,12 @@ fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();
     let letter = |number: usize| char::from(b'a' + (number % 23) as u8);
     let line = |number: usize| {
-        (0..number * 7 % 31 * usize::from(!number.is_multiple_of(10))).map(move |at| letter(at * at + number))
+        (0..number * 7 % 31 * usize::from(!number.is_multiple_of(10)))
+            .map(move |at| letter(at * at + number))
     };
-    let text: String = (0..200).flat_map(|number| line(number).chain(['\n']).collect::<Vec<_>>()).collect();
+    let text: String = (0..200)
+        .flat_map(|number| line(number).chain(['\n']).collect::<Vec<_>>())
+        .collect();
     std::fs::write(dir.path().join("text"), text).unwrap();
     let corpus = Corpus::open_text("data.train", &dir.path().join("text")).unwrap();
     let cache = build(dir.path(), &corpus, None);
@@ -47,10 +63,15 @@ fn cache() -> (TempDir, Arc<IdCache>) {
 /// What is predicted from what, in the order of the rows.
 fn predictions(batch: &TextBatch) -> Vec<Vec<(i32, i32)>> {
     let TextBatch { inputs, targets } = batch;
-    assert_eq!((inputs.len, &inputs.lengths), (targets.len, &targets.lengths));
+    assert_eq!(
+        (inputs.len, &inputs.lengths),
+        (targets.len, &targets.lengths)
+    );
     let row = |row: usize| {
         let places = row * targets.len..row * targets.len + targets.lengths[row];
-        places.map(|place| (inputs.ids[place], targets.ids[place])).collect()
+        places
+            .map(|place| (inputs.ids[place], targets.ids[place]))
+            .collect()
     };
     (0..targets.num_rows()).map(row).collect()
 }
@@ -60,29 +81,48 @@ fn epoch(cache: &Arc<IdCache>, context_len: usize, epoch: u64) -> Vec<Placed<Tex
     let mut stream = BatchStream::start(windows_of(cache, context_len), place).unwrap();
     let first = stream.next().unwrap().unwrap();
     let rest = first.epoch_len - 1;
-    [first].into_iter().chain(stream.take(rest).map(Result::unwrap)).collect()
+    [first]
+        .into_iter()
+        .chain(stream.take(rest).map(Result::unwrap))
+        .collect()
 }
 
 #[test]
 fn windows_predict_what_examples_predict_and_each_id_once() {
     let (_dir, cache) = cache();
-    let examples: Vec<_> = (0..cache.len() as u32).map(|example| cache.example(example).unwrap()).collect();
+    let examples: Vec<_> = (0..cache.len() as u32)
+        .map(|example| cache.example(example).unwrap())
+        .collect();
     let special = cache.tokenizers().tgt.special();
     let lines: Vec<&[u32]> = examples.iter().map(|example| &*example.tgt).collect();
     let whole: Vec<(i32, i32)> = predictions(&TextBatch::of_lines(&lines, special, 1)).concat();
     for context_len in [1, 7, 33, 60] {
         let windows = Windows::new(&cache, NonZeroUsize::new(context_len).unwrap()).unwrap();
-        let rows: Vec<_> = (0..windows.len() as u32).map(|window| windows.read(&cache, window).unwrap().1).collect();
+        let rows: Vec<_> = (0..windows.len() as u32)
+            .map(|window| windows.read(&cache, window).unwrap().1)
+            .collect();
         let batch = TextBatch::of_windows(&rows, special, 1);
         assert_eq!(predictions(&batch).concat(), whole);
-        assert!(batch.targets.lengths[..rows.len() - 1].iter().all(|&len| len == context_len));
+        assert!(
+            batch.targets.lengths[..rows.len() - 1]
+                .iter()
+                .all(|&len| len == context_len)
+        );
 
         let mut expected = whole.clone();
         expected.sort_unstable();
         for number in 0..3 {
             let batches = epoch(&cache, context_len, number);
-            assert!(batches.iter().all(|placed| placed.batch.targets.num_positions() <= CONFIG.max_tokens));
-            let mut found: Vec<_> = batches.iter().flat_map(|placed| predictions(&placed.batch)).flatten().collect();
+            assert!(
+                batches
+                    .iter()
+                    .all(|placed| placed.batch.targets.num_positions() <= CONFIG.max_tokens)
+            );
+            let mut found: Vec<_> = batches
+                .iter()
+                .flat_map(|placed| predictions(&placed.batch))
+                .flatten()
+                .collect();
             found.sort_unstable();
             assert_eq!(found, expected, "context_len {context_len}");
         }
@@ -94,11 +134,16 @@ fn rows_name_the_example_where_they_begin() {
     let (_dir, cache) = cache();
     let windows = Windows::of_epoch(&cache, NonZeroUsize::new(9).unwrap(), CONFIG.seed, 2).unwrap();
     let source = windows_of(&cache, 9);
-    let lens: Vec<usize> = (0..cache.len() as u32).map(|example| cache.lengths(example).1 + 1).collect();
+    let lens: Vec<usize> = (0..cache.len() as u32)
+        .map(|example| cache.lengths(example).1 + 1)
+        .collect();
     for window in 0..windows.len() as u32 {
         let (first, pieces) = windows.read(&cache, window).unwrap();
         let before: usize = lens[..first as usize].iter().sum();
-        assert_eq!((before + pieces[0].positions.start) as u64, windows.positions(window).start);
+        assert_eq!(
+            (before + pieces[0].positions.start) as u64,
+            windows.positions(window).start
+        );
         assert_eq!(pieces[0].ids, cache.example(first).unwrap().tgt);
         assert_eq!(source.examples(2, &[window]), [first]);
     }
@@ -109,14 +154,20 @@ fn rows_name_the_example_where_they_begin() {
 fn epochs_are_cut_at_different_places_and_any_position_can_be_reached() {
     let (_dir, cache) = cache();
     let rows = |batches: &[Placed<TextBatch>]| {
-        let mut rows: Vec<_> = batches.iter().flat_map(|placed| predictions(&placed.batch)).collect();
+        let mut rows: Vec<_> = batches
+            .iter()
+            .flat_map(|placed| predictions(&placed.batch))
+            .collect();
         rows.sort();
         rows
     };
     let (first, second) = (epoch(&cache, 33, 0), epoch(&cache, 33, 1));
     assert_ne!(rows(&first), rows(&second));
     assert_eq!(first, epoch(&cache, 33, 0));
-    let place = Position { epoch: 0, position: first.len() - 1 };
+    let place = Position {
+        epoch: 0,
+        position: first.len() - 1,
+    };
     let stream = BatchStream::start(windows_of(&cache, 33), place).unwrap();
     let resumed: Vec<Placed<TextBatch>> = stream.take(2).map(Result::unwrap).collect();
     assert_eq!(resumed, [first[first.len() - 1].clone(), second[0].clone()]);
@@ -125,11 +176,18 @@ fn epochs_are_cut_at_different_places_and_any_position_can_be_reached() {
 #[test]
 fn windows_do_not_reach_from_one_corpus_into_another_and_follow_its_weight() {
     let dir = tempfile::tempdir().unwrap();
-    let list = [("a.tsv", "x\taaaa\nx\taaa\n", 1.0), ("b.tsv", "x\tbb\nx\tbbbbbbb\n", 2.0)];
+    let list = [
+        ("a.tsv", "x\taaaa\nx\taaa\n", 1.0),
+        ("b.tsv", "x\tbb\nx\tbbbbbbb\n", 2.0),
+    ];
     let list = list.map(|(name, text, weight)| {
         let path = dir.path().join(name);
         std::fs::write(&path, text).unwrap();
-        WeightedPath { path, weight, alignments: None }
+        WeightedPath {
+            path,
+            weight,
+            alignments: None,
+        }
     });
     let data = DataConfig {
         train: Some(TrainFiles::Weighted(list.to_vec())),
@@ -137,51 +195,108 @@ fn windows_do_not_reach_from_one_corpus_into_another_and_follow_its_weight() {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let cache = build(dir.path(), &Corpus::open(&data, Content::Pairs, Split::Train).unwrap().target_side(), None);
+    let cache = build(
+        dir.path(),
+        &Corpus::open(&data, Content::Pairs, Split::Train)
+            .unwrap()
+            .target_side(),
+        None,
+    );
     let [a, b] = ["a", "b"].map(|text| cache.tokenizers().tgt.encode(text).unwrap()[0] as i32);
     for number in 0..4 {
         let batches = epoch(&cache, 6, number);
-        let count =
-            |id| batches.iter().flat_map(|placed| &placed.batch.targets.ids).filter(|&&found| found == id).count();
+        let count = |id| {
+            batches
+                .iter()
+                .flat_map(|placed| &placed.batch.targets.ids)
+                .filter(|&&found| found == id)
+                .count()
+        };
         assert_eq!((count(a), count(b)), (7, 18));
-        assert!(batches.iter().flat_map(|placed| predictions(&placed.batch)).all(|row| {
-            let ids: Vec<i32> = row.into_iter().flat_map(|(input, output)| [input, output]).collect();
-            !(ids.contains(&a) && ids.contains(&b))
-        }));
+        assert!(
+            batches
+                .iter()
+                .flat_map(|placed| predictions(&placed.batch))
+                .all(|row| {
+                    let ids: Vec<i32> = row
+                        .into_iter()
+                        .flat_map(|(input, output)| [input, output])
+                        .collect();
+                    !(ids.contains(&a) && ids.contains(&b))
+                })
+        );
     }
 }
 
 #[test]
 fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
     let dir = tempfile::tempdir().unwrap();
-    let text = Corpus::open(&DataConfig::embedded("digits"), Content::Pairs, Split::Valid).unwrap();
+    let text = Corpus::open(
+        &DataConfig::embedded("digits"),
+        Content::Pairs,
+        Split::Valid,
+    )
+    .unwrap();
     let pairs: Vec<_> = text.pairs().collect::<Result<_, _>>().unwrap();
-    assert_ne!(text.content_hash().unwrap(), text.clone().target_side().content_hash().unwrap());
-    let filter = Filter { max_len: 13, max_length_ratio: 1.0 };
+    assert_ne!(
+        text.content_hash().unwrap(),
+        text.clone().target_side().content_hash().unwrap()
+    );
+    let filter = Filter {
+        max_len: 13,
+        max_length_ratio: 1.0,
+    };
     let cache = build(dir.path(), &text.clone().target_side(), Some(&filter));
-    let kept: Vec<_> = pairs.iter().map(|pair| &pair.tgt).filter(|text| text.len() <= 13).collect();
+    let kept: Vec<_> = pairs
+        .iter()
+        .map(|pair| &pair.tgt)
+        .filter(|text| text.len() <= 13)
+        .collect();
     assert!(kept.len() > 200 && kept.len() < pairs.len());
     assert_eq!(cache.report().too_long as usize, pairs.len() - kept.len());
     for (example, text) in kept.iter().enumerate() {
         assert_eq!(cache.example(example as u32).unwrap().src, [0; 0]);
-        assert_eq!(&cache.tokenizers().tgt.decode(&cache.example(example as u32).unwrap().tgt).unwrap(), *text);
+        assert_eq!(
+            &cache
+                .tokenizers()
+                .tgt
+                .decode(&cache.example(example as u32).unwrap().tgt)
+                .unwrap(),
+            *text
+        );
     }
     // The same text is what the configuration gives for models that read one side.
-    let opened = Corpus::open(&DataConfig::embedded("digits"), Content::Text, Split::Valid).unwrap();
-    assert_eq!(opened.content_hash().unwrap(), text.target_side().content_hash().unwrap());
+    let opened =
+        Corpus::open(&DataConfig::embedded("digits"), Content::Text, Split::Valid).unwrap();
+    assert_eq!(
+        opened.content_hash().unwrap(),
+        text.target_side().content_hash().unwrap()
+    );
 
     let source = Arc::new(LineSource::new(Arc::clone(&cache), CONFIG).unwrap());
     let plan = source.plan(0).unwrap();
     let stream = BatchStream::start(Arc::clone(&source), Position::default()).unwrap();
     let mut rows = 0;
     for (position, placed) in stream.take(plan.len()).map(Result::unwrap).enumerate() {
-        assert_eq!((placed.position, &*placed.examples), (position, plan.batch(position)));
-        let lines = placed.examples.iter().map(|&example| cache.example(example).unwrap().tgt);
+        assert_eq!(
+            (placed.position, &*placed.examples),
+            (position, plan.batch(position))
+        );
+        let lines = placed
+            .examples
+            .iter()
+            .map(|&example| cache.example(example).unwrap().tgt);
         let special = cache.tokenizers().tgt.special();
-        assert_eq!(placed.batch, TextBatch::of_lines(&lines.collect::<Vec<_>>(), special, 1));
+        assert_eq!(
+            placed.batch,
+            TextBatch::of_lines(&lines.collect::<Vec<_>>(), special, 1)
+        );
         assert!(placed.batch.inputs.num_positions() <= CONFIG.max_tokens);
         let TextBatch { inputs, .. } = &placed.batch;
-        assert_eq!(source.size(0, &placed.examples), ([inputs.num_rows(), 0, inputs.len], inputs.num_real()));
+        assert_eq!(
+            source.size(0, &placed.examples),
+            ([inputs.num_rows(), 0, inputs.len], inputs.num_real())
+        );
         rows += inputs.num_rows();
     }
     assert_eq!(rows, kept.len());
@@ -190,19 +305,41 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
 #[test]
 fn what_cannot_be_cut_into_windows_is_an_error() {
     let (_dir, text) = cache();
-    let dropping = BatchingConfig { dropout: 0.1, ..CONFIG };
-    let error = WindowSource::new(Arc::clone(&text), dropping, NonZeroUsize::MIN).err().unwrap();
-    assert!(error.to_string().contains("BPE dropout is not possible"), "{error}");
+    let dropping = BatchingConfig {
+        dropout: 0.1,
+        ..CONFIG
+    };
+    let error = WindowSource::new(Arc::clone(&text), dropping, NonZeroUsize::MIN)
+        .err()
+        .unwrap();
+    assert!(
+        error.to_string().contains("BPE dropout is not possible"),
+        "{error}"
+    );
     let start = |cache: &Arc<IdCache>, context_len| {
         let stream = BatchStream::start(windows_of(cache, context_len), Position::default());
         stream.err().unwrap().to_string()
     };
     let message = start(&text, 61);
-    assert!(message.contains("window") && message.contains("61 positions"), "{message}");
+    assert!(
+        message.contains("window") && message.contains("61 positions"),
+        "{message}"
+    );
     let dir = tempfile::tempdir().unwrap();
-    let pairs =
-        build(dir.path(), &Corpus::open(&DataConfig::embedded("digits"), Content::Pairs, Split::Valid).unwrap(), None);
+    let pairs = build(
+        dir.path(),
+        &Corpus::open(
+            &DataConfig::embedded("digits"),
+            Content::Pairs,
+            Split::Valid,
+        )
+        .unwrap(),
+        None,
+    );
     assert!(start(&pairs, 7).contains("this text has sources"));
     let missing = Corpus::open_text("data.train", Path::new("no/such/file")).unwrap_err();
-    assert!(matches!(missing, DataError::MissingFile { .. }), "{missing}");
+    assert!(
+        matches!(missing, DataError::MissingFile { .. }),
+        "{missing}"
+    );
 }

@@ -13,7 +13,8 @@ use crate::flex::matrix::product;
 use crate::flex::row::rows_per_task;
 use crate::flex::vector::{Kernel, erf, exp, sigmoid, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record, values_of,
+    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read,
+    record, values_of,
 };
 use crate::linear::{Layout, LinearState, Sizes, repeated_product};
 use crate::{Dropped, Factors, Packed};
@@ -30,7 +31,9 @@ pub(super) fn activated_linear(
 ) -> Option<Tensor<2>> {
     match mode(input)? {
         Mode::Training => Some(train(input, weight, bias, activation, dropped, factors)),
-        Mode::Inference if dropped.is_none() => Some(infer(input, weight, bias, activation, factors, packed)),
+        Mode::Inference if dropped.is_none() => {
+            Some(infer(input, weight, bias, activation, factors, packed))
+        }
         Mode::Inference => None,
     }
 }
@@ -48,7 +51,14 @@ fn train(
     let (weight, weight_node) = read(weight.clone());
     let (bias, bias_node) = read(bias.clone());
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
-    let mut before = vec![0.0; if activation == Activation::Relu { 0 } else { output.len() }];
+    let mut before = vec![
+        0.0;
+        if activation == Activation::Relu {
+            0
+        } else {
+            output.len()
+        }
+    ];
     activate(&mut output, &mut before, bias.slice(), activation, dropped);
     let output = from_values(output, [sizes.rows, sizes.d_out]);
     let kept = match activation {
@@ -57,7 +67,16 @@ fn train(
         // These have no inverse: their output does not tell their derivative.
         Activation::Gelu | Activation::Swish => Kept::Input(before, activation),
     };
-    let state = State { linear: LinearState { sizes, input, weight, factors }, kept, dropped };
+    let state = State {
+        linear: LinearState {
+            sizes,
+            input,
+            weight,
+            factors,
+        },
+        kept,
+        dropped,
+    };
     record(state, [input_node, weight_node, bias_node], output)
 }
 
@@ -70,11 +89,14 @@ fn infer(
     packed: &Packed,
 ) -> Tensor<2> {
     let sizes = Sizes::new(input, weight, Layout::InOut);
-    let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
+    let [input, weight] =
+        [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
     let bias = Contiguous::of(open_untracked(bias.clone()));
     let mut output = match factors {
         Factors::F32 => repeated_product(sizes, &input, &weight, packed),
-        Factors::Bf16 | Factors::F16 => product(sizes.input(&input), sizes.weight(&weight), factors),
+        Factors::Bf16 | Factors::F16 => {
+            product(sizes.input(&input), sizes.weight(&weight), factors)
+        }
     };
     activate(&mut output, &mut [], bias.slice(), activation, None);
     close(from_values(output, [sizes.rows, sizes.d_out]))
@@ -91,7 +113,8 @@ struct State {
 /// What the derivative of the activation is made from.
 #[derive(Clone, Debug)]
 enum Kept {
-    /// Of ReLU: positive exactly if the sum was positive and the element was kept, so it is the dropout mask as well.
+    /// Of ReLU: positive exactly if the sum was positive and the element was kept, so it is the
+    /// dropout mask as well.
     Output(Contiguous),
     /// Of GELU and Swish: `x W + b`.
     Input(Vec<f32>, Activation),
@@ -99,7 +122,11 @@ enum Kept {
 
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self { linear, kept, dropped } = self;
+        let Self {
+            linear,
+            kept,
+            dropped,
+        } = self;
         let d_out = linear.sizes.d_out;
         let mut slopes = values_of(gradient);
         // The blocks of the forward pass, since each has its own part of the mask.
@@ -108,36 +135,71 @@ impl BackwardPass<3> for State {
         match &kept {
             Kept::Output(output) => {
                 let scale = dropped.map_or(1.0, |dropped| (1.0 / dropped.keep) as f32);
-                let back = |(slopes, output)| vectorized(ReluBack { slopes, output, scale });
+                let back = |(slopes, output)| {
+                    vectorized(ReluBack {
+                        slopes,
+                        output,
+                        scale,
+                    })
+                };
                 blocks.zip(output.slice().par_chunks(block)).for_each(back);
             }
             Kept::Input(before, activation) => {
                 let mask = dropped.map(Mask::new);
-                blocks.zip(before.par_chunks(block)).enumerate().for_each(|(part, (slopes, before))| {
-                    let mask = mask.map(|mask| mask.part(part));
-                    vectorized(SmoothBack { slopes, before, activation: *activation, mask });
-                });
+                blocks.zip(before.par_chunks(block)).enumerate().for_each(
+                    |(part, (slopes, before))| {
+                        let mask = mask.map(|mask| mask.part(part));
+                        vectorized(SmoothBack {
+                            slopes,
+                            before,
+                            activation: *activation,
+                            mask,
+                        });
+                    },
+                );
             }
         }
-        linear.gradients_with_bias(&Contiguous::of(from_values(slopes, [linear.sizes.rows, d_out])), tracked)
+        linear.gradients_with_bias(
+            &Contiguous::of(from_values(slopes, [linear.sizes.rows, d_out])),
+            tracked,
+        )
     }
 }
 
-/// Turns products into what comes out, and fills `before`, unless it is empty, with the sums before the activation.
-fn activate(values: &mut [f32], before: &mut [f32], bias: &[f32], activation: Activation, dropped: Option<Dropped>) {
+/// Turns products into what comes out, and fills `before`, unless it is empty, with the sums before
+/// the activation.
+fn activate(
+    values: &mut [f32],
+    before: &mut [f32],
+    bias: &[f32],
+    activation: Activation,
+    dropped: Option<Dropped>,
+) {
     // By the width alone, so that parts of the mask are the same with any number of threads.
     let block = (rows_per_task(bias.len()) * bias.len()).max(1);
     let mask = dropped.map(Mask::new);
     let run = |(part, values): (usize, &mut [f32]), before: &mut [f32]| {
-        vectorized(Forward { values, before, bias, activation, mask: mask.map(|mask| mask.part(part)) });
+        vectorized(Forward {
+            values,
+            before,
+            bias,
+            activation,
+            mask: mask.map(|mask| mask.part(part)),
+        });
     };
     if values.len() <= block {
         // Waking another thread would take longer.
         run((0, values), before);
     } else if before.is_empty() {
-        values.par_chunks_mut(block).enumerate().for_each(|part| run(part, &mut []));
+        values
+            .par_chunks_mut(block)
+            .enumerate()
+            .for_each(|part| run(part, &mut []));
     } else {
-        let parts = values.par_chunks_mut(block).enumerate().zip(before.par_chunks_mut(block));
+        let parts = values
+            .par_chunks_mut(block)
+            .enumerate()
+            .zip(before.par_chunks_mut(block));
         parts.for_each(|(part, before)| run(part, before));
     }
 }
@@ -155,7 +217,13 @@ impl Kernel for Forward<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { values, before, bias, activation, mask } = self;
+        let Self {
+            values,
+            before,
+            bias,
+            activation,
+            mask,
+        } = self;
         for row in values.chunks_exact_mut(bias.len()) {
             match activation {
                 Activation::Relu => row.iter_mut().zip(bias).for_each(|(value, bias)| {
@@ -164,7 +232,9 @@ impl Kernel for Forward<'_> {
                     *value = if sum < 0.0 { 0.0 } else { sum };
                 }),
                 Activation::Gelu | Activation::Swish => {
-                    row.iter_mut().zip(bias).for_each(|(value, bias)| *value += bias);
+                    row.iter_mut()
+                        .zip(bias)
+                        .for_each(|(value, bias)| *value += bias);
                 }
             }
         }
@@ -173,14 +243,22 @@ impl Kernel for Forward<'_> {
             if !before.is_empty() {
                 before.copy_from_slice(values);
             }
-            // A loop of its own over all rows: short rows would leave the vectors of the error function half empty.
+            // A loop of its own over all rows: short rows would leave the vectors of the error
+            // function half empty.
             match activation {
-                Activation::Swish => values.iter_mut().for_each(|value| *value *= sigmoid(*value)),
-                Activation::Gelu | Activation::Relu => values.iter_mut().for_each(|value| *value *= cumulative(*value)),
+                Activation::Swish => values
+                    .iter_mut()
+                    .for_each(|value| *value *= sigmoid(*value)),
+                Activation::Gelu | Activation::Relu => values
+                    .iter_mut()
+                    .for_each(|value| *value *= cumulative(*value)),
             }
         }
         if let Some(mask) = mask {
-            values.iter_mut().zip(0u32..).for_each(|(value, index)| *value *= mask.at(index));
+            values
+                .iter_mut()
+                .zip(0u32..)
+                .for_each(|(value, index)| *value *= mask.at(index));
         }
     }
 }
@@ -204,7 +282,11 @@ impl Kernel for ReluBack<'_> {
     #[inline(always)]
     fn run(self) {
         for (slope, output) in self.slopes.iter_mut().zip(self.output) {
-            *slope = if *output > 0.0 { *slope * self.scale } else { 0.0 };
+            *slope = if *output > 0.0 {
+                *slope * self.scale
+            } else {
+                0.0
+            };
         }
     }
 }
@@ -219,7 +301,8 @@ struct SmoothBack<'a> {
 impl Kernel for SmoothBack<'_> {
     type Output = ();
 
-    /// Of GELU `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`; of Swish `σ(x) (1 + x (1 - σ(x)))`.
+    /// Of GELU `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`; of Swish
+    /// `σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
         /// `1 / sqrt(2π)`.
@@ -231,12 +314,17 @@ impl Kernel for SmoothBack<'_> {
                 *slope *= share * (1.0 + x * (1.0 - share));
             }),
             Activation::Gelu | Activation::Relu => {
-                both.for_each(|(slope, x)| *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x));
+                both.for_each(|(slope, x)| {
+                    *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x)
+                });
             }
         }
         // The mask is recomputed from its key: it costs less than reading a stored one.
         if let Some(mask) = self.mask {
-            self.slopes.iter_mut().zip(0u32..).for_each(|(slope, index)| *slope *= mask.at(index));
+            self.slopes
+                .iter_mut()
+                .zip(0u32..)
+                .for_each(|(slope, index)| *slope *= mask.at(index));
         }
     }
 }
@@ -251,7 +339,8 @@ mod tests {
     use crate::linear;
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex()).into_data();
+        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
+            .into_data();
         Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
     }
 
@@ -269,22 +358,27 @@ mod tests {
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
-            let (input, weight, bias) = (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
+            let (input, weight, bias) =
+                (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
             let slopes = random([rows, d_out]).detach();
             let packed = Packed::default();
-            // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the same side.
+            // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the
+            // same side.
             for (activation, factors) in [
                 (Activation::Relu, Factors::F32),
                 (Activation::Gelu, Factors::F32),
                 (Activation::Swish, Factors::F32),
                 (Activation::Relu, Factors::Bf16),
             ] {
-                let kernel = activated_linear(&input, &weight, &bias, activation, None, factors, &packed)
-                    .expect("the kernel is there");
+                let kernel =
+                    activated_linear(&input, &weight, &bias, activation, None, factors, &packed)
+                        .expect("the kernel is there");
                 let sums = linear(input.clone(), weight.clone(), Some(bias.clone()), factors);
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
                     let gradients = (output.clone() * slopes.clone()).sum().backward();
-                    let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                    let of = |tensor: &Tensor<2>| {
+                        numbers(tensor.grad(&gradients).expect("it is tracked"))
+                    };
                     let of_bias = numbers(bias.grad(&gradients).expect("it is tracked"));
                     [numbers(output), of(&input), of(&weight), of_bias]
                 });
@@ -292,9 +386,20 @@ mod tests {
                     assert_near(kernel, plain, 1e-5);
                 }
                 let [input, weight] = [&input, &weight].map(|tensor| tensor.clone().inner());
-                let applied =
-                    activated_linear(&input, &weight, &bias.clone().inner(), activation, None, factors, &packed);
-                assert_near(&numbers(applied.expect("the kernel is there")), &kernel[0], 1e-6);
+                let applied = activated_linear(
+                    &input,
+                    &weight,
+                    &bias.clone().inner(),
+                    activation,
+                    None,
+                    factors,
+                    &packed,
+                );
+                assert_near(
+                    &numbers(applied.expect("the kernel is there")),
+                    &kernel[0],
+                    1e-6,
+                );
             }
         }
     }
@@ -302,13 +407,16 @@ mod tests {
     #[test]
     fn a_gate_gives_what_the_plain_version_gives() {
         for shape in [[1, 3], [210, 100]] {
-            let (gate, inner, slopes) = (random(shape) * 20.0, random(shape), random(shape).detach());
-            let gate = Tensor::<2>::from_data(gate.into_data(), &Device::flex().autodiff()).require_grad();
+            let (gate, inner, slopes) =
+                (random(shape) * 20.0, random(shape), random(shape).detach());
+            let gate =
+                Tensor::<2>::from_data(gate.into_data(), &Device::flex().autodiff()).require_grad();
             let kernel = gated(&gate, &inner, None).expect("the kernel is there");
             let plain = activation::silu(gate.clone()) * inner.clone();
             let [kernel, plain] = [kernel, plain].map(|output| {
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
-                let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                let of =
+                    |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                 [numbers(output), of(&gate), of(&inner)]
             });
             for (kernel, plain) in kernel.iter().zip(&plain) {
@@ -328,19 +436,34 @@ mod tests {
             let bias = Tensor::<1>::ones([width], &device).require_grad();
             let weight = Tensor::<2>::zeros([1, width], &device).require_grad();
             let run = |dropped| {
-                let output =
-                    activated_linear(&ones, &weight, &bias, activation, dropped, Factors::F32, &Packed::default())
-                        .expect("the kernel is there");
+                let output = activated_linear(
+                    &ones,
+                    &weight,
+                    &bias,
+                    activation,
+                    dropped,
+                    Factors::F32,
+                    &Packed::default(),
+                )
+                .expect("the kernel is there");
                 let gradients = output.clone().sum().backward();
-                (numbers(output), numbers(bias.grad(&gradients).expect("it is tracked")))
+                (
+                    numbers(output),
+                    numbers(bias.grad(&gradients).expect("it is tracked")),
+                )
             };
             let ((kept, slopes), (whole, whole_slopes)) = (run(dropped), run(None));
-            let share = kept.iter().filter(|value| **value > 0.0).count() as f64 / kept.len() as f64;
+            let share =
+                kept.iter().filter(|value| **value > 0.0).count() as f64 / kept.len() as f64;
             assert!((share - 0.8).abs() < 0.01, "{share}");
             for (column, (slope, whole_slope)) in slopes.iter().zip(&whole_slopes).enumerate() {
-                let of_column = |values: &[f32]| values.iter().skip(column).step_by(width).sum::<f32>();
+                let of_column =
+                    |values: &[f32]| values.iter().skip(column).step_by(width).sum::<f32>();
                 let (kept, whole) = (of_column(&kept), of_column(&whole));
-                assert!((slope / whole_slope - kept / whole).abs() < 1e-4, "{column}: {slope}, {kept}");
+                assert!(
+                    (slope / whole_slope - kept / whole).abs() < 1e-4,
+                    "{column}: {slope}, {kept}"
+                );
             }
         }
         let gate = Tensor::<2>::ones([rows, width], &device).require_grad();
@@ -350,7 +473,10 @@ mod tests {
         // silu(1), and its slope there.
         let (value, slope) = (0.731_058_6, 0.927_670_5);
         let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-        for (output, (of_gate, of_inner)) in numbers(output).iter().zip(of(&gate).iter().zip(&of(&inner))) {
+        for (output, (of_gate, of_inner)) in numbers(output)
+            .iter()
+            .zip(of(&gate).iter().zip(&of(&inner)))
+        {
             let mask = if *output > 0.0 { 1.25 } else { 0.0 };
             assert!((output - value * mask).abs() < 1e-6 && (of_inner - value * mask).abs() < 1e-6);
             assert!((of_gate - slope * mask).abs() < 1e-6);

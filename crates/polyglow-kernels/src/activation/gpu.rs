@@ -21,7 +21,8 @@ pub(super) fn activated_linear(
     if activation != Activation::Relu {
         return None;
     }
-    let ((input, input_node), (weight, weight_node), (bias, bias_node)) = (open(input)?, open(weight)?, open(bias)?);
+    let ((input, input_node), (weight, weight_node), (bias, bias_node)) =
+        (open(input)?, open(weight)?, open(bias)?);
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;
@@ -31,7 +32,11 @@ pub(super) fn activated_linear(
         output = without_graph(output, dropped);
     }
     let scale = dropped.map_or(1.0, |dropped| 1.0 / dropped.keep);
-    let state = State { map, output: output.clone(), scale };
+    let state = State {
+        map,
+        output: output.clone(),
+        scale,
+    };
     Some(record(state, [input_node, weight_node, bias_node], output))
 }
 
@@ -45,7 +50,11 @@ struct State {
 }
 
 impl Slopes<3, 2> for State {
-    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, _]: [bool; 3]) -> [Option<Slope>; 3] {
+    fn slopes(
+        self,
+        gradient: Tensor<2>,
+        [of_input, of_weight, _]: [bool; 3],
+    ) -> [Option<Slope>; 3] {
         let (of_sum, of_bias) = through_relu(gradient, self.output, self.scale);
         let [of_input, of_weight] = self.map.slopes(of_sum, [of_input, of_weight]);
         [of_input, of_weight, Some(of_bias)]

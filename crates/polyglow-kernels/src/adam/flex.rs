@@ -12,21 +12,61 @@ use crate::flex::{close, from_data, into_data, open_untracked};
 const PART: usize = 1 << 14;
 
 /// [`super::adam`] on flex.
-pub(super) fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
-    let AdamState { weight, mean, square } = state;
+pub(super) fn adam(
+    state: AdamState,
+    gradient: Tensor<1>,
+    scale: &Tensor<1>,
+    step: AdamStep,
+) -> AdamState {
+    let AdamState {
+        weight,
+        mean,
+        square,
+    } = state;
     let [mut weight, mut mean, mut square, gradient] = [weight, mean, square, gradient].map(open);
-    let factors = Factors::new(step, scale.clone().into_data().iter::<f32>().next().expect("one scale"));
+    let factors = Factors::new(
+        step,
+        scale
+            .clone()
+            .into_data()
+            .iter::<f32>()
+            .next()
+            .expect("one scale"),
+    );
     let len = values(&mut weight).len();
-    let lens = [values(&mut mean).len(), values(&mut square).len(), gradient.num_elements()];
-    assert_eq!(lens, [len; 3], "a parameter, its running means and its gradient");
-    let slices = [&mut weight, &mut mean, &mut square].map(|data| values(data).par_chunks_mut(PART));
+    let lens = [
+        values(&mut mean).len(),
+        values(&mut square).len(),
+        gradient.num_elements(),
+    ];
+    assert_eq!(
+        lens, [len; 3],
+        "a parameter, its running means and its gradient"
+    );
+    let slices =
+        [&mut weight, &mut mean, &mut square].map(|data| values(data).par_chunks_mut(PART));
     let [weights, means, squares] = slices;
-    let gradients = gradient.as_slice::<f32>().expect("flex trains in `f32`").par_chunks(PART);
-    weights.zip(means).zip(squares).zip(gradients).for_each(|(((weights, means), squares), gradients)| {
-        vectorized(Move { weights, means, squares, gradients, factors });
-    });
+    let gradients = gradient
+        .as_slice::<f32>()
+        .expect("flex trains in `f32`")
+        .par_chunks(PART);
+    weights.zip(means).zip(squares).zip(gradients).for_each(
+        |(((weights, means), squares), gradients)| {
+            vectorized(Move {
+                weights,
+                means,
+                squares,
+                gradients,
+                factors,
+            });
+        },
+    );
     let [weight, mean, square] = [weight, mean, square].map(|data| close(from_data(data)));
-    AdamState { weight, mean, square }
+    AdamState {
+        weight,
+        mean,
+        square,
+    }
 }
 
 fn open(tensor: Tensor<1>) -> TensorData {
@@ -37,7 +77,8 @@ fn values(data: &mut TensorData) -> &mut [f32] {
     data.as_mut_slice().expect("flex trains in `f32`")
 }
 
-/// [`AdamStep`] for the inner loop: products in place of quotients, and no test for the kind of decay.
+/// [`AdamStep`] for the inner loop: products in place of quotients, and no test for the kind of
+/// decay.
 #[derive(Clone, Copy)]
 struct Factors {
     scale: f32,
@@ -63,7 +104,8 @@ impl Factors {
             WeightDecay::Coupled(decay) => (decay, 0.0),
             WeightDecay::Decoupled(decay) => (0.0, decay),
         };
-        // Rounded last: `1 - β₂` of a β₂ in single precision would lose the digits that β₂ near 1 does not have.
+        // Rounded last: `1 - β₂` of a β₂ in single precision would lose the digits that β₂ near 1
+        // does not have.
         Self {
             scale,
             coupled: coupled as f32,
@@ -117,11 +159,25 @@ mod tests {
         let device = Device::flex();
         let random = || Tensor::<1>::random([40_001], Distribution::Uniform(-1.0, 1.0), &device);
         let scale = Tensor::<1>::from_data([0.5f32], &device);
-        for decay in [WeightDecay::None, WeightDecay::Coupled(0.1), WeightDecay::Decoupled(0.1)] {
-            let start = AdamState { weight: random(), mean: random() * 0.1, square: random().abs() * 0.1 };
+        for decay in [
+            WeightDecay::None,
+            WeightDecay::Coupled(0.1),
+            WeightDecay::Decoupled(0.1),
+        ] {
+            let start = AdamState {
+                weight: random(),
+                mean: random() * 0.1,
+                square: random().abs() * 0.1,
+            };
             let (mut ours, mut theirs) = (start.clone(), start);
             for number in 1..=3 {
-                let step = AdamStep { betas: [0.9, 0.98], eps: 1e-9, lr: 1e-2, step: number, decay };
+                let step = AdamStep {
+                    betas: [0.9, 0.98],
+                    eps: 1e-9,
+                    lr: 1e-2,
+                    step: number,
+                    decay,
+                };
                 let gradient = random();
                 ours = adam(ours, gradient.clone(), &scale, step);
                 theirs = plain(theirs, gradient, &scale, step);

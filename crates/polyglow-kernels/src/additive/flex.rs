@@ -1,5 +1,5 @@
-//! The kernel: a task is a row of the batch, and the backward pass computes tangents again, which takes less time than to
-//! write and read `width` of them for each pair of a query and a key.
+//! The kernel: a task is a row of the batch, and the backward pass computes tangents again, which
+//! takes less time than to write and read `width` of them for each pair of a query and a key.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -7,7 +7,9 @@ use rayon::prelude::*;
 use crate::flex::row::{Part, total_of_blocks};
 use crate::flex::softmax::{Softmax, SoftmaxBack};
 use crate::flex::vector::{Kernel, LANES, sum, tanh, vectorized};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record, values_of};
+use crate::flex::{
+    BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record, values_of,
+};
 
 /// Tangents below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 15;
@@ -26,8 +28,16 @@ pub(super) fn additive_weights(
     let (keys, keys_node) = read(keys.clone());
     let (mixed, mixed_node) = read(mixed.clone());
     let given = [queries, keys, mixed];
-    let output = from_values(sizes.weights(&given, &forbidden), [sizes.batch, sizes.len, sizes.key_len]);
-    let state = State { sizes, given, forbidden, weights: Contiguous::of(output.clone()) };
+    let output = from_values(
+        sizes.weights(&given, &forbidden),
+        [sizes.batch, sizes.len, sizes.key_len],
+    );
+    let state = State {
+        sizes,
+        given,
+        forbidden,
+        weights: Contiguous::of(output.clone()),
+    };
     Some(record(state, [queries_node, keys_node, mixed_node], output))
 }
 
@@ -42,14 +52,30 @@ struct Sizes {
 impl Sizes {
     fn new(queries: &Tensor<3>, keys: &Tensor<3>, mixed: &Tensor<2>) -> Self {
         let ([batch, len, width], [key_batch, key_len, key_width]) = (queries.dims(), keys.dims());
-        assert_eq!((key_batch, key_width, mixed.dims()), (batch, width, [width, 1]), "the sides of additive attention");
+        assert_eq!(
+            (key_batch, key_width, mixed.dims()),
+            (batch, width, [width, 1]),
+            "the sides of additive attention"
+        );
         // Chunks of length 0 panic.
-        assert!(len > 0 && key_len > 0 && width > 0, "additive attention needs queries and keys");
-        Self { batch, len, key_len, width }
+        assert!(
+            len > 0 && key_len > 0 && width > 0,
+            "additive attention needs queries and keys"
+        );
+        Self {
+            batch,
+            len,
+            key_len,
+            width,
+        }
     }
 
     fn forbidden(self, mask: &Tensor<3, Bool>) -> Vec<bool> {
-        assert_eq!(mask.dims(), [self.batch, 1, self.key_len], "the mask of additive attention");
+        assert_eq!(
+            mask.dims(),
+            [self.batch, 1, self.key_len],
+            "the mask of additive attention"
+        );
         mask.clone().into_data().iter::<bool>().collect()
     }
 
@@ -60,17 +86,38 @@ impl Sizes {
     /// Of queries, keys and `v`.
     fn weights(self, given: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
         let mut weights = vec![0.0; self.batch * self.len * self.key_len];
-        let run = |(row, scores)| vectorized(Forward { scores, of: self.row(given, forbidden, row) });
+        let run = |(row, scores)| {
+            vectorized(Forward {
+                scores,
+                of: self.row(given, forbidden, row),
+            })
+        };
         if self.is_small() {
-            weights.chunks_mut(self.len * self.key_len).enumerate().for_each(run);
+            weights
+                .chunks_mut(self.len * self.key_len)
+                .enumerate()
+                .for_each(run);
         } else {
-            weights.par_chunks_mut(self.len * self.key_len).enumerate().for_each(run);
+            weights
+                .par_chunks_mut(self.len * self.key_len)
+                .enumerate()
+                .for_each(run);
         }
         weights
     }
 
-    fn row<'a>(self, [queries, keys, mixed]: &'a [Contiguous; 3], forbidden: &'a [bool], row: usize) -> Row<'a> {
-        let Self { len, key_len, width, .. } = self;
+    fn row<'a>(
+        self,
+        [queries, keys, mixed]: &'a [Contiguous; 3],
+        forbidden: &'a [bool],
+        row: usize,
+    ) -> Row<'a> {
+        let Self {
+            len,
+            key_len,
+            width,
+            ..
+        } = self;
         Row {
             queries: &queries.slice()[row * len * width..][..len * width],
             keys: &keys.slice()[row * key_len * width..][..key_len * width],
@@ -92,25 +139,58 @@ struct State {
 
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self { sizes, given, forbidden, weights } = self;
-        let Sizes { batch, len, key_len, width } = sizes;
+        let Self {
+            sizes,
+            given,
+            forbidden,
+            weights,
+        } = self;
+        let Sizes {
+            batch,
+            len,
+            key_len,
+            width,
+        } = sizes;
         let mut slopes = values_of(gradient);
-        let (mut of_queries, mut of_keys) = (vec![0.0; batch * len * width], vec![0.0; batch * key_len * width]);
+        let (mut of_queries, mut of_keys) = (
+            vec![0.0; batch * len * width],
+            vec![0.0; batch * key_len * width],
+        );
         let weights = weights.slice();
         let run = |(row, ((slopes, of_queries), of_keys)): Part<'_>| {
-            // A sum for each row, added up in the order of rows below, so that it does not depend on threads.
+            // A sum for each row, added up in the order of rows below, so that it does not depend
+            // on threads.
             let mut of_mixed = vec![0.0; width];
             let weights = &weights[row * len * key_len..][..len * key_len];
             let of = sizes.row(&given, &forbidden, row);
-            vectorized(Back { slopes, weights, of, of_queries, of_keys, of_mixed: &mut of_mixed });
+            vectorized(Back {
+                slopes,
+                weights,
+                of,
+                of_queries,
+                of_keys,
+                of_mixed: &mut of_mixed,
+            });
             of_mixed
         };
         let of_mixed: Vec<Vec<f32>> = if sizes.is_small() {
-            let parts = slopes.chunks_mut(len * key_len).zip(of_queries.chunks_mut(len * width));
-            parts.zip(of_keys.chunks_mut(key_len * width)).enumerate().map(run).collect()
+            let parts = slopes
+                .chunks_mut(len * key_len)
+                .zip(of_queries.chunks_mut(len * width));
+            parts
+                .zip(of_keys.chunks_mut(key_len * width))
+                .enumerate()
+                .map(run)
+                .collect()
         } else {
-            let parts = slopes.par_chunks_mut(len * key_len).zip(of_queries.par_chunks_mut(len * width));
-            parts.zip(of_keys.par_chunks_mut(key_len * width)).enumerate().map(run).collect()
+            let parts = slopes
+                .par_chunks_mut(len * key_len)
+                .zip(of_queries.par_chunks_mut(len * width));
+            parts
+                .zip(of_keys.par_chunks_mut(key_len * width))
+                .enumerate()
+                .map(run)
+                .collect()
         };
         [
             Some(from_values(of_queries, [batch, len, width])),
@@ -144,14 +224,31 @@ impl Kernel for Forward<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { scores, of: Row { queries, keys, mixed, forbidden } } = self;
+        let Self {
+            scores,
+            of:
+                Row {
+                    queries,
+                    keys,
+                    mixed,
+                    forbidden,
+                },
+        } = self;
         let (width, key_len) = (mixed.len(), forbidden.len());
-        for (scores, query) in scores.chunks_exact_mut(key_len).zip(queries.chunks_exact(width)) {
+        for (scores, query) in scores
+            .chunks_exact_mut(key_len)
+            .zip(queries.chunks_exact(width))
+        {
             for (score, key) in scores.iter_mut().zip(keys.chunks_exact(width)) {
                 *score = mixed_sum(query, key, mixed);
             }
         }
-        Softmax { rows: scores, len: key_len, forbidden }.run();
+        Softmax {
+            rows: scores,
+            len: key_len,
+            forbidden,
+        }
+        .run();
     }
 }
 
@@ -190,18 +287,46 @@ impl Kernel for Back<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { slopes, weights, of: Row { queries, keys, mixed, forbidden }, of_queries, of_keys, of_mixed } = self;
+        let Self {
+            slopes,
+            weights,
+            of:
+                Row {
+                    queries,
+                    keys,
+                    mixed,
+                    forbidden,
+                },
+            of_queries,
+            of_keys,
+            of_mixed,
+        } = self;
         let (width, key_len) = (mixed.len(), forbidden.len());
         // Called and not `vectorized`: this code is compiled for the widest instructions already.
-        SoftmaxBack { slopes: &mut *slopes, weights, len: key_len, forbidden, mask: None, first: 0 }.run();
-        let rows = of_queries.chunks_exact_mut(width).zip(queries.chunks_exact(width));
+        SoftmaxBack {
+            slopes: &mut *slopes,
+            weights,
+            len: key_len,
+            forbidden,
+            mask: None,
+            first: 0,
+        }
+        .run();
+        let rows = of_queries
+            .chunks_exact_mut(width)
+            .zip(queries.chunks_exact(width));
         for ((of_query, query), slopes) in rows.zip(slopes.chunks_exact(key_len)) {
-            let pairs = of_keys.chunks_exact_mut(width).zip(keys.chunks_exact(width));
+            let pairs = of_keys
+                .chunks_exact_mut(width)
+                .zip(keys.chunks_exact(width));
             for ((of_key, key), slope) in pairs.zip(slopes) {
-                // The width is innermost: no sum goes across lanes, so the loop needs no lanes of its own.
+                // The width is innermost: no sum goes across lanes, so the loop needs no lanes of
+                // its own.
                 let gradients = of_query.iter_mut().zip(of_key).zip(of_mixed.iter_mut());
                 let values = query.iter().zip(key).zip(mixed);
-                for (((of_query, of_key), of_mixed), ((query, key), factor)) in gradients.zip(values) {
+                for (((of_query, of_key), of_mixed), ((query, key), factor)) in
+                    gradients.zip(values)
+                {
                     let tangent = tanh(query + key);
                     let of_sum = slope * factor * (1.0 - tangent * tangent);
                     *of_query += of_sum;
@@ -223,23 +348,34 @@ mod tests {
     use crate::flex::tests::{assert_near, numbers, on_threads};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex()).into_data();
+        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
+            .into_data();
         Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
     }
 
-    fn plain(queries: Tensor<3>, keys: Tensor<3>, mixed: Tensor<2>, mask: &Tensor<3, Bool>) -> Tensor<3> {
+    fn plain(
+        queries: Tensor<3>,
+        keys: Tensor<3>,
+        mixed: Tensor<2>,
+        mask: &Tensor<3, Bool>,
+    ) -> Tensor<3> {
         let queries: Tensor<4> = queries.unsqueeze_dim(2);
         let sums = queries + keys.unsqueeze_dim(1); // [batch, len, key_len, width]
         let [batch, len, key_len, width] = sums.dims();
         let tangents = activation::tanh(sums).reshape([batch * len * key_len, width]);
         let scores = tangents.matmul(mixed).reshape([batch, len, key_len]);
-        activation::softmax(scores.mask_fill(mask.clone().expand([batch, len, key_len]), FORBIDDEN), 2)
+        activation::softmax(
+            scores.mask_fill(mask.clone().expand([batch, len, key_len]), FORBIDDEN),
+            2,
+        )
     }
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         // The last is large enough for several threads.
-        for (batch, len, key_len, width) in [(1, 1, 1, 1), (3, 1, 5, 16), (2, 4, 3, 37), (7, 3, 41, 65)] {
+        for (batch, len, key_len, width) in
+            [(1, 1, 1, 1), (3, 1, 5, 16), (2, 4, 3, 37), (7, 3, 41, 65)]
+        {
             let (queries, keys) = (random([batch, len, width]), random([batch, key_len, width]));
             let (mixed, slopes) = (random([width, 1]), random([batch, len, key_len]).detach());
             // Of the last batch row half is padding; if there are several, all of the first.
@@ -247,12 +383,17 @@ mod tests {
                 let (row, key) = (place / key_len, place % key_len);
                 batch > 1 && (row == 0 || row + 1 == batch && key > key_len / 2)
             };
-            let mask = TensorData::new((0..batch * key_len).map(padding).collect(), [batch, 1, key_len]);
+            let mask = TensorData::new(
+                (0..batch * key_len).map(padding).collect(),
+                [batch, 1, key_len],
+            );
             let mask = Tensor::<3, Bool>::from_data(mask, &Device::flex().autodiff());
-            let kernel = || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
+            let kernel =
+                || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
             let values = |weights: Tensor<3>| {
                 let gradients = (weights.clone() * slopes.clone()).sum().backward();
-                let of = |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                let of =
+                    |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                 let of_mixed = numbers(mixed.grad(&gradients).expect("it is tracked"));
                 [numbers(weights), of(&queries), of(&keys), of_mixed]
             };
@@ -262,7 +403,10 @@ mod tests {
                 assert_near(expected, plain, 1e-5);
             }
             for threads in [1, 2, 5] {
-                assert!(on_threads(threads, || values(kernel())) == expected, "{threads} threads");
+                assert!(
+                    on_threads(threads, || values(kernel())) == expected,
+                    "{threads} threads"
+                );
             }
             let [queries, keys] = [&queries, &keys].map(|tensor| tensor.clone().inner());
             let applied = additive_weights(&queries, &keys, &mixed.inner(), &mask.inner());

@@ -7,12 +7,12 @@ use burn::tensor::{Bool, Tensor};
 #[cfg(feature = "flex")]
 use super::flex;
 
-/// Keys and values of rows that are being written, or of what they look at: they grow with each position, and rows are kept, dropped and
-/// copied. A row that is kept stays where it is in memory.
+/// Keys and values of rows that are being written, or of what they look at: they grow with each
+/// position, and rows are kept, dropped and copied. A row that is kept stays where it is in memory.
 #[derive(Clone, Debug)]
 pub struct KeyValueCache {
-    /// `[slots, num_heads, 2, room, head_dim]`, first keys and then values, of which the first `len` positions count: attention reads
-    /// those of a head one after the other.
+    /// `[slots, num_heads, 2, room, head_dim]`, first keys and then values, of which the first
+    /// `len` positions count: attention reads those of a head one after the other.
     pub(super) numbers: Vec<f32>,
     pub(super) num_heads: usize,
     pub(super) head_dim: usize,
@@ -23,7 +23,8 @@ pub struct KeyValueCache {
 }
 
 impl KeyValueCache {
-    /// An empty cache for as many rows as this tensor has, on its device; `None` if that has no kernel.
+    /// An empty cache for as many rows as this tensor has, on its device; `None` if that has no
+    /// kernel.
     ///
     /// # Shapes
     /// - `projected`: as for [`Self::append`]
@@ -34,7 +35,14 @@ impl KeyValueCache {
         assert_eq!(d_model % num_heads, 0, "the heads of a cache");
         let () = kernel!(flex::has_kernel(projected))?;
         let slots = (0..projected.dims()[0]).collect();
-        Some(Self { numbers: Vec::new(), num_heads, head_dim: d_model / num_heads, room: 0, len: 0, slots })
+        Some(Self {
+            numbers: Vec::new(),
+            num_heads,
+            head_dim: d_model / num_heads,
+            room: 0,
+            len: 0,
+            slots,
+        })
     }
 
     /// How many sequences they are of.
@@ -70,7 +78,11 @@ impl KeyValueCache {
         let mut is_taken = vec![false; count];
         self.slots.clear();
         for slot in wanted {
-            let own = if is_taken[slot] { free.pop().unwrap_or_else(|| self.add_slot()) } else { slot };
+            let own = if is_taken[slot] {
+                free.pop().unwrap_or_else(|| self.add_slot())
+            } else {
+                slot
+            };
             is_taken[slot] = true;
             if own != slot {
                 for part in 0..2 * self.num_heads {
@@ -90,15 +102,19 @@ impl KeyValueCache {
     /// If the queries are on another device.
     ///
     /// # Shapes
-    /// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements count; output: `[rows, query_len, d_model]`
-    /// - `mask`: `[rows or 1, 1, 1, len]`, `true` where attention is forbidden; without one everything is open
+    /// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements count; output:
+    ///   `[rows, query_len, d_model]`
+    /// - `mask`: `[rows or 1, 1, 1, len]`, `true` where attention is forbidden; without one
+    ///   everything is open
     pub fn attention(&self, query: &Tensor<3>, mask: Option<&Tensor<4, Bool>>) -> Tensor<3> {
-        kernel!(flex::cached_attention(self, query, mask)).expect("queries are where their keys are")
+        kernel!(flex::cached_attention(self, query, mask))
+            .expect("queries are where their keys are")
     }
 
     fn add_slot(&mut self) -> usize {
         let slot = self.numbers.len() / self.of_slot();
-        self.numbers.resize(self.numbers.len() + self.of_slot(), 0.0);
+        self.numbers
+            .resize(self.numbers.len() + self.of_slot(), 0.0);
         slot
     }
 
@@ -107,7 +123,8 @@ impl KeyValueCache {
         2 * self.num_heads * self.room * self.head_dim
     }
 
-    /// What counts of a part of a slot: the keys of head `part / 2` if it is even, else their values.
+    /// What counts of a part of a slot: the keys of head `part / 2` if it is even, else their
+    /// values.
     pub(super) fn part(&self, slot: usize, part: usize) -> Range<usize> {
         let start = slot * self.of_slot() + part * self.room * self.head_dim;
         start..start + self.len * self.head_dim

@@ -12,7 +12,9 @@ use self::kernel::{Layout, SizesLaunch};
 use crate::Dropped;
 use crate::dropout::gpu::draw::Draw;
 use crate::factors::cast;
-use crate::gpu::operation::{Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size};
+use crate::gpu::operation::{
+    Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size,
+};
 use crate::gpu::{Slope, Slopes, open, record};
 
 /// Rows of a block; fewer where a device shares too little memory for these.
@@ -32,7 +34,13 @@ pub(super) fn self_attention(
 ) -> Option<Tensor<3>> {
     let (qkv, node) = open(qkv)?;
     let ([batch, len, width], d_model) = (qkv.dims(), qkv.dims()[2] / 3);
-    let sizes = Sizes { batch, num_heads, lens: [len, len], widths: [width, width], starts: [d_model, 2 * d_model] };
+    let sizes = Sizes {
+        batch,
+        num_heads,
+        lens: [len, len],
+        widths: [width, width],
+        starts: [d_model, 2 * d_model],
+    };
     let (output, state) = State::attend(sizes, qkv.clone(), qkv, mask, dropped)?;
     Some(record(OfSelf(state), [node], output))
 }
@@ -48,7 +56,13 @@ pub(super) fn cross_attention(
     let ((query, query_node), (key_value, key_value_node)) = (open(query)?, open(key_value)?);
     let [batch, query_len, d_model] = query.dims();
     let [_, key_len, width] = key_value.dims();
-    let sizes = Sizes { batch, num_heads, lens: [query_len, key_len], widths: [d_model, width], starts: [0, d_model] };
+    let sizes = Sizes {
+        batch,
+        num_heads,
+        lens: [query_len, key_len],
+        widths: [d_model, width],
+        starts: [0, d_model],
+    };
     let (output, state) = State::attend(sizes, query, key_value, mask, dropped)?;
     Some(record(OfCross(state), [query_node, key_value_node], output))
 }
@@ -73,7 +87,9 @@ impl Sizes {
     fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
         let head = self.d_model() / self.num_heads;
         // Two blocks of rows, and two of weights for each of their pairs.
-        let block = BLOCKS.into_iter().find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
+        let block = BLOCKS
+            .into_iter()
+            .find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
         let [query_width, key_width] = self.widths.map(|width| width / vector);
         let [key_start, value_start] = self.starts.map(|start| start / vector);
         Some(Layout {
@@ -99,7 +115,10 @@ impl Sizes {
     /// A cube for each block of `len` rows, and a unit for each of its rows.
     fn cubes(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
         let blocks = len.div_ceil(layout.block) as u32;
-        (CubeCount::Static(blocks, self.num_heads as u32, self.batch as u32), CubeDim::new_1d(layout.block as u32))
+        (
+            CubeCount::Static(blocks, self.num_heads as u32, self.batch as u32),
+            CubeDim::new_1d(layout.block as u32),
+        )
     }
 }
 
@@ -125,7 +144,12 @@ impl State {
         mask: &Tensor<4, Bool>,
         dropped: Option<Dropped>,
     ) -> Option<(Tensor<3>, Self)> {
-        let Sizes { batch, num_heads, lens: [query_len, _], .. } = sizes;
+        let Sizes {
+            batch,
+            num_heads,
+            lens: [query_len, _],
+            ..
+        } = sizes;
         // Each has a place on an axis of cubes.
         if batch > MOST_CUBES || num_heads > MOST_CUBES || query.dtype() != key_value.dtype() {
             return None;
@@ -137,38 +161,68 @@ impl State {
         let mask: Operand = mask.clone().inner().into();
         let vector = vector_size(sizes.d_model() / num_heads);
         let layout = sizes.layout(vector, dropped, shared_memory(&query))?;
-        let shapes = [vec![batch, query_len, sizes.d_model()], vec![batch, num_heads, query_len, 2]];
+        let shapes = [
+            vec![batch, query_len, sizes.d_model()],
+            vec![batch, num_heads, query_len, 2],
+        ];
         let [shape, of_norms] = shapes;
         let dtype = query.dtype();
-        let launch =
-            move |client: &Client, [query, key_value, mask]: [CubeTensor; 3], [output, norms]: [CubeTensor; 2]| {
-                let (count, dim) = sizes.cubes(query_len, layout);
-                let types = [elements(&query), elements(&mask)];
-                kernel::attend::launch(
-                    client,
-                    count,
-                    dim,
-                    vector,
-                    query.into_buffer_arg(),
-                    key_value.into_buffer_arg(),
-                    mask.into_tensor_arg(),
-                    output.into_buffer_arg(),
-                    norms.into_buffer_arg(),
-                    sizes.launch(),
-                    Draw::launch(dropped),
-                    layout,
-                    types,
-                );
-            };
+        let launch = move |client: &Client,
+                           [query, key_value, mask]: [CubeTensor; 3],
+                           [output, norms]: [CubeTensor; 2]| {
+            let (count, dim) = sizes.cubes(query_len, layout);
+            let types = [elements(&query), elements(&mask)];
+            kernel::attend::launch(
+                client,
+                count,
+                dim,
+                vector,
+                query.into_buffer_arg(),
+                key_value.into_buffer_arg(),
+                mask.into_tensor_arg(),
+                output.into_buffer_arg(),
+                norms.into_buffer_arg(),
+                sizes.launch(),
+                Draw::launch(dropped),
+                layout,
+                types,
+            );
+        };
         let inputs = [query.clone(), key_value.clone(), mask.clone()];
-        let [output, norms] = queue("attention", inputs, [(shape, dtype), (of_norms, DType::F32)], launch);
-        let state = Self { sizes, layout, vector, dropped, query, key_value, mask, output: output.clone(), norms };
+        let [output, norms] = queue(
+            "attention",
+            inputs,
+            [(shape, dtype), (of_norms, DType::F32)],
+            launch,
+        );
+        let state = Self {
+            sizes,
+            layout,
+            vector,
+            dropped,
+            query,
+            key_value,
+            mask,
+            output: output.clone(),
+            norms,
+        };
         Some((output.tensor(), state))
     }
 
-    /// Tensors of these shapes: slopes of queries, and of keys and values, or of all three side by side.
+    /// Tensors of these shapes: slopes of queries, and of keys and values, or of all three side by
+    /// side.
     fn slopes<const O: usize>(self, gradient: Tensor<3>, shapes: [Vec<usize>; O]) -> [Operand; O] {
-        let Self { sizes, layout, vector, dropped, query, key_value, mask, output, norms } = self;
+        let Self {
+            sizes,
+            layout,
+            vector,
+            dropped,
+            query,
+            key_value,
+            mask,
+            output,
+            norms,
+        } = self;
         let dtype = query.dtype();
         let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
             let types = [elements(&inputs[0]), elements(&inputs[2])];
@@ -197,7 +251,11 @@ impl State {
             }
             let (count, dim) = sizes.cubes(key_len, layout);
             // Of all three they are written beside each other.
-            let of_query = if layout.is_self { nowhere(client, of_query) } else { of_query.clone() };
+            let of_query = if layout.is_self {
+                nowhere(client, of_query)
+            } else {
+                of_query.clone()
+            };
             slopes::of_keys::launch(
                 client,
                 count,
@@ -219,7 +277,11 @@ impl State {
         };
         let gradient = cast(gradient, dtype.into()).into();
         let inputs = [query, key_value, mask, output, norms, gradient];
-        let name = if layout.many { "attention's slopes in blocks" } else { "attention's slopes" };
+        let name = if layout.many {
+            "attention's slopes in blocks"
+        } else {
+            "attention's slopes"
+        };
         queue(name, inputs, shapes.map(|shape| (shape, dtype)), launch)
     }
 }
@@ -229,7 +291,12 @@ struct OfSelf(State);
 
 impl Slopes<1, 3> for OfSelf {
     fn slopes(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Slope>; 1] {
-        let Sizes { batch, lens: [len, _], widths: [width, _], .. } = self.0.sizes;
+        let Sizes {
+            batch,
+            lens: [len, _],
+            widths: [width, _],
+            ..
+        } = self.0.sizes;
         let [all] = self.0.slopes(gradient, [vec![batch, len, width]]);
         [Some(all.tensor::<3>().into())]
     }
@@ -240,8 +307,18 @@ struct OfCross(State);
 
 impl Slopes<2, 3> for OfCross {
     fn slopes(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Slope>; 2] {
-        let Sizes { batch, lens: [query_len, key_len], widths: [query_width, key_width], .. } = self.0.sizes;
-        let shapes = [vec![batch, query_len, query_width], vec![batch, key_len, key_width]];
-        self.0.slopes(gradient, shapes).map(|slopes| Some(slopes.tensor::<3>().into()))
+        let Sizes {
+            batch,
+            lens: [query_len, key_len],
+            widths: [query_width, key_width],
+            ..
+        } = self.0.sizes;
+        let shapes = [
+            vec![batch, query_len, query_width],
+            vec![batch, key_len, key_width],
+        ];
+        self.0
+            .slopes(gradient, shapes)
+            .map(|slopes| Some(slopes.tensor::<3>().into()))
     }
 }

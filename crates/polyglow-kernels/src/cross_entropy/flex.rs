@@ -1,4 +1,5 @@
-//! The kernel: three passes over a row of logits while it is in the cache, the last of which leaves its gradient there.
+//! The kernel: three passes over a row of logits while it is in the cache, the last of which leaves
+//! its gradient there.
 
 use burn::backend::TensorData;
 use burn::tensor::{Device, Int, Tensor};
@@ -22,35 +23,58 @@ pub(super) fn cross_entropy(
     let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
     let rows = into_gradients(values, &targets, label_smoothing as f32, pad_id);
     let (loss_sum, nll_sum) = sums(&rows);
-    LossOutput { loss_sum: record(Gradient(from_data(data)), [node], loss_sum), nll_sum }
+    LossOutput {
+        loss_sum: record(Gradient(from_data(data)), [node], loss_sum),
+        nll_sum,
+    }
 }
 
 pub(crate) fn ids_of(targets: Tensor<1, Int>) -> Vec<u32> {
     targets.into_data().iter::<u32>().collect()
 }
 
-/// Overwrites each row of logits with the gradient of its loss, which is 0 if its target is padding, and returns the
-/// losses of the rows.
-pub(crate) fn into_gradients(logits: &mut [f32], targets: &[u32], smoothing: f32, pad_id: u32) -> Vec<RowLoss> {
+/// Overwrites each row of logits with the gradient of its loss, which is 0 if its target is
+/// padding, and returns the losses of the rows.
+pub(crate) fn into_gradients(
+    logits: &mut [f32],
+    targets: &[u32],
+    smoothing: f32,
+    pad_id: u32,
+) -> Vec<RowLoss> {
     let vocab_size = logits.len() / targets.len().max(1);
     let row = |(row, &target): (&mut [f32], &u32)| {
         // Written and not skipped: the row still has its logits.
         if target == pad_id {
             row.fill(0.0);
-            return RowLoss { loss: 0.0, nll: 0.0 };
+            return RowLoss {
+                loss: 0.0,
+                nll: 0.0,
+            };
         }
-        vectorized(Row { values: row, target: target as usize, smoothing })
+        vectorized(Row {
+            values: row,
+            target: target as usize,
+            smoothing,
+        })
     };
-    logits.par_chunks_mut(vocab_size.max(1)).zip(targets).map(row).collect()
+    logits
+        .par_chunks_mut(vocab_size.max(1))
+        .zip(targets)
+        .map(row)
+        .collect()
 }
 
 /// The sums over rows, with smoothing and without.
 pub(crate) fn sums(rows: &[RowLoss]) -> (FlexTensor, Tensor<1>) {
-    // In the order of rows, so that the bits do not depend on threads; in double precision, so that a sum of thousands
-    // of rows keeps its digits.
-    let total = |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
+    // In the order of rows, so that the bits do not depend on threads; in double precision, so that
+    // a sum of thousands of rows keeps its digits.
+    let total =
+        |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
     let nll_sum = TensorData::new(vec![total(|row| row.nll)], [1]);
-    (from_values(vec![total(|row| row.loss)], [1]), Tensor::from_data(nll_sum, &Device::flex()))
+    (
+        from_values(vec![total(|row| row.loss)], [1]),
+        Tensor::from_data(nll_sum, &Device::flex()),
+    )
 }
 
 /// The gradient of the logits, which is known with the loss: the backward pass only scales it.
@@ -65,18 +89,25 @@ impl BackwardPass<1> for Gradient {
 
 /// The one value in the gradient of a sum.
 pub(crate) fn slope_of_sum(gradient: FlexTensor) -> f32 {
-    into_data(gradient).iter::<f32>().next().expect("the slope of one sum")
+    into_data(gradient)
+        .iter::<f32>()
+        .next()
+        .expect("the slope of one sum")
 }
 
 /// `slope * gradient`.
 pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
-    // If the sum of losses is what `backward` is called on, its slope is 1, and a pass over all logits is saved.
+    // If the sum of losses is what `backward` is called on, its slope is 1, and a pass over all
+    // logits is saved.
     if slope.to_bits() == 1.0f32.to_bits() {
         return gradient;
     }
     let mut data = into_data(gradient);
     let values = data.as_mut_slice::<f32>().expect("flex trains in `f32`");
-    values.par_iter_mut().with_min_len(1 << 14).for_each(|value| *value *= slope);
+    values
+        .par_iter_mut()
+        .with_min_len(1 << 14)
+        .for_each(|value| *value *= slope);
     from_data(data)
 }
 
@@ -98,7 +129,11 @@ impl Kernel for Row<'_> {
 
     #[inline(always)]
     fn run(self) -> RowLoss {
-        let Self { values: row, target, smoothing } = self;
+        let Self {
+            values: row,
+            target,
+            smoothing,
+        } = self;
         let len = row.len() as f32;
         let largest = max(row);
         // Read before the loop overwrites it.
@@ -131,7 +166,10 @@ impl Kernel for Row<'_> {
         let log_sum = total.ln();
         let nll = log_sum - of_target;
         let uniform = log_sum - sum(shifts) / len;
-        RowLoss { loss: (1.0 - smoothing) * nll + smoothing * uniform, nll }
+        RowLoss {
+            loss: (1.0 - smoothing) * nll + smoothing * uniform,
+            nll,
+        }
     }
 }
 
@@ -147,31 +185,57 @@ mod tests {
     type Function = fn(Tensor<2>, Tensor<1, Int>, f64, u32) -> LossOutput;
 
     /// Loss, loss without smoothing, and the gradient of three times the loss.
-    fn run(function: Function, logits: &TensorData, targets: &[i32], smoothing: f64) -> (f32, f32, Vec<f32>) {
+    fn run(
+        function: Function,
+        logits: &TensorData,
+        targets: &[i32],
+        smoothing: f64,
+    ) -> (f32, f32, Vec<f32>) {
         let device = Device::flex().autodiff();
         let logits = Tensor::<2>::from_data(logits.clone(), &device).require_grad();
         let targets = Tensor::<1, Int>::from_data(targets, &device);
-        let LossOutput { loss_sum, nll_sum } = function(logits.clone() * 1.0, targets, smoothing, PAD);
+        let LossOutput { loss_sum, nll_sum } =
+            function(logits.clone() * 1.0, targets, smoothing, PAD);
         let gradients = (loss_sum.clone() * 3.0).backward();
-        let gradient = logits.grad(&gradients).expect("the loss depends on it").into_data();
-        (loss_sum.into_scalar::<f32>(), nll_sum.into_scalar::<f32>(), gradient.iter().collect())
+        let gradient = logits
+            .grad(&gradients)
+            .expect("the loss depends on it")
+            .into_data();
+        (
+            loss_sum.into_scalar::<f32>(),
+            nll_sum.into_scalar::<f32>(),
+            gradient.iter().collect(),
+        )
     }
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         for (rows, vocab_size) in [(1, 2), (5, 7), (9, 16), (33, 1003)] {
             let range = Distribution::Uniform(-20.0, 20.0);
-            let logits = Tensor::<2>::random([rows, vocab_size], range, &Device::flex()).into_data();
+            let logits =
+                Tensor::<2>::random([rows, vocab_size], range, &Device::flex()).into_data();
             let targets: Vec<i32> = (0..rows).map(|row| row * 5 % vocab_size).collect();
             for smoothing in [0.0, 0.1, 0.9] {
                 let (loss, nll, gradient) = run(cross_entropy, &logits, &targets, smoothing);
-                let (plain_loss, plain_nll, plain_gradient) = run(plain, &logits, &targets, smoothing);
-                let near = |left: f32, right: f32, scale: f32| (left - right).abs() <= 2e-6 * scale.max(1.0);
-                assert!(near(loss, plain_loss, loss.abs()), "{rows} x {vocab_size}: {loss}, {plain_loss}");
-                assert!(near(nll, plain_nll, nll.abs()), "{rows} x {vocab_size}: {nll}, {plain_nll}");
+                let (plain_loss, plain_nll, plain_gradient) =
+                    run(plain, &logits, &targets, smoothing);
+                let near = |left: f32, right: f32, scale: f32| {
+                    (left - right).abs() <= 2e-6 * scale.max(1.0)
+                };
+                assert!(
+                    near(loss, plain_loss, loss.abs()),
+                    "{rows} x {vocab_size}: {loss}, {plain_loss}"
+                );
+                assert!(
+                    near(nll, plain_nll, nll.abs()),
+                    "{rows} x {vocab_size}: {nll}, {plain_nll}"
+                );
                 assert_eq!(gradient.len(), plain_gradient.len());
                 for (left, right) in gradient.iter().zip(&plain_gradient) {
-                    assert!(near(*left, *right, 1.0), "{rows} x {vocab_size}: {left}, {right}");
+                    assert!(
+                        near(*left, *right, 1.0),
+                        "{rows} x {vocab_size}: {left}, {right}"
+                    );
                 }
             }
         }
@@ -184,8 +248,16 @@ mod tests {
         let targets = Tensor::<1, Int>::from_data([1], &device);
         let LossOutput { loss_sum, .. } = cross_entropy(logits.clone(), targets, 0.1, PAD);
         let gradients = (loss_sum + logits.clone().sum()).backward();
-        assert_eq!(logits.clone().into_data().iter::<f32>().collect::<Vec<_>>(), [1.0, 2.0, 3.0]);
-        let sum: f32 = logits.grad(&gradients).expect("it is tracked").into_data().iter::<f32>().sum();
+        assert_eq!(
+            logits.clone().into_data().iter::<f32>().collect::<Vec<_>>(),
+            [1.0, 2.0, 3.0]
+        );
+        let sum: f32 = logits
+            .grad(&gradients)
+            .expect("it is tracked")
+            .into_data()
+            .iter::<f32>()
+            .sum();
         // The gradient of a cross-entropy sums to 0, that of a sum of three to 3.
         assert!((sum - 3.0).abs() < 1e-6, "{sum}");
     }
@@ -195,7 +267,10 @@ mod tests {
         for bad in [f32::NAN, f32::INFINITY] {
             let logits = TensorData::new(vec![0.0, bad, 1.0, 2.0], [1, 4]);
             let (loss, nll, _) = run(cross_entropy, &logits, &[2], 0.1);
-            assert!(!loss.is_finite() && !nll.is_finite(), "{bad}: {loss}, {nll}");
+            assert!(
+                !loss.is_finite() && !nll.is_finite(),
+                "{bad}: {loss}, {nll}"
+            );
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Cross-entropy from hidden states: the projection to the vocabulary and the loss in one operation.
+//! Cross-entropy from hidden states: the projection to the vocabulary and the loss in one
+//! operation.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -11,8 +12,8 @@ use burn::tensor::{Int, Tensor};
 use crate::factors::{Factors, widened};
 use crate::{Layout, LossOutput, Targets, cross_entropy, linear, linear_transposed};
 
-/// The most rows of logits that the kernel holds at once. With fewer it would read the weights and add to their gradient
-/// more often.
+/// The most rows of logits that the kernel holds at once. With fewer it would read the weights and
+/// add to their gradient more often.
 const ROWS_PER_CHUNK: usize = 512;
 
 /// The most logits that are held at once where there is no kernel: 4 096 rows of a vocabulary of 32 000.
@@ -21,14 +22,20 @@ const LOGITS_PER_CHUNK: usize = 1 << 27;
 /// How many rows of logits are held at once, with kernels or without.
 #[must_use]
 pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
-    if kernels { ROWS_PER_CHUNK } else { (LOGITS_PER_CHUNK / vocab_size.max(1)).max(1) }
+    if kernels {
+        ROWS_PER_CHUNK
+    } else {
+        (LOGITS_PER_CHUNK / vocab_size.max(1)).max(1)
+    }
 }
 
-/// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if there is a kernel.
+/// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if
+/// there is a kernel.
 ///
-/// With `s` the gradient of the logits, as [`cross_entropy()`] has it, the gradients are `s Wᵀ` of `x` and `xᵀ s` of `W`.
-/// The kernel computes both with the loss, a few hundred rows at a time and without rows of padding, so that `s` need not
-/// be kept; the backward pass multiplies them by the slope of the sum, unless that is 1.
+/// With `s` the gradient of the logits, as [`cross_entropy()`] has it, the gradients are `s Wᵀ` of
+/// `x` and `xᵀ s` of `W`. The kernel computes both with the loss, a few hundred rows at a time and
+/// without rows of padding, so that `s` need not be kept; the backward pass multiplies them by the
+/// slope of the sum, unless that is 1.
 ///
 /// # Shapes
 /// - `hidden`: `[rows, d_model]`; `targets`: as many rows
@@ -44,16 +51,41 @@ pub fn projected_cross_entropy(
 ) -> LossOutput {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&hidden) == Some(crate::flex::Mode::Training) {
-        return flex::projected_cross_entropy(hidden, weight, layout, targets.all, label_smoothing, pad_id, factors);
+        return flex::projected_cross_entropy(
+            hidden,
+            weight,
+            layout,
+            targets.all,
+            label_smoothing,
+            pad_id,
+            factors,
+        );
     }
     #[cfg(feature = "gpu")]
-    if let Some(output) = gpu::loss(&hidden, &weight, layout, &targets, label_smoothing, pad_id, factors) {
+    if let Some(output) = gpu::loss(
+        &hidden,
+        &weight,
+        layout,
+        &targets,
+        label_smoothing,
+        pad_id,
+        factors,
+    ) {
         return output;
     }
-    plain(hidden, weight, layout, targets.all, label_smoothing, pad_id, factors)
+    plain(
+        hidden,
+        weight,
+        layout,
+        targets.all,
+        label_smoothing,
+        pad_id,
+        factors,
+    )
 }
 
-/// In terms of Burn's operations: the same gradients in closed form, chunk by chunk, so that nothing of `[rows, vocab_size]` is kept.
+/// In terms of Burn's operations: the same gradients in closed form, chunk by chunk, so that
+/// nothing of `[rows, vocab_size]` is kept.
 fn plain(
     hidden: Tensor<2>,
     weight: Tensor<2>,
@@ -64,15 +96,32 @@ fn plain(
     factors: Factors,
 ) -> LossOutput {
     if !hidden.is_autodiff() {
-        return of_logits(hidden, weight, layout, targets, label_smoothing, pad_id, factors);
+        return of_logits(
+            hidden,
+            weight,
+            layout,
+            targets,
+            label_smoothing,
+            pad_id,
+            factors,
+        );
     }
     let [rows, _] = hidden.dims();
-    let loss = Chunks::new(weight.clone().inner(), layout, label_smoothing, pad_id, factors);
+    let loss = Chunks::new(
+        weight.clone().inner(),
+        layout,
+        label_smoothing,
+        pad_id,
+        factors,
+    );
     let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
     // Its value cancels and its gradients stay.
     let [loss_sum, nll_sum] = all.totals();
     let slope = (hidden * Tensor::cat(all.of_hidden, 0)).sum() + (weight * all.of_weight).sum();
-    LossOutput { loss_sum: loss_sum + (slope.clone() - slope.detach()), nll_sum }
+    LossOutput {
+        loss_sum: loss_sum + (slope.clone() - slope.detach()),
+        nll_sum,
+    }
 }
 
 /// What it is by definition, with all logits at once.
@@ -128,7 +177,13 @@ struct OfLogits {
 }
 
 impl Chunks {
-    fn new(weight: Tensor<2>, layout: Layout, label_smoothing: f64, pad_id: u32, factors: Factors) -> Self {
+    fn new(
+        weight: Tensor<2>,
+        layout: Layout,
+        label_smoothing: f64,
+        pad_id: u32,
+        factors: Factors,
+    ) -> Self {
         #[cfg(feature = "gpu")]
         let rounded = crate::factors::rounded(factors, weight);
         #[cfg(not(feature = "gpu"))]
@@ -138,7 +193,14 @@ impl Chunks {
             Layout::OutIn => rounded.transpose(),
         };
         let rows_per_chunk = rows_per_chunk(to_logits.dims()[1], false);
-        Self { to_logits, layout, label_smoothing, pad_id, factors, rows_per_chunk }
+        Self {
+            to_logits,
+            layout,
+            label_smoothing,
+            pad_id,
+            factors,
+            rows_per_chunk,
+        }
     }
 
     /// - `hidden`: `[rows, d_model]`; `targets`: `[rows, 1]`
@@ -147,7 +209,10 @@ impl Chunks {
         let (mut losses, mut of_hidden, mut of_weight) = (Vec::new(), Vec::new(), None);
         for first in (0..rows).step_by(self.rows_per_chunk) {
             let len = self.rows_per_chunk.min(rows - first);
-            let chunk = self.chunk(hidden.clone().narrow(0, first, len), targets.clone().narrow(0, first, len));
+            let chunk = self.chunk(
+                hidden.clone().narrow(0, first, len),
+                targets.clone().narrow(0, first, len),
+            );
             losses.push(chunk.losses);
             of_hidden.extend(chunk.of_hidden);
             of_weight = Some(match of_weight {
@@ -155,12 +220,17 @@ impl Chunks {
                 None => chunk.of_weight,
             });
         }
-        Sums { losses: Tensor::cat(losses, 1), of_hidden, of_weight: of_weight.expect("a batch has rows") }
+        Sums {
+            losses: Tensor::cat(losses, 1),
+            of_hidden,
+            of_weight: of_weight.expect("a batch has rows"),
+        }
     }
 
     fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
         let hidden = self.factors.rounded(hidden);
-        let OfLogits { slopes, losses } = self.of_logits(hidden.clone().matmul(self.to_logits.clone()), targets);
+        let OfLogits { slopes, losses } =
+            self.of_logits(hidden.clone().matmul(self.to_logits.clone()), targets);
         let slopes = self.factors.rounded(slopes);
         let of_weight = match self.layout {
             Layout::InOut => hidden.transpose().matmul(slopes.clone()),
@@ -174,7 +244,11 @@ impl Chunks {
     }
 
     fn of_logits(&self, logits: Tensor<2>, targets: Tensor<2, Int>) -> OfLogits {
-        let &Self { label_smoothing, pad_id, .. } = self;
+        let &Self {
+            label_smoothing,
+            pad_id,
+            ..
+        } = self;
         #[cfg(feature = "gpu")]
         if let Some(of_logits) = gpu::of_logits(&logits, &targets, label_smoothing, pad_id) {
             return of_logits;
@@ -184,13 +258,20 @@ impl Chunks {
         let real = targets.clone().not_equal_elem(pad_id as i32).float(); // [rows, 1]
         let log_probs = log_softmax(logits, 1);
         let nll = -log_probs.clone().gather(1, targets.clone());
-        let smoothed = nll.clone() * (1.0 - label_smoothing) - log_probs.clone().mean_dim(1) * label_smoothing;
-        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. No target is scattered: that would be a pass of its own.
+        let smoothed =
+            nll.clone() * (1.0 - label_smoothing) - log_probs.clone().mean_dim(1) * label_smoothing;
+        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. No target is
+        // scattered: that would be a pass of its own.
         let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
         let softmax = log_probs.exp();
-        let slopes = softmax.clone().mask_where(words.equal(targets), softmax - (1.0 - label_smoothing));
+        let slopes = softmax
+            .clone()
+            .mask_where(words.equal(targets), softmax - (1.0 - label_smoothing));
         let slopes = (slopes - label_smoothing / vocab_size as f64) * real.clone();
-        OfLogits { slopes, losses: Tensor::cat(vec![smoothed * real.clone(), nll * real], 1).transpose() }
+        OfLogits {
+            slopes,
+            losses: Tensor::cat(vec![smoothed * real.clone(), nll * real], 1).transpose(),
+        }
     }
 }
 
@@ -209,12 +290,23 @@ mod tests {
         let targets = Tensor::<1, Int>::from_data([3, 0, 4, 1, 1, 0, 2], &device).reshape([7, 1]);
         let run = |rows_per_chunk| {
             let chunks = Chunks::new(weight.clone(), Layout::InOut, 0.1, 0, Factors::F32);
-            let sums = Chunks { rows_per_chunk, ..chunks }.of(&hidden, &targets);
+            let sums = Chunks {
+                rows_per_chunk,
+                ..chunks
+            }
+            .of(&hidden, &targets);
             let losses = sums.totals().map(numbers).concat();
-            [losses, numbers(Tensor::cat(sums.of_hidden, 0)), numbers(sums.of_weight)]
+            [
+                losses,
+                numbers(Tensor::cat(sums.of_hidden, 0)),
+                numbers(sums.of_weight),
+            ]
         };
-        for (found, expected) in
-            [1, 2, 3, 6].map(run).iter().flatten().zip([run(7), run(7), run(7), run(7)].iter().flatten())
+        for (found, expected) in [1, 2, 3, 6]
+            .map(run)
+            .iter()
+            .flatten()
+            .zip([run(7), run(7), run(7), run(7)].iter().flatten())
         {
             assert_near(found, expected, 1e-6);
         }

@@ -2,7 +2,8 @@
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 
-/// So many rows at once are left out or not, so that few numbers of rows occur: kernels are chosen and compiled by shape.
+/// So many rows at once are left out or not, so that few numbers of rows occur: kernels are chosen
+/// and compiled by shape.
 #[cfg(feature = "gpu")]
 const STEP: usize = 256;
 
@@ -28,8 +29,8 @@ pub(crate) struct Counted {
 }
 
 impl Targets {
-    /// Brings targets to a GPU, and what leaves most rows of padding out of the loss there. In host memory the kernels of the loss look
-    /// for themselves, and tensors are targets as they are.
+    /// Brings targets to a GPU, and what leaves most rows of padding out of the loss there. In host
+    /// memory the kernels of the loss look for themselves, and tensors are targets as they are.
     #[must_use]
     pub fn without_padding(ids: Vec<i32>, pad_id: u32, device: &Device) -> Self {
         let tensor = |ids: Vec<i32>| {
@@ -66,7 +67,8 @@ impl From<Tensor<1, Int>> for Targets {
 #[cfg(feature = "gpu")]
 fn places(ids: &[i32], pad_id: u32) -> Option<[Vec<i32>; 3]> {
     let is_padding = |row: usize| ids[row] == pad_id as i32;
-    let (padding, mut rows): (Vec<usize>, Vec<usize>) = (0..ids.len()).partition(|&row| is_padding(row));
+    let (padding, mut rows): (Vec<usize>, Vec<usize>) =
+        (0..ids.len()).partition(|&row| is_padding(row));
     let missing = rows.len().next_multiple_of(STEP) - rows.len();
     if rows.is_empty() || missing >= padding.len() {
         return None;
@@ -77,7 +79,11 @@ fn places(ids: &[i32], pad_id: u32) -> Option<[Vec<i32>; 3]> {
         places[row] = place as i32;
     }
     let targets = rows.iter().map(|&row| ids[row]).collect();
-    Some([rows.into_iter().map(|row| row as i32).collect(), targets, places])
+    Some([
+        rows.into_iter().map(|row| row as i32).collect(),
+        targets,
+        places,
+    ])
 }
 
 #[cfg(all(test, feature = "gpu"))]
@@ -96,7 +102,10 @@ mod tests {
                 None => assert!(place == 512 && ids[row] == 0),
             }
         }
-        assert!(super::places(&ids[..200], 0).is_none(), "a step is more than there are");
+        assert!(
+            super::places(&ids[..200], 0).is_none(),
+            "a step is more than there are"
+        );
         assert!(super::places(&[0; 300], 0).is_none(), "a loss needs a row");
     }
 }

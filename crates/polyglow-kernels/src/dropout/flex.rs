@@ -6,19 +6,30 @@ use rayon::prelude::*;
 use super::mask::Mask;
 use super::{Dropped, MASK_PART};
 use crate::flex::vector::{Kernel, vectorized};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record};
+use crate::flex::{
+    BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record,
+};
 
 /// [`super::add_dropped`] on flex with autodiff.
-pub(super) fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
+pub(super) fn add_dropped(
+    residual: &Tensor<2>,
+    input: &Tensor<2>,
+    dropped: Dropped,
+) -> Option<Tensor<2>> {
     if mode_of_both(input, residual) != Some(Mode::Training) {
         return None;
     }
     let shape = input.dims();
     assert_eq!(residual.dims(), shape, "the two sides of a residual sum");
-    let ((residual, residual_node), (input, input_node)) = (read(residual.clone()), read(input.clone()));
+    let ((residual, residual_node), (input, input_node)) =
+        (read(residual.clone()), read(input.clone()));
     let mut output = residual.slice().to_vec();
     multiply_add(&mut output, input.slice(), Mask::new(dropped));
-    Some(record(State { shape, dropped }, [residual_node, input_node], from_values(output, shape)))
+    Some(record(
+        State { shape, dropped },
+        [residual_node, input_node],
+        from_values(output, shape),
+    ))
 }
 
 #[derive(Clone, Debug)]
@@ -41,8 +52,17 @@ impl BackwardPass<2> for State {
 
 /// Adds `input * mask` to the sums.
 fn multiply_add(sums: &mut [f32], input: &[f32], mask: Mask) {
-    let parts = sums.par_chunks_mut(MASK_PART).zip(input.par_chunks(MASK_PART)).enumerate();
-    parts.for_each(|(part, (sums, input))| vectorized(MultiplyAdd { sums, input, mask: mask.part(part) }));
+    let parts = sums
+        .par_chunks_mut(MASK_PART)
+        .zip(input.par_chunks(MASK_PART))
+        .enumerate();
+    parts.for_each(|(part, (sums, input))| {
+        vectorized(MultiplyAdd {
+            sums,
+            input,
+            mask: mask.part(part),
+        })
+    });
 }
 
 struct MultiplyAdd<'a> {
@@ -74,10 +94,13 @@ mod tests {
     fn what_is_dropped_forwards_is_dropped_backwards() {
         let device = Device::flex().autodiff();
         let shape = [123, 100];
-        let (residual, input) =
-            (Tensor::ones(shape, &device).require_grad(), Tensor::ones(shape, &device).require_grad());
+        let (residual, input) = (
+            Tensor::ones(shape, &device).require_grad(),
+            Tensor::ones(shape, &device).require_grad(),
+        );
         let dropped = Dropped { keep: 0.75, key: 9 };
-        let output: Tensor<2> = add_dropped(&residual, &input, dropped).expect("the kernel is there");
+        let output: Tensor<2> =
+            add_dropped(&residual, &input, dropped).expect("the kernel is there");
         let gradients = (output.clone() * 2.0).sum().backward();
         let of_input = numbers(input.grad(&gradients).expect("it is tracked"));
         let output = numbers(output);

@@ -16,7 +16,11 @@ use crate::gpu::operation::{Operand, elements, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
 /// [`super::add_dropped`] on GPUs with autodiff; `None` elsewhere.
-pub(super) fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
+pub(super) fn add_dropped(
+    residual: &Tensor<2>,
+    input: &Tensor<2>,
+    dropped: Dropped,
+) -> Option<Tensor<2>> {
     if residual.dtype() != DType::F32 {
         return None;
     }
@@ -32,7 +36,8 @@ struct OfSum(Dropped, DType);
 impl Slopes<2, 2> for OfSum {
     fn slopes(self, gradient: Tensor<2>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
         let Self(dropped, dtype) = self;
-        let of_input = of_input.then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
+        let of_input = of_input
+            .then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
         [Some(gradient.into()), of_input]
     }
 }
@@ -46,7 +51,9 @@ pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Op
         return Some(record(Of(dropped), [node], without_graph(input, dropped)));
     }
     // What is computed again backwards needs Burn's own product.
-    let ones = input.is_autodiff().then(|| input.clone().inner().ones_like())?;
+    let ones = input
+        .is_autodiff()
+        .then(|| input.clone().inner().ones_like())?;
     ones.clone().try_into_primitive::<Cube>().ok()?;
     let mask = Tensor::from_inner(without_graph(ones, dropped));
     let mask = match input.gradient_checkpointing_strategy() {

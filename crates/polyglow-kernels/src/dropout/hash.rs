@@ -1,7 +1,8 @@
 //! A hash of 32 bits.
 
-/// Wellons's `lowbias32` (2018): a bijection of 32 bits without visible structure. Its shifts and factors come from a
-/// search for the lowest bias, in which flipping one bit of the input flips every bit of the output half of the time.
+/// Wellons's `lowbias32` (2018): a bijection of 32 bits without visible structure. Its shifts and
+/// factors come from a search for the lowest bias, in which flipping one bit of the input flips
+/// every bit of the output half of the time.
 #[inline(always)]
 pub(super) fn hash(mut bits: u32) -> u32 {
     bits = (bits ^ (bits >> 16)).wrapping_mul(0x7feb_352d);

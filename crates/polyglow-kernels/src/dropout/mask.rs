@@ -1,9 +1,10 @@
 //! Dropout masks as counter-based random numbers: a hash of (key, part, index).
 //!
-//! A generator with a state would draw one number after the other, on one core, and the mask would have to be kept for the
-//! backward pass. The hash has no state, so any thread computes any element at any time and gets the same bits. It works
-//! on 32 bits, as vector units do: the `SplitMix64` that draws elsewhere in the project needs products of 64 bits, which
-//! AVX2 does not have, and would compute 8 elements at a time instead of 16 with AVX-512.
+//! A generator with a state would draw one number after the other, on one core, and the mask would
+//! have to be kept for the backward pass. The hash has no state, so any thread computes any element
+//! at any time and gets the same bits. It works on 32 bits, as vector units do: the `SplitMix64`
+//! that draws elsewhere in the project needs products of 64 bits, which AVX2 does not have, and
+//! would compute 8 elements at a time instead of 16 with AVX-512.
 
 use super::Dropped;
 use super::hash::hash;
@@ -33,16 +34,26 @@ impl Mask {
     pub(crate) fn part(self, part: usize) -> Self {
         let part = part as u64;
         // Hashed after each part, so that (1, 2), (2, 1) and (1, 1) have masks of their own.
-        let mixed = hash(self.high ^ hash(part as u32)).wrapping_add((part >> 32) as u32).wrapping_add(1);
-        Self { high: hash(mixed), ..self }
+        let mixed = hash(self.high ^ hash(part as u32))
+            .wrapping_add((part >> 32) as u32)
+            .wrapping_add(1);
+        Self {
+            high: hash(mixed),
+            ..self
+        }
     }
 
     /// What to multiply an element by: 0 or `1 / keep`.
     #[inline(always)]
     pub(crate) fn at(self, index: u32) -> f32 {
-        // Two rounds: in a single one `high` would only shift a mask along its indices, so parts would share draws.
+        // Two rounds: in a single one `high` would only shift a mask along its indices, so parts
+        // would share draws.
         let bits = hash(hash(index ^ self.low).wrapping_add(self.high));
-        if bits <= self.threshold { self.scale } else { 0.0 }
+        if bits <= self.threshold {
+            self.scale
+        } else {
+            0.0
+        }
     }
 }
 
@@ -60,11 +71,21 @@ mod tests {
                 let share = |count: usize| count as f64 / f64::from(COUNT);
                 let found = share(kept.iter().filter(|kept| **kept).count());
                 // Four standard deviations of a binomial share.
-                assert!((found - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(), "{key} {part}: {found}");
+                assert!(
+                    (found - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(),
+                    "{key} {part}: {found}"
+                );
                 for distance in [1, 2, 16, 64] {
-                    let both =
-                        share(kept.iter().zip(&kept[distance..]).filter(|(left, right)| **left && **right).count());
-                    assert!((both - 0.49).abs() < 0.006, "{key} {part} {distance}: {both}");
+                    let both = share(
+                        kept.iter()
+                            .zip(&kept[distance..])
+                            .filter(|(left, right)| **left && **right)
+                            .count(),
+                    );
+                    assert!(
+                        (both - 0.49).abs() < 0.006,
+                        "{key} {part} {distance}: {both}"
+                    );
                 }
             }
         }
@@ -76,8 +97,9 @@ mod tests {
             let mask = Mask::new(Dropped { keep: 0.5, key }).part(part);
             (0..20_000).map(|place| mask.at(place) > 0.0).collect()
         };
-        let equal =
-            |left: &[bool], right: &[bool]| left.iter().zip(right).filter(|(a, b)| a == b).count() as f64 / 20_000.0;
+        let equal = |left: &[bool], right: &[bool]| {
+            left.iter().zip(right).filter(|(a, b)| a == b).count() as f64 / 20_000.0
+        };
         for other in [mask(6, 0), mask(5, 1), mask(5 + (1 << 32), 0), mask(5, 2)] {
             assert!((equal(&mask(5, 0), &other) - 0.5).abs() < 0.02);
         }

@@ -1,5 +1,5 @@
-//! The kernel: rows are copied and scaled in one pass, and gradients are added up by rows of the table, so that no two
-//! threads write to the same row.
+//! The kernel: rows are copied and scaled in one pass, and gradients are added up by rows of the
+//! table, so that no two threads write to the same row.
 
 use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
@@ -12,7 +12,12 @@ use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, recor
 pub(super) fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f32) -> Tensor<3> {
     let [vocab_size, d_model] = weight.dims();
     let [batch, len] = ids.dims();
-    let positions = Positions { ids: ids.into_data().iter::<u32>().collect(), vocab_size, d_model, scale };
+    let positions = Positions {
+        ids: ids.into_data().iter::<u32>().collect(),
+        vocab_size,
+        d_model,
+        scale,
+    };
     let (weight, node) = read(weight);
     let output = from_values(positions.look_up(weight.slice()), [batch, len, d_model]);
     record(positions, [node], output)
@@ -36,42 +41,66 @@ impl Positions {
         let copy = |(output, ids): (&mut [f32], &[u32])| {
             for (output, id) in output.chunks_exact_mut(d_model.max(1)).zip(ids) {
                 let row = &weight[*id as usize * d_model..][..d_model];
-                vectorized(AddScaled { sums: output, row, scale });
+                vectorized(AddScaled {
+                    sums: output,
+                    row,
+                    scale,
+                });
             }
         };
         if self.ids.len() <= rows {
             // Waking another thread would take longer.
             copy((&mut output, &self.ids));
         } else {
-            output.par_chunks_mut((rows * d_model).max(1)).zip(self.ids.par_chunks(rows)).for_each(copy);
+            output
+                .par_chunks_mut((rows * d_model).max(1))
+                .zip(self.ids.par_chunks(rows))
+                .for_each(copy);
         }
         output
     }
 
     /// The gradient of the table: at each row the sum over the positions of its id, in their order.
     fn add_up(&self, gradient: &[f32]) -> Vec<f32> {
-        let Self { ref ids, vocab_size, d_model, scale } = *self;
+        let Self {
+            ref ids,
+            vocab_size,
+            d_model,
+            scale,
+        } = *self;
         let mut order: Vec<u32> = (0..ids.len() as u32).collect();
-        // Stable, so the positions of an id stay in their order: the sum does not depend on the number of threads, though
-        // the blocks below do.
+        // Stable, so the positions of an id stay in their order: the sum does not depend on the
+        // number of threads, though the blocks below do.
         order.sort_by_key(|position| ids[*position as usize]);
         let mut sums = vec![0.0; vocab_size * d_model];
-        let rows = vocab_size.div_ceil(rayon::current_num_threads() * TASKS).max(1);
+        let rows = vocab_size
+            .div_ceil(rayon::current_num_threads() * TASKS)
+            .max(1);
         let add = |(block, sums): (usize, &mut [f32])| {
-            let begin = order.partition_point(|position| (ids[*position as usize] as usize) < block * rows);
+            let begin =
+                order.partition_point(|position| (ids[*position as usize] as usize) < block * rows);
             for &position in &order[begin..] {
                 let row = ids[position as usize] as usize - block * rows;
                 // The first id of the next block lies outside of this one's rows.
-                let Some(sums) = sums.get_mut(row * d_model..(row + 1) * d_model) else { break };
-                vectorized(AddScaled { sums, row: &gradient[position as usize * d_model..][..d_model], scale });
+                let Some(sums) = sums.get_mut(row * d_model..(row + 1) * d_model) else {
+                    break;
+                };
+                vectorized(AddScaled {
+                    sums,
+                    row: &gradient[position as usize * d_model..][..d_model],
+                    scale,
+                });
             }
         };
-        sums.par_chunks_mut((rows * d_model).max(1)).enumerate().for_each(add);
+        sums.par_chunks_mut((rows * d_model).max(1))
+            .enumerate()
+            .for_each(add);
         sums
     }
 }
 
-/// Blocks of the table per thread: vocabularies are sorted by frequency, so the first blocks have most of the work.
+/// Blocks of the table per thread: vocabularies are sorted by frequency, so the first blocks have
+/// most of the work.
 const TASKS: usize = 16;
 
 /// Adds `scale * row` to the sums.
@@ -86,7 +115,10 @@ impl Kernel for AddScaled<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.sums.iter_mut().zip(self.row).for_each(|(sum, value)| *sum += self.scale * value);
+        self.sums
+            .iter_mut()
+            .zip(self.row)
+            .for_each(|(sum, value)| *sum += self.scale * value);
     }
 }
 
@@ -108,23 +140,37 @@ mod tests {
     fn the_kernel_gives_what_the_plain_version_gives() {
         let device = Device::flex();
         for (vocab_size, d_model, batch, len) in [(1, 1, 1, 1), (7, 3, 2, 5), (900, 33, 20, 31)] {
-            let data = Tensor::<2>::random([vocab_size, d_model], Distribution::Default, &device).into_data();
-            let slopes = Tensor::<3>::random([batch, len, d_model], Distribution::Default, &device.clone().autodiff());
+            let data = Tensor::<2>::random([vocab_size, d_model], Distribution::Default, &device)
+                .into_data();
+            let slopes = Tensor::<3>::random(
+                [batch, len, d_model],
+                Distribution::Default,
+                &device.clone().autodiff(),
+            );
             // Common and rare tokens, and some that do not occur.
-            let ids = (0..batch * len).map(|place| place * place % vocab_size).collect();
+            let ids = (0..batch * len)
+                .map(|place| place * place % vocab_size)
+                .collect();
             let ids = TensorData::new::<i32, _>(ids, [batch, len]);
             let run = |function: &dyn Fn(Tensor<2>, Tensor<2, Int>) -> Tensor<3>| {
-                let weight = Tensor::<2>::from_data(data.clone(), &device.clone().autodiff()).require_grad();
+                let weight =
+                    Tensor::<2>::from_data(data.clone(), &device.clone().autodiff()).require_grad();
                 let ids = Tensor::from_data(ids.clone(), &device.clone().autodiff());
                 let output = function(weight.clone(), ids);
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
-                (numbers(output), numbers(weight.grad(&gradients).expect("it is tracked")))
+                (
+                    numbers(output),
+                    numbers(weight.grad(&gradients).expect("it is tracked")),
+                )
             };
             let kernel = run(&|weight, ids| embedding(weight, ids, 1.5));
             let plain = run(&|weight, ids| module::embedding(weight, ids) * 1.5);
             assert_eq!(kernel.0, plain.0);
             assert_near(&kernel.1, &plain.1, 1e-6);
-            let (weight, ids) = (Tensor::from_data(data, &device), Tensor::from_data(ids, &device));
+            let (weight, ids) = (
+                Tensor::from_data(data, &device),
+                Tensor::from_data(ids, &device),
+            );
             assert_eq!(numbers(embedding(weight, ids, 1.5)), plain.0);
         }
     }

@@ -1,7 +1,7 @@
 //! On GPUs: rounded by a kernel of its own, and once.
 //!
-//! Where Burn's cast stands right before a product, the fusion plans the two together, finds no kernel for both, and leaves out what could
-//! be fused with the product.
+//! Where Burn's cast stands right before a product, the fusion plans the two together, finds no
+//! kernel for both, and leaves out what could be fused with the product.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -40,7 +40,9 @@ pub(super) fn keep(key: Key, rounded: Tensor<2>) {
 
 /// [`Factors::rounded`] of a tensor outside of the graph.
 pub(crate) fn known_or_rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
-    let Some(name) = name(&tensor) else { return factors.rounded(tensor) };
+    let Some(name) = name(&tensor) else {
+        return factors.rounded(tensor);
+    };
     let known = ALL.with_borrow(|all| all.as_ref()?.get(&(name, factors)).cloned());
     known.map_or_else(|| alone(factors, tensor), Operand::tensor)
 }
@@ -54,5 +56,9 @@ fn name(tensor: &Tensor<2>) -> Option<u64> {
 /// [`Factors::rounded`] in a kernel of its own.
 fn alone(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let dtype = factors.dtype().into();
-    if tensor.dtype() == dtype { tensor } else { drop_and_add("rounded", None, tensor, dtype, None) }
+    if tensor.dtype() == dtype {
+        tensor
+    } else {
+        drop_and_add("rounded", None, tensor, dtype, None)
+    }
 }

@@ -10,8 +10,9 @@ use super::Factors;
 #[cfg(feature = "gpu")]
 use super::gpu;
 
-/// While it lives, weights of linear maps on GPUs with autodiff are rounded once on this thread, as in the passes of a step, in which they
-/// do not change, and so is what [`round_once`] names; rounded ones take memory until it is dropped. Elsewhere it does nothing.
+/// While it lives, weights of linear maps on GPUs with autodiff are rounded once on this thread, as
+/// in the passes of a step, in which they do not change, and so is what [`round_once`] names;
+/// rounded ones take memory until it is dropped. Elsewhere it does nothing.
 #[derive(Debug)]
 pub struct RoundedOnce {
     /// What another one has, within which this one lives.
@@ -50,8 +51,8 @@ impl Drop for RoundedOnce {
     }
 }
 
-/// Has an input that several linear maps read rounded for all of them, while there is a [`RoundedOnce`]. The slopes of each are f32 in any
-/// case, and are added so.
+/// Has an input that several linear maps read rounded for all of them, while there is a
+/// [`RoundedOnce`]. The slopes of each are f32 in any case, and are added so.
 pub fn round_once(input: &Tensor<2>, factors: Factors) {
     #[cfg(feature = "gpu")]
     if gpu::ALL.with_borrow(Option::is_some)

@@ -1,8 +1,9 @@
-//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well; with factors in bf16 by [`bf16`], and
-//! with a factor that is multiplied by often by [`panels`].
+//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well;
+//! with factors in bf16 by [`bf16`], and with a factor that is multiplied by often by [`panels`].
 //!
-//! `gemm` divides a product among threads by rows and columns of the result and adds the terms of an element in a fixed order,
-//! so its bits do not depend on the number of threads, as tests of the operations check. Products inside of a task run on that task's core.
+//! `gemm` divides a product among threads by rows and columns of the result and adds the terms of
+//! an element in a fixed order, so its bits do not depend on the number of threads, as tests of the
+//! operations check. Products inside of a task run on that task's core.
 
 mod bf16;
 mod f16;
@@ -39,16 +40,28 @@ struct Shape {
 
 impl Shape {
     fn row_major(rows: usize, columns: usize, row_stride: usize) -> Self {
-        Self { rows, columns, row_stride, column_stride: 1 }
+        Self {
+            rows,
+            columns,
+            row_stride,
+            column_stride: 1,
+        }
     }
 
-    /// Panics if an element lies outside of a slice of `len`, or if rows overlap: `gemm` takes pointers and checks nothing.
+    /// Panics if an element lies outside of a slice of `len`, or if rows overlap: `gemm` takes
+    /// pointers and checks nothing.
     fn check(&self, len: usize) {
         if self.rows > 0 && self.columns > 0 {
-            assert!(self.row_stride >= self.columns, "the rows of {self:?} overlap");
+            assert!(
+                self.row_stride >= self.columns,
+                "the rows of {self:?} overlap"
+            );
             let start = (self.rows - 1).checked_mul(self.row_stride);
             let last = start.and_then(|start| start.checked_add(self.columns - 1));
-            assert!(last.is_some_and(|last| last < len), "a matrix of {self:?} does not fit into {len} elements");
+            assert!(
+                last.is_some_and(|last| last < len),
+                "a matrix of {self:?} does not fit into {len} elements"
+            );
         }
     }
 }
@@ -60,7 +73,12 @@ impl<'a> Matrix<'a> {
     }
 
     /// Rows that begin `row_stride` apart.
-    pub(crate) fn strided(values: &'a [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
+    pub(crate) fn strided(
+        values: &'a [f32],
+        rows: usize,
+        columns: usize,
+        row_stride: usize,
+    ) -> Self {
         let shape = Shape::row_major(rows, columns, row_stride);
         shape.check(values.len());
         Self { values, shape }
@@ -74,7 +92,10 @@ impl<'a> Matrix<'a> {
     /// Some rows, from `first` on.
     fn some_rows(self, first: usize, rows: usize) -> Self {
         debug_assert!(first + rows <= self.shape.rows);
-        Self { values: &self.values[first * self.shape.row_stride..], shape: Shape { rows, ..self.shape } }
+        Self {
+            values: &self.values[first * self.shape.row_stride..],
+            shape: Shape { rows, ..self.shape },
+        }
     }
 
     fn at(&self, row: usize, column: usize) -> f32 {
@@ -87,15 +108,30 @@ impl<'a> Matrix<'a> {
     }
 
     pub(crate) fn transposed(self) -> Self {
-        let Shape { rows, columns, row_stride, column_stride } = self.shape;
-        let shape = Shape { rows: columns, columns: rows, row_stride: column_stride, column_stride: row_stride };
+        let Shape {
+            rows,
+            columns,
+            row_stride,
+            column_stride,
+        } = self.shape;
+        let shape = Shape {
+            rows: columns,
+            columns: rows,
+            row_stride: column_stride,
+            column_stride: row_stride,
+        };
         Self { shape, ..self }
     }
 }
 
 impl<'a> MatrixMut<'a> {
     /// Rows that begin `row_stride` apart.
-    pub(crate) fn strided(values: &'a mut [f32], rows: usize, columns: usize, row_stride: usize) -> Self {
+    pub(crate) fn strided(
+        values: &'a mut [f32],
+        rows: usize,
+        columns: usize,
+        row_stride: usize,
+    ) -> Self {
         let shape = Shape::row_major(rows, columns, row_stride);
         shape.check(values.len());
         Self { values, shape }
@@ -117,20 +153,42 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
         Factors::F16 => return f16::product(left, right),
     }
     let (rows, columns) = (left.shape.rows, right.shape.columns);
-    let count = rows.checked_mul(columns).expect("a product that memory can hold");
+    let count = rows
+        .checked_mul(columns)
+        .expect("a product that memory can hold");
     let shape = Shape::row_major(rows, columns, columns);
     // `gemm` multiplies by vectors, and sums of one or two terms, in ways that read the old values.
     if rows <= 1 || columns <= 1 || left.shape.columns <= 2 {
         let mut values = vec![0.0; count];
-        product_into(MatrixMut { values: &mut values, shape }, left, right, 1.0, Old::Replaced);
+        product_into(
+            MatrixMut {
+                values: &mut values,
+                shape,
+            },
+            left,
+            right,
+            1.0,
+            Old::Replaced,
+        );
         return values;
     }
     let mut values = Vec::with_capacity(count);
-    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
-    // SAFETY: The vector has room for `count` elements; a product of matrices reads none of them and, as it has several
-    // terms, writes every one of them.
+    #[expect(
+        unsafe_code,
+        reason = "zeroes that are overwritten cost as much as a small product"
+    )]
+    // SAFETY: The vector has room for `count` elements; a product of matrices reads none of them
+    // and, as it has several terms, writes every one of them.
     unsafe {
-        multiply(values.as_mut_ptr(), shape, left, right, 1.0, Old::Replaced, Parallelism::Rayon(0));
+        multiply(
+            values.as_mut_ptr(),
+            shape,
+            left,
+            right,
+            1.0,
+            Old::Replaced,
+            Parallelism::Rayon(0),
+        );
         values.set_len(count);
     }
     values
@@ -146,30 +204,59 @@ pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>,
     let (rows, columns) = (left.shape.rows, right.shape.columns);
     let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);
     #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
-    // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is initialized.
+    // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is
+    // initialized.
     unsafe {
-        multiply(values.as_mut_ptr(), shape, left, right, 1.0, Old::Added, Parallelism::Rayon(0));
+        multiply(
+            values.as_mut_ptr(),
+            shape,
+            left,
+            right,
+            1.0,
+            Old::Added,
+            Parallelism::Rayon(0),
+        );
     }
 }
 
 /// `scale left right` into a part of a slice, on this core.
-pub(crate) fn product_into(result: MatrixMut<'_>, left: Matrix<'_>, right: Matrix<'_>, scale: f32, old: Old) {
+pub(crate) fn product_into(
+    result: MatrixMut<'_>,
+    left: Matrix<'_>,
+    right: Matrix<'_>,
+    scale: f32,
+    old: Old,
+) {
     let MatrixMut { values, shape } = result;
-    assert_eq!((shape.rows, shape.columns), (left.shape.rows, right.shape.columns), "the result of a product");
+    assert_eq!(
+        (shape.rows, shape.columns),
+        (left.shape.rows, right.shape.columns),
+        "the result of a product"
+    );
     #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
-    // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is initialized.
+    // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is
+    // initialized.
     unsafe {
-        multiply(values.as_mut_ptr(), shape, left, right, scale, old, Parallelism::None);
+        multiply(
+            values.as_mut_ptr(),
+            shape,
+            left,
+            right,
+            scale,
+            old,
+            Parallelism::None,
+        );
     }
 }
 
-/// Rows of a transposed left factor that are multiplied together, at most: `gemm` copies them first, and what it copies has to stay in a cache.
-/// With a gradient of 512 rows and 9 708 columns copied whole, the product with 128 columns takes 1.8 times as long on two cores with AVX2.
+/// Rows of a transposed left factor that are multiplied together, at most: `gemm` copies them
+/// first, and what it copies has to stay in a cache. With a gradient of 512 rows and 9 708 columns
+/// copied whole, the product with 128 columns takes 1.8 times as long on two cores with AVX2.
 const ROWS_COPIED: usize = 768;
 
 /// # Safety
-/// `result` is valid for writes at every element of `shape`, which has the rows of `left` and the columns of `right`; and
-/// for reads there if the old values are added to. Elements do not overlap.
+/// `result` is valid for writes at every element of `shape`, which has the rows of `left` and the
+/// columns of `right`; and for reads there if the old values are added to. Elements do not overlap.
 #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
 unsafe fn multiply(
     result: *mut f32,
@@ -180,16 +267,23 @@ unsafe fn multiply(
     old: Old,
     parallelism: Parallelism,
 ) {
-    assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
+    assert_eq!(
+        left.shape.columns, right.shape.rows,
+        "the factors of a product"
+    );
     let rows = shape.rows;
     let is_copied = left.shape.column_stride != 1 && left.shape.columns > 0;
-    let parts = if is_copied { rows.div_ceil(ROWS_COPIED).max(1) } else { 1 };
+    let parts = if is_copied {
+        rows.div_ceil(ROWS_COPIED).max(1)
+    } else {
+        1
+    };
     // Of about the same size: `gemm` multiplies a single row in a way that reads old values.
     for part in 0..parts {
         let (first, end) = (part * rows / parts, (part + 1) * rows / parts);
         let left = left.some_rows(first, end - first);
-        // SAFETY: The caller vouches for the result, of which these are some rows; the factors were checked against their slices when they
-        // were made.
+        // SAFETY: The caller vouches for the result, of which these are some rows; the factors were
+        // checked against their slices when they were made.
         unsafe {
             gemm::gemm(
                 left.shape.rows,
@@ -230,11 +324,21 @@ mod tests {
         let expected = [8.0, 11.0, 14.0, 17.0, 8.0, 20.0, 32.0, 44.0];
         let (a, b) = (Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 4));
         assert_eq!(product(a, b, Factors::F32), expected);
-        let transposed: Vec<f32> =
-            (0..4).flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0)).collect();
-        assert_eq!(product(a, Matrix::new(&transposed, 4, 3).transposed(), Factors::F32), expected);
+        let transposed: Vec<f32> = (0..4)
+            .flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0))
+            .collect();
+        assert_eq!(
+            product(a, Matrix::new(&transposed, 4, 3).transposed(), Factors::F32),
+            expected
+        );
         let mut result = [1.0; 12];
-        product_into(MatrixMut::strided(&mut result, 2, 4, 6), a, b, 2.0, Old::Added);
+        product_into(
+            MatrixMut::strided(&mut result, 2, 4, 6),
+            a,
+            b,
+            2.0,
+            Old::Added,
+        );
         assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
         assert_eq!(result[6..10], [17.0, 41.0, 65.0, 89.0]);
         let mut sums = [1.0; 8];
@@ -243,19 +347,40 @@ mod tests {
         // A transposed left factor in parts, whole and with a rest, and without terms.
         for (rows, terms) in [(769, 3), (1_537, 3), (1_000, 0)] {
             let of = |row: usize, term: usize| (row * 5 + term) as f32;
-            let values: Vec<f32> = (0..rows * terms).map(|place| of(place % rows, place / rows)).collect();
+            let values: Vec<f32> = (0..rows * terms)
+                .map(|place| of(place % rows, place / rows))
+                .collect();
             let left = Matrix::new(&values, terms, rows).transposed();
             let right = Matrix::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..2 * terms], terms, 2);
-            let element =
-                |row, column| (0..terms).map(|term| of(row, term) * (2 * term + column + 1) as f32).sum::<f32>();
-            let expected: Vec<f32> = (0..2 * rows).map(|place| element(place / 2, place % 2)).collect();
+            let element = |row, column| {
+                (0..terms)
+                    .map(|term| of(row, term) * (2 * term + column + 1) as f32)
+                    .sum::<f32>()
+            };
+            let expected: Vec<f32> = (0..2 * rows)
+                .map(|place| element(place / 2, place % 2))
+                .collect();
             let mut sums = vec![1.0; 2 * rows];
             add_product(&mut sums, left, right, Factors::F32);
-            assert!(sums.iter().zip(&expected).all(|(sum, product)| (sum - product - 1.0).abs() < 1e-2), "{rows}");
+            assert!(
+                sums.iter()
+                    .zip(&expected)
+                    .all(|(sum, product)| (sum - product - 1.0).abs() < 1e-2),
+                "{rows}"
+            );
             let found = product(left, right, Factors::F32);
-            assert!(found.iter().zip(&expected).all(|(found, product)| (found - product).abs() < 1e-2), "{rows}");
+            assert!(
+                found
+                    .iter()
+                    .zip(&expected)
+                    .all(|(found, product)| (found - product).abs() < 1e-2),
+                "{rows}"
+            );
         }
-        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2), Factors::F32), [0.0; 4]);
+        assert_eq!(
+            product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2), Factors::F32),
+            [0.0; 4]
+        );
     }
 
     #[test]

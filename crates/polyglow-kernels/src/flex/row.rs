@@ -4,8 +4,8 @@ use rayon::prelude::*;
 
 use crate::flex::vector::{Kernel, vectorized};
 
-/// Rows that are summed together: the sums of such blocks are then added in their order. Results depend on it, and not on
-/// the number of threads.
+/// Rows that are summed together: the sums of such blocks are then added in their order. Results
+/// depend on it, and not on the number of threads.
 pub(crate) const BLOCK: usize = 64;
 /// Elements below which threads cost more than they save.
 const PARALLEL: usize = 1 << 14;
@@ -24,7 +24,10 @@ impl Kernel for Add<'_> {
     #[inline(always)]
     fn run(self) {
         for values in self.rows.chunks_exact_mut(self.row.len()) {
-            values.iter_mut().zip(self.row).for_each(|(value, add)| *value += add);
+            values
+                .iter_mut()
+                .zip(self.row)
+                .for_each(|(value, add)| *value += add);
         }
     }
 }
@@ -36,7 +39,8 @@ pub(crate) fn add_to_rows(rows: &mut [f32], row: &[f32]) {
         // Waking another thread would take longer.
         return vectorized(Add { rows, row });
     }
-    rows.par_chunks_mut(block.max(1)).for_each(|rows| vectorized(Add { rows, row }));
+    rows.par_chunks_mut(block.max(1))
+        .for_each(|rows| vectorized(Add { rows, row }));
 }
 
 struct Sum<'a> {
@@ -50,7 +54,10 @@ impl Kernel for Sum<'_> {
     #[inline(always)]
     fn run(self) {
         for values in self.rows.chunks_exact(self.sum.len()) {
-            self.sum.iter_mut().zip(values).for_each(|(sum, value)| *sum += value);
+            self.sum
+                .iter_mut()
+                .zip(values)
+                .for_each(|(sum, value)| *sum += value);
         }
     }
 }
@@ -59,10 +66,16 @@ impl Kernel for Sum<'_> {
 pub(crate) fn sum_of_rows(rows: &[f32], width: usize) -> Vec<f32> {
     let of_block = |rows: &[f32]| {
         let mut sum = vec![0.0; width];
-        vectorized(Sum { sum: &mut sum, rows });
+        vectorized(Sum {
+            sum: &mut sum,
+            rows,
+        });
         sum
     };
-    let blocks: Vec<Vec<f32>> = rows.par_chunks((BLOCK * width).max(1)).map(of_block).collect();
+    let blocks: Vec<Vec<f32>> = rows
+        .par_chunks((BLOCK * width).max(1))
+        .map(of_block)
+        .collect();
     total_of_blocks(&blocks, width)
 }
 
@@ -71,7 +84,10 @@ pub(crate) fn total_of_blocks(blocks: &[Vec<f32>], width: usize) -> Vec<f32> {
     let mut total = vec![0.0; width];
     // In their order and not as threads finish: floating-point addition is not associative.
     for block in blocks {
-        total.iter_mut().zip(block).for_each(|(total, sum)| *total += sum);
+        total
+            .iter_mut()
+            .zip(block)
+            .for_each(|(total, sum)| *total += sum);
     }
     total
 }
@@ -88,10 +104,16 @@ mod tests {
     #[test]
     fn rows_are_summed_and_added_to() {
         let mut rows: Vec<f32> = (0..300 * 3).map(|value| (value % 7) as f32).collect();
-        let expected: Vec<f32> = (0..3).map(|column| rows.iter().skip(column).step_by(3).sum()).collect();
+        let expected: Vec<f32> = (0..3)
+            .map(|column| rows.iter().skip(column).step_by(3).sum())
+            .collect();
         assert_eq!(sum_of_rows(&rows, 3), expected);
         add_to_rows(&mut rows, &[1.0, 0.0, -1.0]);
-        let expected: Vec<f32> = expected.iter().zip([300.0, 0.0, -300.0]).map(|(sum, add)| sum + add).collect();
+        let expected: Vec<f32> = expected
+            .iter()
+            .zip([300.0, 0.0, -300.0])
+            .map(|(sum, add)| sum + add)
+            .collect();
         assert_eq!(sum_of_rows(&rows, 3), expected);
     }
 }

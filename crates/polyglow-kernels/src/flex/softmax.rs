@@ -17,8 +17,15 @@ impl Kernel for Softmax<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { rows, len, forbidden } = self;
-        for (row, forbidden) in rows.chunks_exact_mut(len).zip(forbidden.chunks_exact(len).cycle()) {
+        let Self {
+            rows,
+            len,
+            forbidden,
+        } = self;
+        for (row, forbidden) in rows
+            .chunks_exact_mut(len)
+            .zip(forbidden.chunks_exact(len).cycle())
+        {
             // A select without a branch, which the compiler turns into a masked move.
             for (score, forbidden) in row.iter_mut().zip(forbidden) {
                 *score = if *forbidden { FORBIDDEN } else { *score };
@@ -45,8 +52,8 @@ impl Kernel for Softmax<'_> {
     }
 }
 
-/// The gradient of dropped weights becomes that of the scores: `w * (s - sum(w s))`, with `s` the gradient of the weights
-/// before dropout, and 0 where attention is forbidden.
+/// The gradient of dropped weights becomes that of the scores: `w * (s - sum(w s))`, with `s` the
+/// gradient of the weights before dropout, and 0 where attention is forbidden.
 pub(crate) struct SoftmaxBack<'a> {
     pub(crate) slopes: &'a mut [f32],
     pub(crate) weights: &'a [f32],
@@ -62,16 +69,31 @@ impl Kernel for SoftmaxBack<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { slopes, weights, len, forbidden, mask, first } = self;
+        let Self {
+            slopes,
+            weights,
+            len,
+            forbidden,
+            mask,
+            first,
+        } = self;
         if let Some(mask) = mask {
-            slopes.iter_mut().zip(first..).for_each(|(slope, index)| *slope *= mask.at(index));
+            slopes
+                .iter_mut()
+                .zip(first..)
+                .for_each(|(slope, index)| *slope *= mask.at(index));
         }
         let rows = slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len));
         for ((slopes, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {
             let common = dot(slopes, weights);
             for ((slope, weight), forbidden) in slopes.iter_mut().zip(weights).zip(forbidden) {
-                // Forbidden weights are 0 already, except in a row where all are: there they are uniform, of constants.
-                *slope = if *forbidden { 0.0 } else { weight * (*slope - common) };
+                // Forbidden weights are 0 already, except in a row where all are: there they are
+                // uniform, of constants.
+                *slope = if *forbidden {
+                    0.0
+                } else {
+                    weight * (*slope - common)
+                };
             }
         }
     }

@@ -1,19 +1,22 @@
 //! Loops that compile to SIMD instructions, and the functions that those lack.
 //!
-//! The functions of the standard library call one routine per element, which stops vectorization. These have no calls and
-//! no branches, are as exact as `f32` needs, and give the same bits on every machine.
+//! The functions of the standard library call one routine per element, which stops vectorization.
+//! These have no calls and no branches, are as exact as `f32` needs, and give the same bits on
+//! every machine.
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Partial sums that are kept side by side: as many as the widest vector (AVX-512) has elements. Narrower machines keep as
-/// many, in several vectors, so every machine adds in the same order and gives the same bits.
+/// Partial sums that are kept side by side: as many as the widest vector (AVX-512) has elements.
+/// Narrower machines keep as many, in several vectors, so every machine adds in the same order and
+/// gives the same bits.
 pub(crate) const LANES: usize = 16;
 
 /// A loop without calls, to be compiled for each instruction set.
 pub(crate) trait Kernel {
     type Output;
 
-    /// Implementations are `#[inline(always)]`; otherwise they are compiled for the smallest instruction set alone.
+    /// Implementations are `#[inline(always)]`; otherwise they are compiled for the smallest
+    /// instruction set alone.
     fn run(self) -> Self::Output;
 }
 
@@ -51,17 +54,24 @@ pub(crate) fn exp(x: f32) -> f32 {
     // Written so that NaN propagates: `f32::max` would return the limit.
     let clamped = if x < -87.0 { -87.0 } else { x };
     let (power, r, polynomial) = exp_parts(clamped);
-    if x < -87.0 { 0.0 } else { (polynomial * r + 1.0) * power }
+    if x < -87.0 {
+        0.0
+    } else {
+        (polynomial * r + 1.0) * power
+    }
 }
 
-/// `2^n`, `r` and `(e^r - 1) / r` of `e^x = 2^n e^r`, with a whole `n` and `|r| <= ln(2) / 2`, for `|x| <= 88`.
+/// `2^n`, `r` and `(e^r - 1) / r` of `e^x = 2^n e^r`, with a whole `n` and `|r| <= ln(2) / 2`, for
+/// `|x| <= 88`.
 ///
 /// The last by its Taylor polynomial of degree 6, whose remainder, `r^7 / 8!`, is below 2e-8.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32, f32) {
-    /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its lowest bits are the integer.
+    /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its lowest
+    /// bits are the integer.
     const ROUND: f32 = 12_582_912.0;
-    /// ln(2) in two parts (Cody and Waite, 1980), of which the first has few enough bits for exact products with `n`.
+    /// ln(2) in two parts (Cody and Waite, 1980), of which the first has few enough bits for exact
+    /// products with `n`.
     const LN_2: [f32; 2] = [0.693_359_4, -2.121_944_4e-4];
     // `as i32` would saturate and check for NaN; this is one addition.
     let rounded = x * std::f32::consts::LOG2_E + ROUND;
@@ -73,7 +83,11 @@ fn exp_parts(x: f32) -> (f32, f32, f32) {
         polynomial = polynomial * r + coefficient;
     }
     // 2^n is made of its bits: `n` shifted to the exponent, whose bias is 127.
-    (f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23)), r, polynomial)
+    (
+        f32::from_bits((rounded.to_bits() << 23).wrapping_add(127 << 23)),
+        r,
+        polynomial,
+    )
 }
 
 /// `1 / (1 + e^-x)`, to a relative error of 3e-7 down to -80.
@@ -86,7 +100,8 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 
 /// `tanh(x)`, to a relative error of 4e-7.
 ///
-/// `m / (m + 2)` with `m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1)`, which does not cancel near 0 as `e^2|x| - 1` would.
+/// `m / (m + 2)` with `m = e^2|x| - 1 = 2^n (e^r - 1) + (2^n - 1)`, which does not cancel near 0 as
+/// `e^2|x| - 1` would.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
     let size = x.abs();
@@ -118,7 +133,8 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     let mut largest = [f32::NEG_INFINITY; LANES];
     for chunk in chunks {
         for (largest, value) in largest.iter_mut().zip(chunk) {
-            // One instruction, where `f32::max` has two more for NaN. A NaN shows in the sum of exponentials anyway.
+            // One instruction, where `f32::max` has two more for NaN. A NaN shows in the sum of
+            // exponentials anyway.
             *largest = if *value > *largest { *value } else { *largest };
         }
     }
@@ -127,7 +143,9 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     }
     for half in [8, 4, 2, 1] {
         let (left, right) = largest.split_at_mut(half);
-        left.iter_mut().zip(right).for_each(|(left, right)| *left = if *right > *left { *right } else { *left });
+        left.iter_mut()
+            .zip(right)
+            .for_each(|(left, right)| *left = if *right > *left { *right } else { *left });
     }
     largest[0]
 }
@@ -137,7 +155,9 @@ pub(crate) fn max(values: &[f32]) -> f32 {
 pub(crate) fn sum(mut lanes: [f32; LANES]) -> f32 {
     for half in [8, 4, 2, 1] {
         let (left, right) = lanes.split_at_mut(half);
-        left.iter_mut().zip(right).for_each(|(left, right)| *left += *right);
+        left.iter_mut()
+            .zip(right)
+            .for_each(|(left, right)| *left += *right);
     }
     lanes[0]
 }
@@ -148,9 +168,13 @@ pub(crate) fn total(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
     for chunk in chunks {
-        sums.iter_mut().zip(chunk).for_each(|(sum, value)| *sum += value);
+        sums.iter_mut()
+            .zip(chunk)
+            .for_each(|(sum, value)| *sum += value);
     }
-    sums.iter_mut().zip(rest).for_each(|(sum, value)| *sum += value);
+    sums.iter_mut()
+        .zip(rest)
+        .for_each(|(sum, value)| *sum += value);
     sum(sums)
 }
 
@@ -218,22 +242,36 @@ mod tests {
 
     #[test]
     fn the_sigmoid_is_right_to_the_stated_digits() {
-        let inputs: Vec<f32> = (-80_000..100_000).map(|index| index as f32 * 1e-3).collect();
+        let inputs: Vec<f32> = (-80_000..100_000)
+            .map(|index| index as f32 * 1e-3)
+            .collect();
         let mut outputs = inputs.clone();
         vectorized(Sigmoid(&mut outputs));
         let error = largest_error(&inputs, &outputs, |x| 1.0 / (1.0 + (-x).exp()));
         assert!(error < 3e-7, "{error}");
         let mut extremes = [f32::NEG_INFINITY, -1000.0, 0.0, f32::INFINITY, f32::NAN];
         vectorized(Sigmoid(&mut extremes));
-        assert!(extremes[..2].iter().all(|value| (0.0..1e-34).contains(value)), "{extremes:?}");
-        assert!(extremes[2..4] == [0.5, 1.0] && extremes[4].is_nan(), "{extremes:?}");
+        assert!(
+            extremes[..2]
+                .iter()
+                .all(|value| (0.0..1e-34).contains(value)),
+            "{extremes:?}"
+        );
+        assert!(
+            extremes[2..4] == [0.5, 1.0] && extremes[4].is_nan(),
+            "{extremes:?}"
+        );
     }
 
     #[test]
     fn the_hyperbolic_tangent_is_right_to_the_stated_digits() {
-        let mut inputs: Vec<f32> = (-12_000..12_000).map(|index| (index as f32 + 0.5) * 1e-3).collect();
+        let mut inputs: Vec<f32> = (-12_000..12_000)
+            .map(|index| (index as f32 + 0.5) * 1e-3)
+            .collect();
         // Down to the smallest numbers that still have all their digits.
-        inputs.extend((0..400).flat_map(|index| [1.0, -1.0].map(|sign| sign * 0.8f32.powi(index).max(1e-37))));
+        inputs.extend(
+            (0..400).flat_map(|index| [1.0, -1.0].map(|sign| sign * 0.8f32.powi(index).max(1e-37))),
+        );
         let mut outputs = inputs.clone();
         vectorized(Tanh(&mut outputs));
         let error = largest_error(&inputs, &outputs, f64::tanh);
@@ -241,7 +279,10 @@ mod tests {
         let mut extremes = [f32::NEG_INFINITY, -0.0, 0.0, f32::INFINITY, f32::NAN];
         vectorized(Tanh(&mut extremes));
         assert_eq!(
-            extremes[..4].iter().map(|value| value.to_bits()).collect::<Vec<_>>(),
+            extremes[..4]
+                .iter()
+                .map(|value| value.to_bits())
+                .collect::<Vec<_>>(),
             [-1.0f32, -0.0, 0.0, 1.0].map(f32::to_bits)
         );
         assert!(extremes[4].is_nan());
@@ -259,7 +300,10 @@ mod tests {
         }
         let mut extremes = [-87.1, -1000.0, f32::NEG_INFINITY, 0.0];
         vectorized(Exp(&mut extremes));
-        assert_eq!(extremes.map(f32::to_bits), [0.0f32, 0.0, 0.0, 1.0].map(f32::to_bits));
+        assert_eq!(
+            extremes.map(f32::to_bits),
+            [0.0f32, 0.0, 0.0, 1.0].map(f32::to_bits)
+        );
     }
 
     #[test]
@@ -268,7 +312,10 @@ mod tests {
             for place in 0..len {
                 let mut values = vec![-2.0; len];
                 values[place] = -1.0;
-                assert!((max(&values) + 1.0).abs() < f32::EPSILON, "{place} of {len}");
+                assert!(
+                    (max(&values) + 1.0).abs() < f32::EPSILON,
+                    "{place} of {len}"
+                );
             }
         }
     }

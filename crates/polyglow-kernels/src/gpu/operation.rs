@@ -26,7 +26,11 @@ where
     K: Basic + BackendPrimitive<Cube, Primitive = FusionTensor<FusionCubeRuntime>>,
 {
     fn from(tensor: Tensor<D, K>) -> Self {
-        Self(tensor.try_into_primitive::<Cube>().expect("it is outside of the graph, and on a GPU"))
+        Self(
+            tensor
+                .try_into_primitive::<Cube>()
+                .expect("it is outside of the graph, and on a GPU"),
+        )
     }
 }
 
@@ -48,17 +52,26 @@ impl Operand {
 /// What an operation writes: its shape and its kind of numbers.
 pub(crate) type Written = (Vec<usize>, DType);
 
-/// Queues an operation. `launch` is called when its turn comes, with the tensors that it reads, rows one after the other unless they are
-/// masks, and those that it writes, where nothing is yet.
+/// Queues an operation. `launch` is called when its turn comes, with the tensors that it reads,
+/// rows one after the other unless they are masks, and those that it writes, where nothing is yet.
 pub(crate) fn queue<const I: usize, const O: usize>(
     name: &str,
     inputs: [Operand; I],
     outputs: [Written; O],
     launch: impl Fn(&Client, [CubeTensor; I], [CubeTensor; O]) + Send + Sync + 'static,
 ) -> [Operand; O] {
-    queue_all(name, inputs.into(), outputs, move |client, inputs, written| {
-        launch(client, inputs.try_into().expect("as many as were given"), written);
-    })
+    queue_all(
+        name,
+        inputs.into(),
+        outputs,
+        move |client, inputs, written| {
+            launch(
+                client,
+                inputs.try_into().expect("as many as were given"),
+                written,
+            );
+        },
+    )
 }
 
 /// The same with any number of tensors to read, of which there is one at least.
@@ -69,21 +82,39 @@ pub(crate) fn queue_all<const O: usize>(
     launch: impl Fn(&Client, Vec<CubeTensor>, [CubeTensor; O]) + Send + Sync + 'static,
 ) -> [Operand; O] {
     let client = inputs[0].0.client.clone();
-    let inputs: Vec<TensorIr> = inputs.into_iter().map(|operand| operand.0.into_ir()).collect();
-    let outputs =
-        outputs.map(|(shape, dtype)| TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype));
-    let description =
-        CustomOpIr { id: name.to_owned(), inputs: inputs.clone(), outputs: outputs.to_vec(), scalars: Vec::new() };
+    let inputs: Vec<TensorIr> = inputs
+        .into_iter()
+        .map(|operand| operand.0.into_ir())
+        .collect();
+    let outputs = outputs.map(|(shape, dtype)| {
+        TensorIr::uninit(client.create_empty_handle(), Shape::from(shape), dtype)
+    });
+    let description = CustomOpIr {
+        id: name.to_owned(),
+        inputs: inputs.clone(),
+        outputs: outputs.to_vec(),
+        scalars: Vec::new(),
+    };
     let execute = OperationFn(move |handles: &mut HandleContainer<_>| {
         let mut read = |input: &TensorIr| {
             let tensor = handles.get_float_tensor::<CubeBackend>(input);
-            if input.dtype.is_bool() { tensor } else { into_contiguous(tensor) }
+            if input.dtype.is_bool() {
+                tensor
+            } else {
+                into_contiguous(tensor)
+            }
         };
         let inputs: Vec<CubeTensor> = inputs.iter().map(&mut read).collect();
         let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
-        // CUDA and ROCm would put room between rows otherwise, and kernels write one after the other.
+        // CUDA and ROCm would put room between rows otherwise, and kernels write one after the
+        // other.
         let written = outputs.each_ref().map(|output| {
-            empty_device_contiguous_dtype(client.clone(), device.clone(), output.shape.clone(), output.dtype)
+            empty_device_contiguous_dtype(
+                client.clone(),
+                device.clone(),
+                output.shape.clone(),
+                output.dtype,
+            )
         });
         launch(&client, inputs, written.clone());
         for (output, tensor) in outputs.iter().zip(written) {
@@ -91,13 +122,26 @@ pub(crate) fn queue_all<const O: usize>(
         }
         Ok(())
     });
-    let made = client.register(StreamId::current(), OperationIr::Custom(description), execute);
-    made.into_iter().map(Operand).collect::<Vec<_>>().try_into().expect("there is one for each that is written")
+    let made = client.register(
+        StreamId::current(),
+        OperationIr::Custom(description),
+        execute,
+    );
+    made.into_iter()
+        .map(Operand)
+        .collect::<Vec<_>>()
+        .try_into()
+        .expect("there is one for each that is written")
 }
 
 /// A tensor for a kernel that writes nothing to it.
 pub(crate) fn nowhere(client: &Client, like: &CubeTensor) -> CubeTensor {
-    empty_device_contiguous_dtype(client.clone(), like.device.clone(), Shape::from([MOST_LANES]), like.dtype)
+    empty_device_contiguous_dtype(
+        client.clone(),
+        like.device.clone(),
+        Shape::from([MOST_LANES]),
+        like.dtype,
+    )
 }
 
 /// The most numbers that a unit reads at once.
@@ -105,7 +149,10 @@ const MOST_LANES: usize = 4;
 
 /// How many numbers a unit reads at once from rows of this width.
 pub(crate) fn vector_size(width: usize) -> usize {
-    [MOST_LANES, 2].into_iter().find(|lanes| width.is_multiple_of(*lanes)).unwrap_or(1)
+    [MOST_LANES, 2]
+        .into_iter()
+        .find(|lanes| width.is_multiple_of(*lanes))
+        .unwrap_or(1)
 }
 
 /// So many cubes, or some more: no axis has as many as 2^16.
@@ -121,10 +168,24 @@ pub(crate) fn elements(tensor: &CubeTensor) -> ElemType {
 
 /// The bytes that units of a cube share at most on a tensor's device.
 pub(crate) fn shared_memory(tensor: &Operand) -> usize {
-    tensor.0.client.device().client().properties().hardware.max_shared_memory_size
+    tensor
+        .0
+        .client
+        .device()
+        .client()
+        .properties()
+        .hardware
+        .max_shared_memory_size
 }
 
 /// How many tensors a kernel may be given on a tensor's device.
 pub(crate) fn most_bindings(tensor: &Operand) -> usize {
-    tensor.0.client.device().client().properties().hardware.max_bindings as usize
+    tensor
+        .0
+        .client
+        .device()
+        .client()
+        .properties()
+        .hardware
+        .max_bindings as usize
 }

@@ -1,4 +1,5 @@
-//! Products of 8-bit integers on slices: exact sums in 32 bits, with any instruction set and any number of threads.
+//! Products of 8-bit integers on slices: exact sums in 32 bits, with any instruction set and any
+//! number of threads.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -12,7 +13,8 @@ use crate::flex::{Contiguous, close, from_values, open_untracked};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 20;
-/// From so many rows on, each task has all columns of some of them; with fewer, all rows of some columns.
+/// From so many rows on, each task has all columns of some of them; with fewer, all rows of some
+/// columns.
 const MANY: usize = 24;
 /// A multiple of the rows in a tile of any kernel, which are 6, 4, 2 and 1.
 const ROWS: usize = 24;
@@ -34,13 +36,24 @@ pub(super) fn has_kernels(device: &Device) -> Option<()> {
 }
 
 /// The functions of the module on flex without autodiff.
-pub(super) fn linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>, negative: Negative) -> Tensor<2> {
+pub(super) fn linear(
+    input: Tensor<2>,
+    matrix: &Int8Matrix,
+    bias: Option<Tensor<1>>,
+    negative: Negative,
+) -> Tensor<2> {
     let [rows, d_in] = input.dims();
     assert_eq!(matrix.d_in, d_in, "the input of a linear map");
     let bias = bias.map(|bias| Contiguous::of(open_untracked(bias)));
     let input = Rows::quantize(Contiguous::of(open_untracked(input)).slice(), d_in);
-    let finish = Finish { bias: bias.as_ref().map(Contiguous::slice), negative };
-    close(from_values(product(&input, matrix, finish), [rows, matrix.d_out]))
+    let finish = Finish {
+        bias: bias.as_ref().map(Contiguous::slice),
+        negative,
+    };
+    close(from_values(
+        product(&input, matrix, finish),
+        [rows, matrix.d_out],
+    ))
 }
 
 /// Rows as unsigned bytes: `value = scale * (byte - 128)`, with `|byte - 128| <= 127`.
@@ -54,9 +67,15 @@ impl Rows {
     /// Each row with the scale that takes its largest number to 127.
     pub(super) fn quantize(input: &[f32], d_in: usize) -> Self {
         let rows = input.len() / d_in.max(1);
-        let mut quantized =
-            Self { bytes: Vec::with_capacity(rows * d_in.next_multiple_of(GROUP)), scales: Vec::with_capacity(rows) };
-        vectorized(Quantize { input, d_in, rows: &mut quantized });
+        let mut quantized = Self {
+            bytes: Vec::with_capacity(rows * d_in.next_multiple_of(GROUP)),
+            scales: Vec::with_capacity(rows),
+        };
+        vectorized(Quantize {
+            input,
+            d_in,
+            rows: &mut quantized,
+        });
         quantized
     }
 
@@ -77,7 +96,8 @@ impl Kernel for Quantize<'_> {
 
     #[inline(always)]
     fn run(self) {
-        /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its lowest bits are the integer.
+        /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its
+        /// lowest bits are the integer.
         const ROUND: f32 = 12_582_912.0;
         /// A row without a larger value counts as zero: 127 over it might be infinite.
         const LEAST: f32 = 1e-30;
@@ -85,8 +105,16 @@ impl Kernel for Quantize<'_> {
         for input in self.input.chunks_exact(self.d_in.max(1)) {
             let largest = largest(input);
             scales.push(largest / 127.0);
-            let inverse = if largest > LEAST { 127.0 / largest } else { 0.0 };
-            bytes.extend(input.iter().map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128)));
+            let inverse = if largest > LEAST {
+                127.0 / largest
+            } else {
+                0.0
+            };
+            bytes.extend(
+                input
+                    .iter()
+                    .map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128)),
+            );
             bytes.resize(bytes.len().next_multiple_of(GROUP), 128);
         }
     }
@@ -97,13 +125,20 @@ impl Kernel for Quantize<'_> {
 fn largest(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut largest = [0u32; LANES];
-    // Without the sign, floats order like their bits, with NaN above infinity; a maximum of integers needs no test for it.
+    // Without the sign, floats order like their bits, with NaN above infinity; a maximum of
+    // integers needs no test for it.
     for chunk in chunks {
         for (largest, value) in largest.iter_mut().zip(chunk) {
             *largest = (*largest).max(value.abs().to_bits());
         }
     }
-    f32::from_bits(largest.into_iter().chain(rest.iter().map(|value| value.abs().to_bits())).max().unwrap_or(0))
+    f32::from_bits(
+        largest
+            .into_iter()
+            .chain(rest.iter().map(|value| value.abs().to_bits()))
+            .max()
+            .unwrap_or(0),
+    )
 }
 
 /// What becomes of the sums on their way out.
@@ -127,7 +162,9 @@ pub(super) struct Task<'a, I = [u8; GROUP]> {
 /// `input matrix`, scaled, with what follows it.
 pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> Vec<f32> {
     let (rows, d_out) = (input.scales.len(), matrix.d_out);
-    let count = rows.checked_mul(d_out).expect("a product that memory can hold");
+    let count = rows
+        .checked_mul(d_out)
+        .expect("a product that memory can hold");
     let mut output = Vec::with_capacity(count);
     if count == 0 {
         return output;
@@ -136,35 +173,57 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
     // Every element is written once by some task; zeros first would be another pass over memory.
     let result = &mut output.spare_capacity_mut()[..count];
     if rows * matrix.bytes.len() * size_of::<Group>() < PARALLEL || threads == 1 {
-        run(input, 0..rows, matrix, 0..matrix.scales.len(), finish, result);
+        run(
+            input,
+            0..rows,
+            matrix,
+            0..matrix.scales.len(),
+            finish,
+            result,
+        );
     } else if rows >= MANY {
-        // Two tasks per thread, so that one that is late is helped; whole tiles, so that only the last task has a rest.
+        // Two tasks per thread, so that one that is late is helped; whole tiles, so that only the
+        // last task has a rest.
         let block = rows.div_ceil(2 * threads).next_multiple_of(ROWS).min(BLOCK);
-        result.par_chunks_mut(block * d_out).enumerate().for_each(|(index, output)| {
-            let rows = index * block..rows.min((index + 1) * block);
-            run(input, rows, matrix, 0..matrix.scales.len(), finish, output);
-        });
+        result
+            .par_chunks_mut(block * d_out)
+            .enumerate()
+            .for_each(|(index, output)| {
+                let rows = index * block..rows.min((index + 1) * block);
+                run(input, rows, matrix, 0..matrix.scales.len(), finish, output);
+            });
     } else {
         by_columns(input, matrix, finish, result);
     }
-    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
-    // SAFETY: The vector has room for `count` elements, and the tasks divide them all among themselves; each writes every
-    // element that it was given.
+    #[expect(
+        unsafe_code,
+        reason = "zeroes that are overwritten cost as much as a small product"
+    )]
+    // SAFETY: The vector has room for `count` elements, and the tasks divide them all among
+    // themselves; each writes every element that it was given.
     unsafe {
         output.set_len(count);
     }
     output
 }
 
-/// Few rows: each task writes a contiguous block of columns, which is then copied into the rows of the output. A task
-/// could not borrow its columns of every row otherwise.
-fn by_columns(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>, output: &mut [MaybeUninit<f32>]) {
+/// Few rows: each task writes a contiguous block of columns, which is then copied into the rows of
+/// the output. A task could not borrow its columns of every row otherwise.
+fn by_columns(
+    input: &Rows,
+    matrix: &Int8Matrix,
+    finish: Finish<'_>,
+    output: &mut [MaybeUninit<f32>],
+) {
     let (rows, columns) = (input.scales.len(), FEW_PANELS * PANEL);
     let mut blocks = vec![MaybeUninit::new(0.0); output.len()];
-    blocks.par_chunks_mut(rows * columns).enumerate().for_each(|(block, output)| {
-        let panels = block * FEW_PANELS..matrix.scales.len().min((block + 1) * FEW_PANELS);
-        run(input, 0..rows, matrix, panels, finish, output);
-    });
+    blocks
+        .par_chunks_mut(rows * columns)
+        .enumerate()
+        .for_each(|(block, output)| {
+            let panels = block * FEW_PANELS..matrix.scales.len().min((block + 1) * FEW_PANELS);
+            run(input, 0..rows, matrix, panels, finish, output);
+        });
     for (block, values) in blocks.chunks(rows * columns).enumerate() {
         // The last block may have fewer panels.
         let width = values.len() / rows;
@@ -184,8 +243,18 @@ fn run(
     output: &mut [MaybeUninit<f32>],
 ) {
     let groups = matrix.groups();
-    let (scales, input) = (&input.scales[rows.clone()], &input.groups()[rows.start * groups..rows.end * groups]);
-    simd::run(Task { input, scales, matrix, panels, finish, output });
+    let (scales, input) = (
+        &input.scales[rows.clone()],
+        &input.groups()[rows.start * groups..rows.end * groups],
+    );
+    simd::run(Task {
+        input,
+        scales,
+        matrix,
+        panels,
+        finish,
+        output,
+    });
 }
 
 #[cfg(test)]
@@ -194,15 +263,22 @@ mod tests {
     use super::*;
 
     fn matrix(d_in: usize, d_out: usize) -> (Int8Weights, Int8Matrix) {
-        let values = (0..d_in * d_out).map(|place| (place * 7919 % 255) as u8 as i8).map(|value| value.max(-127));
-        let weights = Int8Weights { values: values.collect(), scales: vec![1.0; d_out] };
+        let values = (0..d_in * d_out)
+            .map(|place| (place * 7919 % 255) as u8 as i8)
+            .map(|value| value.max(-127));
+        let weights = Int8Weights {
+            values: values.collect(),
+            scales: vec![1.0; d_out],
+        };
         let matrix = Int8Matrix::new(&weights, [d_in, d_out], Layout::InOut);
         (weights, matrix)
     }
 
     /// Bytes of every size, the extremes among them.
     fn rows(rows: usize, d_in: usize) -> Rows {
-        let input: Vec<f32> = (0..rows * d_in).map(|place| (place * 31 % 255) as f32 - 127.0).collect();
+        let input: Vec<f32> = (0..rows * d_in)
+            .map(|place| (place * 31 % 255) as f32 - 127.0)
+            .collect();
         let mut rows = Rows::quantize(&input, d_in);
         rows.scales.fill(1.0);
         rows
@@ -210,26 +286,54 @@ mod tests {
 
     #[test]
     fn sums_are_those_of_whole_numbers_with_all_instructions() {
-        for (count, d_in, d_out) in [(1, 1, 1), (2, 3, 5), (6, 4, 16), (7, 33, 17), (13, 130, 65), (5, 512, 81)] {
+        for (count, d_in, d_out) in [
+            (1, 1, 1),
+            (2, 3, 5),
+            (6, 4, 16),
+            (7, 33, 17),
+            (13, 130, 65),
+            (5, 512, 81),
+        ] {
             let ((weights, matrix), rows) = (matrix(d_in, d_out), rows(count, d_in));
             let mut expected = Vec::new();
             for row in rows.bytes.chunks(d_in.next_multiple_of(GROUP)) {
                 for column in 0..d_out {
-                    let values = row.iter().zip(weights.values[column..].iter().step_by(d_out));
-                    let sum: i32 = values.map(|(value, weight)| (i32::from(*value) - 128) * i32::from(*weight)).sum();
+                    let values = row
+                        .iter()
+                        .zip(weights.values[column..].iter().step_by(d_out));
+                    let sum: i32 = values
+                        .map(|(value, weight)| (i32::from(*value) - 128) * i32::from(*weight))
+                        .sum();
                     assert!(sum.abs() < 1 << 24, "a sum that `f32` holds exactly");
                     expected.push(sum as f32);
                 }
             }
             for (place, run) in simd::all().into_iter().enumerate() {
                 let mut output = vec![MaybeUninit::new(f32::NAN); count * d_out];
-                let finish = Finish { bias: None, negative: Negative::Kept };
-                let (input, scales, panels) = (rows.groups(), &*rows.scales, 0..matrix.scales.len());
-                run(Task { input, scales, matrix: &matrix, panels, finish, output: &mut output });
+                let finish = Finish {
+                    bias: None,
+                    negative: Negative::Kept,
+                };
+                let (input, scales, panels) =
+                    (rows.groups(), &*rows.scales, 0..matrix.scales.len());
+                run(Task {
+                    input,
+                    scales,
+                    matrix: &matrix,
+                    panels,
+                    finish,
+                    output: &mut output,
+                });
                 #[expect(unsafe_code, reason = "what is written is to be read")]
                 // SAFETY: All of it was initialized above.
-                let output: Vec<f32> = output.iter().map(|value| unsafe { value.assume_init() }).collect();
-                assert_eq!(output, expected, "instructions {place}, {count} x {d_in} x {d_out}");
+                let output: Vec<f32> = output
+                    .iter()
+                    .map(|value| unsafe { value.assume_init() })
+                    .collect();
+                assert_eq!(
+                    output, expected,
+                    "instructions {place}, {count} x {d_in} x {d_out}"
+                );
             }
         }
     }
@@ -237,15 +341,24 @@ mod tests {
     #[test]
     fn a_row_comes_out_the_same_alone_in_a_beam_and_in_a_batch() {
         let (_, matrix) = matrix(40, 2000);
-        let input: Vec<f32> = (0..200 * 40).map(|place| (place as f32 * 0.37).sin()).collect();
-        let finish = Finish { bias: None, negative: Negative::Kept };
+        let input: Vec<f32> = (0..200 * 40)
+            .map(|place| (place as f32 * 0.37).sin())
+            .collect();
+        let finish = Finish {
+            bias: None,
+            negative: Negative::Kept,
+        };
         let product = |rows: Range<usize>| {
             let input = &input[rows.start * 40..rows.end * 40];
             product(&Rows::quantize(input, 40), &matrix, finish)
         };
         let all = product(0..200);
         for rows in [0..1, 3..4, 5..25, 100..195] {
-            assert_eq!(product(rows.clone()), all[rows.start * 2000..rows.end * 2000], "{rows:?}");
+            assert_eq!(
+                product(rows.clone()),
+                all[rows.start * 2000..rows.end * 2000],
+                "{rows:?}"
+            );
         }
     }
 }

@@ -13,11 +13,13 @@ use super::{GROUP, Group, PANEL};
 /// The sums of a row and a panel.
 type Sums = [i32; PANEL];
 
-/// Goes through a task in tiles of `$row` rows and `$panels` panels; at its ends, of fewer rows and of one panel.
+/// Goes through a task in tiles of `$row` rows and `$panels` panels; at its ends, of fewer rows and
+/// of one panel.
 ///
-/// Panels are the outer loop, so that their weights are read from memory once and stay in the cache for all rows. The
-/// numbers of rows are literals, since sums stay in registers only if their number is known to the compiler. A macro,
-/// because only code inside of a function with a CPU's features is compiled for them.
+/// Panels are the outer loop, so that their weights are read from memory once and stay in the cache
+/// for all rows. The numbers of rows are literals, since sums stay in registers only if their
+/// number is known to the compiler. A macro, because only code inside of a function with a CPU's
+/// features is compiled for them.
 macro_rules! in_tiles {
     ($task:ident, $tile:ident, [$($row:literal)+], $panels:literal) => {{
         let most = [$($row),+].len();
@@ -38,11 +40,15 @@ macro_rules! in_tiles {
         }
     }};
 }
-#[cfg(any(target_arch = "x86_64", all(target_arch = "wasm32", target_feature = "simd128")))]
+#[cfg(any(
+    target_arch = "x86_64",
+    all(target_arch = "wasm32", target_feature = "simd128")
+))]
 use in_tiles;
 
 impl<'a, I> Task<'a, I> {
-    /// Some rows' groups, as slices of equal length, so that the loop over groups needs no bounds checks.
+    /// Some rows' groups, as slices of equal length, so that the loop over groups needs no bounds
+    /// checks.
     #[inline(always)]
     fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [I]; ROWS] {
         let groups = self.matrix.groups();
@@ -72,12 +78,17 @@ impl<'a, I> Task<'a, I> {
         let output = &mut self.output[row * width..][column - first..width];
         // The last panel may be wider than what is left.
         let len = output.len().min(PANELS * PANEL);
-        let (output, sums, row_scale) = (&mut output[..len], &sums.as_flattened()[..len], self.scales[row]);
+        let (output, sums, row_scale) = (
+            &mut output[..len],
+            &sums.as_flattened()[..len],
+            self.scales[row],
+        );
         let scales = &self.matrix.scales.as_flattened()[column..][..len];
         let excess = &self.matrix.excess.as_flattened()[column..][..len];
         let values = sums.iter().zip(excess).zip(scales);
         // Subtracted as integers, where it is exact.
-        let values = values.map(|((sum, excess), scale)| (sum - excess) as f32 * (row_scale * scale));
+        let values =
+            values.map(|((sum, excess), scale)| (sum - excess) as f32 * (row_scale * scale));
         // Written so that NaN propagates.
         let rectified = |value: f32| if value < 0.0 { 0.0 } else { value };
         // Four loops instead of one that tests for each element.
@@ -85,9 +96,16 @@ impl<'a, I> Task<'a, I> {
         match (bias, self.finish.negative) {
             (None, Negative::Kept) => write(output, values),
             (None, Negative::Zeroed) => write(output, values.map(rectified)),
-            (Some(bias), Negative::Kept) => write(output, values.zip(bias).map(|(value, bias)| value + bias)),
+            (Some(bias), Negative::Kept) => {
+                write(output, values.zip(bias).map(|(value, bias)| value + bias))
+            }
             (Some(bias), Negative::Zeroed) => {
-                write(output, values.zip(bias).map(|(value, bias)| rectified(value + bias)));
+                write(
+                    output,
+                    values
+                        .zip(bias)
+                        .map(|(value, bias)| rectified(value + bias)),
+                );
             }
         }
     }
@@ -95,7 +113,10 @@ impl<'a, I> Task<'a, I> {
 
 #[inline(always)]
 fn write(output: &mut [MaybeUninit<f32>], values: impl Iterator<Item = f32>) {
-    output.iter_mut().zip(values).for_each(|(output, value)| *output = MaybeUninit::new(value));
+    output
+        .iter_mut()
+        .zip(values)
+        .for_each(|(output, value)| *output = MaybeUninit::new(value));
 }
 
 /// Runs a task with the best instructions that this CPU has.
@@ -132,8 +153,10 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
             let mut sums = [0; PANEL];
             for (values, weights) in bytes.iter().zip(weights) {
                 for (sum, weights) in sums.iter_mut().zip(weights.0.as_chunks::<GROUP>().0) {
-                    let products =
-                        values.iter().zip(weights).map(|(value, weight)| i32::from(*value) * i32::from(*weight));
+                    let products = values
+                        .iter()
+                        .zip(weights)
+                        .map(|(value, weight)| i32::from(*value) * i32::from(*weight));
                     *sum += products.sum::<i32>();
                 }
             }

@@ -32,7 +32,9 @@ pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
     let inputs: Vec<Operand> = values.into_iter().map(Operand::from).collect();
     let total = lens.iter().sum();
     // The first binding is the result.
-    let most = MOST_TENSORS.min(most_bindings(&inputs[0]).saturating_sub(1)).max(1);
+    let most = MOST_TENSORS
+        .min(most_bindings(&inputs[0]).saturating_sub(1))
+        .max(1);
     let launch = move |client: &Client, inputs: Vec<CubeTensor>, [output]: [CubeTensor; 1]| {
         let mut first = 0;
         for (inputs, lens) in inputs.chunks(most).zip(lens.chunks(most)) {
@@ -46,8 +48,19 @@ pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
 }
 
 /// Copies some to where they begin in the output.
-fn copy_some(client: &Client, inputs: &[CubeTensor], lens: &[usize], output: &CubeTensor, first: usize) {
-    let vector = lens.iter().chain([&first]).map(|len| vector_size(*len)).min().unwrap_or(1);
+fn copy_some(
+    client: &Client,
+    inputs: &[CubeTensor],
+    lens: &[usize],
+    output: &CubeTensor,
+    first: usize,
+) {
+    let vector = lens
+        .iter()
+        .chain([&first])
+        .map(|len| vector_size(*len))
+        .min()
+        .unwrap_or(1);
     let ends = lens.iter().scan(0, |end, len| {
         *end += len / vector;
         Some(*end as u32)
@@ -56,14 +69,31 @@ fn copy_some(client: &Client, inputs: &[CubeTensor], lens: &[usize], output: &Cu
     let vectors = ends.last().copied().unwrap_or(0) as usize;
     let dim = CubeDim::new(client, vectors);
     let count = cubecl::calculate_cube_count_elemwise(client, vectors, dim);
-    let from = inputs.iter().map(|input| input.clone().into_buffer_arg()).collect();
+    let from = inputs
+        .iter()
+        .map(|input| input.clone().into_buffer_arg())
+        .collect();
     let to = output.clone().into_buffer_arg();
-    copy::launch(client, count, dim, vector, from, ends.into_iter().collect(), to, (first / vector) as u32);
+    copy::launch(
+        client,
+        count,
+        dim,
+        vector,
+        from,
+        ends.into_iter().collect(),
+        to,
+        (first / vector) as u32,
+    );
 }
 
 /// Copies the vectors of all inputs, which end at `ends` of what they are together.
 #[cube(launch)]
-fn copy<N: Size>(from: &Sequence<Box<[Vector<f32, N>]>>, ends: &Sequence<u32>, to: &mut [Vector<f32, N>], first: u32) {
+fn copy<N: Size>(
+    from: &Sequence<Box<[Vector<f32, N>]>>,
+    ends: &Sequence<u32>,
+    to: &mut [Vector<f32, N>],
+    first: u32,
+) {
     let place = ABSOLUTE_POS;
     let mut start = 0usize;
     #[unroll]

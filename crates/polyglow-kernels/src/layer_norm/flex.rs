@@ -8,15 +8,28 @@ use crate::flex::vector::{Kernel, dot, total, vectorized};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 
 /// [`super::layer_norm`] on flex with autodiff.
-pub(super) fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<2> {
+pub(super) fn layer_norm(
+    input: Tensor<2>,
+    gamma: Tensor<1>,
+    beta: Tensor<1>,
+    epsilon: f64,
+) -> Tensor<2> {
     let shape @ [_, width] = input.dims();
-    assert_eq!((gamma.dims(), beta.dims()), ([width], [width]), "a factor and a shift for each element of a row");
-    let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) = (read(input), read(gamma), read(beta));
+    assert_eq!(
+        (gamma.dims(), beta.dims()),
+        ([width], [width]),
+        "a factor and a shift for each element of a row"
+    );
+    let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) =
+        (read(input), read(gamma), read(beta));
     let mut standard = input.slice().to_vec();
     let mut output = vec![0.0; standard.len()];
     let mut scales = vec![0.0; standard.len() / width.max(1)];
     let block = (BLOCK * width).max(1);
-    let blocks = standard.par_chunks_mut(block).zip(output.par_chunks_mut(block)).zip(scales.par_chunks_mut(BLOCK));
+    let blocks = standard
+        .par_chunks_mut(block)
+        .zip(output.par_chunks_mut(block))
+        .zip(scales.par_chunks_mut(BLOCK));
     blocks.for_each(|((standard, output), scales)| {
         vectorized(Forward {
             standard,
@@ -28,10 +41,20 @@ pub(super) fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, ep
         });
     });
     let output = from_values(output, shape);
-    record(State { shape, standard, scales, gamma }, [input_node, gamma_node, beta_node], output)
+    record(
+        State {
+            shape,
+            standard,
+            scales,
+            gamma,
+        },
+        [input_node, gamma_node, beta_node],
+        output,
+    )
 }
 
-/// What the gradients are made from. The input is not kept: it occurs in no formula but through `standard`.
+/// What the gradients are made from. The input is not kept: it occurs in no formula but through
+/// `standard`.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
@@ -44,10 +67,16 @@ struct State {
 
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self { shape, standard, scales, gamma } = self;
+        let Self {
+            shape,
+            standard,
+            scales,
+            gamma,
+        } = self;
         let [_, width] = shape;
         let gradient = Contiguous::of(gradient);
-        // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of threads.
+        // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of
+        // threads.
         let block = (BLOCK * width).max(1);
         let mut of_input = vec![0.0; standard.len()];
         let blocks = of_input
@@ -59,13 +88,25 @@ impl BackwardPass<3> for State {
                 // Those of gamma, then those of beta.
                 let mut sums = vec![0.0; 2 * width];
                 let (of_gamma, of_beta) = sums.split_at_mut(width);
-                vectorized(Back { of_input, gradient, standard, scales, gamma: gamma.slice(), of_gamma, of_beta });
+                vectorized(Back {
+                    of_input,
+                    gradient,
+                    standard,
+                    scales,
+                    gamma: gamma.slice(),
+                    of_gamma,
+                    of_beta,
+                });
                 sums
             })
             .collect();
         let mut of_gamma = total_of_blocks(&sums, 2 * width);
         let of_beta = of_gamma.split_off(width);
-        [Some(from_values(of_input, shape)), Some(from_values(of_gamma, [width])), Some(from_values(of_beta, [width]))]
+        [
+            Some(from_values(of_input, shape)),
+            Some(from_values(of_gamma, [width])),
+            Some(from_values(of_beta, [width])),
+        ]
     }
 }
 
@@ -85,7 +126,11 @@ impl Kernel for Forward<'_> {
     #[inline(always)]
     fn run(self) {
         let width = self.gamma.len();
-        let rows = self.standard.chunks_exact_mut(width).zip(self.output.chunks_exact_mut(width)).zip(self.scales);
+        let rows = self
+            .standard
+            .chunks_exact_mut(width)
+            .zip(self.output.chunks_exact_mut(width))
+            .zip(self.scales);
         for ((standard, output), scale) in rows {
             let mean = total(standard) / width as f32;
             // Before the squares are summed: `mean(x²) - mean(x)²` in one pass would cancel digits.
@@ -94,7 +139,12 @@ impl Kernel for Forward<'_> {
             }
             let variance = dot(standard, standard) / width as f32;
             *scale = 1.0 / (variance + self.epsilon).sqrt();
-            for (((standard, output), gamma), beta) in standard.iter_mut().zip(output).zip(self.gamma).zip(self.beta) {
+            for (((standard, output), gamma), beta) in standard
+                .iter_mut()
+                .zip(output)
+                .zip(self.gamma)
+                .zip(self.beta)
+            {
                 *standard *= *scale;
                 *output = *standard * gamma + beta;
             }
@@ -119,8 +169,13 @@ impl Kernel for Back<'_> {
     #[inline(always)]
     fn run(self) {
         let width = self.gamma.len();
-        let rows = self.of_input.chunks_exact_mut(width).zip(self.gradient.chunks_exact(width));
-        for ((of_input, gradient), (standard, scale)) in rows.zip(self.standard.chunks_exact(width).zip(self.scales)) {
+        let rows = self
+            .of_input
+            .chunks_exact_mut(width)
+            .zip(self.gradient.chunks_exact(width));
+        for ((of_input, gradient), (standard, scale)) in
+            rows.zip(self.standard.chunks_exact(width).zip(self.scales))
+        {
             // Three results from the same two rows in one pass.
             for index in 0..width {
                 of_input[index] = gradient[index] * self.gamma[index];
@@ -150,7 +205,9 @@ mod tests {
         let device = Device::flex().autodiff();
         for shape in [[1, 3], [10, 16], [210, 37]] {
             let random = |scale: f64| Distribution::Uniform(-scale, scale);
-            let tracked = |tensor: Tensor<1>| Tensor::<1>::from_data(tensor.into_data(), &device).require_grad();
+            let tracked = |tensor: Tensor<1>| {
+                Tensor::<1>::from_data(tensor.into_data(), &device).require_grad()
+            };
             let weight = || tracked(Tensor::random([shape[1]], random(2.0), &Device::flex()));
             let (gamma, beta) = (weight(), weight());
             let input = Tensor::<2>::random(shape, random(3.0), &Device::flex()).into_data();
@@ -159,7 +216,8 @@ mod tests {
                 let input = Tensor::<2>::from_data(input.clone(), &device).require_grad();
                 let output = function(input.clone(), gamma.clone(), beta.clone(), 1e-5);
                 let gradients = (output.clone() * slopes.clone()).sum().backward();
-                let of = |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));
+                let of =
+                    |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                 let of_input = numbers(input.grad(&gradients).expect("it is tracked"));
                 [numbers(output), of_input, of(&gamma), of(&beta)]
             };

@@ -19,7 +19,12 @@ const MOST_CUBES: usize = 512;
 const WIDEST: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
-pub(super) fn layer_norm(input: &Tensor<2>, gamma: &Tensor<1>, beta: &Tensor<1>, epsilon: f64) -> Option<Tensor<2>> {
+pub(super) fn layer_norm(
+    input: &Tensor<2>,
+    gamma: &Tensor<1>,
+    beta: &Tensor<1>,
+    epsilon: f64,
+) -> Option<Tensor<2>> {
     let ((input, node), affine) = (open(input)?, (open(gamma)?, open(beta)?));
     let ((gamma, gamma_node), (beta, beta_node)) = affine;
     let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
@@ -36,9 +41,14 @@ pub(super) fn residual_norm(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<2>> {
     let ((residual, residual_node), (input, node)) = (open(residual)?, open(input)?);
-    let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) = (open(gamma)?, open(beta)?);
+    let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) =
+        (open(gamma)?, open(beta)?);
     let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
-    Some(record(OfSums(state), [residual_node, node, gamma_node, beta_node], output))
+    Some(record(
+        OfSums(state),
+        [residual_node, node, gamma_node, beta_node],
+        output,
+    ))
 }
 
 /// What the backward pass needs.
@@ -65,7 +75,10 @@ impl State {
         dropped: Option<Dropped>,
     ) -> Option<(Tensor<2>, Self)> {
         let shape @ [rows, width] = input.dims();
-        let others = residual.iter().map(Tensor::dtype).chain([gamma.dtype(), beta.dtype()]);
+        let others = residual
+            .iter()
+            .map(Tensor::dtype)
+            .chain([gamma.dtype(), beta.dtype()]);
         if others.into_iter().any(|dtype| dtype != DType::F32) {
             return None;
         }
@@ -77,7 +90,11 @@ impl State {
         }
         let vector = vector_size(width);
         let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
-        let layout = Layout { width: width / vector, has_residual, has_dropout };
+        let layout = Layout {
+            width: width / vector,
+            has_residual,
+            has_dropout,
+        };
         let dtype = input.dtype();
         // Where there is none, nothing is read of it.
         let residual = residual.map_or_else(|| Operand::from(gamma.clone()), Operand::from);
@@ -106,14 +123,39 @@ impl State {
             );
         };
         let inputs = [residual, input, gamma.clone(), beta.into()];
-        let written = [(shape.to_vec(), DType::F32), (shape.to_vec(), DType::F32), (vec![rows, 1], DType::F32)];
+        let written = [
+            (shape.to_vec(), DType::F32),
+            (shape.to_vec(), DType::F32),
+            (vec![rows, 1], DType::F32),
+        ];
         let [output, standard, scales] = queue("norm", inputs, written, launch);
-        Some((output.tensor(), Self { shape, dtype, layout, vector, dropped, standard, scales, gamma }))
+        Some((
+            output.tensor(),
+            Self {
+                shape,
+                dtype,
+                layout,
+                vector,
+                dropped,
+                standard,
+                scales,
+                gamma,
+            },
+        ))
     }
 
     /// Those of what was normalized, of the input, `gamma` and `beta`.
     fn slopes(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
-        let Self { shape, dtype, layout, vector, dropped, standard, scales, gamma } = self;
+        let Self {
+            shape,
+            dtype,
+            layout,
+            vector,
+            dropped,
+            standard,
+            scales,
+            gamma,
+        } = self;
         let [rows, width] = shape;
         let num_cubes = rows.div_ceil(ROWS).min(MOST_CUBES);
         // Else it is that of the sum.
@@ -141,12 +183,31 @@ impl State {
                 kind,
             );
         };
-        let of_input = (if writes_input { shape.to_vec() } else { vec![vector] }, dtype);
-        let written = [(shape.to_vec(), DType::F32), of_input, (vec![num_cubes, 2 * width], DType::F32)];
-        let [of_sum, of_input, of_affine] =
-            queue("norm's slopes", [gradient.into(), standard, scales, gamma], written, launch);
+        let of_input = (
+            if writes_input {
+                shape.to_vec()
+            } else {
+                vec![vector]
+            },
+            dtype,
+        );
+        let written = [
+            (shape.to_vec(), DType::F32),
+            of_input,
+            (vec![num_cubes, 2 * width], DType::F32),
+        ];
+        let [of_sum, of_input, of_affine] = queue(
+            "norm's slopes",
+            [gradient.into(), standard, scales, gamma],
+            written,
+            launch,
+        );
         let of_sum = of_sum.tensor::<2>();
-        let of_input = if writes_input { of_input.tensor() } else { of_sum.clone() };
+        let of_input = if writes_input {
+            of_input.tensor()
+        } else {
+            of_sum.clone()
+        };
         let of_affine = of_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
         let of_affine = [0, 1].map(|part| of_affine.clone().narrow(0, part * width, width));
         (of_sum, of_input, of_affine)
@@ -159,7 +220,11 @@ struct OfRows(State);
 impl Slopes<3, 2> for OfRows {
     fn slopes(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Slope>; 3] {
         let (_, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
-        [Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
+        [
+            Some(of_input.into()),
+            Some(of_gamma.into()),
+            Some(of_beta.into()),
+        ]
     }
 }
 
@@ -169,6 +234,11 @@ struct OfSums(State);
 impl Slopes<4, 2> for OfSums {
     fn slopes(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Slope>; 4] {
         let (of_residual, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
-        [Some(of_residual.into()), Some(of_input.into()), Some(of_gamma.into()), Some(of_beta.into())]
+        [
+            Some(of_residual.into()),
+            Some(of_input.into()),
+            Some(of_gamma.into()),
+            Some(of_beta.into()),
+        ]
     }
 }

@@ -1,4 +1,5 @@
-//! The kernel: products write into memory that was not zeroed first, and gradients need no transposed copies.
+//! The kernel: products write into memory that was not zeroed first, and gradients need no
+//! transposed copies.
 
 use std::sync::{Arc, PoisonError};
 
@@ -8,7 +9,10 @@ use super::{Layout, Packed};
 use crate::Factors;
 use crate::flex::matrix::{Matrix, Panels, product};
 use crate::flex::row::{add_to_rows, sum_of_rows};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read, record};
+use crate::flex::{
+    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read,
+    record,
+};
 
 /// Both functions of the module on flex.
 pub(super) fn linear(
@@ -21,14 +25,27 @@ pub(super) fn linear(
     let sizes = Sizes::new(&input, &weight, layout);
     let ((input, input_node), (weight, weight_node)) = (read(input), read(weight));
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
-    let (state, shape) = (LinearState { sizes, input, weight, factors }, [sizes.rows, sizes.d_out]);
+    let (state, shape) = (
+        LinearState {
+            sizes,
+            input,
+            weight,
+            factors,
+        },
+        [sizes.rows, sizes.d_out],
+    );
     let Some(bias) = bias else {
         return record(state, [input_node, weight_node], from_values(output, shape));
     };
     let (bias, bias_node) = read(bias);
-    // A pass of its own: `gemm` could add to old values, but filling them in first is the same pass.
+    // A pass of its own: `gemm` could add to old values, but filling them in first is the same
+    // pass.
     add_to_rows(&mut output, bias.slice());
-    record(state, [input_node, weight_node, bias_node], from_values(output, shape))
+    record(
+        state,
+        [input_node, weight_node, bias_node],
+        from_values(output, shape),
+    )
 }
 
 /// A weight in the order that products read it in, and the one that it was made of.
@@ -41,7 +58,11 @@ pub(super) struct PackedWeight {
 
 impl PackedWeight {
     fn new(sizes: Sizes, weight: &Contiguous) -> Self {
-        Self { of: weight.clone(), layout: sizes.layout, panels: Panels::new(sizes.weight(weight)) }
+        Self {
+            of: weight.clone(),
+            layout: sizes.layout,
+            panels: Panels::new(sizes.weight(weight)),
+        }
     }
 
     fn is_of(&self, sizes: Sizes, weight: &Contiguous) -> bool {
@@ -50,7 +71,8 @@ impl PackedWeight {
     }
 }
 
-/// [`super::repeated_linear`] on flex without autodiff; `None` elsewhere, or if factors are rounded.
+/// [`super::repeated_linear`] on flex without autodiff; `None` elsewhere, or if factors are
+/// rounded.
 pub(super) fn repeated_linear(
     input: &Tensor<2>,
     weight: &Tensor<2>,
@@ -63,16 +85,25 @@ pub(super) fn repeated_linear(
         return None;
     }
     let sizes = Sizes::new(input, weight, layout);
-    let [input, weight] = [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
+    let [input, weight] =
+        [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
     let mut output = repeated_product(sizes, &input, &weight, packed);
     if let Some(bias) = bias {
-        add_to_rows(&mut output, Contiguous::of(open_untracked(bias.clone())).slice());
+        add_to_rows(
+            &mut output,
+            Contiguous::of(open_untracked(bias.clone())).slice(),
+        );
     }
     Some(close(from_values(output, [sizes.rows, sizes.d_out])))
 }
 
 /// `x W`.
-pub(crate) fn repeated_product(sizes: Sizes, input: &Contiguous, weight: &Contiguous, packed: &Packed) -> Vec<f32> {
+pub(crate) fn repeated_product(
+    sizes: Sizes,
+    input: &Contiguous,
+    weight: &Contiguous,
+    packed: &Packed,
+) -> Vec<f32> {
     let packed = {
         let mut kept = packed.weight.lock().unwrap_or_else(PoisonError::into_inner);
         let same = kept.take().filter(|kept| kept.is_of(sizes, weight));
@@ -94,9 +125,18 @@ impl Sizes {
     pub(crate) fn new(input: &Tensor<2>, weight: &Tensor<2>, layout: Layout) -> Self {
         let [rows, d_in] = input.dims();
         let [first, second] = weight.dims();
-        let (weight_in, d_out) = if layout == Layout::InOut { (first, second) } else { (second, first) };
+        let (weight_in, d_out) = if layout == Layout::InOut {
+            (first, second)
+        } else {
+            (second, first)
+        };
         assert_eq!(weight_in, d_in, "the input of a linear map");
-        Self { rows, d_in, d_out, layout }
+        Self {
+            rows,
+            d_in,
+            d_out,
+            layout,
+        }
     }
 
     pub(crate) fn input<'a>(&self, input: &'a Contiguous) -> Matrix<'a> {
@@ -124,24 +164,49 @@ pub(crate) struct LinearState {
 impl LinearState {
     /// `gradient Wᵀ`.
     fn of_input(&self, gradient: &Contiguous) -> FlexTensor {
-        let Sizes { rows, d_in, d_out, .. } = self.sizes;
+        let Sizes {
+            rows, d_in, d_out, ..
+        } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
-        from_values(product(gradient, self.sizes.weight(&self.weight).transposed(), self.factors), [rows, d_in])
+        from_values(
+            product(
+                gradient,
+                self.sizes.weight(&self.weight).transposed(),
+                self.factors,
+            ),
+            [rows, d_in],
+        )
     }
 
     /// `xᵀ gradient`, in the layout of the weight.
     fn of_weight(&self, gradient: &Contiguous) -> FlexTensor {
-        let Sizes { rows, d_in, d_out, layout } = self.sizes;
+        let Sizes {
+            rows,
+            d_in,
+            d_out,
+            layout,
+        } = self.sizes;
         let gradient = Matrix::new(gradient.slice(), rows, d_out);
         let input = self.sizes.input(&self.input);
         match layout {
-            Layout::InOut => from_values(product(input.transposed(), gradient, self.factors), [d_in, d_out]),
-            Layout::OutIn => from_values(product(gradient.transposed(), input, self.factors), [d_out, d_in]),
+            Layout::InOut => from_values(
+                product(input.transposed(), gradient, self.factors),
+                [d_in, d_out],
+            ),
+            Layout::OutIn => from_values(
+                product(gradient.transposed(), input, self.factors),
+                [d_out, d_in],
+            ),
         }
     }
 
-    /// Of input, weight and bias. Each is a product of its own, so none is made for an input that is not tracked.
-    pub(crate) fn gradients_with_bias(&self, gradient: &Contiguous, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
+    /// Of input, weight and bias. Each is a product of its own, so none is made for an input that
+    /// is not tracked.
+    pub(crate) fn gradients_with_bias(
+        &self,
+        gradient: &Contiguous,
+        tracked: [bool; 3],
+    ) -> [Option<FlexTensor>; 3] {
         let d_out = self.sizes.d_out;
         [
             tracked[0].then(|| self.of_input(gradient)),
@@ -153,9 +218,16 @@ impl LinearState {
 
 /// The backward pass of `x W`.
 impl BackwardPass<2> for LinearState {
-    fn gradients(self, gradient: FlexTensor, [of_input, of_weight]: [bool; 2]) -> [Option<FlexTensor>; 2] {
+    fn gradients(
+        self,
+        gradient: FlexTensor,
+        [of_input, of_weight]: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
         let gradient = Contiguous::of(gradient);
-        [of_input.then(|| self.of_input(&gradient)), of_weight.then(|| self.of_weight(&gradient))]
+        [
+            of_input.then(|| self.of_input(&gradient)),
+            of_weight.then(|| self.of_weight(&gradient)),
+        ]
     }
 }
 
@@ -177,70 +249,137 @@ mod tests {
     #[test]
     fn all_ways_to_multiply_give_the_same() {
         let plain = Device::flex();
-        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
-        for (rows, d_in, d_out) in [(1, 5, 3), (5, 128, 1500), (8, 17, 900), (9, 16, 33), (70, 3, 1)] {
+        let random = |shape: [usize; 2]| {
+            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
+        };
+        for (rows, d_in, d_out) in [
+            (1, 5, 3),
+            (5, 128, 1500),
+            (8, 17, 900),
+            (9, 16, 33),
+            (70, 3, 1),
+        ] {
             let (input, weight) = (random([rows, d_in]), random([d_in, d_out]));
             let bias = Tensor::<1>::random([d_out], Distribution::Uniform(-1.0, 1.0), &plain);
             let expected = input.clone().matmul(weight.clone());
             let transposed = Tensor::from_data(weight.clone().transpose().into_data(), &plain);
-            let tracked =
-                |tensor: &Tensor<2>| Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff());
-            let near = |found: Tensor<2>, expected: Tensor<2>| assert_near(&numbers(found), &numbers(expected), 1e-5);
-            near(linear(input.clone(), weight.clone(), None, Factors::F32), expected.clone());
-            near(linear_transposed(input.clone(), transposed.clone(), Factors::F32), expected.clone());
+            let tracked = |tensor: &Tensor<2>| {
+                Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
+            };
+            let near = |found: Tensor<2>, expected: Tensor<2>| {
+                assert_near(&numbers(found), &numbers(expected), 1e-5)
+            };
+            near(
+                linear(input.clone(), weight.clone(), None, Factors::F32),
+                expected.clone(),
+            );
+            near(
+                linear_transposed(input.clone(), transposed.clone(), Factors::F32),
+                expected.clone(),
+            );
             // The third is another weight than the one that is packed.
             for (weight, layout) in [(&transposed, Layout::OutIn), (&weight, Layout::InOut)] {
                 let (packed, double) = (Packed::default(), weight.clone() * 2.0);
                 let bias = (layout == Layout::InOut).then(|| bias.clone());
-                let bias_sum =
-                    bias.clone().map_or(expected.zeros_like(), |bias| expected.zeros_like() + bias.unsqueeze());
+                let bias_sum = bias.clone().map_or(expected.zeros_like(), |bias| {
+                    expected.zeros_like() + bias.unsqueeze()
+                });
                 for (weight, times) in [(weight, 1.0), (weight, 1.0), (&double, 2.0)] {
-                    let output =
-                        repeated_linear(input.clone(), weight.clone(), bias.clone(), layout, Factors::F32, &packed);
+                    let output = repeated_linear(
+                        input.clone(),
+                        weight.clone(),
+                        bias.clone(),
+                        layout,
+                        Factors::F32,
+                        &packed,
+                    );
                     near(output, expected.clone() * times + bias_sum.clone());
                 }
             }
-            near(linear(tracked(&input), tracked(&weight), None, Factors::F32), expected.clone());
-            near(linear_transposed(tracked(&input), tracked(&transposed), Factors::F32), expected.clone());
-            near(linear(input, weight, Some(bias.clone()), Factors::F32), expected + bias.unsqueeze());
+            near(
+                linear(tracked(&input), tracked(&weight), None, Factors::F32),
+                expected.clone(),
+            );
+            near(
+                linear_transposed(tracked(&input), tracked(&transposed), Factors::F32),
+                expected.clone(),
+            );
+            near(
+                linear(input, weight, Some(bias.clone()), Factors::F32),
+                expected + bias.unsqueeze(),
+            );
         }
     }
 
     #[test]
     fn what_is_packed_is_of_one_weight_in_one_layout() {
         let plain = Device::flex();
-        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
+        let random = |shape: [usize; 2]| {
+            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
+        };
         let (input, weight, packed) = (random([3, 20]), random([20, 20]), Packed::default());
         let multiply = |weight: Tensor<2>, layout| {
-            numbers(repeated_linear(input.clone(), weight, None, layout, Factors::F32, &packed))
+            numbers(repeated_linear(
+                input.clone(),
+                weight,
+                None,
+                layout,
+                Factors::F32,
+                &packed,
+            ))
         };
         let expected = |weight: Tensor<2>| numbers(input.clone().matmul(weight));
         let before = expected(weight.clone());
         assert_near(&multiply(weight.clone(), Layout::InOut), &before, 1e-5);
-        assert_near(&multiply(weight.clone(), Layout::OutIn), &expected(weight.clone().transpose()), 1e-5);
+        assert_near(
+            &multiply(weight.clone(), Layout::OutIn),
+            &expected(weight.clone().transpose()),
+            1e-5,
+        );
         // A view in another order, which is copied each time.
-        assert_near(&multiply(weight.clone().transpose(), Layout::OutIn), &before, 1e-5);
+        assert_near(
+            &multiply(weight.clone().transpose(), Layout::OutIn),
+            &before,
+            1e-5,
+        );
         // What is changed is another weight, and what was packed stays.
         let changed = weight.clone().slice_fill([0..1, 0..20], 3.0);
-        assert_near(&multiply(changed.clone(), Layout::InOut), &expected(changed), 1e-5);
+        assert_near(
+            &multiply(changed.clone(), Layout::InOut),
+            &expected(changed),
+            1e-5,
+        );
         assert_near(&multiply(weight, Layout::InOut), &before, 1e-5);
     }
 
     #[test]
     fn threads_pack_together() {
         let plain = Device::flex();
-        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
+        let random = |shape: [usize; 2]| {
+            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
+        };
         let (input, weight) = (random([40, 64]), random([64, 900]));
         for _ in 0..20 {
             let packed = Packed::default();
-            // As callers of a search do: in the pool, with products that are shared among its threads.
+            // As callers of a search do: in the pool, with products that are shared among its
+            // threads.
             let multiply = || {
-                let output = repeated_linear(input.clone(), weight.clone(), None, Layout::InOut, Factors::F32, &packed);
+                let output = repeated_linear(
+                    input.clone(),
+                    weight.clone(),
+                    None,
+                    Layout::InOut,
+                    Factors::F32,
+                    &packed,
+                );
                 numbers(output)
             };
             let (left, right) = std::thread::scope(|scope| {
                 let other = scope.spawn(|| rayon::scope(|_| multiply()));
-                (rayon::scope(|_| multiply()), other.join().expect("it does not panic"))
+                (
+                    rayon::scope(|_| multiply()),
+                    other.join().expect("it does not panic"),
+                )
             });
             assert_eq!(left, right);
         }
@@ -249,34 +388,63 @@ mod tests {
     #[test]
     fn both_factors_of_all_three_products_are_rounded() {
         let plain = Device::flex();
-        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain);
-        let rounded = |tensor: &Tensor<2>| tensor.clone().cast(FloatDType::BF16).cast(FloatDType::F32);
-        let tracked =
-            |tensor: &Tensor<2>| Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff());
-        let near = |found: Tensor<2>, expected: Tensor<2>| assert_near(&numbers(found), &numbers(expected), 1e-5);
+        let random = |shape: [usize; 2]| {
+            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
+        };
+        let rounded =
+            |tensor: &Tensor<2>| tensor.clone().cast(FloatDType::BF16).cast(FloatDType::F32);
+        let tracked = |tensor: &Tensor<2>| {
+            Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
+        };
+        let near = |found: Tensor<2>, expected: Tensor<2>| {
+            assert_near(&numbers(found), &numbers(expected), 1e-5)
+        };
         for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
-            let (input, weight, slopes) = (random([rows, d_in]), random([d_in, d_out]), random([rows, d_out]));
+            let (input, weight, slopes) = (
+                random([rows, d_in]),
+                random([d_in, d_out]),
+                random([rows, d_out]),
+            );
             for layout in [Layout::InOut, Layout::OutIn] {
-                let turned = |tensor: Tensor<2>| if layout == Layout::InOut { tensor } else { tensor.transpose() };
-                let (x, w) = (tracked(&input).require_grad(), tracked(&turned(weight.clone())).require_grad());
+                let turned = |tensor: Tensor<2>| {
+                    if layout == Layout::InOut {
+                        tensor
+                    } else {
+                        tensor.transpose()
+                    }
+                };
+                let (x, w) = (
+                    tracked(&input).require_grad(),
+                    tracked(&turned(weight.clone())).require_grad(),
+                );
                 let output = match layout {
                     Layout::InOut => linear(x.clone(), w.clone(), None, Factors::Bf16),
                     Layout::OutIn => linear_transposed(x.clone(), w.clone(), Factors::Bf16),
                 };
-                near(output.clone().inner(), rounded(&input).matmul(rounded(&weight)));
+                near(
+                    output.clone().inner(),
+                    rounded(&input).matmul(rounded(&weight)),
+                );
                 let gradients = (output.clone() * tracked(&slopes)).sum().backward();
-                let gradient = |tensor: Tensor<2>| tensor.grad(&gradients).expect("the output depends on it");
+                let gradient =
+                    |tensor: Tensor<2>| tensor.grad(&gradients).expect("the output depends on it");
                 // Burn's operations, as on other devices, may round the result, too.
                 let elsewhere = plain.clone().autodiff().gradient_checkpointing();
-                let [x_there, w_there] =
-                    [&x, &w].map(|tensor| Tensor::<2>::from_data(tensor.clone().into_data(), &elsewhere));
+                let [x_there, w_there] = [&x, &w]
+                    .map(|tensor| Tensor::<2>::from_data(tensor.clone().into_data(), &elsewhere));
                 let there = match layout {
                     Layout::InOut => linear(x_there, w_there, None, Factors::Bf16),
                     Layout::OutIn => linear_transposed(x_there, w_there, Factors::Bf16),
                 };
                 assert_near(&numbers(there), &numbers(output.clone()), 1.0 / 256.0);
-                near(gradient(x), rounded(&slopes).matmul(rounded(&weight).transpose()));
-                near(turned(gradient(w)), rounded(&input).transpose().matmul(rounded(&slopes)));
+                near(
+                    gradient(x),
+                    rounded(&slopes).matmul(rounded(&weight).transpose()),
+                );
+                near(
+                    turned(gradient(w)),
+                    rounded(&input).transpose().matmul(rounded(&slopes)),
+                );
             }
         }
     }

@@ -13,7 +13,8 @@ use crate::factors::{Factors, cast, known_or_rounded, rounded, widened};
 use crate::gpu::operation::{Operand, elements, nowhere, queue, vector_size};
 use crate::gpu::{Slope, Slopes, open, record};
 
-/// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with autodiff; `None` elsewhere.
+/// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with
+/// autodiff; `None` elsewhere.
 pub(super) fn linear(
     input: &Tensor<2>,
     weight: &Tensor<2>,
@@ -22,7 +23,8 @@ pub(super) fn linear(
     factors: Factors,
 ) -> Option<Tensor<2>> {
     let ((input, input_node), (weight, weight_node)) = (open(input)?, open(weight)?);
-    // Its shape is changed first, so that nothing stands between the product and the sum, which are fused.
+    // Its shape is changed first, so that nothing stands between the product and the sum, which are
+    // fused.
     let bias = match bias {
         Some(bias) => {
             let (bias, node) = open(bias)?;
@@ -54,9 +56,20 @@ pub(crate) struct GpuFactors {
 
 impl GpuFactors {
     /// Of tensors outside of the graph.
-    pub(crate) fn new(input: Tensor<2>, weight: Tensor<2>, layout: Layout, factors: Factors) -> Self {
+    pub(crate) fn new(
+        input: Tensor<2>,
+        weight: Tensor<2>,
+        layout: Layout,
+        factors: Factors,
+    ) -> Self {
         let dtype = input.dtype().into();
-        Self { input: known_or_rounded(factors, input), weight: rounded(factors, weight), dtype, layout, factors }
+        Self {
+            input: known_or_rounded(factors, input),
+            weight: rounded(factors, weight),
+            dtype,
+            layout,
+            factors,
+        }
     }
 
     /// In the format of the factors.
@@ -97,8 +110,13 @@ fn of_bias(gradient: Tensor<2>) -> Slope {
     total(sums)
 }
 
-/// What goes back through a ReLU with this output, after which so much was multiplied; and the sum of its rows, in f32.
-pub(crate) fn through_relu(gradient: Tensor<2>, output: Tensor<2>, scale: f64) -> (Tensor<2>, Slope) {
+/// What goes back through a ReLU with this output, after which so much was multiplied; and the sum
+/// of its rows, in f32.
+pub(crate) fn through_relu(
+    gradient: Tensor<2>,
+    output: Tensor<2>,
+    scale: f64,
+) -> (Tensor<2>, Slope) {
     let gradient = cast(gradient, output.dtype().into());
     let [sums, slope] = sum_columns(gradient, Some((output, scale as f32)));
     (slope.tensor(), total(sums))
@@ -109,21 +127,35 @@ fn total(sums: Operand) -> Slope {
 }
 
 /// Sums of some rows each; and with a ReLU what went through it.
-fn sum_columns<const O: usize>(gradient: Tensor<2>, relu: Option<(Tensor<2>, f32)>) -> [Operand; O] {
+fn sum_columns<const O: usize>(
+    gradient: Tensor<2>,
+    relu: Option<(Tensor<2>, f32)>,
+) -> [Operand; O] {
     let ([rows, width], dtype) = (gradient.dims(), gradient.dtype());
     let (vector, stripes) = (vector_size(width), rows.div_ceil(ROWS).clamp(1, STRIPES));
     let columns = (width / vector).div_ceil(LANES);
-    let layout = kernel::Layout { width: width / vector, has_relu: relu.is_some() };
+    let layout = kernel::Layout {
+        width: width / vector,
+        has_relu: relu.is_some(),
+    };
     let gradient = Operand::from(gradient);
     // Without one nothing is read of what stands in its place.
-    let (active, scale) = relu.map_or_else(|| (gradient.clone(), 1.0), |(output, scale)| (output.into(), scale));
+    let (active, scale) = relu.map_or_else(
+        || (gradient.clone(), 1.0),
+        |(output, scale)| (output.into(), scale),
+    );
     let launch = move |client: &Client, inputs: [CubeTensor; 2], written: [CubeTensor; O]| {
         let kind = elements(&inputs[0]);
-        let slopes = written.get(1).cloned().unwrap_or_else(|| nowhere(client, &inputs[0]));
+        let slopes = written
+            .get(1)
+            .cloned()
+            .unwrap_or_else(|| nowhere(client, &inputs[0]));
         let [gradient, active] = inputs.map(CubeTensor::into_buffer_arg);
         let [slopes, sums] = [slopes, written[0].clone()].map(CubeTensor::into_buffer_arg);
-        let (count, dim) =
-            (CubeCount::Static(columns as u32, stripes as u32, 1), CubeDim::new_1d((LANES * ROWS) as u32));
+        let (count, dim) = (
+            CubeCount::Static(columns as u32, stripes as u32, 1),
+            CubeDim::new_1d((LANES * ROWS) as u32),
+        );
         kernel::sum_columns::launch(
             client,
             count,
@@ -139,7 +171,9 @@ fn sum_columns<const O: usize>(gradient: Tensor<2>, relu: Option<(Tensor<2>, f32
             kind,
         );
     };
-    let mut shapes = [vec![stripes, width], vec![rows, width]].into_iter().zip([DType::F32, dtype]);
+    let mut shapes = [vec![stripes, width], vec![rows, width]]
+        .into_iter()
+        .zip([DType::F32, dtype]);
     let written = std::array::from_fn(|_| shapes.next().expect("at most two are written"));
     queue("columns", [gradient, active], written, launch)
 }
@@ -155,10 +189,15 @@ impl Slopes<2, 2> for GpuFactors {
 }
 
 impl Slopes<3, 2> for GpuFactors {
-    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight, bias]: [bool; 3]) -> [Option<Slope>; 3] {
+    fn slopes(
+        self,
+        gradient: Tensor<2>,
+        [of_input, of_weight, bias]: [bool; 3],
+    ) -> [Option<Slope>; 3] {
         let rounded = self.factors.rounded(gradient.clone());
         let of_weight = of_weight.then(|| self.of_weight(rounded.clone()));
-        // Two products of the same gradient in a row would be planned together, and neither be fused with what follows it.
+        // Two products of the same gradient in a row would be planned together, and neither be
+        // fused with what follows it.
         let of_bias = bias.then(|| of_bias(gradient));
         let of_input = of_input.then(|| self.of_input(rounded));
         [of_input, of_weight, of_bias]

@@ -1,5 +1,5 @@
-//! The kernel of one position: it keeps its inputs, and the backward pass computes gates again, since they are as large as
-//! an input and cheap next to the products around them.
+//! The kernel of one position: it keeps its inputs, and the backward pass computes gates again,
+//! since they are as large as an input and cheap next to the products around them.
 
 mod layer;
 mod row;
@@ -19,14 +19,25 @@ use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, recor
 const PART: usize = 1 << 13;
 
 /// [`super::recurrent_step`] on flex.
-pub(super) fn recurrent_step(cell: Cell, projected: Tensor<2>, recurrent: Tensor<2>, state: Tensor<2>) -> Tensor<2> {
+pub(super) fn recurrent_step(
+    cell: Cell,
+    projected: Tensor<2>,
+    recurrent: Tensor<2>,
+    state: Tensor<2>,
+) -> Tensor<2> {
     let sizes = Sizes::new(cell, &projected, &recurrent, &state);
-    let ((projected, projected_node), (recurrent, recurrent_node)) = (read(projected), read(recurrent));
+    let ((projected, projected_node), (recurrent, recurrent_node)) =
+        (read(projected), read(recurrent));
     let (before, state_node) = read(state);
     let mut states = before.slice().to_vec();
     sizes.step(projected.slice(), recurrent.slice(), &mut states);
     let output = from_values(states, [sizes.rows, sizes.state()]);
-    let state = State { sizes, projected, recurrent, before };
+    let state = State {
+        sizes,
+        projected,
+        recurrent,
+        before,
+    };
     record(state, [projected_node, recurrent_node, state_node], output)
 }
 
@@ -40,7 +51,11 @@ struct Sizes {
 impl Sizes {
     fn new(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Self {
         let [rows, kept] = state.dims();
-        let sizes = Self { cell, rows, width: kept / cell.states() };
+        let sizes = Self {
+            cell,
+            rows,
+            width: kept / cell.states(),
+        };
         let sums = [rows, sizes.sums()];
         assert_eq!(
             (kept, projected.dims(), recurrent.dims()),
@@ -69,15 +84,35 @@ impl Sizes {
         let Self { cell, width, .. } = self;
         let (block, stride) = (self.rows_per_task(), self.sums());
         let run = |((states, projected), recurrent): ((&mut [f32], &[f32]), &[f32])| {
-            let (projected, recurrent) = (Rows { values: projected, stride }, Rows { values: recurrent, stride });
-            vectorized(Step { cell, width, projected, recurrent, states, padding: &[] });
+            let (projected, recurrent) = (
+                Rows {
+                    values: projected,
+                    stride,
+                },
+                Rows {
+                    values: recurrent,
+                    stride,
+                },
+            );
+            vectorized(Step {
+                cell,
+                width,
+                projected,
+                recurrent,
+                states,
+                padding: &[],
+            });
         };
         if self.rows <= block {
             // Waking another thread would take longer.
             run(((states, projected), recurrent));
         } else {
-            let parts = states.par_chunks_mut(block * self.state()).zip(projected.par_chunks(block * stride));
-            parts.zip(recurrent.par_chunks(block * stride)).for_each(run);
+            let parts = states
+                .par_chunks_mut(block * self.state())
+                .zip(projected.par_chunks(block * stride));
+            parts
+                .zip(recurrent.par_chunks(block * stride))
+                .for_each(run);
         }
     }
 }
@@ -93,7 +128,12 @@ struct State {
 
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self { sizes, projected, recurrent, before } = self;
+        let Self {
+            sizes,
+            projected,
+            recurrent,
+            before,
+        } = self;
         let (Sizes { cell, rows, width }, sums, kept) = (sizes, sizes.sums(), sizes.state());
         // The gradient of the output becomes that of the state before, in place.
         let mut slopes = values_of(gradient);
@@ -109,15 +149,26 @@ impl BackwardPass<3> for State {
                 states: Rows::from(before.slice(), first, kept),
                 slopes,
                 padding: &[],
-                of_projected: RowsMut { values: of_projected, stride: sums },
-                of_recurrent: RowsMut { values: of_recurrent, stride: sums },
+                of_projected: RowsMut {
+                    values: of_projected,
+                    stride: sums,
+                },
+                of_recurrent: RowsMut {
+                    values: of_recurrent,
+                    stride: sums,
+                },
             });
         };
         if rows <= block {
             run((0, ((&mut slopes, &mut of_projected), &mut of_recurrent)));
         } else {
-            let parts = slopes.par_chunks_mut(block * kept).zip(of_projected.par_chunks_mut(block * sums));
-            parts.zip(of_recurrent.par_chunks_mut(block * sums)).enumerate().for_each(run);
+            let parts = slopes
+                .par_chunks_mut(block * kept)
+                .zip(of_projected.par_chunks_mut(block * sums));
+            parts
+                .zip(of_recurrent.par_chunks_mut(block * sums))
+                .enumerate()
+                .for_each(run);
         }
         [
             Some(from_values(of_projected, [rows, sums])),
@@ -136,7 +187,8 @@ mod tests {
     use crate::flex::tests::{assert_near, numbers, on_threads};
 
     fn random(shape: [usize; 2]) -> Tensor<2> {
-        let data = Tensor::<2>::random(shape, Distribution::Uniform(-3.0, 3.0), &Device::flex()).into_data();
+        let data = Tensor::<2>::random(shape, Distribution::Uniform(-3.0, 3.0), &Device::flex())
+            .into_data();
         Tensor::<2>::from_data(data, &Device::flex().autodiff()).require_grad()
     }
 
@@ -146,25 +198,40 @@ mod tests {
         for (rows, width) in [(1, 1), (3, 16), (2, 37), (150, 131)] {
             for cell in [Cell::Tanh, Cell::Gru, Cell::Lstm] {
                 let sums = || random([rows, cell.gates() * width]);
-                let (projected, recurrent, state) = (sums(), sums(), random([rows, cell.states() * width]));
+                let (projected, recurrent, state) =
+                    (sums(), sums(), random([rows, cell.states() * width]));
                 let slopes = random([rows, cell.states() * width]).detach();
-                let kernel = || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
+                let kernel =
+                    || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
                 let values = |output: Tensor<2>| {
                     let gradients = (output.clone() * slopes.clone()).sum().backward();
-                    // The plain tanh network has none of the state, which counts through the product alone.
+                    // The plain tanh network has none of the state, which counts through the
+                    // product alone.
                     let none = |tensor: &Tensor<2>| tensor.clone().inner().zeros_like();
-                    let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).unwrap_or_else(|| none(tensor)));
+                    let of = |tensor: &Tensor<2>| {
+                        numbers(tensor.grad(&gradients).unwrap_or_else(|| none(tensor)))
+                    };
                     [numbers(output), of(&projected), of(&recurrent), of(&state)]
                 };
-                let (expected, plain) = (values(kernel()), values(plain(cell, &projected, &recurrent, &state)));
+                let (expected, plain) = (
+                    values(kernel()),
+                    values(plain(cell, &projected, &recurrent, &state)),
+                );
                 for (expected, plain) in expected.iter().zip(&plain) {
                     assert_near(expected, plain, 2e-6);
                 }
                 for threads in [1, 2, 5] {
-                    assert!(on_threads(threads, || values(kernel())) == expected, "{threads} threads");
+                    assert!(
+                        on_threads(threads, || values(kernel())) == expected,
+                        "{threads} threads"
+                    );
                 }
-                let [projected, recurrent, state] = [projected, recurrent, state].map(Tensor::inner);
-                assert_eq!(numbers(recurrent_step(cell, projected, recurrent, state)), expected[0]);
+                let [projected, recurrent, state] =
+                    [projected, recurrent, state].map(Tensor::inner);
+                assert_eq!(
+                    numbers(recurrent_step(cell, projected, recurrent, state)),
+                    expected[0]
+                );
             }
         }
     }

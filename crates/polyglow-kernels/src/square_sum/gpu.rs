@@ -26,9 +26,22 @@ pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
     let launch = move |client: &Client, [values]: [CubeTensor; 1], [sums]: [CubeTensor; 1]| {
         let (count, dim) = (cubes(parts), CubeDim::new_1d(UNITS as u32));
         let (values, sums) = (values.into_buffer_arg(), sums.into_buffer_arg());
-        sum::launch(client, count, dim, vector, values, sums, (len / vector) as u32);
+        sum::launch(
+            client,
+            count,
+            dim,
+            vector,
+            values,
+            sums,
+            (len / vector) as u32,
+        );
     };
-    let [sums] = queue("square sums", [values.clone().into()], [(vec![parts], DType::F32)], launch);
+    let [sums] = queue(
+        "square sums",
+        [values.clone().into()],
+        [(vec![parts], DType::F32)],
+        launch,
+    );
     Some(sums.tensor())
 }
 

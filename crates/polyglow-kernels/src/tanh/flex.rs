@@ -17,10 +17,19 @@ pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
         // Waking another thread would take longer.
         vectorized(Forward(&mut values));
     } else {
-        values.par_chunks_mut(block).for_each(|values| vectorized(Forward(values)));
+        values
+            .par_chunks_mut(block)
+            .for_each(|values| vectorized(Forward(values)));
     }
     let output = from_values(values, shape);
-    record(State { shape, output: Contiguous::of(output.clone()) }, [node], output)
+    record(
+        State {
+            shape,
+            output: Contiguous::of(output.clone()),
+        },
+        [node],
+        output,
+    )
 }
 
 #[derive(Clone, Debug)]
@@ -34,7 +43,10 @@ impl<const D: usize> BackwardPass<1> for State<D> {
         let (mut slopes, output) = (values_of(gradient), self.output.slice());
         let block = rows_per_task(1);
         if slopes.len() <= block {
-            vectorized(Back { slopes: &mut slopes, output });
+            vectorized(Back {
+                slopes: &mut slopes,
+                output,
+            });
         } else {
             let blocks = slopes.par_chunks_mut(block).zip(output.par_chunks(block));
             blocks.for_each(|(slopes, output)| vectorized(Back { slopes, output }));
@@ -64,7 +76,10 @@ impl Kernel for Back<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.slopes.iter_mut().zip(self.output).for_each(|(slope, output)| *slope *= 1.0 - output * output);
+        self.slopes
+            .iter_mut()
+            .zip(self.output)
+            .for_each(|(slope, output)| *slope *= 1.0 - output * output);
     }
 }
 
@@ -80,14 +95,21 @@ mod tests {
     fn the_kernel_gives_what_the_plain_version_gives() {
         // The last is large enough for several threads.
         for shape in [[1, 1, 3], [2, 5, 17], [70, 3, 100]] {
-            let random = || Tensor::<3>::random(shape, Distribution::Uniform(-4.0, 4.0), &Device::flex()).into_data();
+            let random = || {
+                Tensor::<3>::random(shape, Distribution::Uniform(-4.0, 4.0), &Device::flex())
+                    .into_data()
+            };
             let device = Device::flex().autodiff();
             let input = Tensor::<3>::from_data(random(), &device).require_grad();
             let slopes = Tensor::<3>::from_data(random(), &device);
-            let [kernel, plain] = [tanh(input.clone()), activation::tanh(input.clone())].map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
-                [numbers(output), numbers(input.grad(&gradients).expect("it is tracked"))]
-            });
+            let [kernel, plain] =
+                [tanh(input.clone()), activation::tanh(input.clone())].map(|output| {
+                    let gradients = (output.clone() * slopes.clone()).sum().backward();
+                    [
+                        numbers(output),
+                        numbers(input.grad(&gradients).expect("it is tracked")),
+                    ]
+                });
             for (kernel, plain) in kernel.iter().zip(&plain) {
                 assert_near(kernel, plain, 1e-6);
             }

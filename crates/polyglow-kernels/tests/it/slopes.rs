@@ -2,12 +2,14 @@
 
 use burn::tensor::{Bool, Device, Int, Tensor, TensorData};
 use polyglow_kernels::{
-    Activation, Cell, Direction, Dropped, Factors, Layout, Packed, activated_linear, add_dropped, additive_weights,
-    cross_attention, cross_entropy, embedding, gated, layer_norm, linear, linear_transposed, projected_cross_entropy,
-    recurrent_layer, recurrent_step, self_attention, tanh,
+    Activation, Cell, Direction, Dropped, Factors, Layout, Packed, activated_linear, add_dropped,
+    additive_weights, cross_attention, cross_entropy, embedding, gated, layer_norm, linear,
+    linear_transposed, projected_cross_entropy, recurrent_layer, recurrent_step, self_attention,
+    tanh,
 };
 
-/// Half of the way between two points of a difference: a power of two, so that adding it to a number rounds little.
+/// Half of the way between two points of a difference: a power of two, so that adding it to a
+/// number rounds little.
 const STEP: f32 = 1.0 / 256.0;
 /// Rounding leaves about 1e-7 over [`STEP`], and the third derivative about its square.
 const TOLERANCE: f64 = 1e-3;
@@ -16,7 +18,9 @@ const DROPPED: Option<Dropped> = Some(Dropped { keep: 0.7, key: 12 });
 
 /// Numbers between -1 and 1 that follow from `seed`.
 fn numbers(len: usize, seed: usize) -> Vec<f32> {
-    (0..len).map(|place| ((place * 37 + seed * 101 + 1) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+    (0..len)
+        .map(|place| ((place * 37 + seed * 101 + 1) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
+        .collect()
 }
 
 fn tensor<const D: usize>(flat: &Tensor<1>, shape: [usize; D]) -> Tensor<D> {
@@ -26,22 +30,42 @@ fn tensor<const D: usize>(flat: &Tensor<1>, shape: [usize; D]) -> Tensor<D> {
 /// Checks all slopes of `function`, whose arguments have these lengths.
 fn assert_slopes(name: &str, lens: &[usize], function: impl Fn(&[Tensor<1>]) -> Tensor<1>) {
     let device = Device::flex().autodiff();
-    let values: Vec<Vec<f32>> = lens.iter().enumerate().map(|(index, len)| numbers(*len, index)).collect();
+    let values: Vec<Vec<f32>> = lens
+        .iter()
+        .enumerate()
+        .map(|(index, len)| numbers(*len, index))
+        .collect();
     let arguments = |values: &[Vec<f32>]| -> Vec<Tensor<1>> {
-        values.iter().map(|values| Tensor::<1>::from_data(values.as_slice(), &device).require_grad()).collect()
+        values
+            .iter()
+            .map(|values| Tensor::<1>::from_data(values.as_slice(), &device).require_grad())
+            .collect()
     };
     let tracked = arguments(&values);
     let output = function(&tracked);
     let weights = numbers(output.dims()[0], 99);
     // Summed in double precision, so that differences keep their digits.
     let loss = |output: Tensor<1>| -> f64 {
-        output.into_data().iter::<f64>().zip(&weights).map(|(value, weight)| value * f64::from(*weight)).sum()
+        output
+            .into_data()
+            .iter::<f64>()
+            .zip(&weights)
+            .map(|(value, weight)| value * f64::from(*weight))
+            .sum()
     };
     let slopes = Tensor::<1>::from_data(weights.as_slice(), &device);
     let gradients = (output * slopes).sum().backward();
     for (index, argument) in tracked.iter().enumerate() {
-        let gradient: Vec<f64> = argument.grad(&gradients).expect("it is tracked").into_data().iter::<f64>().collect();
-        assert!(gradient.iter().any(|slope| slope.abs() > 10.0 * TOLERANCE), "{name}: argument {index} has no slope");
+        let gradient: Vec<f64> = argument
+            .grad(&gradients)
+            .expect("it is tracked")
+            .into_data()
+            .iter::<f64>()
+            .collect();
+        assert!(
+            gradient.iter().any(|slope| slope.abs() > 10.0 * TOLERANCE),
+            "{name}: argument {index} has no slope"
+        );
         for (place, slope) in gradient.iter().enumerate() {
             let at = |shift: f32| {
                 let mut values = values.clone();
@@ -50,7 +74,10 @@ fn assert_slopes(name: &str, lens: &[usize], function: impl Fn(&[Tensor<1>]) -> 
             };
             let difference = (at(STEP) - at(-STEP)) / f64::from(2.0 * STEP);
             let close = (difference - slope).abs() <= TOLERANCE * slope.abs().max(1.0);
-            assert!(close, "{name}: argument {index} at {place}: {slope}, and the difference is {difference}");
+            assert!(
+                close,
+                "{name}: argument {index} at {place}: {slope}, and the difference is {difference}"
+            );
         }
     }
 }
@@ -60,14 +87,30 @@ fn of_linear_maps() {
     let (rows, d_in, d_out) = (5, 4, 7);
     let lens = [rows * d_in, d_in * d_out, d_out];
     assert_slopes("linear", &lens, |x| {
-        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), Some(x[2].clone()), Factors::F32)
-            .flatten(0, 1)
+        linear(
+            tensor(&x[0], [rows, d_in]),
+            tensor(&x[1], [d_in, d_out]),
+            Some(x[2].clone()),
+            Factors::F32,
+        )
+        .flatten(0, 1)
     });
     assert_slopes("linear without a bias", &lens[..2], |x| {
-        linear(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]), None, Factors::F32).flatten(0, 1)
+        linear(
+            tensor(&x[0], [rows, d_in]),
+            tensor(&x[1], [d_in, d_out]),
+            None,
+            Factors::F32,
+        )
+        .flatten(0, 1)
     });
     assert_slopes("linear_transposed", &lens[..2], |x| {
-        linear_transposed(tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_out, d_in]), Factors::F32).flatten(0, 1)
+        linear_transposed(
+            tensor(&x[0], [rows, d_in]),
+            tensor(&x[1], [d_out, d_in]),
+            Factors::F32,
+        )
+        .flatten(0, 1)
     });
 }
 
@@ -76,18 +119,33 @@ fn of_activations() {
     let (rows, d_in, d_out) = (5, 4, 7);
     for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
         for dropped in [None, DROPPED] {
-            assert_slopes(&format!("{activation:?} {dropped:?}"), &[rows * d_in, d_in * d_out, d_out], |x| {
-                let (input, weight) = (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));
-                activated_linear(&input, &weight, &x[2], activation, dropped, Factors::F32, &Packed::default())
+            assert_slopes(
+                &format!("{activation:?} {dropped:?}"),
+                &[rows * d_in, d_in * d_out, d_out],
+                |x| {
+                    let (input, weight) =
+                        (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));
+                    activated_linear(
+                        &input,
+                        &weight,
+                        &x[2],
+                        activation,
+                        dropped,
+                        Factors::F32,
+                        &Packed::default(),
+                    )
                     .expect("on flex")
                     .flatten(0, 1)
-            });
+                },
+            );
         }
     }
     for dropped in [None, DROPPED] {
         assert_slopes(&format!("gated {dropped:?}"), &[30, 30], |x| {
             let [gate, inner] = [0, 1].map(|side| tensor(&x[side], [6, 5]) * 3.0);
-            gated(&gate, &inner, dropped).expect("on flex").flatten(0, 1)
+            gated(&gate, &inner, dropped)
+                .expect("on flex")
+                .flatten(0, 1)
         });
     }
 }
@@ -96,22 +154,41 @@ fn of_activations() {
 fn of_attention() {
     let (batch, len, other_len, d_model, heads) = (2, 4, 5, 6, 2);
     let mask = |rows: usize, columns: usize, forbidden: fn(usize, usize, usize) -> bool| {
-        let at = |place: usize| forbidden(place / (rows * columns), place / columns % rows, place % columns);
+        let at = |place: usize| {
+            forbidden(
+                place / (rows * columns),
+                place / columns % rows,
+                place % columns,
+            )
+        };
         let values: Vec<bool> = (0..batch * rows * columns).map(at).collect();
         let device = Device::flex().autodiff();
         Tensor::<4, Bool>::from_data(TensorData::new(values, [batch, 1, rows, columns]), &device)
     };
     let future = mask(len, len, |_, row, column| column > row);
-    let padding = mask(1, other_len, |sentence, _, column| sentence == 1 && column > 2);
+    let padding = mask(1, other_len, |sentence, _, column| {
+        sentence == 1 && column > 2
+    });
     for dropped in [None, DROPPED] {
-        assert_slopes(&format!("self_attention {dropped:?}"), &[batch * len * 3 * d_model], |x| {
-            let qkv = tensor(&x[0], [batch, len, 3 * d_model]) * 2.0;
-            self_attention(&qkv, &future, heads, dropped).expect("on flex").flatten(0, 2)
-        });
+        assert_slopes(
+            &format!("self_attention {dropped:?}"),
+            &[batch * len * 3 * d_model],
+            |x| {
+                let qkv = tensor(&x[0], [batch, len, 3 * d_model]) * 2.0;
+                self_attention(&qkv, &future, heads, dropped)
+                    .expect("on flex")
+                    .flatten(0, 2)
+            },
+        );
         let lens = [batch * len * d_model, batch * other_len * 2 * d_model];
         assert_slopes(&format!("cross_attention {dropped:?}"), &lens, |x| {
-            let (query, both) = (tensor(&x[0], [batch, len, d_model]), tensor(&x[1], [batch, other_len, 2 * d_model]));
-            cross_attention(&(query * 2.0), &both, &padding, heads, dropped).expect("on flex").flatten(0, 2)
+            let (query, both) = (
+                tensor(&x[0], [batch, len, d_model]),
+                tensor(&x[1], [batch, other_len, 2 * d_model]),
+            );
+            cross_attention(&(query * 2.0), &both, &padding, heads, dropped)
+                .expect("on flex")
+                .flatten(0, 2)
         });
     }
 }
@@ -124,7 +201,9 @@ fn of_norms_and_residual_sums() {
     });
     assert_slopes("add_dropped", &[48, 48], |x| {
         let dropped = Dropped { keep: 0.7, key: 12 };
-        add_dropped(&tensor(&x[0], shape), &tensor(&x[1], shape), dropped).expect("on flex").flatten(0, 1)
+        add_dropped(&tensor(&x[0], shape), &tensor(&x[1], shape), dropped)
+            .expect("on flex")
+            .flatten(0, 1)
     });
 }
 
@@ -132,7 +211,9 @@ fn of_norms_and_residual_sums() {
 fn of_embeddings_and_the_loss() {
     let device = Device::flex().autodiff();
     let ids = Tensor::<2, Int>::from_data([[3, 1, 3], [0, 3, 2]], &device);
-    assert_slopes("embedding", &[5 * 4], |x| embedding(tensor(&x[0], [5, 4]), ids.clone(), 2.0).flatten(0, 2));
+    assert_slopes("embedding", &[5 * 4], |x| {
+        embedding(tensor(&x[0], [5, 4]), ids.clone(), 2.0).flatten(0, 2)
+    });
     // The second row is padding, and none of its logits has a slope.
     let targets = Tensor::<1, Int>::from_data([3, 0, 8, 1], &device);
     for smoothing in [0.0, 0.1] {
@@ -140,11 +221,23 @@ fn of_embeddings_and_the_loss() {
             cross_entropy(tensor(&x[0], [4, 9]) * 4.0, targets.clone(), smoothing, 0).loss_sum
         });
         for (layout, shape) in [(Layout::InOut, [5, 9]), (Layout::OutIn, [9, 5])] {
-            assert_slopes(&format!("projected_cross_entropy {layout:?} {smoothing}"), &[4 * 5, 5 * 9], |x| {
-                let (hidden, weight) = (tensor(&x[0], [4, 5]) * 2.0, tensor(&x[1], shape));
-                projected_cross_entropy(hidden, weight, layout, targets.clone().into(), smoothing, 0, Factors::F32)
+            assert_slopes(
+                &format!("projected_cross_entropy {layout:?} {smoothing}"),
+                &[4 * 5, 5 * 9],
+                |x| {
+                    let (hidden, weight) = (tensor(&x[0], [4, 5]) * 2.0, tensor(&x[1], shape));
+                    projected_cross_entropy(
+                        hidden,
+                        weight,
+                        layout,
+                        targets.clone().into(),
+                        smoothing,
+                        0,
+                        Factors::F32,
+                    )
                     .loss_sum
-            });
+                },
+            );
         }
     }
 }
@@ -154,33 +247,65 @@ fn of_recurrent_layers_and_where_they_look() {
     let (batch, len, width) = (2, 3, 5);
     let device = Device::flex().autodiff();
     let padding = |values: [[bool; 3]; 2]| Tensor::<2, Bool>::from_data(values, &device);
-    let layers =
-        [(Cell::Tanh, Direction::Backward), (Cell::Gru, Direction::Forward), (Cell::Lstm, Direction::Backward)];
+    let layers = [
+        (Cell::Tanh, Direction::Backward),
+        (Cell::Gru, Direction::Forward),
+        (Cell::Lstm, Direction::Backward),
+    ];
     for (cell, direction) in layers {
         let (sums, state) = (cell.gates() * width, cell.states() * width);
         let lens = [batch * sums, batch * sums, batch * state];
         // A tanh network's state counts through its product with the weights alone.
         let direct = if cell == Cell::Tanh { 2 } else { 3 };
         assert_slopes(&format!("recurrent_step {cell:?}"), &lens[..direct], |x| {
-            let (projected, recurrent) = (tensor(&x[0], [batch, sums]), tensor(&x[1], [batch, sums]));
-            let state = x.get(2).map_or(Tensor::zeros([batch, state], &device), |x| tensor(x, [batch, state]));
+            let (projected, recurrent) =
+                (tensor(&x[0], [batch, sums]), tensor(&x[1], [batch, sums]));
+            let state = x
+                .get(2)
+                .map_or(Tensor::zeros([batch, state], &device), |x| {
+                    tensor(x, [batch, state])
+                });
             recurrent_step(cell, projected, recurrent, state).flatten(0, 1)
         });
         let lens = [batch * len * sums, width * sums, sums, batch * state];
         for padding in [None, Some(padding([[false; 3], [false, true, true]]))] {
-            assert_slopes(&format!("recurrent_layer {cell:?} {direction:?}"), &lens, |x| {
-                let (projected, weight) = (tensor(&x[0], [batch, len, sums]), tensor(&x[1], [width, sums]));
-                let start = tensor(&x[3], [batch, state]);
-                recurrent_layer(cell, direction, &projected, &weight, &x[2], &start, padding.as_ref())
+            assert_slopes(
+                &format!("recurrent_layer {cell:?} {direction:?}"),
+                &lens,
+                |x| {
+                    let (projected, weight) = (
+                        tensor(&x[0], [batch, len, sums]),
+                        tensor(&x[1], [width, sums]),
+                    );
+                    let start = tensor(&x[3], [batch, state]);
+                    recurrent_layer(
+                        cell,
+                        direction,
+                        &projected,
+                        &weight,
+                        &x[2],
+                        &start,
+                        padding.as_ref(),
+                    )
                     .expect("on flex")
                     .flatten(0, 2)
-            });
+                },
+            );
         }
     }
     let mask = padding([[false; 3], [false, false, true]]).unsqueeze_dim(1);
-    assert_slopes("additive_weights", &[batch * 2 * width, batch * len * width, width], |x| {
-        let (queries, keys) = (tensor(&x[0], [batch, 2, width]), tensor(&x[1], [batch, len, width]));
-        additive_weights(&queries, &keys, &tensor(&x[2], [width, 1]), &mask).expect("on flex").flatten(0, 2)
-    });
+    assert_slopes(
+        "additive_weights",
+        &[batch * 2 * width, batch * len * width, width],
+        |x| {
+            let (queries, keys) = (
+                tensor(&x[0], [batch, 2, width]),
+                tensor(&x[1], [batch, len, width]),
+            );
+            additive_weights(&queries, &keys, &tensor(&x[2], [width, 1]), &mask)
+                .expect("on flex")
+                .flatten(0, 2)
+        },
+    );
     assert_slopes("tanh", &[30], |x| tanh(x[0].clone() * 2.0));
 }

@@ -20,7 +20,8 @@ pub enum Smoothing {
 }
 
 impl Smoothing {
-    /// The method that sacreBLEU calls `exp`, `floor`, `add-k` or `none`, with its default if there is no `value`.
+    /// The method that sacreBLEU calls `exp`, `floor`, `add-k` or `none`, with its default if there
+    /// is no `value`.
     ///
     /// # Errors
     /// There is no such method.
@@ -30,7 +31,9 @@ impl Smoothing {
             "floor" => Ok(Self::Floor(value.unwrap_or(0.1))),
             "add-k" => Ok(Self::AddK(value.unwrap_or(1.0))),
             "none" => Ok(Self::None),
-            _ => Err(MetricError::UnknownSmoothing { name: method.to_owned() }),
+            _ => Err(MetricError::UnknownSmoothing {
+                name: method.to_owned(),
+            }),
         }
     }
 
@@ -73,7 +76,12 @@ mod tests {
         let shown = |method| Smoothing::new(method, None).map(|smoothing| smoothing.to_string());
         assert_eq!(shown("floor"), Ok("floor[0.10]".to_owned()));
         assert_eq!(shown("exp"), Ok("exp".to_owned()));
-        assert_eq!(shown("ex"), Err(MetricError::UnknownSmoothing { name: "ex".to_owned() }));
+        assert_eq!(
+            shown("ex"),
+            Err(MetricError::UnknownSmoothing {
+                name: "ex".to_owned()
+            })
+        );
     }
 
     #[test]

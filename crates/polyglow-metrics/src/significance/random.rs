@@ -1,4 +1,5 @@
-//! The random numbers of numpy's `default_rng`, since a p-value is reproduced only with the same draws.
+//! The random numbers of numpy's `default_rng`, since a p-value is reproduced only with the same
+//! draws.
 
 /// The multiplier of PCG's 128-bit congruential generator (O'Neill, 2014).
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
@@ -6,7 +7,8 @@ const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 /// How many words of entropy numpy's `SeedSequence` mixes.
 const POOL_SIZE: usize = 4;
 
-/// PCG-XSL-RR-128/64, which numpy calls PCG64, with the half of a 64-bit number that a 32-bit draw leaves over.
+/// PCG-XSL-RR-128/64, which numpy calls PCG64, with the half of a 64-bit number that a 32-bit draw
+/// leaves over.
 #[derive(Debug, Clone)]
 pub(crate) struct Pcg64 {
     state: u128,
@@ -20,7 +22,11 @@ impl Pcg64 {
         let [a, b, c, d] = seed_words(seed);
         let join = |high, low| u128::from(high) << 64 | u128::from(low);
         let (state, stream) = (join(a, b), join(c, d));
-        let mut generator = Self { state: 0, increment: stream << 1 | 1, upper_half: None };
+        let mut generator = Self {
+            state: 0,
+            increment: stream << 1 | 1,
+            upper_half: None,
+        };
         generator.step();
         generator.state = generator.state.wrapping_add(state);
         generator.step();
@@ -46,7 +52,11 @@ impl Pcg64 {
     /// Coin flips as `integers(2, dtype=bool)` draws them: 32 of each number, the lowest bit first.
     pub(crate) fn flips(&mut self) -> impl Iterator<Item = bool> {
         (0..).map(|index: usize| index % 32).scan(0, |bits, index| {
-            *bits = if index == 0 { self.next_u32() } else { *bits >> 1 };
+            *bits = if index == 0 {
+                self.next_u32()
+            } else {
+                *bits >> 1
+            };
             Some(*bits & 1 == 1)
         })
     }
@@ -66,23 +76,39 @@ impl Pcg64 {
     }
 
     fn step(&mut self) {
-        self.state = self.state.wrapping_mul(MULTIPLIER).wrapping_add(self.increment);
+        self.state = self
+            .state
+            .wrapping_mul(MULTIPLIER)
+            .wrapping_add(self.increment);
     }
 }
 
 /// The four words that numpy's `SeedSequence(seed)` generates, a hash of the seed's 32-bit halves.
 fn seed_words(seed: u64) -> [u64; 4] {
-    let mut hash = Hash { constant: 0x43b0_d7e5, multiplier: 0x931e_8875 };
+    let mut hash = Hash {
+        constant: 0x43b0_d7e5,
+        multiplier: 0x931e_8875,
+    };
     let mut pool = [seed as u32, (seed >> 32) as u32, 0, 0].map(|word| hash.mix_in(word));
     for source in 0..POOL_SIZE {
         for target in (0..POOL_SIZE).filter(|&target| target != source) {
             let hashed = hash.mix_in(pool[source]);
-            let mixed = pool[target].wrapping_mul(0xca01_f9dd).wrapping_sub(hashed.wrapping_mul(0x4973_f715));
+            let mixed = pool[target]
+                .wrapping_mul(0xca01_f9dd)
+                .wrapping_sub(hashed.wrapping_mul(0x4973_f715));
             pool[target] = mixed ^ mixed >> 16;
         }
     }
-    let mut hash = Hash { constant: 0x8b51_f9dd, multiplier: 0x58f3_8ded };
-    let halves: Vec<u32> = pool.into_iter().cycle().take(8).map(|word| hash.mix_in(word)).collect();
+    let mut hash = Hash {
+        constant: 0x8b51_f9dd,
+        multiplier: 0x58f3_8ded,
+    };
+    let halves: Vec<u32> = pool
+        .into_iter()
+        .cycle()
+        .take(8)
+        .map(|word| hash.mix_in(word))
+        .collect();
     [0, 2, 4, 6].map(|low| u64::from(halves[low + 1]) << 32 | u64::from(halves[low]))
 }
 
@@ -110,12 +136,23 @@ mod tests {
     #[test]
     fn draws_are_those_of_numpy() {
         let mut generator = Pcg64::new(12345);
-        let mut draw = |bound, number| -> Vec<u32> { (0..number).map(|_| generator.below(bound)).collect() };
+        let mut draw =
+            |bound, number| -> Vec<u32> { (0..number).map(|_| generator.below(bound)).collect() };
         assert_eq!(draw(10, 6), [6, 2, 7, 3, 2, 7]);
-        let many = [2_028_764_011, 2_518_275_128, 1_794_926_260, 639_429_039, 560_202_556];
+        let many = [
+            2_028_764_011,
+            2_518_275_128,
+            1_794_926_260,
+            639_429_039,
+            560_202_556,
+        ];
         assert_eq!(draw(3_000_000_000, 5), many);
 
-        let flips: String = generator.flips().take(40).map(|flip| if flip { '1' } else { '0' }).collect();
+        let flips: String = generator
+            .flips()
+            .take(40)
+            .map(|flip| if flip { '1' } else { '0' })
+            .collect();
         assert_eq!(flips, "1011010001111001000101010101110011101110");
         assert_eq!(generator.below(1), 0);
     }

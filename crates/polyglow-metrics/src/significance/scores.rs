@@ -16,7 +16,11 @@ pub struct Confidence {
 impl fmt::Display for Confidence {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         let width = formatter.precision().unwrap_or(2);
-        write!(formatter, "μ = {:.width$} ± {:.width$}", self.mean, self.half_width)
+        write!(
+            formatter,
+            "μ = {:.width$} ± {:.width$}",
+            self.mean, self.half_width
+        )
     }
 }
 
@@ -31,24 +35,44 @@ pub(super) struct Scores {
 impl Scores {
     pub(super) fn new(scores: &[ResampledScore]) -> Self {
         let single = scores.iter().all(|score| score.single);
-        let arithmetic = if single { Arithmetic::Single } else { Arithmetic::Double };
-        Self { values: scores.iter().map(|score| score.value).collect(), arithmetic }
+        let arithmetic = if single {
+            Arithmetic::Single
+        } else {
+            Arithmetic::Double
+        };
+        Self {
+            values: scores.iter().map(|score| score.value).collect(),
+            arithmetic,
+        }
     }
 
     /// The absolute differences, pair by pair.
     pub(super) fn abs_differences(&self, other: &Self) -> Self {
         let both_single = [self.arithmetic, other.arithmetic] == [Arithmetic::Single; 2];
-        let arithmetic = if both_single { Arithmetic::Single } else { Arithmetic::Double };
+        let arithmetic = if both_single {
+            Arithmetic::Single
+        } else {
+            Arithmetic::Double
+        };
         let pairs = self.values.iter().zip(&other.values);
-        let values = pairs.map(|(ours, theirs)| arithmetic.round(ours - theirs).abs()).collect();
+        let values = pairs
+            .map(|(ours, theirs)| arithmetic.round(ours - theirs).abs())
+            .collect();
         Self { values, arithmetic }
     }
 
     /// The scores less their mean.
     pub(super) fn centered(&self) -> Self {
         let mean = self.mean();
-        let values = self.values.iter().map(|value| self.round(value - mean)).collect();
-        Self { values, arithmetic: self.arithmetic }
+        let values = self
+            .values
+            .iter()
+            .map(|value| self.round(value - mean))
+            .collect();
+        Self {
+            values,
+            arithmetic: self.arithmetic,
+        }
     }
 
     pub(super) fn iter(&self) -> impl ExactSizeIterator<Item = f64> {
@@ -72,21 +96,32 @@ impl Scores {
         for &value in &self.values {
             let next = sum + value;
             // Neumaier's compensation: what the greater of the two lost of the smaller.
-            error += if sum.abs() >= value.abs() { (sum - next) + value } else { (value - next) + sum };
+            error += if sum.abs() >= value.abs() {
+                (sum - next) + value
+            } else {
+                (value - next) + sum
+            };
             sum = next;
         }
         self.round((sum + error) / self.values.len() as f64)
     }
 
-    /// The mean, and the interval that leaves out a fortieth of the scores at each end, as sacreBLEU's `estimate_ci`.
+    /// The mean, and the interval that leaves out a fortieth of the scores at each end, as
+    /// sacreBLEU's `estimate_ci`.
     pub(super) fn confidence(&self) -> Confidence {
         let mut sorted = self.values.clone();
         sorted.sort_by(f64::total_cmp);
         let lower = sorted.len() / 40;
         let upper = sorted.len() - lower - 1;
         let width = self.round(sorted[upper] - sorted[lower]);
-        let sorted = Self { values: sorted, arithmetic: self.arithmetic };
-        Confidence { mean: sorted.mean(), half_width: 0.5 * width }
+        let sorted = Self {
+            values: sorted,
+            arithmetic: self.arithmetic,
+        };
+        Confidence {
+            mean: sorted.mean(),
+            half_width: 0.5 * width,
+        }
     }
 }
 
@@ -107,6 +142,9 @@ fn pairwise_sum(values: &[f64], arithmetic: Arithmetic) -> f64 {
     } else {
         let middle = values.len() / 2 / 8 * 8;
         let (left, right) = values.split_at(middle);
-        add(pairwise_sum(left, arithmetic), pairwise_sum(right, arithmetic))
+        add(
+            pairwise_sum(left, arithmetic),
+            pairwise_sum(right, arithmetic),
+        )
     }
 }

@@ -8,7 +8,8 @@ const UNREACHABLE: u32 = u32::MAX / 2;
 
 /// The edit distances of all prefixes of a hypothesis to all prefixes of a reference.
 ///
-/// A hypothesis that differs from this one only from some word on needs only the rows from there on.
+/// A hypothesis that differs from this one only from some word on needs only the rows from there
+/// on.
 pub(super) struct EditDistance<'text> {
     reference: &'text [u32],
     hypothesis: &'text [u32],
@@ -35,14 +36,23 @@ pub(super) struct Alignment {
 impl Row {
     fn cost(&self, reference_len: usize) -> u32 {
         let index = reference_len.checked_sub(self.start);
-        index.and_then(|index| self.costs.get(index).copied()).unwrap_or(UNREACHABLE)
+        index
+            .and_then(|index| self.costs.get(index).copied())
+            .unwrap_or(UNREACHABLE)
     }
 }
 
 impl<'text> EditDistance<'text> {
     pub(super) fn new(hypothesis: &'text [u32], reference: &'text [u32]) -> Self {
-        let first = Row { start: 0, costs: (0..=reference.len() as u32).collect() };
-        let mut distance = Self { reference, hypothesis, rows: vec![first] };
+        let first = Row {
+            start: 0,
+            costs: (0..=reference.len() as u32).collect(),
+        };
+        let mut distance = Self {
+            reference,
+            hypothesis,
+            rows: vec![first],
+        };
         for (index, &word) in hypothesis.iter().enumerate() {
             let mut row = Row::default();
             distance.fill_row(&mut row, &distance.rows[index], word, index + 1);
@@ -56,7 +66,8 @@ impl<'text> EditDistance<'text> {
         self.rows[self.hypothesis.len()].cost(self.reference.len())
     }
 
-    /// The edits for another hypothesis of the same length that agrees with this one before the word `changed`.
+    /// The edits for another hypothesis of the same length that agrees with this one before the
+    /// word `changed`.
     pub(super) fn edits_of(&self, hypothesis: &[u32], changed: usize) -> u32 {
         let (mut previous, mut row) = (self.rows[changed].clone(), Row::default());
         for (index, &word) in hypothesis.iter().enumerate().skip(changed) {
@@ -68,7 +79,8 @@ impl<'text> EditDistance<'text> {
 
     /// Follows the cheapest edits back from the end.
     ///
-    /// Of equally cheap edits, keeping or replacing a word goes before deleting one, and that before inserting one.
+    /// Of equally cheap edits, keeping or replacing a word goes before deleting one, and that
+    /// before inserting one.
     pub(super) fn alignment(&self) -> Alignment {
         let mut alignment = Alignment {
             hypothesis_len: vec![0; self.reference.len() + 1],
@@ -97,12 +109,15 @@ impl<'text> EditDistance<'text> {
         alignment
     }
 
-    /// Computes the costs of the first `len` hypothesis words, the last of which is `word`, from those of `len - 1`.
+    /// Computes the costs of the first `len` hypothesis words, the last of which is `word`, from
+    /// those of `len - 1`.
     fn fill_row(&self, row: &mut Row, previous: &Row, word: u32, len: usize) {
         let (start, end) = self.beam(len);
         row.start = start;
         row.costs.clear();
-        let mut diagonal = start.checked_sub(1).map_or(UNREACHABLE, |left| previous.cost(left));
+        let mut diagonal = start
+            .checked_sub(1)
+            .map_or(UNREACHABLE, |left| previous.cost(left));
         let mut left = UNREACHABLE;
         for j in start..end {
             let above = previous.cost(j);
@@ -116,9 +131,11 @@ impl<'text> EditDistance<'text> {
         }
     }
 
-    /// The reference lengths to which a hypothesis prefix is compared: from the first, to before the second.
+    /// The reference lengths to which a hypothesis prefix is compared: from the first, to before
+    /// the second.
     ///
-    /// The beam follows the ratio of the two lengths and widens where consecutive rows would not overlap.
+    /// The beam follows the ratio of the two lengths and widens where consecutive rows would not
+    /// overlap.
     fn beam(&self, len: usize) -> (usize, usize) {
         let (reference_len, hypothesis_len) = (self.reference.len(), self.hypothesis.len());
         let ratio = reference_len as f64 / hypothesis_len as f64;
@@ -128,7 +145,11 @@ impl<'text> EditDistance<'text> {
             BEAM_WIDTH
         };
         let diagonal = (len as f64 * ratio).floor() as usize;
-        let end = if len == hypothesis_len { usize::MAX } else { diagonal + width };
+        let end = if len == hypothesis_len {
+            usize::MAX
+        } else {
+            diagonal + width
+        };
         (diagonal.saturating_sub(width), end.min(reference_len + 1))
     }
 }
@@ -149,7 +170,10 @@ mod tests {
         let reference = [1, 2, 3, 4, 5, 6];
         let distance = EditDistance::new(&[1, 2, 5, 6, 3], &reference);
         let changed = [1, 2, 3, 5, 6];
-        assert_eq!(distance.edits_of(&changed, 2), EditDistance::new(&changed, &reference).edits());
+        assert_eq!(
+            distance.edits_of(&changed, 2),
+            EditDistance::new(&changed, &reference).edits()
+        );
     }
 
     #[test]

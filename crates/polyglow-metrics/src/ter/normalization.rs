@@ -1,22 +1,30 @@
 //! The normalization of Tercom, which makes words of punctuation marks or removes them.
 
-use crate::tokenizer::{replace_entities, split_periods_and_dashes, split_western_symbols, surround};
+use crate::tokenizer::{
+    replace_entities, split_periods_and_dashes, split_western_symbols, surround,
+};
 
 /// Joins lines, puts XML entities back, and makes words of punctuation marks and possessives.
 ///
-/// With `asian_support`, each Chinese character and each Japanese mark becomes a word too. Kana stay together:
-/// sacreBLEU's rules for them match only at the start of the text, which is always a space by then.
+/// With `asian_support`, each Chinese character and each Japanese mark becomes a word too. Kana
+/// stay together: sacreBLEU's rules for them match only at the start of the text, which is always a
+/// space by then.
 pub(super) fn normalize(line: &str, asian_support: bool) -> String {
     let line = replace_entities(line.replace("\n-", "").replace('\n', " "));
     let line = split_western_symbols(&format!(" {line} ")).replace("'s ", " 's ");
     let line = split_periods_and_dashes(&line);
-    if asian_support { surround(&line, |c| is_asian_character(c) || is_asian_punctuation(c)) } else { line }
+    if asian_support {
+        surround(&line, |c| is_asian_character(c) || is_asian_punctuation(c))
+    } else {
+        line
+    }
 }
 
 /// Removes nine ASCII punctuation marks and, with `asian_support`, Chinese and Japanese ones.
 pub(super) fn remove_punctuation(line: &str, asian_support: bool) -> String {
     let is_removed = |&c: &char| {
-        matches!(c, '.' | ',' | '?' | ':' | ';' | '!' | '"' | '(' | ')') || asian_support && is_asian_punctuation(c)
+        matches!(c, '.' | ',' | '?' | ':' | ';' | '!' | '"' | '(' | ')')
+            || asian_support && is_asian_punctuation(c)
     };
     line.chars().filter(|c| !is_removed(c)).collect()
 }
@@ -60,7 +68,10 @@ mod tests {
     fn possessives_and_marks_become_words() {
         let normalized = normalize("it's 1.5 (or &lt;2-3).", false);
         let words: Vec<_> = normalized.split_whitespace().collect();
-        assert_eq!(words, ["it", "'s", "1.5", "(", "or", "<", "2", "-", "3", ")", "."]);
+        assert_eq!(
+            words,
+            ["it", "'s", "1.5", "(", "or", "<", "2", "-", "3", ")", "."]
+        );
     }
 
     #[test]

@@ -1,4 +1,5 @@
-//! The greedy search for phrases of the hypothesis to move, with Tercom's limits (Snover et al., 2006, section 3).
+//! The greedy search for phrases of the hypothesis to move, with Tercom's limits (Snover et al.,
+//! 2006, section 3).
 
 use super::edit_distance::{Alignment, EditDistance};
 
@@ -20,15 +21,16 @@ struct Phrase {
 
 /// The best shift of a round.
 struct Shift {
-    /// What decides between shifts, the greatest wins: edits saved, longer phrase, earlier phrase, earlier target.
+    /// What decides between shifts, the greatest wins: edits saved, longer phrase, earlier phrase,
+    /// earlier target.
     rank: (i64, usize, isize, isize),
     shifted: Vec<u32>,
 }
 
 /// Counts the edits that turn the hypothesis into the reference, where moving a phrase is one edit.
 ///
-/// Each round makes the shift that saves most edits, until none saves any or too many have been tried; the round that
-/// reaches the limit is not made, as in sacreBLEU.
+/// Each round makes the shift that saves most edits, until none saves any or too many have been
+/// tried; the round that reaches the limit is not made, as in sacreBLEU.
 pub(super) fn count_edits(hypothesis: &[u32], reference: &[u32]) -> usize {
     if reference.is_empty() {
         return hypothesis.len();
@@ -85,28 +87,43 @@ fn best_shift(
     best
 }
 
-/// All phrases that both sides have within the limits, those of the first word first and shorter ones before longer.
+/// All phrases that both sides have within the limits, those of the first word first and shorter
+/// ones before longer.
 fn shared_phrases(words: &[u32], reference: &[u32]) -> impl Iterator<Item = Phrase> {
     (0..words.len()).flat_map(move |hypothesis_start| {
         let first = hypothesis_start.saturating_sub(MAX_SHIFT_DISTANCE);
-        let end = reference.len().min(hypothesis_start + MAX_SHIFT_DISTANCE + 1);
+        let end = reference
+            .len()
+            .min(hypothesis_start + MAX_SHIFT_DISTANCE + 1);
         (first..end).flat_map(move |reference_start| {
-            let pairs = words[hypothesis_start..].iter().zip(&reference[reference_start..]);
-            let equal = pairs.take(MAX_SHIFT_LEN).take_while(|(word, other)| word == other);
-            (1..=equal.count()).map(move |len| Phrase { hypothesis_start, reference_start, len })
+            let pairs = words[hypothesis_start..]
+                .iter()
+                .zip(&reference[reference_start..]);
+            let equal = pairs
+                .take(MAX_SHIFT_LEN)
+                .take_while(|(word, other)| word == other);
+            (1..=equal.count()).map(move |len| Phrase {
+                hypothesis_start,
+                reference_start,
+                len,
+            })
         })
     })
 }
 
-/// Whether the phrase is wrong where it stands, missing where it belongs, and not already around there.
+/// Whether the phrase is wrong where it stands, missing where it belongs, and not already around
+/// there.
 fn is_worth_moving(phrase: &Phrase, alignment: &Alignment) -> bool {
     let hypothesis_range = phrase.hypothesis_start..phrase.hypothesis_start + phrase.len;
     let reference_range = phrase.reference_start..phrase.reference_start + phrase.len;
-    // The word aligned with the first reference word is the last of the hypothesis prefix, if that has any.
+    // The word aligned with the first reference word is the last of the hypothesis prefix, if that
+    // has any.
     let aligned_end = alignment.hypothesis_len[phrase.reference_start + 1];
     alignment.hypothesis_errors[hypothesis_range.clone()].contains(&true)
         && alignment.reference_errors[reference_range].contains(&true)
-        && !aligned_end.checked_sub(1).is_some_and(|aligned| hypothesis_range.contains(&aligned))
+        && !aligned_end
+            .checked_sub(1)
+            .is_some_and(|aligned| hypothesis_range.contains(&aligned))
 }
 
 /// Moves the phrase before the word `target`, or by as many words as `target` reaches into it.

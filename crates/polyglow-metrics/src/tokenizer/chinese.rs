@@ -3,8 +3,8 @@
 use super::{split_periods_and_dashes, split_western_symbols, surround};
 use crate::python;
 
-/// Follows `TokenizerZh`, which shares its last rules with `13a` but adds no space around the line: a period after a
-/// digit at the end of the line stays with the number.
+/// Follows `TokenizerZh`, which shares its last rules with `13a` but adds no space around the line:
+/// a period after a digit at the end of the line stays with the number.
 pub(super) fn tokenize(line: &str) -> String {
     let line = surround(python::trim(line), is_chinese);
     split_periods_and_dashes(&split_western_symbols(&line))
@@ -12,9 +12,10 @@ pub(super) fn tokenize(line: &str) -> String {
 
 /// Whether sacreBLEU takes the character for a Chinese one.
 ///
-/// It means to include the supplementary planes, but writes their bounds with four digits, as in `\u20000`, which
-/// Python reads as the two characters U+2000 and `0`. Compared as strings, such bounds hold U+2001 to U+2A6D, with
-/// much punctuation and all arrows in it, and U+2F81 to U+2FA1. Equal scores need equal ranges.
+/// It means to include the supplementary planes, but writes their bounds with four digits, as in
+/// `\u20000`, which Python reads as the two characters U+2000 and `0`. Compared as strings, such
+/// bounds hold U+2001 to U+2A6D, with much punctuation and all arrows in it, and U+2F81 to U+2FA1.
+/// Equal scores need equal ranges.
 fn is_chinese(c: char) -> bool {
     matches!(c,
         '\u{2001}'..='\u{2a6d}'

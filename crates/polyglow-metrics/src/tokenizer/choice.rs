@@ -38,8 +38,9 @@ pub enum TokenizerChoice {
 }
 
 impl TokenizerChoice {
-    /// The choice as far as the code of the target language decides it, such as `ja`, `zh_CN`, `tha` or `khm_Khmr`.
-    /// `has_dictionary` says whether there is a MeCab dictionary for Japanese or Korean.
+    /// The choice as far as the code of the target language decides it, such as `ja`, `zh_CN`,
+    /// `tha` or `khm_Khmr`. `has_dictionary` says whether there is a MeCab dictionary for Japanese
+    /// or Korean.
     #[must_use]
     pub fn of_language(self, code: &str, has_dictionary: bool) -> Self {
         match (self, Language::of_code(code)) {
@@ -49,7 +50,11 @@ impl TokenizerChoice {
     }
 
     /// The tokenizer, by the script of the references where nothing else has decided.
-    pub fn of_text<'a>(self, references: impl IntoIterator<Item = &'a str>, has_dictionary: bool) -> TokenizerName {
+    pub fn of_text<'a>(
+        self,
+        references: impl IntoIterator<Item = &'a str>,
+        has_dictionary: bool,
+    ) -> TokenizerName {
         match self {
             Self::Auto => Letters::of(references).language().tokenizer(has_dictionary),
             Self::Named(name) => name,
@@ -58,7 +63,8 @@ impl TokenizerChoice {
 }
 
 impl Language {
-    /// What sacreBLEU takes for the language, or characters where that needs a dictionary that is not there.
+    /// What sacreBLEU takes for the language, or characters where that needs a dictionary that is
+    /// not there.
     fn tokenizer(self, has_dictionary: bool) -> TokenizerName {
         match self {
             Self::Chinese => TokenizerName::Chinese,
@@ -71,8 +77,9 @@ impl Language {
 }
 
 impl Tokenizer {
-    /// The share, 0 to 1, of a text's letters of scripts without spaces that the tokenizer leaves in tokens too long to
-    /// be words; 0 for a text that has few such letters. Where it is high, BLEU compares whole phrases.
+    /// The share, 0 to 1, of a text's letters of scripts without spaces that the tokenizer leaves
+    /// in tokens too long to be words; 0 for a text that has few such letters. Where it is high,
+    /// BLEU compares whole phrases.
     ///
     /// ```
     /// use polyglow_metrics::Tokenizer;
@@ -87,11 +94,19 @@ impl Tokenizer {
             let line = self.tokenize(line);
             for word in python::words(&line) {
                 let letters = Letters::of([word]);
-                unsplit += if letters.without_spaces() > LONG_WORD { letters.without_spaces() } else { 0 };
+                unsplit += if letters.without_spaces() > LONG_WORD {
+                    letters.without_spaces()
+                } else {
+                    0
+                };
                 all = all + letters;
             }
         }
-        if all.are_without_spaces() { unsplit as f64 / all.without_spaces() as f64 } else { 0.0 }
+        if all.are_without_spaces() {
+            unsplit as f64 / all.without_spaces() as f64
+        } else {
+            0.0
+        }
     }
 }
 
@@ -108,7 +123,11 @@ impl FromStr for TokenizerChoice {
     type Err = MetricError;
 
     fn from_str(name: &str) -> Result<Self, MetricError> {
-        if name == AUTO { Ok(Self::Auto) } else { name.parse().map(Self::Named) }
+        if name == AUTO {
+            Ok(Self::Auto)
+        } else {
+            name.parse().map(Self::Named)
+        }
     }
 }
 
@@ -120,7 +139,9 @@ impl Serialize for TokenizerChoice {
 
 impl<'de> Deserialize<'de> for TokenizerChoice {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        String::deserialize(deserializer)?.parse().map_err(de::Error::custom)
+        String::deserialize(deserializer)?
+            .parse()
+            .map_err(de::Error::custom)
     }
 }
 
@@ -133,11 +154,22 @@ mod tests {
         let names = TokenizerName::ALL.map(|name| (name.name(), TokenizerChoice::Named(name)));
         for (text, choice) in [(AUTO, TokenizerChoice::Auto)].into_iter().chain(names) {
             let json = format!("\"{text}\"");
-            assert_eq!(serde_json::to_string(&choice).expect("it is a string"), json);
-            assert_eq!(serde_json::from_str::<TokenizerChoice>(&json).expect("it is known"), choice);
+            assert_eq!(
+                serde_json::to_string(&choice).expect("it is a string"),
+                json
+            );
+            assert_eq!(
+                serde_json::from_str::<TokenizerChoice>(&json).expect("it is known"),
+                choice
+            );
         }
-        let error = serde_json::from_str::<TokenizerChoice>("\"moses\"").expect_err("there is none").to_string();
-        assert!(error.contains("there is no tokenizer `moses`") && error.contains("`auto`"), "{error}");
+        let error = serde_json::from_str::<TokenizerChoice>("\"moses\"")
+            .expect_err("there is none")
+            .to_string();
+        assert!(
+            error.contains("there is no tokenizer `moses`") && error.contains("`auto`"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -171,25 +203,51 @@ mod tests {
     #[test]
     fn a_script_decides_where_the_code_says_nothing() {
         let of = |line| TokenizerChoice::Auto.of_text([line], false);
-        assert_eq!(of("Der Rat hat den Plan am Dienstag angenommen."), TokenizerName::V13a);
-        assert_eq!(of("وافق المجلس على الخطة يوم الثلاثاء."), TokenizerName::V13a);
-        assert_eq!(of("परिषद ने मंगलवार को योजना को मंजूरी दी।"), TokenizerName::V13a);
+        assert_eq!(
+            of("Der Rat hat den Plan am Dienstag angenommen."),
+            TokenizerName::V13a
+        );
+        assert_eq!(
+            of("وافق المجلس على الخطة يوم الثلاثاء."),
+            TokenizerName::V13a
+        );
+        assert_eq!(
+            of("परिषद ने मंगलवार को योजना को मंजूरी दी।"),
+            TokenizerName::V13a
+        );
         assert_eq!(of(""), TokenizerName::V13a);
         assert_eq!(of("理事会星期二批准了该计划。"), TokenizerName::Chinese);
         assert_eq!(of("評議会は火曜日に計画を承認した。"), TokenizerName::Char);
         assert_eq!(of("의회는 화요일에 계획을 승인했다."), TokenizerName::Char);
         assert_eq!(of("สภาอนุมัติแผนเมื่อวันอังคาร"), TokenizerName::Char);
         // A name in another script does not change a language, nor do Latin names a Chinese text.
-        assert_eq!(of("The Chinese name of Beijing is written 北京 in characters."), TokenizerName::V13a);
-        assert_eq!(of("Debian 是一个 Linux 发行版, 由志愿者维护。"), TokenizerName::Chinese);
-        assert_eq!(TokenizerChoice::Auto.of_text(["의회는 승인했다."], true), TokenizerName::Korean);
-        assert_eq!(TokenizerChoice::Auto.of_text(["承認した。"], true), TokenizerName::Japanese);
+        assert_eq!(
+            of("The Chinese name of Beijing is written 北京 in characters."),
+            TokenizerName::V13a
+        );
+        assert_eq!(
+            of("Debian 是一个 Linux 发行版, 由志愿者维护。"),
+            TokenizerName::Chinese
+        );
+        assert_eq!(
+            TokenizerChoice::Auto.of_text(["의회는 승인했다."], true),
+            TokenizerName::Korean
+        );
+        assert_eq!(
+            TokenizerChoice::Auto.of_text(["承認した。"], true),
+            TokenizerName::Japanese
+        );
     }
 
     #[test]
     fn what_is_split_at_spaces_alone_is_unsplit_unless_it_has_spaces() {
         let raw = ["สภาอนุมัติแผนเมื่อวันอังคารที่ผ่านมา", "ฉันชอบกินผลไม้ทุกวันตอนเช้า"];
-        for tokenizer in [Tokenizer::V13a, Tokenizer::International, Tokenizer::None, Tokenizer::Chinese] {
+        for tokenizer in [
+            Tokenizer::V13a,
+            Tokenizer::International,
+            Tokenizer::None,
+            Tokenizer::Chinese,
+        ] {
             assert!(tokenizer.unsplit_share(raw) > 0.9, "{tokenizer:?}");
         }
         let split = |tokenizer: Tokenizer, line| tokenizer.unsplit_share([line]) < f64::EPSILON;

@@ -15,23 +15,34 @@ pub(super) enum Language {
 
 /// The codes, of two and of three letters, of languages for which words are no matter of spaces.
 const CODES: [(Language, &[&str]); 4] = [
-    (Language::Chinese, &["zh", "zho", "chi", "cmn", "yue", "wuu", "nan", "hak", "gan", "hsn", "lzh"]),
+    (
+        Language::Chinese,
+        &[
+            "zh", "zho", "chi", "cmn", "yue", "wuu", "nan", "hak", "gan", "hsn", "lzh",
+        ],
+    ),
     (Language::Japanese, &["ja", "jpn"]),
     (Language::Korean, &["ko", "kor"]),
     (
         Language::OtherWithoutSpaces,
-        &["th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur", "bo", "bod", "tib", "dz", "dzo"],
+        &[
+            "th", "tha", "lo", "lao", "km", "khm", "my", "mya", "bur", "bo", "bod", "tib", "dz",
+            "dzo",
+        ],
     ),
 ];
 
 impl Language {
-    /// The language of a code that says what stands between words, in any spelling: `zh`, `ZH-cn`, `zho_Hans`.
+    /// The language of a code that says what stands between words, in any spelling: `zh`, `ZH-cn`,
+    /// `zho_Hans`.
     pub(super) fn of_code(code: &str) -> Option<Self> {
         let code = code.to_ascii_lowercase();
         let mut parts = code.split(['-', '_', '.']);
         let language = parts.next()?;
         let is_romanized = parts.any(|part| part == "latn");
-        let found = CODES.iter().find(|(_, codes)| codes.contains(&language) && !is_romanized);
+        let found = CODES
+            .iter()
+            .find(|(_, codes)| codes.contains(&language) && !is_romanized);
         found.map(|(language, _)| *language)
     }
 }
@@ -50,7 +61,11 @@ pub(super) struct Letters {
 impl Letters {
     pub(super) fn of<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let mut letters = Self::default();
-        for letter in lines.into_iter().flat_map(str::chars).filter(|letter| letter.is_alphabetic()) {
+        for letter in lines
+            .into_iter()
+            .flat_map(str::chars)
+            .filter(|letter| letter.is_alphabetic())
+        {
             letters.all += 1;
             match letter {
                 '\u{3005}'
@@ -59,8 +74,12 @@ impl Letters {
                 | '\u{4e00}'..='\u{9fff}'
                 | '\u{f900}'..='\u{faff}'
                 | '\u{20000}'..='\u{323af}' => letters.han += 1,
-                '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' => letters.kana += 1,
-                '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7ff}' => letters.hangul += 1,
+                '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' => {
+                    letters.kana += 1
+                }
+                '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7ff}' => {
+                    letters.hangul += 1
+                }
                 '\u{e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' => letters.phrases += 1,
                 _ => {}
             }
@@ -73,15 +92,21 @@ impl Letters {
         self.han + self.kana + self.phrases
     }
 
-    /// Whether a text of these letters is written without spaces. An ideograph stands for about as much as three letters,
-    /// so a quarter decides.
+    /// Whether a text of these letters is written without spaces. An ideograph stands for about as
+    /// much as three letters, so a quarter decides.
     pub(super) fn are_without_spaces(self) -> bool {
         self.without_spaces() > 0 && 4 * self.without_spaces() >= self.all
     }
 
     /// The kind of language that is written so.
     pub(super) fn language(self) -> Language {
-        let Self { han, kana, hangul, phrases, all } = self;
+        let Self {
+            han,
+            kana,
+            hangul,
+            phrases,
+            all,
+        } = self;
         if hangul > 0 && 4 * hangul >= all && hangul > self.without_spaces() {
             Language::Korean
         } else if !self.are_without_spaces() {

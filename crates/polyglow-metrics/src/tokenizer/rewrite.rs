@@ -14,17 +14,23 @@ pub(crate) fn surround(text: &str, is_token: impl Fn(char) -> bool) -> String {
 
 /// Puts a space on both sides of the first character of every pair that `is_pair` accepts.
 ///
-/// Pairs are found from left to right and share no character, as the matches of a regular expression.
+/// Pairs are found from left to right and share no character, as the matches of a regular
+/// expression.
 pub(crate) fn split_off_first(text: &str, is_pair: impl Fn(char, char) -> bool) -> String {
     rewrite_pairs(text, is_pair, |first, second| [' ', first, ' ', second])
 }
 
-/// Puts a space on both sides of the second character of every pair, found as by [`split_off_first`].
+/// Puts a space on both sides of the second character of every pair, found as by
+/// [`split_off_first`].
 pub(crate) fn split_off_second(text: &str, is_pair: impl Fn(char, char) -> bool) -> String {
     rewrite_pairs(text, is_pair, |first, second| [first, ' ', second, ' '])
 }
 
-fn rewrite_pairs(text: &str, is_pair: impl Fn(char, char) -> bool, write: impl Fn(char, char) -> [char; 4]) -> String {
+fn rewrite_pairs(
+    text: &str,
+    is_pair: impl Fn(char, char) -> bool,
+    write: impl Fn(char, char) -> [char; 4],
+) -> String {
     let mut rewritten = String::with_capacity(2 * text.len());
     let mut copied = 0;
     let mut rest = text.char_indices().peekable();

@@ -1,8 +1,8 @@
-//! `flores101` and `flores200`: the most probable pieces of a SentencePiece unigram model (Kudo, 2018), as the library
-//! SentencePiece finds them since 0.2.2.
+//! `flores101` and `flores200`: the most probable pieces of a SentencePiece unigram model (Kudo,
+//! 2018), as the library SentencePiece finds them since 0.2.2.
 //!
-//! It adds in single precision, which decides between ways that are equal but for rounding, such as those to cut a long
-//! row of dashes.
+//! It adds in single precision, which decides between ways that are equal but for rounding, such as
+//! those to cut a long row of dashes.
 
 mod model;
 mod normalizer;
@@ -36,7 +36,10 @@ impl Eq for SentencePieceModel {}
 
 impl fmt::Debug for SentencePieceModel {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
-        formatter.debug_struct("SentencePieceModel").field("num_pieces", &self.pieces.len()).finish_non_exhaustive()
+        formatter
+            .debug_struct("SentencePieceModel")
+            .field("num_pieces", &self.pieces.len())
+            .finish_non_exhaustive()
     }
 }
 
@@ -53,7 +56,11 @@ impl Best {
     /// Of equal ways the first that is found stays.
     fn improve(&mut self, score: f32, start: usize, is_unknown: bool) {
         if self.start.is_none() || score > self.score {
-            *self = Self { score, start: Some(start), is_unknown };
+            *self = Self {
+                score,
+                start: Some(start),
+                is_unknown,
+            };
         }
     }
 }
@@ -64,8 +71,10 @@ impl SentencePieceModel {
     /// # Errors
     /// The file is missing or cannot be read; it is no such model.
     pub fn open(path: &Path) -> Result<Self, MetricError> {
-        let bytes = fs::read(path)
-            .map_err(|error| MetricError::Unreadable { path: path.to_owned(), reason: error.to_string() })?;
+        let bytes = fs::read(path).map_err(|error| MetricError::Unreadable {
+            path: path.to_owned(),
+            reason: error.to_string(),
+        })?;
         Self::parse(&bytes).map_err(|problem| MetricError::UnusableFile {
             path: path.to_owned(),
             kind: "SentencePiece model",
@@ -74,17 +83,40 @@ impl SentencePieceModel {
     }
 
     fn parse(bytes: &[u8]) -> Result<Self, &'static str> {
-        let model::Model { mut pieces, normalizer, byte_fallback } = model::Model::parse(bytes)?;
-        let marks = pieces.iter().filter(|piece| piece.kind == PieceKind::UserDefined);
+        let model::Model {
+            mut pieces,
+            normalizer,
+            byte_fallback,
+        } = model::Model::parse(bytes)?;
+        let marks = pieces
+            .iter()
+            .filter(|piece| piece.kind == PieceKind::UserDefined);
         let marks = marks.map(|piece| piece.text.clone()).collect();
         let normalizer = Normalizer::new(normalizer, marks)?;
-        // SentencePiece starts from the smallest number above 0, below which all logarithms of probabilities are.
-        let normal = pieces.iter().filter(|piece| piece.kind == PieceKind::Normal).map(|piece| piece.score);
+        // SentencePiece starts from the smallest number above 0, below which all logarithms of
+        // probabilities are.
+        let normal = pieces
+            .iter()
+            .filter(|piece| piece.kind == PieceKind::Normal)
+            .map(|piece| piece.score);
         let (least_score, greatest_score) = normal
-            .fold((f32::MAX, f32::MIN_POSITIVE), |(least, greatest), score| (least.min(score), greatest.max(score)));
-        pieces.retain(|piece| matches!(piece.kind, PieceKind::Normal | PieceKind::UserDefined | PieceKind::Unused));
+            .fold((f32::MAX, f32::MIN_POSITIVE), |(least, greatest), score| {
+                (least.min(score), greatest.max(score))
+            });
+        pieces.retain(|piece| {
+            matches!(
+                piece.kind,
+                PieceKind::Normal | PieceKind::UserDefined | PieceKind::Unused
+            )
+        });
         pieces.sort_by(|one, other| one.text.cmp(&other.text));
-        Ok(Self { pieces, normalizer, byte_fallback, least_score, greatest_score })
+        Ok(Self {
+            pieces,
+            normalizer,
+            byte_fallback,
+            least_score,
+            greatest_score,
+        })
     }
 
     /// The pieces of a line.
@@ -116,14 +148,20 @@ impl SentencePieceModel {
             let mut has_single = false;
             self.each_prefix(&text.as_bytes()[start..], |len, piece| {
                 let score = match piece.kind {
-                    PieceKind::UserDefined => (f64::from(len as f32 * self.greatest_score) - 0.1) as f32,
+                    PieceKind::UserDefined => {
+                        (f64::from(len as f32 * self.greatest_score) - 0.1) as f32
+                    }
                     _ => piece.score,
                 };
                 best[start + len].improve(score + so_far, start, false);
                 has_single |= len == single;
             });
             if !has_single {
-                best[start + single].improve(self.least_score - UNKNOWN_PENALTY + so_far, start, true);
+                best[start + single].improve(
+                    self.least_score - UNKNOWN_PENALTY + so_far,
+                    start,
+                    true,
+                );
             }
         }
         let mut parts = Vec::new();
@@ -136,7 +174,8 @@ impl SentencePieceModel {
         parts
     }
 
-    /// Gives `found` every piece that a text begins with, the shortest first, but for those that are not to be used.
+    /// Gives `found` every piece that a text begins with, the shortest first, but for those that
+    /// are not to be used.
     fn each_prefix(&self, text: &[u8], mut found: impl FnMut(usize, &Piece)) {
         let mut candidates = &self.pieces[..];
         for (index, &byte) in text.iter().enumerate() {
@@ -144,7 +183,9 @@ impl SentencePieceModel {
             let start = candidates.partition_point(|piece| at(piece) < Some(byte));
             let end = start + candidates[start..].partition_point(|piece| at(piece) == Some(byte));
             candidates = &candidates[start..end];
-            let Some(first) = candidates.first() else { return };
+            let Some(first) = candidates.first() else {
+                return;
+            };
             if first.text.len() == index + 1 && first.kind != PieceKind::Unused {
                 found(index + 1, first);
             }

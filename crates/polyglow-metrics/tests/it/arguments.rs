@@ -29,7 +29,8 @@ impl BleuArguments {
         let method = self.smooth_method.as_deref().unwrap_or("exp");
         BleuOptions {
             tokenizer: golden_tokenizer(tokenizer),
-            smoothing: Smoothing::new(method, self.smooth_value).expect("sacreBLEU knows the method"),
+            smoothing: Smoothing::new(method, self.smooth_value)
+                .expect("sacreBLEU knows the method"),
             lowercase: self.lowercase,
             effective_order: self.effective_order,
             max_order: self.max_ngram_order.unwrap_or(4),
@@ -69,7 +70,10 @@ impl ChrfArguments {
 /// The options of sacreBLEU's `TER`, with its names.
 #[derive(Deserialize, Default)]
 #[serde(deny_unknown_fields, default)]
-#[expect(clippy::struct_excessive_bools, reason = "these are the four switches of sacreBLEU's TER")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "these are the four switches of sacreBLEU's TER"
+)]
 pub(crate) struct TerArguments {
     normalized: bool,
     no_punct: bool,

@@ -9,7 +9,8 @@ use serde::Deserialize;
 
 use crate::arguments::{BleuArguments, ChrfArguments, TerArguments, golden_tokenizer};
 
-/// Room for another standard library's logarithm and exponential, and for Python 3.12's more exact `sum`.
+/// Room for another standard library's logarithm and exponential, and for Python 3.12's more exact
+/// `sum`.
 const TOLERANCE: f64 = 1e-11;
 
 /// A text with all that sacreBLEU says about it.
@@ -51,19 +52,27 @@ impl Golden {
                 let text = tokenizer.tokenize(line);
                 let is_space = |c: char| c.is_whitespace() || ('\u{1c}'..='\u{1f}').contains(&c);
                 let tokens = text.split(is_space).filter(|token| !token.is_empty());
-                assert_eq!(&tokens.collect::<Vec<_>>(), expected, "{name}: {name_of_tokenizer} of {line:?}");
+                assert_eq!(
+                    &tokens.collect::<Vec<_>>(),
+                    expected,
+                    "{name}: {name_of_tokenizer} of {line:?}"
+                );
             }
         }
         for bleu in &self.bleu {
             let options = bleu.case.options.options();
             self.check_scores(name, &options, &bleu.case);
-            let score = corpus_score(&options, &self.hypotheses, &self.references).expect("the input is valid");
+            let score = corpus_score(&options, &self.hypotheses, &self.references)
+                .expect("the input is valid");
             assert_eq!(score.precisions.len(), bleu.precisions.len());
             for (ours, theirs) in score.precisions.iter().zip(&bleu.precisions) {
                 assert_close(*ours, *theirs, name);
             }
             assert_close(score.brevity_penalty, bleu.bp, name);
-            assert_eq!((score.hypothesis_len, score.reference_len), (bleu.sys_len, bleu.ref_len));
+            assert_eq!(
+                (score.hypothesis_len, score.reference_len),
+                (bleu.sys_len, bleu.ref_len)
+            );
         }
         for chrf in &self.chrf {
             self.check_scores(name, &chrf.options.options(), chrf);
@@ -76,22 +85,34 @@ impl Golden {
     fn check_scores<O>(&self, name: &str, metric: &impl Metric, case: &Case<O>) {
         let signature = metric.signature(self.references.len()).to_string();
         let context = format!("{name}: {signature}");
-        assert_eq!(signature.split_once("|version:").map(|pair| pair.0), Some(&*case.signature));
+        assert_eq!(
+            signature.split_once("|version:").map(|pair| pair.0),
+            Some(&*case.signature)
+        );
 
-        let score = corpus_score(metric, &self.hypotheses, &self.references).expect("the input is valid");
+        let score =
+            corpus_score(metric, &self.hypotheses, &self.references).expect("the input is valid");
         assert_close(score.value(), case.score, &context);
         assert_eq!(score.to_string(), case.line, "{context}");
 
-        let sentences = sentence_scores(metric, &self.hypotheses, &self.references).expect("the input is valid");
+        let sentences = sentence_scores(metric, &self.hypotheses, &self.references)
+            .expect("the input is valid");
         assert_eq!(sentences.len(), case.sentences.len());
         for (index, (ours, theirs)) in sentences.iter().zip(&case.sentences).enumerate() {
-            assert_close(ours.value(), *theirs, &format!("{context}, line {}", index + 1));
+            assert_close(
+                ours.value(),
+                *theirs,
+                &format!("{context}, line {}", index + 1),
+            );
         }
     }
 }
 
 pub(crate) fn assert_close(ours: f64, theirs: f64, context: &str) {
-    assert!((ours - theirs).abs() <= TOLERANCE, "{context}: {ours} is not sacreBLEU's {theirs}");
+    assert!(
+        (ours - theirs).abs() <= TOLERANCE,
+        "{context}: {ours} is not sacreBLEU's {theirs}"
+    );
 }
 
 #[test]

@@ -1,4 +1,5 @@
-//! Random Unicode text, scored by sacreBLEU itself. `.ci/run` runs these tests; to run them by hand:
+//! Random Unicode text, scored by sacreBLEU itself. `.ci/run` runs these tests; to run them by
+//! hand:
 //!
 //! ```text
 //! pip install sacrebleu==2.6.0 'numpy>=2'
@@ -15,12 +16,21 @@ use crate::significance::GoldenTests;
 
 /// What `scripts/golden-metrics.py` prints, run by the Python that `POLYGLOW_PYTHON` names.
 fn ask_sacrebleu<T: DeserializeOwned>(option: &str, seed: u64, lines: usize) -> T {
-    let python = std::env::var("POLYGLOW_PYTHON").expect("POLYGLOW_PYTHON names a Python with sacreBLEU");
+    let python =
+        std::env::var("POLYGLOW_PYTHON").expect("POLYGLOW_PYTHON names a Python with sacreBLEU");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/golden-metrics.py");
     let mut command = Command::new(python);
-    command.arg(script).arg(option).arg(seed.to_string()).arg(lines.to_string());
+    command
+        .arg(script)
+        .arg(option)
+        .arg(seed.to_string())
+        .arg(lines.to_string());
     let run = command.output().expect("POLYGLOW_PYTHON can be run");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
     serde_json::from_slice(&run.stdout).expect("the script prints JSON")
 }
 
@@ -36,6 +46,7 @@ fn random_text_scores_as_in_sacrebleu() {
 #[ignore = "needs sacreBLEU"]
 fn random_systems_compare_as_in_sacrebleu() {
     for seed in 200..203 {
-        ask_sacrebleu::<GoldenTests>("--random-significance", seed, 150).check(&format!("random systems {seed}"));
+        ask_sacrebleu::<GoldenTests>("--random-significance", seed, 150)
+            .check(&format!("random systems {seed}"));
     }
 }

@@ -1,4 +1,5 @@
-//! The tokenizers that need a file, against MeCab, MeCab-ko and SentencePiece: what `scripts/golden-segmentation.py` wrote.
+//! The tokenizers that need a file, against MeCab, MeCab-ko and SentencePiece: what
+//! `scripts/golden-segmentation.py` wrote.
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,7 +7,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use polyglow_metrics::{
-    BleuOptions, MecabDictionary, Metric, MetricError, SentencePieceModel, Tokenizer, TokenizerName, corpus_score,
+    BleuOptions, MecabDictionary, Metric, MetricError, SentencePieceModel, Tokenizer,
+    TokenizerName, corpus_score,
 };
 use serde::Deserialize;
 
@@ -33,7 +35,11 @@ fn golden() -> Golden {
 fn dictionary_with(settings: &str) -> (tempfile::TempDir, MecabDictionary) {
     let copy = tempfile::tempdir().expect("a temporary directory");
     for name in ["sys.dic", "unk.dic", "char.bin", "matrix.bin"] {
-        fs::copy(folder().join("dictionary").join(name), copy.path().join(name)).expect("it can be copied");
+        fs::copy(
+            folder().join("dictionary").join(name),
+            copy.path().join(name),
+        )
+        .expect("it can be copied");
     }
     fs::write(copy.path().join("dicrc"), settings).expect("it can be written");
     let dictionary = MecabDictionary::open(copy.path()).expect("it is whole");
@@ -44,7 +50,11 @@ fn check(tokenizer: &Tokenizer, lines: &[String], expected: &[Vec<String>]) {
     assert_eq!(lines.len(), expected.len());
     for (line, expected) in lines.iter().zip(expected) {
         let tokens = tokenizer.tokenize(line);
-        assert_eq!(&tokens.split_whitespace().collect::<Vec<_>>(), expected, "{line:?}");
+        assert_eq!(
+            &tokens.split_whitespace().collect::<Vec<_>>(),
+            expected,
+            "{line:?}"
+        );
     }
 }
 
@@ -57,8 +67,20 @@ fn words_are_those_of_mecab() {
 
 #[test]
 fn a_space_costs_what_mecab_ko_takes_for_it() {
-    let Golden { lines, mecab, mecab_ko, .. } = golden();
-    assert!(mecab.iter().zip(&mecab_ko).filter(|(one, other)| one != other).count() > 10);
+    let Golden {
+        lines,
+        mecab,
+        mecab_ko,
+        ..
+    } = golden();
+    assert!(
+        mecab
+            .iter()
+            .zip(&mecab_ko)
+            .filter(|(one, other)| one != other)
+            .count()
+            > 10
+    );
     let dictionary = MecabDictionary::open(&folder().join("dictionary")).unwrap();
     check(&Tokenizer::Korean(Arc::new(dictionary)), &lines, &mecab_ko);
 }
@@ -79,12 +101,22 @@ fn signatures_name_dictionaries_as_sacrebleu_does() {
     let dictionary = Arc::new(dictionary);
     let model = Arc::new(SentencePieceModel::open(&folder().join("rules.model")).unwrap());
     for (tokenizer, name) in [
-        (Tokenizer::Japanese(Arc::clone(&dictionary)), "tok:ja-mecab-0.996-IPA"),
-        (Tokenizer::Korean(dictionary), "tok:ko-mecab-0.996/ko-0.9.2-KO"),
+        (
+            Tokenizer::Japanese(Arc::clone(&dictionary)),
+            "tok:ja-mecab-0.996-IPA",
+        ),
+        (
+            Tokenizer::Korean(dictionary),
+            "tok:ko-mecab-0.996/ko-0.9.2-KO",
+        ),
         (Tokenizer::Flores101(Arc::clone(&model)), "tok:flores101"),
         (Tokenizer::Flores200(model), "tok:flores200"),
     ] {
-        let bleu = BleuOptions { tokenizer, max_order: 1, ..BleuOptions::default() };
+        let bleu = BleuOptions {
+            tokenizer,
+            max_order: 1,
+            ..BleuOptions::default()
+        };
         assert!(bleu.signature(1).to_string().contains(&format!("|{name}|")));
         let same = corpus_score(&bleu, &["彼は東京都に"], &[vec!["彼は東京都に"]]).unwrap();
         assert!(same.hypothesis_len > 1 && same.score > 0.0, "{same}");
@@ -96,7 +128,10 @@ fn another_dictionary_than_sacrebleus_is_refused_by_name() {
     let path = folder().join("dictionary");
     for name in [TokenizerName::Japanese, TokenizerName::Korean] {
         let error = name.open(Some(&path), None).unwrap_err();
-        assert!(matches!(&error, MetricError::WrongDictionary { words: 39, .. }), "{error}");
+        assert!(
+            matches!(&error, MetricError::WrongDictionary { words: 39, .. }),
+            "{error}"
+        );
     }
 }
 
@@ -107,28 +142,47 @@ fn damaged_files_are_named_with_what_is_wrong() {
         let (copy, _) = dictionary_with("");
         let path = copy.path().join(name);
         let whole = fs::read(&path).unwrap();
-        for damaged in
-            [&[][..], &whole[..3], &whole[..whole.len() / 2], &whole[..whole.len() - 1], b"nothing of the kind"]
-        {
+        for damaged in [
+            &[][..],
+            &whole[..3],
+            &whole[..whole.len() / 2],
+            &whole[..whole.len() - 1],
+            b"nothing of the kind",
+        ] {
             fs::write(&path, damaged).unwrap();
             let error = MecabDictionary::open(copy.path()).unwrap_err().to_string();
-            assert!(error.contains(name) && error.contains("is no MeCab dictionary that can be used"), "{error}");
+            assert!(
+                error.contains(name) && error.contains("is no MeCab dictionary that can be used"),
+                "{error}"
+            );
         }
         fs::remove_file(&path).unwrap();
         let error = MecabDictionary::open(copy.path()).unwrap_err().to_string();
-        assert!(error.contains("cannot read") && error.contains(name), "{error}");
+        assert!(
+            error.contains("cannot read") && error.contains(name),
+            "{error}"
+        );
     }
     let model = fs::read(folder().join("rules.model")).unwrap();
     let place = tempfile::tempdir().unwrap();
     let path = place.path().join("a.model");
-    for damaged in [&[][..], &model[..model.len() / 2], b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", b"no model"] {
+    for damaged in [
+        &[][..],
+        &model[..model.len() / 2],
+        b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff",
+        b"no model",
+    ] {
         fs::write(&path, damaged).unwrap();
         let error = SentencePieceModel::open(&path).unwrap_err().to_string();
-        assert!(error.contains("a.model` is no SentencePiece model that can be used"), "{error}");
+        assert!(
+            error.contains("a.model` is no SentencePiece model that can be used"),
+            "{error}"
+        );
     }
 }
 
-/// Whatever the bytes are, there is a dictionary or an error, and a dictionary cuts any line without a panic.
+/// Whatever the bytes are, there is a dictionary or an error, and a dictionary cuts any line
+/// without a panic.
 #[test]
 fn changed_bytes_do_no_harm() {
     let Golden { lines, .. } = golden();
@@ -144,7 +198,10 @@ fn changed_bytes_do_no_harm() {
             if let Ok(dictionary) = MecabDictionary::open(copy.path()) {
                 opened += 1;
                 let tokenizer = Tokenizer::Japanese(Arc::new(dictionary));
-                lines.iter().take(20).for_each(|line| drop(tokenizer.tokenize(line)));
+                lines
+                    .iter()
+                    .take(20)
+                    .for_each(|line| drop(tokenizer.tokenize(line)));
             }
         }
         fs::write(&path, whole).unwrap();
@@ -158,7 +215,10 @@ fn changed_bytes_do_no_harm() {
         if let Ok(model) = SentencePieceModel::open(&path) {
             opened += 1;
             let tokenizer = Tokenizer::Flores101(Arc::new(model));
-            lines.iter().take(20).for_each(|line| drop(tokenizer.tokenize(line)));
+            lines
+                .iter()
+                .take(20)
+                .for_each(|line| drop(tokenizer.tokenize(line)));
         }
     }
     assert!(opened > 300, "{opened} of the changed files could be used");

@@ -4,7 +4,8 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_metrics::significance::{
-    Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap, paired_randomization,
+    Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap,
+    paired_randomization,
 };
 use polyglow_metrics::{Metric, Score, Statistics, corpus_score, segment_statistics};
 use serde::Deserialize;
@@ -72,7 +73,9 @@ impl GoldenTests {
         let signature = metric.signature(self.references.len());
         let signature = signature.resampled(Some(num_samples), None, seed);
         let context = format!("{name}: {signature}");
-        let count = |lines: &Vec<String>| segment_statistics(metric, lines, &self.references).expect("valid input");
+        let count = |lines: &Vec<String>| {
+            segment_statistics(metric, lines, &self.references).expect("valid input")
+        };
         let [baseline, system] = self.systems.each_ref().map(count);
 
         let line = self.line_with_confidence(metric, &baseline);
@@ -81,26 +84,52 @@ impl GoldenTests {
         let outcome = &test.bootstrap;
         assert_eq!(without_version(&signature.to_string()), outcome.signature);
         let confidence = baseline_confidence(metric, &baseline, num_samples, seed);
-        assert_confidence(confidence.expect("valid input"), &outcome.results[0], &context);
+        assert_confidence(
+            confidence.expect("valid input"),
+            &outcome.results[0],
+            &context,
+        );
         let comparison = paired_bootstrap(metric, &baseline, &system, num_samples, seed);
-        assert_comparison(comparison.expect("valid input"), &outcome.results[1], &context);
+        assert_comparison(
+            comparison.expect("valid input"),
+            &outcome.results[1],
+            &context,
+        );
 
         let outcome = &test.randomization;
-        let signature = metric.signature(self.references.len()).resampled(Some(num_samples), Some(num_trials), seed);
+        let signature = metric.signature(self.references.len()).resampled(
+            Some(num_samples),
+            Some(num_trials),
+            seed,
+        );
         let context = format!("{name}: {signature}");
         assert_eq!(without_version(&signature.to_string()), outcome.signature);
         let resamples = Some(num_samples);
-        let comparison = paired_randomization(metric, &baseline, &system, num_trials, resamples, seed);
-        assert_comparison(comparison.expect("valid input"), &outcome.results[1], &context);
+        let comparison =
+            paired_randomization(metric, &baseline, &system, num_trials, resamples, seed);
+        assert_comparison(
+            comparison.expect("valid input"),
+            &outcome.results[1],
+            &context,
+        );
     }
 
     /// The line that `sacrebleu --confidence` prints.
     fn line_with_confidence(&self, metric: &impl Metric, baseline: &Statistics) -> String {
         let confidence = bootstrap_confidence(metric, baseline, self.num_samples, self.seed);
-        let signature = metric.signature(self.references.len()).resampled(Some(self.num_samples), None, self.seed);
+        let signature = metric.signature(self.references.len()).resampled(
+            Some(self.num_samples),
+            None,
+            self.seed,
+        );
         let score = corpus_score(metric, &self.systems[0], &self.references).expect("valid input");
         let confidence = confidence.expect("valid input");
-        let line = format!("{}|{signature} = {:.6} ({confidence:.6}) {}", score.name(), score.value(), score.details());
+        let line = format!(
+            "{}|{signature} = {:.6} ({confidence:.6}) {}",
+            score.name(),
+            score.value(),
+            score.details()
+        );
         line.trim_end().to_owned()
     }
 }
@@ -113,7 +142,11 @@ fn without_version(text: &str) -> String {
 fn assert_comparison(ours: Comparison, theirs: &Expected, context: &str) {
     assert_close(ours.score, theirs.score, context);
     assert_eq!(Some(ours.p_value), theirs.p_value, "{context}");
-    assert_confidence(ours.confidence.expect("resamples were drawn"), theirs, context);
+    assert_confidence(
+        ours.confidence.expect("resamples were drawn"),
+        theirs,
+        context,
+    );
 }
 
 fn assert_confidence(ours: Confidence, theirs: &Expected, context: &str) {

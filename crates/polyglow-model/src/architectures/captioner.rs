@@ -1,4 +1,5 @@
-//! The captioner: an encoder of images, and a decoder that says what it sees (Xu et al., 2015, "Show, attend and tell").
+//! The captioner: an encoder of images, and a decoder that says what it sees (Xu et al., 2015,
+//! "Show, attend and tell").
 
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor, s};
@@ -22,7 +23,8 @@ use crate::position::{PositionEmbedding, Rotation};
 use crate::recurrent::decoder::RecurrentDecoder;
 use crate::side::Side;
 
-/// Initial standard deviation of positions, about that of what patches show: captions say where something is.
+/// Initial standard deviation of positions, about that of what patches show: captions say where
+/// something is.
 const STD: f64 = 0.5;
 
 /// Reads an image as a Vision Transformer does, and writes a text that attends to its patches.
@@ -57,7 +59,10 @@ pub enum Writer {
 
 /// What a [`Captioner`] keeps between positions.
 #[derive(Clone, Debug)]
-#[expect(clippy::large_enum_variant, reason = "there is one for each member of an ensemble")]
+#[expect(
+    clippy::large_enum_variant,
+    reason = "there is one for each member of an ensemble"
+)]
 pub enum CaptionCache {
     /// Keys and values.
     Transformer(DecoderCache),
@@ -76,7 +81,11 @@ struct Memory {
 impl Captioner {
     /// A model with initial values of one kind.
     pub(crate) fn build(shape: &CaptionerShape, init: ParamInit) -> Self {
-        let CaptionerShape { stack, recurrent, patches } = shape;
+        let CaptionerShape {
+            stack,
+            recurrent,
+            patches,
+        } = shape;
         let init = &mut init.with_precision(stack.precision);
         let (d_model, vocab_size) = (stack.d_model, stack.tgt_vocab_size);
         Self {
@@ -110,7 +119,10 @@ impl Captioner {
         let embedded = self.dropout.forward(self.patches.forward(pixels));
         let [batch, len, _] = embedded.dims();
         let mask = no_mask(batch, len, &embedded.device());
-        Memory { states: self.encoder.forward(embedded, &mask, None, watch), mask }
+        Memory {
+            states: self.encoder.forward(embedded, &mask, None, watch),
+            mask,
+        }
     }
 
     fn predict_watched(&self, Pair { src, tgt_in }: Pair, mut watch: Watch<'_>) -> Prediction<'_> {
@@ -129,7 +141,10 @@ impl Captioner {
                 decoder.forward(embedded, &input, watch)
             }
             Writer::Rnn(decoder) => {
-                let source = decoder.attention.as_ref().map(|attention| attention.read(&memory.states, &memory.mask));
+                let source = decoder
+                    .attention
+                    .as_ref()
+                    .map(|attention| attention.read(&memory.states, &memory.mask));
                 let mut show = |weights: Tensor<3>| {
                     if let Some(watch) = reborrow(&mut watch) {
                         watch(AttentionKind::Cross, weights.unsqueeze_dim(1));
@@ -144,7 +159,10 @@ impl Captioner {
     /// # Shapes
     /// - `ids`: `[rows, len]`, from the position `start` on; output: `[rows, len, d_model]`
     fn embed(&self, ids: Tensor<2, Int>, start: usize) -> Tensor<3> {
-        self.dropout.forward(self.tgt_position.add(self.tgt_embedding.forward(ids), start))
+        self.dropout.forward(
+            self.tgt_position
+                .add(self.tgt_embedding.forward(ids), start),
+        )
     }
 
     fn projection(&self) -> Projection<'_> {
@@ -171,9 +189,14 @@ impl Generate for Captioner {
     fn start(&self, src: Tensor<2, Int>) -> CaptionCache {
         let memory = self.encode(src, None);
         match &self.decoder {
-            Writer::Transformer(decoder) => CaptionCache::Transformer(decoder.start(&memory.states, &memory.mask)),
+            Writer::Transformer(decoder) => {
+                CaptionCache::Transformer(decoder.start(&memory.states, &memory.mask))
+            }
             Writer::Rnn(decoder) => {
-                let source = decoder.attention.as_ref().map(|attention| attention.read(&memory.states, &memory.mask));
+                let source = decoder
+                    .attention
+                    .as_ref()
+                    .map(|attention| attention.read(&memory.states, &memory.mask));
                 CaptionCache::Rnn(RnnCache::new(decoder, source, &memory.mean()))
             }
         }
@@ -183,9 +206,13 @@ impl Generate for Captioner {
         let hidden = match (&self.decoder, cache) {
             (Writer::Transformer(decoder), CaptionCache::Transformer(cache)) => {
                 let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
-                decoder.advance(self.embed(ids, cache.len), rotation.as_ref(), cache).flatten(0, 1)
+                decoder
+                    .advance(self.embed(ids, cache.len), rotation.as_ref(), cache)
+                    .flatten(0, 1)
             }
-            (Writer::Rnn(decoder), CaptionCache::Rnn(cache)) => cache.advance(decoder, self.embed(ids, 0)),
+            (Writer::Rnn(decoder), CaptionCache::Rnn(cache)) => {
+                cache.advance(decoder, self.embed(ids, 0))
+            }
             _ => panic!("a captioner goes on from its own cache"),
         };
         self.projection().of(hidden).logits()
@@ -215,7 +242,10 @@ impl Inspect for Captioner {
 
     fn cross_attention(&self, pair: Pair) -> Vec<Tensor<3>> {
         let maps = self.attention(pair);
-        maps.cross.into_iter().map(|weights| weights.mean_dim(1).squeeze_dim(1)).collect()
+        maps.cross
+            .into_iter()
+            .map(|weights| weights.mean_dim(1).squeeze_dim(1))
+            .collect()
     }
 
     fn embedding(&self, _: Side) -> Option<&Embedding> {

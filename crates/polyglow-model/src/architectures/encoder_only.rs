@@ -1,4 +1,5 @@
-//! The encoder of text with a head, for labels or for hidden tokens (Devlin et al., 2019); of self-attention, or recurrent.
+//! The encoder of text with a head, for labels or for hidden tokens (Devlin et al., 2019); of
+//! self-attention, or recurrent.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
@@ -59,10 +60,13 @@ impl EncoderOnly {
             },
             pool: Pool::new(shape.pooling, stack.d_model, init),
             stack: match &shape.recurrent {
-                None => TextEncoder::Transformer(Encoder::new(stack, stack.num_encoder_layers, init)),
+                None => {
+                    TextEncoder::Transformer(Encoder::new(stack, stack.num_encoder_layers, init))
+                }
                 Some(layers) => TextEncoder::Rnn(RecurrentEncoder::new(layers, init)),
             },
-            head: (shape.head == Head::Classification).then(|| Linear::new(stack.d_model, stack.tgt_vocab_size, init)),
+            head: (shape.head == Head::Classification)
+                .then(|| Linear::new(stack.d_model, stack.tgt_vocab_size, init)),
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
         }
@@ -77,10 +81,15 @@ impl EncoderOnly {
     fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
         let (input, mask, rotation) = self.embed(ids.clone());
         let (states, last) = match &self.stack {
-            TextEncoder::Transformer(stack) => (stack.forward(input, &mask, rotation.as_ref(), watch), None),
+            TextEncoder::Transformer(stack) => {
+                (stack.forward(input, &mask, rotation.as_ref(), watch), None)
+            }
             TextEncoder::Rnn(stack) => {
                 let (mut layers, last) = stack.forward(input, &mask);
-                (layers.pop().expect("an encoder has at least one layer"), Some(last))
+                (
+                    layers.pop().expect("an encoder has at least one layer"),
+                    Some(last),
+                )
             }
         };
         let Some(head) = &self.head else {
@@ -88,7 +97,10 @@ impl EncoderOnly {
         };
         Projection::Own(head).of(match last.filter(|_| self.shape.pooling == Pooling::Last) {
             Some(last) => last,
-            None => self.pool.forward(states, Some(padding_mask(&ids, self.shape.stack.src_pad_id))),
+            None => self.pool.forward(
+                states,
+                Some(padding_mask(&ids, self.shape.stack.src_pad_id)),
+            ),
         })
     }
 
@@ -99,13 +111,17 @@ impl EncoderOnly {
         let len = ids.dims()[1] + self.pool.num_before();
         let rotation = Rotation::new(stack, 0, len, &ids.device());
         let embedded = self.position.add(self.embedding.forward(ids), 0);
-        (self.dropout.forward(self.pool.prepend(embedded)), mask, rotation)
+        (
+            self.dropout.forward(self.pool.prepend(embedded)),
+            mask,
+            rotation,
+        )
     }
 }
 
 impl Predict<Text> for EncoderOnly {
-    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`; with a masked-token head, scores of the tokens at
-    /// each position, `[batch * len, src_vocab_size]`.
+    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`; with a masked-token head,
+    /// scores of the tokens at each position, `[batch * len, src_vocab_size]`.
     fn predict(&self, text: Text) -> Prediction<'_> {
         self.predict_watched(text, None)
     }
@@ -117,7 +133,10 @@ impl Inspect for EncoderOnly {
     fn attention(&self, text: Text) -> AttentionMaps {
         let mut encoder = Vec::new();
         self.predict_watched(text, Some(&mut |_, weights| encoder.push(weights)));
-        AttentionMaps { encoder, ..AttentionMaps::default() }
+        AttentionMaps {
+            encoder,
+            ..AttentionMaps::default()
+        }
     }
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
@@ -126,7 +145,10 @@ impl Inspect for EncoderOnly {
             TextEncoder::Transformer(stack) => stack.states(input, &mask, rotation.as_ref()),
             TextEncoder::Rnn(stack) => stack.forward(input, &mask).0,
         };
-        states.into_iter().map(|states| self.pool.rest(states)).collect()
+        states
+            .into_iter()
+            .map(|states| self.pool.rest(states))
+            .collect()
     }
 
     fn embedding(&self, _: Side) -> Option<&Embedding> {

@@ -45,8 +45,8 @@ pub struct TextCache {
 }
 
 impl LanguageModel {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it). Its layers
-    /// are the configured decoder layers.
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
+    /// train it). Its layers are the configured decoder layers.
     pub fn new(shape: &LmShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }
@@ -76,13 +76,17 @@ impl LanguageModel {
     fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
         let mask = causal_padding_mask(&ids, self.shape.stack.tgt_pad_id);
         let rotation = Rotation::new(&self.shape.stack, 0, ids.dims()[1], &ids.device());
-        self.projected(self.stack.forward(self.embed(ids), &mask, rotation.as_ref(), watch))
+        self.projected(
+            self.stack
+                .forward(self.embed(ids), &mask, rotation.as_ref(), watch),
+        )
     }
 
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
     fn embed(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        self.dropout.forward(self.position.add(self.embedding.forward(ids), 0))
+        self.dropout
+            .forward(self.position.add(self.embedding.forward(ids), 0))
     }
 
     /// # Shapes
@@ -102,14 +106,22 @@ impl Generate for LanguageModel {
     type Cache = TextCache;
 
     fn start(&self, src: Tensor<2, Int>) -> TextCache {
-        TextCache { layers: vec![None; self.stack.layers.len()], len: 0, rows: src.dims()[0] }
+        TextCache {
+            layers: vec![None; self.stack.layers.len()],
+            len: 0,
+            rows: src.dims()[0],
+        }
     }
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut TextCache) -> Tensor<2> {
         let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
         let embedded = self.position.add(self.embedding.forward(ids), cache.len);
         cache.len += 1;
-        self.projected(self.stack.advance(embedded, rotation.as_ref(), &mut cache.layers)).logits()
+        self.projected(
+            self.stack
+                .advance(embedded, rotation.as_ref(), &mut cache.layers),
+        )
+        .logits()
     }
 
     fn select(cache: &mut TextCache, rows: &[usize], device: &Device) {
@@ -117,7 +129,11 @@ impl Generate for LanguageModel {
             return;
         }
         let kept = indices(rows, device);
-        cache.layers.iter_mut().flatten().for_each(|layer| layer.select(rows, &kept));
+        cache
+            .layers
+            .iter_mut()
+            .flatten()
+            .for_each(|layer| layer.select(rows, &kept));
         cache.rows = rows.len();
     }
 }
@@ -128,7 +144,10 @@ impl Inspect for LanguageModel {
     fn attention(&self, text: Text) -> AttentionMaps {
         let mut decoder = Vec::new();
         self.predict_watched(text, Some(&mut |_, weights| decoder.push(weights)));
-        AttentionMaps { decoder, ..AttentionMaps::default() }
+        AttentionMaps {
+            decoder,
+            ..AttentionMaps::default()
+        }
     }
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {

@@ -1,4 +1,5 @@
-//! The recurrent encoder-decoder with attention: encode, predict (all positions), advance (one position).
+//! The recurrent encoder-decoder with attention: encode, predict (all positions), advance (one
+//! position).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor};
@@ -19,13 +20,15 @@ use crate::recurrent::decoder::{Progress, RecurrentDecoder, Watch};
 use crate::recurrent::encoder::RecurrentEncoder;
 use crate::side::Side;
 
-/// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015; Luong et al.,
-/// 2015), or without it (Sutskever et al., 2014).
+/// A bidirectional recurrent encoder and a recurrent decoder with attention (Bahdanau et al., 2015;
+/// Luong et al., 2015), or without it (Sutskever et al., 2014).
 #[derive(Module, Debug)]
 pub struct Rnn {
-    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all are tied.
+    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all
+    /// are tied.
     pub src_embedding: Embedding,
-    /// Vectors of the target tokens, unless all are tied; the output projection too, when the decoder's are tied.
+    /// Vectors of the target tokens, unless all are tied; the output projection too, when the
+    /// decoder's are tied.
     pub tgt_embedding: Option<Embedding>,
     /// The output projection, unless it is tied.
     pub output: Option<Linear>,
@@ -48,10 +51,19 @@ pub struct RnnCache {
 }
 
 impl RnnCache {
-    /// Before the first position of each sentence, whose last states of the encoder are `summary`, `[batch, d_model]`.
-    pub(super) fn new(decoder: &RecurrentDecoder, source: Option<Source>, summary: &Tensor<2>) -> Self {
+    /// Before the first position of each sentence, whose last states of the encoder are `summary`,
+    /// `[batch, d_model]`.
+    pub(super) fn new(
+        decoder: &RecurrentDecoder,
+        source: Option<Source>,
+        summary: &Tensor<2>,
+    ) -> Self {
         let sentences = Sentences::new(summary.dims()[0]);
-        Self { source, progress: decoder.start(summary), sentences }
+        Self {
+            source,
+            progress: decoder.start(summary),
+            sentences,
+        }
     }
 
     /// One more position.
@@ -59,7 +71,11 @@ impl RnnCache {
     /// # Shapes
     /// - `embedded`: `[rows, 1, d_model]`; output: `[rows, d_model]`
     pub(super) fn advance(&mut self, decoder: &RecurrentDecoder, embedded: Tensor<3>) -> Tensor<2> {
-        decoder.advance(embedded.squeeze_dim(1), &mut self.progress, self.source.as_ref())
+        decoder.advance(
+            embedded.squeeze_dim(1),
+            &mut self.progress,
+            self.source.as_ref(),
+        )
     }
 
     /// As [`Generate::select`].
@@ -69,7 +85,10 @@ impl RnnCache {
         }
         self.progress.select(&indices(rows, device));
         if let Some(kept) = self.sentences.select(rows) {
-            self.source = self.source.as_ref().map(|source| source.select(&indices(&kept, device)));
+            self.source = self
+                .source
+                .as_ref()
+                .map(|source| source.select(&indices(&kept, device)));
         }
     }
 }
@@ -82,7 +101,8 @@ struct Memory {
 }
 
 impl Rnn {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
+    /// train it).
     pub fn new(shape: &RnnShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }
@@ -90,11 +110,18 @@ impl Rnn {
     /// The same with other initial values.
     pub(crate) fn build(shape: &RnnShape, init: ParamInit) -> Self {
         let init = &mut init.with_precision(shape.precision);
-        let RnnShape { vocabulary, d_model, tie_embeddings: tied, .. } = *shape;
+        let RnnShape {
+            vocabulary,
+            d_model,
+            tie_embeddings: tied,
+            ..
+        } = *shape;
         Self {
             src_embedding: Embedding::new(vocabulary.src_size, d_model, init),
-            tgt_embedding: (tied != TieEmbeddings::All).then(|| Embedding::new(vocabulary.tgt_size, d_model, init)),
-            output: (tied == TieEmbeddings::None).then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
+            tgt_embedding: (tied != TieEmbeddings::All)
+                .then(|| Embedding::new(vocabulary.tgt_size, d_model, init)),
+            output: (tied == TieEmbeddings::None)
+                .then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
             encoder: RecurrentEncoder::new(shape, init),
             decoder: RecurrentDecoder::new(shape, init),
             dropout: Dropout::new(shape.dropout),
@@ -116,14 +143,19 @@ impl Rnn {
     }
 
     fn read(&self, src: Tensor<2, Int>, pad_mask: &Tensor<4, Bool>) -> (Vec<Tensor<3>>, Tensor<2>) {
-        self.encoder.forward(self.dropout.forward(self.src_embedding.forward(src)), pad_mask)
+        self.encoder.forward(
+            self.dropout.forward(self.src_embedding.forward(src)),
+            pad_mask,
+        )
     }
 
     /// Shows the attention weights, `[batch, tgt_len, src_len]`, to `watch`.
     fn predict_watched(&self, Pair { src, tgt_in }: Pair, watch: Watch<'_>) -> Prediction<'_> {
         let Memory { source, summary } = self.encode(src);
         let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
-        let output = self.decoder.forward(embedded, &summary, source.as_ref(), watch);
+        let output = self
+            .decoder
+            .forward(embedded, &summary, source.as_ref(), watch);
         self.projection().of(output.flatten(0, 1))
     }
 
@@ -170,8 +202,14 @@ impl Inspect for Rnn {
     type Inputs = Pair;
 
     fn attention(&self, pair: Pair) -> AttentionMaps {
-        let cross = self.cross_attention(pair).into_iter().map(|weights| weights.unsqueeze_dim(1));
-        AttentionMaps { cross: cross.collect(), ..AttentionMaps::default() }
+        let cross = self
+            .cross_attention(pair)
+            .into_iter()
+            .map(|weights| weights.unsqueeze_dim(1));
+        AttentionMaps {
+            cross: cross.collect(),
+            ..AttentionMaps::default()
+        }
     }
 
     fn cross_attention(&self, pair: Pair) -> Vec<Tensor<3>> {

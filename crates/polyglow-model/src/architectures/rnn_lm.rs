@@ -37,12 +37,18 @@ impl RecurrentLanguageModel {
     pub(crate) fn build(shape: &RnnLmShape, init: ParamInit) -> Self {
         let stack = &shape.stack;
         let init = &mut init.with_precision(stack.precision);
-        let RnnShape { vocabulary, d_model, .. } = *stack;
+        let RnnShape {
+            vocabulary,
+            d_model,
+            ..
+        } = *stack;
         let untied = stack.tie_embeddings == TieEmbeddings::None;
         Self {
             embedding: Embedding::new(vocabulary.tgt_size, d_model, init),
             output: untied.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
-            layers: (0..stack.num_decoder_layers).map(|_| stack.layer(d_model, init)).collect(),
+            layers: (0..stack.num_decoder_layers)
+                .map(|_| stack.layer(d_model, init))
+                .collect(),
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
         }
@@ -61,7 +67,11 @@ impl RecurrentLanguageModel {
 impl Predict<Text> for RecurrentLanguageModel {
     fn predict(&self, text: Text) -> Prediction<'_> {
         let states = self.states(text.ids);
-        self.projection().of(states.last().expect("a model has at least one layer").clone().flatten(0, 1))
+        self.projection().of(states
+            .last()
+            .expect("a model has at least one layer")
+            .clone()
+            .flatten(0, 1))
     }
 }
 
@@ -75,7 +85,12 @@ impl Generate for RecurrentLanguageModel {
     fn advance(&self, ids: Tensor<2, Int>, states: &mut States) -> Tensor<2> {
         let mut hidden: Tensor<2> = self.embedding.forward(ids).squeeze_dim(1);
         let (rows, device) = (hidden.dims()[0], hidden.device());
-        let begin = || self.layers.iter().map(|layer| layer.begin(rows, &device)).collect();
+        let begin = || {
+            self.layers
+                .iter()
+                .map(|layer| layer.begin(rows, &device))
+                .collect()
+        };
         let states = states.get_or_insert_with(begin);
         for (layer, state) in self.layers.iter().zip(states) {
             *state = layer.step(layer.input.rows(hidden), state);
@@ -86,7 +101,10 @@ impl Generate for RecurrentLanguageModel {
 
     fn select(states: &mut States, rows: &[usize], device: &Device) {
         let rows = indices(rows, device);
-        states.iter_mut().flatten().for_each(|state| *state = state.select(&rows));
+        states
+            .iter_mut()
+            .flatten()
+            .for_each(|state| *state = state.select(&rows));
     }
 }
 
@@ -96,7 +114,9 @@ impl Inspect for RecurrentLanguageModel {
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mut hidden = self.dropout.forward(self.embedding.forward(ids));
         let read = |layer: &Recurrent| {
-            hidden = self.dropout.forward(layer.run(hidden.clone(), None, None, Direction::Forward));
+            hidden =
+                self.dropout
+                    .forward(layer.run(hidden.clone(), None, None, Direction::Forward));
             hidden.clone()
         };
         self.layers.iter().map(read).collect()

@@ -1,5 +1,6 @@
-//! Word vectors: each word learns to tell its neighbors from random words (skip-gram with negative sampling; Mikolov et
-//! al., 2013, "Distributed representations of words and phrases and their compositionality", section 2.2).
+//! Word vectors: each word learns to tell its neighbors from random words (skip-gram with negative
+//! sampling; Mikolov et al., 2013, "Distributed representations of words and phrases and their
+//! compositionality", section 2.2).
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -26,7 +27,10 @@ pub struct SkipGramModel {
 impl SkipGramModel {
     /// A model with initial values of one kind.
     pub(crate) fn build(shape: &SkipGramShape, mut init: ParamInit) -> Self {
-        let SkipGramShape { vocabulary, d_model } = *shape;
+        let SkipGramShape {
+            vocabulary,
+            d_model,
+        } = *shape;
         Self {
             embedding: Embedding::new(vocabulary.tgt_size, d_model, &mut init),
             context: Embedding::new(vocabulary.tgt_size, d_model, &mut init),
@@ -41,13 +45,20 @@ impl SkipGramModel {
 }
 
 impl Predict<Words> for SkipGramModel {
-    /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside the center, the
-    /// product of both vectors. So the cross-entropy over these two classes is `-log σ(center · candidate)` for class 1
-    /// and `-log σ(-center · candidate)` for class 0 (equation 4).
+    /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside
+    /// the center, the product of both vectors. So the cross-entropy over these two classes is
+    /// `-log σ(center · candidate)` for class 1 and `-log σ(-center · candidate)` for class 0
+    /// (equation 4).
     ///
     /// # Shapes
     /// - scores: `[rows * count, 2]`
-    fn predict(&self, Words { centers, candidates }: Words) -> Prediction<'_> {
+    fn predict(
+        &self,
+        Words {
+            centers,
+            candidates,
+        }: Words,
+    ) -> Prediction<'_> {
         let [rows, count] = candidates.dims();
         let product = self.embedding.rows(centers) * self.context.rows(candidates);
         let scores = product.sum_dim(2).reshape([rows * count, 1]);

@@ -22,9 +22,11 @@ use crate::side::Side;
 /// The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
 #[derive(Module, Debug)]
 pub struct Transformer {
-    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all are tied.
+    /// Vectors of the source tokens; of the target tokens too, and the output projection, when all
+    /// are tied.
     pub src_embedding: Embedding,
-    /// Vectors of the target tokens, unless all are tied; the output projection too, when the decoder's are tied.
+    /// Vectors of the target tokens, unless all are tied; the output projection too, when the
+    /// decoder's are tied.
     pub tgt_embedding: Option<Embedding>,
     /// The output projection, unless it is tied.
     pub output: Option<Linear>,
@@ -53,7 +55,8 @@ pub struct Memory {
 }
 
 impl Transformer {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to train it).
+    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
+    /// train it).
     pub fn new(shape: &TransformerShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }
@@ -68,7 +71,9 @@ impl Transformer {
                 .then(|| Embedding::new(shape.tgt_vocab_size, shape.d_model, init)),
             output: (tied == TieEmbeddings::None)
                 .then(|| Linear::without_bias(shape.d_model, shape.tgt_vocab_size, init)),
-            output_bias: shape.output_bias.then(|| init.constant(shape.tgt_vocab_size, 0.0)),
+            output_bias: shape
+                .output_bias
+                .then(|| init.constant(shape.tgt_vocab_size, 0.0)),
             src_position: PositionEmbedding::new(shape, init),
             tgt_position: PositionEmbedding::new(shape, init),
             encoder: Encoder::new(shape, shape.num_encoder_layers, init),
@@ -94,20 +99,27 @@ impl Transformer {
     fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
         let src_pad_mask = padding_mask(&src, self.shape.src_pad_id);
         let rotation = Rotation::new(&self.shape, 0, src.dims()[1], &src.device());
-        let states = self.encoder.forward(self.embed(src), &src_pad_mask, rotation.as_ref(), watch);
-        Memory { states, src_pad_mask }
+        let states = self
+            .encoder
+            .forward(self.embed(src), &src_pad_mask, rotation.as_ref(), watch);
+        Memory {
+            states,
+            src_pad_mask,
+        }
     }
 
     /// # Shapes
     /// - `src`: `[batch, src_len]`; output: `[batch, src_len, d_model]`
     fn embed(&self, src: Tensor<2, Int>) -> Tensor<3> {
-        self.dropout.forward(self.src_position.add(self.src_embedding.forward(src), 0))
+        self.dropout
+            .forward(self.src_position.add(self.src_embedding.forward(src), 0))
     }
 
     /// Scores of the next token at every target position at once (teacher forcing).
     ///
     /// # Shapes
-    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output: `[batch * tgt_len, tgt_vocab_size]`
+    /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output:
+    ///   `[batch * tgt_len, tgt_vocab_size]`
     pub fn forward(&self, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
         self.decode(&self.encode(src), tgt_in)
     }
@@ -120,17 +132,27 @@ impl Transformer {
         self.decode_watched(memory, tgt_in, None).logits()
     }
 
-    fn decode_watched(&self, memory: &Memory, tgt_in: Tensor<2, Int>, watch: Watch<'_>) -> Prediction<'_> {
+    fn decode_watched(
+        &self,
+        memory: &Memory,
+        tgt_in: Tensor<2, Int>,
+        watch: Watch<'_>,
+    ) -> Prediction<'_> {
         let causal_mask = causal_padding_mask(&tgt_in, self.shape.tgt_pad_id);
         let rotation = Rotation::new(&self.shape, 0, tgt_in.dims()[1], &tgt_in.device());
-        let embedded = self.tgt_position.add(self.tgt_embedding().forward(tgt_in), 0);
+        let embedded = self
+            .tgt_position
+            .add(self.tgt_embedding().forward(tgt_in), 0);
         let input = DecoderInput {
             memory: &memory.states,
             src_pad_mask: &memory.src_pad_mask,
             causal_mask: &causal_mask,
             rotation: rotation.as_ref(),
         };
-        self.projected(self.decoder.forward(self.dropout.forward(embedded), &input, watch))
+        self.projected(
+            self.decoder
+                .forward(self.dropout.forward(embedded), &input, watch),
+        )
     }
 
     fn tgt_embedding(&self) -> &Embedding {
@@ -140,7 +162,8 @@ impl Transformer {
     /// # Shapes
     /// - `hidden`: `[batch, len, d_model]`
     fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
-        let prediction = Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1));
+        let prediction =
+            Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1));
         match &self.output_bias {
             None => prediction,
             Some(bias) => Prediction::Scores(prediction.logits() + bias.val().unsqueeze()),
@@ -162,7 +185,10 @@ impl Predict<Pair> for Transformer {
             }
         };
         let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
-        (prediction, highest.map(|weights: Tensor<4>| weights.mean_dim(1).squeeze_dim(1)))
+        (
+            prediction,
+            highest.map(|weights: Tensor<4>| weights.mean_dim(1).squeeze_dim(1)),
+        )
     }
 }
 
@@ -170,14 +196,20 @@ impl Generate for Transformer {
     type Cache = DecoderCache;
 
     fn start(&self, src: Tensor<2, Int>) -> DecoderCache {
-        let Memory { states, src_pad_mask } = self.encode(src);
+        let Memory {
+            states,
+            src_pad_mask,
+        } = self.encode(src);
         self.decoder.start(&states, &src_pad_mask)
     }
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
         let rotation = Rotation::new(&self.shape, cache.len, 1, &ids.device());
-        let embedded = self.tgt_position.add(self.tgt_embedding().forward(ids), cache.len);
-        self.projected(self.decoder.advance(embedded, rotation.as_ref(), cache)).logits()
+        let embedded = self
+            .tgt_position
+            .add(self.tgt_embedding().forward(ids), cache.len);
+        self.projected(self.decoder.advance(embedded, rotation.as_ref(), cache))
+            .logits()
     }
 
     fn select(cache: &mut DecoderCache, rows: &[usize], _: &Device) {
@@ -214,7 +246,8 @@ impl Inspect for Transformer {
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mask = padding_mask(&ids, self.shape.src_pad_id);
         let rotation = Rotation::new(&self.shape, 0, ids.dims()[1], &ids.device());
-        self.encoder.states(self.embed(ids), &mask, rotation.as_ref())
+        self.encoder
+            .states(self.embed(ids), &mask, rotation.as_ref())
     }
 
     fn embedding(&self, side: Side) -> Option<&Embedding> {

@@ -15,7 +15,8 @@ use crate::parameter::init::ParamInit;
 use crate::patches::Patches;
 use crate::pooling::Pool;
 
-/// Initial standard deviation of positions: small, so that the content of a patch outweighs its place.
+/// Initial standard deviation of positions: small, so that the content of a patch outweighs its
+/// place.
 const STD: f64 = 0.02;
 
 /// An encoder of images with a head.
@@ -56,7 +57,9 @@ impl Vit {
 
     /// Shows the attention weights to `watch`.
     fn predict_watched(&self, Image { pixels }: Image, watch: Watch<'_>) -> Prediction<'_> {
-        let input = self.dropout.forward(self.pool.prepend(self.patches.forward(pixels)));
+        let input = self
+            .dropout
+            .forward(self.pool.prepend(self.patches.forward(pixels)));
         let [batch, len, _] = input.dims();
         let mask = no_mask(batch, len, &input.device());
         let states = self.stack.forward(input, &mask, None, watch);
@@ -77,6 +80,9 @@ impl Inspect for Vit {
     fn attention(&self, image: Image) -> AttentionMaps {
         let mut encoder = Vec::new();
         self.predict_watched(image, Some(&mut |_, weights| encoder.push(weights)));
-        AttentionMaps { encoder, ..AttentionMaps::default() }
+        AttentionMaps {
+            encoder,
+            ..AttentionMaps::default()
+        }
     }
 }

@@ -1,6 +1,7 @@
 //! The built-in architectures: their names, which keys they fill, and which they refuse.
 //!
-//! To add one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the compiler asks for the rest.
+//! To add one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the compiler asks
+//! for the rest.
 
 use serde::{Deserialize, Serialize};
 
@@ -15,18 +16,20 @@ pub enum Arch {
     /// The encoder-decoder Transformer (Vaswani et al., 2017).
     #[default]
     Transformer,
-    /// A recurrent encoder-decoder, with attention (Bahdanau et al., 2015; Luong et al., 2015) or without (Sutskever et
-    /// al., 2014).
+    /// A recurrent encoder-decoder, with attention (Bahdanau et al., 2015; Luong et al., 2015) or
+    /// without (Sutskever et al., 2014).
     Rnn,
     /// A decoder-only Transformer, a language model of one-sided text (Radford et al., 2018).
     Lm,
-    /// A recurrent language model, the network that predicts the next letter (Mikolov et al., 2010).
+    /// A recurrent language model, the network that predicts the next letter (Mikolov et al.,
+    /// 2010).
     #[serde(rename = "rnn-lm")]
     RnnLm,
     /// Word vectors, by telling the words beside a word from others (Mikolov et al., 2013).
     #[serde(rename = "skipgram")]
     SkipGram,
-    /// An encoder with a head: for labels of texts, or for tokens that are hidden in them (Devlin et al., 2019).
+    /// An encoder with a head: for labels of texts, or for tokens that are hidden in them (Devlin
+    /// et al., 2019).
     Encoder,
     /// A Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
     Vit,
@@ -64,8 +67,11 @@ impl Arch {
     /// Layers of a stack of the size at which a Transformer has `of_transformer`.
     pub(super) fn num_layers(self, of_transformer: usize) -> usize {
         match self {
-            Self::Transformer | Self::Lm | Self::Encoder | Self::Vit | Self::Captioner => of_transformer,
-            // Each recurrent layer reads the whole sequence, so few are needed, and each costs `len` sequential steps.
+            Self::Transformer | Self::Lm | Self::Encoder | Self::Vit | Self::Captioner => {
+                of_transformer
+            }
+            // Each recurrent layer reads the whole sequence, so few are needed, and each costs
+            // `len` sequential steps.
             Self::Rnn | Self::RnnLm => of_transformer / 3,
             Self::SkipGram => 0,
         }
@@ -81,13 +87,23 @@ impl ModelConfig {
         }
     }
 
-    /// Fills every key that a preset or the architecture decides, so that the result says all it means.
+    /// Fills every key that a preset or the architecture decides, so that the result says all it
+    /// means.
     #[must_use]
     pub fn resolve(&self) -> Self {
-        let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
+        let Sizes {
+            num_layers,
+            d_model,
+            d_ff,
+            num_heads,
+            dropout,
+        } = self.sizes();
         let (reads, writes) = (
             !matches!(self.task(), Task::Language | Task::Words),
-            matches!(self.task(), Task::Translation | Task::Captions | Task::Language),
+            matches!(
+                self.task(),
+                Task::Translation | Task::Captions | Task::Language
+            ),
         );
         let vectors = Self {
             preset: Some(self.preset.unwrap_or(Preset::Small)),
@@ -116,19 +132,38 @@ impl ModelConfig {
         match self.arch {
             Arch::Transformer | Arch::Lm => of_transformer,
             Arch::Encoder if self.has_recurrent_body() => {
-                let Self { num_encoder_layers, cell, .. } = Self { arch: Arch::Rnn, ..self.clone() }.resolve();
-                Self { num_encoder_layers, cell, ..common }.resolve_head()
+                let Self {
+                    num_encoder_layers,
+                    cell,
+                    ..
+                } = Self {
+                    arch: Arch::Rnn,
+                    ..self.clone()
+                }
+                .resolve();
+                Self {
+                    num_encoder_layers,
+                    cell,
+                    ..common
+                }
+                .resolve_head()
             }
             Arch::Encoder | Arch::Vit => of_transformer.resolve_head(),
-            Arch::Captioner => {
-                Self { num_decoder_layers: self.num_decoder_layers, ..of_transformer }.resolve_captioner()
+            Arch::Captioner => Self {
+                num_decoder_layers: self.num_decoder_layers,
+                ..of_transformer
             }
+            .resolve_captioner(),
             Arch::SkipGram => vectors,
-            Arch::RnnLm => Self { cell: Some(self.cell.unwrap_or_default()), ..common },
+            Arch::RnnLm => Self {
+                cell: Some(self.cell.unwrap_or_default()),
+                ..common
+            },
             Arch::Rnn => Self {
                 cell: Some(self.cell.unwrap_or_default()),
                 attention: Some(self.attention.unwrap_or_default()),
-                // Left out where it says nothing, so that configs stay as they were before it was there.
+                // Left out where it says nothing, so that configs stay as they were before it was
+                // there.
                 attend: self.attend.filter(|attend| *attend != Attend::default()),
                 input_feeding: Some(self.input_feeding()),
                 ..common
@@ -139,8 +174,9 @@ impl ModelConfig {
     /// The complete shape of the model for the given vocabularies; products are f32.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`, sizes that do not fit
-    /// each other, tied embeddings over vocabularies that are not shared, and keys that the architecture does not have.
+    /// [`ModelError::Config`] for a size of zero or beyond reason, a dropout outside `[0, 1)`,
+    /// sizes that do not fit each other, tied embeddings over vocabularies that are not shared, and
+    /// keys that the architecture does not have.
     pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
         let both_sides = self.arch.task() == Task::Translation;
         if both_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
@@ -177,13 +213,37 @@ impl ModelConfig {
                 self.num_encoder_layers.is_some(),
                 &[Transformer, Rnn, Encoder, Vit, Captioner],
             ),
-            ("model.num_decoder_layers", self.num_decoder_layers.is_some(), &[Transformer, Rnn, Lm, RnnLm, Captioner]),
-            ("model.dropout", self.dropout.is_some(), &[Transformer, Rnn, Lm, RnnLm, Encoder, Vit, Captioner]),
-            ("model.attention_dropout", self.attention_dropout > 0.0, of_transformers),
-            ("model.activation_dropout", self.activation_dropout > 0.0, of_transformers),
-            ("model.activation", self.activation != others.activation, of_transformers),
+            (
+                "model.num_decoder_layers",
+                self.num_decoder_layers.is_some(),
+                &[Transformer, Rnn, Lm, RnnLm, Captioner],
+            ),
+            (
+                "model.dropout",
+                self.dropout.is_some(),
+                &[Transformer, Rnn, Lm, RnnLm, Encoder, Vit, Captioner],
+            ),
+            (
+                "model.attention_dropout",
+                self.attention_dropout > 0.0,
+                of_transformers,
+            ),
+            (
+                "model.activation_dropout",
+                self.activation_dropout > 0.0,
+                of_transformers,
+            ),
+            (
+                "model.activation",
+                self.activation != others.activation,
+                of_transformers,
+            ),
             ("model.norm", self.norm != others.norm, of_transformers),
-            ("model.position", self.position != others.position, &[Transformer, Lm, Encoder, Captioner]),
+            (
+                "model.position",
+                self.position != others.position,
+                &[Transformer, Lm, Encoder, Captioner],
+            ),
             (
                 "model.tie_embeddings",
                 self.tie_embeddings != others.tie_embeddings,
@@ -191,22 +251,51 @@ impl ModelConfig {
             ),
             ("model.output_bias", self.output_bias, &[Transformer]),
             ("model.decoder", self.decoder.is_some(), &[Captioner]),
-            ("model.cell", self.cell.is_some(), &[Rnn, RnnLm, Encoder, Captioner]),
-            ("model.cell_size", self.cell_size.is_some(), &[Rnn, RnnLm, Encoder, Captioner]),
-            ("model.bias", self.bias.is_some(), &[Rnn, RnnLm, Encoder, Captioner]),
-            ("model.attention", self.attention.is_some(), &[Rnn, Captioner]),
+            (
+                "model.cell",
+                self.cell.is_some(),
+                &[Rnn, RnnLm, Encoder, Captioner],
+            ),
+            (
+                "model.cell_size",
+                self.cell_size.is_some(),
+                &[Rnn, RnnLm, Encoder, Captioner],
+            ),
+            (
+                "model.bias",
+                self.bias.is_some(),
+                &[Rnn, RnnLm, Encoder, Captioner],
+            ),
+            (
+                "model.attention",
+                self.attention.is_some(),
+                &[Rnn, Captioner],
+            ),
             ("model.attend", self.attend.is_some(), &[Rnn, Captioner]),
-            ("model.input_feeding", self.input_feeding.is_some(), &[Rnn, Captioner]),
+            (
+                "model.input_feeding",
+                self.input_feeding.is_some(),
+                &[Rnn, Captioner],
+            ),
             ("model.body", self.body.is_some(), &[Encoder]),
             ("model.head", self.head.is_some(), &[Encoder]),
             ("model.pooling", self.pooling.is_some(), &[Encoder, Vit]),
-            ("model.patch_size", self.patch_size.is_some(), &[Vit, Captioner]),
+            (
+                "model.patch_size",
+                self.patch_size.is_some(),
+                &[Vit, Captioner],
+            ),
         ];
-        let foreign = keys.iter().filter(|(_, given, of)| *given && !of.contains(&self.arch));
+        let foreign = keys
+            .iter()
+            .filter(|(_, given, of)| *given && !of.contains(&self.arch));
         let foreign: Vec<&str> = foreign.map(|(key, ..)| *key).collect();
         if foreign.is_empty() {
             return Ok(());
         }
-        Err(ModelError::Foreign { keys: foreign.join("`, `"), arch: self.arch.name() })
+        Err(ModelError::Foreign {
+            keys: foreign.join("`, `"),
+            arch: self.arch.name(),
+        })
     }
 }

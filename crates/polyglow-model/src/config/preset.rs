@@ -14,7 +14,8 @@ pub enum Preset {
     Small,
     /// 6+6 layers, `d_model` 512, `d_ff` 2048, 8 heads, dropout 0.1 (Vaswani et al., 2017, table 3, *base*).
     Base,
-    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (Vaswani et al., 2017, table 3, *big*).
+    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (Vaswani et al., 2017, table
+    /// 3, *big*).
     Big,
 }
 
@@ -36,6 +37,12 @@ impl Preset {
             Self::Base => (6, 512, 2048, 8, 0.1),
             Self::Big => (6, 1024, 4096, 16, 0.3),
         };
-        Sizes { num_layers: arch.num_layers(num_layers), d_model, d_ff, num_heads, dropout }
+        Sizes {
+            num_layers: arch.num_layers(num_layers),
+            d_model,
+            d_ff,
+            num_heads,
+            dropout,
+        }
     }
 }

@@ -34,15 +34,18 @@ impl Cell {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attend {
-    /// After the step, from its new state; the output is made of state and context (Luong et al., 2015).
+    /// After the step, from its new state; the output is made of state and context (Luong et al.,
+    /// 2015).
     #[default]
     After,
-    /// Before the step, from the state that it begins with; the context is an input of the step, and the output is made of the
-    /// new state, the token before and the context (Bahdanau et al., 2015, equation 4).
+    /// Before the step, from the state that it begins with; the context is an input of the step,
+    /// and the output is made of the new state, the token before and the context (Bahdanau et al.,
+    /// 2015, equation 4).
     Before,
 }
 
-/// How a source position is scored, from the decoder's state `q` and the encoder's output `m` there.
+/// How a source position is scored, from the decoder's state `q` and the encoder's output `m`
+/// there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {
@@ -56,6 +59,7 @@ pub enum Score {
     /// `qᵀ W m` (Luong et al., 2015).
     #[serde(alias = "luong_general")]
     General,
-    /// No attention: the decoder sees the encoder's last state and nothing else (Sutskever et al., 2014).
+    /// No attention: the decoder sees the encoder's last state and nothing else (Sutskever et al.,
+    /// 2014).
     None,
 }

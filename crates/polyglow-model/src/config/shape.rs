@@ -1,8 +1,8 @@
 //! The shape of a built-in model: everything about it but its weights.
 
 use super::{
-    CaptionerShape, EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task, TransformerShape, VitShape,
-    Vocabulary,
+    CaptionerShape, EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task,
+    TransformerShape, VitShape, Vocabulary,
 };
 use crate::attention::AttentionKind;
 use crate::config::recurrent::Score;
@@ -45,8 +45,14 @@ impl ModelShape {
             Stack::Rnn(stack) => stack.precision = precision,
             Stack::Words(_) => {}
         }
-        if let Self::Captioner(CaptionerShape { recurrent: Some(layers), .. })
-        | Self::Encoder(EncoderShape { recurrent: Some(layers), .. }) = &mut self
+        if let Self::Captioner(CaptionerShape {
+            recurrent: Some(layers),
+            ..
+        })
+        | Self::Encoder(EncoderShape {
+            recurrent: Some(layers),
+            ..
+        }) = &mut self
         {
             layers.precision = precision;
         }
@@ -83,8 +89,14 @@ impl ModelShape {
             Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
             Self::Lm(_) | Self::RnnLm(_) => Task::Language,
             Self::SkipGram(_) => Task::Words,
-            Self::Encoder(EncoderShape { head: Head::Classification, .. }) => Task::Labels,
-            Self::Encoder(EncoderShape { head: Head::MaskedLm, .. }) => Task::Masked,
+            Self::Encoder(EncoderShape {
+                head: Head::Classification,
+                ..
+            }) => Task::Labels,
+            Self::Encoder(EncoderShape {
+                head: Head::MaskedLm,
+                ..
+            }) => Task::Masked,
             Self::Vit(_) => Task::Images,
             Self::Captioner(_) => Task::Captions,
         }
@@ -106,12 +118,14 @@ impl ModelShape {
     /// What the data decides.
     pub fn vocabulary(&self) -> Vocabulary {
         match self {
-            Self::Transformer(stack) | Self::Lm(LmShape { stack }) | Self::Encoder(EncoderShape { stack, .. }) => {
-                stack.vocabulary()
-            }
-            Self::Vit(VitShape { stack, patches, .. }) | Self::Captioner(CaptionerShape { stack, patches, .. }) => {
-                Vocabulary { image: Some(patches.image), ..stack.vocabulary() }
-            }
+            Self::Transformer(stack)
+            | Self::Lm(LmShape { stack })
+            | Self::Encoder(EncoderShape { stack, .. }) => stack.vocabulary(),
+            Self::Vit(VitShape { stack, patches, .. })
+            | Self::Captioner(CaptionerShape { stack, patches, .. }) => Vocabulary {
+                image: Some(patches.image),
+                ..stack.vocabulary()
+            },
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.vocabulary,
             Self::SkipGram(shape) => shape.vocabulary,
         }
@@ -122,22 +136,41 @@ impl ModelShape {
         match (self, kind) {
             (
                 Self::Transformer(stack)
-                | Self::Encoder(EncoderShape { stack, recurrent: None, .. })
+                | Self::Encoder(EncoderShape {
+                    stack,
+                    recurrent: None,
+                    ..
+                })
                 | Self::Vit(VitShape { stack, .. })
                 | Self::Captioner(CaptionerShape { stack, .. }),
                 AttentionKind::Encoder,
             ) => (stack.num_encoder_layers, stack.num_heads),
-            (Self::Transformer(stack) | Self::Captioner(CaptionerShape { stack, recurrent: None, .. }), _)
-            | (Self::Lm(LmShape { stack }), AttentionKind::Decoder) => (stack.num_decoder_layers, stack.num_heads),
             (
-                Self::Rnn(shape) | Self::Captioner(CaptionerShape { recurrent: Some(shape), .. }),
+                Self::Transformer(stack)
+                | Self::Captioner(CaptionerShape {
+                    stack,
+                    recurrent: None,
+                    ..
+                }),
+                _,
+            )
+            | (Self::Lm(LmShape { stack }), AttentionKind::Decoder) => {
+                (stack.num_decoder_layers, stack.num_heads)
+            }
+            (
+                Self::Rnn(shape)
+                | Self::Captioner(CaptionerShape {
+                    recurrent: Some(shape),
+                    ..
+                }),
                 AttentionKind::Cross,
             ) if shape.attention != Score::None => (1, 1),
             _ => (0, 0),
         }
     }
 
-    /// Floating-point operations of the matrix products of a forward pass: two for each number that is multiplied.
+    /// Floating-point operations of the matrix products of a forward pass: two for each number that
+    /// is multiplied.
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions
@@ -159,8 +192,8 @@ impl ModelShape {
         2.0 * (self.d_model() * self.vocabulary().tgt_size) as f64
     }
 
-    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of polyglow-kernels or
-    /// without.
+    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of
+    /// polyglow-kernels or without.
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions

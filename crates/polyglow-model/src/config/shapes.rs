@@ -1,4 +1,5 @@
-//! Complete shapes of the built-in architectures, one per file: sizes, checks, and what a forward pass costs.
+//! Complete shapes of the built-in architectures, one per file: sizes, checks, and what a forward
+//! pass costs.
 
 mod captioner;
 mod encoder;

@@ -35,7 +35,8 @@ impl Task {
         }
     }
 
-    /// The side that a model reads before it predicts anything, or as it predicts if there is only one.
+    /// The side that a model reads before it predicts anything, or as it predicts if there is only
+    /// one.
     pub fn reading_side(self) -> Side {
         match self {
             Self::Translation | Self::Labels | Self::Images => Side::Src,

@@ -18,12 +18,14 @@ pub use key_value::KeyValue;
 pub(crate) use watch::reborrow;
 pub use watch::{AttentionKind, AttentionMaps, Watch};
 
-/// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, except where `mask` forbids attention.
+/// `softmax(query keyᵀ / sqrt(head_dim)) value` for each head, except where `mask` forbids
+/// attention.
 ///
 /// # Shapes
-/// - `query`: `[batch, num_heads, query_len, head_dim]`; `key`, `value`: `[batch, num_heads, key_len, head_dim]`
-/// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is forbidden; `None` if
-///   nothing is, as for the newest position of a search
+/// - `query`: `[batch, num_heads, query_len, head_dim]`; `key`, `value`:
+///   `[batch, num_heads, key_len, head_dim]`
+/// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is
+///   forbidden; `None` if nothing is, as for the newest position of a search
 /// - output: as `query`, and the weights `[batch, num_heads, query_len, key_len]`
 pub fn attend(
     query: Tensor<4>,
@@ -38,10 +40,16 @@ pub fn attend(
     // Scaling the query touches head_dim values per position, scaling the scores key_len.
     let mut scores = precision.product(query * (head_dim as f64).powf(-0.5), key.transpose());
     if let Some(mask) = mask {
-        scores = scores.mask_fill(mask.clone().expand([batch, num_heads, query_len, key_len]), FORBIDDEN);
+        scores = scores.mask_fill(
+            mask.clone().expand([batch, num_heads, query_len, key_len]),
+            FORBIDDEN,
+        );
     }
     let weights = softmax(scores, 3);
-    (precision.product(dropout.forward(weights.clone()), value), weights)
+    (
+        precision.product(dropout.forward(weights.clone()), value),
+        weights,
+    )
 }
 
 /// Lets every position look at the positions of its own sequence that `mask` leaves open.
@@ -69,11 +77,13 @@ impl SelfAttention {
         }
     }
 
-    /// All positions at once, as [`Linear::narrow`] leaves them; shows the weights, which are of this kind, to `watch`.
+    /// All positions at once, as [`Linear::narrow`] leaves them; shows the weights, which are of
+    /// this kind, to `watch`.
     ///
     /// # Shapes
     /// - `input`: `[batch * len, d_model]`; output: as `input`
-    /// - `mask`: broadcast to `[batch, num_heads, len, len]`; its last axis says how long sequences are
+    /// - `mask`: broadcast to `[batch, num_heads, len, len]`; its last axis says how long sequences
+    ///   are
     pub fn forward(
         &self,
         input: Tensor<2>,
@@ -87,26 +97,38 @@ impl SelfAttention {
         let qkv = sequences(self.qkv.narrow(input), batch);
         if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
-            if let Some(context) = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped) {
+            if let Some(context) =
+                polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped)
+            {
                 return self.output.narrow(context.flatten(0, 1));
             }
         }
         let [query, key, value] = self.split(&widened(qkv), rotation);
-        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
+        let (context, weights) =
+            attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(kind, weights);
         }
         self.output.narrow(join_heads(context).flatten(0, 1))
     }
 
-    /// One more position, which may look at itself and at all of `past`; its key and value are added there.
+    /// One more position, which may look at itself and at all of `past`; its key and value are
+    /// added there.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
-    pub fn advance(&self, input: Tensor<2>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<2> {
+    pub fn advance(
+        &self,
+        input: Tensor<2>,
+        rotation: Option<&Rotation>,
+        past: &mut Option<KeyValue>,
+    ) -> Tensor<2> {
         let qkv = self.qkv.rows(input).unsqueeze_dim(1); // [rows, 1, 3 * d_model]
         // Rotation is by head, so rotated keys are kept by head.
-        let first = || KeyValueCache::empty(&qkv, qkv.dims()[2] / 3, self.num_heads).filter(|_| rotation.is_none());
+        let first = || {
+            KeyValueCache::empty(&qkv, qkv.dims()[2] / 3, self.num_heads)
+                .filter(|_| rotation.is_none())
+        };
         let context = match past.take().or_else(|| first().map(KeyValue::Slots)) {
             Some(KeyValue::Slots(mut cache)) => {
                 cache.append(&qkv);
@@ -116,11 +138,18 @@ impl SelfAttention {
             }
             by_head => {
                 let [query, mut key, mut value] = self.split(&qkv, rotation);
-                if let Some(KeyValue::Heads { key: past_key, value: past_value }) = by_head {
+                if let Some(KeyValue::Heads {
+                    key: past_key,
+                    value: past_value,
+                }) = by_head
+                {
                     key = Tensor::cat(vec![past_key, key], 2);
                     value = Tensor::cat(vec![past_value, value], 2);
                 }
-                *past = Some(KeyValue::Heads { key: key.clone(), value: value.clone() });
+                *past = Some(KeyValue::Heads {
+                    key: key.clone(),
+                    value: value.clone(),
+                });
                 // Search runs without autodiff, where no product is rounded.
                 join_heads(attend(query, key, value, None, &self.dropout, Precision::F32).0)
             }
@@ -172,7 +201,9 @@ impl CrossAttention {
     /// - `memory`: `[batch, src_len, d_model]`
     pub fn key_value(&self, memory: Tensor<3>) -> KeyValue {
         let key_value = self.key_value.forward(memory);
-        if let Some(mut cache) = KeyValueCache::empty(&key_value, key_value.dims()[2] / 2, self.num_heads) {
+        if let Some(mut cache) =
+            KeyValueCache::empty(&key_value, key_value.dims()[2] / 2, self.num_heads)
+        {
             cache.append(&key_value);
             return KeyValue::Slots(cache);
         }
@@ -180,26 +211,44 @@ impl CrossAttention {
         KeyValue::Heads { key, value }
     }
 
-    /// Attends from each target position to the encoder's output, as [`Linear::narrow`] leaves it; shows the weights to `watch`.
+    /// Attends from each target position to the encoder's output, as [`Linear::narrow`] leaves it;
+    /// shows the weights to `watch`.
     ///
     /// # Shapes
-    /// - `input`: `[batch * tgt_len, d_model]`; `memory`: `[batch * src_len, d_model]`; output: as `input`
+    /// - `input`: `[batch * tgt_len, d_model]`; `memory`: `[batch * src_len, d_model]`; output: as
+    ///   `input`
     /// - `mask`: broadcast to `[batch, 1, 1, src_len]`; its last axis says how long sources are
-    pub fn forward(&self, input: Tensor<2>, memory: Tensor<2>, mask: &Tensor<4, Bool>, watch: Watch<'_>) -> Tensor<2> {
+    pub fn forward(
+        &self,
+        input: Tensor<2>,
+        memory: Tensor<2>,
+        mask: &Tensor<4, Bool>,
+        watch: Watch<'_>,
+    ) -> Tensor<2> {
         let [.., src_len] = mask.dims();
         let batch = memory.dims()[0] / src_len;
         let query = sequences(self.query.narrow(input), batch);
         let key_value = sequences(self.key_value.narrow(memory), batch);
         if watch.is_none() {
             let dropped = self.dropout.draw(&query);
-            let fused = polyglow_kernels::cross_attention(&query, &key_value, mask, self.num_heads, dropped);
+            let fused = polyglow_kernels::cross_attention(
+                &query,
+                &key_value,
+                mask,
+                self.num_heads,
+                dropped,
+            );
             if let Some(context) = fused {
                 return self.output.narrow(context.flatten(0, 1));
             }
         }
         let (query, key_value) = (widened(query), widened(key_value));
-        let ([query], [key, value]) = (split_heads(&query, self.num_heads), split_heads(&key_value, self.num_heads));
-        let (context, weights) = attend(query, key, value, Some(mask), &self.dropout, self.precision);
+        let ([query], [key, value]) = (
+            split_heads(&query, self.num_heads),
+            split_heads(&key_value, self.num_heads),
+        );
+        let (context, weights) =
+            attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(AttentionKind::Cross, weights);
         }
@@ -211,13 +260,28 @@ impl CrossAttention {
     /// # Shapes
     /// - `input`: `[batch * tgt_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
-    pub fn advance(&self, input: Tensor<2>, memory: &KeyValue, mask: &Tensor<4, Bool>) -> Tensor<2> {
+    pub fn advance(
+        &self,
+        input: Tensor<2>,
+        memory: &KeyValue,
+        mask: &Tensor<4, Bool>,
+    ) -> Tensor<2> {
         let query = sequences(self.query.rows(input), memory.batch());
         let context = match memory {
             KeyValue::Slots(cache) => cache.attention(&query, Some(mask)),
             KeyValue::Heads { key, value } => {
                 let [query] = split_heads(&query, self.num_heads);
-                join_heads(attend(query, key.clone(), value.clone(), Some(mask), &self.dropout, Precision::F32).0)
+                join_heads(
+                    attend(
+                        query,
+                        key.clone(),
+                        value.clone(),
+                        Some(mask),
+                        &self.dropout,
+                        Precision::F32,
+                    )
+                    .0,
+                )
             }
         };
         self.output.rows(context.flatten(0, 1))
@@ -239,8 +303,14 @@ fn split_heads<const N: usize>(fused: &Tensor<3>, num_heads: usize) -> [Tensor<4
     let [batch, len, width] = fused.dims();
     let d_model = width / N;
     std::array::from_fn(|block| {
-        let projection = if N == 1 { fused.clone() } else { fused.clone().narrow(2, block * d_model, d_model) };
-        projection.reshape([batch, len, num_heads, d_model / num_heads]).swap_dims(1, 2)
+        let projection = if N == 1 {
+            fused.clone()
+        } else {
+            fused.clone().narrow(2, block * d_model, d_model)
+        };
+        projection
+            .reshape([batch, len, num_heads, d_model / num_heads])
+            .swap_dims(1, 2)
     })
 }
 
@@ -248,7 +318,9 @@ fn split_heads<const N: usize>(fused: &Tensor<3>, num_heads: usize) -> [Tensor<4
 /// - `heads`: `[batch, num_heads, len, head_dim]`; output: `[batch, len, d_model]`
 fn join_heads(heads: Tensor<4>) -> Tensor<3> {
     let [batch, num_heads, len, head_dim] = heads.dims();
-    heads.swap_dims(1, 2).reshape([batch, len, num_heads * head_dim])
+    heads
+        .swap_dims(1, 2)
+        .reshape([batch, len, num_heads * head_dim])
 }
 
 #[cfg(test)]
@@ -259,32 +331,78 @@ mod tests {
     fn the_worked_example_of_self_attention_comes_out() {
         let device = crate::test_device();
         let tensor = |rows: [[f32; 3]; 4]| Tensor::<2>::from_data(rows, &device);
-        let input = Tensor::<2>::from_data([[1.0f32, 0., 1., 0.], [0., 2., 0., 2.], [1., 1., 1., 1.]], &device);
-        let key = input.clone().matmul(tensor([[0., 0., 1.], [1., 1., 0.], [0., 1., 0.], [1., 1., 0.]]));
-        let query = input.clone().matmul(tensor([[1., 0., 1.], [1., 0., 0.], [0., 0., 1.], [0., 1., 1.]]));
-        let value = input.matmul(tensor([[0., 2., 0.], [0., 3., 0.], [1., 0., 3.], [1., 1., 0.]]));
-        let first_query = query.clone().narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap();
+        let input = Tensor::<2>::from_data(
+            [[1.0f32, 0., 1., 0.], [0., 2., 0., 2.], [1., 1., 1., 1.]],
+            &device,
+        );
+        let key = input.clone().matmul(tensor([
+            [0., 0., 1.],
+            [1., 1., 0.],
+            [0., 1., 0.],
+            [1., 1., 0.],
+        ]));
+        let query = input.clone().matmul(tensor([
+            [1., 0., 1.],
+            [1., 0., 0.],
+            [0., 0., 1.],
+            [0., 1., 1.],
+        ]));
+        let value = input.matmul(tensor([
+            [0., 2., 0.],
+            [0., 3., 0.],
+            [1., 0., 3.],
+            [1., 1., 0.],
+        ]));
+        let first_query = query
+            .clone()
+            .narrow(0, 0, 1)
+            .into_data()
+            .try_to_vec::<f32>()
+            .unwrap();
         assert_eq!(first_query, [1.0, 0.0, 2.0]);
         let scores = query.clone().matmul(key.clone().transpose());
-        assert_eq!(scores.narrow(0, 0, 1).into_data().try_to_vec::<f32>().unwrap(), [2.0, 4.0, 4.0]);
+        assert_eq!(
+            scores
+                .narrow(0, 0, 1)
+                .into_data()
+                .try_to_vec::<f32>()
+                .unwrap(),
+            [2.0, 4.0, 4.0]
+        );
 
         let heads = |tensor: Tensor<2>| tensor.unsqueeze_dims::<4>(&[0, 0]);
         let open = Tensor::<4, Bool>::from_data([[[[false, false, false]]]], &device);
         // Unscaled in the worked example: a query times sqrt(head_dim) undoes the scale.
         let query = heads(query) * 3.0f64.sqrt();
-        let (context, weights) =
-            attend(query, heads(key), heads(value.clone()), Some(&open), &Dropout::new(0.0), Precision::F32);
+        let (context, weights) = attend(
+            query,
+            heads(key),
+            heads(value.clone()),
+            Some(&open),
+            &Dropout::new(0.0),
+            Precision::F32,
+        );
         // softmax([2, 4, 4]) = [e^-2, 1, 1] / (2 + e^-2), and the sum of the values weighted by it.
         let rest = (-2.0f32).exp();
         let expected = [rest / (2.0 + rest), 1.0 / (2.0 + rest), 1.0 / (2.0 + rest)];
-        let first = weights.narrow(2, 0, 1).into_data().try_to_vec::<f32>().unwrap();
+        let first = weights
+            .narrow(2, 0, 1)
+            .into_data()
+            .try_to_vec::<f32>()
+            .unwrap();
         for (weight, expected) in first.iter().zip(expected) {
             assert!((weight - expected).abs() < 1e-6, "{first:?}");
         }
         let values = value.into_data().try_to_vec::<f32>().unwrap();
-        let first = context.narrow(2, 0, 1).into_data().try_to_vec::<f32>().unwrap();
+        let first = context
+            .narrow(2, 0, 1)
+            .into_data()
+            .try_to_vec::<f32>()
+            .unwrap();
         for (dim, value) in first.iter().enumerate() {
-            let sum: f32 = (0..3).map(|row| expected[row] * values[row * 3 + dim]).sum();
+            let sum: f32 = (0..3)
+                .map(|row| expected[row] * values[row * 3 + dim])
+                .sum();
             assert!((value - sum).abs() < 1e-5, "{first:?}");
         }
     }

@@ -12,19 +12,19 @@ use crate::random::Random;
 
 /// Zeroes each element with probability `prob` and scales the others by `1 / (1 - prob)`.
 ///
-/// It acts only on tensors of an autodiff device, so a model moved to a plain device evaluates without it. Which
-/// numbers are dropped follows from the key of the forward pass; see [`keyed`].
+/// It acts only on tensors of an autodiff device, so a model moved to a plain device evaluates
+/// without it. Which numbers are dropped follows from the key of the forward pass; see [`keyed`].
 #[derive(Module, Debug)]
 pub struct Dropout {
     prob: f64,
 }
 
-/// Runs a forward pass whose dropout follows from `key`: the same key gives the same masks, whatever other threads do
-/// and whatever was drawn from the device's generator.
+/// Runs a forward pass whose dropout follows from `key`: the same key gives the same masks,
+/// whatever other threads do and whatever was drawn from the device's generator.
 ///
-/// The key holds for the calling thread until `forward` returns or panics. Calls may be nested; the outer pass then
-/// goes on where it was. Outside of `keyed`, each thread counts its draws under the key 0 from its start, so such masks
-/// depend on everything that the thread dropped before.
+/// The key holds for the calling thread until `forward` returns or panics. Calls may be nested; the
+/// outer pass then goes on where it was. Outside of `keyed`, each thread counts its draws under the
+/// key 0 from its start, so such masks depend on everything that the thread dropped before.
 ///
 /// ```
 /// use burn::tensor::{Device, Tensor};
@@ -63,7 +63,10 @@ impl Drop for Restore {
 /// The key of the next draw of this thread's pass.
 fn next_key() -> u64 {
     let Pass { key, num_draws } = PASS.get();
-    PASS.set(Pass { key, num_draws: num_draws + 1 });
+    PASS.set(Pass {
+        key,
+        num_draws: num_draws + 1,
+    });
     Random::new(&[key, num_draws]).bits()
 }
 
@@ -79,28 +82,38 @@ impl Dropout {
         if self.prob == 0.0 || !input.is_autodiff() {
             return input;
         }
-        let dropped = Dropped { keep: 1.0 - self.prob, key: next_key() };
+        let dropped = Dropped {
+            keep: 1.0 - self.prob,
+            key: next_key(),
+        };
         if let Some(output) = polyglow_kernels::dropout(&input, dropped) {
             return output;
         }
-        // The scaled mask is made outside the graph, so the backward pass holds one factor and nothing else.
+        // The scaled mask is made outside the graph, so the backward pass holds one factor and
+        // nothing else.
         input.clone() * mask::on_host(input.dims(), dropped, &input.device().inner())
     }
 
-    /// `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
+    /// `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow)
+    /// leaves, after dropout.
     ///
     /// # Shapes
     /// - both: `[rows, d_model]`; output: as they are
     pub fn add(&self, residual: Tensor<2>, input: Tensor<2>) -> Tensor<2> {
-        let fused = self.draw(&input).and_then(|dropped| add_dropped(&residual, &input, dropped));
+        let fused = self
+            .draw(&input)
+            .and_then(|dropped| add_dropped(&residual, &input, dropped));
         fused.unwrap_or_else(|| residual + self.forward(widened(input)))
     }
 
-    /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from it. `None` if nothing
-    /// is dropped.
+    /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from
+    /// it. `None` if nothing is dropped.
     pub fn draw<const D: usize>(&self, input: &Tensor<D>) -> Option<Dropped> {
         let active = self.prob > 0.0 && input.is_autodiff();
-        active.then(|| Dropped { keep: 1.0 - self.prob, key: next_key() })
+        active.then(|| Dropped {
+            keep: 1.0 - self.prob,
+            key: next_key(),
+        })
     }
 }
 
@@ -113,7 +126,12 @@ mod tests {
 
     fn drop_ones(prob: f64) -> Vec<f32> {
         let ones = Tensor::<2>::ones([100, 1001], &crate::test_device().autodiff());
-        Dropout::new(prob).forward(ones).inner().into_data().iter::<f32>().collect()
+        Dropout::new(prob)
+            .forward(ones)
+            .inner()
+            .into_data()
+            .iter::<f32>()
+            .collect()
     }
 
     #[test]
@@ -139,7 +157,10 @@ mod tests {
         };
         let (left, right) = std::thread::scope(|scope| {
             let (left, right) = (scope.spawn(masks), scope.spawn(masks));
-            (left.join().expect("it does not panic"), right.join().expect("it does not panic"))
+            (
+                left.join().expect("it does not panic"),
+                right.join().expect("it does not panic"),
+            )
         });
         assert!(left == right);
     }
@@ -151,7 +172,9 @@ mod tests {
             let first = next_key();
             keyed(8, next_key);
             let second = next_key();
-            let panicked = catch_unwind(AssertUnwindSafe(|| keyed(9, || std::panic::resume_unwind(Box::new(())))));
+            let panicked = catch_unwind(AssertUnwindSafe(|| {
+                keyed(9, || std::panic::resume_unwind(Box::new(())))
+            }));
             assert!(panicked.is_err());
             [first, second, next_key()]
         });
@@ -161,7 +184,11 @@ mod tests {
     #[test]
     fn nothing_is_dropped_without_autodiff() {
         let ones = Tensor::<2>::ones([4, 4], &crate::test_device());
-        let values: Vec<f32> = Dropout::new(0.9).forward(ones).into_data().iter::<f32>().collect();
+        let values: Vec<f32> = Dropout::new(0.9)
+            .forward(ones)
+            .into_data()
+            .iter::<f32>()
+            .collect();
         assert_eq!(values, [1.0; 16]);
     }
 }

@@ -20,14 +20,16 @@ pub struct Embedding {
     precision: Precision,
 }
 
-/// How rows of a table are looked up. The results are equal; the backward passes, which add up the gradients of a token
-/// that occurs several times, differ.
+/// How rows of a table are looked up. The results are equal; the backward passes, which add up the
+/// gradients of a token that occurs several times, differ.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Lookup {
-    /// Row by row. On GPUs of Burn 0.22 the backward pass has `d_model` threads, and each goes through all tokens.
+    /// Row by row. On GPUs of Burn 0.22 the backward pass has `d_model` threads, and each goes
+    /// through all tokens.
     Rows,
-    /// Element by element. On a GPU that adds to its memory atomically, as CUDA does, the backward pass has a thread
-    /// for each element, and takes `batch * len * d_model` ids of memory; elsewhere it is that of [`Lookup::Rows`].
+    /// Element by element. On a GPU that adds to its memory atomically, as CUDA does, the backward
+    /// pass has a thread for each element, and takes `batch * len * d_model` ids of memory;
+    /// elsewhere it is that of [`Lookup::Rows`].
     Numbers,
 }
 
@@ -50,7 +52,11 @@ impl Embedding {
     /// Normal with standard deviation `d_model^-0.5`, so that scaled embeddings have variance 1.
     pub fn new(vocab_size: usize, d_model: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.normal([vocab_size, d_model], (d_model as f64).powf(-0.5)));
-        Self { weight, packed: Packed::default(), precision: init.precision() }
+        Self {
+            weight,
+            packed: Packed::default(),
+            precision: init.precision(),
+        }
     }
 
     /// `weight[id]`.
@@ -89,12 +95,16 @@ impl Embedding {
     /// - `hidden`: `[rows, d_model]`; output: `[rows, vocab_size]`
     pub fn logits(&self, hidden: Tensor<2>) -> Tensor<2> {
         match &self.weight {
-            Weight::Float(weight) => self.precision.linear_transposed(hidden, weight.val(), &self.packed),
+            Weight::Float(weight) => {
+                self.precision
+                    .linear_transposed(hidden, weight.val(), &self.packed)
+            }
             Weight::Int8(weight) => int8_linear(hidden, weight.matrix(), None),
         }
     }
 
-    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose, and what both are rounded to.
+    /// The matrix, if [`Self::logits`] of `hidden` is the product with its transpose, and what both
+    /// are rounded to.
     pub(crate) fn matrix(&self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
         Some((self.weight.float()?, self.precision.factors(hidden)))
     }
@@ -102,8 +112,13 @@ impl Embedding {
 
 /// [`lookup`] in the way that suits the table's device.
 fn look_up(table: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
-    // `Numbers` pays off where gradients are added in parallel; `cargo bench -p polyglow-kernels` measures both.
-    let how = if !table.is_autodiff() || computes_on_host(&table.device()) { Lookup::Rows } else { Lookup::Numbers };
+    // `Numbers` pays off where gradients are added in parallel; `cargo bench -p polyglow-kernels`
+    // measures both.
+    let how = if !table.is_autodiff() || computes_on_host(&table.device()) {
+        Lookup::Rows
+    } else {
+        Lookup::Numbers
+    };
     lookup(table, ids, scale, how)
 }
 
@@ -117,16 +132,26 @@ mod tests {
     fn both_ways_to_look_up_give_the_same_rows_and_gradients() {
         let device = crate::test_device().autodiff();
         let found = [Lookup::Rows, Lookup::Numbers].map(|how| {
-            let table = Tensor::<2>::from_data([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]], &device).require_grad();
+            let table = Tensor::<2>::from_data([[1.0f32, 2.0], [3.0, 4.0], [5.0, 6.0]], &device)
+                .require_grad();
             let ids = Tensor::<2, Int>::from_data([[2, 0, 2], [2, 1, 1]], &device);
-            let factors = Tensor::from_data(TensorData::new((1..13u8).map(f32::from).collect(), [2, 3, 2]), &device);
+            let factors = Tensor::from_data(
+                TensorData::new((1..13u8).map(f32::from).collect(), [2, 3, 2]),
+                &device,
+            );
             let rows = lookup(table.clone(), ids, 2.0, how);
             let grads = (rows.clone() * factors).sum().backward();
             let numbers = |data: TensorData| data.iter::<f32>().collect::<Vec<_>>();
-            (numbers(rows.into_data()), numbers(table.grad(&grads).expect("it takes part").into_data()))
+            (
+                numbers(rows.into_data()),
+                numbers(table.grad(&grads).expect("it takes part").into_data()),
+            )
         });
-        let rows = vec![10.0, 12.0, 2.0, 4.0, 10.0, 12.0, 10.0, 12.0, 6.0, 8.0, 6.0, 8.0];
-        // Token 2 stands at the places 1, 3 and 4, whose factors are 1 and 2, 5 and 6, 7 and 8; all are scaled by 2.
+        let rows = vec![
+            10.0, 12.0, 2.0, 4.0, 10.0, 12.0, 10.0, 12.0, 6.0, 8.0, 6.0, 8.0,
+        ];
+        // Token 2 stands at the places 1, 3 and 4, whose factors are 1 and 2, 5 and 6, 7 and 8; all
+        // are scaled by 2.
         let gradient = vec![6.0, 8.0, 40.0, 44.0, 26.0, 32.0];
         assert_eq!(found, [(rows.clone(), gradient.clone()), (rows, gradient)]);
     }

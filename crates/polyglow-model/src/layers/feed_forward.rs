@@ -8,7 +8,8 @@ use crate::dropout::Dropout;
 use crate::linear::Linear;
 use crate::parameter::init::ParamInit;
 
-/// `outer(activation(inner(x)))`, or with SwiGLU `outer(silu(gate(x)) * inner(x))`, the same at every position.
+/// `outer(activation(inner(x)))`, or with SwiGLU `outer(silu(gate(x)) * inner(x))`, the same at
+/// every position.
 #[derive(Module, Debug)]
 pub struct FeedForward {
     /// `d_model -> d_ff`.
@@ -61,7 +62,10 @@ impl FeedForward {
             Activation::Swish => polyglow_kernels::Activation::Swish,
             Activation::Relu | Activation::Swiglu => polyglow_kernels::Activation::Relu,
         };
-        if let Some(active) = self.inner.activated(&input, kind, self.dropout.draw(&input)) {
+        if let Some(active) = self
+            .inner
+            .activated(&input, kind, self.dropout.draw(&input))
+        {
             return active;
         }
         let inner = self.inner.rows(input); // [rows, d_ff]
@@ -73,7 +77,8 @@ impl FeedForward {
     }
 }
 
-/// `x Φ(x)` by the error function: Burn's own `gelu` has only an approximate gradient on most backends.
+/// `x Φ(x)` by the error function: Burn's own `gelu` has only an approximate gradient on most
+/// backends.
 fn gelu(input: Tensor<2>) -> Tensor<2> {
     let cumulative = (input.clone() * std::f64::consts::FRAC_1_SQRT_2).erf() + 1.0;
     input * cumulative * 0.5

@@ -22,7 +22,10 @@ pub struct LayerNorm {
 impl LayerNorm {
     /// A norm that at first only standardizes.
     pub fn new(d_model: usize, init: &mut ParamInit) -> Self {
-        Self { gamma: init.constant(d_model, 1.0), beta: init.constant(d_model, 0.0) }
+        Self {
+            gamma: init.constant(d_model, 1.0),
+            beta: init.constant(d_model, 0.0),
+        }
     }
 
     /// # Shapes
@@ -31,13 +34,21 @@ impl LayerNorm {
         layer_norm(input, self.gamma.val(), self.beta.val(), EPSILON)
     }
 
-    /// Of `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
+    /// Of `residual` plus `input`, which may be what
+    /// [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
     ///
     /// # Shapes
     /// - both: `[rows, d_model]`; output: as they are
     pub fn of_sum(&self, residual: Tensor<2>, input: Tensor<2>, dropout: &Dropout) -> Tensor<2> {
         let dropped = dropout.draw(&input);
-        let fused = residual_norm(&residual, &input, self.gamma.val(), self.beta.val(), EPSILON, dropped);
+        let fused = residual_norm(
+            &residual,
+            &input,
+            self.gamma.val(),
+            self.beta.val(),
+            EPSILON,
+            dropped,
+        );
         fused.unwrap_or_else(|| self.forward(residual + dropout.forward(widened(input))))
     }
 }

@@ -29,8 +29,8 @@ impl Linear {
         Self::fused(d_in, d_out, 1, init)
     }
 
-    /// `blocks` projections to `d_out` side by side in one matrix `[d_in, blocks * d_out]`, each initialized as if
-    /// alone.
+    /// `blocks` projections to `d_out` side by side in one matrix `[d_in, blocks * d_out]`, each
+    /// initialized as if alone.
     pub fn fused(d_in: usize, d_out: usize, blocks: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, blocks * d_out], d_out));
         Self {
@@ -44,7 +44,12 @@ impl Linear {
     /// The same projection without a bias.
     pub fn without_bias(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, d_out], d_out));
-        Self { weight, bias: None, packed: Packed::default(), precision: init.precision() }
+        Self {
+            weight,
+            bias: None,
+            packed: Packed::default(),
+            precision: init.precision(),
+        }
     }
 
     /// Applies the projection to every position at once.
@@ -53,7 +58,8 @@ impl Linear {
     /// - `input`: `[batch, len, d_in]`; output: `[batch, len, d_out]`
     pub fn forward(&self, input: Tensor<3>) -> Tensor<3> {
         let [batch, len, d_in] = input.dims();
-        // One matrix product over all positions: a batched one would run row block by row block on the CPU.
+        // One matrix product over all positions: a batched one would run row block by row block on
+        // the CPU.
         let output = self.rows(input.reshape([batch * len, d_in]));
         let [_, d_out] = output.dims();
         output.reshape([batch, len, d_out])
@@ -67,18 +73,23 @@ impl Linear {
         widened(self.narrow(input))
     }
 
-    /// As [`Self::rows`], for kernels that read what the product leaves: it may be in the format of its factors.
+    /// As [`Self::rows`], for kernels that read what the product leaves: it may be in the format of
+    /// its factors.
     ///
     /// # Shapes
     /// - as [`Self::rows`]
     pub fn narrow(&self, input: Tensor<2>) -> Tensor<2> {
         match &self.weight {
-            Weight::Float(weight) => self.precision.linear(input, weight.val(), self.bias(), &self.packed),
+            Weight::Float(weight) => {
+                self.precision
+                    .linear(input, weight.val(), self.bias(), &self.packed)
+            }
             Weight::Int8(weight) => int8_linear(input, weight.matrix(), self.bias()),
         }
     }
 
-    /// Has an input that other maps read as well rounded for all of them, as [`polyglow_kernels::round_once`] does.
+    /// Has an input that other maps read as well rounded for all of them, as
+    /// [`polyglow_kernels::round_once`] does.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`
@@ -86,24 +97,39 @@ impl Linear {
         polyglow_kernels::round_once(input, self.precision.factors(input));
     }
 
-    /// `dropout(activation(rows))` in one operation; `None` if there is no kernel for these weights on this device.
+    /// `dropout(activation(rows))` in one operation; `None` if there is no kernel for these weights
+    /// on this device.
     ///
     /// # Shapes
     /// - as [`Self::narrow`]
-    pub fn activated(&self, input: &Tensor<2>, activation: Activation, dropped: Option<Dropped>) -> Option<Tensor<2>> {
+    pub fn activated(
+        &self,
+        input: &Tensor<2>,
+        activation: Activation,
+        dropped: Option<Dropped>,
+    ) -> Option<Tensor<2>> {
         match (&self.weight, self.bias()) {
             (Weight::Int8(weight), bias) if activation == Activation::Relu && dropped.is_none() => {
                 Some(int8_linear_relu(input.clone(), weight.matrix(), bias))
             }
             (Weight::Float(weight), Some(bias)) => {
                 let factors = self.precision.factors(input);
-                activated_linear(input, &weight.val(), &bias, activation, dropped, factors, &self.packed)
+                activated_linear(
+                    input,
+                    &weight.val(),
+                    &bias,
+                    activation,
+                    dropped,
+                    factors,
+                    &self.packed,
+                )
             }
             _ => None,
         }
     }
 
-    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what both are rounded to.
+    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what both
+    /// are rounded to.
     pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
         let (weight, _) = self.parts().filter(|_| self.bias.is_none())?;
         Some((weight, self.precision.factors(input)))

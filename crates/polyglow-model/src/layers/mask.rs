@@ -1,4 +1,5 @@
-//! Attention masks: `true` = forbidden. They are built here and nowhere else, once per batch, and passed down.
+//! Attention masks: `true` = forbidden. They are built here and nowhere else, once per batch, and
+//! passed down.
 
 use burn::tensor::{Bool, Device, Int, Tensor};
 
@@ -7,14 +8,20 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 /// # Shapes
 /// - `ids`: `[batch, key_len]`; output: `[batch, 1, 1, key_len]`, for every head and query
 pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
-    ids.clone().equal_elem(pad_id as i32).unsqueeze_dims(&[1, 1])
+    ids.clone()
+        .equal_elem(pad_id as i32)
+        .unsqueeze_dims(&[1, 1])
 }
 
 /// Forbids attention to padding, after `num_before` positions without ids that are open to all.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, 1, 1, num_before + len]`
-pub fn padding_mask_behind(ids: &Tensor<2, Int>, pad_id: u32, num_before: usize) -> Tensor<4, Bool> {
+pub fn padding_mask_behind(
+    ids: &Tensor<2, Int>,
+    pad_id: u32,
+    num_before: usize,
+) -> Tensor<4, Bool> {
     let mask = padding_mask(ids, pad_id);
     if num_before == 0 {
         return mask;
@@ -41,7 +48,9 @@ pub fn causal_padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool>
     let future = Tensor::<2, Bool>::tril_mask([len, len], 0, &ids.device());
     let future: Tensor<4, Bool> = future.unsqueeze_dims(&[0, 0]);
     let shape = [batch, 1, len, len];
-    padding_mask(ids, pad_id).expand(shape).bool_or(future.expand(shape))
+    padding_mask(ids, pad_id)
+        .expand(shape)
+        .bool_or(future.expand(shape))
 }
 
 #[cfg(test)]
@@ -54,7 +63,10 @@ mod tests {
         let found = padding_mask_behind(&ids, 0, 1);
         assert_eq!(found.dims(), [2, 1, 1, 3]);
         let expected = [false, false, false, false, false, true];
-        assert_eq!(found.into_data().iter::<bool>().collect::<Vec<_>>(), expected);
+        assert_eq!(
+            found.into_data().iter::<bool>().collect::<Vec<_>>(),
+            expected
+        );
     }
 
     #[test]
@@ -63,10 +75,21 @@ mod tests {
         let mask = causal_padding_mask(&ids, 0);
         assert_eq!(mask.dims(), [2, 1, 3, 3]);
         let expected = [
-            [[false, true, true], [false, false, true], [false, false, false]],
-            [[false, true, true], [false, true, true], [false, true, true]],
+            [
+                [false, true, true],
+                [false, false, true],
+                [false, false, false],
+            ],
+            [
+                [false, true, true],
+                [false, true, true],
+                [false, true, true],
+            ],
         ];
         let expected: Vec<bool> = expected.as_flattened().as_flattened().to_vec();
-        assert_eq!(mask.into_data().iter::<bool>().collect::<Vec<_>>(), expected);
+        assert_eq!(
+            mask.into_data().iter::<bool>().collect::<Vec<_>>(),
+            expected
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! Images as sequences of patches (Dosovitskiy et al., 2021, section 3.1), with a position for each row and each column.
+//! Images as sequences of patches (Dosovitskiy et al., 2021, section 3.1), with a position for each
+//! row and each column.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -22,7 +23,8 @@ pub struct Patches {
 }
 
 impl Patches {
-    /// For images and patches of this size; `position_std` is the initial standard deviation of positions.
+    /// For images and patches of this size; `position_std` is the initial standard deviation of
+    /// positions.
     pub fn new(shape: PatchShape, d_model: usize, position_std: f64, init: &mut ParamInit) -> Self {
         let [rows, columns] = shape.grid();
         Self {
@@ -48,10 +50,16 @@ impl Patches {
     /// # Shapes
     /// - output: `[batch, patches, patch_size * patch_size * channels]`
     fn values(&self, pixels: Tensor<2, Int>) -> Tensor<3> {
-        let PatchShape { image: ImageShape { channels, .. }, patch_size } = self.shape;
+        let PatchShape {
+            image: ImageShape { channels, .. },
+            patch_size,
+        } = self.shape;
         let ([batch, _], [rows, columns]) = (pixels.dims(), self.shape.grid());
         let values = pixels.float() / 127.5 - 1.0;
-        let lines: Tensor<5> = values.reshape([batch, rows, patch_size, columns, patch_size * channels]);
-        lines.swap_dims(2, 3).reshape([batch, rows * columns, self.shape.patch_len()])
+        let lines: Tensor<5> =
+            values.reshape([batch, rows, patch_size, columns, patch_size * channels]);
+        lines
+            .swap_dims(2, 3)
+            .reshape([batch, rows * columns, self.shape.patch_len()])
     }
 }

@@ -21,7 +21,9 @@ impl Pool {
     /// The kind that the configuration asks for.
     pub fn new(pooling: Pooling, d_model: usize, init: &mut ParamInit) -> Self {
         let class = pooling == Pooling::Class;
-        Self { class_embedding: class.then(|| LearnedPositions::new(1, d_model, STD, init)) }
+        Self {
+            class_embedding: class.then(|| LearnedPositions::new(1, d_model, STD, init)),
+        }
     }
 
     /// Positions before those of the input.
@@ -34,7 +36,9 @@ impl Pool {
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: `[batch, num_before + len, d_model]`
     pub fn prepend(&self, input: Tensor<3>) -> Tensor<3> {
-        let Some(class) = &self.class_embedding else { return input };
+        let Some(class) = &self.class_embedding else {
+            return input;
+        };
         let [batch, _, d_model] = input.dims();
         let class: Tensor<3> = class.weight.val().unsqueeze();
         Tensor::cat(vec![class.expand([batch, 1, d_model]), input], 1)
@@ -57,10 +61,14 @@ impl Pool {
         if self.class_embedding.is_some() {
             return states.slice(s![.., 0..1]).squeeze_dim(1);
         }
-        let Some(pad_mask) = pad_mask else { return states.mean_dim(1).squeeze_dim(1) };
+        let Some(pad_mask) = pad_mask else {
+            return states.mean_dim(1).squeeze_dim(1);
+        };
         let [batch, len, _] = states.dims();
         let real = pad_mask.bool_not().float().reshape([batch, len]);
         let weights = real.clone() / real.sum_dim(1);
-        (states * weights.unsqueeze_dim(2)).sum_dim(1).squeeze_dim(1)
+        (states * weights.unsqueeze_dim(2))
+            .sum_dim(1)
+            .squeeze_dim(1)
     }
 }

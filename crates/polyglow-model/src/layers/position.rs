@@ -1,4 +1,5 @@
-//! Positions: sinusoidal (Vaswani et al., 2017, section 3.5), learned, and rotary (Su et al., 2021).
+//! Positions: sinusoidal (Vaswani et al., 2017, section 3.5), learned, and rotary (Su et al.,
+//! 2021).
 
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, s};
@@ -25,10 +26,15 @@ impl PositionEmbedding {
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         let (max_len, d_model) = (shape.max_len, shape.d_model);
         match shape.position {
-            Position::Sinusoidal => Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device())),
-            Position::Learned => {
-                Self::Learned(LearnedPositions::new(max_len, d_model, (d_model as f64).powf(-0.5), init))
+            Position::Sinusoidal => {
+                Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device()))
             }
+            Position::Learned => Self::Learned(LearnedPositions::new(
+                max_len,
+                d_model,
+                (d_model as f64).powf(-0.5),
+                init,
+            )),
             Position::Rotary | Position::None => Self::None(d_model),
         }
     }
@@ -39,12 +45,20 @@ impl PositionEmbedding {
     /// - `input`: `[batch, len, d_model]`; output: as `input`
     ///
     /// # Panics
-    /// With learned positions, when `start + len` exceeds the trained `max_len`: callers split such input.
+    /// With learned positions, when `start + len` exceeds the trained `max_len`: callers split such
+    /// input.
     pub fn add(&self, input: Tensor<3>, start: usize) -> Tensor<3> {
         let [_, len, _] = input.dims();
         match self {
             Self::Sinusoidal(sinusoids) => input + sinusoids.rows(start, len).unsqueeze(),
-            Self::Learned(positions) => input + positions.weight.val().slice(s![start..start + len]).unsqueeze(),
+            Self::Learned(positions) => {
+                input
+                    + positions
+                        .weight
+                        .val()
+                        .slice(s![start..start + len])
+                        .unsqueeze()
+            }
             Self::None(_) => input,
         }
     }
@@ -60,7 +74,9 @@ pub struct LearnedPositions {
 impl LearnedPositions {
     /// Normal with this standard deviation.
     pub fn new(max_len: usize, d_model: usize, std: f64, init: &mut ParamInit) -> Self {
-        Self { weight: init.normal([max_len, d_model], std) }
+        Self {
+            weight: init.normal([max_len, d_model], std),
+        }
     }
 }
 
@@ -74,7 +90,9 @@ pub struct Sinusoids {
 impl Sinusoids {
     /// The table of the first `max_len` positions.
     pub fn new(max_len: usize, d_model: usize, device: &Device) -> Self {
-        Self { table: sinusoid_table(0, max_len, d_model, &device.clone().inner()) }
+        Self {
+            table: sinusoid_table(0, max_len, d_model, &device.clone().inner()),
+        }
     }
 
     /// Rows `start .. start + len`, computed anew where the table ends too early.
@@ -93,9 +111,15 @@ impl Sinusoids {
 fn sinusoid_table(start: usize, len: usize, d_model: usize, device: &Device) -> Tensor<2> {
     let value = |position: usize, dim: usize| {
         let angle = angle(position, dim / 2, d_model);
-        if dim.is_multiple_of(2) { angle.sin() as f32 } else { angle.cos() as f32 }
+        if dim.is_multiple_of(2) {
+            angle.sin() as f32
+        } else {
+            angle.cos() as f32
+        }
     };
-    let values = (start..start + len).flat_map(|p| (0..d_model).map(move |dim| value(p, dim))).collect();
+    let values = (start..start + len)
+        .flat_map(|p| (0..d_model).map(move |dim| value(p, dim)))
+        .collect();
     Tensor::from_data(TensorData::new::<f32, _>(values, [len, d_model]), device)
 }
 
@@ -113,18 +137,32 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// The rotation of `len` positions from `start` on, on `device`; `None` unless positions are rotary.
-    pub fn new(shape: &TransformerShape, start: usize, len: usize, device: &Device) -> Option<Self> {
+    /// The rotation of `len` positions from `start` on, on `device`; `None` unless positions are
+    /// rotary.
+    pub fn new(
+        shape: &TransformerShape,
+        start: usize,
+        len: usize,
+        device: &Device,
+    ) -> Option<Self> {
         if shape.position != Position::Rotary {
             return None;
         }
         let pairs = shape.head_dim() / 2;
         let table = |function: fn(f64) -> f64| {
             let value = |position, pair| function(angle(position, pair, shape.head_dim())) as f32;
-            let values = (start..start + len).flat_map(|p| (0..pairs).map(move |pair| value(p, pair))).collect();
-            Tensor::from_data(TensorData::new::<f32, _>(values, [1, 1, len, pairs, 1]), &device.clone().inner())
+            let values = (start..start + len)
+                .flat_map(|p| (0..pairs).map(move |pair| value(p, pair)))
+                .collect();
+            Tensor::from_data(
+                TensorData::new::<f32, _>(values, [1, 1, len, pairs, 1]),
+                &device.clone().inner(),
+            )
         };
-        Some(Self { cos: table(f64::cos), sin: table(f64::sin) })
+        Some(Self {
+            cos: table(f64::cos),
+            sin: table(f64::sin),
+        })
     }
 
     /// Turns each pair of numbers `(2i, 2i + 1)` by the angle of its position.
@@ -150,10 +188,16 @@ mod tests {
     fn sinusoids_follow_the_paper_and_go_on_beyond_the_table() {
         let device = crate::test_device();
         let sinusoids = Sinusoids::new(4, 4, &device);
-        let rows = sinusoids.rows(3, 3).into_data().try_to_vec::<f32>().unwrap();
+        let rows = sinusoids
+            .rows(3, 3)
+            .into_data()
+            .try_to_vec::<f32>()
+            .unwrap();
         // Positions 3, 4, 5; wavelengths 1 and 10000^(2/4) = 100.
-        let expected: Vec<f32> =
-            [3.0f32, 4.0, 5.0].iter().flat_map(|p| [p.sin(), p.cos(), (p / 100.0).sin(), (p / 100.0).cos()]).collect();
+        let expected: Vec<f32> = [3.0f32, 4.0, 5.0]
+            .iter()
+            .flat_map(|p| [p.sin(), p.cos(), (p / 100.0).sin(), (p / 100.0).cos()])
+            .collect();
         for (row, value) in rows.iter().zip(&expected) {
             assert!((row - value).abs() < 1e-6, "{rows:?} {expected:?}");
         }

@@ -1,5 +1,5 @@
-//! The number format of matrix products: f32, or bf16 or f16 over f32 weights (Micikevicius et al., 2018; Kalamkar et al.,
-//! 2019).
+//! The number format of matrix products: f32, or bf16 or f16 over f32 weights (Micikevicius et al.,
+//! 2018; Kalamkar et al., 2019).
 //!
 //! What kernels do not compute goes through here.
 
@@ -11,11 +11,12 @@ use crate::host::computes_on_host;
 
 /// The number format of the factors of matrix products in training.
 ///
-/// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and those of the backward
-/// pass, and on GPUs the result is, too, and stays so until the next product. On flex the kernels of linear maps and of the loss round
-/// factors; attention, and recurrent layers that run as one operation, stay f32. Weights, sums of gradients, residual sums, softmax, norms,
-/// loss and optimizer are f32. The range is that of f32, so a loss needs no scale; with f16 it does. Without autodiff (search, validation)
-/// products are f32 in any case.
+/// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and
+/// those of the backward pass, and on GPUs the result is, too, and stays so until the next product.
+/// On flex the kernels of linear maps and of the loss round factors; attention, and recurrent
+/// layers that run as one operation, stay f32. Weights, sums of gradients, residual sums, softmax,
+/// norms, loss and optimizer are f32. The range is that of f32, so a loss needs no scale; with f16
+/// it does. Without autodiff (search, validation) products are f32 in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Precision {
@@ -24,7 +25,8 @@ pub enum Precision {
     F32,
     /// 8 significant bits.
     Bf16,
-    /// 11 significant bits, and a range up to 65,504, so that the loss is scaled while gradients are computed.
+    /// 11 significant bits, and a range up to 65,504, so that the loss is scaled while gradients
+    /// are computed.
     F16,
 }
 
@@ -38,18 +40,26 @@ impl Precision {
         }
     }
 
-    /// Whether a device computes in it: in bf16 flex where the CPU has instructions for it, in f16 flex always, by imitation.
+    /// Whether a device computes in it: in bf16 flex where the CPU has instructions for it, in f16
+    /// flex always, by imitation.
     pub fn is_supported(self, device: &Device) -> bool {
         match self {
             Self::F32 => true,
-            Self::Bf16 => device.supports_dtype(FloatDType::BF16) && (!computes_on_host(device) || has_bf16_products()),
+            Self::Bf16 => {
+                device.supports_dtype(FloatDType::BF16)
+                    && (!computes_on_host(device) || has_bf16_products())
+            }
             Self::F16 => device.supports_dtype(FloatDType::F16),
         }
     }
 
     /// What the factors of a linear map of this tensor are rounded to.
     pub fn factors<const D: usize>(self, input: &Tensor<D>) -> Factors {
-        if input.is_autodiff() { self.in_training() } else { Factors::F32 }
+        if input.is_autodiff() {
+            self.in_training()
+        } else {
+            Factors::F32
+        }
     }
 
     /// What the factors of linear maps are rounded to with autodiff.
@@ -61,19 +71,31 @@ impl Precision {
         }
     }
 
-    /// The matrix product of the last two axes, outside of linear maps. It is f32 where kernels train, of which those for attention
-    /// round nothing, either.
+    /// The matrix product of the last two axes, outside of linear maps. It is f32 where kernels
+    /// train, of which those for attention round nothing, either.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
-        let factors = if has_training_kernels(&left) { Factors::F32 } else { self.factors(&left) };
+        let factors = if has_training_kernels(&left) {
+            Factors::F32
+        } else {
+            self.factors(&left)
+        };
         factors.product(left, right)
     }
 
-    /// `x W + b` for every row, or `x W` without a bias, in f32 or in the format that the products leave it in, which other kernels read; what
-    /// `packed` keeps of the weight makes products of a search faster.
+    /// `x W + b` for every row, or `x W` without a bias, in f32 or in the format that the products
+    /// leave it in, which other kernels read; what `packed` keeps of the weight makes products of a
+    /// search faster.
     ///
     /// # Shapes
-    /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
-    pub fn linear(self, input: Tensor<2>, weight: Tensor<2>, bias: Option<Tensor<1>>, packed: &Packed) -> Tensor<2> {
+    /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output:
+    ///   `[rows, d_out]`
+    pub fn linear(
+        self,
+        input: Tensor<2>,
+        weight: Tensor<2>,
+        bias: Option<Tensor<1>>,
+        packed: &Packed,
+    ) -> Tensor<2> {
         let factors = self.factors(&input);
         polyglow_kernels::repeated_linear(input, weight, bias, Layout::InOut, factors, packed)
     }
@@ -82,9 +104,21 @@ impl Precision {
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
-    pub fn linear_transposed(self, input: Tensor<2>, weight: Tensor<2>, packed: &Packed) -> Tensor<2> {
+    pub fn linear_transposed(
+        self,
+        input: Tensor<2>,
+        weight: Tensor<2>,
+        packed: &Packed,
+    ) -> Tensor<2> {
         let factors = self.factors(&input);
-        widened(polyglow_kernels::repeated_linear(input, weight, None, Layout::OutIn, factors, packed))
+        widened(polyglow_kernels::repeated_linear(
+            input,
+            weight,
+            None,
+            Layout::OutIn,
+            factors,
+            packed,
+        ))
     }
 }
 
@@ -106,20 +140,31 @@ mod tests {
     #[test]
     fn both_factors_and_the_gradient_are_rounded_with_autodiff() {
         let device = crate::test_device().autodiff();
-        let (left, right) = (one(HALFWAY, &device).require_grad(), one(3.0 * HALFWAY, &device).require_grad());
+        let (left, right) = (
+            one(HALFWAY, &device).require_grad(),
+            one(3.0 * HALFWAY, &device).require_grad(),
+        );
         let product = Precision::Bf16.linear(left.clone(), right.clone(), None, &Packed::default());
         // 3 + 3 * 2^-8 is nearest to 3 + 2^-6, as neighbors are 2^-6 apart from 2 to 4.
         assert_eq!(values(product.clone()), [3.015_625]);
         let grads = (product * one(HALFWAY, &device)).sum().backward();
         let gradient = |tensor: Tensor<2>| values(tensor.grad(&grads).expect("it takes part"));
-        assert_eq!((gradient(left), gradient(right)), (vec![3.015_625], vec![1.0]));
+        assert_eq!(
+            (gradient(left), gradient(right)),
+            (vec![3.015_625], vec![1.0])
+        );
     }
 
     #[test]
     fn nothing_is_rounded_without_autodiff() {
         let device = crate::test_device();
         assert_eq!(
-            values(Precision::Bf16.linear(one(HALFWAY, &device), one(1.0, &device), None, &Packed::default())),
+            values(Precision::Bf16.linear(
+                one(HALFWAY, &device),
+                one(1.0, &device),
+                None,
+                &Packed::default()
+            )),
             [HALFWAY]
         );
     }
@@ -128,7 +173,12 @@ mod tests {
     fn sums_with_a_bias_are_not_rounded() {
         let device = crate::test_device().autodiff();
         let bias = Tensor::<1>::from_data([1.0 / 1024.0f32], &device);
-        let sum = Precision::Bf16.linear(one(1.0, &device), one(1.0, &device), Some(bias), &Packed::default());
+        let sum = Precision::Bf16.linear(
+            one(1.0, &device),
+            one(1.0, &device),
+            Some(bias),
+            &Packed::default(),
+        );
         assert_eq!(values(sum), [1.0 + 1.0 / 1024.0]);
     }
 }

@@ -1,4 +1,5 @@
-//! What surrounds every sublayer: dropout, the residual sum, layer normalization (Vaswani et al., 2017, section 3.1).
+//! What surrounds every sublayer: dropout, the residual sum, layer normalization (Vaswani et al.,
+//! 2017, section 3.1).
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -21,14 +22,22 @@ pub struct Residual {
 impl Residual {
     /// Around one sublayer.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
-        Self { norm: LayerNorm::new(shape.d_model, init), dropout: Dropout::new(shape.dropout), place: shape.norm }
+        Self {
+            norm: LayerNorm::new(shape.d_model, init),
+            dropout: Dropout::new(shape.dropout),
+            place: shape.norm,
+        }
     }
 
     /// Runs `sublayer` inside its residual connection.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
-    pub fn forward(&self, input: Tensor<2>, sublayer: impl FnOnce(Tensor<2>) -> Tensor<2>) -> Tensor<2> {
+    pub fn forward(
+        &self,
+        input: Tensor<2>,
+        sublayer: impl FnOnce(Tensor<2>) -> Tensor<2>,
+    ) -> Tensor<2> {
         match self.place {
             Norm::Pre => {
                 let output = sublayer(self.norm.forward(input.clone()));

@@ -1,7 +1,9 @@
 //! The last step of every model: from hidden states to scores, or straight to the loss.
 
 use burn::tensor::{Int, Tensor};
-use polyglow_kernels::{Factors, Layout, LossOutput, Targets, cross_entropy, projected_cross_entropy, rows_per_chunk};
+use polyglow_kernels::{
+    Factors, Layout, LossOutput, Targets, cross_entropy, projected_cross_entropy, rows_per_chunk,
+};
 
 use crate::embedding::Embedding;
 use crate::linear::Linear;
@@ -17,8 +19,8 @@ pub enum Projection<'a> {
 
 /// What a model predicts: scores, or what they are computed from.
 ///
-/// Training wants only the loss, and search only the scores; [`Self::loss`] does not hold all scores if it can avoid
-/// it.
+/// Training wants only the loss, and search only the scores; [`Self::loss`] does not hold all
+/// scores if it can avoid it.
 #[derive(Clone, Debug)]
 pub enum Prediction<'a> {
     /// Hidden states `[rows, d_model]`, and the projection that scores tokens by them.
@@ -41,11 +43,16 @@ impl<'a> Projection<'a> {
         Prediction::Hidden(hidden, self)
     }
 
-    /// The matrix, its layout, and what a kernel rounds factors to, if the projection is nothing but the product with the matrix.
+    /// The matrix, its layout, and what a kernel rounds factors to, if the projection is nothing
+    /// but the product with the matrix.
     fn matrix(self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Layout, Factors)> {
         match self {
-            Self::Own(linear) => linear.matrix(hidden).map(|(matrix, factors)| (matrix, Layout::InOut, factors)),
-            Self::Tied(embedding) => embedding.matrix(hidden).map(|(matrix, factors)| (matrix, Layout::OutIn, factors)),
+            Self::Own(linear) => linear
+                .matrix(hidden)
+                .map(|(matrix, factors)| (matrix, Layout::InOut, factors)),
+            Self::Tied(embedding) => embedding
+                .matrix(hidden)
+                .map(|(matrix, factors)| (matrix, Layout::OutIn, factors)),
         }
     }
 }
@@ -67,12 +74,25 @@ impl Prediction<'_> {
     ///
     /// # Shapes
     /// - `targets`: `[rows]`
-    pub fn loss(self, targets: impl Into<Targets>, label_smoothing: f64, pad_id: u32) -> LossOutput {
+    pub fn loss(
+        self,
+        targets: impl Into<Targets>,
+        label_smoothing: f64,
+        pad_id: u32,
+    ) -> LossOutput {
         let targets = targets.into();
         if let Self::Hidden(hidden, projection) = &self
             && let Some((matrix, layout, factors)) = projection.matrix(hidden)
         {
-            return projected_cross_entropy(hidden.clone(), matrix, layout, targets, label_smoothing, pad_id, factors);
+            return projected_cross_entropy(
+                hidden.clone(),
+                matrix,
+                layout,
+                targets,
+                label_smoothing,
+                pad_id,
+                factors,
+            );
         }
         cross_entropy(self.logits(), targets.all, label_smoothing, pad_id)
     }
@@ -87,8 +107,13 @@ impl Prediction<'_> {
     }
 }
 
-/// Values that the loss over `rows` positions keeps for the backward pass, or holds while it computes that pass.
+/// Values that the loss over `rows` positions keeps for the backward pass, or holds while it
+/// computes that pass.
 pub(crate) fn loss_numbers(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
     let rows = rows.min(rows_per_chunk(vocab_size, kernels) as u64);
-    if kernels { rows * vocab_size as u64 } else { 3 * rows * vocab_size as u64 }
+    if kernels {
+        rows * vocab_size as u64
+    } else {
+        3 * rows * vocab_size as u64
+    }
 }

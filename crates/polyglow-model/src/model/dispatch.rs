@@ -1,4 +1,5 @@
-//! The traits of [`crate::architecture`] for [`Model`]: each call goes to the architecture that it is.
+//! The traits of [`crate::architecture`] for [`Model`]: each call goes to the architecture that it
+//! is.
 
 use burn::tensor::{Device, Int, Tensor};
 
@@ -24,7 +25,11 @@ impl<I: Into<Inputs>> Predict<I> for Model {
             (Self::Encoder(model), Inputs::Text(text)) => model.predict(text),
             (Self::Vit(model), Inputs::Image(image)) => model.predict(image),
             (Self::Captioner(model), Inputs::Pair(pair)) => model.predict(pair),
-            (model, inputs) => panic!("a model for {:?} does not read {}", model.task(), inputs.kind()),
+            (model, inputs) => panic!(
+                "a model for {:?} does not read {}",
+                model.task(),
+                inputs.kind()
+            ),
         }
     }
 

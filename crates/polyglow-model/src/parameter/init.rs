@@ -1,4 +1,5 @@
-//! Initial weights: drawn on the host from the seed and the parameter's position, the same on every device.
+//! Initial weights: drawn on the host from the seed and the parameter's position, the same on every
+//! device.
 
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -8,8 +9,8 @@ use crate::random::Random;
 
 /// Makes parameters in order, each with an id and a random sequence of its own.
 ///
-/// Values are a function of (seed, position of the parameter, position inside it), so neither the device nor the order
-/// in which weights are first used can change them.
+/// Values are a function of (seed, position of the parameter, position inside it), so neither the
+/// device nor the order in which weights are first used can change them.
 #[derive(Debug)]
 pub struct ParamInit {
     device: Device,
@@ -22,12 +23,21 @@ pub struct ParamInit {
 impl ParamInit {
     /// Starts at parameter 0 of a model that will live on `device`.
     pub fn new(seed: u64, device: &Device) -> Self {
-        Self { seed: Some(seed), ..Self::zeros(device) }
+        Self {
+            seed: Some(seed),
+            ..Self::zeros(device)
+        }
     }
 
-    /// Starts at parameter 0 of a model whose values will be loaded: until then they are zeros, which cost no drawing.
+    /// Starts at parameter 0 of a model whose values will be loaded: until then they are zeros,
+    /// which cost no drawing.
     pub fn zeros(device: &Device) -> Self {
-        Self { device: device.clone(), precision: Precision::F32, seed: None, next_id: 0 }
+        Self {
+            device: device.clone(),
+            precision: Precision::F32,
+            seed: None,
+            next_id: 0,
+        }
     }
 
     /// The same for layers that compute their products in another precision.
@@ -48,7 +58,8 @@ impl ParamInit {
 
     /// Uniform in `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).
     ///
-    /// `fan_out` is separate from the shape, so that several fused projections are initialized as if each were alone.
+    /// `fan_out` is separate from the shape, so that several fused projections are initialized as
+    /// if each were alone.
     pub fn xavier(&mut self, shape: [usize; 2], fan_out: usize) -> Param<Tensor<2>> {
         let bound = (6.0 / (shape[0] + fan_out) as f64).sqrt();
         self.draw(shape, |random| (2.0 * random.uniform() - 1.0) * bound)
@@ -64,7 +75,11 @@ impl ParamInit {
         self.draw([len], |_| value)
     }
 
-    fn draw<const D: usize>(&mut self, shape: [usize; D], value: impl Fn(&mut Random) -> f64) -> Param<Tensor<D>> {
+    fn draw<const D: usize>(
+        &mut self,
+        shape: [usize; D],
+        value: impl Fn(&mut Random) -> f64,
+    ) -> Param<Tensor<D>> {
         let count = shape.iter().product();
         let values: Vec<f32> = match self.seed {
             Some(seed) => {
@@ -95,7 +110,10 @@ mod tests {
         let bound = (6.0f32 / 128.0).sqrt();
         assert!(values.iter().all(|v| v.abs() <= bound));
         let variance = values.iter().map(|v| v * v).sum::<f32>() / values.len() as f32;
-        assert!((variance / (bound * bound / 3.0) - 1.0).abs() < 0.05, "{variance}");
+        assert!(
+            (variance / (bound * bound / 3.0) - 1.0).abs() < 0.05,
+            "{variance}"
+        );
         let normals = second.val().into_data().try_to_vec::<f32>().unwrap();
         let deviation = (normals.iter().map(|v| v * v).sum::<f32>() / normals.len() as f32).sqrt();
         assert!((deviation - 0.5).abs() < 0.02, "{deviation}");

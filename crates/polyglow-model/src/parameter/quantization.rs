@@ -31,8 +31,8 @@ use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
 
-/// Replaces every matrix of an encoder-decoder Transformer or a captioner by what `lookup` returns for its name, its layout and its
-/// values; other architectures stay as they are.
+/// Replaces every matrix of an encoder-decoder Transformer or a captioner by what `lookup` returns
+/// for its name, its layout and its values; other architectures stay as they are.
 ///
 /// The result cannot be trained; its matrices are no longer parameters.
 ///
@@ -56,7 +56,11 @@ pub fn quantize<E>(
 /// If it has more inputs than [`MOST_INT8_INPUTS`].
 pub fn nearest(layout: Layout, weight: &Param<Tensor<2>>) -> Int8Matrix {
     let values: Vec<f32> = weight.val().into_data().iter::<f32>().collect();
-    Int8Matrix::new(&Int8Weights::quantize(&values, weight.dims(), layout), weight.dims(), layout)
+    Int8Matrix::new(
+        &Int8Weights::quantize(&values, weight.dims(), layout),
+        weight.dims(),
+        layout,
+    )
 }
 
 /// The layout of the matrix of that name; `None` if the parameter is not a matrix of a product.
@@ -75,67 +79,134 @@ pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
 fn matrices(model: &mut Model) -> Vec<(String, Layout, &mut Weight)> {
     let (embeddings, linears): ([_; 2], Vec<_>) = match model {
         Model::Transformer(model) => {
-            let Transformer { src_embedding, tgt_embedding, output, encoder, decoder, .. } = model;
-            let embeddings = [("src_embedding", Some(src_embedding)), ("tgt_embedding", tgt_embedding.as_mut())];
-            (embeddings, of_output(output).chain(of_encoder(encoder)).chain(of_decoder(decoder)).collect())
+            let Transformer {
+                src_embedding,
+                tgt_embedding,
+                output,
+                encoder,
+                decoder,
+                ..
+            } = model;
+            let embeddings = [
+                ("src_embedding", Some(src_embedding)),
+                ("tgt_embedding", tgt_embedding.as_mut()),
+            ];
+            (
+                embeddings,
+                of_output(output)
+                    .chain(of_encoder(encoder))
+                    .chain(of_decoder(decoder))
+                    .collect(),
+            )
         }
         Model::Captioner(model) => {
-            let Captioner { patches, encoder, tgt_embedding, output, decoder, .. } = model;
+            let Captioner {
+                patches,
+                encoder,
+                tgt_embedding,
+                output,
+                decoder,
+                ..
+            } = model;
             let mut linears = vec![("patches.projection".to_owned(), &mut patches.projection)];
             linears.extend(of_output(output).chain(of_encoder(encoder)));
             if let Writer::Transformer(decoder) = decoder {
                 linears.extend(of_decoder(decoder));
             }
-            ([("tgt_embedding", Some(tgt_embedding)), ("", None)], linears)
+            (
+                [("tgt_embedding", Some(tgt_embedding)), ("", None)],
+                linears,
+            )
         }
         _ => return Vec::new(),
     };
-    let embeddings = embeddings.into_iter().filter_map(|(name, embedding)| Some((name, &mut embedding?.weight)));
-    let mut found: Vec<_> =
-        embeddings.map(|(name, weight)| (format!("{name}.weight"), Layout::OutIn, weight)).collect();
+    let embeddings = embeddings
+        .into_iter()
+        .filter_map(|(name, embedding)| Some((name, &mut embedding?.weight)));
+    let mut found: Vec<_> = embeddings
+        .map(|(name, weight)| (format!("{name}.weight"), Layout::OutIn, weight))
+        .collect();
     found.extend(
-        linears.into_iter().map(|(name, linear)| (format!("{name}.weight"), Layout::InOut, &mut linear.weight)),
+        linears
+            .into_iter()
+            .map(|(name, linear)| (format!("{name}.weight"), Layout::InOut, &mut linear.weight)),
     );
     found
 }
 
 fn of_output(output: &mut Option<Linear>) -> impl Iterator<Item = (String, &mut Linear)> {
-    output.iter_mut().map(|linear| ("output".to_owned(), linear))
+    output
+        .iter_mut()
+        .map(|linear| ("output".to_owned(), linear))
 }
 
 fn of_encoder(encoder: &mut Encoder) -> impl Iterator<Item = (String, &mut Linear)> {
-    encoder.layers.iter_mut().enumerate().flat_map(|(index, layer)| {
-        let prefix = format!("encoder.layers.{index}");
-        of_self_attention(&prefix, &mut layer.self_attention)
-            .into_iter()
-            .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
-            .collect::<Vec<_>>()
-    })
+    encoder
+        .layers
+        .iter_mut()
+        .enumerate()
+        .flat_map(|(index, layer)| {
+            let prefix = format!("encoder.layers.{index}");
+            of_self_attention(&prefix, &mut layer.self_attention)
+                .into_iter()
+                .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
+                .collect::<Vec<_>>()
+        })
 }
 
 fn of_decoder(decoder: &mut Decoder) -> impl Iterator<Item = (String, &mut Linear)> {
-    decoder.layers.iter_mut().enumerate().flat_map(|(index, layer)| {
-        let (prefix, cross) = (format!("decoder.layers.{index}"), &mut layer.cross_attention);
-        let crossed = [("query", &mut cross.query), ("key_value", &mut cross.key_value), ("output", &mut cross.output)];
-        of_self_attention(&prefix, &mut layer.self_attention)
-            .into_iter()
-            .chain(crossed.map(|(kind, linear)| (format!("{prefix}.cross_attention.{kind}"), linear)))
-            .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
-            .collect::<Vec<_>>()
-    })
+    decoder
+        .layers
+        .iter_mut()
+        .enumerate()
+        .flat_map(|(index, layer)| {
+            let (prefix, cross) = (
+                format!("decoder.layers.{index}"),
+                &mut layer.cross_attention,
+            );
+            let crossed = [
+                ("query", &mut cross.query),
+                ("key_value", &mut cross.key_value),
+                ("output", &mut cross.output),
+            ];
+            of_self_attention(&prefix, &mut layer.self_attention)
+                .into_iter()
+                .chain(
+                    crossed
+                        .map(|(kind, linear)| (format!("{prefix}.cross_attention.{kind}"), linear)),
+                )
+                .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
+                .collect::<Vec<_>>()
+        })
 }
 
-fn of_self_attention<'a>(prefix: &str, attention: &'a mut SelfAttention) -> [(String, &'a mut Linear); 2] {
+fn of_self_attention<'a>(
+    prefix: &str,
+    attention: &'a mut SelfAttention,
+) -> [(String, &'a mut Linear); 2] {
     [
         (format!("{prefix}.self_attention.qkv"), &mut attention.qkv),
-        (format!("{prefix}.self_attention.output"), &mut attention.output),
+        (
+            format!("{prefix}.self_attention.output"),
+            &mut attention.output,
+        ),
     ]
 }
 
-fn of_feed_forward<'a>(prefix: &str, block: &'a mut FeedForward) -> impl Iterator<Item = (String, &'a mut Linear)> {
-    let linears = [("inner", Some(&mut block.inner)), ("gate", block.gate.as_mut()), ("outer", Some(&mut block.outer))];
+fn of_feed_forward<'a>(
+    prefix: &str,
+    block: &'a mut FeedForward,
+) -> impl Iterator<Item = (String, &'a mut Linear)> {
+    let linears = [
+        ("inner", Some(&mut block.inner)),
+        ("gate", block.gate.as_mut()),
+        ("outer", Some(&mut block.outer)),
+    ];
     let name = |name| format!("{prefix}.feed_forward.{name}");
-    linears.map(|(kind, linear)| linear.map(|linear| (name(kind), linear))).into_iter().flatten()
+    linears
+        .map(|(kind, linear)| linear.map(|linear| (name(kind), linear)))
+        .into_iter()
+        .flatten()
 }
 
 #[cfg(test)]
@@ -146,7 +217,11 @@ mod tests {
 
     #[test]
     fn every_matrix_but_the_positions_is_found_under_the_name_of_its_parameter() {
-        for tie_embeddings in [TieEmbeddings::All, TieEmbeddings::Decoder, TieEmbeddings::None] {
+        for tie_embeddings in [
+            TieEmbeddings::All,
+            TieEmbeddings::Decoder,
+            TieEmbeddings::None,
+        ] {
             let config = ModelConfig {
                 activation: Activation::Swiglu,
                 position: Position::Learned,
@@ -165,12 +240,18 @@ mod tests {
                 max_len: 5,
                 image: None,
             };
-            let mut model = config.shape(vocabulary).expect("it is valid").init(1, &crate::test_device());
+            let mut model = config
+                .shape(vocabulary)
+                .expect("it is valid")
+                .init(1, &crate::test_device());
             let mut expected: Vec<(String, Layout)> = parameter::read(&model)
                 .into_iter()
                 .filter_map(|(name, data)| layout(&name, data.shape()).map(|layout| (name, layout)))
                 .collect();
-            let mut found: Vec<_> = matrices(&mut model).into_iter().map(|(name, layout, _)| (name, layout)).collect();
+            let mut found: Vec<_> = matrices(&mut model)
+                .into_iter()
+                .map(|(name, layout, _)| (name, layout))
+                .collect();
             expected.sort_by(|left, right| left.0.cmp(&right.0));
             found.sort_by(|left, right| left.0.cmp(&right.0));
             assert_eq!(found, expected);

@@ -26,8 +26,8 @@ pub enum SearchMethod {
     Beam,
     /// At random, by the model's probabilities; `beam_size` independent samples.
     Sample,
-    /// The `beam_size` most probable tokens after what a translation begins with, each gone on with greedily: what else could
-    /// stand there.
+    /// The `beam_size` most probable tokens after what a translation begins with, each gone on with
+    /// greedily: what else could stand there.
     Branch,
 }
 
@@ -49,21 +49,23 @@ pub struct SearchConfig {
     pub min_len_ratio: f64,
     /// No n-gram of this length occurs twice in an output; 0 allows all; default 0.
     pub no_repeat_ngram: usize,
-    /// Factor on the log-probability of tokens that the output already has (Keskar et al., 2019); default 1, off.
+    /// Factor on the log-probability of tokens that the output already has (Keskar et al., 2019);
+    /// default 1, off.
     pub repetition_penalty: f64,
-    /// Groups that the beam is divided into, each kept apart from those before it (Vijayakumar et al., 2018); a divisor
-    /// of `beam_size`; default 1, off.
+    /// Groups that the beam is divided into, each kept apart from those before it (Vijayakumar et
+    /// al., 2018); a divisor of `beam_size`; default 1, off.
     pub diversity_groups: usize,
-    /// Subtracted from a token's log-probability for each hypothesis of an earlier group that goes on with it at this
-    /// position, in nats: the Hamming diversity of Vijayakumar et al. It ranks the tokens of this position and is no part of
-    /// scores; default 0.5.
+    /// Subtracted from a token's log-probability for each hypothesis of an earlier group that goes
+    /// on with it at this position, in nats: the Hamming diversity of Vijayakumar et al. It ranks
+    /// the tokens of this position and is no part of scores; default 0.5.
     pub diversity_penalty: f64,
     /// Sampling: divides log-probabilities; below 1 sharper, above 1 flatter; default 1.
     pub temperature: f64,
-    /// Sampling: draws among this number of most probable tokens (Fan et al., 2018); 0 for all; default 0.
+    /// Sampling: draws among this number of most probable tokens (Fan et al., 2018); 0 for all;
+    /// default 0.
     pub top_k: usize,
-    /// Sampling: draws among the fewest tokens with at least this probability together (Holtzman et al., 2020);
-    /// default 1, all.
+    /// Sampling: draws among the fewest tokens with at least this probability together (Holtzman et
+    /// al., 2020); default 1, all.
     pub top_p: f64,
     /// Sampling: the same seed draws the same outputs; default 1.
     pub seed: u64,
@@ -94,14 +96,23 @@ impl SearchConfig {
     /// Greedy search with everything else as it is: what validation uses.
     #[must_use]
     pub fn greedy(&self) -> Self {
-        Self { method: SearchMethod::Beam, beam_size: 1, diversity_groups: 1, ..self.clone() }
+        Self {
+            method: SearchMethod::Beam,
+            beam_size: 1,
+            diversity_groups: 1,
+            ..self.clone()
+        }
     }
 
-    /// With this number of samples, where samples are drawn. The best of several is no fair draw: shorter and likelier texts
-    /// win.
+    /// With this number of samples, where samples are drawn. The best of several is no fair draw:
+    /// shorter and likelier texts win.
     #[must_use]
     pub fn drawing(self, samples: usize) -> Self {
-        let beam_size = if self.method == SearchMethod::Sample { samples } else { self.beam_size };
+        let beam_size = if self.method == SearchMethod::Sample {
+            samples
+        } else {
+            self.beam_size
+        };
         Self { beam_size, ..self }
     }
 
@@ -111,13 +122,32 @@ impl SearchConfig {
     /// [`ModelError::Config`] names the key, its value and the reason.
     pub fn validate(&self) -> Result<(), ModelError> {
         if self.beam_size == 0 || self.beam_size > 1024 {
-            return Err(ModelError::config("search.beam_size", self.beam_size, "must be from 1 to 1024"));
+            return Err(ModelError::config(
+                "search.beam_size",
+                self.beam_size,
+                "must be from 1 to 1024",
+            ));
         }
         let above_zero = |value: f64, most: f64| value > 0.0 && value <= most;
         let ranges = [
-            ("search.length_alpha", self.length_alpha, (0.0..=10.0).contains(&self.length_alpha), "from 0 to 10"),
-            ("search.max_len_ratio", self.max_len_ratio, above_zero(self.max_len_ratio, 100.0), "above 0, at most 100"),
-            ("search.min_len_ratio", self.min_len_ratio, (0.0..=100.0).contains(&self.min_len_ratio), "from 0 to 100"),
+            (
+                "search.length_alpha",
+                self.length_alpha,
+                (0.0..=10.0).contains(&self.length_alpha),
+                "from 0 to 10",
+            ),
+            (
+                "search.max_len_ratio",
+                self.max_len_ratio,
+                above_zero(self.max_len_ratio, 100.0),
+                "above 0, at most 100",
+            ),
+            (
+                "search.min_len_ratio",
+                self.min_len_ratio,
+                (0.0..=100.0).contains(&self.min_len_ratio),
+                "from 0 to 100",
+            ),
             (
                 "search.repetition_penalty",
                 self.repetition_penalty,
@@ -130,8 +160,18 @@ impl SearchConfig {
                 (0.0..=100.0).contains(&self.diversity_penalty),
                 "from 0 to 100",
             ),
-            ("search.temperature", self.temperature, above_zero(self.temperature, 100.0), "above 0, at most 100"),
-            ("search.top_p", self.top_p, above_zero(self.top_p, 1.0), "above 0, at most 1"),
+            (
+                "search.temperature",
+                self.temperature,
+                above_zero(self.temperature, 100.0),
+                "above 0, at most 100",
+            ),
+            (
+                "search.top_p",
+                self.top_p,
+                above_zero(self.top_p, 1.0),
+                "above 0, at most 1",
+            ),
         ];
         for (key, value, fits, range) in ranges {
             if !fits {
@@ -139,21 +179,38 @@ impl SearchConfig {
             }
         }
         if self.min_len_ratio > self.max_len_ratio {
-            let reason = format!("must be at most `search.max_len_ratio = {}`", self.max_len_ratio);
-            return Err(ModelError::config("search.min_len_ratio", self.min_len_ratio, reason));
+            let reason = format!(
+                "must be at most `search.max_len_ratio = {}`",
+                self.max_len_ratio
+            );
+            return Err(ModelError::config(
+                "search.min_len_ratio",
+                self.min_len_ratio,
+                reason,
+            ));
         }
         if self.diversity_groups == 0 || !self.beam_size.is_multiple_of(self.diversity_groups) {
             let reason = format!("must divide `search.beam_size = {}`", self.beam_size);
-            return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
+            return Err(ModelError::config(
+                "search.diversity_groups",
+                self.diversity_groups,
+                reason,
+            ));
         }
         if self.diversity_groups > 1 && self.method != SearchMethod::Beam {
-            let reason = "samples and branches are apart already; groups are only for the method `beam`";
-            return Err(ModelError::config("search.diversity_groups", self.diversity_groups, reason));
+            let reason =
+                "samples and branches are apart already; groups are only for the method `beam`";
+            return Err(ModelError::config(
+                "search.diversity_groups",
+                self.diversity_groups,
+                reason,
+            ));
         }
         Ok(())
     }
 
-    /// What a hypothesis of `num_tokens` tokens (with its end mark) and this log-probability is worth.
+    /// What a hypothesis of `num_tokens` tokens (with its end mark) and this log-probability is
+    /// worth.
     ///
     /// `none`: the log-probability; `average`: divided by `num_tokens^alpha`; `wu`: divided by
     /// `((5 + num_tokens) / 6)^alpha` (Wu et al., 2016, equation 14).
@@ -167,7 +224,8 @@ impl SearchConfig {
         }
     }
 
-    /// How many hypotheses compete with each other: the beam, or the group of it that is searched apart.
+    /// How many hypotheses compete with each other: the beam, or the group of it that is searched
+    /// apart.
     pub fn width(&self) -> usize {
         self.groups().1
     }
@@ -180,7 +238,10 @@ impl SearchConfig {
     /// Parts of the beam that are searched apart from each other, and the hypotheses of each.
     pub(super) fn groups(&self) -> (usize, usize) {
         match self.method {
-            SearchMethod::Beam => (self.diversity_groups, self.beam_size / self.diversity_groups),
+            SearchMethod::Beam => (
+                self.diversity_groups,
+                self.beam_size / self.diversity_groups,
+            ),
             SearchMethod::Sample | SearchMethod::Branch => (self.beam_size, 1),
         }
     }

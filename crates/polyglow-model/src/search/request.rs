@@ -19,16 +19,21 @@ pub struct SearchRequest {
 
 impl Default for SearchRequest {
     fn default() -> Self {
-        Self { method: None, beam_size: None, n_best: 1 }
+        Self {
+            method: None,
+            beam_size: None,
+            n_best: 1,
+        }
     }
 }
 
 impl SearchConfig {
-    /// The search that a request asks for: by its method, and wide enough for its `n_best` hypotheses.
+    /// The search that a request asks for: by its method, and wide enough for its `n_best`
+    /// hypotheses.
     ///
-    /// Where it names no `beam_size`, the config's beam counts, but `n_best` samples are drawn: the best of several would be no
-    /// fair draw (see [`Self::drawing`]). Groups of a beam are for beams alone. No beam is wider than a vocabulary of `vocab_size`
-    /// tokens.
+    /// Where it names no `beam_size`, the config's beam counts, but `n_best` samples are drawn: the
+    /// best of several would be no fair draw (see [`Self::drawing`]). Groups of a beam are for
+    /// beams alone. No beam is wider than a vocabulary of `vocab_size` tokens.
     ///
     /// # Errors
     /// [`ModelError::Config`]: a number is out of range, or the width does not fit the config's groups.
@@ -44,12 +49,27 @@ impl SearchConfig {
     /// assert_eq!(width(SearchRequest { n_best: 6, ..sample })?, 6);
     /// # Ok::<(), polyglow_model::ModelError>(())
     /// ```
-    pub fn for_request(&self, request: SearchRequest, vocab_size: usize) -> Result<Self, ModelError> {
-        let SearchRequest { method, beam_size, n_best } = request;
+    pub fn for_request(
+        &self,
+        request: SearchRequest,
+        vocab_size: usize,
+    ) -> Result<Self, ModelError> {
+        let SearchRequest {
+            method,
+            beam_size,
+            n_best,
+        } = request;
         if n_best == 0 || n_best > WIDEST {
-            return Err(ModelError::config("n_best", n_best, format!("must be from 1 to {WIDEST}")));
+            return Err(ModelError::config(
+                "n_best",
+                n_best,
+                format!("must be from 1 to {WIDEST}"),
+            ));
         }
-        let mut search = Self { method: method.unwrap_or(self.method), ..self.clone() };
+        let mut search = Self {
+            method: method.unwrap_or(self.method),
+            ..self.clone()
+        };
         if search.method != SearchMethod::Beam {
             search.diversity_groups = 1;
         }
@@ -74,8 +94,15 @@ mod tests {
 
     #[test]
     fn samples_are_as_many_as_are_returned_and_beams_are_as_wide_as_the_config_says() {
-        let grouped = SearchConfig { beam_size: 4, diversity_groups: 2, ..SearchConfig::default() };
-        let sampling = SearchConfig { method: SearchMethod::Sample, ..SearchConfig::default() };
+        let grouped = SearchConfig {
+            beam_size: 4,
+            diversity_groups: 2,
+            ..SearchConfig::default()
+        };
+        let sampling = SearchConfig {
+            method: SearchMethod::Sample,
+            ..SearchConfig::default()
+        };
         let [sample, branch] = [SearchMethod::Sample, SearchMethod::Branch].map(Some);
         for (config, method, beam_size, n_best, expected) in [
             (&grouped, None, None, 1, (4, 2)),
@@ -92,22 +119,49 @@ mod tests {
             (&sampling, None, None, 2, (2, 1)),
             (&sampling, Some(SearchMethod::Beam), None, 1, (4, 1)),
         ] {
-            let request = SearchRequest { method, beam_size, n_best };
+            let request = SearchRequest {
+                method,
+                beam_size,
+                n_best,
+            };
             let found = config.for_request(request, 10).expect("it is in range");
-            assert_eq!((found.beam_size, found.diversity_groups), expected, "{request:?}");
+            assert_eq!(
+                (found.beam_size, found.diversity_groups),
+                expected,
+                "{request:?}"
+            );
         }
     }
 
     #[test]
     fn numbers_out_of_range_are_named() {
         let error = |beam_size, n_best| {
-            let config = SearchConfig { diversity_groups: 2, ..SearchConfig::default() };
-            let request = SearchRequest { beam_size, n_best, ..SearchRequest::default() };
-            config.for_request(request, 100).expect_err("it is out of range").to_string()
+            let config = SearchConfig {
+                diversity_groups: 2,
+                ..SearchConfig::default()
+            };
+            let request = SearchRequest {
+                beam_size,
+                n_best,
+                ..SearchRequest::default()
+            };
+            config
+                .for_request(request, 100)
+                .expect_err("it is out of range")
+                .to_string()
         };
-        assert_eq!(error(Some(0), 1), "`search.beam_size = 0`: must be from 1 to 1024");
+        assert_eq!(
+            error(Some(0), 1),
+            "`search.beam_size = 0`: must be from 1 to 1024"
+        );
         assert_eq!(error(None, 0), "`n_best = 0`: must be from 1 to 1024");
-        assert_eq!(error(Some(3), 1), "`search.diversity_groups = 2`: must divide `search.beam_size = 3`");
-        assert_eq!(error(None, 5), "`search.diversity_groups = 2`: must divide `search.beam_size = 5`");
+        assert_eq!(
+            error(Some(3), 1),
+            "`search.diversity_groups = 2`: must divide `search.beam_size = 3`"
+        );
+        assert_eq!(
+            error(None, 5),
+            "`search.diversity_groups = 2`: must divide `search.beam_size = 5`"
+        );
     }
 }

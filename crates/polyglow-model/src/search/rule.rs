@@ -29,7 +29,8 @@ struct Deadline<'a> {
 }
 
 impl Deadline<'_> {
-    /// The tokens that are allowed: each begins a phrase or goes on with one, since all phrases do not fit from their starts.
+    /// The tokens that are allowed: each begins a phrase or goes on with one, since all phrases do
+    /// not fit from their starts.
     fn allowed(&self) -> Vec<u32> {
         let mut ids = constraint::continuing(self.met, self.constraints);
         ids.retain(|&id| self.allows(id));
@@ -43,9 +44,18 @@ impl Deadline<'_> {
 }
 
 impl<'a> Rule<'a> {
-    pub(super) fn new(live: &'a Live, sentence: &'a Sentence, config: &SearchConfig, marks: Marks) -> Self {
+    pub(super) fn new(
+        live: &'a Live,
+        sentence: &'a Sentence,
+        config: &SearchConfig,
+        marks: Marks,
+    ) -> Self {
         if let Some(&forced) = sentence.prefix.get(live.ids.len()) {
-            return Self { wanted: vec![forced], only_wanted: true, ..Self::default() };
+            return Self {
+                wanted: vec![forced],
+                only_wanted: true,
+                ..Self::default()
+            };
         }
         let len = live.ids.len() + 1;
         let (met, constraints) = (&live.met[..], &sentence.constraints[..]);
@@ -62,38 +72,61 @@ impl<'a> Rule<'a> {
         Self {
             wanted: constraint::wanted(met, constraints),
             only_wanted: false,
-            deadline: (num_open > room).then_some(Deadline { met, constraints, room }),
+            deadline: (num_open > room).then_some(Deadline {
+                met,
+                constraints,
+                room,
+            }),
             forbidden,
-            repeated: if penalized { live.ids.clone() } else { Vec::new() },
+            repeated: if penalized {
+                live.ids.clone()
+            } else {
+                Vec::new()
+            },
             repetition_penalty: config.repetition_penalty as f32,
         }
     }
 
-    /// Tokens that are to be among the candidates, however improbable: what is wanted, and all that a deadline leaves.
+    /// Tokens that are to be among the candidates, however improbable: what is wanted, and all that
+    /// a deadline leaves.
     pub(super) fn asked(&self) -> Vec<u32> {
         let mut asked = self.wanted.clone();
-        asked.extend(self.deadline.iter().flat_map(Deadline::allowed).filter(|id| !self.wanted.contains(id)));
+        asked.extend(
+            self.deadline
+                .iter()
+                .flat_map(Deadline::allowed)
+                .filter(|id| !self.wanted.contains(id)),
+        );
         asked
     }
 
-    /// How many of the most probable tokens the rule may move down or exclude; so many more candidates are needed. What a
-    /// deadline excludes does not count: all that it leaves is asked for.
+    /// How many of the most probable tokens the rule may move down or exclude; so many more
+    /// candidates are needed. What a deadline excludes does not count: all that it leaves is asked
+    /// for.
     pub(super) fn reach(&self) -> usize {
         self.forbidden.len() + self.repeated.len()
     }
 
-    /// The score of a candidate: its log-probability, lower if it is a repetition; `None` if it is not allowed.
+    /// The score of a candidate: its log-probability, lower if it is a repetition; `None` if it is
+    /// not allowed.
     pub(super) fn score(&self, candidate: Candidate) -> Option<f32> {
         let Candidate { id, log_prob } = candidate;
         let wanted = self.wanted.contains(&id);
         // A comparison that is also false for NaN.
         let possible = log_prob > f32::NEG_INFINITY;
         let forbidden = !wanted && (self.only_wanted || self.forbidden.contains(&id));
-        let too_late = self.deadline.as_ref().is_some_and(|deadline| !deadline.allows(id));
+        let too_late = self
+            .deadline
+            .as_ref()
+            .is_some_and(|deadline| !deadline.allows(id));
         if !possible || forbidden || too_late {
             return None;
         }
-        Some(if self.repeated.contains(&id) { log_prob * self.repetition_penalty } else { log_prob })
+        Some(if self.repeated.contains(&id) {
+            log_prob * self.repetition_penalty
+        } else {
+            log_prob
+        })
     }
 }
 

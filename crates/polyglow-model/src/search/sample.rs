@@ -1,41 +1,64 @@
-//! Sampling by the Gumbel-max trick: the largest of the log-probabilities, each with noise added, is a fair draw.
+//! Sampling by the Gumbel-max trick: the largest of the log-probabilities, each with noise added,
+//! is a fair draw.
 
 use super::SearchConfig;
 use super::beam::Continuation;
 use crate::random::Random;
 
-/// Keeps the tokens among which `top_k` and `top_p` draw, and ranks them at random by their probabilities.
+/// Keeps the tokens among which `top_k` and `top_p` draw, and ranks them at random by their
+/// probabilities.
 ///
-/// `choices` are the continuations of one hypothesis, whose score is `so_far`. The noise of a token is a function of
-/// `key` and its id alone, so the draw depends neither on the batch nor on the order of the candidates.
-pub(super) fn draw(choices: &mut Vec<Continuation>, so_far: f32, config: &SearchConfig, key: &[u64]) {
-    let weight = |choice: &Continuation| (f64::from(choice.score) - f64::from(so_far)) / config.temperature;
+/// `choices` are the continuations of one hypothesis, whose score is `so_far`. The noise of a token
+/// is a function of `key` and its id alone, so the draw depends neither on the batch nor on the
+/// order of the candidates.
+pub(super) fn draw(
+    choices: &mut Vec<Continuation>,
+    so_far: f32,
+    config: &SearchConfig,
+    key: &[u64],
+) {
+    let weight =
+        |choice: &Continuation| (f64::from(choice.score) - f64::from(so_far)) / config.temperature;
     choices.sort_by(Continuation::order);
     if config.top_k > 0 {
         choices.truncate(config.top_k);
     }
     if config.top_p < 1.0 {
-        choices.truncate(nucleus(&choices.iter().map(weight).collect::<Vec<_>>(), config.top_p));
+        choices.truncate(nucleus(
+            &choices.iter().map(weight).collect::<Vec<_>>(),
+            config.top_p,
+        ));
     }
     let draws = Random::new(key).bits();
     for choice in choices.iter_mut() {
-        let uniform = Random::new(&[draws, u64::from(choice.id)]).uniform().max(f64::MIN_POSITIVE);
+        let uniform = Random::new(&[draws, u64::from(choice.id)])
+            .uniform()
+            .max(f64::MIN_POSITIVE);
         choice.rank = (weight(choice) - (-uniform.ln()).ln()) as f32;
     }
     choices.sort_by(Continuation::order);
 }
 
-/// How many of the most probable tokens, given best first by log-weight, it takes to reach the probability `top_p`.
+/// How many of the most probable tokens, given best first by log-weight, it takes to reach the
+/// probability `top_p`.
 fn nucleus(weights: &[f64], top_p: f64) -> usize {
-    let Some(largest) = weights.first() else { return 0 };
-    let probabilities: Vec<f64> = weights.iter().map(|weight| (weight - largest).exp()).collect();
+    let Some(largest) = weights.first() else {
+        return 0;
+    };
+    let probabilities: Vec<f64> = weights
+        .iter()
+        .map(|weight| (weight - largest).exp())
+        .collect();
     let enough = top_p * probabilities.iter().sum::<f64>();
     let mut sum = 0.0;
     let reaches = |probability: &f64| {
         sum += probability;
         sum >= enough
     };
-    probabilities.iter().position(reaches).map_or(weights.len(), |last| last + 1)
+    probabilities
+        .iter()
+        .position(reaches)
+        .map_or(weights.len(), |last| last + 1)
 }
 
 #[cfg(test)]
@@ -45,7 +68,13 @@ mod tests {
     fn choices(probabilities: &[f64]) -> Vec<Continuation> {
         let choice = |(id, probability): (u32, &f64)| {
             let score = probability.ln() as f32 - 3.0;
-            Continuation { row: 0, id, log_prob: score, score, rank: score }
+            Continuation {
+                row: 0,
+                id,
+                log_prob: score,
+                score,
+                rank: score,
+            }
         };
         (0..).zip(probabilities).map(choice).collect()
     }
@@ -58,12 +87,18 @@ mod tests {
             draw(&mut choices, -3.0, config, &[7, number]);
             counts[choices[0].id as usize] += 1;
         }
-        counts.into_iter().map(|count| f64::from(count) / DRAWS as f64).collect()
+        counts
+            .into_iter()
+            .map(|count| f64::from(count) / DRAWS as f64)
+            .collect()
     }
 
     /// With 20 000 draws, three standard deviations are at most 0.011.
     fn assert_near(found: &[f64], expected: [f64; 4]) {
-        let near = found.iter().zip(expected).all(|(found, expected)| (found - expected).abs() < 0.011);
+        let near = found
+            .iter()
+            .zip(expected)
+            .all(|(found, expected)| (found - expected).abs() < 0.011);
         assert!(near, "{found:?} is not {expected:?}");
     }
 
@@ -72,15 +107,39 @@ mod tests {
         let config = SearchConfig::default();
         assert_near(&frequencies(&config), [0.1, 0.4, 0.2, 0.3]);
         let squares = [0.01, 0.16, 0.04, 0.09].map(|square| square / 0.3);
-        assert_near(&frequencies(&SearchConfig { temperature: 0.5, ..config }), squares);
+        assert_near(
+            &frequencies(&SearchConfig {
+                temperature: 0.5,
+                ..config
+            }),
+            squares,
+        );
     }
 
     #[test]
     fn top_k_and_top_p_leave_the_tail_out() {
         let config = SearchConfig::default();
         let top_2 = [0.0, 4.0 / 7.0, 0.0, 3.0 / 7.0];
-        assert_near(&frequencies(&SearchConfig { top_k: 2, ..config.clone() }), top_2);
-        assert_near(&frequencies(&SearchConfig { top_p: 0.6, ..config.clone() }), top_2);
-        assert_near(&frequencies(&SearchConfig { top_p: 0.75, ..config }), [0.0, 4.0 / 9.0, 2.0 / 9.0, 3.0 / 9.0]);
+        assert_near(
+            &frequencies(&SearchConfig {
+                top_k: 2,
+                ..config.clone()
+            }),
+            top_2,
+        );
+        assert_near(
+            &frequencies(&SearchConfig {
+                top_p: 0.6,
+                ..config.clone()
+            }),
+            top_2,
+        );
+        assert_near(
+            &frequencies(&SearchConfig {
+                top_p: 0.75,
+                ..config
+            }),
+            [0.0, 4.0 / 9.0, 2.0 / 9.0, 3.0 / 9.0],
+        );
     }
 }

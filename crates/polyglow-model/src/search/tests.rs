@@ -1,7 +1,10 @@
 mod batch;
 mod groups;
 
-use super::{Candidate, Hypothesis, LengthPenalty, Marks, NextToken, SearchConfig, SearchMethod, Sentence, search};
+use super::{
+    Candidate, Hypothesis, LengthPenalty, Marks, NextToken, SearchConfig, SearchMethod, Sentence,
+    search,
+};
 
 const MARKS: Marks = Marks { bos: 0, eos: 1 };
 const VOCAB_SIZE: u32 = 5;
@@ -9,7 +12,8 @@ const MAX_LEN: usize = 5;
 /// As wide as there are sequences.
 const EVERYTHING: usize = 500;
 
-/// A language model that is a table: the distribution after a prefix is a fixed function of sentence and prefix.
+/// A language model that is a table: the distribution after a prefix is a fixed function of
+/// sentence and prefix.
 struct Table {
     vocab_size: u32,
     rows: Vec<(u32, Vec<u32>)>,
@@ -21,17 +25,29 @@ impl Table {
     }
 
     fn with_vocab(vocab_size: u32, sentences: &[u32]) -> Self {
-        Self { vocab_size, rows: sentences.iter().map(|&sentence| (sentence, Vec::new())).collect() }
+        Self {
+            vocab_size,
+            rows: sentences
+                .iter()
+                .map(|&sentence| (sentence, Vec::new()))
+                .collect(),
+        }
     }
 
     fn log_probs(vocab_size: u32, sentence: u32, prefix: &[u32]) -> Vec<f32> {
         let weight = |id: u32| {
             let mut bits = u64::from(sentence) << 32 | u64::from(id);
             for &token in prefix {
-                bits = (bits ^ u64::from(token)).wrapping_mul(0x9e37_79b9_7f4a_7c15).rotate_left(23);
+                bits = (bits ^ u64::from(token))
+                    .wrapping_mul(0x9e37_79b9_7f4a_7c15)
+                    .rotate_left(23);
             }
             bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            if id == MARKS.bos { 0.0 } else { 0.05 + (bits >> 40) as f32 / (1u64 << 24) as f32 }
+            if id == MARKS.bos {
+                0.0
+            } else {
+                0.05 + (bits >> 40) as f32 / (1u64 << 24) as f32
+            }
         };
         let sum: f32 = (0..vocab_size).map(weight).sum();
         (0..vocab_size).map(|id| (weight(id) / sum).ln()).collect()
@@ -39,15 +55,29 @@ impl Table {
 }
 
 impl NextToken for Table {
-    fn advance(&mut self, newest: &[u32], count: usize, wanted: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
-        self.rows.iter_mut().zip(newest).for_each(|((_, prefix), &id)| prefix.push(id));
+    fn advance(
+        &mut self,
+        newest: &[u32],
+        count: usize,
+        wanted: &[Vec<u32>],
+    ) -> Vec<Vec<Candidate>> {
+        self.rows
+            .iter_mut()
+            .zip(newest)
+            .for_each(|((_, prefix), &id)| prefix.push(id));
         let best = |(row, (sentence, prefix)): (usize, &(u32, Vec<u32>))| {
             let log_probs = Self::log_probs(self.vocab_size, *sentence, prefix);
-            let mut candidates: Vec<Candidate> =
-                (0u32..).zip(log_probs).map(|(id, log_prob)| Candidate { id, log_prob }).collect();
+            let mut candidates: Vec<Candidate> = (0u32..)
+                .zip(log_probs)
+                .map(|(id, log_prob)| Candidate { id, log_prob })
+                .collect();
             candidates.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
             let rest = candidates.split_off(count.min(candidates.len()));
-            let wanted = |candidate: &Candidate| wanted.get(row).is_some_and(|wanted| wanted.contains(&candidate.id));
+            let wanted = |candidate: &Candidate| {
+                wanted
+                    .get(row)
+                    .is_some_and(|wanted| wanted.contains(&candidate.id))
+            };
             candidates.extend(rest.into_iter().filter(wanted));
             candidates
         };
@@ -61,7 +91,11 @@ impl NextToken for Table {
 
 /// A sentence without wishes.
 fn plain(number: u32) -> Sentence {
-    Sentence { max_len: MAX_LEN, number: u64::from(number), ..Sentence::default() }
+    Sentence {
+        max_len: MAX_LEN,
+        number: u64::from(number),
+        ..Sentence::default()
+    }
 }
 
 fn find(sentences: &[u32], config: &SearchConfig) -> Vec<Vec<Hypothesis>> {
@@ -76,12 +110,18 @@ fn exhaustive(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
     for _ in 0..MAX_LEN {
         let mut longer = Vec::new();
         for (ids, log_prob) in open {
-            let prefix: Vec<u32> = std::iter::once(MARKS.bos).chain(ids.iter().copied()).collect();
+            let prefix: Vec<u32> = std::iter::once(MARKS.bos)
+                .chain(ids.iter().copied())
+                .collect();
             for (id, next) in (0u32..).zip(Table::log_probs(VOCAB_SIZE, sentence, &prefix)) {
                 let mut ids: Vec<u32> = ids.clone();
                 if id == MARKS.eos {
                     let log_prob = log_prob + next;
-                    found.push(Hypothesis { score: config.score(log_prob, ids.len() + 1), ids, log_prob });
+                    found.push(Hypothesis {
+                        score: config.score(log_prob, ids.len() + 1),
+                        ids,
+                        log_prob,
+                    });
                 } else if id != MARKS.bos {
                     ids.push(id);
                     longer.push((ids, log_prob + next));
@@ -95,16 +135,27 @@ fn exhaustive(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
 }
 
 fn config(beam_size: usize, length_penalty: LengthPenalty) -> SearchConfig {
-    SearchConfig { beam_size, length_penalty, length_alpha: 0.8, ..SearchConfig::default() }
+    SearchConfig {
+        beam_size,
+        length_penalty,
+        length_alpha: 0.8,
+        ..SearchConfig::default()
+    }
 }
 
 /// Compares a search as wide as the space with all sequences that grant a wish.
 fn assert_exhaustive(config: &SearchConfig, wish: &Sentence, fits: impl Fn(&[u32]) -> bool) {
     for number in 0..8 {
-        let wish = Sentence { number: u64::from(number), max_len: MAX_LEN, ..wish.clone() };
+        let wish = Sentence {
+            number: u64::from(number),
+            max_len: MAX_LEN,
+            ..wish.clone()
+        };
         let found = &search(&mut Table::new(&[number]), &[wish], config, MARKS)[0];
-        let expected: Vec<Hypothesis> =
-            exhaustive(number, config).into_iter().filter(|hypothesis| fits(&hypothesis.ids)).collect();
+        let expected: Vec<Hypothesis> = exhaustive(number, config)
+            .into_iter()
+            .filter(|hypothesis| fits(&hypothesis.ids))
+            .collect();
         assert!(expected.len() > 1);
         assert_eq!(found.len(), expected.len());
         for (found, expected) in found.iter().zip(&expected).take(10) {
@@ -116,7 +167,11 @@ fn assert_exhaustive(config: &SearchConfig, wish: &Sentence, fits: impl Fn(&[u32
 
 #[test]
 fn a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds() {
-    for penalty in [LengthPenalty::None, LengthPenalty::Average, LengthPenalty::Wu] {
+    for penalty in [
+        LengthPenalty::None,
+        LengthPenalty::Average,
+        LengthPenalty::Wu,
+    ] {
         assert_exhaustive(&config(EVERYTHING, penalty), &plain(0), |_| true);
     }
 }
@@ -124,11 +179,20 @@ fn a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds() {
 #[test]
 fn wishes_leave_exactly_the_sequences_that_grant_them() {
     let config = config(EVERYTHING, LengthPenalty::Average);
-    let prefix = Sentence { prefix: vec![3, 2], ..Sentence::default() };
+    let prefix = Sentence {
+        prefix: vec![3, 2],
+        ..Sentence::default()
+    };
     assert_exhaustive(&config, &prefix, |ids| ids.starts_with(&[3, 2]));
-    let longer = Sentence { min_len: 4, ..Sentence::default() };
+    let longer = Sentence {
+        min_len: 4,
+        ..Sentence::default()
+    };
     assert_exhaustive(&config, &longer, |ids| ids.len() >= 3);
-    let no_repeats = SearchConfig { no_repeat_ngram: 2, ..config.clone() };
+    let no_repeats = SearchConfig {
+        no_repeat_ngram: 2,
+        ..config.clone()
+    };
     assert_exhaustive(&no_repeats, &plain(0), |ids| {
         let mut bigrams: Vec<&[u32]> = ids.windows(2).collect();
         bigrams.sort_unstable();
@@ -139,26 +203,42 @@ fn wishes_leave_exactly_the_sequences_that_grant_them() {
 #[test]
 fn constraints_leave_exactly_the_sequences_that_contain_them() {
     let config = config(EVERYTHING, LengthPenalty::Average);
-    let contains = |ids: &[u32], phrase: &[u32]| ids.windows(phrase.len()).any(|window| window == phrase);
+    let contains =
+        |ids: &[u32], phrase: &[u32]| ids.windows(phrase.len()).any(|window| window == phrase);
     let wish = |constraints: &[&[u32]]| Sentence {
         constraints: constraints.iter().map(|phrase| phrase.to_vec()).collect(),
         ..Sentence::default()
     };
     assert_exhaustive(&config, &wish(&[&[4]]), |ids| contains(ids, &[4]));
     assert_exhaustive(&config, &wish(&[&[2, 3]]), |ids| contains(ids, &[2, 3]));
-    assert_exhaustive(&config, &wish(&[&[2, 3], &[4]]), |ids| contains(ids, &[2, 3]) && contains(ids, &[4]));
-    assert_exhaustive(&config, &wish(&[&[2, 2, 3]]), |ids| contains(ids, &[2, 2, 3]));
-    assert_exhaustive(&config, &wish(&[&[2, 3], &[2, 4]]), |ids| contains(ids, &[2, 3]) && contains(ids, &[2, 4]));
+    assert_exhaustive(&config, &wish(&[&[2, 3], &[4]]), |ids| {
+        contains(ids, &[2, 3]) && contains(ids, &[4])
+    });
+    assert_exhaustive(&config, &wish(&[&[2, 2, 3]]), |ids| {
+        contains(ids, &[2, 2, 3])
+    });
+    assert_exhaustive(&config, &wish(&[&[2, 3], &[2, 4]]), |ids| {
+        contains(ids, &[2, 3]) && contains(ids, &[2, 4])
+    });
 }
 
 #[test]
 fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
     let beams = [1, 2, 4].map(|beam_size| config(beam_size, LengthPenalty::Wu));
-    let samples = SearchConfig { method: SearchMethod::Sample, ..config(8, LengthPenalty::None) };
+    let samples = SearchConfig {
+        method: SearchMethod::Sample,
+        ..config(8, LengthPenalty::None)
+    };
     for config in beams.iter().chain([&samples]) {
-        for (number, max_len) in (0..20).flat_map(|number| [(number, 5), (number, 6), (number, 9), (number, 20)]) {
+        for (number, max_len) in
+            (0..20).flat_map(|number| [(number, 5), (number, 6), (number, 9), (number, 20)])
+        {
             let constraints = vec![vec![2, 2], vec![4], vec![3]];
-            let wish = Sentence { max_len, constraints, ..plain(number) };
+            let wish = Sentence {
+                max_len,
+                constraints,
+                ..plain(number)
+            };
             let found = search(&mut Table::new(&[number]), &[wish], config, MARKS);
             assert!(!found[0].is_empty());
             for Hypothesis { ids, .. } in &found[0] {
@@ -171,15 +251,30 @@ fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
 
 #[test]
 fn branches_begin_with_the_most_probable_tokens_and_go_on_greedily() {
-    let branches = SearchConfig { method: SearchMethod::Branch, ..config(3, LengthPenalty::None) };
+    let branches = SearchConfig {
+        method: SearchMethod::Branch,
+        ..config(3, LengthPenalty::None)
+    };
     for number in 0..20 {
         for prefix in [vec![], vec![2], vec![4, 3]] {
-            let wish = |prefix: &[u32]| Sentence { prefix: prefix.to_vec(), ..plain(number) };
-            let found = &search(&mut Table::new(&[number]), &[wish(&prefix)], &branches, MARKS)[0];
-            let read: Vec<u32> = std::iter::once(MARKS.bos).chain(prefix.iter().copied()).collect();
+            let wish = |prefix: &[u32]| Sentence {
+                prefix: prefix.to_vec(),
+                ..plain(number)
+            };
+            let found = &search(
+                &mut Table::new(&[number]),
+                &[wish(&prefix)],
+                &branches,
+                MARKS,
+            )[0];
+            let read: Vec<u32> = std::iter::once(MARKS.bos)
+                .chain(prefix.iter().copied())
+                .collect();
             let log_probs = Table::log_probs(VOCAB_SIZE, number, &read);
             let mut likely: Vec<u32> = (1..VOCAB_SIZE).collect();
-            likely.sort_by(|&left, &right| log_probs[right as usize].total_cmp(&log_probs[left as usize]));
+            likely.sort_by(|&left, &right| {
+                log_probs[right as usize].total_cmp(&log_probs[left as usize])
+            });
             let mut expected: Vec<Hypothesis> = likely[..3]
                 .iter()
                 .map(|&id| {
@@ -191,17 +286,26 @@ fn branches_begin_with_the_most_probable_tokens_and_go_on_greedily() {
                                 Table::log_probs(VOCAB_SIZE, number, &read[..=len])[next as usize]
                             })
                             .sum();
-                        return Hypothesis { ids: before.to_vec(), log_prob, score: log_prob };
+                        return Hypothesis {
+                            ids: before.to_vec(),
+                            log_prob,
+                            score: log_prob,
+                        };
                     }
                     let longer = [&prefix[..], &[id]].concat();
                     let greedy = config(1, LengthPenalty::None);
-                    search(&mut Table::new(&[number]), &[wish(&longer)], &greedy, MARKS).remove(0).remove(0)
+                    search(&mut Table::new(&[number]), &[wish(&longer)], &greedy, MARKS)
+                        .remove(0)
+                        .remove(0)
                 })
                 .collect();
             expected.sort_by(|left, right| right.score.total_cmp(&left.score));
             assert_eq!(found.len(), 3);
             for (found, expected) in found.iter().zip(&expected) {
-                assert_eq!(found.ids, expected.ids, "sentence {number} after {prefix:?}");
+                assert_eq!(
+                    found.ids, expected.ids,
+                    "sentence {number} after {prefix:?}"
+                );
                 assert!((found.score - expected.score).abs() < 1e-4);
             }
         }
@@ -213,7 +317,10 @@ fn one_beam_takes_the_most_probable_token_each_time() {
     for sentence in 0..20 {
         // With a penalty, tokens that are there already count as less probable.
         for penalty in [1.0, 3.0] {
-            let config = SearchConfig { repetition_penalty: penalty, ..config(1, LengthPenalty::None) };
+            let config = SearchConfig {
+                repetition_penalty: penalty,
+                ..config(1, LengthPenalty::None)
+            };
             let found = find(&[sentence], &config);
             let mut prefix = vec![MARKS.bos];
             while prefix.len() <= MAX_LEN {
@@ -222,7 +329,9 @@ fn one_beam_takes_the_most_probable_token_each_time() {
                     let seen = prefix[1..].contains(&id);
                     log_probs[id as usize] * if seen { penalty as f32 } else { 1.0 }
                 };
-                let best = (1..VOCAB_SIZE).max_by(|&a, &b| score(a).total_cmp(&score(b))).unwrap();
+                let best = (1..VOCAB_SIZE)
+                    .max_by(|&a, &b| score(a).total_cmp(&score(b)))
+                    .unwrap();
                 if best == MARKS.eos {
                     break;
                 }
@@ -236,15 +345,28 @@ fn one_beam_takes_the_most_probable_token_each_time() {
 
 #[test]
 fn samples_are_sequences_as_often_as_they_are_probable() {
-    let config = SearchConfig { method: SearchMethod::Sample, ..config(1000, LengthPenalty::None) };
-    let wish = Sentence { max_len: 40, ..plain(3) };
+    let config = SearchConfig {
+        method: SearchMethod::Sample,
+        ..config(1000, LengthPenalty::None)
+    };
+    let wish = Sentence {
+        max_len: 40,
+        ..plain(3)
+    };
     let found = &search(&mut Table::new(&[3]), &[wish], &config, MARKS)[0];
     assert_eq!(found.len(), 1000);
     for expected in exhaustive(3, &config).iter().take(3) {
         let probability = f64::from(expected.log_prob.exp());
-        let share = found.iter().filter(|hypothesis| hypothesis.ids == expected.ids).count() as f64 / 1000.0;
+        let share = found
+            .iter()
+            .filter(|hypothesis| hypothesis.ids == expected.ids)
+            .count() as f64
+            / 1000.0;
         // Four standard deviations.
         let tolerance = 4.0 * (probability * (1.0 - probability) / 1000.0).sqrt();
-        assert!((share - probability).abs() < tolerance, "{share} is not {probability}");
+        assert!(
+            (share - probability).abs() < tolerance,
+            "{share} is not {probability}"
+        );
     }
 }

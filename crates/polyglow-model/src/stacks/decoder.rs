@@ -1,4 +1,5 @@
-//! The decoder: masked self-attention, attention to the encoder, feed-forward (Vaswani et al., 2017, section 3.1).
+//! The decoder: masked self-attention, attention to the encoder, feed-forward (Vaswani et al.,
+//! 2017, section 3.1).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
@@ -55,33 +56,50 @@ impl Decoder {
     /// The configured number of layers.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         Self {
-            layers: (0..shape.num_decoder_layers).map(|_| DecoderLayer::new(shape, init)).collect(),
+            layers: (0..shape.num_decoder_layers)
+                .map(|_| DecoderLayer::new(shape, init))
+                .collect(),
             norm: (shape.norm == Norm::Pre).then(|| LayerNorm::new(shape.d_model, init)),
         }
     }
 
-    /// All target positions at once; shows each layer's weights to `watch`, first those on the target, then those on
-    /// the source.
+    /// All target positions at once; shows each layer's weights to `watch`, first those on the
+    /// target, then those on the source.
     ///
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    pub fn forward(&self, target: Tensor<3>, input: &DecoderInput<'_>, mut watch: Watch<'_>) -> Tensor<3> {
+    pub fn forward(
+        &self,
+        target: Tensor<3>,
+        input: &DecoderInput<'_>,
+        mut watch: Watch<'_>,
+    ) -> Tensor<3> {
         let (shape, memory) = (target.dims(), input.memory.clone().flatten(0, 1));
         if let Some(layer) = self.layers.first() {
             layer.cross_attention.key_value.round_once(&memory);
         }
-        let next = |hidden, layer: &DecoderLayer| layer.forward(hidden, memory.clone(), input, reborrow(&mut watch));
-        self.finish(self.layers.iter().fold(target.flatten(0, 1), next)).reshape(shape)
+        let next = |hidden, layer: &DecoderLayer| {
+            layer.forward(hidden, memory.clone(), input, reborrow(&mut watch))
+        };
+        self.finish(self.layers.iter().fold(target.flatten(0, 1), next))
+            .reshape(shape)
     }
 
-    /// A cache over the encoder's output without target positions. Keys and values of the source are computed here,
-    /// once.
+    /// A cache over the encoder's output without target positions. Keys and values of the source
+    /// are computed here, once.
     ///
     /// # Shapes
     /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`
     pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
         let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
-        let layers = self.layers.iter().map(|layer| LayerCache { target: None, source: source(layer) }).collect();
+        let layers = self
+            .layers
+            .iter()
+            .map(|layer| LayerCache {
+                target: None,
+                source: source(layer),
+            })
+            .collect();
         DecoderCache::new(layers, src_pad_mask.clone())
     }
 
@@ -89,7 +107,12 @@ impl Decoder {
     ///
     /// # Shapes
     /// - `target`: `[rows, 1, d_model]`; output: as `target`
-    pub fn advance(&self, target: Tensor<3>, rotation: Option<&Rotation>, cache: &mut DecoderCache) -> Tensor<3> {
+    pub fn advance(
+        &self,
+        target: Tensor<3>,
+        rotation: Option<&Rotation>,
+        cache: &mut DecoderCache,
+    ) -> Tensor<3> {
         let mut hidden = target.squeeze_dim(1);
         for (layer, past) in self.layers.iter().zip(&mut cache.layers) {
             hidden = layer.advance(hidden, rotation, past, &cache.src_pad_mask);
@@ -119,7 +142,8 @@ impl DecoderLayer {
     }
 
     /// # Shapes
-    /// - `target`: `[batch * tgt_len, d_model]`; `memory`: that of `input`, `[batch * src_len, d_model]`; output: as `target`
+    /// - `target`: `[batch * tgt_len, d_model]`; `memory`: that of `input`,
+    ///   `[batch * src_len, d_model]`; output: as `target`
     fn forward(
         &self,
         target: Tensor<2>,
@@ -127,21 +151,30 @@ impl DecoderLayer {
         input: &DecoderInput<'_>,
         mut watch: Watch<'_>,
     ) -> Tensor<2> {
-        let DecoderInput { src_pad_mask, causal_mask, rotation, .. } = *input;
+        let DecoderInput {
+            src_pad_mask,
+            causal_mask,
+            rotation,
+            ..
+        } = *input;
         let attended = self.self_attention_residual.forward(target, |x| {
             let watch = reborrow(&mut watch);
-            self.self_attention.forward(x, causal_mask, rotation, AttentionKind::Decoder, watch)
+            self.self_attention
+                .forward(x, causal_mask, rotation, AttentionKind::Decoder, watch)
         });
-        let crossed = self
-            .cross_attention_residual
-            .forward(attended, |x| self.cross_attention.forward(x, memory, src_pad_mask, watch));
-        self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
+        let crossed = self.cross_attention_residual.forward(attended, |x| {
+            self.cross_attention.forward(x, memory, src_pad_mask, watch)
+        });
+        self.feed_forward_residual
+            .forward(crossed, |x| self.feed_forward.forward(x))
     }
 
-    /// The rows of each sentence look at its source together, as if they were positions of one sequence.
+    /// The rows of each sentence look at its source together, as if they were positions of one
+    /// sequence.
     ///
     /// # Shapes
-    /// - `target`: `[sentences * width, d_model]`; `src_pad_mask`: `[sentences, 1, 1, src_len]`; output: as `target`
+    /// - `target`: `[sentences * width, d_model]`; `src_pad_mask`: `[sentences, 1, 1, src_len]`;
+    ///   output: as `target`
     fn advance(
         &self,
         target: Tensor<2>,
@@ -149,10 +182,17 @@ impl DecoderLayer {
         past: &mut LayerCache,
         src_pad_mask: &Tensor<4, Bool>,
     ) -> Tensor<2> {
-        let LayerCache { target: own, source } = past;
-        let attended = self.self_attention_residual.forward(target, |x| self.self_attention.advance(x, rotation, own));
-        let crossed =
-            self.cross_attention_residual.forward(attended, |x| self.cross_attention.advance(x, source, src_pad_mask));
-        self.feed_forward_residual.forward(crossed, |x| self.feed_forward.forward(x))
+        let LayerCache {
+            target: own,
+            source,
+        } = past;
+        let attended = self
+            .self_attention_residual
+            .forward(target, |x| self.self_attention.advance(x, rotation, own));
+        let crossed = self.cross_attention_residual.forward(attended, |x| {
+            self.cross_attention.advance(x, source, src_pad_mask)
+        });
+        self.feed_forward_residual
+            .forward(crossed, |x| self.feed_forward.forward(x))
     }
 }

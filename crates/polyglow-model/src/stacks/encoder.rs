@@ -1,4 +1,5 @@
-//! The encoder: self-attention and feed-forward, layer upon layer (Vaswani et al., 2017, section 3.1).
+//! The encoder: self-attention and feed-forward, layer upon layer (Vaswani et al., 2017, section
+//! 3.1).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
@@ -37,7 +38,9 @@ impl Encoder {
     /// `num_layers` layers of the configured kind.
     pub fn new(shape: &TransformerShape, num_layers: usize, init: &mut ParamInit) -> Self {
         Self {
-            layers: (0..num_layers).map(|_| EncoderLayer::new(shape, init)).collect(),
+            layers: (0..num_layers)
+                .map(|_| EncoderLayer::new(shape, init))
+                .collect(),
             norm: (shape.norm == Norm::Pre).then(|| LayerNorm::new(shape.d_model, init)),
         }
     }
@@ -55,8 +58,11 @@ impl Encoder {
         mut watch: Watch<'_>,
     ) -> Tensor<3> {
         let shape = input.dims();
-        let next = |hidden, layer: &EncoderLayer| layer.forward(hidden, mask, rotation, reborrow(&mut watch));
-        self.finish(self.layers.iter().fold(input.flatten(0, 1), next)).reshape(shape)
+        let next = |hidden, layer: &EncoderLayer| {
+            layer.forward(hidden, mask, rotation, reborrow(&mut watch))
+        };
+        self.finish(self.layers.iter().fold(input.flatten(0, 1), next))
+            .reshape(shape)
     }
 
     /// The state after each layer of [`Self::forward`], from the lowest; the last is its output.
@@ -64,7 +70,12 @@ impl Encoder {
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input` each
     /// - `mask`: `[batch, 1, 1, src_len]`
-    pub fn states(&self, input: Tensor<3>, mask: &Tensor<4, Bool>, rotation: Option<&Rotation>) -> Vec<Tensor<3>> {
+    pub fn states(
+        &self,
+        input: Tensor<3>,
+        mask: &Tensor<4, Bool>,
+        rotation: Option<&Rotation>,
+    ) -> Vec<Tensor<3>> {
         let shape = input.dims();
         let mut states = Vec::with_capacity(self.layers.len());
         let mut hidden = input.flatten(0, 1);
@@ -77,14 +88,27 @@ impl Encoder {
         states
     }
 
-    /// One more position, which may look at itself and at all of `past`; each layer's keys and values are added there.
+    /// One more position, which may look at itself and at all of `past`; each layer's keys and
+    /// values are added there.
     ///
     /// # Shapes
     /// - `input`: `[rows, 1, d_model]`; output: as `input`
-    pub fn advance(&self, input: Tensor<3>, rotation: Option<&Rotation>, past: &mut [Option<KeyValue>]) -> Tensor<3> {
-        let next =
-            |hidden, (layer, past): (&EncoderLayer, &mut Option<KeyValue>)| layer.advance(hidden, rotation, past);
-        self.finish(self.layers.iter().zip(past).fold(input.squeeze_dim(1), next)).unsqueeze_dim(1)
+    pub fn advance(
+        &self,
+        input: Tensor<3>,
+        rotation: Option<&Rotation>,
+        past: &mut [Option<KeyValue>],
+    ) -> Tensor<3> {
+        let next = |hidden, (layer, past): (&EncoderLayer, &mut Option<KeyValue>)| {
+            layer.advance(hidden, rotation, past)
+        };
+        self.finish(
+            self.layers
+                .iter()
+                .zip(past)
+                .fold(input.squeeze_dim(1), next),
+        )
+        .unsqueeze_dim(1)
     }
 
     fn finish(&self, output: Tensor<2>) -> Tensor<2> {
@@ -114,16 +138,26 @@ impl EncoderLayer {
         rotation: Option<&Rotation>,
         watch: Watch<'_>,
     ) -> Tensor<2> {
-        let attended = self
-            .self_attention_residual
-            .forward(input, |x| self.self_attention.forward(x, mask, rotation, AttentionKind::Encoder, watch));
-        self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
+        let attended = self.self_attention_residual.forward(input, |x| {
+            self.self_attention
+                .forward(x, mask, rotation, AttentionKind::Encoder, watch)
+        });
+        self.feed_forward_residual
+            .forward(attended, |x| self.feed_forward.forward(x))
     }
 
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
-    fn advance(&self, input: Tensor<2>, rotation: Option<&Rotation>, past: &mut Option<KeyValue>) -> Tensor<2> {
-        let attended = self.self_attention_residual.forward(input, |x| self.self_attention.advance(x, rotation, past));
-        self.feed_forward_residual.forward(attended, |x| self.feed_forward.forward(x))
+    fn advance(
+        &self,
+        input: Tensor<2>,
+        rotation: Option<&Rotation>,
+        past: &mut Option<KeyValue>,
+    ) -> Tensor<2> {
+        let attended = self
+            .self_attention_residual
+            .forward(input, |x| self.self_attention.advance(x, rotation, past));
+        self.feed_forward_residual
+            .forward(attended, |x| self.feed_forward.forward(x))
     }
 }

@@ -1,5 +1,5 @@
-//! Recurrent layers: a state that reads a sequence position by position (tanh: Elman, 1990; GRU: Cho et al., 2014; LSTM:
-//! Hochreiter and Schmidhuber, 1997).
+//! Recurrent layers: a state that reads a sequence position by position (tanh: Elman, 1990; GRU:
+//! Cho et al., 2014; LSTM: Hochreiter and Schmidhuber, 1997).
 
 pub mod attention;
 pub mod decoder;
@@ -17,7 +17,8 @@ use crate::parameter::init::ParamInit;
 /// The state of a layer after some positions.
 #[derive(Clone, Debug)]
 pub struct State {
-    /// `[batch, width]`; for an LSTM the output and its memory side by side, `[batch, width + cell_size]`.
+    /// `[batch, width]`; for an LSTM the output and its memory side by side,
+    /// `[batch, width + cell_size]`.
     numbers: Tensor<2>,
     width: usize,
 }
@@ -26,25 +27,37 @@ impl State {
     /// The layer's output, `[batch, width]`.
     pub fn hidden(&self) -> Tensor<2> {
         let [_, width] = self.numbers.dims();
-        if width == self.width { self.numbers.clone() } else { self.numbers.clone().narrow(1, 0, self.width) }
+        if width == self.width {
+            self.numbers.clone()
+        } else {
+            self.numbers.clone().narrow(1, 0, self.width)
+        }
     }
 
     /// An LSTM's memory, `[batch, cell_size]`.
     fn memory(&self) -> Tensor<2> {
         let [_, width] = self.numbers.dims();
-        self.numbers.clone().narrow(1, self.width, width - self.width)
+        self.numbers
+            .clone()
+            .narrow(1, self.width, width - self.width)
     }
 
     /// The same state, detached from the graph: no gradient passes through it.
     #[must_use]
     pub fn detach(self) -> Self {
-        Self { numbers: self.numbers.detach(), width: self.width }
+        Self {
+            numbers: self.numbers.detach(),
+            width: self.width,
+        }
     }
 
     /// Keeps these rows, in this order.
     #[must_use]
     pub fn select(&self, rows: &Tensor<1, Int>) -> Self {
-        Self { numbers: self.numbers.clone().select(0, rows.clone()), width: self.width }
+        Self {
+            numbers: self.numbers.clone().select(0, rows.clone()),
+            width: self.width,
+        }
     }
 
     /// This state where `real` is 1, and `old` where it is 0.
@@ -53,22 +66,27 @@ impl State {
     /// - `real`: `[batch, 1]`
     fn where_real(self, real: &Tensor<2>, old: &Self) -> Self {
         let numbers = old.numbers.clone() + (self.numbers - old.numbers.clone()) * real.clone();
-        Self { numbers, width: self.width }
+        Self {
+            numbers,
+            width: self.width,
+        }
     }
 }
 
 /// One direction of one layer.
 ///
-/// With `x` the input and `h` the state before, a tanh network computes `h' = tanh(x W + h U + b)`; an LSTM computes
-/// `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i) tanh(g)`, `h' = σ(o) tanh(c')`, or with cells that are wider than the
-/// output `h' = (σ(o) tanh(c')) P` (Sak et al., 2014); a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`,
-/// `n = tanh(x W_n + b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side in PyTorch's order.
+/// With `x` the input and `h` the state before, a tanh network computes `h' = tanh(x W + h U + b)`;
+/// an LSTM computes `i, f, g, o = x W + h U + b` and `c' = σ(f) c + σ(i) tanh(g)`,
+/// `h' = σ(o) tanh(c')`, or with cells that are wider than the output `h' = (σ(o) tanh(c')) P` (Sak
+/// et al., 2014); a GRU `r = σ(x W_r + h U_r + b_r)`, `z = σ(x W_z + h U_z + b_z)`,
+/// `n = tanh(x W_n + b_n + r (h U_n + d_n))` and `h' = (1 - z) n + z h`. Gates stand side by side
+/// in PyTorch's order.
 #[derive(Module, Debug)]
 pub struct Recurrent {
     /// `[d_in, gates * cell_size]`, applied to all positions at once.
     pub input: Linear,
-    /// `[width, gates * cell_size]`, applied position by position; without a bias but in a GRU: in the others
-    /// it would be a second one.
+    /// `[width, gates * cell_size]`, applied position by position; without a bias but in a GRU: in
+    /// the others it would be a second one.
     pub hidden: Linear,
     /// `P`, `[cell_size, width]`, if an LSTM's cells are wider than its output.
     pub projection: Option<Linear>,
@@ -84,15 +102,29 @@ impl Recurrent {
         Self::with_cells(cell, d_in, width, width, init)
     }
 
-    /// A layer of an LSTM whose memory has `cell_size` numbers, and whose output has `width`; of other cells both are one.
-    pub fn with_cells(cell: Cell, d_in: usize, width: usize, cell_size: usize, init: &mut ParamInit) -> Self {
+    /// A layer of an LSTM whose memory has `cell_size` numbers, and whose output has `width`; of
+    /// other cells both are one.
+    pub fn with_cells(
+        cell: Cell,
+        d_in: usize,
+        width: usize,
+        cell_size: usize,
+        init: &mut ParamInit,
+    ) -> Self {
         let input = Linear::fused(d_in, cell_size, cell.gates(), init);
         let mut hidden = Linear::fused(width, cell_size, cell.gates(), init);
         if cell != Cell::Gru {
             hidden.bias = None;
         }
         let projection = (cell_size != width).then(|| Linear::without_bias(cell_size, width, init));
-        Self { input, hidden, projection, width, cell_size, cell }
+        Self {
+            input,
+            hidden,
+            projection,
+            width,
+            cell_size,
+            cell,
+        }
     }
 
     /// The same layer without any bias.
@@ -106,7 +138,10 @@ impl Recurrent {
     /// The state before the first position: zeros.
     pub fn begin(&self, rows: usize, device: &Device) -> State {
         let memory = (self.cell.kernel().states() - 1) * self.cell_size;
-        State { numbers: Tensor::zeros([rows, self.width + memory], device), width: self.width }
+        State {
+            numbers: Tensor::zeros([rows, self.width + memory], device),
+            width: self.width,
+        }
     }
 
     /// The state whose output this is, with an empty memory.
@@ -116,11 +151,17 @@ impl Recurrent {
     pub(crate) fn begin_from(&self, hidden: Tensor<2>) -> State {
         let memory = (self.cell.kernel().states() - 1) * self.cell_size;
         if memory == 0 {
-            return State { numbers: hidden, width: self.width };
+            return State {
+                numbers: hidden,
+                width: self.width,
+            };
         }
         let memory = Tensor::zeros([hidden.dims()[0], memory], &hidden.device());
         let numbers = Tensor::cat(vec![hidden, memory], 1);
-        State { numbers, width: self.width }
+        State {
+            numbers,
+            width: self.width,
+        }
     }
 
     /// The state after one more position.
@@ -131,22 +172,32 @@ impl Recurrent {
         let (cell, width) = (self.cell.kernel(), self.width);
         let recurrent = self.hidden.rows(state.hidden());
         let Some(projection) = &self.projection else {
-            return State { numbers: recurrent_step(cell, projected, recurrent, state.numbers.clone()), width };
+            return State {
+                numbers: recurrent_step(cell, projected, recurrent, state.numbers.clone()),
+                width,
+            };
         };
         // An LSTM's step reads the output before by way of `recurrent` alone.
         let memory = state.memory();
         let before = Tensor::cat(vec![memory.zeros_like(), memory], 1);
-        let after = State { numbers: recurrent_step(cell, projected, recurrent, before), width: self.cell_size };
-        State { numbers: Tensor::cat(vec![projection.rows(after.hidden()), after.memory()], 1), width }
+        let after = State {
+            numbers: recurrent_step(cell, projected, recurrent, before),
+            width: self.cell_size,
+        };
+        State {
+            numbers: Tensor::cat(vec![projection.rows(after.hidden()), after.memory()], 1),
+            width,
+        }
     }
 
     /// The output at each position, from `start` or from zeros.
     ///
-    /// Padding leaves the state as it is, so the output at the position that is read last is that of the last real
-    /// token.
+    /// Padding leaves the state as it is, so the output at the position that is read last is that
+    /// of the last real token.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` there; output: `[batch, len, width]`
+    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` there; output:
+    ///   `[batch, len, width]`
     pub fn run(
         &self,
         input: Tensor<3>,
@@ -173,7 +224,15 @@ impl Recurrent {
         }
         let (weight, bias) = self.hidden.parts()?;
         let bias = bias.unwrap_or_else(|| Tensor::zeros([weight.dims()[1]], &projected.device()));
-        recurrent_layer(self.cell.kernel(), direction, projected, &weight, &bias, &start.numbers, padding)
+        recurrent_layer(
+            self.cell.kernel(),
+            direction,
+            projected,
+            &weight,
+            &bias,
+            &start.numbers,
+            padding,
+        )
     }
 
     fn run_by_steps(
@@ -207,8 +266,8 @@ impl Recurrent {
 
 /// The positions of a sequence, one by one.
 ///
-/// Cuts in halves: the gradient of a slice has the size of the tensor it was cut from, so `len` slices of the whole
-/// would cost `len²` in the backward pass; this costs `len log(len)`.
+/// Cuts in halves: the gradient of a slice has the size of the tensor it was cut from, so `len`
+/// slices of the whole would cost `len²` in the backward pass; this costs `len log(len)`.
 ///
 /// # Shapes
 /// - `sequence`: `[batch, len, width]`; output: `len` times `[batch, width]`

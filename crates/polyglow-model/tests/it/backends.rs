@@ -1,11 +1,14 @@
 //! Every backend of this build computes what flex computes: logits, loss and gradients.
 //!
-//! On GPUs f32 products may run in lower precision (tf32), so these tests belong on CPUs and software drivers.
+//! On GPUs f32 products may run in lower precision (tf32), so these tests belong on CPUs and
+//! software drivers.
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor};
 use polyglow_model::parameter::ParamPath;
-use polyglow_model::{LossOutput, Model, ModelShape, Precision, Predict, Prediction, Task, cross_entropy};
+use polyglow_model::{
+    LossOutput, Model, ModelShape, Precision, Predict, Prediction, Task, cross_entropy,
+};
 
 use crate::{architectures, captioner, distance, encoder, ids, values, variants};
 
@@ -32,17 +35,21 @@ fn shapes() -> Vec<ModelShape> {
 /// Sources, inputs of the decoder, and targets, as a model takes them.
 fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Tensor<1, Int>) {
     let (src, tgt_in, tgt_out) = match model.task() {
-        Task::Words => {
-            (ids([[4], [7]], device), ids([[5, 7, 8], [6, 4, 4]], device), ids([[1, 0, 0], [1, 0, 0]], device))
-        }
+        Task::Words => (
+            ids([[4], [7]], device),
+            ids([[5, 7, 8], [6, 4, 4]], device),
+            ids([[1, 0, 0], [1, 0, 0]], device),
+        ),
         Task::Translation | Task::Language => (
             ids([[4, 5, 6, 2], [7, 8, 2, 0]], device),
             ids([[1, 7, 8], [1, 9, 0]], device),
             ids([[7, 8, 2], [9, 2, 0]], device),
         ),
-        Task::Captions => {
-            (captioner::images(2, 1, device), ids([[1, 7, 8], [1, 9, 0]], device), ids([[7, 8, 2], [9, 2, 0]], device))
-        }
+        Task::Captions => (
+            captioner::images(2, 1, device),
+            ids([[1, 7, 8], [1, 9, 0]], device),
+            ids([[7, 8, 2], [9, 2, 0]], device),
+        ),
         Task::Labels | Task::Images | Task::Masked => {
             let (src, targets) = encoder::inputs(model, device);
             return (src.clone(), src, targets);
@@ -62,7 +69,11 @@ fn loss(model: &Model, prediction: Prediction<'_>, targets: Tensor<1, Int>) -> L
 /// The same from scores.
 fn loss_of_scores(model: &Model, logits: Tensor<2>, targets: Tensor<1, Int>) -> LossOutput {
     // The classes of word vectors are 0 and 1, so that 2 is no target.
-    let pad_id = if model.task() == Task::Words { 2 } else { model.vocabulary().tgt_pad_id };
+    let pad_id = if model.task() == Task::Words {
+        2
+    } else {
+        model.vocabulary().tgt_pad_id
+    };
     cross_entropy(logits, targets, 0.1, pad_id)
 }
 
@@ -71,13 +82,25 @@ fn compute(shape: &ModelShape, device: &Device) -> Computed {
     let model = shape.init(3, &device);
     let (src, tgt_in, targets) = inputs(&model, &device);
     let logits = crate::logits(&model, src.clone(), tgt_in.clone());
-    let loss = loss(&model, model.predict(crate::inputs(&model, src, tgt_in)), targets);
+    let loss = loss(
+        &model,
+        model.predict(crate::inputs(&model, src, tgt_in)),
+        targets,
+    );
     let gradients = gradients(&model, &loss.loss_sum.backward());
-    Computed { logits: values(logits.inner()), loss: values(loss.loss_sum)[0], gradients }
+    Computed {
+        logits: values(logits.inner()),
+        loss: values(loss.loss_sum)[0],
+        gradients,
+    }
 }
 
 fn gradients(model: &Model, grads: &Gradients) -> Vec<(String, Vec<f32>)> {
-    let mut all = AllGradients { path: ParamPath::default(), grads, values: Vec::new() };
+    let mut all = AllGradients {
+        path: ParamPath::default(),
+        grads,
+        values: Vec::new(),
+    };
     model.visit(&mut all);
     all.values
 }
@@ -98,7 +121,10 @@ impl ModuleVisitor for AllGradients<'_> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let grad = param.val().grad(self.grads).expect("every parameter takes part");
+        let grad = param
+            .val()
+            .grad(self.grads)
+            .expect("every parameter takes part");
         self.values.push((self.path.name(), values(grad)));
     }
 }
@@ -111,30 +137,60 @@ fn equals_flex(device: &Device) {
         assert!((expected.loss - found.loss).abs() < 1e-4);
         for ((name, gradient), (_, other)) in expected.gradients.iter().zip(&found.gradients) {
             let difference = distance(gradient, other);
-            assert!(difference < 1e-4, "the gradient of {name} differs by {difference}: {gradient:?} {other:?}");
+            assert!(
+                difference < 1e-4,
+                "the gradient of {name} differs by {difference}: {gradient:?} {other:?}"
+            );
         }
     }
 }
 
 #[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
 fn search_equals_flex(device: &Device) {
-    use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
-    let plain = Sentence { max_len: 6, ..Sentence::default() };
-    let wishes = Sentence { prefix: vec![5], constraints: vec![vec![6, 7]], number: 1, ..plain.clone() };
+    use polyglow_model::search::{
+        Incremental, Marks, SearchConfig, SearchMethod, Sentence, search,
+    };
+    let plain = Sentence {
+        max_len: 6,
+        ..Sentence::default()
+    };
+    let wishes = Sentence {
+        prefix: vec![5],
+        constraints: vec![vec![6, 7]],
+        number: 1,
+        ..plain.clone()
+    };
     let translate = |shape: &ModelShape, device: &Device, seeds: &[u64], config: &SearchConfig| {
         let models: Vec<Model> = seeds.iter().map(|&seed| shape.init(seed, device)).collect();
-        let members = models.iter().map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
+        let members = models
+            .iter()
+            .map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
         let mut next = Incremental::new(members, &[0, 1]);
-        let found = search(&mut next, &[plain.clone(), wishes.clone()], config, Marks { bos: 1, eos: 2 });
-        found.into_iter().map(|hypotheses| hypotheses.into_iter().map(|found| found.ids).collect()).collect()
+        let found = search(
+            &mut next,
+            &[plain.clone(), wishes.clone()],
+            config,
+            Marks { bos: 1, eos: 2 },
+        );
+        found
+            .into_iter()
+            .map(|hypotheses| hypotheses.into_iter().map(|found| found.ids).collect())
+            .collect()
     };
-    let beam = |beam_size| SearchConfig { beam_size, ..SearchConfig::default() };
-    let sample = SearchConfig { method: SearchMethod::Sample, ..beam(3) };
+    let beam = |beam_size| SearchConfig {
+        beam_size,
+        ..SearchConfig::default()
+    };
+    let sample = SearchConfig {
+        method: SearchMethod::Sample,
+        ..beam(3)
+    };
     let shapes = shapes();
     for shape in [&shapes[0], &shapes[3]] {
         for config in [beam(1), beam(3), sample.clone()] {
             for seeds in [&[3][..], &[3, 4]] {
-                let expected: Vec<Vec<Vec<u32>>> = translate(shape, &Device::flex(), seeds, &config);
+                let expected: Vec<Vec<Vec<u32>>> =
+                    translate(shape, &Device::flex(), seeds, &config);
                 assert_eq!(translate(shape, device, seeds, &config), expected);
             }
         }
@@ -162,7 +218,10 @@ fn wgpu_equals_flex() {
 #[cfg(feature = "vulkan")]
 #[test]
 fn vulkan_equals_flex() {
-    let device = Device::enumerate(burn::tensor::DeviceType::Vulkan).into_iter().next().expect("there is a driver");
+    let device = Device::enumerate(burn::tensor::DeviceType::Vulkan)
+        .into_iter()
+        .next()
+        .expect("there is a driver");
     equals_flex(&device);
     search_equals_flex(&device);
 }
@@ -181,15 +240,29 @@ fn a_loss_is_that_of_the_scores() {
             let aligned = loss(&model, prediction, targets.clone());
             let expected = loss_of_scores(&model, model.predict(inputs).logits(), targets.clone());
             let of_scores = gradients(&model, &expected.loss_sum.backward());
-            // Attention that is watched adds in another order, and what differs in its last bit may be rounded to the other side.
-            let found = if precision == Precision::F32 { vec![alone, aligned] } else { vec![alone] };
+            // Attention that is watched adds in another order, and what differs in its last bit may
+            // be rounded to the other side.
+            let found = if precision == Precision::F32 {
+                vec![alone, aligned]
+            } else {
+                vec![alone]
+            };
             for found in found {
                 let all = gradients(&model, &found.loss_sum.backward());
-                assert!(distance(&values(found.loss_sum), &values(expected.loss_sum.clone())) < 1e-5, "{shape:?}");
-                assert!(distance(&values(found.nll_sum), &values(expected.nll_sum.clone())) < 1e-5, "{shape:?}");
+                assert!(
+                    distance(&values(found.loss_sum), &values(expected.loss_sum.clone())) < 1e-5,
+                    "{shape:?}"
+                );
+                assert!(
+                    distance(&values(found.nll_sum), &values(expected.nll_sum.clone())) < 1e-5,
+                    "{shape:?}"
+                );
                 for ((name, gradient), (_, expected)) in all.iter().zip(&of_scores) {
                     let difference = distance(gradient, expected);
-                    assert!(difference < 1e-5, "{shape:?}: the gradient of {name} differs by {difference}");
+                    assert!(
+                        difference < 1e-5,
+                        "{shape:?}: the gradient of {name} differs by {difference}"
+                    );
                 }
             }
         }

@@ -8,14 +8,18 @@ use polyglow_model::quantization::{nearest, quantize};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
 use polyglow_model::{
-    Arch, CaptionDecoder, Generate, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pair, Position,
-    TieEmbeddings, Vocabulary, parameter,
+    Arch, CaptionDecoder, Generate, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm,
+    Pair, Position, TieEmbeddings, Vocabulary, parameter,
 };
 use serde_json::json;
 
 use crate::{device, distance, ids, logits, values};
 
-const IMAGE: ImageShape = ImageShape { height: 4, width: 8, channels: 3 };
+const IMAGE: ImageShape = ImageShape {
+    height: 4,
+    width: 8,
+    channels: 3,
+};
 
 const VOCABULARY: Vocabulary = Vocabulary {
     src_size: 13,
@@ -59,7 +63,9 @@ fn configs() -> Vec<ModelConfig> {
 }
 
 fn shape(config: &ModelConfig) -> ModelShape {
-    config.shape(VOCABULARY).unwrap_or_else(|error| panic!("{config:?}: {error}"))
+    config
+        .shape(VOCABULARY)
+        .unwrap_or_else(|error| panic!("{config:?}: {error}"))
 }
 
 /// One with each decoder.
@@ -68,13 +74,20 @@ pub(crate) fn shapes() -> Vec<ModelShape> {
 }
 
 fn models() -> Vec<(ModelConfig, Model)> {
-    configs().into_iter().map(|config| (config.clone(), shape(&config).init(3, &device()))).collect()
+    configs()
+        .into_iter()
+        .map(|config| (config.clone(), shape(&config).init(3, &device())))
+        .collect()
 }
 
 /// Images whose bytes differ, each with `behind` marks behind its bytes.
 pub(crate) fn images(rows: usize, behind: usize, device: &Device) -> Tensor<2, Int> {
-    let bytes = |row: usize| (0..IMAGE.num_bytes()).map(move |place| ((place * 37 + row * 101) % 256) as i32);
-    let values: Vec<i32> = (0..rows).flat_map(|row| bytes(row).chain(std::iter::repeat_n(2, behind))).collect();
+    let bytes = |row: usize| {
+        (0..IMAGE.num_bytes()).map(move |place| ((place * 37 + row * 101) % 256) as i32)
+    };
+    let values: Vec<i32> = (0..rows)
+        .flat_map(|row| bytes(row).chain(std::iter::repeat_n(2, behind)))
+        .collect();
     Tensor::<1, Int>::from_data(&values[..], device).reshape([rows, IMAGE.num_bytes() + behind])
 }
 
@@ -82,13 +95,31 @@ pub(crate) fn images(rows: usize, behind: usize, device: &Device) -> Tensor<2, I
 fn neighbors_marks_behind_the_pixels_and_the_future_change_nothing() {
     let device = device();
     for (config, model) in models() {
-        let alone = values(logits(&model, images(1, 0, &device), ids([[1, 7, 8]], &device)));
-        let batch = values(logits(&model, images(2, 3, &device), ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device)));
+        let alone = values(logits(
+            &model,
+            images(1, 0, &device),
+            ids([[1, 7, 8]], &device),
+        ));
+        let batch = values(logits(
+            &model,
+            images(2, 3, &device),
+            ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device),
+        ));
         assert!(distance(&alone, &batch[..alone.len()]) < 2e-6, "{config:?}");
-        let other = values(logits(&model, images(1, 0, &device), ids([[1, 7, 9]], &device)));
+        let other = values(logits(
+            &model,
+            images(1, 0, &device),
+            ids([[1, 7, 9]], &device),
+        ));
         let past = 2 * VOCABULARY.tgt_size;
-        assert!(distance(&alone[..past], &other[..past]) < 1e-6, "{config:?}");
-        assert!(distance(&alone[past..], &other[past..]) > 1e-3, "{config:?}");
+        assert!(
+            distance(&alone[..past], &other[..past]) < 1e-6,
+            "{config:?}"
+        );
+        assert!(
+            distance(&alone[past..], &other[past..]) > 1e-3,
+            "{config:?}"
+        );
     }
 }
 
@@ -99,9 +130,14 @@ fn every_pixel_counts() {
         let logits = |pixels| values(logits(&model, pixels, ids([[1, 7]], &device)));
         let plain = logits(images(1, 0, &device));
         for place in 0..IMAGE.num_bytes() {
-            let one = Tensor::<1, Int>::arange(0..IMAGE.num_bytes() as i64, &device).equal_elem(place as i32).int();
+            let one = Tensor::<1, Int>::arange(0..IMAGE.num_bytes() as i64, &device)
+                .equal_elem(place as i32)
+                .int();
             let other = (images(1, 0, &device) + one.unsqueeze() * 100).remainder_scalar(256);
-            assert!(distance(&plain, &logits(other)) > 1e-7, "{config:?}: pixel {place}");
+            assert!(
+                distance(&plain, &logits(other)) > 1e-7,
+                "{config:?}: pixel {place}"
+            );
         }
     }
 }
@@ -121,7 +157,10 @@ fn one_position_at_a_time_gives_what_all_at_once_give() {
             let newest = rows.map(|row| [row[position]]);
             let step = model.advance(ids(newest, &device), &mut cache);
             let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);
-            assert!(distance(&values(step), &values(expected)) < 1e-5, "{config:?}");
+            assert!(
+                distance(&values(step), &values(expected)) < 1e-5,
+                "{config:?}"
+            );
         }
     }
 }
@@ -131,16 +170,29 @@ fn it_shows_where_each_word_looks() {
     let device = device();
     for (config, model) in models() {
         let shape = model.shape();
-        let pair = || Pair { src: images(2, 1, &device), tgt_in: ids([[1, 7, 8], [1, 9, 10]], &device) };
+        let pair = || Pair {
+            src: images(2, 1, &device),
+            tgt_in: ids([[1, 7, 8], [1, 9, 10]], &device),
+        };
         let found = Inspect::cross_attention(&model, pair().into());
         let (num_layers, num_heads) = shape.attention(AttentionKind::Cross);
         assert_eq!(found.len(), num_layers, "{config:?}");
         for layer in found {
             assert_eq!(layer.dims(), [2, 3, 8]);
-            assert!(values(layer.sum_dim(2)).iter().all(|sum| (sum - 1.0).abs() < 1e-5), "{config:?}");
+            assert!(
+                values(layer.sum_dim(2))
+                    .iter()
+                    .all(|sum| (sum - 1.0).abs() < 1e-5),
+                "{config:?}"
+            );
         }
         let maps = Inspect::attention(&model, pair().into());
-        assert!(maps.cross.iter().all(|layer| layer.dims() == [2, num_heads, 3, 8]), "{config:?}");
+        assert!(
+            maps.cross
+                .iter()
+                .all(|layer| layer.dims() == [2, num_heads, 3, 8]),
+            "{config:?}"
+        );
         assert_eq!(maps.encoder.len(), 2, "{config:?}");
     }
 }
@@ -149,14 +201,26 @@ fn it_shows_where_each_word_looks() {
 fn in_8_bits_it_says_nearly_the_same() {
     let device = device();
     for (config, float) in models() {
-        let int8 = quantize(float.clone(), |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
+        let int8 = quantize(float.clone(), |_, layout, weight| {
+            Ok::<_, Infallible>(nearest(layout, weight))
+        });
         let int8 = int8.unwrap_or_else(|never| match never {});
-        let scores =
-            |model: &Model| values(logits(model, images(2, 1, &device), ids([[1, 7, 8], [1, 9, 10]], &device)));
+        let scores = |model: &Model| {
+            values(logits(
+                model,
+                images(2, 1, &device),
+                ids([[1, 7, 8], [1, 9, 10]], &device),
+            ))
+        };
         let (found, expected) = (scores(&int8), scores(&float));
-        let largest = expected.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
+        let largest = expected
+            .iter()
+            .fold(0.0f32, |largest, value| largest.max(value.abs()));
         let error = distance(&found, &expected);
-        assert!(error > 0.0 && error < 0.05 * largest, "{config:?}: {error} of {largest}");
+        assert!(
+            error > 0.0 && error < 0.05 * largest,
+            "{config:?}: {error} of {largest}"
+        );
         let left = parameter::read(&int8).into_iter().filter(|(name, data)| {
             data.shape().len() > 1 && !name.contains("_position.") && !name.starts_with("decoder.")
         });
@@ -168,14 +232,26 @@ fn in_8_bits_it_says_nearly_the_same() {
 fn keys_of_the_other_decoder_are_refused_by_name() {
     let refused = [
         (json!({"arch": "captioner", "cell": "gru"}), "model.cell"),
-        (json!({"arch": "captioner", "decoder": "rnn", "position": "rotary"}), "model.position"),
+        (
+            json!({"arch": "captioner", "decoder": "rnn", "position": "rotary"}),
+            "model.position",
+        ),
         (json!({"arch": "vit", "decoder": "rnn"}), "model.decoder"),
-        (json!({"arch": "captioner", "pooling": "mean"}), "model.pooling"),
-        (json!({"arch": "captioner", "patch_size": 0}), "model.patch_size"),
+        (
+            json!({"arch": "captioner", "pooling": "mean"}),
+            "model.pooling",
+        ),
+        (
+            json!({"arch": "captioner", "patch_size": 0}),
+            "model.patch_size",
+        ),
     ];
     for (keys, key) in refused {
         let config: ModelConfig = serde_json::from_value(keys).expect("the keys are known");
-        let error = config.validate().expect_err("a key does nothing").to_string();
+        let error = config
+            .validate()
+            .expect_err("a key does nothing")
+            .to_string();
         assert!(error.contains(key), "{error}");
     }
 }
@@ -187,8 +263,11 @@ fn a_resolved_config_is_valid_and_stays_as_it_is() {
         let config: ModelConfig = serde_json::from_value(keys).expect("it is known");
         let resolved = config.resolve();
         assert_eq!(resolved.resolve(), resolved);
-        let [before, after] = [&config, &resolved].map(|config| config.shape(VOCABULARY).expect("it is valid"));
+        let [before, after] =
+            [&config, &resolved].map(|config| config.shape(VOCABULARY).expect("it is valid"));
         assert_eq!(before, after);
-        assert!(matches!(after, ModelShape::Captioner(shape) if shape.recurrent.is_some() == (decoder == "rnn")));
+        assert!(
+            matches!(after, ModelShape::Captioner(shape) if shape.recurrent.is_some() == (decoder == "rnn"))
+        );
     }
 }

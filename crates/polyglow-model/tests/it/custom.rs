@@ -1,4 +1,5 @@
-//! An architecture from outside of the crate: two traits are enough to train it and to search with it.
+//! An architecture from outside of the crate: two traits are enough to train it and to search with
+//! it.
 
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor};
@@ -23,7 +24,11 @@ impl BagOfWords {
     fn new(device: &Device) -> Self {
         let init = &mut ParamInit::new(5, device);
         let embedding = Embedding::new(12, 8, init);
-        Self { embedding, layer: Recurrent::new(Cell::Gru, 8, 8, init), dropout: Dropout::new(0.1) }
+        Self {
+            embedding,
+            layer: Recurrent::new(Cell::Gru, 8, 8, init),
+            dropout: Dropout::new(0.1),
+        }
     }
 
     /// `[batch, 1, d_model]`.
@@ -34,7 +39,9 @@ impl BagOfWords {
 
 impl Predict<Pair> for BagOfWords {
     fn predict(&self, Pair { src, tgt_in }: Pair) -> Prediction<'_> {
-        let input = self.dropout.forward(self.embedding.forward(tgt_in) + self.read(src));
+        let input = self
+            .dropout
+            .forward(self.embedding.forward(tgt_in) + self.read(src));
         let states = self.layer.run(input, None, None, Direction::Forward);
         Projection::Tied(&self.embedding).of(states.flatten(0, 1))
     }
@@ -44,17 +51,27 @@ impl Generate for BagOfWords {
     type Cache = (Tensor<3>, State);
 
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
-        (self.read(src.clone()), self.layer.begin(src.dims()[0], &src.device()))
+        (
+            self.read(src.clone()),
+            self.layer.begin(src.dims()[0], &src.device()),
+        )
     }
 
     fn advance(&self, ids: Tensor<2, Int>, (source, state): &mut Self::Cache) -> Tensor<2> {
         let input = self.embedding.forward(ids) + source.clone();
-        *state = self.layer.step(self.layer.input.rows(input.squeeze_dim(1)), state);
-        Projection::Tied(&self.embedding).of(state.hidden()).logits()
+        *state = self
+            .layer
+            .step(self.layer.input.rows(input.squeeze_dim(1)), state);
+        Projection::Tied(&self.embedding)
+            .of(state.hidden())
+            .logits()
     }
 
     fn select((source, state): &mut Self::Cache, rows: &[usize], device: &Device) {
-        let rows = Tensor::<1, Int>::from_data(&rows.iter().map(|&row| row as i32).collect::<Vec<_>>()[..], device);
+        let rows = Tensor::<1, Int>::from_data(
+            &rows.iter().map(|&row| row as i32).collect::<Vec<_>>()[..],
+            device,
+        );
         *state = state.select(&rows);
         *source = source.clone().select(0, rows);
     }
@@ -66,7 +83,9 @@ struct Descent(Gradients);
 impl ModuleMapper for Descent {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         param.map(|value| {
-            let Some(gradient) = value.grad(&self.0) else { return value };
+            let Some(gradient) = value.grad(&self.0) else {
+                return value;
+            };
             Tensor::from_inner(value.inner() - gradient * 0.1).require_grad()
         })
     }
@@ -75,8 +94,14 @@ impl ModuleMapper for Descent {
 #[test]
 fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
     let device = device().autodiff();
-    let (src, tgt_in) = (ids([[4, 5, 2], [6, 3, 2]], &device), ids([[1, 7, 8], [1, 9, 0]], &device));
-    let pair = || Pair { src: src.clone(), tgt_in: tgt_in.clone() };
+    let (src, tgt_in) = (
+        ids([[4, 5, 2], [6, 3, 2]], &device),
+        ids([[1, 7, 8], [1, 9, 0]], &device),
+    );
+    let pair = || Pair {
+        src: src.clone(),
+        tgt_in: tgt_in.clone(),
+    };
     let targets = || ids([[7, 8, 2], [9, 2, 0]], &device).flatten::<1>(0, 1);
     let (mut model, mut losses) = (BagOfWords::new(&device), Vec::new());
     for step in 0..200 {
@@ -84,31 +109,68 @@ fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
         losses.push(values(loss.nll_sum)[0]);
         model = model.map(&mut Descent(loss.loss_sum.backward()));
     }
-    assert!(losses[199] < 0.1 * losses[0], "{} to {}", losses[0], losses[199]);
+    assert!(
+        losses[199] < 0.1 * losses[0],
+        "{} to {}",
+        losses[0],
+        losses[199]
+    );
 
     let model = model.valid();
     let mut next = Incremental::new([(&model, src.inner())], &[0, 1]);
-    let sentences = [5, 5].map(|max_len| Sentence { max_len, ..Sentence::default() });
-    let found = search(&mut next, &sentences, &SearchConfig::default(), Marks { bos: 1, eos: 2 });
-    assert_eq!(found.iter().map(|hypotheses| &hypotheses[0].ids[..]).collect::<Vec<_>>(), [&[7, 8][..], &[9]]);
+    let sentences = [5, 5].map(|max_len| Sentence {
+        max_len,
+        ..Sentence::default()
+    });
+    let found = search(
+        &mut next,
+        &sentences,
+        &SearchConfig::default(),
+        Marks { bos: 1, eos: 2 },
+    );
+    assert_eq!(
+        found
+            .iter()
+            .map(|hypotheses| &hypotheses[0].ids[..])
+            .collect::<Vec<_>>(),
+        [&[7, 8][..], &[9]]
+    );
 }
 
 #[test]
 fn one_position_at_a_time_gives_what_all_at_once_give() {
     let device = device();
     let model = BagOfWords::new(&device);
-    let (src, tgt_in) = (ids([[4, 5, 2], [6, 3, 2]], &device), ids([[1, 7, 8], [1, 9, 3]], &device));
-    let all: Tensor<3> = model.predict(Pair { src: src.clone(), tgt_in: tgt_in.clone() }).logits().reshape([2, 3, 12]);
+    let (src, tgt_in) = (
+        ids([[4, 5, 2], [6, 3, 2]], &device),
+        ids([[1, 7, 8], [1, 9, 3]], &device),
+    );
+    let all: Tensor<3> = model
+        .predict(Pair {
+            src: src.clone(),
+            tgt_in: tgt_in.clone(),
+        })
+        .logits()
+        .reshape([2, 3, 12]);
     let mut cache = model.start(src);
     for position in 0..3 {
         let step = model.advance(tgt_in.clone().narrow(1, position, 1), &mut cache);
         let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);
-        assert!(distance(&values(step), &values(expected)) < 1e-5, "position {position}");
+        assert!(
+            distance(&values(step), &values(expected)) < 1e-5,
+            "position {position}"
+        );
     }
 }
 
 #[test]
 fn its_parameters_have_the_names_of_its_fields() {
-    let names: Vec<String> = parameter::read(&BagOfWords::new(&device())).into_iter().map(|(name, _)| name).collect();
-    assert_eq!(names[..3], ["embedding.weight", "layer.input.weight", "layer.input.bias"]);
+    let names: Vec<String> = parameter::read(&BagOfWords::new(&device()))
+        .into_iter()
+        .map(|(name, _)| name)
+        .collect();
+    assert_eq!(
+        names[..3],
+        ["embedding.weight", "layer.input.weight", "layer.input.bias"]
+    );
 }

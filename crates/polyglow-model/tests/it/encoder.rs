@@ -1,10 +1,11 @@
-//! Encoders with a head: values from PyTorch (written by `scripts/golden-encoder.py`), and what pads and bytes do.
+//! Encoders with a head: values from PyTorch (written by `scripts/golden-encoder.py`), and what
+//! pads and bytes do.
 
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::{
-    Activation, Arch, Body, Head, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm, Pair, Pooling,
-    Position, Predict, Task, Text, Vocabulary,
+    Activation, Arch, Body, Head, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm,
+    Pair, Pooling, Position, Predict, Task, Text, Vocabulary,
 };
 use serde::Deserialize;
 
@@ -53,7 +54,12 @@ fn shape(case: &CaseConfig) -> ModelShape {
         dropout: Some(0.0),
         ..ModelConfig::default()
     };
-    let &CaseConfig { height, width, channels, .. } = case;
+    let &CaseConfig {
+        height,
+        width,
+        channels,
+        ..
+    } = case;
     let vocabulary = Vocabulary {
         src_size: case.src_vocab,
         tgt_size: case.tgt_vocab,
@@ -61,9 +67,15 @@ fn shape(case: &CaseConfig) -> ModelShape {
         src_pad_id: 0,
         tgt_pad_id: 0,
         max_len: case.max_len,
-        image: is_image.then_some(ImageShape { height, width, channels }),
+        image: is_image.then_some(ImageShape {
+            height,
+            width,
+            channels,
+        }),
     };
-    config.shape(vocabulary).unwrap_or_else(|error| panic!("{error}"))
+    config
+        .shape(vocabulary)
+        .unwrap_or_else(|error| panic!("{error}"))
 }
 
 /// A shape of each kind of input and head, for the tests of all architectures.
@@ -74,8 +86,16 @@ pub(crate) fn shapes() -> Vec<ModelShape> {
 /// Inputs for a shape: ids of text or bytes of images; and as many targets as there are logits.
 pub(crate) fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<1, Int>) {
     let pixels = |image: ImageShape| {
-        let values = (0..2 * image.num_bytes()).map(|place| (place * 37 % 256) as i32).collect::<Vec<_>>();
-        matrix(&values.chunks(image.num_bytes()).map(<[i32]>::to_vec).collect::<Vec<_>>(), device)
+        let values = (0..2 * image.num_bytes())
+            .map(|place| (place * 37 % 256) as i32)
+            .collect::<Vec<_>>();
+        matrix(
+            &values
+                .chunks(image.num_bytes())
+                .map(<[i32]>::to_vec)
+                .collect::<Vec<_>>(),
+            device,
+        )
     };
     let text = ids([[4, 5, 6, 2], [7, 8, 2, 0]], device);
     let src = model.vocabulary().image.map_or(text, pixels);
@@ -87,7 +107,11 @@ pub(crate) fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<
 }
 
 fn forward(model: &Model, case: &Case<CaseConfig>, device: &Device) -> Tensor<2> {
-    logits(model, matrix(&case.src, device), matrix(&case.tgt_in, device))
+    logits(
+        model,
+        matrix(&case.src, device),
+        matrix(&case.tgt_in, device),
+    )
 }
 
 #[test]
@@ -106,7 +130,10 @@ fn logits_and_gradients_equal_pytorch() {
 #[test]
 fn padding_and_neighbors_change_nothing() {
     let device = device();
-    for shape in shapes().into_iter().filter(|shape| shape.vocabulary().image.is_none()) {
+    for shape in shapes()
+        .into_iter()
+        .filter(|shape| shape.vocabulary().image.is_none())
+    {
         let model = shape.init(3, &device);
         let logits = |ids| values(model.predict(Text { ids }).logits());
         let alone = logits(ids([[4, 5, 2]], &device));
@@ -117,10 +144,18 @@ fn padding_and_neighbors_change_nothing() {
     }
 }
 
-/// Recurrent encoders with each way to pool, and each head. Their layers are compared with PyTorch's in `rnn`.
+/// Recurrent encoders with each way to pool, and each head. Their layers are compared with
+/// PyTorch's in `rnn`.
 fn recurrent() -> Vec<Model> {
-    let vocabulary =
-        Vocabulary { src_size: 13, tgt_size: 13, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
+    let vocabulary = Vocabulary {
+        src_size: 13,
+        tgt_size: 13,
+        shared: true,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
+        max_len: 8,
+        image: None,
+    };
     let config = |cell, pooling, head| ModelConfig {
         arch: Arch::Encoder,
         body: Some(Body::Rnn),
@@ -152,27 +187,66 @@ fn recurrent_layers_read_a_text_from_both_ends_whatever_stands_behind_it() {
         let logits = |ids| values(model.predict(Text { ids }).logits());
         let alone = logits(ids([[4, 5, 2]], &device));
         let batch = logits(ids([[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]], &device));
-        assert!(distance(&alone, &batch[..alone.len()]) < 2e-6, "{:?}", model.shape());
+        assert!(
+            distance(&alone, &batch[..alone.len()]) < 2e-6,
+            "{:?}",
+            model.shape()
+        );
         for other in [[[4, 6, 2]], [[6, 5, 2]], [[4, 5, 6]]] {
-            assert!(distance(&alone, &logits(ids(other, &device))) > 1e-4, "{:?}", model.shape());
+            assert!(
+                distance(&alone, &logits(ids(other, &device))) > 1e-4,
+                "{:?}",
+                model.shape()
+            );
         }
         assert_eq!(model.states(ids([[4, 5, 2]], &device)).len(), 3);
-        assert!(model.attention(Text { ids: ids([[4, 5, 2]], &device) }.into()).encoder.is_empty());
+        assert!(
+            model
+                .attention(
+                    Text {
+                        ids: ids([[4, 5, 2]], &device)
+                    }
+                    .into()
+                )
+                .encoder
+                .is_empty()
+        );
     }
-    // The label comes from the states that the two directions end with: the last of one, the first of the other.
+    // The label comes from the states that the two directions end with: the last of one, the first
+    // of the other.
     let models = recurrent();
-    let Model::Encoder(model) = &models[0] else { panic!("it is of text") };
+    let Model::Encoder(model) = &models[0] else {
+        panic!("it is of text")
+    };
     let src = ids([[4, 5, 6, 2]], &device);
     let states = model.states(src.clone()).pop().expect("it has layers");
-    let last = Tensor::cat(vec![states.clone().slice([0..1, 3..4, 0..4]), states.slice([0..1, 0..1, 4..8])], 2);
-    let head = model.head.as_ref().expect("it gives labels").rows(last.squeeze_dim(1));
-    assert!(distance(&values(head), &values(model.predict(Text { ids: src }).logits())) < 1e-6);
+    let last = Tensor::cat(
+        vec![
+            states.clone().slice([0..1, 3..4, 0..4]),
+            states.slice([0..1, 0..1, 4..8]),
+        ],
+        2,
+    );
+    let head = model
+        .head
+        .as_ref()
+        .expect("it gives labels")
+        .rows(last.squeeze_dim(1));
+    assert!(
+        distance(
+            &values(head),
+            &values(model.predict(Text { ids: src }).logits())
+        ) < 1e-6
+    );
 }
 
 #[test]
 fn every_pixel_counts_and_its_place_does() {
     let device = device();
-    for shape in shapes().into_iter().filter(|shape| shape.vocabulary().image.is_some()) {
+    for shape in shapes()
+        .into_iter()
+        .filter(|shape| shape.vocabulary().image.is_some())
+    {
         let model = shape.init(3, &device);
         let (src, _) = inputs(&model, &device);
         let [_, len] = src.dims();
@@ -181,10 +255,15 @@ fn every_pixel_counts_and_its_place_does() {
         let changed = |src: Tensor<2, Int>| distance(&plain, &logits(src));
         assert!(changed(src.clone().flip([1])) > 1e-3, "{shape:?}");
         for place in 0..len {
-            let one = (Tensor::<1, Int>::arange(0..len as i64, &device).equal_elem(place as i32)).int() * 100;
+            let one = (Tensor::<1, Int>::arange(0..len as i64, &device).equal_elem(place as i32))
+                .int()
+                * 100;
             let other = src.clone() + one.unsqueeze();
             // Bytes wrap around, so that the values stay bytes.
-            assert!(changed(other.remainder_scalar(256)) > 1e-6, "{shape:?}: pixel {place}");
+            assert!(
+                changed(other.remainder_scalar(256)) > 1e-6,
+                "{shape:?}: pixel {place}"
+            );
         }
     }
 }
@@ -193,7 +272,10 @@ fn every_pixel_counts_and_its_place_does() {
 #[should_panic(expected = "does not read pairs")]
 fn inputs_of_another_kind_are_refused() {
     let src = ids([[4, 5]], &device());
-    let _ = shapes()[0].init(3, &device()).predict(Pair { src: src.clone(), tgt_in: src });
+    let _ = shapes()[0].init(3, &device()).predict(Pair {
+        src: src.clone(),
+        tgt_in: src,
+    });
 }
 
 #[test]
@@ -216,14 +298,25 @@ fn the_weights_of_every_layer_are_shown_and_sum_to_one() {
 #[test]
 fn the_states_of_the_highest_layer_give_the_logits() {
     let device = device();
-    for shape in shapes().into_iter().filter(|shape| shape.vocabulary().image.is_none()) {
-        let Model::Encoder(model) = shape.init(3, &device) else { panic!("it is of text") };
+    for shape in shapes()
+        .into_iter()
+        .filter(|shape| shape.vocabulary().image.is_none())
+    {
+        let Model::Encoder(model) = shape.init(3, &device) else {
+            panic!("it is of text")
+        };
         let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
         let states = model.states(src.clone());
         assert_eq!((states.len(), states[1].dims()), (2, [2, 4, 8]));
         if model.shape().head == Head::MaskedLm {
             let logits = model.embedding.logits(states[1].clone().flatten(0, 1));
-            assert!(distance(&values(logits), &values(model.predict(Text { ids: src }).logits())) < 1e-6, "{shape:?}");
+            assert!(
+                distance(
+                    &values(logits),
+                    &values(model.predict(Text { ids: src }).logits())
+                ) < 1e-6,
+                "{shape:?}"
+            );
         }
     }
 }

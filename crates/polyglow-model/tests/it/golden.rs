@@ -6,7 +6,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Int, Tensor, TensorData};
 use polyglow_model::parameter::{self, ParamPath};
 use polyglow_model::{
-    Activation, Norm, Position, Precision, TieEmbeddings, Transformer, TransformerShape, cross_entropy,
+    Activation, Norm, Position, Precision, TieEmbeddings, Transformer, TransformerShape,
+    cross_entropy,
 };
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
@@ -103,46 +104,91 @@ impl<C> Case<C> {
     pub(crate) fn with_weights<M: Module>(&self, model: M) -> M {
         let mut unused: Vec<&String> = self.params.keys().collect();
         let model = parameter::replace(model, |name, shape| {
-            let array = self.params.get(name).ok_or(format!("{}: no parameter {name}", self.name))?;
+            let array = self
+                .params
+                .get(name)
+                .ok_or(format!("{}: no parameter {name}", self.name))?;
             assert_eq!(array.shape, shape, "{name}");
             unused.retain(|other| *other != name);
             Ok::<_, String>(TensorData::new(array.data.clone(), shape.to_vec()))
         });
-        assert!(unused.is_empty(), "{}: parameters that the model lacks: {unused:?}", self.name);
+        assert!(
+            unused.is_empty(),
+            "{}: parameters that the model lacks: {unused:?}",
+            self.name
+        );
         model.expect("every parameter has a golden value")
     }
 
     /// The logits at every position that is no padding equal PyTorch's.
     pub(crate) fn check_logits(&self, logits: Tensor<2>) {
         let [_, vocab_size] = logits.dims();
-        let real =
-            self.tgt_out.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != self.pad_id as i32, vocab_size));
+        let real = self
+            .tgt_out
+            .iter()
+            .flatten()
+            .flat_map(|&id| std::iter::repeat_n(id != self.pad_id as i32, vocab_size));
         let keep = |data: &[f32]| -> Vec<f32> {
-            data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
+            data.iter()
+                .zip(real.clone())
+                .filter(|(_, real)| *real)
+                .map(|(value, _)| *value)
+                .collect()
         };
         let difference = distance(&keep(&values(logits)), &keep(&self.logits.data));
-        assert!(difference < 5e-6, "{}: logits differ by {difference}", self.name);
+        assert!(
+            difference < 5e-6,
+            "{}: logits differ by {difference}",
+            self.name
+        );
     }
 
     /// The losses of these logits, and the gradients of all parameters, equal PyTorch's.
     pub(crate) fn check_gradients<M: Module>(&self, model: &M, logits: Tensor<2>) {
         let targets = matrix(&self.tgt_out, &logits.device());
-        let num_tokens = self.tgt_out.iter().flatten().filter(|&&id| id != self.pad_id as i32).count();
+        let num_tokens = self
+            .tgt_out
+            .iter()
+            .flatten()
+            .filter(|&&id| id != self.pad_id as i32)
+            .count();
         assert_eq!(num_tokens, self.num_tokens);
-        let loss = cross_entropy(logits, targets.flatten(0, 1), self.label_smoothing, self.pad_id);
+        let loss = cross_entropy(
+            logits,
+            targets.flatten(0, 1),
+            self.label_smoothing,
+            self.pad_id,
+        );
         let grads = loss.loss_sum.backward();
-        assert!((values(loss.loss_sum)[0] - self.loss_sum).abs() < 2e-5, "{}", self.name);
-        assert!((values(loss.nll_sum)[0] - self.nll_sum).abs() < 2e-5, "{}", self.name);
+        assert!(
+            (values(loss.loss_sum)[0] - self.loss_sum).abs() < 2e-5,
+            "{}",
+            self.name
+        );
+        assert!(
+            (values(loss.nll_sum)[0] - self.nll_sum).abs() < 2e-5,
+            "{}",
+            self.name
+        );
 
         let (name, expected) = (&self.name, &self.grads);
-        let mut check = GradientCheck { path: ParamPath::default(), grads: &grads, name, expected, seen: 0 };
+        let mut check = GradientCheck {
+            path: ParamPath::default(),
+            grads: &grads,
+            name,
+            expected,
+            seen: 0,
+        };
         model.visit(&mut check);
         assert_eq!(check.seen, self.grads.len(), "{}", self.name);
     }
 }
 
 pub(crate) fn matrix(rows: &[Vec<i32>], device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(rows.concat(), [rows.len(), rows[0].len()]), device)
+    Tensor::from_data(
+        TensorData::new(rows.concat(), [rows.len(), rows[0].len()]),
+        device,
+    )
 }
 
 #[test]
@@ -154,12 +200,24 @@ fn encoder_and_decoder_equal_pytorch() {
         let [_, _, d_model] = memory.states.dims();
         assert_eq!(case.memory.shape, memory.states.dims());
         // A padded source position is never looked at, so its state is nobody's business.
-        let real = case.src.iter().flatten().flat_map(|&id| std::iter::repeat_n(id != 0, d_model));
+        let real = case
+            .src
+            .iter()
+            .flatten()
+            .flat_map(|&id| std::iter::repeat_n(id != 0, d_model));
         let keep = |data: &[f32]| -> Vec<f32> {
-            data.iter().zip(real.clone()).filter(|(_, real)| *real).map(|(value, _)| *value).collect()
+            data.iter()
+                .zip(real.clone())
+                .filter(|(_, real)| *real)
+                .map(|(value, _)| *value)
+                .collect()
         };
         let difference = distance(&keep(&values(memory.states)), &keep(&case.memory.data));
-        assert!(difference < 2e-6, "{}: memory differs by {difference}", case.name);
+        assert!(
+            difference < 2e-6,
+            "{}: memory differs by {difference}",
+            case.name
+        );
         case.check_logits(model.forward(matrix(&case.src, &device), matrix(&case.tgt_in, &device)));
     }
 }
@@ -194,11 +252,20 @@ impl ModuleVisitor for GradientCheck<'_> {
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
         let (case, name) = (self.name, self.path.name());
         let expected = &self.expected[&name];
-        let found = param.val().grad(self.grads).unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
+        let found = param
+            .val()
+            .grad(self.grads)
+            .unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
         assert_eq!(found.dims().to_vec(), expected.shape, "{name}");
         let difference = distance(&values(found), &expected.data);
-        let largest = expected.data.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
-        assert!(difference < 5e-6 * largest, "{case}: gradient of {name} differs by {difference}");
+        let largest = expected
+            .data
+            .iter()
+            .fold(1.0f32, |largest, value| largest.max(value.abs()));
+        assert!(
+            difference < 5e-6 * largest,
+            "{case}: gradient of {name} differs by {difference}"
+        );
         self.seen += 1;
     }
 }

@@ -1,15 +1,23 @@
-//! The kernels of GPUs compute what those of flex compute, values and slopes, with the same dropout masks.
+//! The kernels of GPUs compute what those of flex compute, values and slopes, with the same dropout
+//! masks.
 
 use burn::tensor::{Bool, Device, DeviceType, Distribution, Tensor};
 use polyglow_kernels::{
-    Activation, Dropped, Factors, Layout, Packed, Targets, activated_linear, add_dropped, cross_attention, dropout,
-    layer_norm, linear, projected_cross_entropy, residual_norm, self_attention, widened,
+    Activation, Dropped, Factors, Layout, Packed, Targets, activated_linear, add_dropped,
+    cross_attention, dropout, layer_norm, linear, projected_cross_entropy, residual_norm,
+    self_attention, widened,
 };
 use polyglow_model::Precision;
 
 use crate::{distance, values};
 
-const DROPPED: [Option<Dropped>; 2] = [None, Some(Dropped { keep: 0.7, key: 0x1234_5678_9abc_def0 })];
+const DROPPED: [Option<Dropped>; 2] = [
+    None,
+    Some(Dropped {
+        keep: 0.7,
+        key: 0x1234_5678_9abc_def0,
+    }),
+];
 
 /// The GPU of this build, or the software driver that stands for one.
 pub(crate) fn gpu() -> Device {
@@ -17,30 +25,46 @@ pub(crate) fn gpu() -> Device {
     let kind = DeviceType::Wgpu;
     #[cfg(not(feature = "wgpu"))]
     let kind = DeviceType::Vulkan;
-    Device::enumerate(kind).into_iter().next().expect("this is tested where there is a driver, such as lavapipe")
+    Device::enumerate(kind)
+        .into_iter()
+        .next()
+        .expect("this is tested where there is a driver, such as lavapipe")
 }
 
-/// Compares the output of an operation, and the slopes of its inputs under random slopes of the output, on the GPU and on flex.
+/// Compares the output of an operation, and the slopes of its inputs under random slopes of the
+/// output, on the GPU and on flex.
 fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>]) -> Tensor<3>) {
-    let random = |shape: [usize; 3]| Tensor::<3>::random(shape, Distribution::Default, &Device::flex()).into_data();
+    let random = |shape: [usize; 3]| {
+        Tensor::<3>::random(shape, Distribution::Default, &Device::flex()).into_data()
+    };
     let data: Vec<_> = shapes.iter().map(|shape| random(*shape)).collect();
     let mut slope = None;
     let mut run = |device: &Device| {
         let device = device.clone().autodiff();
         let leaf = |data: &burn::tensor::TensorData| {
-            (Tensor::<3>::from_data(data.clone(), &device) * 4.0 - 2.0).detach().require_grad()
+            (Tensor::<3>::from_data(data.clone(), &device) * 4.0 - 2.0)
+                .detach()
+                .require_grad()
         };
         let leaves: Vec<Tensor<3>> = data.iter().map(leaf).collect();
         let output = operation(&leaves);
         let slope = slope.get_or_insert_with(|| random(output.dims())).clone();
-        let gradients = (output.clone() * (Tensor::from_data(slope, &device) - 0.3)).sum().backward();
+        let gradients = (output.clone() * (Tensor::from_data(slope, &device) - 0.3))
+            .sum()
+            .backward();
         let mut all = vec![values(output)];
-        all.extend(leaves.iter().map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it"))));
+        all.extend(
+            leaves
+                .iter()
+                .map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it"))),
+        );
         all
     };
     let (expected, found) = (run(&Device::flex()), run(&gpu()));
     for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
-        let largest = expected.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
+        let largest = expected
+            .iter()
+            .fold(1.0f32, |largest, value| largest.max(value.abs()));
         let difference = distance(expected, found) / largest;
         assert!(
             difference < 1e-5,
@@ -49,7 +73,8 @@ fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>
     }
 }
 
-/// Sentences of these lengths, the first as long as can be; and what may not be looked at: padding, or what comes later.
+/// Sentences of these lengths, the first as long as can be; and what may not be looked at: padding,
+/// or what comes later.
 fn padding(rows: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
     let forbidden = |row: usize| (0..len).map(move |place| place >= len - row * len / (rows + 1));
     let flat: Vec<bool> = (0..rows).flat_map(forbidden).collect();
@@ -57,22 +82,41 @@ fn padding(rows: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
 }
 
 fn future(rows: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
-    let later: Vec<bool> = (0..len).flat_map(|place| (0..len).map(move |key| key > place)).collect();
+    let later: Vec<bool> = (0..len)
+        .flat_map(|place| (0..len).map(move |key| key > place))
+        .collect();
     let later = Tensor::<1, Bool>::from_data(&later[..], device).reshape([1, 1, len, len]);
-    later.expand([rows, 1, len, len]).bool_or(padding(rows, len, device).expand([rows, 1, len, len]))
+    later
+        .expand([rows, 1, len, len])
+        .bool_or(padding(rows, len, device).expand([rows, 1, len, len]))
 }
 
 #[test]
 fn attention_of_a_sequence_to_itself_is_that_of_flex() {
     // One block of keys, several; widths of heads that are whole vectors, and one that is not.
-    for (rows, len, heads, head_dim) in [(3, 5, 2, 4), (2, 32, 1, 8), (2, 70, 2, 16), (1, 37, 2, 64), (2, 6, 3, 5)] {
+    for (rows, len, heads, head_dim) in [
+        (3, 5, 2, 4),
+        (2, 32, 1, 8),
+        (2, 70, 2, 16),
+        (1, 37, 2, 64),
+        (2, 6, 3, 5),
+    ] {
         for dropped in DROPPED {
             for causal in [false, true] {
-                equals_flex("self-attention", &[[rows, len, 3 * heads * head_dim]], |leaves| {
-                    let device = &leaves[0].device();
-                    let mask = if causal { future(rows, len, device) } else { padding(rows, len, device) };
-                    self_attention(&leaves[0], &mask, heads, dropped).expect("both have a kernel")
-                });
+                equals_flex(
+                    "self-attention",
+                    &[[rows, len, 3 * heads * head_dim]],
+                    |leaves| {
+                        let device = &leaves[0].device();
+                        let mask = if causal {
+                            future(rows, len, device)
+                        } else {
+                            padding(rows, len, device)
+                        };
+                        self_attention(&leaves[0], &mask, heads, dropped)
+                            .expect("both have a kernel")
+                    },
+                );
             }
         }
     }
@@ -80,15 +124,23 @@ fn attention_of_a_sequence_to_itself_is_that_of_flex() {
 
 #[test]
 fn attention_to_another_sequence_is_that_of_flex() {
-    for (rows, len, other_len, heads, head_dim) in
-        [(3, 5, 7, 2, 4), (2, 40, 9, 2, 8), (2, 9, 40, 2, 8), (1, 1, 65, 1, 32)]
-    {
+    for (rows, len, other_len, heads, head_dim) in [
+        (3, 5, 7, 2, 4),
+        (2, 40, 9, 2, 8),
+        (2, 9, 40, 2, 8),
+        (1, 1, 65, 1, 32),
+    ] {
         for dropped in DROPPED {
             let d_model = heads * head_dim;
-            equals_flex("attention", &[[rows, len, d_model], [rows, other_len, 2 * d_model]], |leaves| {
-                let mask = padding(rows, other_len, &leaves[0].device());
-                cross_attention(&leaves[0], &leaves[1], &mask, heads, dropped).expect("both have a kernel")
-            });
+            equals_flex(
+                "attention",
+                &[[rows, len, d_model], [rows, other_len, 2 * d_model]],
+                |leaves| {
+                    let mask = padding(rows, other_len, &leaves[0].device());
+                    cross_attention(&leaves[0], &leaves[1], &mask, heads, dropped)
+                        .expect("both have a kernel")
+                },
+            );
         }
     }
 }
@@ -99,7 +151,8 @@ fn a_row_where_everything_is_forbidden_is_as_on_flex() {
     for len in [6, 40] {
         equals_flex("self-attention", &[[2, len, 24]], |leaves| {
             let all = Tensor::<1, Bool>::from_data(&vec![true; 2 * len][..], &leaves[0].device());
-            self_attention(&leaves[0], &all.reshape([2, 1, 1, len]), 2, None).expect("both have a kernel")
+            self_attention(&leaves[0], &all.reshape([2, 1, 1, len]), 2, None)
+                .expect("both have a kernel")
         });
     }
 }
@@ -122,12 +175,25 @@ fn norms_are_those_of_flex() {
             layer_norm(flat(&leaves[0]), row(&leaves[1]), row(&leaves[2]), 1e-5).unsqueeze()
         });
         for dropped in DROPPED {
-            equals_flex("norm of a sum", &[shape, shape, parameter, parameter], |leaves| {
-                let [residual, input, gamma, beta] = leaves else { unreachable!("there are four") };
-                residual_norm(&flat(residual), &flat(input), row(gamma), row(beta), 1e-5, dropped)
+            equals_flex(
+                "norm of a sum",
+                &[shape, shape, parameter, parameter],
+                |leaves| {
+                    let [residual, input, gamma, beta] = leaves else {
+                        unreachable!("there are four")
+                    };
+                    residual_norm(
+                        &flat(residual),
+                        &flat(input),
+                        row(gamma),
+                        row(beta),
+                        1e-5,
+                        dropped,
+                    )
                     .expect("both have kernels")
                     .unsqueeze()
-            });
+                },
+            );
         }
     }
 }
@@ -138,7 +204,9 @@ fn dropout_on_the_way_into_a_sum_is_that_of_flex() {
     // Of less than a part of a mask, of more, and of no whole number of vectors.
     for shape in [[2, 3, 8], [3, 41, 100], [3, 3, 3]] {
         equals_flex("dropout", &[shape, shape], |leaves| {
-            add_dropped(&flat(&leaves[0]), &flat(&leaves[1]), dropped).expect("both have a kernel").unsqueeze()
+            add_dropped(&flat(&leaves[0]), &flat(&leaves[1]), dropped)
+                .expect("both have a kernel")
+                .unsqueeze()
         });
     }
     // By itself it is the same mask, which flex has no kernel for.
@@ -147,11 +215,16 @@ fn dropout_on_the_way_into_a_sum_is_that_of_flex() {
     let sum = values(add_dropped(&ones.zeros_like(), &ones, dropped).expect("there is a kernel"));
     let output = dropout(&ones, dropped).expect("there is a kernel");
     assert_eq!(values(output.clone()), sum);
-    let slope = ones.grad(&output.sum().backward()).expect("the output depends on it");
+    let slope = ones
+        .grad(&output.sum().backward())
+        .expect("the output depends on it");
     assert_eq!(values(slope), sum);
     // And as a product with Burn's own slopes.
     let again = Tensor::<2>::ones([123, 100], &device.gradient_checkpointing());
-    assert_eq!(values(dropout(&again, dropped).expect("there is a kernel")), sum);
+    assert_eq!(
+        values(dropout(&again, dropped).expect("there is a kernel")),
+        sum
+    );
 }
 
 #[test]
@@ -160,19 +233,34 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
     let dropped = Dropped { keep: 0.8, key: 78 };
     let middle = |leaves: &[Tensor<3>], dropped| {
         let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
-        activated_linear(&input, &weight, &row(&leaves[2]), Activation::Relu, dropped, Factors::F32, &Packed::default())
-            .expect("both have a kernel")
+        activated_linear(
+            &input,
+            &weight,
+            &row(&leaves[2]),
+            Activation::Relu,
+            dropped,
+            Factors::F32,
+            &Packed::default(),
+        )
+        .expect("both have a kernel")
     };
     equals_flex("middle", &shapes, |leaves| middle(leaves, None).unsqueeze());
-    // Flex drops by rows, so that its masks are others: on GPUs it is dropout of what comes out without it.
+    // Flex drops by rows, so that its masks are others: on GPUs it is dropout of what comes out
+    // without it.
     let device = gpu().autodiff();
-    let random = |shape| Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &device).require_grad();
+    let random = |shape| {
+        Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &device).require_grad()
+    };
     let leaves = shapes.map(random);
-    let outputs =
-        [middle(&leaves, Some(dropped)), dropout(&middle(&leaves, None), dropped).expect("there is a kernel")];
+    let outputs = [
+        middle(&leaves, Some(dropped)),
+        dropout(&middle(&leaves, None), dropped).expect("there is a kernel"),
+    ];
     let [found, expected] = outputs.map(|output| {
         let gradients = (output.clone() * output.clone()).sum().backward();
-        let slopes = leaves.each_ref().map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
+        let slopes = leaves
+            .each_ref()
+            .map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
         [vec![values(output)], slopes.to_vec()].concat()
     });
     for (found, expected) in found.iter().zip(&expected) {
@@ -180,11 +268,12 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
     }
 }
 
-/// The loss, the loss without smoothing, and the slopes, with targets that are padding among the others.
+/// The loss, the loss without smoothing, and the slopes, with targets that are padding among the
+/// others.
 #[test]
 fn the_loss_of_hidden_states_is_that_of_flex() {
-    // Vocabularies of whole vectors, and of none; so many rows of padding that some are left out; more rows than a chunk has are left
-    // to counts.
+    // Vocabularies of whole vectors, and of none; so many rows of padding that some are left out;
+    // more rows than a chunk has are left to counts.
     for (rows, d_model, vocab_size) in [(5, 8, 12), (70, 16, 1003), (3, 4, 5000), (700, 4, 12)] {
         for layout in [Layout::InOut, Layout::OutIn] {
             let weight = match layout {
@@ -193,11 +282,18 @@ fn the_loss_of_hidden_states_is_that_of_flex() {
             };
             equals_flex("loss", &[[1, rows, d_model], weight], |leaves| {
                 let device = &leaves[0].device();
-                let target = |row: usize| if row % 3 == 1 { 0 } else { row * 37 % vocab_size % (row + 1) };
+                let target = |row: usize| {
+                    if row % 3 == 1 {
+                        0
+                    } else {
+                        row * 37 % vocab_size % (row + 1)
+                    }
+                };
                 let targets = (0..rows).map(|row| target(row) as i32).collect();
                 let targets = Targets::without_padding(targets, 0, device);
                 let (hidden, weight) = (flat(&leaves[0]), flat(&leaves[1]));
-                let loss = projected_cross_entropy(hidden, weight, layout, targets, 0.1, 0, Factors::F32);
+                let loss =
+                    projected_cross_entropy(hidden, weight, layout, targets, 0.1, 0, Factors::F32);
                 // The second has no slopes.
                 Tensor::cat(vec![loss.loss_sum, loss.nll_sum], 0).unsqueeze()
             });
@@ -213,11 +309,15 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
         return;
     }
     let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
-    let random = |shape| Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data();
+    let random = |shape| {
+        Tensor::<3>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data()
+    };
     let data = shapes.map(random);
     let run = |device: &Device, relu: bool| {
         let device = device.clone().autodiff();
-        let leaves = data.each_ref().map(|data| Tensor::<3>::from_data(data.clone(), &device).require_grad());
+        let leaves = data
+            .each_ref()
+            .map(|data| Tensor::<3>::from_data(data.clone(), &device).require_grad());
         let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
         let output = if relu {
             activated_linear(
@@ -235,14 +335,22 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
         };
         let wide: Tensor<2> = widened(output);
         let gradients = (wide.clone() * wide.clone()).sum().backward();
-        let slopes = leaves.each_ref().map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
+        let slopes = leaves
+            .each_ref()
+            .map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
         [vec![values(wide)], slopes.to_vec()].concat()
     };
     for relu in [false, true] {
         for (expected, found) in run(&Device::flex(), relu).iter().zip(&run(&gpu(), relu)) {
-            // A number is off by 2^-11 of itself at most, and each has gone through three roundings.
-            let largest = expected.iter().fold(1.0f32, |largest, value| largest.max(value.abs()));
-            assert!(distance(found, expected) < largest * 3.0 / 2048.0, "{found:?} {expected:?}");
+            // A number is off by 2^-11 of itself at most, and each has gone through three
+            // roundings.
+            let largest = expected
+                .iter()
+                .fold(1.0f32, |largest, value| largest.max(value.abs()));
+            assert!(
+                distance(found, expected) < largest * 3.0 / 2048.0,
+                "{found:?} {expected:?}"
+            );
         }
     }
 }

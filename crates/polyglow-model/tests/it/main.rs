@@ -16,8 +16,8 @@ mod skip_gram;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_model::{
-    Activation, Image, Inputs, Model, Norm, Pair, Position, Precision, Predict, Task, Text, TieEmbeddings,
-    TransformerShape, Words,
+    Activation, Image, Inputs, Model, Norm, Pair, Position, Precision, Predict, Task, Text,
+    TieEmbeddings, TransformerShape, Words,
 };
 
 /// The backend that all tests but those of `backends` run on.
@@ -61,7 +61,11 @@ fn variants() -> Vec<TransformerShape> {
             position: Position::Learned,
             ..small.clone()
         },
-        TransformerShape { activation: Activation::Swish, output_bias: true, ..small.clone() },
+        TransformerShape {
+            activation: Activation::Swish,
+            output_bias: true,
+            ..small.clone()
+        },
         TransformerShape {
             norm: Norm::Pre,
             activation: Activation::Swiglu,
@@ -72,8 +76,14 @@ fn variants() -> Vec<TransformerShape> {
     ]
 }
 
-fn ids<const ROWS: usize, const LEN: usize>(rows: [[i32; LEN]; ROWS], device: &Device) -> Tensor<2, Int> {
-    Tensor::from_data(TensorData::new(rows.as_flattened().to_vec(), [ROWS, LEN]), device)
+fn ids<const ROWS: usize, const LEN: usize>(
+    rows: [[i32; LEN]; ROWS],
+    device: &Device,
+) -> Tensor<2, Int> {
+    Tensor::from_data(
+        TensorData::new(rows.as_flattened().to_vec(), [ROWS, LEN]),
+        device,
+    )
 }
 
 /// What a model reads of a source and a target, by what it is for.
@@ -81,7 +91,11 @@ fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs 
     match model.task() {
         Task::Translation | Task::Captions => Pair { src, tgt_in }.into(),
         Task::Language => Text { ids: tgt_in }.into(),
-        Task::Words => Words { centers: src, candidates: tgt_in }.into(),
+        Task::Words => Words {
+            centers: src,
+            candidates: tgt_in,
+        }
+        .into(),
         Task::Labels | Task::Masked => Text { ids: src }.into(),
         Task::Images => Image { pixels: src }.into(),
     }
@@ -99,5 +113,8 @@ fn values<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
 /// Largest absolute difference.
 fn distance(left: &[f32], right: &[f32]) -> f32 {
     assert_eq!(left.len(), right.len());
-    left.iter().zip(right).map(|(a, b)| (a - b).abs()).fold(0.0, f32::max)
+    left.iter()
+        .zip(right)
+        .map(|(a, b)| (a - b).abs())
+        .fold(0.0, f32::max)
 }

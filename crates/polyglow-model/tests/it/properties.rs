@@ -4,7 +4,9 @@ use burn::tensor::{Tensor, s};
 use polyglow_model::encoder::Encoder;
 use polyglow_model::init::ParamInit;
 use polyglow_model::mask::padding_mask;
-use polyglow_model::{Generate, Inspect, Pair, Position, Transformer, TransformerShape, cross_entropy};
+use polyglow_model::{
+    Generate, Inspect, Pair, Position, Transformer, TransformerShape, cross_entropy,
+};
 
 use crate::{device, distance, ids, small_config, values, variants};
 
@@ -25,12 +27,21 @@ fn the_future_does_not_change_the_past() {
 #[test]
 fn only_a_model_without_positions_takes_no_notice_of_the_order_of_the_source() {
     let device = device();
-    let without = TransformerShape { position: Position::None, ..small_config() };
+    let without = TransformerShape {
+        position: Position::None,
+        ..small_config()
+    };
     for config in variants().into_iter().chain([without]) {
         let model = Transformer::new(&config, 3, &device);
         let logits = |src| values(model.forward(src, ids([[1, 7, 8]], &device)));
-        let difference = distance(&logits(ids([[4, 5, 6, 2]], &device)), &logits(ids([[6, 2, 4, 5]], &device)));
-        assert!((difference < 2e-6) == (config.position == Position::None), "{config:?}: {difference}");
+        let difference = distance(
+            &logits(ids([[4, 5, 6, 2]], &device)),
+            &logits(ids([[6, 2, 4, 5]], &device)),
+        );
+        assert!(
+            (difference < 2e-6) == (config.position == Position::None),
+            "{config:?}: {difference}"
+        );
     }
 }
 
@@ -40,12 +51,19 @@ fn padding_changes_neither_logits_nor_loss() {
     for config in variants() {
         let model = Transformer::new(&config, 3, &device);
         let short = model.forward(ids([[4, 5, 2]], &device), ids([[1, 7, 8]], &device));
-        let long = model.forward(ids([[4, 5, 2, 0, 0]], &device), ids([[1, 7, 8, 0]], &device));
+        let long = model.forward(
+            ids([[4, 5, 2, 0, 0]], &device),
+            ids([[1, 7, 8, 0]], &device),
+        );
         let real = long.clone().slice(s![0..3]);
         assert!(distance(&values(short.clone()), &values(real)) < 2e-6);
 
-        let (short_targets, long_targets) = (ids([[7, 8, 2]], &device), ids([[7, 8, 2, 0]], &device));
-        let (short_targets, long_targets) = (short_targets.flatten::<1>(0, 1), long_targets.flatten::<1>(0, 1));
+        let (short_targets, long_targets) =
+            (ids([[7, 8, 2]], &device), ids([[7, 8, 2, 0]], &device));
+        let (short_targets, long_targets) = (
+            short_targets.flatten::<1>(0, 1),
+            long_targets.flatten::<1>(0, 1),
+        );
         let short = cross_entropy(short, short_targets, 0.1, 0);
         let long = cross_entropy(long, long_targets, 0.1, 0);
         assert!(distance(&values(short.loss_sum), &values(long.loss_sum)) < 1e-5);
@@ -65,7 +83,10 @@ fn advancing_one_by_one_equals_teacher_forcing() {
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
             let expected = all.clone().narrow(1, position, 1).squeeze_dim::<2>(1);
-            assert!(distance(&values(step), &values(expected)) < 5e-6, "position {position}");
+            assert!(
+                distance(&values(step), &values(expected)) < 5e-6,
+                "position {position}"
+            );
         }
     }
 }
@@ -107,7 +128,10 @@ fn a_row_in_a_batch_equals_a_batch_of_one() {
     let device = device();
     let model = Transformer::new(&small_config(), 9, &device);
     let alone = model.forward(ids([[7, 2]], &device), ids([[1, 10]], &device));
-    let batch = model.forward(ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 8, 9], [1, 10, 0]], &device));
+    let batch = model.forward(
+        ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device),
+        ids([[1, 8, 9], [1, 10, 0]], &device),
+    );
     assert!(distance(&values(alone), &values(batch.slice(s![3..5]))) < 2e-6);
 }
 
@@ -115,11 +139,22 @@ fn a_row_in_a_batch_equals_a_batch_of_one() {
 fn without_positions_the_encoder_is_permutation_equivariant() {
     let device = device();
     let config = small_config();
-    let encoder = Encoder::new(&config, config.num_encoder_layers, &mut ParamInit::new(4, &device));
+    let encoder = Encoder::new(
+        &config,
+        config.num_encoder_layers,
+        &mut ParamInit::new(4, &device),
+    );
     let mask = padding_mask(&ids([[5, 6, 7]], &device), 0);
-    let input = Tensor::<3>::from_data([[[0.1f32, 0.9, -0.3, 0.2, 0.5, -0.7, 0.4, 0.0]; 3]], &device)
-        * Tensor::<3>::from_data([[[1.0f32], [-0.5], [2.0]]], &device);
-    let swap = |x: Tensor<3>| Tensor::cat(vec![x.clone().narrow(1, 2, 1), x.clone().narrow(1, 0, 2)], 1);
+    let input = Tensor::<3>::from_data(
+        [[[0.1f32, 0.9, -0.3, 0.2, 0.5, -0.7, 0.4, 0.0]; 3]],
+        &device,
+    ) * Tensor::<3>::from_data([[[1.0f32], [-0.5], [2.0]]], &device);
+    let swap = |x: Tensor<3>| {
+        Tensor::cat(
+            vec![x.clone().narrow(1, 2, 1), x.clone().narrow(1, 0, 2)],
+            1,
+        )
+    };
     let output = encoder.forward(input.clone(), &mask, None, None);
     let swapped = encoder.forward(swap(input), &mask, None, None);
     assert!(distance(&values(swap(output)), &values(swapped)) < 1e-6);
@@ -130,7 +165,8 @@ fn the_same_seed_gives_the_same_model_and_another_seed_another() {
     let device = device();
     let src = || ids([[4, 5, 2]], &device);
     let tgt = || ids([[1, 7, 8]], &device);
-    let logits = |seed| values(Transformer::new(&small_config(), seed, &device).forward(src(), tgt()));
+    let logits =
+        |seed| values(Transformer::new(&small_config(), seed, &device).forward(src(), tgt()));
     assert!(logits(1) == logits(1), "bit for bit");
     assert!(distance(&logits(1), &logits(2)) > 1e-2);
 }
@@ -140,7 +176,10 @@ fn attention_weights_sum_to_one_and_are_zero_where_it_is_forbidden() {
     let device = device();
     for config in variants() {
         let model = Transformer::new(&config, 3, &device);
-        let (src, tgt) = (ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 7, 8], [1, 9, 3]], &device));
+        let (src, tgt) = (
+            ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device),
+            ids([[1, 7, 8], [1, 9, 3]], &device),
+        );
         let maps = model.attention(Pair { src, tgt_in: tgt });
         let kinds = [
             (&maps.encoder, config.num_encoder_layers, 4, 4),

@@ -12,7 +12,9 @@ use crate::{device, distance, ids, logits, small_config, values, variants};
 /// A model with matrices of 8 bits, and the one that it was made of.
 fn models(config: &TransformerShape) -> [Model; 2] {
     let model = ModelShape::Transformer(config.clone()).init(5, &device());
-    let int8 = quantize(model.clone(), |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
+    let int8 = quantize(model.clone(), |_, layout, weight| {
+        Ok::<_, Infallible>(nearest(layout, weight))
+    });
     [int8.unwrap_or_else(|never| match never {}), model]
 }
 
@@ -22,14 +24,25 @@ fn a_model_in_8_bits_says_nearly_the_same_and_keeps_no_other_matrix() {
     assert!(has_int8_kernels(&device));
     for config in variants() {
         let [int8, float] = models(&config);
-        let (src, tgt) = (ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device), ids([[1, 7, 8, 9], [1, 10, 3, 0]], &device));
+        let (src, tgt) = (
+            ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device),
+            ids([[1, 7, 8, 9], [1, 10, 3, 0]], &device),
+        );
         let expected = values(logits(&float, src.clone(), tgt.clone()));
         let found = values(logits(&int8, src, tgt));
-        let largest = expected.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
+        let largest = expected
+            .iter()
+            .fold(0.0f32, |largest, value| largest.max(value.abs()));
         let error = distance(&found, &expected);
-        assert!(error > 0.0 && error < 0.05 * largest, "{error} of {largest}");
+        assert!(
+            error > 0.0 && error < 0.05 * largest,
+            "{error} of {largest}"
+        );
         let left = parameter::read(&int8);
-        assert!(left.iter().all(|(name, data)| data.shape().len() == 1 || name.contains("_position.")));
+        assert!(
+            left.iter()
+                .all(|(name, data)| data.shape().len() == 1 || name.contains("_position."))
+        );
     }
 }
 
@@ -51,18 +64,30 @@ fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
             apart += usize::from(distance(&step, &expected) > 1e-5);
         }
     }
-    assert!(apart <= 1, "{apart} of 15 positions differ by more than rounding in 32 bits");
+    assert!(
+        apart <= 1,
+        "{apart} of 15 positions differ by more than rounding in 32 bits"
+    );
 }
 
-/// Attention rounds otherwise in its two forms, and what is near a half may then, seldom, become another whole number:
-/// a difference of 1 / 127 of the largest input, times weights of about the same size.
+/// Attention rounds otherwise in its two forms, and what is near a half may then, seldom, become
+/// another whole number: a difference of 1 / 127 of the largest input, times weights of about the
+/// same size.
 const STEP: f32 = 0.03;
 
 #[test]
 fn a_row_in_a_batch_equals_a_batch_of_one_in_8_bits() {
     let device = device();
     let [model, _] = models(&small_config());
-    let alone = values(logits(&model, ids([[7, 5, 2]], &device), ids([[1, 10, 4]], &device)));
-    let both = logits(&model, ids([[4, 5, 6], [7, 5, 2]], &device), ids([[1, 8, 9], [1, 10, 4]], &device));
+    let alone = values(logits(
+        &model,
+        ids([[7, 5, 2]], &device),
+        ids([[1, 10, 4]], &device),
+    ));
+    let both = logits(
+        &model,
+        ids([[4, 5, 6], [7, 5, 2]], &device),
+        ids([[1, 8, 9], [1, 10, 4]], &device),
+    );
     assert!(distance(&alone, &values(both.slice(s![3..6]))) < STEP);
 }

@@ -1,4 +1,5 @@
-//! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`), and their attention.
+//! The recurrent models: values from PyTorch's GRU and LSTM (written by `scripts/golden-rnn.py`),
+//! and their attention.
 
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::attention::Score;
@@ -65,7 +66,10 @@ fn config(case: &CaseConfig) -> RnnShape {
 
 /// A model of each golden case's shape, with weights of our own.
 fn models(device: &Device) -> Vec<Rnn> {
-    golden().iter().map(|case| Rnn::new(&config(&case.config), 3, device)).collect()
+    golden()
+        .iter()
+        .map(|case| Rnn::new(&config(&case.config), 3, device))
+        .collect()
 }
 
 fn forward(model: &Rnn, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
@@ -77,11 +81,19 @@ fn logits_and_gradients_equal_pytorch() {
     for case in golden() {
         let plain = device();
         let model = case.with_weights(Rnn::new(&config(&case.config), 1, &plain));
-        case.check_logits(forward(&model, matrix(&case.src, &plain), matrix(&case.tgt_in, &plain)));
+        case.check_logits(forward(
+            &model,
+            matrix(&case.src, &plain),
+            matrix(&case.tgt_in, &plain),
+        ));
 
         let device = plain.autodiff();
         let model = case.with_weights(Rnn::new(&config(&case.config), 1, &device));
-        let logits = forward(&model, matrix(&case.src, &device), matrix(&case.tgt_in, &device));
+        let logits = forward(
+            &model,
+            matrix(&case.src, &device),
+            matrix(&case.tgt_in, &device),
+        );
         case.check_gradients(&model, logits);
     }
 }
@@ -90,7 +102,10 @@ fn logits_and_gradients_equal_pytorch() {
 fn attention_is_shown_and_keeps_to_real_words() {
     let device = device();
     for model in models(&device) {
-        let (src, tgt_in) = (ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device), ids([[1, 7, 8], [1, 9, 10]], &device));
+        let (src, tgt_in) = (
+            ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device),
+            ids([[1, 7, 8], [1, 9, 10]], &device),
+        );
         let (_, weights) = model.predict_aligned(Pair { src, tgt_in });
         assert_eq!(weights.is_none(), model.shape().attention == Score::None);
         let Some(weights) = weights else { continue };

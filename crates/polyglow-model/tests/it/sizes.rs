@@ -4,7 +4,10 @@ use burn::tensor::Device;
 use polyglow_model::{ModelConfig, Preset, Transformer, Vocabulary, parameter};
 
 fn count(preset: Preset, device: &Device) -> usize {
-    let config = ModelConfig { preset: Some(preset), ..ModelConfig::default() };
+    let config = ModelConfig {
+        preset: Some(preset),
+        ..ModelConfig::default()
+    };
     let vocabulary = Vocabulary {
         src_size: 37_000,
         tgt_size: 37_000,
@@ -14,12 +17,17 @@ fn count(preset: Preset, device: &Device) -> usize {
         max_len: 256,
         image: None,
     };
-    let model = Transformer::new(&config.transformer(vocabulary).expect("the preset is valid"), 1, device);
+    let model = Transformer::new(
+        &config.transformer(vocabulary).expect("the preset is valid"),
+        1,
+        device,
+    );
     parameter::count(&model)
 }
 
-// Vaswani et al., 2017, table 3, gives 65 and 213 million for a vocabulary of about 37 000; these are the exact counts
-// with 37 000 types, everything tied, and biases in every layer but the output.
+// Vaswani et al., 2017, table 3, gives 65 and 213 million for a vocabulary of about 37 000; these
+// are the exact counts with 37 000 types, everything tied, and biases in every layer but the
+// output.
 #[test]
 fn base_has_63_million_parameters() {
     assert_eq!(count(Preset::Base, &crate::device()), 63_082_496);

@@ -1,7 +1,9 @@
 //! Word vectors: the loss and the gradients of PyTorch (written by `scripts/golden-skipgram.py`).
 
 use burn::tensor::{Tensor, TensorData};
-use polyglow_model::{Arch, Model, ModelConfig, ModelShape, Predict, Task, Vocabulary, Words, parameter};
+use polyglow_model::{
+    Arch, Model, ModelConfig, ModelShape, Predict, Task, Vocabulary, Words, parameter,
+};
 use serde::Deserialize;
 
 use crate::golden::matrix;
@@ -19,15 +21,27 @@ struct Golden {
 }
 
 pub(crate) fn shape() -> ModelShape {
-    let config = ModelConfig { arch: Arch::SkipGram, d_model: Some(5), ..ModelConfig::default() };
-    let vocabulary =
-        Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 16, image: None };
+    let config = ModelConfig {
+        arch: Arch::SkipGram,
+        d_model: Some(5),
+        ..ModelConfig::default()
+    };
+    let vocabulary = Vocabulary {
+        src_size: 9,
+        tgt_size: 9,
+        shared: true,
+        src_pad_id: 0,
+        tgt_pad_id: 0,
+        max_len: 16,
+        image: None,
+    };
     config.shape(vocabulary).expect("the sizes fit")
 }
 
 #[test]
 fn loss_and_gradients_equal_pytorch() {
-    let golden: Golden = serde_json::from_str(include_str!("../golden/skipgram.json")).expect("it is JSON");
+    let golden: Golden =
+        serde_json::from_str(include_str!("../golden/skipgram.json")).expect("it is JSON");
     let device = device().autodiff();
     let mut tables = golden.tables.iter();
     let model = parameter::replace(shape().init(1, &device), |name, shape| {
@@ -36,20 +50,42 @@ fn loss_and_gradients_equal_pytorch() {
     });
     let model = model.expect("there are two tables");
     assert_eq!(model.task(), Task::Words);
-    let words = Words { centers: matrix(&golden.centers, &device), candidates: matrix(&golden.candidates, &device) };
+    let words = Words {
+        centers: matrix(&golden.centers, &device),
+        candidates: matrix(&golden.candidates, &device),
+    };
     let logits = model.predict(words.clone()).logits();
     assert_eq!(logits.dims(), [16, 2]);
     let targets: Tensor<1, _> = ids([[1, 0, 0, 0]; 4], &device).flatten(0, 1);
-    let correct = logits.argmax(1).squeeze_dim::<1>(1).equal(targets.clone()).int().sum();
-    assert_eq!(correct.into_data().iter::<i64>().next(), Some(golden.correct as i64));
+    let correct = logits
+        .argmax(1)
+        .squeeze_dim::<1>(1)
+        .equal(targets.clone())
+        .int()
+        .sum();
+    assert_eq!(
+        correct.into_data().iter::<i64>().next(),
+        Some(golden.correct as i64)
+    );
     let loss = model.predict(words).loss_of_all(targets, 0.0);
     let gradients = loss.loss_sum.backward();
     for sum in [values(loss.loss_sum)[0], values(loss.nll_sum)[0]] {
-        assert!((sum - golden.loss_sum).abs() < 1e-5 * golden.loss_sum, "{sum}, not {}", golden.loss_sum);
+        assert!(
+            (sum - golden.loss_sum).abs() < 1e-5 * golden.loss_sum,
+            "{sum}, not {}",
+            golden.loss_sum
+        );
     }
-    let Model::SkipGram(model) = model else { panic!("it is a skip-gram model") };
-    for (table, expected) in [&model.embedding, &model.context].into_iter().zip(&golden.gradients) {
-        let polyglow_model::weight::Weight::Float(weight) = &table.weight else { panic!("it is in 32 bits") };
+    let Model::SkipGram(model) = model else {
+        panic!("it is a skip-gram model")
+    };
+    for (table, expected) in [&model.embedding, &model.context]
+        .into_iter()
+        .zip(&golden.gradients)
+    {
+        let polyglow_model::weight::Weight::Float(weight) = &table.weight else {
+            panic!("it is in 32 bits")
+        };
         let found = weight.val().grad(&gradients).expect("it takes part");
         assert!(distance(&values(found), expected) < 5e-6);
     }
@@ -62,7 +98,10 @@ fn a_word_has_its_vector_and_no_layer() {
     let states = model.states(ids([[4, 7]], &device));
     assert_eq!(states.len(), 1);
     let table = values(model.vectors(model.reading_side(), &device));
-    let expected: Vec<f32> =
-        [4, 7].iter().flat_map(|id| &table[id * 5..][..5]).map(|value| value * 5f32.sqrt()).collect();
+    let expected: Vec<f32> = [4, 7]
+        .iter()
+        .flat_map(|id| &table[id * 5..][..5])
+        .map(|value| value * 5f32.sqrt())
+        .collect();
     assert!(distance(&values(states[0].clone()), &expected) < 1e-6);
 }

@@ -15,8 +15,10 @@ const READ: [&str; 4] = ["alt", "aria-label", "placeholder", "title"];
 pub(super) fn translated(tag: &Tag, sentences: &mut Sentences) -> Vec<Piece> {
     let mut read: Vec<(Range<usize>, &str)> = Vec::new();
     for attribute in &tag.attributes {
-        let is_read = READ.contains(&&*attribute.name) && attribute.value.contains(char::is_alphanumeric);
-        if is_read && let Some(range) = value_range(tag.raw, attribute.start + attribute.name.len()) {
+        let is_read =
+            READ.contains(&&*attribute.name) && attribute.value.contains(char::is_alphanumeric);
+        if is_read && let Some(range) = value_range(tag.raw, attribute.start + attribute.name.len())
+        {
             read.push((range, &attribute.value));
         }
     }
@@ -43,13 +45,17 @@ fn push_value(pieces: &mut Vec<Piece>, value: &str, sentences: &mut Sentences) {
                 push_kept(pieces, &escaped);
             }
             Part::Sentence(text) => {
-                pieces.push(Piece::Value(sentences.push(Sentence { text: text.to_owned(), marks: Vec::new() })));
+                pieces.push(Piece::Value(sentences.push(Sentence {
+                    text: text.to_owned(),
+                    marks: Vec::new(),
+                })));
             }
         }
     }
 }
 
-/// The bytes of a value, quotation marks included, whose name ends at `name_end`; `None` if there is none.
+/// The bytes of a value, quotation marks included, whose name ends at `name_end`; `None` if there
+/// is none.
 fn value_range(tag: &str, name_end: usize) -> Option<Range<usize>> {
     let after_name = tag.get(name_end..)?.trim_ascii_start();
     let value = after_name.strip_prefix('=')?.trim_ascii_start();

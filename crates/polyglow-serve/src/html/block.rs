@@ -1,4 +1,5 @@
-//! The inline content of a block: its text as a browser shows it, the markup in it, and the sentences of it.
+//! The inline content of a block: its text as a browser shows it, the markup in it, and the
+//! sentences of it.
 
 use polyglow_train::predict::sentences::{Part, parts};
 
@@ -20,10 +21,15 @@ pub(super) struct Block {
 
 impl Block {
     pub(super) fn push_mark(&mut self, kind: MarkKind, markup: Vec<Piece>) {
-        self.marks.push(Mark { at: self.text.len(), kind, markup });
+        self.marks.push(Mark {
+            at: self.text.len(),
+            kind,
+            markup,
+        });
     }
 
-    /// Adds text, in which white space is one space, and none at the start or after another, as browsers show it.
+    /// Adds text, in which white space is one space, and none at the start or after another, as
+    /// browsers show it.
     pub(super) fn push_text(&mut self, text: &str, is_preformatted: bool) {
         if is_preformatted {
             self.text.push_str(text);
@@ -36,7 +42,9 @@ impl Block {
         while !rest.is_empty() {
             let word = rest.trim_ascii_start();
             self.push_space(&rest[..rest.len() - word.len()]);
-            let end = word.find(|character: char| character.is_ascii_whitespace()).unwrap_or(word.len());
+            let end = word
+                .find(|character: char| character.is_ascii_whitespace())
+                .unwrap_or(word.len());
             self.text.push_str(&word[..end]);
             rest = &word[end..];
         }
@@ -58,22 +66,43 @@ impl Block {
     fn take_space_before_points(&mut self) {
         let end = self.text.len();
         let first = self.marks.partition_point(|mark| mark.at < end);
-        let are_points = self.marks[first..].iter().all(|mark| matches!(mark.kind, MarkKind::Point(_)));
-        if first == self.marks.len() || !are_points || self.spaces.last().is_none_or(|(at, _)| at + 1 != end) {
+        let are_points = self.marks[first..]
+            .iter()
+            .all(|mark| matches!(mark.kind, MarkKind::Point(_)));
+        if first == self.marks.len()
+            || !are_points
+            || self.spaces.last().is_none_or(|(at, _)| at + 1 != end)
+        {
             return;
         }
         self.text.pop();
         let (at, space) = self.spaces.pop().unwrap_or_default();
         self.marks[first..].iter_mut().for_each(|mark| mark.at = at);
-        self.marks.insert(first, Mark { at, kind: MarkKind::Blank, markup: vec![Piece::Kept(space)] });
+        self.marks.insert(
+            first,
+            Mark {
+                at,
+                kind: MarkKind::Blank,
+                markup: vec![Piece::Kept(space)],
+            },
+        );
     }
 
     /// Adds the block to a page, its sentences as gaps.
     pub(super) fn write(mut self, pieces: &mut Vec<Piece>, sentences: &mut Sentences) {
         self.tell_spaces();
-        let Self { text, marks, spaces } = self;
+        let Self {
+            text,
+            marks,
+            spaces,
+        } = self;
         let ends = pair_ends(&marks);
-        let mut writer = Writer { text: &text, marks: marks.into_iter().peekable(), spaces: &spaces, pieces };
+        let mut writer = Writer {
+            text: &text,
+            marks: marks.into_iter().peekable(),
+            spaces: &spaces,
+            pieces,
+        };
         let mut written = 0;
         let mut start = 0;
         for part in parts(&text, &sentences.language) {
@@ -85,7 +114,10 @@ impl Block {
                 Part::Sentence(sentence) => {
                     let end = start + sentence.len();
                     let inside = writer.marks_inside(start, end, written, &ends);
-                    let index = sentences.push(Sentence { text: sentence.to_owned(), marks: inside });
+                    let index = sentences.push(Sentence {
+                        text: sentence.to_owned(),
+                        marks: inside,
+                    });
                     writer.pieces.push(Piece::Sentence(index));
                     start = end;
                 }
@@ -98,12 +130,21 @@ impl Block {
     /// Tells each point whether white space is around it.
     fn tell_spaces(&mut self) {
         for index in 0..self.marks.len() {
-            let MarkKind::Point(_) = self.marks[index].kind else { continue };
+            let MarkKind::Point(_) = self.marks[index].kind else {
+                continue;
+            };
             let at = self.marks[index].at;
-            let is_blank = |mark: Option<&Mark>| mark.is_some_and(|mark| mark.at == at && mark.kind == MarkKind::Blank);
+            let is_blank = |mark: Option<&Mark>| {
+                mark.is_some_and(|mark| mark.at == at && mark.kind == MarkKind::Blank)
+            };
             let before = self.text[..at].ends_with(char::is_whitespace)
-                || is_blank(index.checked_sub(1).and_then(|before| self.marks.get(before)));
-            let after = self.text[at..].starts_with(char::is_whitespace) || is_blank(self.marks.get(index + 1));
+                || is_blank(
+                    index
+                        .checked_sub(1)
+                        .and_then(|before| self.marks.get(before)),
+                );
+            let after = self.text[at..].starts_with(char::is_whitespace)
+                || is_blank(self.marks.get(index + 1));
             self.marks[index].kind = MarkKind::Point(Space { before, after });
         }
     }
@@ -159,7 +200,10 @@ impl Writer<'_> {
                 continue;
             }
             let following = self.spaces.partition_point(|(space, _)| *space < at);
-            let next = self.spaces.get(following).map_or(end, |(space, _)| (*space).min(end));
+            let next = self
+                .spaces
+                .get(following)
+                .map_or(end, |(space, _)| (*space).min(end));
             let mut escaped = String::new();
             escape_text(&self.text[at..next], &mut escaped);
             push_kept(self.pieces, &escaped);
@@ -174,12 +218,18 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes the marks inside a sentence, after writing those that stand before it. `written` marks of the block are taken
-    /// before these, and `ends` says where the elements end that marks open.
+    /// Takes the marks inside a sentence, after writing those that stand before it. `written` marks
+    /// of the block are taken before these, and `ends` says where the elements end that marks open.
     ///
-    /// Elements that hold the whole sentence stay around it, and what stands at its edges stays there, unless an element
-    /// that holds a part of the sentence holds it, too.
-    fn marks_inside(&mut self, start: usize, end: usize, written: usize, ends: &[Option<usize>]) -> Vec<Mark> {
+    /// Elements that hold the whole sentence stay around it, and what stands at its edges stays
+    /// there, unless an element that holds a part of the sentence holds it, too.
+    fn marks_inside(
+        &mut self,
+        start: usize,
+        end: usize,
+        written: usize,
+        ends: &[Option<usize>],
+    ) -> Vec<Mark> {
         let mut index = written;
         while let Some(mark) = self.marks.peek() {
             let holds_part = ends[index].is_some_and(|closed| start < closed && closed < end);
@@ -193,13 +243,19 @@ impl Writer<'_> {
         }
         let mut inside = Vec::new();
         let mut open = 0;
-        while let Some(mark) = self.marks.next_if(|mark| mark.at < end || mark.at == end && open > 0) {
+        while let Some(mark) = self
+            .marks
+            .next_if(|mark| mark.at < end || mark.at == end && open > 0)
+        {
             match mark.kind {
                 MarkKind::Open(_) => open += 1,
                 MarkKind::Close(_) if open > 0 => open -= 1,
                 _ => {}
             }
-            inside.push(Mark { at: mark.at - start, ..mark });
+            inside.push(Mark {
+                at: mark.at - start,
+                ..mark
+            });
         }
         inside
     }

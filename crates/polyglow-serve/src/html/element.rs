@@ -1,11 +1,12 @@
-//! What kinds of elements there are, and which tags end which: the rules of HTML's tree construction that matter here.
+//! What kinds of elements there are, and which tags end which: the rules of HTML's tree
+//! construction that matter here.
 
 /// Elements without content and end tag.
 const VOID: &str = "area base basefont bgsound br col embed frame hr img input keygen link meta param source \
     track wbr";
 
-/// Elements that end a sentence: those that begin a line, table cells, and what has a box of its own. All others, unknown
-/// ones among them, are inline.
+/// Elements that end a sentence: those that begin a line, table cells, and what has a box of its
+/// own. All others, unknown ones among them, are inline.
 const BLOCKS: &str = "address applet article aside audio base basefont bgsound blockquote body br button canvas \
     caption center col colgroup datalist dd details dialog dir div dl dt fieldset figcaption \
     figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend \
@@ -25,13 +26,15 @@ const FORMATTING: &str = "a b big code em font i nobr s small strike strong tt u
 const SCOPES: &str = "applet caption html marquee math object svg table td template th";
 
 /// Elements whose text is never prose, or is read by programs.
-const UNTRANSLATED: &str = "code iframe kbd math noembed noframes plaintext samp script style svg textarea var xmp";
+const UNTRANSLATED: &str =
+    "code iframe kbd math noembed noframes plaintext samp script style svg textarea var xmp";
 
 /// Elements whose content is no text of the page, whatever their attributes say.
 const OPAQUE: &str = "iframe noembed noframes plaintext script style xmp";
 
 /// Elements that do not end an open `head`.
-const IN_HEAD: &str = "base basefont bgsound link meta noframes noscript script style template title";
+const IN_HEAD: &str =
+    "base basefont bgsound link meta noframes noscript script style template title";
 const HEADINGS: &str = "h1 h2 h3 h4 h5 h6";
 const TABLE_PARTS: &str = "caption colgroup tbody td tfoot th thead tr";
 
@@ -77,7 +80,9 @@ pub(super) fn open_after_start(name: &str, open: &[&str]) -> usize {
         rest -= 1;
     }
     if has(END_PARAGRAPHS, name) {
-        rest = without(&open[..rest], "p", |open| has(SCOPES, open) || open == "button");
+        rest = without(&open[..rest], "p", |open| {
+            has(SCOPES, open) || open == "button"
+        });
     }
     if has(HEADINGS, name) && rest > 0 && has(HEADINGS, open[rest - 1]) {
         rest -= 1;
@@ -86,11 +91,15 @@ pub(super) fn open_after_start(name: &str, open: &[&str]) -> usize {
     match name {
         "li" => without(open, "li", ends_search_for_items),
         "dd" | "dt" => without(open, "dd dt", ends_search_for_items),
-        "option" => without(open, "option", |open| has(SCOPES, open) || matches!(open, "select" | "datalist")),
+        "option" => without(open, "option", |open| {
+            has(SCOPES, open) || matches!(open, "select" | "datalist")
+        }),
         "optgroup" => without_all(open, "option optgroup", "select"),
         "td" | "th" => without_all(without_part(open), "td th", "tr"),
         "tr" => without_all(open, "caption colgroup td th tr", "table"),
-        "caption" | "colgroup" | "tbody" | "tfoot" | "thead" => without_all(open, TABLE_PARTS, "table"),
+        "caption" | "colgroup" | "tbody" | "tfoot" | "thead" => {
+            without_all(open, TABLE_PARTS, "table")
+        }
         "rb" | "rp" | "rt" | "rtc" => without_all(open, "rb rp rt", "ruby"),
         "button" | "a" | "nobr" => without(open, name, |open| has(SCOPES, open)),
         "body" => without_all(open, "head", "html"),
@@ -111,26 +120,35 @@ pub(super) fn ended_by(name: &str, open: &[&str]) -> Option<usize> {
     };
     // What is not open at all is the usual case in a page with many stray tags.
     let is_heading = has(HEADINGS, name);
-    let innermost = open.iter().rposition(|open| *open == name || is_heading && has(HEADINGS, open))?;
+    let innermost = open
+        .iter()
+        .rposition(|open| *open == name || is_heading && has(HEADINGS, open))?;
     let is_in_reach = !open[innermost + 1..].iter().any(|open| stops(open));
     is_in_reach.then_some(innermost)
 }
 
-/// A search for an open item of a list goes through what is inline, and through `div`, `address` and `p`.
+/// A search for an open item of a list goes through what is inline, and through `div`, `address`
+/// and `p`.
 fn ends_search_for_items(open: &str) -> bool {
     has(SCOPES, open) || !is_inline(open) && !matches!(open, "address" | "div" | "p")
 }
 
-/// How many elements stay open without the innermost of some, and what is in it, that is found before the search stops.
+/// How many elements stay open without the innermost of some, and what is in it, that is found
+/// before the search stops.
 fn without(open: &[&str], names: &str, stops: impl Fn(&str) -> bool) -> usize {
-    let Some(innermost) = open.iter().rposition(|open| has(names, open)) else { return open.len() };
+    let Some(innermost) = open.iter().rposition(|open| has(names, open)) else {
+        return open.len();
+    };
     let is_in_reach = !open[innermost + 1..].iter().any(|open| stops(open));
     if is_in_reach { innermost } else { open.len() }
 }
 
 /// How many elements stay open without all of some that are inside the innermost `root`.
 fn without_all(open: &[&str], names: &str, root: &str) -> usize {
-    let from = open.iter().rposition(|open| *open == root || *open == "table").map_or(0, |index| index + 1);
+    let from = open
+        .iter()
+        .rposition(|open| *open == root || *open == "table")
+        .map_or(0, |index| index + 1);
     let ended = open[from..].iter().position(|open| has(names, open));
     ended.map_or(open.len(), |ended| from + ended)
 }

@@ -43,7 +43,10 @@ pub(super) struct Attribute {
 
 impl Tag<'_> {
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
-        self.attributes.iter().find(|attribute| attribute.name == name).map(|attribute| &*attribute.value)
+        self.attributes
+            .iter()
+            .find(|attribute| attribute.name == name)
+            .map(|attribute| &*attribute.value)
     }
 }
 
@@ -60,11 +63,16 @@ pub(super) struct Tokens<'s> {
 impl<'s> Tokens<'s> {
     pub(super) fn new(source: &'s str) -> Self {
         let tokenizer = Tokenizer::new_with_emitter(source, DefaultEmitter::new_with_span());
-        Self { source, tokenizer, end: 0, next: None }
+        Self {
+            source,
+            tokenizer,
+            end: 0,
+            next: None,
+        }
     }
 
-    /// Reads what follows as the content of an element, which may have no tags but its own end tag. It is to be called after
-    /// each start tag, but not inside `svg` and `math`.
+    /// Reads what follows as the content of an element, which may have no tags but its own end tag.
+    /// It is to be called after each start tag, but not inside `svg` and `math`.
     pub(super) fn enter(&mut self, name: &str) {
         let state = match name {
             "title" | "textarea" => State::RcData,
@@ -77,8 +85,13 @@ impl<'s> Tokens<'s> {
     }
 
     /// A token that stands at `span`; what was skipped before it comes first.
-    fn placed(&mut self, span: Span<usize>, token: impl FnOnce(&'s str, usize) -> Token<'s>) -> Token<'s> {
-        // The library does not say where the text of a script begins, but it begins where the tag before it ends.
+    fn placed(
+        &mut self,
+        span: Span<usize>,
+        token: impl FnOnce(&'s str, usize) -> Token<'s>,
+    ) -> Token<'s> {
+        // The library does not say where the text of a script begins, but it begins where the tag
+        // before it ends.
         let start = span.start.max(self.end);
         let end = span.end.max(start);
         let skipped = &self.source[self.end..start];
@@ -107,14 +120,20 @@ impl<'s> Iterator for Tokens<'s> {
                 html5gum::Token::StartTag(tag) => {
                     self.placed(tag.span, |raw, start| Token::Start(read(tag, raw, start)))
                 }
-                html5gum::Token::EndTag(tag) => {
-                    self.placed(tag.span, |raw, _| Token::End { name: lossy(&tag.name), raw })
+                html5gum::Token::EndTag(tag) => self.placed(tag.span, |raw, _| Token::End {
+                    name: lossy(&tag.name),
+                    raw,
+                }),
+                html5gum::Token::String(text) => self.placed(text.span, |raw, _| Token::Text {
+                    text: lossy(&text.value),
+                    raw,
+                }),
+                html5gum::Token::Comment(comment) => {
+                    self.placed(comment.span, |raw, _| Token::Comment(raw))
                 }
-                html5gum::Token::String(text) => {
-                    self.placed(text.span, |raw, _| Token::Text { text: lossy(&text.value), raw })
+                html5gum::Token::Doctype(doctype) => {
+                    self.placed(doctype.span, |raw, _| Token::Other(raw))
                 }
-                html5gum::Token::Comment(comment) => self.placed(comment.span, |raw, _| Token::Comment(raw)),
-                html5gum::Token::Doctype(doctype) => self.placed(doctype.span, |raw, _| Token::Other(raw)),
                 html5gum::Token::Error(_) => continue,
             });
         }
@@ -125,7 +144,10 @@ impl<'s> Iterator for Tokens<'s> {
 }
 
 fn read(tag: html5gum::StartTag<usize>, raw: &str, start: usize) -> Tag<'_> {
-    let attribute = |(name, value): (html5gum::HtmlString, html5gum::Spanned<html5gum::HtmlString, usize>)| Attribute {
+    let attribute = |(name, value): (
+        html5gum::HtmlString,
+        html5gum::Spanned<html5gum::HtmlString, usize>,
+    )| Attribute {
         name: lossy(&name),
         value: lossy(&value.value),
         start: value.span.start.saturating_sub(start),
@@ -149,7 +171,10 @@ mod tests {
     fn raw<'s>(token: &Token<'s>) -> &'s str {
         match token {
             Token::Start(tag) => tag.raw,
-            Token::End { raw, .. } | Token::Text { raw, .. } | Token::Comment(raw) | Token::Other(raw) => raw,
+            Token::End { raw, .. }
+            | Token::Text { raw, .. }
+            | Token::Comment(raw)
+            | Token::Other(raw) => raw,
         }
     }
 

@@ -1,8 +1,9 @@
 //! Where the markup inside a sentence goes in its translation.
 //!
-//! The elements inside a sentence are a tree, and stay one: each gets an unbroken stretch of the translation inside that of the
-//! element around it, and apart from those of its siblings, which may come in another order. Of all such stretches it is the one
-//! with the most words that are translated from the element's, less those that are not.
+//! The elements inside a sentence are a tree, and stay one: each gets an unbroken stretch of the
+//! translation inside that of the element around it, and apart from those of its siblings, which
+//! may come in another order. Of all such stretches it is the one with the most words that are
+//! translated from the element's, less those that are not.
 
 use std::cmp::Reverse;
 use std::ops::Range;
@@ -11,8 +12,9 @@ use super::Translation;
 use super::sentence::{MarkKind, Sentence};
 use super::units::{Unit, units};
 
-/// For each mark of a sentence but blanks the byte of the translation that it is to stand before, in the order of the output,
-/// in which elements are inside each other as in the sentence. A byte may be less than the one before, which then holds.
+/// For each mark of a sentence but blanks the byte of the translation that it is to stand before,
+/// in the order of the output, in which elements are inside each other as in the sentence. A byte
+/// may be less than the one before, which then holds.
 pub(super) fn places(sentence: &Sentence, translation: &Translation) -> Vec<(usize, usize)> {
     if sentence.marks.is_empty() {
         return Vec::new();
@@ -21,7 +23,12 @@ pub(super) fn places(sentence: &Sentence, translation: &Translation) -> Vec<(usi
     let units = units(&sentence.text, translation);
     let whole = 0..units.len();
     let (source, text_len) = (&*sentence.text, translation.text.len());
-    let mut placing = Placing { source, text_len, units: &units, places: Vec::new() };
+    let mut placing = Placing {
+        source,
+        text_len,
+        units: &units,
+        places: Vec::new(),
+    };
     placing.place_children(&root, whole);
     placing.places
 }
@@ -40,7 +47,14 @@ struct Item {
 
 impl Item {
     fn new(start: usize, open: Option<usize>) -> Self {
-        Self { open, close: None, point: None, is_apart: false, source: start..start, children: Vec::new() }
+        Self {
+            open,
+            close: None,
+            point: None,
+            is_apart: false,
+            source: start..start,
+            children: Vec::new(),
+        }
     }
 
     /// Whether the element begins before the sentence.
@@ -67,13 +81,16 @@ fn tree(sentence: &Sentence) -> Item {
                 add(&mut open, item);
             }
             MarkKind::Close(_) => {
-                let mut item = if open.len() > 1 { open.pop() } else { None }.unwrap_or_else(|| {
-                    // It began before the sentence, and so holds all that came until now.
-                    let mut around = Item::new(0, None);
-                    around.children =
-                        open.last_mut().map(|root| std::mem::take(&mut root.children)).unwrap_or_default();
-                    around
-                });
+                let mut item =
+                    if open.len() > 1 { open.pop() } else { None }.unwrap_or_else(|| {
+                        // It began before the sentence, and so holds all that came until now.
+                        let mut around = Item::new(0, None);
+                        around.children = open
+                            .last_mut()
+                            .map(|root| std::mem::take(&mut root.children))
+                            .unwrap_or_default();
+                        around
+                    });
                 item.close = Some(index);
                 item.source.end = mark.at;
                 add(&mut open, item);
@@ -109,12 +126,17 @@ impl Placing<'_> {
     fn place_children(&mut self, around: &Item, region: Range<usize>) {
         let stretches = self.stretches(around, &region);
         let mut order: Vec<usize> = (0..around.children.len()).collect();
-        // At the same unit, what is empty comes before what begins there; else it is as in the sentence.
+        // At the same unit, what is empty comes before what begins there; else it is as in the
+        // sentence.
         order.sort_by_key(|&index| (stretches[index].start, !stretches[index].is_empty(), index));
         for index in order {
             let (item, stretch) = (&around.children[index], stretches[index].clone());
             if let Some(mark) = item.point {
-                let at = if item.is_apart { self.before(stretch.start) } else { self.after(stretch.start) };
+                let at = if item.is_apart {
+                    self.before(stretch.start)
+                } else {
+                    self.after(stretch.start)
+                };
                 self.places.push((at, mark));
                 continue;
             }
@@ -130,15 +152,19 @@ impl Placing<'_> {
 
     /// Before the unit with this index.
     fn before(&self, unit: usize) -> usize {
-        self.units.get(unit).map_or(self.text_len, |unit| unit.target.start)
+        self.units
+            .get(unit)
+            .map_or(self.text_len, |unit| unit.target.start)
     }
 
     /// After the unit before this index.
     fn after(&self, unit: usize) -> usize {
-        unit.checked_sub(1).map_or(0, |before| self.units[before].target.end)
+        unit.checked_sub(1)
+            .map_or(0, |before| self.units[before].target.end)
     }
 
-    /// The stretch of each child of an element: none overlaps another, and all are inside the region.
+    /// The stretch of each child of an element: none overlaps another, and all are inside the
+    /// region.
     fn stretches(&self, around: &Item, region: &Range<usize>) -> Vec<Range<usize>> {
         let children = &around.children;
         let owners = self.owners(around, region);
@@ -179,12 +205,17 @@ impl Placing<'_> {
         let owner = |unit: &Unit| {
             let mut best = None;
             for source in &unit.sources {
-                let first = around.children.partition_point(|item| item.source.end <= source.start);
+                let first = around
+                    .children
+                    .partition_point(|item| item.source.end <= source.start);
                 for (index, item) in around.children.iter().enumerate().skip(first) {
                     if item.source.start >= source.end {
                         break;
                     }
-                    let (start, end) = (item.source.start.max(source.start), item.source.end.min(source.end));
+                    let (start, end) = (
+                        item.source.start.max(source.start),
+                        item.source.end.min(source.end),
+                    );
                     let shared = end.saturating_sub(start);
                     if shared > 0 {
                         best = best.max(Some((shared, Reverse(index))));
@@ -196,8 +227,9 @@ impl Placing<'_> {
         self.units[region.clone()].iter().map(owner).collect()
     }
 
-    /// The stretch with the most units of a child, less others; none with a unit of another child. `extent` is from the
-    /// child's first unit to its last, counted from the start of the region, as those of `owners` are.
+    /// The stretch with the most units of a child, less others; none with a unit of another child.
+    /// `extent` is from the child's first unit to its last, counted from the start of the region,
+    /// as those of `owners` are.
     fn best(
         &self,
         child: usize,
@@ -229,8 +261,8 @@ impl Placing<'_> {
         best.map(|(_, stretch)| stretch)
     }
 
-    /// The index of the unit that an item is expected before: the one that is translated from what comes after it, or after
-    /// what comes before it, or else by relative position.
+    /// The index of the unit that an item is expected before: the one that is translated from what
+    /// comes after it, or after what comes before it, or else by relative position.
     fn expected(&self, item: &Item, region: &Range<usize>) -> usize {
         let at = item.source.start;
         let mut next: Option<(usize, usize)> = None;
@@ -248,41 +280,67 @@ impl Placing<'_> {
         }
         let next = next.map(|(_, index)| index);
         let previous = previous.map(|(_, index)| index);
-        let (first, second) = if item.is_apart { (next, previous) } else { (previous, next) };
-        first.or(second).unwrap_or(region.start).clamp(region.start, region.end)
+        let (first, second) = if item.is_apart {
+            (next, previous)
+        } else {
+            (previous, next)
+        };
+        first
+            .or(second)
+            .unwrap_or(region.start)
+            .clamp(region.start, region.end)
     }
 
     /// The words of a region that are translated from no child and are in the stretch of none.
-    fn free(&self, owners: &[Option<usize>], region: &Range<usize>, found: &[Option<Range<usize>>]) -> Vec<usize> {
+    fn free(
+        &self,
+        owners: &[Option<usize>],
+        region: &Range<usize>,
+        found: &[Option<Range<usize>>],
+    ) -> Vec<usize> {
         let mut is_free: Vec<bool> = owners.iter().map(Option::is_none).collect();
         for stretch in found.iter().flatten() {
             is_free[stretch.start - region.start..stretch.end - region.start].fill(false);
         }
-        region.clone().filter(|unit| is_free[unit - region.start] && self.units[*unit].is_word).collect()
+        region
+            .clone()
+            .filter(|unit| is_free[unit - region.start] && self.units[*unit].is_word)
+            .collect()
     }
 }
 
-/// For each child the units from its first to its last, counted from the start of the region; none if it has none.
+/// For each child the units from its first to its last, counted from the start of the region; none
+/// if it has none.
 fn extents(owners: &[Option<usize>], children: usize) -> Vec<Range<usize>> {
     let mut extents = vec![0..0; children];
     for (place, owner) in owners.iter().enumerate() {
         let Some(owner) = *owner else { continue };
-        let start = if extents[owner].is_empty() { place } else { extents[owner].start };
+        let start = if extents[owner].is_empty() {
+            place
+        } else {
+            extents[owner].start
+        };
         extents[owner] = start..place + 1;
     }
     extents
 }
 
-/// Finds the stretches of the child that began before the sentence and of the one that ends after it: from the start of the
-/// region, and to its end, as far as their words go and siblings let them.
+/// Finds the stretches of the child that began before the sentence and of the one that ends after
+/// it: from the start of the region, and to its end, as far as their words go and siblings let
+/// them.
 fn place_crossing(
     children: &[Item],
     extents: &[Range<usize>],
     region: &Range<usize>,
     found: &mut [Option<Range<usize>>],
 ) {
-    let last = children.len().checked_sub(1).filter(|last| children[*last].ends_after());
-    let start_of_last = last.filter(|last| !extents[*last].is_empty()).map(|last| region.start + extents[last].start);
+    let last = children
+        .len()
+        .checked_sub(1)
+        .filter(|last| children[*last].ends_after());
+    let start_of_last = last
+        .filter(|last| !extents[*last].is_empty())
+        .map(|last| region.start + extents[last].start);
     if children.first().is_some_and(Item::begins_before) {
         let siblings = found.iter().flatten().map(|stretch| stretch.start);
         let limit = siblings.chain(start_of_last).min().unwrap_or(region.end);
@@ -290,13 +348,18 @@ fn place_crossing(
         found[0] = Some(region.start..end);
     }
     if let Some(last) = last {
-        let limit = found.iter().flatten().map(|stretch| stretch.end).max().unwrap_or(region.start);
+        let limit = found
+            .iter()
+            .flatten()
+            .map(|stretch| stretch.end)
+            .max()
+            .unwrap_or(region.start);
         found[last] = Some(start_of_last.unwrap_or(region.end).max(limit)..region.end);
     }
 }
 
-/// The index itself, or the nearest edge of a stretch that it is inside of. What begins before the sentence is left at its
-/// end, and what ends after it at its start.
+/// The index itself, or the nearest edge of a stretch that it is inside of. What begins before the
+/// sentence is left at its end, and what ends after it at its start.
 fn outside(wanted: usize, children: &[Item], found: &[Option<Range<usize>>]) -> usize {
     let mut at = wanted;
     for (item, stretch) in children.iter().zip(found) {
@@ -306,7 +369,11 @@ fn outside(wanted: usize, children: &[Item], found: &[Option<Range<usize>>]) -> 
         } else if item.ends_after() && at > stretch.start {
             at = stretch.start;
         } else if stretch.start < at && at < stretch.end {
-            at = if at - stretch.start < stretch.end - at { stretch.start } else { stretch.end };
+            at = if at - stretch.start < stretch.end - at {
+                stretch.start
+            } else {
+                stretch.end
+            };
         }
     }
     at

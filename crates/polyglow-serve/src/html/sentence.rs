@@ -49,7 +49,11 @@ pub(super) struct Space {
 
 impl Sentences {
     pub(super) fn new(language: &str, attributes: bool) -> Self {
-        Self { language: language.to_owned(), attributes, list: Vec::new() }
+        Self {
+            language: language.to_owned(),
+            attributes,
+            list: Vec::new(),
+        }
     }
 
     /// Adds a sentence and returns its index.

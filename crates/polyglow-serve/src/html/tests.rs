@@ -1,42 +1,84 @@
 use super::*;
 
 /// A page with each sentence replaced by the translation that `translate` gives of it.
-fn replaced(page: &str, options: Options, mut translate: impl FnMut(&str) -> Translation) -> String {
+fn replaced(
+    page: &str,
+    options: Options,
+    mut translate: impl FnMut(&str) -> Translation,
+) -> String {
     let read = Page::read(page, options);
     let translations: Vec<Translation> = read.sentences().map(&mut translate).collect();
     read.with(&translations)
 }
 
 fn in_capitals(page: &str) -> String {
-    let capitals = |text: &str| Translation { text: text.to_uppercase(), links: Vec::new() };
-    replaced(page, Options { language: "en", attributes: false }, capitals)
+    let capitals = |text: &str| Translation {
+        text: text.to_uppercase(),
+        links: Vec::new(),
+    };
+    replaced(
+        page,
+        Options {
+            language: "en",
+            attributes: false,
+        },
+        capitals,
+    )
 }
 
 fn sentences(page: &str) -> Vec<String> {
-    Page::read(page, Options { language: "en", attributes: false }).sentences().map(str::to_owned).collect()
+    Page::read(
+        page,
+        Options {
+            language: "en",
+            attributes: false,
+        },
+    )
+    .sentences()
+    .map(str::to_owned)
+    .collect()
 }
 
 /// The page with this translation of its only sentence.
 fn translated(page: &str, text: &str, links: &[(usize, usize)]) -> String {
-    replaced(page, Options { language: "en", attributes: false }, |source| Translation {
-        text: text.to_owned(),
-        links: word_links(source, text, links),
-    })
+    replaced(
+        page,
+        Options {
+            language: "en",
+            attributes: false,
+        },
+        |source| Translation {
+            text: text.to_owned(),
+            links: word_links(source, text, links),
+        },
+    )
 }
 
 #[test]
 fn what_is_no_text_stays() {
     for (page, expected) in [
         ("a <b>c &amp; d</b><br>e", "A <b>C &amp; D</b><br>E"),
-        ("<p title=\"stays\">1 &lt; 2 a</p>", "<p title=\"stays\">1 &lt; 2 A</p>"),
-        ("<script>let a = 1;</script>a", "<script>let a = 1;</script>A"),
+        (
+            "<p title=\"stays\">1 &lt; 2 a</p>",
+            "<p title=\"stays\">1 &lt; 2 A</p>",
+        ),
+        (
+            "<script>let a = 1;</script>a",
+            "<script>let a = 1;</script>A",
+        ),
         ("<style>p > a { }</style>a", "<style>p > a { }</style>A"),
-        ("<!DOCTYPE html>\n<!-- a -->b\u{0}c", "<!DOCTYPE html>\n<!-- a -->BC"),
+        (
+            "<!DOCTYPE html>\n<!-- a -->b\u{0}c",
+            "<!DOCTYPE html>\n<!-- a -->BC",
+        ),
         ("<![CDATA[ a ]]>b", "<![CDATA[ a ]]>B"),
         ("a < b", "A &lt; B"),
         ("a &copy; &nbsp;b&#33;", "A © &nbsp;B!"),
         ("<textarea>a b</textarea> c", "<textarea>a b</textarea> C"),
-        ("<svg><title>a</title><path d='M0'/></svg> b", "<svg><title>a</title><path d='M0'/></svg> B"),
+        (
+            "<svg><title>a</title><path d='M0'/></svg> b",
+            "<svg><title>a</title><path d='M0'/></svg> B",
+        ),
         ("<title>a <b> c</title>", "<title>A &lt;B&gt; C</title>"),
         ("a <p class='x", "A <p class='x"),
         ("<P>a</P><IMG SRC=x>", "<P>A</P><IMG SRC=x>"),
@@ -49,7 +91,10 @@ fn what_is_no_text_stays() {
 #[test]
 fn white_space_is_one_space_but_not_in_pre() {
     for (page, expected) in [
-        ("<p>The small\ndog\r\n\t sleeps.</p>", &["The small dog sleeps."][..]),
+        (
+            "<p>The small\ndog\r\n\t sleeps.</p>",
+            &["The small dog sleeps."][..],
+        ),
         ("<p> a <b> b </b> c </p>", &["a b c"]),
         ("a<!-- c -->b <!-- d --> e", &["ab e"]),
         ("a\u{a0} b", &["a\u{a0} b"]),
@@ -60,8 +105,14 @@ fn white_space_is_one_space_but_not_in_pre() {
         assert_eq!(sentences(page), expected, "{page}");
     }
     for (page, expected) in [
-        ("<ul>\n  <li>\n    a\n  </li>\n</ul>\n", "<ul>\n  <li>\n    A\n  </li>\n</ul>\n"),
-        ("<li>\n <a>\n  No.\n\n  Yes\n </a>\n</li>", "<li>\n <a>\n  NO.\n\n  YES\n </a>\n</li>"),
+        (
+            "<ul>\n  <li>\n    a\n  </li>\n</ul>\n",
+            "<ul>\n  <li>\n    A\n  </li>\n</ul>\n",
+        ),
+        (
+            "<li>\n <a>\n  No.\n\n  Yes\n </a>\n</li>",
+            "<li>\n <a>\n  NO.\n\n  YES\n </a>\n</li>",
+        ),
         ("<pre>\n a\n\n  b</pre>", "<pre>\n A\n\n  B</pre>"),
         ("<div>\n<!-- a -->\n</div>", "<div>\n<!-- a -->\n</div>"),
     ] {
@@ -72,25 +123,55 @@ fn white_space_is_one_space_but_not_in_pre() {
 #[test]
 fn what_is_not_to_be_translated_ends_where_its_element_does() {
     for (page, expected) in [
-        ("<p translate=\"no\">a <i>b</i></p>c", "<p translate=\"no\">a <i>b</i></p>C"),
-        ("<ul><li class='x notranslate'>a<li>b</ul>c", "<ul><li class='x notranslate'>a<li>B</ul>C"),
+        (
+            "<p translate=\"no\">a <i>b</i></p>c",
+            "<p translate=\"no\">a <i>b</i></p>C",
+        ),
+        (
+            "<ul><li class='x notranslate'>a<li>b</ul>c",
+            "<ul><li class='x notranslate'>a<li>B</ul>C",
+        ),
         ("<p translate=no>a<p>b", "<p translate=no>a<p>B"),
-        ("<p translate=no>a<div>b</div>", "<p translate=no>a<div>B</div>"),
-        ("<dl><dt translate=NO>a<dd>b</dl>", "<dl><dt translate=NO>a<dd>B</dl>"),
+        (
+            "<p translate=no>a<div>b</div>",
+            "<p translate=no>a<div>B</div>",
+        ),
+        (
+            "<dl><dt translate=NO>a<dd>b</dl>",
+            "<dl><dt translate=NO>a<dd>B</dl>",
+        ),
         (
             "<table><tr><td translate=no>a<td>b<tr translate=no><th>c<tr><td>d</table>e",
             "<table><tr><td translate=no>a<td>B<tr translate=no><th>c<tr><td>D</table>E",
         ),
-        ("<select><option translate=no>a<option>b</select>", "<select><option translate=no>a<option>B</select>"),
-        ("<ul><li translate=no>a<ul><li>b</ul><li>c</ul>", "<ul><li translate=no>a<ul><li>b</ul><li>C</ul>"),
+        (
+            "<select><option translate=no>a<option>b</select>",
+            "<select><option translate=no>a<option>B</select>",
+        ),
+        (
+            "<ul><li translate=no>a<ul><li>b</ul><li>c</ul>",
+            "<ul><li translate=no>a<ul><li>b</ul><li>C</ul>",
+        ),
         (
             "<div translate=no>a <p translate=yes>b <i>c</i></p> d</div>e",
             "<div translate=no>a <p translate=yes>B <i>C</i></p> d</div>E",
         ),
-        ("<div translate=no>a <b translate>b</b> c</div>", "<div translate=no>a <b translate>B</b> c</div>"),
-        ("<b translate=no><p>a</b>b</p>", "<b translate=no><p>a</b>B</p>"),
-        ("<img translate=no>a<br translate=no>b", "<img translate=no>A<br translate=no>B"),
-        ("<body class=notranslate>a</body>b", "<body class=notranslate>a</body>b"),
+        (
+            "<div translate=no>a <b translate>b</b> c</div>",
+            "<div translate=no>a <b translate>B</b> c</div>",
+        ),
+        (
+            "<b translate=no><p>a</b>b</p>",
+            "<b translate=no><p>a</b>B</p>",
+        ),
+        (
+            "<img translate=no>a<br translate=no>b",
+            "<img translate=no>A<br translate=no>B",
+        ),
+        (
+            "<body class=notranslate>a</body>b",
+            "<body class=notranslate>a</body>b",
+        ),
     ] {
         assert_eq!(in_capitals(page), expected);
     }
@@ -100,15 +181,33 @@ fn what_is_not_to_be_translated_ends_where_its_element_does() {
 fn attributes_that_people_read_are_translated_if_asked_for() {
     let page = "<img alt=dog src=a title = 'A \"b\" &amp; c. D.'><p alt='x' translate=no></p><input PlaceHolder=\"e\" value=f>\
                 <a aria-label='' title='–'>g</a>";
-    let capitals = |text: &str| Translation { text: text.to_uppercase(), links: Vec::new() };
-    let found = replaced(page, Options { language: "en", attributes: true }, capitals);
+    let capitals = |text: &str| Translation {
+        text: text.to_uppercase(),
+        links: Vec::new(),
+    };
+    let found = replaced(
+        page,
+        Options {
+            language: "en",
+            attributes: true,
+        },
+        capitals,
+    );
     let expected = "<img alt=\"DOG\" src=a title = \"A &quot;B&quot; &amp; C. D.\"><p alt='x' translate=no></p>\
                     <input PlaceHolder=\"E\" value=f><a aria-label='' title='–'>G</a>";
     assert_eq!(found, expected);
     assert_eq!(in_capitals("<img alt=dog>"), "<img alt=dog>");
     let page = "<textarea placeholder=a>b</textarea> c <svg aria-label='d'><text>e</text></svg> f";
-    let found = replaced(page, Options { language: "en", attributes: true }, capitals);
-    let expected = "<textarea placeholder=\"A\">b</textarea> C <svg aria-label=\"D\"><text>e</text></svg> F";
+    let found = replaced(
+        page,
+        Options {
+            language: "en",
+            attributes: true,
+        },
+        capitals,
+    );
+    let expected =
+        "<textarea placeholder=\"A\">b</textarea> C <svg aria-label=\"D\"><text>e</text></svg> F";
     assert_eq!(found, expected);
 }
 
@@ -116,7 +215,12 @@ fn attributes_that_people_read_are_translated_if_asked_for() {
 fn inline_tags_go_along_with_their_words() {
     let straight: Vec<(usize, usize)> = (0..9).map(|word| (word, word)).collect();
     for (page, text, links, expected) in [
-        ("The small <b>dog</b> sleeps.", "Der kleine Hund schläft.", &straight[..], "Der kleine <b>Hund</b> schläft."),
+        (
+            "The small <b>dog</b> sleeps.",
+            "Der kleine Hund schläft.",
+            &straight[..],
+            "Der kleine <b>Hund</b> schläft.",
+        ),
         // The order of words changes, and that of siblings with it.
         (
             "<i>Yesterday</i> I <b>slept</b>.",
@@ -127,11 +231,21 @@ fn inline_tags_go_along_with_their_words() {
         // Punctuation stays where the sentence has it.
         ("A <b>dog</b>.", "Ein Hund.", &straight, "Ein <b>Hund</b>."),
         ("A <b>dog.</b>", "Ein Hund.", &straight, "Ein <b>Hund.</b>"),
-        ("“<b>Dog</b>”, he said", "„Hund“, sagte er", &straight, "„<b>Hund</b>“, sagte er"),
+        (
+            "“<b>Dog</b>”, he said",
+            "„Hund“, sagte er",
+            &straight,
+            "„<b>Hund</b>“, sagte er",
+        ),
         // The whole sentence.
         ("<b>The dog.</b>", "Der Hund.", &[], "<b>Der Hund.</b>"),
         // Inside each other.
-        ("<a>The <b>dog</b></a> sleeps", "Der Hund schläft", &straight, "<a>Der <b>Hund</b></a> schläft"),
+        (
+            "<a>The <b>dog</b></a> sleeps",
+            "Der Hund schläft",
+            &straight,
+            "<a>Der <b>Hund</b></a> schläft",
+        ),
         (
             "<a><b>The</b> dog</a> sleeps",
             "Schläft der Hund",
@@ -139,20 +253,50 @@ fn inline_tags_go_along_with_their_words() {
             "Schläft <a><b>der</b> Hund</a>",
         ),
         // A phrase in two parts gets one stretch.
-        ("He <b>gave up</b> now", "Er gab jetzt auf", &[(0, 0), (1, 1), (3, 2), (2, 3)], "Er <b>gab</b> jetzt auf"),
+        (
+            "He <b>gave up</b> now",
+            "Er gab jetzt auf",
+            &[(0, 0), (1, 1), (3, 2), (2, 3)],
+            "Er <b>gab</b> jetzt auf",
+        ),
         // A word that nothing is translated from gets the nearest that is free.
-        ("The <b>small</b> dog", "Der Hund hier", &[(0, 0), (2, 1)], "Der Hund <b>hier</b>"),
+        (
+            "The <b>small</b> dog",
+            "Der Hund hier",
+            &[(0, 0), (2, 1)],
+            "Der Hund <b>hier</b>",
+        ),
         // What has no text of its own.
         ("See <img> here", "Sieh hier", &straight, "Sieh <img> hier"),
         ("A dog<img>.", "Ein Hund.", &straight, "Ein Hund<img>."),
-        ("Press <kbd>A</kbd> now", "Jetzt drücken", &[(1, 0), (0, 1)], "<kbd>A</kbd> Jetzt drücken"),
+        (
+            "Press <kbd>A</kbd> now",
+            "Jetzt drücken",
+            &[(1, 0), (0, 1)],
+            "<kbd>A</kbd> Jetzt drücken",
+        ),
         ("A <b></b> dog", "Ein Hund", &straight, "Ein <b></b>Hund"),
-        ("long<wbr>word", "langes Wort", &[(0, 0), (0, 1)], "langes Wort<wbr>"),
+        (
+            "long<wbr>word",
+            "langes Wort",
+            &[(0, 0), (0, 1)],
+            "langes Wort<wbr>",
+        ),
         // Without links by relative position.
-        ("The small <b>dog</b> sleeps.", "Der kleine Hund schläft.", &[], "Der kleine <b>Hund</b> schläft."),
+        (
+            "The small <b>dog</b> sleeps.",
+            "Der kleine Hund schläft.",
+            &[],
+            "Der kleine <b>Hund</b> schläft.",
+        ),
         ("<b>a</b> b", "", &[], "<b></b>"),
         // Parts of words.
-        ("un<b>believ</b>able", "unglaublich", &straight, "<b>unglaublich</b>"),
+        (
+            "un<b>believ</b>able",
+            "unglaublich",
+            &straight,
+            "<b>unglaublich</b>",
+        ),
     ] {
         assert_eq!(translated(page, text, links), expected, "{page}");
     }
@@ -161,14 +305,36 @@ fn inline_tags_go_along_with_their_words() {
 #[test]
 fn elements_of_several_sentences_hold_as_much_of_each() {
     let straight: Vec<(usize, usize)> = (0..9).map(|word| (word, word)).collect();
-    let same = |text: &str| Translation { text: text.to_uppercase(), links: word_links(text, text, &straight) };
+    let same = |text: &str| Translation {
+        text: text.to_uppercase(),
+        links: word_links(text, text, &straight),
+    };
     for (page, expected) in [
         ("One <b>two. Three</b> four.", "ONE <b>TWO. THREE</b> FOUR."),
-        ("<b>One. Two</b> <i>three.</i>", "<b>ONE. TWO</b> <i>THREE.</i>"),
-        ("<i>One</i> <b>two. Three. <u>Four</u></b> five.", "<i>ONE</i> <b>TWO. THREE. <u>FOUR</u></b> FIVE."),
-        ("<a>One <b>two. Three</b> four</a> five.", "<a>ONE <b>TWO. THREE</b> FOUR</a> FIVE."),
+        (
+            "<b>One. Two</b> <i>three.</i>",
+            "<b>ONE. TWO</b> <i>THREE.</i>",
+        ),
+        (
+            "<i>One</i> <b>two. Three. <u>Four</u></b> five.",
+            "<i>ONE</i> <b>TWO. THREE. <u>FOUR</u></b> FIVE.",
+        ),
+        (
+            "<a>One <b>two. Three</b> four</a> five.",
+            "<a>ONE <b>TWO. THREE</b> FOUR</a> FIVE.",
+        ),
     ] {
-        assert_eq!(replaced(page, Options { language: "en", attributes: false }, same), expected);
+        assert_eq!(
+            replaced(
+                page,
+                Options {
+                    language: "en",
+                    attributes: false
+                },
+                same
+            ),
+            expected
+        );
     }
 }
 
@@ -178,7 +344,10 @@ fn tags_that_do_not_belong_together_stay_between_sentences() {
         ("a</b>b<i>c", "A</b>B<i>C"),
         ("<b>a<i>b</b>c</i>d", "<b>A<i>B</b>C</i>D"),
         ("<b>a<p>b</b>c</p>", "<b>A<p>B</b>C</p>"),
-        ("a <a href=x><div>b</div></a> c", "A <a href=x><div>B</div></a> C"),
+        (
+            "a <a href=x><div>b</div></a> c",
+            "A <a href=x><div>B</div></a> C",
+        ),
     ] {
         assert_eq!(in_capitals(page), expected);
     }
@@ -189,17 +358,37 @@ struct Random(u64);
 
 impl Random {
     fn below(&mut self, end: usize) -> usize {
-        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        self.0 = self
+            .0
+            .wrapping_mul(6_364_136_223_846_793_005)
+            .wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end
     }
 
     /// A translation of any words, with any links.
     fn translation(&mut self, source: &str) -> Translation {
-        let words = ["", " ", "Hund", "schläft.", "„A“", "我来了。", "<", "&", "-"];
-        let text: Vec<&str> = (0..self.below(6)).map(|_| words[self.below(words.len())]).collect();
+        let words = [
+            "",
+            " ",
+            "Hund",
+            "schläft.",
+            "„A“",
+            "我来了。",
+            "<",
+            "&",
+            "-",
+        ];
+        let text: Vec<&str> = (0..self.below(6))
+            .map(|_| words[self.below(words.len())])
+            .collect();
         let text = text.join(" ");
-        let links: Vec<(usize, usize)> = (0..self.below(8)).map(|_| (self.below(5), self.below(5))).collect();
-        Translation { links: word_links(source, &text, &links), text }
+        let links: Vec<(usize, usize)> = (0..self.below(8))
+            .map(|_| (self.below(5), self.below(5)))
+            .collect();
+        Translation {
+            links: word_links(source, &text, &links),
+            text,
+        }
     }
 }
 
@@ -266,8 +455,16 @@ fn every_tag_is_there_once_whatever_the_page() {
     ];
     let mut random = Random(1);
     for round in 0..20_000 {
-        let page: String = (0..random.below(24)).map(|_| tokens[random.below(tokens.len())]).collect();
-        let read = Page::read(&page, Options { language: "en", attributes: round % 2 == 0 });
+        let page: String = (0..random.below(24))
+            .map(|_| tokens[random.below(tokens.len())])
+            .collect();
+        let read = Page::read(
+            &page,
+            Options {
+                language: "en",
+                attributes: round % 2 == 0,
+            },
+        );
         let translations: Vec<Translation> = read
             .sentences()
             .map(str::to_owned)
@@ -277,9 +474,17 @@ fn every_tag_is_there_once_whatever_the_page() {
             .collect();
         let written = read.with(&translations);
         if round % 2 == 1 {
-            assert_eq!(sorted(&written), sorted(&page), "{page:?} became {written:?}");
+            assert_eq!(
+                sorted(&written),
+                sorted(&page),
+                "{page:?} became {written:?}"
+            );
         } else {
-            assert_eq!(tags(&written).len(), tags(&page).len(), "{page:?} became {written:?}");
+            assert_eq!(
+                tags(&written).len(),
+                tags(&page).len(),
+                "{page:?} became {written:?}"
+            );
         }
     }
 }
@@ -331,8 +536,14 @@ fn elements_stay_inside_each_other_as_they_were() {
         if page.matches("<a>").count() > 1 {
             continue;
         }
-        let written =
-            replaced(&page, Options { language: "en", attributes: false }, |source| random.translation(source));
+        let written = replaced(
+            &page,
+            Options {
+                language: "en",
+                attributes: false,
+            },
+            |source| random.translation(source),
+        );
         let before = paths(&page).expect("it was made so");
         assert_eq!(paths(&written), Some(before), "{page:?} became {written:?}");
     }
@@ -344,8 +555,21 @@ fn a_page_that_is_translated_to_itself_is_the_same() {
                 <p>It <b>sleeps <i>well</i></b>, and <a href=\"x?a=1&amp;b=2\">dreams</a>. Good! <img src=a> See <code>ls</code> now.</p>\n\
                 <ul>\n <li>One\n <li>Two <br> Three\n</ul>\n<pre>  a\n b </pre></body></html>\n";
     let all: Vec<(usize, usize)> = (0..30).map(|word| (word, word)).collect();
-    let same = |text: &str| Translation { text: text.to_owned(), links: word_links(text, text, &all) };
-    assert_eq!(replaced(page, Options { language: "en", attributes: true }, same), page);
+    let same = |text: &str| Translation {
+        text: text.to_owned(),
+        links: word_links(text, text, &all),
+    };
+    assert_eq!(
+        replaced(
+            page,
+            Options {
+                language: "en",
+                attributes: true
+            },
+            same
+        ),
+        page
+    );
 }
 
 #[test]
@@ -359,6 +583,11 @@ fn a_large_page_takes_no_time_by_its_square() {
         let started = std::time::Instant::now();
         let written = in_capitals(&page);
         assert_eq!(tags(&written).len(), tags(&page).len());
-        assert!(started.elapsed().as_secs() < 20, "{}: {:?}", &page[..20], started.elapsed());
+        assert!(
+            started.elapsed().as_secs() < 20,
+            "{}: {:?}",
+            &page[..20],
+            started.elapsed()
+        );
     }
 }

@@ -2,8 +2,8 @@
 
 use super::attribute;
 use super::element::{
-    ended_by, is_foreign, is_formatting, is_inline, is_opaque, is_preformatted, is_untranslated, is_void,
-    open_after_start,
+    ended_by, is_foreign, is_formatting, is_inline, is_opaque, is_preformatted, is_untranslated,
+    is_void, open_after_start,
 };
 use super::markup::{Tag, Token, Tokens};
 use super::piece::{Piece, append};
@@ -17,7 +17,11 @@ pub(super) enum Node {
     /// Text to translate, with its entities decoded.
     Text { text: String, is_preformatted: bool },
     /// A tag; `partner` is the other one of its element, if both are where they belong.
-    Tag { markup: Vec<Piece>, is_inline: bool, partner: Option<usize> },
+    Tag {
+        markup: Vec<Piece>,
+        is_inline: bool,
+        partner: Option<usize>,
+    },
     /// What may stand inside a sentence and has no text of it.
     Point(Vec<Piece>),
     /// Text that is not translated.
@@ -27,7 +31,10 @@ pub(super) enum Node {
 }
 
 /// An open element.
-#[expect(clippy::struct_excessive_bools, reason = "each is a property of HTML that the others do not imply")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is a property of HTML that the others do not imply"
+)]
 struct Element {
     name: String,
     /// Its start tag.
@@ -43,8 +50,16 @@ struct Element {
 }
 
 /// The nodes of a page. `on_tag` is called with each tag as it was written, in order.
-pub(super) fn nodes<'p>(page: &'p str, sentences: &mut Sentences, on_tag: &mut dyn FnMut(&'p str)) -> Vec<Node> {
-    let mut tree = Tree { nodes: Vec::new(), open: Vec::new(), sentences };
+pub(super) fn nodes<'p>(
+    page: &'p str,
+    sentences: &mut Sentences,
+    on_tag: &mut dyn FnMut(&'p str),
+) -> Vec<Node> {
+    let mut tree = Tree {
+        nodes: Vec::new(),
+        open: Vec::new(),
+        sentences,
+    };
     let mut tokens = Tokens::new(page);
     while let Some(token) = tokens.next() {
         match token {
@@ -88,9 +103,15 @@ impl Tree<'_> {
     }
 
     fn text(&mut self, text: String, raw: &str) {
-        let is_preformatted = self.open.last().is_some_and(|element| element.is_preformatted);
+        let is_preformatted = self
+            .open
+            .last()
+            .is_some_and(|element| element.is_preformatted);
         self.nodes.push(if self.is_translated() {
-            Node::Text { text, is_preformatted }
+            Node::Text {
+                text,
+                is_preformatted,
+            }
         } else {
             Node::Untranslated(kept(raw))
         });
@@ -111,7 +132,11 @@ impl Tree<'_> {
             kept(tag.raw)
         };
         let is_foreign = self.is_foreign() || is_foreign(&tag.name);
-        let is_empty = if is_foreign { tag.is_self_closing } else { is_void(&tag.name) };
+        let is_empty = if is_foreign {
+            tag.is_self_closing
+        } else {
+            is_void(&tag.name)
+        };
         let is_inline = is_foreign || is_inline(&tag.name);
         if is_empty && is_inline {
             self.nodes.push(Node::Point(markup));
@@ -124,24 +149,35 @@ impl Tree<'_> {
                 node: self.nodes.len(),
                 own,
                 is_translated,
-                is_preformatted: is_preformatted(&tag.name) || around.is_some_and(|around| around.is_preformatted),
+                is_preformatted: is_preformatted(&tag.name)
+                    || around.is_some_and(|around| around.is_preformatted),
                 is_foreign,
                 is_crossed: false,
             });
         }
-        self.nodes.push(Node::Tag { markup, is_inline, partner: None });
+        self.nodes.push(Node::Tag {
+            markup,
+            is_inline,
+            partner: None,
+        });
     }
 
     fn end(&mut self, name: &str, raw: &str) {
         let is_inline = self.is_foreign() || is_inline(name);
-        let tag = |partner| Node::Tag { markup: kept(raw), is_inline, partner };
+        let tag = |partner| Node::Tag {
+            markup: kept(raw),
+            is_inline,
+            partner,
+        };
         // What comes after the end of `body` or `html` still belongs to it.
         let ended = ended_by(name, &self.names()).filter(|_| !matches!(name, "body" | "html"));
         let Some(index) = ended else {
             self.nodes.push(tag(None));
             return;
         };
-        let holds_block = self.open[index + 1..].iter().any(|inner| !element_is_inline(inner));
+        let holds_block = self.open[index + 1..]
+            .iter()
+            .any(|inner| !element_is_inline(inner));
         if is_formatting(name) && holds_block {
             self.end_around(index);
             self.nodes.push(tag(None));
@@ -166,7 +202,9 @@ impl Tree<'_> {
     /// Ends an element around blocks that stay open.
     fn end_around(&mut self, index: usize) {
         self.open.remove(index);
-        let mut is_translated = index.checked_sub(1).is_none_or(|around| self.open[around].is_translated);
+        let mut is_translated = index
+            .checked_sub(1)
+            .is_none_or(|around| self.open[around].is_translated);
         for inner in &mut self.open[index..] {
             is_translated = inner.own.unwrap_or(is_translated);
             inner.is_translated = is_translated;
@@ -174,7 +212,8 @@ impl Tree<'_> {
         }
     }
 
-    /// Makes one point of an inline element that is not translated, unless something in it is a block or is translated.
+    /// Makes one point of an inline element that is not translated, unless something in it is a
+    /// block or is translated.
     fn join_untranslated(&mut self, start: usize) {
         let is_inside = |node: &Node| match node {
             Node::Tag { is_inline, .. } => *is_inline,
@@ -200,7 +239,10 @@ impl Node {
     /// What it is written as; a text is none.
     pub(super) fn into_markup(self) -> Vec<Piece> {
         match self {
-            Self::Tag { markup, .. } | Self::Point(markup) | Self::Untranslated(markup) | Self::Break(markup) => markup,
+            Self::Tag { markup, .. }
+            | Self::Point(markup)
+            | Self::Untranslated(markup)
+            | Self::Break(markup) => markup,
             Self::Text { .. } => Vec::new(),
         }
     }
@@ -210,20 +252,27 @@ fn kept(raw: &str) -> Vec<Piece> {
     vec![Piece::Kept(raw.to_owned())]
 }
 
-/// What a tag says of the translation of its content and its attributes, by the attribute `translate` or the class
-/// `notranslate`.
+/// What a tag says of the translation of its content and its attributes, by the attribute
+/// `translate` or the class `notranslate`.
 fn told_translation(tag: &Tag) -> Option<bool> {
-    match tag.attribute("translate").map(str::to_ascii_lowercase).as_deref() {
+    match tag
+        .attribute("translate")
+        .map(str::to_ascii_lowercase)
+        .as_deref()
+    {
         Some("" | "yes") => return Some(true),
         Some("no") => return Some(false),
         _ => {}
     }
     let classes = tag.attribute("class").unwrap_or_default();
-    let is_excluded = classes.split_ascii_whitespace().any(|class| class == "notranslate");
+    let is_excluded = classes
+        .split_ascii_whitespace()
+        .any(|class| class == "notranslate");
     is_excluded.then_some(false)
 }
 
-/// Whether the content of an element is translated, by what its tag says or by what it is; `None` if it is as around it.
+/// Whether the content of an element is translated, by what its tag says or by what it is; `None`
+/// if it is as around it.
 fn own_translation(name: &str, told: Option<bool>) -> Option<bool> {
     if is_opaque(name) {
         return Some(false);

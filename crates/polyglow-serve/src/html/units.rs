@@ -12,10 +12,13 @@ pub(super) struct Unit {
     pub(super) is_word: bool,
 }
 
-/// The units of a translation of `source`, in order. Without links, words are linked by relative position.
+/// The units of a translation of `source`, in order. Without links, words are linked by relative
+/// position.
 pub(super) fn units(source: &str, translation: &Translation) -> Vec<Unit> {
     let text = &*translation.text;
-    let is_valid = |link: &&Link| source.get(link.source.clone()).is_some() && text.get(link.target.clone()).is_some();
+    let is_valid = |link: &&Link| {
+        source.get(link.source.clone()).is_some() && text.get(link.target.clone()).is_some()
+    };
     let mut links: Vec<Link> = translation.links.iter().filter(is_valid).cloned().collect();
     if links.is_empty() {
         links = by_position(&words(source), &words(text));
@@ -56,7 +59,10 @@ fn by_position(source: &[Range<usize>], target: &[Range<usize>]) -> Vec<Link> {
     }
     let link = |(index, word): (usize, &Range<usize>)| {
         let place = (2 * index + 1) * source.len() / (2 * target.len());
-        Link { source: source[place].clone(), target: word.clone() }
+        Link {
+            source: source[place].clone(),
+            target: word.clone(),
+        }
     };
     target.iter().enumerate().map(link).collect()
 }
@@ -65,35 +71,60 @@ fn by_position(source: &[Range<usize>], target: &[Range<usize>]) -> Vec<Link> {
 fn cells(word: Range<usize>, links: &[Link]) -> Vec<Range<usize>> {
     let mut cuts: Vec<usize> = vec![word.start, word.end];
     for link in overlapping(links, &word) {
-        cuts.extend([link.target.start, link.target.end].iter().filter(|cut| word.contains(cut)));
+        cuts.extend(
+            [link.target.start, link.target.end]
+                .iter()
+                .filter(|cut| word.contains(cut)),
+        );
     }
     cuts.sort_unstable();
     cuts.dedup();
     cuts.windows(2).map(|ends| ends[0]..ends[1]).collect()
 }
 
-/// The links of which the target shares bytes with a range; they are sorted, and overlap only where they are equal.
+/// The links of which the target shares bytes with a range; they are sorted, and overlap only where
+/// they are equal.
 fn overlapping<'l>(links: &'l [Link], range: &Range<usize>) -> impl Iterator<Item = &'l Link> {
     let (start, end) = (range.start, range.end);
     let first = links.partition_point(|link| link.target.end <= start);
-    links[first..].iter().take_while(move |link| link.target.start < end).filter(move |link| link.target.end > start)
+    links[first..]
+        .iter()
+        .take_while(move |link| link.target.start < end)
+        .filter(move |link| link.target.end > start)
 }
 
-/// Adds a cell as up to three units: what is before its first letter or digit, what is after the last, and what is between.
-fn push_units(units: &mut Vec<Unit>, source: &str, text: &str, cell: Range<usize>, links: &[&Link]) {
+/// Adds a cell as up to three units: what is before its first letter or digit, what is after the
+/// last, and what is between.
+fn push_units(
+    units: &mut Vec<Unit>,
+    source: &str,
+    text: &str,
+    cell: Range<usize>,
+    links: &[&Link],
+) {
     let [before, word, after] = apart(text, cell);
-    let sources: Vec<[Range<usize>; 3]> = links.iter().map(|link| apart(source, link.source.clone())).collect();
+    let sources: Vec<[Range<usize>; 3]> = links
+        .iter()
+        .map(|link| apart(source, link.source.clone()))
+        .collect();
     for (place, target) in [before, word, after].into_iter().enumerate() {
         if target.is_empty() {
             continue;
         }
-        let own = sources.iter().map(|parts| parts[place].clone()).filter(|source| !source.is_empty());
-        units.push(Unit { target, sources: own.collect(), is_word: place == 1 });
+        let own = sources
+            .iter()
+            .map(|parts| parts[place].clone())
+            .filter(|source| !source.is_empty());
+        units.push(Unit {
+            target,
+            sources: own.collect(),
+            is_word: place == 1,
+        });
     }
 }
 
-/// What is before the first letter or digit of a part of a text, what is between that and the last, and what is after it; of
-/// a part without any, all is between.
+/// What is before the first letter or digit of a part of a text, what is between that and the last,
+/// and what is after it; of a part without any, all is between.
 fn apart(text: &str, part: Range<usize>) -> [Range<usize>; 3] {
     let Range { start, end } = part;
     let inner = text[start..end].trim_start_matches(|character: char| !character.is_alphanumeric());
@@ -101,6 +132,9 @@ fn apart(text: &str, part: Range<usize>) -> [Range<usize>; 3] {
         return [start..start, start..end, end..end];
     }
     let word_start = end - inner.len();
-    let word_end = word_start + inner.trim_end_matches(|character: char| !character.is_alphanumeric()).len();
+    let word_end = word_start
+        + inner
+            .trim_end_matches(|character: char| !character.is_alphanumeric())
+            .len();
     [start..word_start, word_start..word_end, word_end..end]
 }

@@ -30,7 +30,11 @@ async fn serving(server: Server) -> Serving {
     let ended = tokio::spawn(server.serve(listener, async {
         let _ = told.await;
     }));
-    Serving { address, stop, ended }
+    Serving {
+        address,
+        stop,
+        ended,
+    }
 }
 
 /// Sends something, and reads until the server closes the connection.
@@ -45,32 +49,67 @@ async fn said(address: SocketAddr, text: &str) -> String {
 
 #[tokio::test]
 async fn half_a_request_is_not_waited_for_longer_than_a_whole_one() {
-    let limits = Limits { time: Duration::from_millis(200), ..Limits::default() };
+    let limits = Limits {
+        time: Duration::from_millis(200),
+        ..Limits::default()
+    };
     let serving = serving(server_with(runner(), limits)).await;
     let started = Instant::now();
     let head = "POST /translate HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n";
-    assert!(!said(serving.address, head).await.contains("200 OK"), "half a head is no request");
+    assert!(
+        !said(serving.address, head).await.contains("200 OK"),
+        "half a head is no request"
+    );
     assert_eq!(said(serving.address, "").await, "", "nor is nothing");
-    let body = said(serving.address, &format!("{head}Content-Length: 100\r\n\r\n{{")).await;
+    let body = said(
+        serving.address,
+        &format!("{head}Content-Length: 100\r\n\r\n{{"),
+    )
+    .await;
     assert!(body.starts_with("HTTP/1.1 408"), "{body}");
-    assert!(body.contains("The request took too long to arrive"), "{body}");
-    assert!(started.elapsed() < Duration::from_secs(30), "{:?}", started.elapsed());
+    assert!(
+        body.contains("The request took too long to arrive"),
+        "{body}"
+    );
+    assert!(
+        started.elapsed() < Duration::from_secs(30),
+        "{:?}",
+        started.elapsed()
+    );
     serving.stop.send(()).expect("it serves");
     assert_eq!(serving.ended.await.expect("no panic"), Ended::Stopped);
 }
 
 #[tokio::test]
 async fn more_clients_than_there_are_places_wait() {
-    let limits = Limits { connections: 1, time: Duration::from_millis(500), ..Limits::default() };
+    let limits = Limits {
+        connections: 1,
+        time: Duration::from_millis(500),
+        ..Limits::default()
+    };
     let serving = serving(server_with(runner(), limits)).await;
-    let silent = TcpStream::connect(serving.address).await.expect("it listens");
-    let mut second = TcpStream::connect(serving.address).await.expect("the system takes it");
-    second.write_all(ASKED.as_bytes()).await.expect("the system takes it");
+    let silent = TcpStream::connect(serving.address)
+        .await
+        .expect("it listens");
+    let mut second = TcpStream::connect(serving.address)
+        .await
+        .expect("the system takes it");
+    second
+        .write_all(ASKED.as_bytes())
+        .await
+        .expect("the system takes it");
     let mut answer = String::new();
-    let early = tokio::time::timeout(Duration::from_millis(100), second.read_to_string(&mut answer)).await;
+    let early = tokio::time::timeout(
+        Duration::from_millis(100),
+        second.read_to_string(&mut answer),
+    )
+    .await;
     assert!(early.is_err(), "the only place is taken: {answer}");
     // Whoever says nothing loses its place.
-    second.read_to_string(&mut answer).await.expect("it answers");
+    second
+        .read_to_string(&mut answer)
+        .await
+        .expect("it answers");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(silent);
     serving.stop.send(()).expect("it serves");
@@ -80,14 +119,21 @@ async fn more_clients_than_there_are_places_wait() {
 #[tokio::test]
 async fn whoever_does_not_take_an_answer_is_cut_off() {
     let time = Duration::from_secs(2);
-    let limits = Limits { time, characters: None, body: 1 << 26, ..Limits::default() };
+    let limits = Limits {
+        time,
+        characters: None,
+        body: 1 << 26,
+        ..Limits::default()
+    };
     let serving = serving(server_with(runner(), limits)).await;
     // A script comes back as it is; the system keeps less of it for the client.
     let script = "a".repeat(1 << 25);
     let page = json!({ "q": format!("<script>{script}</script>1"), "source": "en", "target": "de", "format": "html" });
     let body = page.to_string();
     let head = "POST /translate HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n";
-    let mut deaf = TcpStream::connect(serving.address).await.expect("it listens");
+    let mut deaf = TcpStream::connect(serving.address)
+        .await
+        .expect("it listens");
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
     deaf.write_all(request.as_bytes()).await.expect("it reads");
     let mut begin = [0; 12];
@@ -101,20 +147,35 @@ async fn whoever_does_not_take_an_answer_is_cut_off() {
 
 #[tokio::test]
 async fn what_takes_too_long_is_given_up() {
-    let limits = Limits { time: Duration::from_millis(1), ..Limits::default() };
+    let limits = Limits {
+        time: Duration::from_millis(1),
+        ..Limits::default()
+    };
     let router = server_with(runner(), limits).router();
     let texts = vec!["1 2 3 4 5 6 7 8 9"; 200];
     let answer = post_json(&router, "/v1/translations", &json!({ "texts": texts })).await;
     assert_eq!(answer.error(504), "The translation took too long");
-    let answer = post_json(&router, "/v1/translations", &json!({ "texts": texts, "stream": true })).await;
+    let answer = post_json(
+        &router,
+        "/v1/translations",
+        &json!({ "texts": texts, "stream": true }),
+    )
+    .await;
     assert!(
-        answer.text.ends_with("event: error\ndata: {\"error\":\"The translation took too long\"}\n\n"),
+        answer
+            .text
+            .ends_with("event: error\ndata: {\"error\":\"The translation took too long\"}\n\n"),
         "{answer:?}"
     );
     // A body that never ends.
-    let body = Body::from_stream(futures_util::stream::pending::<Result<Vec<u8>, std::io::Error>>());
+    let body = Body::from_stream(futures_util::stream::pending::<
+        Result<Vec<u8>, std::io::Error>,
+    >());
     let request = Request::post("/translate").body(body).expect("a request");
-    assert_eq!(router.oneshot(request).await.expect("it answers").status(), 408);
+    assert_eq!(
+        router.oneshot(request).await.expect("it answers").status(),
+        408
+    );
 }
 
 #[tokio::test]
@@ -122,12 +183,18 @@ async fn what_nobody_reads_does_not_pile_up() {
     let router = server_with(runner(), Limits::default()).router();
     let lines = 1000;
     let body = json!({ "texts": ["1 2 3\n".repeat(lines)], "stream": true }).to_string();
-    let request = Request::post("/v1/translations").body(Body::from(body)).expect("a request");
+    let request = Request::post("/v1/translations")
+        .body(Body::from(body))
+        .expect("a request");
     let unread = router.clone().oneshot(request).await.expect("it answers");
     let translated = async || {
         let counts = get(&router, "/metrics").await.text;
-        let sum = counts.lines().find_map(|line| line.strip_prefix("polyglow_batch_lines_sum "));
-        sum.expect("batches are counted").parse::<f64>().expect("a number") as usize
+        let sum = counts
+            .lines()
+            .find_map(|line| line.strip_prefix("polyglow_batch_lines_sum "));
+        sum.expect("batches are counted")
+            .parse::<f64>()
+            .expect("a number") as usize
     };
     // The same search, so that it would share their batches.
     for _ in 0..10 {
@@ -135,7 +202,9 @@ async fn what_nobody_reads_does_not_pile_up() {
         assert_eq!(answer.status, 200);
     }
     assert!(translated().await <= 4 * 32 + 10, "{}", translated().await);
-    let whole = axum::body::to_bytes(unread.into_body(), usize::MAX).await.expect("it goes on when it is read");
+    let whole = axum::body::to_bytes(unread.into_body(), usize::MAX)
+        .await
+        .expect("it goes on when it is read");
     let whole = String::from_utf8(whole.to_vec()).expect("text");
     assert_eq!(whole.matches("event: segment").count(), lines);
     assert!(whole.contains("event: end"), "{whole}");

@@ -29,8 +29,11 @@ fn form(parts: &[Part]) -> Vec<u8> {
 
 fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
     let headers: Vec<String> = fields.iter().map(|(name, _)| field(name)).collect();
-    let parts: Vec<Part> =
-        headers.iter().zip(fields).map(|(headers, (_, text))| (&**headers, text.as_bytes())).collect();
+    let parts: Vec<Part> = headers
+        .iter()
+        .zip(fields)
+        .map(|(headers, (_, text))| (&**headers, text.as_bytes()))
+        .collect();
     form(&parts)
 }
 
@@ -42,12 +45,25 @@ async fn translate(router: &Router, body: Vec<u8>) -> Answer {
 async fn a_form_in_parts_says_the_same_as_json() {
     let router = server().router();
     let best = runner().best(&["1 2 3", "4 5"]).expect("it translates");
-    let usual = [("source", "en"), ("target", "de"), ("format", "text"), ("api_key", ""), ("alternatives", "0")];
+    let usual = [
+        ("source", "en"),
+        ("target", "de"),
+        ("format", "text"),
+        ("api_key", ""),
+        ("alternatives", "0"),
+    ];
     let answer = translate(&router, fields(&[&[("q", "1 2 3")], &usual[..]].concat())).await;
     assert_eq!(answer.json(), json!({ "translatedText": best[0] }));
     // Browsers write line breaks as CR LF.
-    let answer = translate(&router, fields(&[&[("q", "1 2 3\r\n4 5\r\n")], &usual[..]].concat())).await;
-    assert_eq!(answer.json()["translatedText"], format!("{}\n{}\n", best[0], best[1]));
+    let answer = translate(
+        &router,
+        fields(&[&[("q", "1 2 3\r\n4 5\r\n")], &usual[..]].concat()),
+    )
+    .await;
+    assert_eq!(
+        answer.json()["translatedText"],
+        format!("{}\n{}\n", best[0], best[1])
+    );
     let quoted = post(
         &router,
         "/translate",
@@ -57,24 +73,63 @@ async fn a_form_in_parts_says_the_same_as_json() {
     assert_eq!(quoted.await.json()["translatedText"], best[0]);
     let [q, source, target] = ["q", "source", "target"].map(field);
     let typed = format!("{q}\r\nContent-Type: text/plain; charset=UTF-8");
-    let answer = translate(&router, form(&[(&typed, b"1 2 3"), (&source, b"en"), (&target, b"de")])).await;
+    let answer = translate(
+        &router,
+        form(&[(&typed, b"1 2 3"), (&source, b"en"), (&target, b"de")]),
+    )
+    .await;
     assert_eq!(answer.json()["translatedText"], best[0]);
-    let found = post(&router, "/detect", KIND, fields(&[("q", "This is an ordinary English sentence.")])).await;
+    let found = post(
+        &router,
+        "/detect",
+        KIND,
+        fields(&[("q", "This is an ordinary English sentence.")]),
+    )
+    .await;
     assert_eq!(found.json()[0]["language"], "en");
-    let html = fields(&[("q", "<p>1 2 3</p>"), ("source", "en"), ("target", "de"), ("format", "html")]);
-    assert_eq!(translate(&router, html).await.json()["translatedText"], format!("<p>{}</p>", best[0]));
+    let html = fields(&[
+        ("q", "<p>1 2 3</p>"),
+        ("source", "en"),
+        ("target", "de"),
+        ("format", "html"),
+    ]);
+    assert_eq!(
+        translate(&router, html).await.json()["translatedText"],
+        format!("<p>{}</p>", best[0])
+    );
 }
 
 #[tokio::test]
 async fn of_several_fields_of_a_name_the_first_counts() {
     let router = server().router();
     let best = runner().best(&["1 2 3"]).expect("it translates").remove(0);
-    let twice = fields(&[("q", "1 2 3"), ("q", "4 5"), ("source", "en"), ("target", "de"), ("target", "xx")]);
-    assert_eq!(translate(&router, twice).await.json(), json!({ "translatedText": best }));
+    let twice = fields(&[
+        ("q", "1 2 3"),
+        ("q", "4 5"),
+        ("source", "en"),
+        ("target", "de"),
+        ("target", "xx"),
+    ]);
+    assert_eq!(
+        translate(&router, twice).await.json(),
+        json!({ "translatedText": best })
+    );
     let kind = "application/x-www-form-urlencoded";
-    let twice = post(&router, "/translate", kind, "q=1+2+3&q=4+5&source=en&target=de&source=xx").await;
+    let twice = post(
+        &router,
+        "/translate",
+        kind,
+        "q=1+2+3&q=4+5&source=en&target=de&source=xx",
+    )
+    .await;
     assert_eq!(twice.json(), json!({ "translatedText": best }));
-    let address = post(&router, "/translate?q=1+2+3&target=de", KIND, fields(&[("q", "4 5"), ("source", "en")])).await;
+    let address = post(
+        &router,
+        "/translate?q=1+2+3&target=de",
+        KIND,
+        fields(&[("q", "4 5"), ("source", "en")]),
+    )
+    .await;
     assert_eq!(address.json(), json!({ "translatedText": best }));
 }
 
@@ -83,7 +138,16 @@ async fn keys_are_read_from_parts() {
     let keys = Keys::parse("school\n", true);
     let router = Server::new(vec![model("en", "de")], Limits::default(), keys).router();
     let ask = async |key: &str| {
-        translate(&router, fields(&[("q", "1"), ("source", "en"), ("target", "de"), ("api_key", key)])).await
+        translate(
+            &router,
+            fields(&[
+                ("q", "1"),
+                ("source", "en"),
+                ("target", "de"),
+                ("api_key", key),
+            ]),
+        )
+        .await
     };
     assert_eq!(ask("school").await.status, 200);
     assert_eq!(ask("other").await.error(403), "Invalid API key");
@@ -98,31 +162,93 @@ async fn what_is_wrong_with_a_form_is_told() {
     let latin = format!("{q}\r\nContent-Type: text/plain; charset=ISO-8859-1");
     let file = format!("{q}; filename=\"a.txt\"\r\nContent-Type: text/plain");
     let many: Vec<Part> = vec![(&q, b"1"); 1001];
-    let (whole, more) = (fields(&[("q", "1")]), fields(&[("q", "1"), ("alternatives", "-1")]));
+    let (whole, more) = (
+        fields(&[("q", "1")]),
+        fields(&[("q", "1"), ("alternatives", "-1")]),
+    );
     for (kind, body, expected) in [
-        ("multipart/form-data", whole.clone(), "the content type multipart/form-data needs a boundary"),
-        ("multipart/form-data; boundary=", whole.clone(), "needs a boundary"),
-        ("multipart/form-data; boundary=other", whole.clone(), "the form is damaged"),
-        (KIND, whole[..whole.len() - 20].to_vec(), "the form is damaged"),
+        (
+            "multipart/form-data",
+            whole.clone(),
+            "the content type multipart/form-data needs a boundary",
+        ),
+        (
+            "multipart/form-data; boundary=",
+            whole.clone(),
+            "needs a boundary",
+        ),
+        (
+            "multipart/form-data; boundary=other",
+            whole.clone(),
+            "the form is damaged",
+        ),
+        (
+            KIND,
+            whole[..whole.len() - 20].to_vec(),
+            "the form is damaged",
+        ),
         (KIND, b"no form".to_vec(), "the form is damaged"),
-        (KIND, b"------polyglow--\r\n".to_vec(), "missing q parameter"),
-        (KIND, form(&[(&file, b"1"), languages[0], languages[1]]), "missing q parameter"),
-        (KIND, form(&[(&latin, b"1"), languages[0], languages[1]]), "q is in the character set iso-8859-1; send UTF-8"),
-        (KIND, form(&[(&q, b"gr\xfc\xdfe"), languages[0], languages[1]]), "q is not UTF-8"),
-        (KIND, form(&[("Content-Disposition: form-data", b"1")]), "a part of the form has no name"),
+        (
+            KIND,
+            b"------polyglow--\r\n".to_vec(),
+            "missing q parameter",
+        ),
+        (
+            KIND,
+            form(&[(&file, b"1"), languages[0], languages[1]]),
+            "missing q parameter",
+        ),
+        (
+            KIND,
+            form(&[(&latin, b"1"), languages[0], languages[1]]),
+            "q is in the character set iso-8859-1; send UTF-8",
+        ),
+        (
+            KIND,
+            form(&[(&q, b"gr\xfc\xdfe"), languages[0], languages[1]]),
+            "q is not UTF-8",
+        ),
+        (
+            KIND,
+            form(&[("Content-Disposition: form-data", b"1")]),
+            "a part of the form has no name",
+        ),
         (KIND, form(&many), "the form has more than 1000 parts"),
         (KIND, more, "missing source parameter"),
-        ("application/x-www-form-urlencoded", b"q=gr%FC%DFe&source=en&target=de".to_vec(), "the form is not UTF-8"),
-        ("application/x-www-form-urlencoded", b"q=gr\xfc\xdfe&source=en&target=de".to_vec(), "the form is not UTF-8"),
+        (
+            "application/x-www-form-urlencoded",
+            b"q=gr%FC%DFe&source=en&target=de".to_vec(),
+            "the form is not UTF-8",
+        ),
+        (
+            "application/x-www-form-urlencoded",
+            b"q=gr\xfc\xdfe&source=en&target=de".to_vec(),
+            "the form is not UTF-8",
+        ),
     ] {
         let error = post(&router, "/translate", kind, body).await.error(400);
-        assert!(error.starts_with("Invalid request: ") && error.contains(expected), "{error} for {expected}");
+        assert!(
+            error.starts_with("Invalid request: ") && error.contains(expected),
+            "{error} for {expected}"
+        );
     }
-    let small = Limits { body: 100, characters: Some(5), ..Limits::default() };
+    let small = Limits {
+        body: 100,
+        characters: Some(5),
+        ..Limits::default()
+    };
     let router = Server::new(vec![model("en", "de")], small, Keys::default()).router();
-    translate(&router, fields(&[("q", &"1 ".repeat(100))])).await.error(413);
-    let router =
-        Server::new(vec![model("en", "de")], Limits { characters: Some(5), ..Limits::default() }, Keys::default());
+    translate(&router, fields(&[("q", &"1 ".repeat(100))]))
+        .await
+        .error(413);
+    let router = Server::new(
+        vec![model("en", "de")],
+        Limits {
+            characters: Some(5),
+            ..Limits::default()
+        },
+        Keys::default(),
+    );
     let long = fields(&[("q", "1 2 3 4"), ("source", "en"), ("target", "de")]);
     let error = translate(&router.router(), long).await.error(400);
     assert_eq!(error, "Invalid request: request (7) exceeds text limit (5)");

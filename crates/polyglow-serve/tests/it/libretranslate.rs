@@ -10,16 +10,33 @@ const FORM: &str = "application/x-www-form-urlencoded";
 #[tokio::test]
 async fn a_text_is_translated_as_by_the_library() {
     let router = server().router();
-    let best = runner().best(&["1 2 3", "4 5", "6"]).expect("it translates");
-    let answer = post_json(&router, "/translate", &json!({ "q": "1 2 3", "source": "en", "target": "de" })).await;
+    let best = runner()
+        .best(&["1 2 3", "4 5", "6"])
+        .expect("it translates");
+    let answer = post_json(
+        &router,
+        "/translate",
+        &json!({ "q": "1 2 3", "source": "en", "target": "de" }),
+    )
+    .await;
     assert_eq!(answer.json(), json!({ "translatedText": best[0] }));
     // Lines, sentences and what is between them.
     let q = " 1 2 3\r\n\r\n4 5\n--\n6 ";
-    let answer =
-        post_json(&router, "/translate", &json!({ "q": q, "source": "EN", "target": "De", "format": "text" })).await;
-    assert_eq!(answer.json()["translatedText"], format!(" {}\n\n{}\n--\n{} ", best[0], best[1], best[2]));
+    let answer = post_json(
+        &router,
+        "/translate",
+        &json!({ "q": q, "source": "EN", "target": "De", "format": "text" }),
+    )
+    .await;
+    assert_eq!(
+        answer.json()["translatedText"],
+        format!(" {}\n\n{}\n--\n{} ", best[0], best[1], best[2])
+    );
     let q = json!({ "q": ["4 5", "", "6"], "source": "en", "target": "de", "api_key": null, "alternatives": "0" });
-    assert_eq!(post_json(&router, "/translate", &q).await.json(), json!({ "translatedText": [best[1], "", best[2]] }));
+    assert_eq!(
+        post_json(&router, "/translate", &q).await.json(),
+        json!({ "translatedText": [best[1], "", best[2]] })
+    );
     let q = json!({ "q": "<p>4 5<br>6</p>", "source": "en", "target": "de", "format": "html", "alternatives": 1 });
     let page = format!("<p>{}<br>{}</p>", best[1], best[2]);
     assert_eq!(
@@ -35,28 +52,54 @@ async fn inline_tags_go_along_and_attributes_are_translated_if_asked_for() {
     let page = "<p title='4 5'>1 <b>2</b>\n3</p>";
     let ask = async |body: serde_json::Value| post_json(&router, "/translate", &body).await;
     let q = json!({ "q": page, "source": "en", "target": "de", "format": "html" });
-    let found = ask(q).await.json()["translatedText"].as_str().expect("a page").to_owned();
-    let text = found.strip_prefix("<p title='4 5'>").and_then(|rest| rest.strip_suffix("</p>")).expect("its tags");
-    assert_eq!(text.replace("<b>", "").replace("</b>", ""), best[0], "one sentence: {found}");
+    let found = ask(q).await.json()["translatedText"]
+        .as_str()
+        .expect("a page")
+        .to_owned();
+    let text = found
+        .strip_prefix("<p title='4 5'>")
+        .and_then(|rest| rest.strip_suffix("</p>"))
+        .expect("its tags");
+    assert_eq!(
+        text.replace("<b>", "").replace("</b>", ""),
+        best[0],
+        "one sentence: {found}"
+    );
     let (before, rest) = text.split_once("<b>").expect("it starts");
     let (bold, after) = rest.split_once("</b>").expect("and ends");
     assert!(!bold.is_empty(), "{found}");
     assert!(!before.contains("<b>") && !after.contains("<b>"), "{found}");
     let q = json!({ "q": page, "source": "en", "target": "de", "format": "html", "translate_attributes": true });
-    let found = ask(q).await.json()["translatedText"].as_str().expect("a page").to_owned();
-    assert!(found.starts_with(&format!("<p title=\"{}\">", best[1])), "{found}");
+    let found = ask(q).await.json()["translatedText"]
+        .as_str()
+        .expect("a page")
+        .to_owned();
+    assert!(
+        found.starts_with(&format!("<p title=\"{}\">", best[1])),
+        "{found}"
+    );
     // Over two models, and over none.
     let models = vec![model("de", "en"), model("en", "fr")];
     let over = Server::new(models, Limits::default(), Keys::default()).router();
     for target in ["fr", "de"] {
-        let q = json!({ "q": "<p>1 <i>2</i></p>", "source": "de", "target": target, "format": "html" });
+        let q =
+            json!({ "q": "<p>1 <i>2</i></p>", "source": "de", "target": target, "format": "html" });
         let found = post_json(&over, "/translate", &q).await.json()["translatedText"].to_string();
-        assert!(found.matches("<i>").count() == 1 && found.matches("</i>").count() == 1, "{found}");
-        assert!(target != "de" || found.contains("<p>1 <i>2</i></p>"), "{found}");
+        assert!(
+            found.matches("<i>").count() == 1 && found.matches("</i>").count() == 1,
+            "{found}"
+        );
+        assert!(
+            target != "de" || found.contains("<p>1 <i>2</i></p>"),
+            "{found}"
+        );
     }
     let q = json!({ "q": "1", "source": "en", "target": "de", "format": "html", "translate_attributes": 2 });
     let error = ask(q).await.error(400);
-    assert_eq!(error, "Invalid request: translate_attributes parameter is not true or false");
+    assert_eq!(
+        error,
+        "Invalid request: translate_attributes parameter is not true or false"
+    );
 }
 
 #[tokio::test]
@@ -65,11 +108,23 @@ async fn forms_and_addresses_say_the_same_as_json() {
     let best = runner().best(&["1 2 3"]).expect("it translates").remove(0);
     let answer = post(&router, "/translate", FORM, "q=1+2+3&source=en&target=de").await;
     assert_eq!(answer.json()["translatedText"], best);
-    let answer = post(&router, "/translate?q=1%202%203&source=en&target=de", FORM, "").await;
+    let answer = post(
+        &router,
+        "/translate?q=1%202%203&source=en&target=de",
+        FORM,
+        "",
+    )
+    .await;
     assert_eq!(answer.json()["translatedText"], best);
     assert_eq!(answer.headers["access-control-allow-origin"], "*");
     let body = json!({ "q": "1 2 3", "source": "en", "target": "de" }).to_string();
-    let answer = post(&router, "/translate", "Application/JSON; charset=utf-8", body).await;
+    let answer = post(
+        &router,
+        "/translate",
+        "Application/JSON; charset=utf-8",
+        body,
+    )
+    .await;
     assert_eq!(answer.json()["translatedText"], best);
     let same = post(&router, "/translate", FORM, "q=1+2+3&source=de&target=de").await;
     assert_eq!(same.json()["translatedText"], "1 2 3");
@@ -80,13 +135,21 @@ async fn other_translations_are_different_from_the_best_and_each_other() {
     let router = server().router();
     let q = json!({ "q": ["1 2 3", "4"], "source": "en", "target": "de", "alternatives": 3 });
     let answer = post_json(&router, "/translate", &q).await.json();
-    let (best, others) = (&answer["translatedText"], answer["alternatives"].as_array().expect("one for each text"));
+    let (best, others) = (
+        &answer["translatedText"],
+        answer["alternatives"]
+            .as_array()
+            .expect("one for each text"),
+    );
     assert_eq!(others.len(), 2);
     assert_eq!(others[0].as_array().map(Vec::len), Some(3), "{answer}");
     for (place, others) in others.iter().enumerate() {
         let others = others.as_array().expect("a list");
         for (number, other) in others.iter().enumerate() {
-            assert!(*other != best[place] && !others[..number].contains(other), "{answer}");
+            assert!(
+                *other != best[place] && !others[..number].contains(other),
+                "{answer}"
+            );
         }
     }
 }
@@ -96,53 +159,141 @@ async fn the_language_of_a_text_is_found_out() {
     let models = || vec![model("en", "de"), model("de", "en"), model("en", "fr")];
     let router = Server::new(models(), Limits::default(), Keys::default()).router();
     let text = "Das ist ein ganz gewöhnlicher deutscher Satz.";
-    let answer = post_json(&router, "/translate", &json!({ "q": text, "source": "auto", "target": "en" })).await.json();
+    let answer = post_json(
+        &router,
+        "/translate",
+        &json!({ "q": text, "source": "auto", "target": "en" }),
+    )
+    .await
+    .json();
     assert_eq!(answer["detectedLanguage"]["language"], "de");
-    let answer =
-        post_json(&router, "/translate", &json!({ "q": [text, text], "source": "auto", "target": "fr" })).await;
-    assert_eq!(answer.json()["detectedLanguage"].as_array().expect("one for each text").len(), 2);
-    let found = post(&router, "/detect", FORM, "q=This+is+quite+an+ordinary+English+sentence.").await.json();
+    let answer = post_json(
+        &router,
+        "/translate",
+        &json!({ "q": [text, text], "source": "auto", "target": "fr" }),
+    )
+    .await;
+    assert_eq!(
+        answer.json()["detectedLanguage"]
+            .as_array()
+            .expect("one for each text")
+            .len(),
+        2
+    );
+    let found = post(
+        &router,
+        "/detect",
+        FORM,
+        "q=This+is+quite+an+ordinary+English+sentence.",
+    )
+    .await
+    .json();
     assert_eq!(found[0]["language"], "en");
-    assert!(found[0]["confidence"].as_f64().is_some_and(|percent| percent > 0.0 && percent <= 100.0), "{found}");
+    assert!(
+        found[0]["confidence"]
+            .as_f64()
+            .is_some_and(|percent| percent > 0.0 && percent <= 100.0),
+        "{found}"
+    );
 }
 
 #[tokio::test]
 async fn a_language_that_cannot_be_told_is_named_by_the_client_or_is_that_of_the_only_run() {
     let basque = "Atzo gauean giltzak bulegoan ahaztu nituen, eta emaztea lanetik itzuli arte itxaron behar izan nuen.";
-    let french = "J'ai oublié mes clés au bureau, donc je dois attendre que ma femme rentre du travail.";
-    let two = Server::new(vec![model("en", "de"), model("de", "en")], Limits::default(), Keys::default()).router();
+    let french =
+        "J'ai oublié mes clés au bureau, donc je dois attendre que ma femme rentre du travail.";
+    let two = Server::new(
+        vec![model("en", "de"), model("de", "en")],
+        Limits::default(),
+        Keys::default(),
+    )
+    .router();
     let one = Server::new(vec![model("en", "de")], Limits::default(), Keys::default()).router();
-    let unknown = "Invalid request: the language of the text is unknown; set source to one of en, de";
+    let unknown =
+        "Invalid request: the language of the text is unknown; set source to one of en, de";
     for text in [french, "ມະນຸດທຸກຄົນເກີດມາມີກຽດສັກສີ", "ᏂᎦᏓ ᎠᏂᏴᏫ ᏂᎨᎫᏓᎸᎾ"]
     {
-        let found = post_json(&two, "/detect", &json!({ "q": text })).await.json();
-        assert_eq!(found, json!([{ "language": "en", "confidence": 0.0 }]), "{text}");
+        let found = post_json(&two, "/detect", &json!({ "q": text }))
+            .await
+            .json();
+        assert_eq!(
+            found,
+            json!([{ "language": "en", "confidence": 0.0 }]),
+            "{text}"
+        );
         let q = json!({ "q": text, "source": "auto", "target": "de" });
-        assert_eq!(post_json(&two, "/translate", &q).await.error(400), unknown, "{text}");
+        assert_eq!(
+            post_json(&two, "/translate", &q).await.error(400),
+            unknown,
+            "{text}"
+        );
         let answer = post_json(&one, "/translate", &q).await.json();
-        assert_eq!(answer["detectedLanguage"], json!({ "language": "en", "confidence": 0.0 }), "{text}");
+        assert_eq!(
+            answer["detectedLanguage"],
+            json!({ "language": "en", "confidence": 0.0 }),
+            "{text}"
+        );
     }
-    let found = post_json(&two, "/detect", &json!({ "q": basque })).await.json();
-    assert!(found[0]["confidence"].as_f64().is_some_and(|percent| percent <= 10.0), "{found}");
+    let found = post_json(&two, "/detect", &json!({ "q": basque }))
+        .await
+        .json();
+    assert!(
+        found[0]["confidence"]
+            .as_f64()
+            .is_some_and(|percent| percent <= 10.0),
+        "{found}"
+    );
     // What has no letter needs no language.
     for text in ["12 34", "👍 !?", "…"] {
-        let found = post_json(&two, "/detect", &json!({ "q": text })).await.json();
+        let found = post_json(&two, "/detect", &json!({ "q": text }))
+            .await
+            .json();
         assert_eq!(found[0]["confidence"], 0.0, "{text}");
-        let answer =
-            post_json(&two, "/translate", &json!({ "q": text, "source": "auto", "target": "en" })).await.json();
-        assert_eq!(answer["detectedLanguage"], json!({ "language": "en", "confidence": 0.0 }), "{answer}");
+        let answer = post_json(
+            &two,
+            "/translate",
+            &json!({ "q": text, "source": "auto", "target": "en" }),
+        )
+        .await
+        .json();
+        assert_eq!(
+            answer["detectedLanguage"],
+            json!({ "language": "en", "confidence": 0.0 }),
+            "{answer}"
+        );
     }
 }
 
 #[tokio::test]
 async fn errors_have_the_words_that_clients_know() {
-    let limits = Limits { characters: Some(20), texts: Some(2), ..Limits::default() };
-    let router = Server::new(vec![model("en", "de"), model("fr", "it")], limits, Keys::default()).router();
+    let limits = Limits {
+        characters: Some(20),
+        texts: Some(2),
+        ..Limits::default()
+    };
+    let router = Server::new(
+        vec![model("en", "de"), model("fr", "it")],
+        limits,
+        Keys::default(),
+    )
+    .router();
     for (body, expected) in [
-        (json!({ "source": "en", "target": "de" }), "Invalid request: missing q parameter"),
-        (json!({ "q": "", "source": "en", "target": "de" }), "Invalid request: missing q parameter"),
-        (json!({ "q": "1", "target": "de" }), "Invalid request: missing source parameter"),
-        (json!({ "q": "1", "source": "en" }), "Invalid request: missing target parameter"),
+        (
+            json!({ "source": "en", "target": "de" }),
+            "Invalid request: missing q parameter",
+        ),
+        (
+            json!({ "q": "", "source": "en", "target": "de" }),
+            "Invalid request: missing q parameter",
+        ),
+        (
+            json!({ "q": "1", "target": "de" }),
+            "Invalid request: missing source parameter",
+        ),
+        (
+            json!({ "q": "1", "source": "en" }),
+            "Invalid request: missing target parameter",
+        ),
         (
             json!({ "q": "1", "source": "en", "target": "de", "alternatives": "many" }),
             "Invalid request: alternatives parameter is not a number",
@@ -171,7 +322,10 @@ async fn errors_have_the_words_that_clients_know() {
             json!({ "q": "1", "source": "en", "target": "de", "alternatives": 1e30 }),
             "Invalid request: alternatives parameter must be <= 3",
         ),
-        (json!({ "q": "1", "source": ["en"], "target": "de" }), "Invalid request: source parameter is not a text"),
+        (
+            json!({ "q": "1", "source": ["en"], "target": "de" }),
+            "Invalid request: source parameter is not a text",
+        ),
         (
             json!({ "q": "1", "source": "en", "target": "de", "format": ["html"] }),
             "Invalid request: format parameter is not a text",
@@ -188,26 +342,52 @@ async fn errors_have_the_words_that_clients_know() {
             json!({ "q": ["1", "2", "3"], "source": "en", "target": "de" }),
             "Invalid request: request (3) exceeds text limit (2)",
         ),
-        (json!({ "q": "1", "source": "xx", "target": "yy" }), "xx is not supported"),
-        (json!({ "q": "1", "source": "en", "target": "yy" }), "yy is not supported"),
-        (json!({ "q": "1", "source": "en", "target": "de", "format": "pdf" }), "pdf format is not supported"),
+        (
+            json!({ "q": "1", "source": "xx", "target": "yy" }),
+            "xx is not supported",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "yy" }),
+            "yy is not supported",
+        ),
+        (
+            json!({ "q": "1", "source": "en", "target": "de", "format": "pdf" }),
+            "pdf format is not supported",
+        ),
         (
             json!({ "q": "1", "source": "fr", "target": "de" }),
             "German (de) is not available as a target language from French (fr)",
         ),
         (json!(["q"]), "Invalid JSON format"),
     ] {
-        assert_eq!(post_json(&router, "/translate", &body).await.error(400), expected);
+        assert_eq!(
+            post_json(&router, "/translate", &body).await.error(400),
+            expected
+        );
     }
-    for (number, expected) in
-        [("-1", "must be >= 0"), ("4", "must be <= 3"), ("1.5", "is not a number"), ("x", "is not a number")]
-    {
+    for (number, expected) in [
+        ("-1", "must be >= 0"),
+        ("4", "must be <= 3"),
+        ("1.5", "is not a number"),
+        ("x", "is not a number"),
+    ] {
         let form = format!("q=1&source=en&target=de&alternatives={number}");
         let error = post(&router, "/translate", FORM, form).await.error(400);
-        assert_eq!(error, format!("Invalid request: alternatives parameter {expected}"));
+        assert_eq!(
+            error,
+            format!("Invalid request: alternatives parameter {expected}")
+        );
     }
-    assert_eq!(post(&router, "/translate", "application/json", "no JSON").await.error(400), "Invalid JSON format");
-    assert_eq!(post(&router, "/detect", FORM, "").await.error(400), "Invalid request: missing q parameter");
+    assert_eq!(
+        post(&router, "/translate", "application/json", "no JSON")
+            .await
+            .error(400),
+        "Invalid JSON format"
+    );
+    assert_eq!(
+        post(&router, "/detect", FORM, "").await.error(400),
+        "Invalid request: missing q parameter"
+    );
     let disabled = post(&router, "/translate_file", FORM, "").await.error(403);
     assert_eq!(disabled, "Files translation are disabled on this server.");
     post(&router, "/suggest", FORM, "").await.error(403);
@@ -229,12 +409,23 @@ async fn keys_are_asked_for() {
     };
     assert_eq!(ask(router(false), "school").await.status, 200);
     assert_eq!(ask(router(false), "").await.status, 200);
-    assert_eq!(ask(router(false), "other").await.error(403), "Invalid API key");
+    assert_eq!(
+        ask(router(false), "other").await.error(403),
+        "Invalid API key"
+    );
     let missing = ask(router(true), "").await.error(400);
-    assert_eq!(missing, "Please contact the server operator to get an API key");
+    assert_eq!(
+        missing,
+        "Please contact the server operator to get an API key"
+    );
     let counts = async |required, key: &str| {
-        let request = axum::http::Request::get("/metrics").header("authorization", format!("Bearer {key}"));
-        send(&router(required), request.body(axum::body::Body::empty()).expect("a request")).await
+        let request =
+            axum::http::Request::get("/metrics").header("authorization", format!("Bearer {key}"));
+        send(
+            &router(required),
+            request.body(axum::body::Body::empty()).expect("a request"),
+        )
+        .await
     };
     assert_eq!(counts(true, "school").await.status, 200);
     let refused = counts(true, "other").await;
@@ -242,7 +433,10 @@ async fn keys_are_asked_for() {
     assert_eq!(refused.headers["www-authenticate"], "Bearer");
     get(&router(true), "/metrics").await.error(401);
     assert_eq!(get(&router(false), "/metrics").await.status, 200);
-    assert_eq!(get(&router(true), "/frontend/settings").await.json()["keyRequired"], true);
+    assert_eq!(
+        get(&router(true), "/frontend/settings").await.json()["keyRequired"],
+        true
+    );
 }
 
 #[tokio::test]
@@ -258,13 +452,24 @@ async fn the_server_says_what_it_can() {
             { "code": "fr", "name": "French", "targets": ["fr"] },
         ])
     );
-    assert_eq!(get(&router, "/health").await.json(), json!({ "status": "ok" }));
+    assert_eq!(
+        get(&router, "/health").await.json(),
+        json!({ "status": "ok" })
+    );
     let settings = get(&router, "/frontend/settings").await.json();
-    assert_eq!((&settings["charLimit"], &settings["apiKeys"]), (&json!(10_000), &json!(false)));
+    assert_eq!(
+        (&settings["charLimit"], &settings["apiKeys"]),
+        (&json!(10_000), &json!(false))
+    );
     assert_eq!(settings["language"]["source"]["code"], "auto");
     // German to French goes over English.
-    let over = runner().best(&runner().best(&["1 2"]).expect("it translates")).expect("it translates").remove(0);
-    let answer = post(&router, "/translate", FORM, "q=1+2&source=de&target=fr").await.json();
+    let over = runner()
+        .best(&runner().best(&["1 2"]).expect("it translates"))
+        .expect("it translates")
+        .remove(0);
+    let answer = post(&router, "/translate", FORM, "q=1+2&source=de&target=fr")
+        .await
+        .json();
     assert_eq!(answer["translatedText"], over);
 }
 
@@ -274,15 +479,20 @@ async fn the_description_has_every_path_and_its_errors() {
     let spec = get(&router, "/spec").await.json();
     let described = spec["paths"].as_object().expect("paths");
     // `.route("/path", method(`
-    let listed = include_str!("../../src/server.rs").lines().filter_map(|line| {
-        let (path, rest) = line.trim().strip_prefix(".route(\"")?.split_once("\", ")?;
-        Some((path, rest.split_once('(')?.0))
-    });
+    let listed = include_str!("../../src/server.rs")
+        .lines()
+        .filter_map(|line| {
+            let (path, rest) = line.trim().strip_prefix(".route(\"")?.split_once("\", ")?;
+            Some((path, rest.split_once('(')?.0))
+        });
     let mut count = 0;
     for (path, method) in listed {
         count += 1;
         let responses = &described[path][method]["responses"];
-        assert!(responses["200"].is_object() || responses["403"].is_object(), "{method} {path}");
+        assert!(
+            responses["200"].is_object() || responses["403"].is_object(),
+            "{method} {path}"
+        );
         assert!(responses["405"].is_object(), "{method} {path}");
         let takes_body = described[path][method]["requestBody"].is_object();
         assert_eq!(responses["408"].is_object(), takes_body, "{method} {path}");

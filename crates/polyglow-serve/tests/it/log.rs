@@ -36,19 +36,35 @@ impl MakeWriter<'_> for Log {
 async fn no_text_of_a_request_is_logged() {
     const SECRET: &str = "Donaudampfschiff";
     let log = Log::default();
-    let subscriber = tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG);
-    subscriber.with_writer(log.clone()).try_init().expect("no other test has one");
+    let subscriber =
+        tracing_subscriber::fmt().with_max_level(tracing_subscriber::filter::LevelFilter::DEBUG);
+    subscriber
+        .with_writer(log.clone())
+        .try_init()
+        .expect("no other test has one");
     let router = server().router();
     let q = json!({ "q": SECRET, "source": "en", "target": "de" });
     assert_eq!(post_json(&router, "/translate", &q).await.status, 200);
     let q = json!({ "texts": [SECRET], "prefixes": [SECRET], "api_key": SECRET });
     post_json(&router, "/v1/translations", &q).await.error(400);
-    post(&router, &format!("/translate?q={SECRET}&source={SECRET}"), "text/plain", SECRET).await.error(400);
+    post(
+        &router,
+        &format!("/translate?q={SECRET}&source={SECRET}"),
+        "text/plain",
+        SECRET,
+    )
+    .await
+    .error(400);
     get(&router, &format!("/{SECRET}")).await.error(404);
     let many = json!({ "texts": [format!("{SECRET} ").repeat(100)] });
-    assert_eq!(post_json(&router, "/v1/translations", &many).await.status, 200);
+    assert_eq!(
+        post_json(&router, "/v1/translations", &many).await.status,
+        200
+    );
     let fragile = server_with(fragile(), Limits::default()).router();
-    post_json(&fragile, "/v1/translations", &many).await.error(500);
+    post_json(&fragile, "/v1/translations", &many)
+        .await
+        .error(500);
     let log = String::from_utf8(log.0.lock().expect("no panic").clone()).expect("text");
     assert!(log.contains("POST /translate 200"), "{log}");
     assert!(!log.contains(SECRET), "{log}");

@@ -9,7 +9,10 @@ use crate::setup::{fragile, get, post_json, runner, server_with};
 #[tokio::test]
 async fn a_request_that_panics_is_no_matter_of_others() {
     let router = server_with(fragile(), Limits::default()).router();
-    let (long, short) = (json!({ "texts": ["1 ".repeat(100)] }), json!({ "texts": ["1 2"] }));
+    let (long, short) = (
+        json!({ "texts": ["1 ".repeat(100)] }),
+        json!({ "texts": ["1 2"] }),
+    );
     // More of them in a row than would be needed if the device were lost.
     for _ in 0..10 {
         let (bad, good) = tokio::join!(
@@ -20,10 +23,15 @@ async fn a_request_that_panics_is_no_matter_of_others() {
         assert_eq!(good.status, 200, "{good:?}");
     }
     for _ in 0..10 {
-        post_json(&router, "/v1/translations", &long).await.error(500);
+        post_json(&router, "/v1/translations", &long)
+            .await
+            .error(500);
     }
     assert_eq!(get(&router, "/health").await.status, 200);
-    assert_eq!(post_json(&router, "/v1/translations", &short).await.status, 200);
+    assert_eq!(
+        post_json(&router, "/v1/translations", &short).await.status,
+        200
+    );
 }
 
 #[tokio::test]
@@ -36,7 +44,9 @@ async fn a_server_whose_model_always_panics_ends() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let serving = tokio::spawn(server.serve(listener, std::future::pending()));
     for _ in 0..10 {
-        post_json(&router, "/v1/translations", &json!({ "texts": ["1"] })).await.error(500);
+        post_json(&router, "/v1/translations", &json!({ "texts": ["1"] }))
+            .await
+            .error(500);
     }
     assert_eq!(serving.await.expect("no panic"), Ended::Failed);
     get(&router, "/health").await.error(500);

@@ -1,4 +1,5 @@
-//! Samples over HTTP: one draw by its place in the request, whatever others ask for at the same time.
+//! Samples over HTTP: one draw by its place in the request, whatever others ask for at the same
+//! time.
 
 use std::collections::HashSet;
 
@@ -26,13 +27,21 @@ fn best<'a>(answer: &'a Value, field: &'a str) -> impl Iterator<Item = &'a Value
 }
 
 fn texts(answer: &Value) -> Vec<&str> {
-    best(answer, "text").map(|text| text.as_str().expect("text")).collect()
+    best(answer, "text")
+        .map(|text| text.as_str().expect("text"))
+        .collect()
 }
 
 /// Lines of ten digits, the same each time.
 fn lines(count: usize) -> Vec<String> {
-    let digit = |line: usize, place: usize| (line * 7919 + place * 104_729 + line * place * 31) % 10;
-    let line = |line| (0..10).map(|place| digit(line, place).to_string()).collect::<Vec<_>>().join(" ");
+    let digit =
+        |line: usize, place: usize| (line * 7919 + place * 104_729 + line * place * 31) % 10;
+    let line = |line| {
+        (0..10)
+            .map(|place| digit(line, place).to_string())
+            .collect::<Vec<_>>()
+            .join(" ")
+    };
     (0..count).map(line).collect()
 }
 
@@ -56,8 +65,17 @@ async fn a_sample_is_one_draw_also_of_a_run_with_a_wide_beam() {
     assert!((plain[0] - one[0]).abs() < 1e-9, "{plain:?} and {one:?}");
     // The best of several is better by what they are ranked by.
     assert!(four[1] > plain[1] + 0.1, "{plain:?} and {four:?}");
-    let several = ask(&router, &json!({ "texts": ["1 2 3 4 5"], "method": "sample", "n_best": 3 })).await;
-    assert_eq!(several["translations"][0]["segments"][0]["hypotheses"].as_array().map(Vec::len), Some(3));
+    let several = ask(
+        &router,
+        &json!({ "texts": ["1 2 3 4 5"], "method": "sample", "n_best": 3 }),
+    )
+    .await;
+    assert_eq!(
+        several["translations"][0]["segments"][0]["hypotheses"]
+            .as_array()
+            .map(Vec::len),
+        Some(3)
+    );
 }
 
 #[tokio::test]
@@ -67,36 +85,72 @@ async fn a_run_that_samples_draws_once_on_every_path() {
     let mut one = sampling.clone();
     one.search.beam_size = 1;
     let lines = lines(20);
-    let line = |text: &String| Request { text: text.clone(), ..Request::default() };
+    let line = |text: &String| Request {
+        text: text.clone(),
+        ..Request::default()
+    };
     let requests: Vec<Request> = lines.iter().map(line).collect();
     let mut expected = one.translate(&requests, 1).expect("it translates");
     let sources: Vec<&str> = lines.iter().map(String::as_str).collect();
-    one.replace_unknown(&sources, &mut expected).expect("it can be encoded");
+    one.replace_unknown(&sources, &mut expected)
+        .expect("it can be encoded");
     let expected: Vec<&str> = expected.iter().map(|best| &*best[0].text).collect();
     let router = server_with(sampling, Limits::default()).router();
-    let answer = post_json(&router, "/translate", &json!({ "q": lines, "source": "en", "target": "de" })).await.json();
+    let answer = post_json(
+        &router,
+        "/translate",
+        &json!({ "q": lines, "source": "en", "target": "de" }),
+    )
+    .await
+    .json();
     assert_eq!(answer["translatedText"], json!(expected));
-    assert_eq!(texts(&ask(&router, &json!({ "texts": lines })).await), expected);
+    assert_eq!(
+        texts(&ask(&router, &json!({ "texts": lines })).await),
+        expected
+    );
 }
 
 #[tokio::test]
 async fn a_text_that_is_there_often_has_a_draw_for_each_place() {
     let router = server().router();
-    let answer = ask(&router, &json!({ "texts": vec!["1 2 3 4 5 6 7 8 9 0"; 64], "method": "sample" })).await;
+    let answer = ask(
+        &router,
+        &json!({ "texts": vec!["1 2 3 4 5 6 7 8 9 0"; 64], "method": "sample" }),
+    )
+    .await;
     let texts = texts(&answer);
     let different: HashSet<&str> = texts.iter().copied().collect();
-    let equal = (0..32).filter(|&place| texts[place] == texts[place + 32]).count();
-    assert!(different.len() > 16 && equal < 16, "{} different, {equal} as 32 places before", different.len());
+    let equal = (0..32)
+        .filter(|&place| texts[place] == texts[place + 32])
+        .count();
+    assert!(
+        different.len() > 16 && equal < 16,
+        "{} different, {equal} as 32 places before",
+        different.len()
+    );
     // So has a sentence that a text has often.
-    let answer = ask(&router, &json!({ "texts": ["1 2 3 4 5 6 7 8 9 0\n".repeat(64)], "method": "sample" })).await;
+    let answer = ask(
+        &router,
+        &json!({ "texts": ["1 2 3 4 5 6 7 8 9 0\n".repeat(64)], "method": "sample" }),
+    )
+    .await;
     let sentences = self::texts(&answer);
     let different: HashSet<&str> = sentences.iter().copied().collect();
-    let equal = (0..32).filter(|&place| sentences[place] == sentences[place + 32]).count();
-    assert!(sentences.len() == 64 && different.len() > 16 && equal < 16, "{different:?}");
+    let equal = (0..32)
+        .filter(|&place| sentences[place] == sentences[place + 32])
+        .count();
+    assert!(
+        sentences.len() == 64 && different.len() > 16 && equal < 16,
+        "{different:?}"
+    );
     // The draw of a text does not depend on the texts before it.
-    let [short, long] = ["1", "1\n2\n3"].map(|first| json!({ "texts": [first, "4 5 6 7"], "method": "sample" }));
+    let [short, long] =
+        ["1", "1\n2\n3"].map(|first| json!({ "texts": [first, "4 5 6 7"], "method": "sample" }));
     let (short, long) = (ask(&router, &short).await, ask(&router, &long).await);
-    assert_eq!(short["translations"][1]["text"], long["translations"][1]["text"]);
+    assert_eq!(
+        short["translations"][1]["text"],
+        long["translations"][1]["text"]
+    );
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -108,20 +162,34 @@ async fn the_same_request_has_the_same_samples_alone_and_beside_others() {
     let streamed = json!({ "texts": lines[..5], "method": "sample", "n_best": 2, "stream": true });
     let mut clients = JoinSet::new();
     for client in 0..8 {
-        let (router, request, streamed, alone) = (router.clone(), request.clone(), streamed.clone(), alone.clone());
+        let (router, request, streamed, alone) = (
+            router.clone(),
+            request.clone(),
+            streamed.clone(),
+            alone.clone(),
+        );
         let others = json!({ "texts": lines[client * 3..], "method": "sample", "n_best": 2 });
         clients.spawn(async move {
             for _ in 0..5 {
                 assert_eq!(ask(&router, &request).await, alone);
                 ask(&router, &others).await;
                 let stream = post_json(&router, "/v1/translations", &streamed).await.text;
-                let events =
-                    stream.lines().filter_map(|line| line.strip_prefix("data: ")).map(serde_json::from_str::<Value>);
+                let events = stream
+                    .lines()
+                    .filter_map(|line| line.strip_prefix("data: "))
+                    .map(serde_json::from_str::<Value>);
                 let events: Vec<Value> = events.map(|event| event.expect("JSON")).collect();
-                for (event, expected) in events.iter().zip(alone["translations"].as_array().expect("a list")) {
+                for (event, expected) in events
+                    .iter()
+                    .zip(alone["translations"].as_array().expect("a list"))
+                {
                     let expected = &expected["segments"][0]["hypotheses"];
-                    let texts = [0, 1].map(|rank| (&event["hypotheses"][rank]["text"], &expected[rank]["text"]));
-                    assert!(texts.iter().all(|(streamed, alone)| streamed == alone), "{event} {expected}");
+                    let texts = [0, 1]
+                        .map(|rank| (&event["hypotheses"][rank]["text"], &expected[rank]["text"]));
+                    assert!(
+                        texts.iter().all(|(streamed, alone)| streamed == alone),
+                        "{event} {expected}"
+                    );
                 }
             }
         });

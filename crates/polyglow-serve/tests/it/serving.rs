@@ -14,14 +14,21 @@ use crate::setup::{fragile, get, model, post_json, runner, server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn everyone_gets_the_answer_to_his_own_question() {
-    let texts: Vec<String> = (0..200_usize).map(|n| format!("{} {} {}", n % 10, n / 10 % 10, n / 100)).collect();
+    let texts: Vec<String> = (0..200_usize)
+        .map(|n| format!("{} {} {}", n % 10, n / 10 % 10, n / 100))
+        .collect();
     let expected = runner().best(&texts).expect("it translates");
     let router = server().router();
     let mut asking = JoinSet::new();
     for (text, expected) in texts.into_iter().zip(expected) {
         let router = router.clone();
         asking.spawn(async move {
-            let answer = post_json(&router, "/translate", &json!({ "q": text, "source": "en", "target": "de" })).await;
+            let answer = post_json(
+                &router,
+                "/translate",
+                &json!({ "q": text, "source": "en", "target": "de" }),
+            )
+            .await;
             assert_eq!(answer.json()["translatedText"], expected, "{text}");
         });
     }
@@ -29,27 +36,45 @@ async fn everyone_gets_the_answer_to_his_own_question() {
         asked.expect("no panic");
     }
     let counts = get(&router, "/metrics").await.text;
-    assert!(counts.contains("polyglow_requests_total{path=\"/translate\",status=\"200\"} 200"), "{counts}");
+    assert!(
+        counts.contains("polyglow_requests_total{path=\"/translate\",status=\"200\"} 200"),
+        "{counts}"
+    );
     // An alarm needs them from the start.
-    assert!(counts.contains("polyglow_requests_total{path=\"/v1/translations\",status=\"503\"} 0"), "{counts}");
-    assert!(counts.contains("polyglow_request_seconds_count{path=\"/translate\"} 200"), "{counts}");
+    assert!(
+        counts.contains("polyglow_requests_total{path=\"/v1/translations\",status=\"503\"} 0"),
+        "{counts}"
+    );
+    assert!(
+        counts.contains("polyglow_request_seconds_count{path=\"/translate\"} 200"),
+        "{counts}"
+    );
     let batches: f64 = counts
         .lines()
         .find_map(|line| line.strip_prefix("polyglow_batch_lines_count "))
         .and_then(|number| number.parse().ok())
         .expect("batches are counted");
-    assert!(batches < 200.0, "what waits is translated together, and not in {batches} batches");
+    assert!(
+        batches < 200.0,
+        "what waits is translated together, and not in {batches} batches"
+    );
 }
 
 #[tokio::test]
 async fn more_than_the_queue_holds_is_turned_away() {
-    let limits = Limits { queue: 1, ..Limits::default() };
+    let limits = Limits {
+        queue: 1,
+        ..Limits::default()
+    };
     let router = Server::new(vec![model("en", "de")], limits, Keys::default()).router();
     let body = json!({ "texts": vec!["1 2 3"; 150] });
     let ask = || post_json(&router, "/v1/translations", &body);
     let (first, second) = tokio::join!(ask(), ask());
     assert_eq!(first.status, 200);
-    assert_eq!(second.error(503), "Too many requests are waiting, try again later");
+    assert_eq!(
+        second.error(503),
+        "Too many requests are waiting, try again later"
+    );
     assert_eq!(second.headers["retry-after"], "1");
     // The place is free again.
     assert_eq!(ask().await.status, 200);
@@ -57,7 +82,10 @@ async fn more_than_the_queue_holds_is_turned_away() {
 
 #[tokio::test]
 async fn what_is_too_large_is_refused() {
-    let limits = Limits { body: 100, ..Limits::default() };
+    let limits = Limits {
+        body: 100,
+        ..Limits::default()
+    };
     let router = Server::new(vec![model("en", "de")], limits, Keys::default()).router();
     let q = json!({ "q": "1 ".repeat(100), "source": "en", "target": "de" });
     post_json(&router, "/translate", &q).await.error(413);
@@ -66,37 +94,71 @@ async fn what_is_too_large_is_refused() {
 #[tokio::test]
 async fn another_model_takes_the_place_of_one_while_others_ask() {
     let reload = Box::new(|| Ok(fragile()));
-    let server = Server::new(vec![Model { reload, ..model("en", "de") }], Limits::default(), Keys::default());
+    let server = Server::new(
+        vec![Model {
+            reload,
+            ..model("en", "de")
+        }],
+        Limits::default(),
+        Keys::default(),
+    );
     let router = server.router();
     let q = json!({ "q": "1 2", "source": "en", "target": "de" });
-    let [before, after] = [runner(), fragile()].map(|model| model.best(&["1 2"]).expect("it translates").remove(0));
+    let [before, after] =
+        [runner(), fragile()].map(|model| model.best(&["1 2"]).expect("it translates").remove(0));
     assert_ne!(before, after);
-    assert_eq!(post_json(&router, "/translate", &q).await.json()["translatedText"], before);
+    assert_eq!(
+        post_json(&router, "/translate", &q).await.json()["translatedText"],
+        before
+    );
     let ((), between) = tokio::join!(server.reload(), post_json(&router, "/translate", &q));
     let between = between.json()["translatedText"].clone();
     assert!(between == before || between == after, "{between}");
-    assert_eq!(post_json(&router, "/translate", &q).await.json()["translatedText"], after);
+    assert_eq!(
+        post_json(&router, "/translate", &q).await.json()["translatedText"],
+        after
+    );
 }
 
 #[tokio::test]
 async fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
     let reload = Box::new(|| Err("there is none".into()));
-    let server = Server::new(vec![Model { reload, ..model("en", "de") }], Limits::default(), Keys::default());
+    let server = Server::new(
+        vec![Model {
+            reload,
+            ..model("en", "de")
+        }],
+        Limits::default(),
+        Keys::default(),
+    );
     server.reload().await;
     let q = json!({ "q": "1 2", "source": "en", "target": "de" });
-    assert_eq!(post_json(&server.router(), "/translate", &q).await.status, 200);
+    assert_eq!(
+        post_json(&server.router(), "/translate", &q).await.status,
+        200
+    );
 }
 
 #[tokio::test]
 async fn a_request_over_a_third_language_has_its_place_for_the_whole_way() {
-    let limits = Limits { queue: 1, ..Limits::default() };
-    let router = Server::new(vec![model("de", "en"), model("en", "fr")], limits, Keys::default()).router();
-    let [over, other] = ["fr", "en"].map(|target| json!({ "q": "1 2 3", "source": "de", "target": target }));
+    let limits = Limits {
+        queue: 1,
+        ..Limits::default()
+    };
+    let router = Server::new(
+        vec![model("de", "en"), model("en", "fr")],
+        limits,
+        Keys::default(),
+    )
+    .router();
+    let [over, other] =
+        ["fr", "en"].map(|target| json!({ "q": "1 2 3", "source": "de", "target": target }));
     for _ in 0..50 {
         let mut asked = pin!(post_json(&router, "/translate", &over));
         let answer = loop {
             tokio::select! {
-                // It is the first, and looked at before others are, so that it is done when its place is free.
+                // It is the first, and looked at before others are, so that it is done when its
+                // place is free.
                 biased;
                 answer = &mut asked => break answer,
                 other = post_json(&router, "/translate", &other) => assert_eq!(other.status, 503, "{other:?}"),
@@ -112,7 +174,10 @@ async fn exchange(address: std::net::SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(text.as_bytes()).await.expect("it reads");
     let mut answer = String::new();
-    stream.read_to_string(&mut answer).await.expect("it answers");
+    stream
+        .read_to_string(&mut answer)
+        .await
+        .expect("it answers");
     answer
 }
 
@@ -126,17 +191,30 @@ async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
     }));
     let body = json!({ "texts": vec!["1 2 3 4 5 6"; 200] }).to_string();
     let request = |length: usize| {
-        format!("POST /v1/translations HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n")
+        format!(
+            "POST /v1/translations HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
+        )
     };
     // One goes away at once, one in the midst of what it says, one says what is no request.
     let mut gone = TcpStream::connect(address).await.expect("it listens");
-    gone.write_all(format!("{}{body}", request(body.len())).as_bytes()).await.expect("it reads");
+    gone.write_all(format!("{}{body}", request(body.len())).as_bytes())
+        .await
+        .expect("it reads");
     drop(gone);
     let mut half = TcpStream::connect(address).await.expect("it listens");
-    half.write_all(request(1000).as_bytes()).await.expect("it reads");
+    half.write_all(request(1000).as_bytes())
+        .await
+        .expect("it reads");
     drop(half);
-    assert!(exchange(address, "no request\r\n\r\n").await.starts_with("HTTP/1.1 400"));
-    let asked = tokio::spawn(async move { exchange(address, &format!("{}{body}", request(body.len()))).await });
+    assert!(
+        exchange(address, "no request\r\n\r\n")
+            .await
+            .starts_with("HTTP/1.1 400")
+    );
+    let asked =
+        tokio::spawn(
+            async move { exchange(address, &format!("{}{body}", request(body.len()))).await },
+        );
     tokio::time::sleep(Duration::from_millis(50)).await;
     tell.send(()).expect("it serves");
     let answer = asked.await.expect("no panic");
@@ -145,5 +223,8 @@ async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
     let body: Value = serde_json::from_str(body).expect("the whole answer");
     assert_eq!(body["translations"].as_array().map(Vec::len), Some(200));
     assert_eq!(serving.await.expect("no panic"), Ended::Stopped);
-    assert!(TcpStream::connect(address).await.is_err(), "nobody listens any more");
+    assert!(
+        TcpStream::connect(address).await.is_err(),
+        "nobody listens any more"
+    );
 }

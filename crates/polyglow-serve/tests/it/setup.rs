@@ -16,7 +16,8 @@ const CONFIG: &str = "data.corpus = 'digits'
     model = { d_model = 32, d_ff = 32, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
     train = { max_steps = 60, max_tokens = 400, lr = 1e-2, warmup_steps = 10 }";
 
-/// A model that reads digits and writes their names, well enough to give different answers to different lines.
+/// A model that reads digits and writes their names, well enough to give different answers to
+/// different lines.
 pub(crate) fn runner() -> Runner {
     static RUNNER: OnceLock<Runner> = OnceLock::new();
     RUNNER.get_or_init(|| trained(&[])).clone()
@@ -26,7 +27,11 @@ pub(crate) fn runner() -> Runner {
 pub(crate) fn fragile() -> Runner {
     static RUNNER: OnceLock<Runner> = OnceLock::new();
     let train = || {
-        let mut runner = trained(&["model.position='learned'", "data.max_len=16", "train.max_steps=2"]);
+        let mut runner = trained(&[
+            "model.position='learned'",
+            "data.max_len=16",
+            "train.max_steps=2",
+        ]);
         // It was trained for fewer, and whoever asks for more should split the text.
         runner.longest = 1000;
         runner
@@ -37,7 +42,9 @@ pub(crate) fn fragile() -> Runner {
 /// A model that knows some of the words alone, and writes `<unk>` for the others.
 pub(crate) fn with_few_words() -> Runner {
     static RUNNER: OnceLock<Runner> = OnceLock::new();
-    RUNNER.get_or_init(|| trained(&["tokenizer.vocab_size=10"])).clone()
+    RUNNER
+        .get_or_init(|| trained(&["tokenizer.vocab_size=10"]))
+        .clone()
 }
 
 fn trained(overrides: &[&str]) -> Runner {
@@ -45,19 +52,29 @@ fn trained(overrides: &[&str]) -> Runner {
     let overrides: Vec<String> = overrides.iter().map(|&one| one.to_owned()).collect();
     let config = Config::from_text(CONFIG, &overrides).expect("it is a config");
     let mut training = Training::prepare(config, dir.path(), &mut Silent).expect("it can start");
-    training.run(&Stop::default(), &mut Silent).expect("it trains");
+    training
+        .run(&Stop::default(), &mut Silent)
+        .expect("it trains");
     Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there")
 }
 
 /// The model by the names of some languages.
 pub(crate) fn model(source: &str, target: &str) -> Model {
     let reload = Box::new(|| Ok(runner()));
-    Model { source: source.to_owned(), target: target.to_owned(), runner: runner(), reload }
+    Model {
+        source: source.to_owned(),
+        target: target.to_owned(),
+        runner: runner(),
+        reload,
+    }
 }
 
 /// A server from English to German with another model.
 pub(crate) fn server_with(runner: Runner, limits: Limits) -> Server {
-    let model = Model { runner, ..model("en", "de") };
+    let model = Model {
+        runner,
+        ..model("en", "de")
+    };
     Server::new(vec![model], limits, Keys::default())
 }
 
@@ -82,23 +99,43 @@ impl Answer {
     /// The words of an error with this status.
     pub(crate) fn error(&self, status: u16) -> String {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
-        self.json()["error"].as_str().expect("an error has words").to_owned()
+        self.json()["error"]
+            .as_str()
+            .expect("an error has words")
+            .to_owned()
     }
 }
 
 pub(crate) async fn send(router: &Router, request: Request<Body>) -> Answer {
     let response = router.clone().oneshot(request).await.expect("it answers");
     let (status, headers) = (response.status(), response.headers().clone());
-    let body = to_bytes(response.into_body(), usize::MAX).await.expect("a whole answer");
-    Answer { status, headers, text: String::from_utf8(body.to_vec()).expect("text") }
+    let body = to_bytes(response.into_body(), usize::MAX)
+        .await
+        .expect("a whole answer");
+    Answer {
+        status,
+        headers,
+        text: String::from_utf8(body.to_vec()).expect("text"),
+    }
 }
 
 pub(crate) async fn get(router: &Router, path: &str) -> Answer {
-    send(router, Request::get(path).body(Body::empty()).expect("a request")).await
+    send(
+        router,
+        Request::get(path).body(Body::empty()).expect("a request"),
+    )
+    .await
 }
 
 pub(crate) async fn post(router: &Router, path: &str, kind: &str, body: impl Into<Body>) -> Answer {
-    send(router, Request::post(path).header("content-type", kind).body(body.into()).expect("a request")).await
+    send(
+        router,
+        Request::post(path)
+            .header("content-type", kind)
+            .body(body.into())
+            .expect("a request"),
+    )
+    .await
 }
 
 pub(crate) async fn post_json(router: &Router, path: &str, body: &Value) -> Answer {

@@ -16,9 +16,18 @@ async fn ask(body: &Value) -> Answer {
 async fn n_best_lists_have_the_scores_of_the_library() {
     let mut runner = runner();
     runner.search.beam_size = 4;
-    let request = Request { text: "1 2 3".to_owned(), ..Request::default() };
-    let expected = runner.translate(&[request], 1).expect("it translates").remove(0);
-    let answer = ask(&json!({ "texts": ["1 2 3"], "beam_size": 4, "n_best": 2, "alignments": true })).await.json();
+    let request = Request {
+        text: "1 2 3".to_owned(),
+        ..Request::default()
+    };
+    let expected = runner
+        .translate(&[request], 1)
+        .expect("it translates")
+        .remove(0);
+    let answer =
+        ask(&json!({ "texts": ["1 2 3"], "beam_size": 4, "n_best": 2, "alignments": true }))
+            .await
+            .json();
     let segment = &answer["translations"][0]["segments"][0];
     assert_eq!(segment["source"], "1 2 3");
     let found = segment["hypotheses"].as_array().expect("several");
@@ -26,8 +35,15 @@ async fn n_best_lists_have_the_scores_of_the_library() {
     for (found, expected) in found.iter().zip(&expected) {
         assert_eq!(found["text"], expected.text);
         let log_prob = found["log_prob"].as_f64().expect("a number");
-        assert!((log_prob - f64::from(expected.log_prob)).abs() < 1e-5, "{log_prob} and {}", expected.log_prob);
-        assert_eq!(found["alignment"].as_array().expect("links").len(), expected.text.split(' ').count());
+        assert!(
+            (log_prob - f64::from(expected.log_prob)).abs() < 1e-5,
+            "{log_prob} and {}",
+            expected.log_prob
+        );
+        assert_eq!(
+            found["alignment"].as_array().expect("links").len(),
+            expected.text.split(' ').count()
+        );
     }
 }
 
@@ -39,14 +55,28 @@ async fn beginnings_and_phrases_are_in_the_translations() {
     assert!(text.starts_with(&wanted()), "{answer}");
     // Spaces around it change nothing.
     for spaced in [format!("{} ", wanted()), format!(" {}\t\n", wanted())] {
-        let spaced = ask(&json!({ "texts": ["1 2 3", "4"], "prefixes": [spaced, " "] })).await.json();
+        let spaced = ask(&json!({ "texts": ["1 2 3", "4"], "prefixes": [spaced, " "] }))
+            .await
+            .json();
         assert_eq!(spaced, answer);
     }
     let branches = json!({ "texts": ["1 2 3"], "n_best": 3, "method": "branch" });
     let answer = ask(&branches).await.json();
-    let found = answer["translations"][0]["segments"][0]["hypotheses"].as_array().expect("a list").clone();
-    let first: HashSet<&str> =
-        found.iter().map(|found| found["text"].as_str().expect("text").split(' ').next().expect("a word")).collect();
+    let found = answer["translations"][0]["segments"][0]["hypotheses"]
+        .as_array()
+        .expect("a list")
+        .clone();
+    let first: HashSet<&str> = found
+        .iter()
+        .map(|found| {
+            found["text"]
+                .as_str()
+                .expect("text")
+                .split(' ')
+                .next()
+                .expect("a word")
+        })
+        .collect();
     assert_eq!(first.len(), 3, "{answer}");
     let phrases = json!({ "texts": ["1 2 3"], "constraints": [[wanted()]] });
     let answer = ask(&phrases).await.json();
@@ -56,8 +86,10 @@ async fn beginnings_and_phrases_are_in_the_translations() {
     let router = server().router();
     let in_vain = json!({ "texts": ["1"], "prefixes": ["Donaudampfschiff"] });
     let plain = json!({ "texts": ["1"] });
-    let (bad, good) =
-        tokio::join!(post_json(&router, "/v1/translations", &in_vain), post_json(&router, "/v1/translations", &plain));
+    let (bad, good) = tokio::join!(
+        post_json(&router, "/v1/translations", &in_vain),
+        post_json(&router, "/v1/translations", &plain)
+    );
     assert!(bad.error(400).contains("Donaudampfschiff"), "{bad:?}");
     assert_eq!(good.status, 200, "{good:?}");
 }
@@ -72,7 +104,12 @@ fn wanted() -> String {
 async fn long_texts_are_sent_sentence_by_sentence() {
     let text = "0.\n1.\n2.\n3.\n4.\n5.\n6.\n".repeat(10);
     let answer = ask(&json!({ "texts": [text, "7"], "stream": true })).await;
-    assert!(answer.headers["content-type"].as_bytes().starts_with(b"text/event-stream"), "{answer:?}");
+    assert!(
+        answer.headers["content-type"]
+            .as_bytes()
+            .starts_with(b"text/event-stream"),
+        "{answer:?}"
+    );
     let events: Vec<(&str, Value)> = answer
         .text
         .split("\n\n")
@@ -99,33 +136,106 @@ async fn what_is_wrong_is_told() {
     for (body, expected) in [
         (json!({ "texts": [] }), "missing texts"),
         (json!({ "text": ["1"] }), "unknown field `text`"),
-        (json!({ "texts": ["1"], "n_best": 0 }), "n_best must be from 1 to 32"),
-        (json!({ "texts": ["1"], "n_best": -1 }), "n_best must be from 1 to 32"),
-        (json!({ "texts": ["1"], "n_best": 1e30 }), "n_best must be from 1 to 32"),
-        (json!({ "texts": ["1"], "n_best": 1.5 }), "n_best is not a whole number"),
-        (json!({ "texts": ["1"], "n_best": "2" }), "n_best is not a whole number"),
-        (json!({ "texts": ["1"], "beam_size": true }), "beam_size is not a whole number"),
-        (json!({ "texts": ["1"], "beam_size": -3 }), "beam_size must be from 1 to 32"),
-        (json!({ "texts": ["1"], "beam_size": 99 }), "beam_size must be from 1 to 32"),
-        (json!({ "texts": ["1", 2] }), "`texts[1]`: invalid type: integer `2`, expected a string"),
-        (json!({ "texts": ["1"], "stream": 1 }), "`stream`: invalid type"),
-        (json!({ "texts": ["1"], "method": "greedy" }), "`method`: unknown variant `greedy`"),
-        (json!({ "texts": ["1"], "beam_size": 2, "n_best": 3 }), "n_best must be <= beam_size"),
-        (json!({ "texts": ["1"], "prefixes": [] , "constraints": [["a"], ["b"]] }), "1 texts and 2 constraints"),
-        (json!({ "texts": ["1\n".repeat(4000)], "n_best": 32 }), "128000 translations exceed the limit (100000)"),
-        (json!({ "texts": ["1 ".repeat(3000)], "attention": true }), "9000000 weights of attention exceed the limit"),
-        (json!({ "texts": ["1 ".repeat(1500)], "alignments": true, "n_best": 2 }), "4500000 weights of attention"),
-        (json!({ "texts": ["1"], "target": "fr" }), "fr is not supported"),
-        (json!({ "texts": ["1"], "source": "de", "target": "en" }), "no model translates from German (de)"),
+        (
+            json!({ "texts": ["1"], "n_best": 0 }),
+            "n_best must be from 1 to 32",
+        ),
+        (
+            json!({ "texts": ["1"], "n_best": -1 }),
+            "n_best must be from 1 to 32",
+        ),
+        (
+            json!({ "texts": ["1"], "n_best": 1e30 }),
+            "n_best must be from 1 to 32",
+        ),
+        (
+            json!({ "texts": ["1"], "n_best": 1.5 }),
+            "n_best is not a whole number",
+        ),
+        (
+            json!({ "texts": ["1"], "n_best": "2" }),
+            "n_best is not a whole number",
+        ),
+        (
+            json!({ "texts": ["1"], "beam_size": true }),
+            "beam_size is not a whole number",
+        ),
+        (
+            json!({ "texts": ["1"], "beam_size": -3 }),
+            "beam_size must be from 1 to 32",
+        ),
+        (
+            json!({ "texts": ["1"], "beam_size": 99 }),
+            "beam_size must be from 1 to 32",
+        ),
+        (
+            json!({ "texts": ["1", 2] }),
+            "`texts[1]`: invalid type: integer `2`, expected a string",
+        ),
+        (
+            json!({ "texts": ["1"], "stream": 1 }),
+            "`stream`: invalid type",
+        ),
+        (
+            json!({ "texts": ["1"], "method": "greedy" }),
+            "`method`: unknown variant `greedy`",
+        ),
+        (
+            json!({ "texts": ["1"], "beam_size": 2, "n_best": 3 }),
+            "n_best must be <= beam_size",
+        ),
+        (
+            json!({ "texts": ["1"], "prefixes": [] , "constraints": [["a"], ["b"]] }),
+            "1 texts and 2 constraints",
+        ),
+        (
+            json!({ "texts": ["1\n".repeat(4000)], "n_best": 32 }),
+            "128000 translations exceed the limit (100000)",
+        ),
+        (
+            json!({ "texts": ["1 ".repeat(3000)], "attention": true }),
+            "9000000 weights of attention exceed the limit",
+        ),
+        (
+            json!({ "texts": ["1 ".repeat(1500)], "alignments": true, "n_best": 2 }),
+            "4500000 weights of attention",
+        ),
+        (
+            json!({ "texts": ["1"], "target": "fr" }),
+            "fr is not supported",
+        ),
+        (
+            json!({ "texts": ["1"], "source": "de", "target": "en" }),
+            "no model translates from German (de)",
+        ),
     ] {
         let error = ask(&body).await.error(400);
         assert!(error.contains(expected), "{error}");
     }
-    let two = Server::new(vec![model("en", "de"), model("de", "en")], Limits::default(), Keys::default());
-    let error = post_json(&two.router(), "/v1/translations", &json!({ "texts": ["1"] })).await.error(400);
+    let two = Server::new(
+        vec![model("en", "de"), model("de", "en")],
+        Limits::default(),
+        Keys::default(),
+    );
+    let error = post_json(
+        &two.router(),
+        "/v1/translations",
+        &json!({ "texts": ["1"] }),
+    )
+    .await
+    .error(400);
     assert!(error.contains("missing source"), "{error}");
-    let two = Server::new(vec![model("de", "en"), model("en", "fr")], Limits::default(), Keys::default());
+    let two = Server::new(
+        vec![model("de", "en"), model("en", "fr")],
+        Limits::default(),
+        Keys::default(),
+    );
     let over = json!({ "texts": ["1"], "source": "de", "target": "fr" });
-    let error = post_json(&two.router(), "/v1/translations", &over).await.error(400);
-    assert!(error.ends_with("; `/translate` does over a third language"), "{error}");
+    let error = post_json(&two.router(), "/v1/translations", &over)
+        .await
+        .error(400);
+    assert!(
+        error.ends_with("; `/translate` does over a third language"),
+        "{error}"
+    );
 }

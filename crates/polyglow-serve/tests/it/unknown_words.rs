@@ -11,7 +11,10 @@ const LINES: [&str; 2] = ["0 1 2 3 4", "5 6 7 8 9"];
 /// Makes sure that texts have words of their sources where the model wrote unknown ones.
 fn check(source: &str, text: &str) {
     assert!(!text.contains("<unk>"), "{text}");
-    let copied = text.split(' ').filter(|word| source.split(' ').any(|one| one == *word)).count();
+    let copied = text
+        .split(' ')
+        .filter(|word| source.split(' ').any(|one| one == *word))
+        .count();
     assert!(copied > 0, "{text}");
 }
 
@@ -31,12 +34,20 @@ async fn unknown_words_are_words_of_the_source_however_they_are_searched_for() {
         json!({ "alignments": true, "attention": true }),
     ] {
         let mut body = json!({ "texts": LINES });
-        body.as_object_mut().expect("an object").extend(options.as_object().expect("an object").clone());
+        body.as_object_mut()
+            .expect("an object")
+            .extend(options.as_object().expect("an object").clone());
         let answer = post_json(&router, "/v1/translations", &body).await.json();
-        for (line, translation) in LINES.iter().zip(answer["translations"].as_array().expect("a list")) {
+        for (line, translation) in LINES
+            .iter()
+            .zip(answer["translations"].as_array().expect("a list"))
+        {
             let best = translation["text"].as_str().expect("text");
             assert!(!best.contains("<unk>"), "{options}: {answer}");
-            for hypothesis in translation["segments"][0]["hypotheses"].as_array().expect("a list") {
+            for hypothesis in translation["segments"][0]["hypotheses"]
+                .as_array()
+                .expect("a list")
+            {
                 let text = hypothesis["text"].as_str().expect("text");
                 assert!(!text.contains("<unk>"), "{options}: {answer}");
                 if let Some(links) = hypothesis["alignment"].as_array() {
@@ -48,8 +59,17 @@ async fn unknown_words_are_words_of_the_source_however_they_are_searched_for() {
             }
         }
     }
-    let stream = post_json(&router, "/v1/translations", &json!({ "texts": LINES, "stream": true })).await;
-    assert!(stream.text.contains("event: end") && !stream.text.contains("<unk>"), "{}", stream.text);
+    let stream = post_json(
+        &router,
+        "/v1/translations",
+        &json!({ "texts": LINES, "stream": true }),
+    )
+    .await;
+    assert!(
+        stream.text.contains("event: end") && !stream.text.contains("<unk>"),
+        "{}",
+        stream.text
+    );
 }
 
 #[tokio::test]
@@ -58,7 +78,10 @@ async fn unknown_words_are_words_of_the_source_for_clients_of_libretranslate() {
     let body = json!({ "q": LINES, "source": "en", "target": "de", "alternatives": 3 });
     let answer = post_json(&router, "/translate", &body).await;
     assert!(!answer.text.contains("<unk>"), "{}", answer.text);
-    for (line, text) in LINES.iter().zip(answer.json()["translatedText"].as_array().expect("a list")) {
+    for (line, text) in LINES
+        .iter()
+        .zip(answer.json()["translatedText"].as_array().expect("a list"))
+    {
         check(line, text.as_str().expect("text"));
     }
     let page = json!({ "q": "<p>0 1 2 3 4</p>", "source": "en", "target": "de", "format": "html" });
@@ -68,10 +91,22 @@ async fn unknown_words_are_words_of_the_source_for_clients_of_libretranslate() {
     // A run that samples, and two models one after the other.
     let mut sampling = with_few_words();
     sampling.search.method = SearchMethod::Sample;
-    let models =
-        vec![Model { runner: sampling, ..model("de", "en") }, Model { runner: with_few_words(), ..model("en", "fr") }];
+    let models = vec![
+        Model {
+            runner: sampling,
+            ..model("de", "en")
+        },
+        Model {
+            runner: with_few_words(),
+            ..model("en", "fr")
+        },
+    ];
     let router = Server::new(models, Limits::default(), Keys::default()).router();
     let over: Value = json!({ "q": LINES, "source": "de", "target": "fr" });
     let answer = post_json(&router, "/translate", &over).await;
-    assert!(answer.status == 200 && !answer.text.contains("<unk>"), "{}", answer.text);
+    assert!(
+        answer.status == 200 && !answer.text.contains("<unk>"),
+        "{}",
+        answer.text
+    );
 }

@@ -10,37 +10,60 @@ use super::{BestMetric, Config, overrides};
 use crate::error::{Context, Result, ensure, usage, with_hint};
 
 impl Config {
-    /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it leaves open stays open, until
-    /// a [`Plan`](crate::plan::Plan) fills it in.
+    /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it
+    /// leaves open stays open, until a [`Plan`](crate::plan::Plan) fills it in.
     ///
     /// # Errors
-    /// Everything that is wrong is the user's to correct (exit code 2): a file that cannot be read, an unknown key or
-    /// a value of the wrong type with its line and a caret, an override that does not fit, a value out of range.
+    /// Everything that is wrong is the user's to correct (exit code 2): a file that cannot be read,
+    /// an unknown key or a value of the wrong type with its line and a caret, an override that does
+    /// not fit, a value out of range.
     pub fn load(path: &Path, overrides: &[String]) -> Result<Self> {
         Self::load_checked(path, overrides, Self::validate)
     }
 
-    /// As [`Self::load`], of the copy that a run keeps: it names no data if that was given in memory.
+    /// As [`Self::load`], of the copy that a run keeps: it names no data if that was given in
+    /// memory.
     pub(crate) fn load_copy(path: &Path, overrides: &[String]) -> Result<Self> {
-        let check =
-            |config: &Self| if config.data.has_source() { config.validate() } else { config.validate_for_memory() };
+        let check = |config: &Self| {
+            if config.data.has_source() {
+                config.validate()
+            } else {
+                config.validate_for_memory()
+            }
+        };
         Self::load_checked(path, overrides, check)
     }
 
-    fn load_checked(path: &Path, overrides: &[String], check: fn(&Self) -> Result<()>) -> Result<Self> {
+    fn load_checked(
+        path: &Path,
+        overrides: &[String],
+        check: fn(&Self) -> Result<()>,
+    ) -> Result<Self> {
         let file = path.display();
-        let text = fs::read_to_string(path).with_context(|| format!("cannot read the config `{file}`"));
+        let text =
+            fs::read_to_string(path).with_context(|| format!("cannot read the config `{file}`"));
         let text = text.map_err(|error| match path.join("config.toml") {
-            copy if copy.is_file() => {
-                with_hint(usage(error), format!("the config of this run is `{}`", copy.display()))
-            }
+            copy if copy.is_file() => with_hint(
+                usage(error),
+                format!("the config of this run is `{}`", copy.display()),
+            ),
             _ => usage(error),
         })?;
         let config = Self::parse(&text).with_context(|| format!("in the config `{file}`"))?;
-        let config = if overrides.is_empty() { config } else { overrides::apply(&text, overrides)? };
+        let config = if overrides.is_empty() {
+            config
+        } else {
+            overrides::apply(&text, overrides)?
+        };
         // A value that is out of range may come from an override.
-        let place = if overrides.is_empty() { "in the config" } else { "with `--set`, in the config" };
-        check(&config).with_context(|| format!("{place} `{file}`")).map_err(usage)?;
+        let place = if overrides.is_empty() {
+            "in the config"
+        } else {
+            "with `--set`, in the config"
+        };
+        check(&config)
+            .with_context(|| format!("{place} `{file}`"))
+            .map_err(usage)?;
         Ok(config)
     }
 
@@ -55,7 +78,8 @@ impl Config {
     }
 
     /// As [`Self::from_text`], for data that is given in memory, as to
-    /// [`Training::prepare_with`](crate::Training::prepare_with): the text and the overrides name none.
+    /// [`Training::prepare_with`](crate::Training::prepare_with): the text and the overrides name
+    /// none.
     ///
     /// ```
     /// use polyglow_train::Config;
@@ -92,7 +116,10 @@ impl Config {
     /// As [`Self::validate`]; the config names data as well.
     pub(crate) fn validate_for_memory(&self) -> Result<()> {
         let named = self.data.has_source() || self.data.has_valid();
-        ensure!(!named, "`[data]` names data, and other data is given in memory");
+        ensure!(
+            !named,
+            "`[data]` names data, and other data is given in memory"
+        );
         ensure!(
             self.data.max_examples.is_none(),
             "`data.max_examples`: all of the data that is given in memory is used"
@@ -103,7 +130,12 @@ impl Config {
 
     fn validate_values(&self) -> Result<()> {
         // TOML's integers end here, and the seed is written into the run's own config.
-        ensure!(i64::try_from(self.seed).is_ok(), "`seed = {}`: must be at most {}", self.seed, i64::MAX);
+        ensure!(
+            i64::try_from(self.seed).is_ok(),
+            "`seed = {}`: must be at most {}",
+            self.seed,
+            i64::MAX
+        );
         let (content, task) = (self.content(), self.model.task());
         self.tokenizer.validate()?;
         self.model.validate()?;
@@ -112,7 +144,10 @@ impl Config {
         if matches!(content, Content::Text | Content::Captions) {
             let arch = self.model.arch.name();
             let shared = self.tokenizer.shared;
-            ensure!(shared, "`tokenizer.shared = false`: `model.arch = \"{arch}\"` has text of one side");
+            ensure!(
+                shared,
+                "`tokenizer.shared = false`: `model.arch = \"{arch}\"` has text of one side"
+            );
         }
         self.validate_words()?;
         ensure!(
@@ -121,14 +156,27 @@ impl Config {
         );
         if task == Task::Captions {
             let ratio = self.search.min_len_ratio;
-            ensure!(ratio == 0.0, "`search.min_len_ratio = {ratio}`: images have no length in tokens; leave it out");
+            ensure!(
+                ratio == 0.0,
+                "`search.min_len_ratio = {ratio}`: images have no length in tokens; leave it out"
+            );
         }
         if task == Task::Images {
             let (key, default) = (self.data.max_len, DataConfig::default().max_len);
-            ensure!(key == default, "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out");
-            ensure!(self.tokenizer.dropout == 0.0, "`tokenizer.dropout`: images are not tokenized; set it to 0");
+            ensure!(
+                key == default,
+                "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out"
+            );
+            ensure!(
+                self.tokenizer.dropout == 0.0,
+                "`tokenizer.dropout`: images are not tokenized; set it to 0"
+            );
         }
-        if let Some(metric) = self.train.best_metric.filter(|metric| *metric != BestMetric::Loss) {
+        if let Some(metric) = self
+            .train
+            .best_metric
+            .filter(|metric| *metric != BestMetric::Loss)
+        {
             let name = metric.name();
             let arch = self.model.arch.name();
             ensure!(
@@ -143,8 +191,14 @@ impl Config {
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");
-            ensure!(self.model.has_attention(), "{key}: this model has no attention to a source");
-            ensure!(self.data.is_aligned(), "{key}: there are no `data.alignments` to learn from");
+            ensure!(
+                self.model.has_attention(),
+                "{key}: this model has no attention to a source"
+            );
+            ensure!(
+                self.data.is_aligned(),
+                "{key}: there are no `data.alignments` to learn from"
+            );
             ensure!(
                 self.tokenizer.dropout == 0.0,
                 "{key}: the alignments do not fit tokens that change with `tokenizer.dropout`; set that to 0"
@@ -172,7 +226,10 @@ impl Config {
             );
             return Ok(());
         }
-        ensure!(data.words.is_none(), "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`");
+        ensure!(
+            data.words.is_none(),
+            "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`"
+        );
         Ok(())
     }
 }

@@ -13,7 +13,8 @@ const AUTO: &str = "auto";
 /// The size of a micro-batch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MaxTokens {
-    /// As many as the device has memory for: [`crate::train::find_max_tokens`], before the first step of a run.
+    /// As many as the device has memory for: [`crate::train::find_max_tokens`], before the first
+    /// step of a run.
     Auto,
     /// So many.
     Tokens(usize),
@@ -72,12 +73,17 @@ impl<'de> Deserialize<'de> for MaxTokens {
             }
 
             fn visit_i64<E: Error>(self, tokens: i64) -> Result<MaxTokens, E> {
-                let tokens = u64::try_from(tokens).map_err(|_| E::invalid_value(Unexpected::Signed(tokens), &self))?;
+                let tokens = u64::try_from(tokens)
+                    .map_err(|_| E::invalid_value(Unexpected::Signed(tokens), &self))?;
                 self.visit_u64(tokens)
             }
 
             fn visit_str<E: Error>(self, text: &str) -> Result<MaxTokens, E> {
-                if text == AUTO { Ok(MaxTokens::Auto) } else { Err(E::invalid_value(Unexpected::Str(text), &self)) }
+                if text == AUTO {
+                    Ok(MaxTokens::Auto)
+                } else {
+                    Err(E::invalid_value(Unexpected::Str(text), &self))
+                }
             }
         }
 
@@ -96,18 +102,33 @@ mod tests {
 
     #[test]
     fn a_number_and_auto_are_written_as_they_are_read() {
-        for (text, max_tokens) in [("4096", MaxTokens::Tokens(4096)), ("\"auto\"", MaxTokens::Auto)] {
+        for (text, max_tokens) in [
+            ("4096", MaxTokens::Tokens(4096)),
+            ("\"auto\"", MaxTokens::Auto),
+        ] {
             let text = format!("max_tokens = {text}\n");
-            assert_eq!(toml::from_str::<Table>(&text).expect("it is allowed"), Table { max_tokens });
-            assert_eq!(toml::to_string(&Table { max_tokens }).expect("it can be written"), text);
+            assert_eq!(
+                toml::from_str::<Table>(&text).expect("it is allowed"),
+                Table { max_tokens }
+            );
+            assert_eq!(
+                toml::to_string(&Table { max_tokens }).expect("it can be written"),
+                text
+            );
         }
     }
 
     #[test]
     fn anything_else_is_an_error_that_says_what_is_allowed() {
         for text in ["-1", "2.5", "\"Auto\"", "true"] {
-            let error = toml::from_str::<Table>(&format!("max_tokens = {text}")).expect_err("it is not allowed");
-            assert!(error.message().contains("expected a whole number, 1 or more, or \"auto\""), "{text}: {error}");
+            let error = toml::from_str::<Table>(&format!("max_tokens = {text}"))
+                .expect_err("it is not allowed");
+            assert!(
+                error
+                    .message()
+                    .contains("expected a whole number, 1 or more, or \"auto\""),
+                "{text}: {error}"
+            );
         }
     }
 }

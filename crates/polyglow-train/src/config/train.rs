@@ -19,8 +19,8 @@ pub enum OptimizerKind {
     Adam,
     /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
     Adamw,
-    /// Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns instead of Adam's two values per weight;
-    /// decoupled weight decay.
+    /// Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns instead of Adam's
+    /// two values per weight; decoupled weight decay.
     Adafactor,
     /// Lion (Chen et al., 2023), which keeps one value a weight; decoupled weight decay.
     Lion,
@@ -28,7 +28,8 @@ pub enum OptimizerKind {
 
 /// The learning rate as a function of the step.
 ///
-/// Every schedule but `noam` climbs linearly to `lr` over `warmup_steps` and then does as its name says.
+/// Every schedule but `noam` climbs linearly to `lr` over `warmup_steps` and then does as its name
+/// says.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum ScheduleKind {
@@ -41,12 +42,14 @@ pub enum ScheduleKind {
     /// `lr * sqrt(warmup_steps / step)`.
     #[default]
     InverseSqrt,
-    /// `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al., 2017, section 5.3).
+    /// `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al., 2017,
+    /// section 5.3).
     Noam,
 }
 
 impl ScheduleKind {
-    /// Whether the rate at a step depends on where training ends, so that a later end would change every step.
+    /// Whether the rate at a step depends on where training ends, so that a later end would change
+    /// every step.
     pub fn aims_at_the_end(self) -> bool {
         match self {
             Self::Linear | Self::Cosine => true,
@@ -83,16 +86,18 @@ impl BestMetric {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
-    /// Tokens in a micro-batch: rows times the longest padded side, source or target; or `"auto"`; default 4096.
+    /// Tokens in a micro-batch: rows times the longest padded side, source or target; or `"auto"`;
+    /// default 4096.
     pub max_tokens: MaxTokens,
-    /// Padded lengths are rounded up to multiples of this, in tokens; default 1 on a CPU, 8 on a GPU, where every shape
-    /// is compiled for.
+    /// Padded lengths are rounded up to multiples of this, in tokens; default 1 on a CPU, 8 on a
+    /// GPU, where every shape is compiled for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub pad_multiple: Option<usize>,
-    /// `"f32"`, or `"bf16"` or `"f16"` for matrix products of rounded factors over f32 weights, while the model is trained; search and
-    /// validation are f32 in any case; default `"f32"`.
+    /// `"f32"`, or `"bf16"` or `"f16"` for matrix products of rounded factors over f32 weights,
+    /// while the model is trained; search and validation are f32 in any case; default `"f32"`.
     pub precision: Precision,
-    /// Whether the backward pass recomputes cheap intermediate values instead of keeping them; default false.
+    /// Whether the backward pass recomputes cheap intermediate values instead of keeping them;
+    /// default false.
     pub gradient_checkpointing: bool,
     /// Micro-batches whose gradients are summed for one step; default 1.
     pub accumulate_steps: usize,
@@ -104,45 +109,51 @@ pub struct TrainConfig {
     pub max_epochs: Option<u64>,
     /// `"adam"`, `"adamw"`, `"adafactor"` or `"lion"`; default `"adam"`.
     pub optimizer: OptimizerKind,
-    /// Decay of the running means of the gradient and of its square, per step; for `lion` of the gradient's mean in the
-    /// update, and as it is kept; not for `adafactor`; default `[0.9, 0.98]`.
+    /// Decay of the running means of the gradient and of its square, per step; for `lion` of the
+    /// gradient's mean in the update, and as it is kept; not for `adafactor`; default
+    /// `[0.9, 0.98]`.
     pub betas: [f64; 2],
     /// Added to the root of the squared gradient's mean, by `adam` and `adamw`; default 1e-9.
     pub eps: f64,
     /// Peak learning rate, or under `noam` the factor before the formula; default 1e-3.
     pub lr: f64,
-    /// `"constant"`, `"linear"`, `"cosine"`, `"inverse_sqrt"` or `"noam"`; default `"inverse_sqrt"`.
+    /// `"constant"`, `"linear"`, `"cosine"`, `"inverse_sqrt"` or `"noam"`; default
+    /// `"inverse_sqrt"`.
     pub schedule: ScheduleKind,
     /// Steps over which the learning rate climbs; default 4000.
     pub warmup_steps: u64,
-    /// Probability taken from the right token and spread over all of them (Szegedy et al., 2016); default 0.1.
+    /// Probability taken from the right token and spread over all of them (Szegedy et al., 2016);
+    /// default 0.1.
     pub label_smoothing: f64,
-    /// Weight of guided alignment (Chen et al., 2016), which teaches the last layer's attention, averaged over heads,
-    /// the links of `data.alignments`; 0 turns it off; default 0.
+    /// Weight of guided alignment (Chen et al., 2016), which teaches the last layer's attention,
+    /// averaged over heads, the links of `data.alignments`; 0 turns it off; default 0.
     pub alignment_weight: f64,
     /// Largest norm of all gradients together; 0 turns clipping off; default 1.
     pub clip_norm: f64,
-    /// Largest number of steps in a row that are skipped because their loss or gradient is not finite; one more ends
-    /// training; with 0 the first does; default 20.
+    /// Largest number of steps in a row that are skipped because their loss or gradient is not
+    /// finite; one more ends training; with 0 the first does; default 20.
     pub max_skipped_steps: u64,
-    /// In a training of several processes: how long they wait for one that does not come, in seconds; default 1800.
+    /// In a training of several processes: how long they wait for one that does not come, in
+    /// seconds; default 1800.
     pub rank_timeout: u64,
-    /// In a training of several processes: how gradients are sent, `"f32"`, or `"bf16"` for half the bytes, rounded to 8
-    /// significant bits; they are added in f32; default `"f32"`.
+    /// In a training of several processes: how gradients are sent, `"f32"`, or `"bf16"` for half
+    /// the bytes, rounded to 8 significant bits; they are added in f32; default `"f32"`.
     pub exchange_precision: Precision,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,
-    /// Parameters that stay as they are, by their names or the beginnings of these, as in `["encoder", "src_embedding"]`;
-    /// default none.
+    /// Parameters that stay as they are, by their names or the beginnings of these, as in
+    /// `["encoder", "src_embedding"]`; default none.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub freeze: Vec<String>,
     /// Decay of the exponential moving average of the weights, per step; 0 keeps none; default 0.
     pub ema_decay: f64,
-    /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"` for translation, else `"loss"`.
+    /// `"bleu"`, `"chrf"` or `"loss"`: what `best` and `patience` follow; default `"bleu"` for
+    /// translation, else `"loss"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub best_metric: Option<BestMetric>,
-    /// BLEU's tokenizer: `"auto"`, or one of sacreBLEU's names; default `"auto"`, which follows `data.tgt`, and where that
-    /// names no language whose script has no spaces, the script of the target text.
+    /// BLEU's tokenizer: `"auto"`, or one of sacreBLEU's names; default `"auto"`, which follows
+    /// `data.tgt`, and where that names no language whose script has no spaces, the script of the
+    /// target text.
     pub tokenize: TokenizerChoice,
     /// Folder of a compiled MeCab dictionary, for `ja-mecab` and `ko-mecab`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -219,7 +230,10 @@ impl TrainConfig {
     /// # Errors
     /// It needs a dictionary or a model that is missing or cannot be used
     /// ([`ErrorKind::Usage`](crate::ErrorKind::Usage)).
-    pub fn bleu_tokenizer<'a>(&self, references: impl IntoIterator<Item = &'a str>) -> Result<Tokenizer> {
+    pub fn bleu_tokenizer<'a>(
+        &self,
+        references: impl IntoIterator<Item = &'a str>,
+    ) -> Result<Tokenizer> {
         let name = self.tokenize.of_text(references, self.dictionary.is_some());
         name.open(self.dictionary.as_deref(), self.spm.as_deref()).map_err(|error| {
             let advice = "`train.dictionary` names the folder of a dictionary, `train.spm` the file of a model; \
@@ -247,8 +261,14 @@ impl TrainConfig {
             ("rank_timeout", self.rank_timeout, 1),
         ];
         for (key, value, least) in counts {
-            ensure!(value >= least, "`train.{key} = {value}`: must be at least {least}");
-            ensure!(value <= MOST, "`train.{key} = {value}`: must be at most {MOST}");
+            ensure!(
+                value >= least,
+                "`train.{key} = {value}`: must be at least {least}"
+            );
+            ensure!(
+                value <= MOST,
+                "`train.{key} = {value}`: must be at most {MOST}"
+            );
         }
         ensure!(
             self.max_steps.is_some() || self.max_epochs.is_some(),
@@ -270,20 +290,35 @@ impl TrainConfig {
         let [beta_1, beta_2] = self.betas;
         for beta in [beta_1, beta_2] {
             let inside = (0.0..1.0).contains(&beta);
-            ensure!(inside, "`train.betas = [{beta_1}, {beta_2}]`: both must be at least 0 and below 1");
+            ensure!(
+                inside,
+                "`train.betas = [{beta_1}, {beta_2}]`: both must be at least 0 and below 1"
+            );
         }
-        for (key, value) in [("label_smoothing", self.label_smoothing), ("ema_decay", self.ema_decay)] {
-            ensure!((0.0..1.0).contains(&value), "`train.{key} = {value}`: must be at least 0 and below 1");
+        for (key, value) in [
+            ("label_smoothing", self.label_smoothing),
+            ("ema_decay", self.ema_decay),
+        ] {
+            ensure!(
+                (0.0..1.0).contains(&value),
+                "`train.{key} = {value}`: must be at least 0 and below 1"
+            );
         }
         for (key, value) in [("lr", self.lr), ("eps", self.eps)] {
-            ensure!(value > 0.0 && value.is_finite(), "`train.{key} = {value}`: must be above 0 and finite");
+            ensure!(
+                value > 0.0 && value.is_finite(),
+                "`train.{key} = {value}`: must be above 0 and finite"
+            );
         }
         for (key, value) in [
             ("alignment_weight", self.alignment_weight),
             ("clip_norm", self.clip_norm),
             ("weight_decay", self.weight_decay),
         ] {
-            ensure!(value >= 0.0 && value.is_finite(), "`train.{key} = {value}`: must be at least 0 and finite");
+            ensure!(
+                value >= 0.0 && value.is_finite(),
+                "`train.{key} = {value}`: must be at least 0 and finite"
+            );
         }
         Ok(())
     }
@@ -318,32 +353,52 @@ mod tests {
     use super::*;
 
     fn error(toml: &str) -> String {
-        let config: TrainConfig = toml::from_str(toml).expect("the keys are known and of the right type");
-        config.validate().expect_err("a value is out of range").to_string()
+        let config: TrainConfig =
+            toml::from_str(toml).expect("the keys are known and of the right type");
+        config
+            .validate()
+            .expect_err("a value is out of range")
+            .to_string()
     }
 
     #[test]
     fn the_defaults_only_lack_an_end() {
         assert!(error("").contains("neither `train.max_steps` nor `train.max_epochs` is set"));
-        assert!(TrainConfig { max_epochs: Some(1), ..TrainConfig::default() }.validate().is_ok());
+        assert!(
+            TrainConfig {
+                max_epochs: Some(1),
+                ..TrainConfig::default()
+            }
+            .validate()
+            .is_ok()
+        );
     }
 
     #[test]
     fn a_value_out_of_range_is_named_with_its_key() {
-        assert_eq!(error("max_steps = 1\nlr = nan"), "`train.lr = NaN`: must be above 0 and finite");
+        assert_eq!(
+            error("max_steps = 1\nlr = nan"),
+            "`train.lr = NaN`: must be above 0 and finite"
+        );
         assert_eq!(
             error("max_steps = 1\nbetas = [0.9, 1.0]"),
             "`train.betas = [0.9, 1]`: both must be at least 0 and below 1"
         );
         assert!(error("max_steps = 0").starts_with("`train.max_steps = 0`"));
-        assert!(error("max_steps = 1\nlabel_smoothing = 1.0").starts_with("`train.label_smoothing = 1`"));
+        assert!(
+            error("max_steps = 1\nlabel_smoothing = 1.0")
+                .starts_with("`train.label_smoothing = 1`")
+        );
         assert!(error("max_steps = 1\nclip_norm = -1").starts_with("`train.clip_norm = -1`"));
         assert!(error("max_steps = 1\nclip_norm = inf").starts_with("`train.clip_norm = inf`"));
     }
 
     #[test]
     fn a_warm_up_must_end_before_a_schedule_that_ends() {
-        assert!(error("max_steps = 100\nschedule = 'cosine'\nwarmup_steps = 100").contains("below `train.max_steps"));
+        assert!(
+            error("max_steps = 100\nschedule = 'cosine'\nwarmup_steps = 100")
+                .contains("below `train.max_steps")
+        );
         assert!(error("max_steps = 100\nwarmup_steps = 0").contains("at least 1"));
         let config: TrainConfig =
             toml::from_str("max_steps = 100\nschedule = 'constant'\nwarmup_steps = 0").expect("ok");

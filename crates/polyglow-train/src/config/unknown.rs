@@ -21,12 +21,30 @@ const EXPECTED: [(&str, &str); 14] = [
     ("expected struct DataConfig", "expected a section with keys"),
     ("expected struct ImageConfig", "expected a table with keys"),
     ("expected struct SkipGrams", "expected a table with keys"),
-    ("expected struct TokenizerConfig", "expected a section with keys"),
-    ("expected struct ModelConfig", "expected a section with keys"),
-    ("expected struct TrainConfig", "expected a section with keys"),
-    ("expected struct SearchConfig", "expected a section with keys"),
-    ("invalid type: unit variant, expected string only", "expected one of the names that the key can have, in quotes"),
-    ("expected a nonzero usize", "expected a whole number, 1 or more"),
+    (
+        "expected struct TokenizerConfig",
+        "expected a section with keys",
+    ),
+    (
+        "expected struct ModelConfig",
+        "expected a section with keys",
+    ),
+    (
+        "expected struct TrainConfig",
+        "expected a section with keys",
+    ),
+    (
+        "expected struct SearchConfig",
+        "expected a section with keys",
+    ),
+    (
+        "invalid type: unit variant, expected string only",
+        "expected one of the names that the key can have, in quotes",
+    ),
+    (
+        "expected a nonzero usize",
+        "expected a whole number, 1 or more",
+    ),
     ("expected usize", "expected a whole number, 0 or more"),
     ("expected u64", "expected a whole number, 0 or more"),
     ("expected f64", "expected a number"),
@@ -34,10 +52,14 @@ const EXPECTED: [(&str, &str); 14] = [
     ("expected a sequence", "expected a list"),
 ];
 
-/// Turns TOML's message into ours: its line and caret stay, types get names that mean something to a user, and a
-/// suggestion is added.
+/// Turns TOML's message into ours: its line and caret stay, types get names that mean something to
+/// a user, and a suggestion is added.
 pub(super) fn explain(error: &toml::de::Error) -> TrainError {
-    let text = EXPECTED.iter().fold(error.to_string(), |text, (rust, words)| text.replace(rust, words));
+    let text = EXPECTED
+        .iter()
+        .fold(error.to_string(), |text, (rust, words)| {
+            text.replace(rust, words)
+        });
     let message = usage(failed!("{}", text.trim_end()));
     match suggest(error.message()) {
         Some(suggestion) => with_hint(message, suggestion),
@@ -45,7 +67,8 @@ pub(super) fn explain(error: &toml::de::Error) -> TrainError {
     }
 }
 
-/// Reads serde's "unknown field `x`, expected one of `a`, `b`": the unknown word comes first, the known ones follow.
+/// Reads serde's "unknown field `x`, expected one of `a`, `b`": the unknown word comes first, the
+/// known ones follow.
 fn suggest(message: &str) -> Option<String> {
     let (unknown, known) = unknown_and_known(message)?;
     if message.starts_with("unknown field")
@@ -53,7 +76,11 @@ fn suggest(message: &str) -> Option<String> {
     {
         return Some(format!("`{unknown}` is `{now}` now"));
     }
-    let elsewhere = || SECTIONS.into_iter().find(|section| keys_of(section).iter().any(|key| key == unknown));
+    let elsewhere = || {
+        SECTIONS
+            .into_iter()
+            .find(|section| keys_of(section).iter().any(|key| key == unknown))
+    };
     if message.starts_with("unknown field")
         && let Some(section) = elsewhere()
     {
@@ -61,7 +88,11 @@ fn suggest(message: &str) -> Option<String> {
     }
     let near = nearest(unknown, known)?;
     let is_key = message.starts_with("unknown field");
-    let explained = if is_key { format!(" `polyglow help config {near}` explains it") } else { String::new() };
+    let explained = if is_key {
+        format!(" `polyglow help config {near}` explains it")
+    } else {
+        String::new()
+    };
     Some(format!("did you mean `{near}`?{explained}"))
 }
 
@@ -77,7 +108,9 @@ fn unknown_and_known(message: &str) -> Option<(&str, Vec<&str>)> {
 /// The keys of a section, which serde lists when it meets one that cannot be a key.
 pub(super) fn keys_of(section: &str) -> Vec<String> {
     let text = format!("[{section}]\n\"\" = 0");
-    let Err(error) = toml::from_str::<super::Config>(&text) else { return Vec::new() };
+    let Err(error) = toml::from_str::<super::Config>(&text) else {
+        return Vec::new();
+    };
     unknown_and_known(error.message())
         .map(|(_, known)| known.into_iter().map(str::to_owned).collect())
         .unwrap_or_default()

@@ -1,4 +1,5 @@
-//! Argos Translate's packages, which LibreTranslate installs: CTranslate2's model and a SentencePiece model in a zip archive.
+//! Argos Translate's packages, which LibreTranslate installs: CTranslate2's model and a
+//! SentencePiece model in a zip archive.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -23,20 +24,35 @@ const ARGOS: &str = "1.9.0";
 /// The languages are not known, or the tokenizer is none of SentencePiece's (exit code 2).
 pub(super) fn check(model: &Portable) -> Result<()> {
     if card::languages(&model.config).is_none() {
-        let error = usage(failed!("a package of Argos names its languages, and the run's config has none"));
-        return Err(with_hint(error, "name them with `--set data.src=en --set data.tgt=de`"));
+        let error = usage(failed!(
+            "a package of Argos names its languages, and the run's config has none"
+        ));
+        return Err(with_hint(
+            error,
+            "name them with `--set data.src=en --set data.tgt=de`",
+        ));
     }
     if !model.tokenizers.is_shared() {
-        let error = usage(failed!("a package of Argos has one SentencePiece model, and this model has two tokenizers"));
-        return Err(with_hint(error, "train with `tokenizer.shared = true`, or take `--to ctranslate2`"));
+        let error = usage(failed!(
+            "a package of Argos has one SentencePiece model, and this model has two tokenizers"
+        ));
+        return Err(with_hint(
+            error,
+            "train with `tokenizer.shared = true`, or take `--to ctranslate2`",
+        ));
     }
     sentencepiece(model).map(drop)
 }
 
 fn sentencepiece(model: &Portable) -> Result<Vec<u8>> {
     let advice = "train with `tokenizer.kind = \"unigram\"`, or take `--to ctranslate2`";
-    // Argos gives the model SentencePiece's spellings, which are those of its vocabulary with unigram models only.
-    model.tokenizers.src.to_unigram().map_err(|error| with_hint(usage(error), advice))
+    // Argos gives the model SentencePiece's spellings, which are those of its vocabulary with
+    // unigram models only.
+    model
+        .tokenizers
+        .src
+        .to_unigram()
+        .map_err(|error| with_hint(usage(error), advice))
 }
 
 /// Packs what is in `parts`, a model of CTranslate2, into an archive in `dir`.
@@ -52,8 +68,11 @@ pub(super) fn pack(model: &Portable, readme: &str, parts: &Path, dir: &Path) -> 
     });
     let path = dir.join(format!("{name}.argosmodel"));
     let write = || -> Result<()> {
-        // Without compression, which saves little on weights. Entries are dated 1980: the same content gives the same archive.
-        let options = SimpleFileOptions::default().compression_method(CompressionMethod::Stored).large_file(true);
+        // Without compression, which saves little on weights. Entries are dated 1980: the same
+        // content gives the same archive.
+        let options = SimpleFileOptions::default()
+            .compression_method(CompressionMethod::Stored)
+            .large_file(true);
         let mut archive = ZipWriter::new(File::create(&path)?);
         let texts = [
             ("metadata.json", metadata.to_string().into_bytes()),
@@ -102,5 +121,8 @@ fn language(code: &str) -> &str {
         ("vi", "Vietnamese"),
         ("zh", "Chinese"),
     ];
-    NAMES.iter().find(|(known, _)| *known == code).map_or(code, |(_, name)| name)
+    NAMES
+        .iter()
+        .find(|(known, _)| *known == code)
+        .map_or(code, |(_, name)| name)
 }

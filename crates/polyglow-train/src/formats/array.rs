@@ -19,7 +19,10 @@ pub struct Array {
 impl Array {
     /// A vector.
     pub(crate) fn vector(values: Vec<f32>) -> Self {
-        Self { shape: vec![values.len()], values }
+        Self {
+            shape: vec![values.len()],
+            values,
+        }
     }
 
     /// A matrix.
@@ -28,7 +31,10 @@ impl Array {
     /// There are not as many values as the shape says.
     pub(crate) fn matrix(values: Vec<f32>, shape: [usize; 2]) -> Self {
         assert_eq!(values.len(), shape[0] * shape[1], "the values of a matrix");
-        Self { shape: shape.to_vec(), values }
+        Self {
+            shape: shape.to_vec(),
+            values,
+        }
     }
 
     /// The values as bytes, little-endian.
@@ -53,12 +59,17 @@ impl Array {
     /// The transpose of a matrix; a vector as it is.
     #[must_use]
     pub(crate) fn transposed(&self) -> Self {
-        let [rows, columns] = self.shape[..] else { return self.clone() };
+        let [rows, columns] = self.shape[..] else {
+            return self.clone();
+        };
         let mut values = Vec::with_capacity(self.values.len());
         for column in 0..columns {
             values.extend(self.values.iter().skip(column).step_by(columns).take(rows));
         }
-        Self { shape: vec![columns, rows], values }
+        Self {
+            shape: vec![columns, rows],
+            values,
+        }
     }
 
     /// The places of the last axis in another order.
@@ -69,13 +80,22 @@ impl Array {
             *last = order.len();
         }
         let rows = self.values.chunks_exact(self.width().max(1));
-        Self { shape, values: rows.flat_map(|row| order.iter().map(|&place| row[place])).collect() }
+        Self {
+            shape,
+            values: rows
+                .flat_map(|row| order.iter().map(|&place| row[place]))
+                .collect(),
+        }
     }
 
     /// These rows, in this order; a row of zeros for `None`.
     #[must_use]
     pub(crate) fn rows(&self, order: &[Option<usize>]) -> Self {
-        let width = if self.shape.len() == 1 { 1 } else { self.width() };
+        let width = if self.shape.len() == 1 {
+            1
+        } else {
+            self.width()
+        };
         let mut shape = self.shape.clone();
         shape[0] = order.len();
         let mut values = Vec::with_capacity(order.len() * width);
@@ -91,7 +111,8 @@ impl Array {
     /// As many equal parts side by side along the last axis.
     pub(crate) fn split(&self, parts: usize) -> Vec<Self> {
         let width = self.width() / parts.max(1);
-        let part = |part: usize| self.columns(&(part * width..(part + 1) * width).collect::<Vec<_>>());
+        let part =
+            |part: usize| self.columns(&(part * width..(part + 1) * width).collect::<Vec<_>>());
         (0..parts).map(part).collect()
     }
 
@@ -100,16 +121,22 @@ impl Array {
     /// # Errors
     /// Their heights differ, or there are none.
     pub(crate) fn joined(parts: &[Self]) -> Result<Self> {
-        let first = parts.first().ok_or_else(|| failed!("there is nothing to put side by side"))?;
+        let first = parts
+            .first()
+            .ok_or_else(|| failed!("there is nothing to put side by side"))?;
         let mut shape = first.shape.clone();
         let width: usize = parts.iter().map(Self::width).sum();
         if let Some(last) = shape.last_mut() {
             *last = width;
         }
         let rows: usize = first.shape.iter().rev().skip(1).product();
-        let fits =
-            parts.iter().all(|part| part.shape.len() == first.shape.len() && part.values.len() == rows * part.width());
-        ensure!(fits, "matrices of different heights cannot be put side by side");
+        let fits = parts.iter().all(|part| {
+            part.shape.len() == first.shape.len() && part.values.len() == rows * part.width()
+        });
+        ensure!(
+            fits,
+            "matrices of different heights cannot be put side by side"
+        );
         let mut values = Vec::with_capacity(rows * width);
         for row in 0..rows {
             for part in parts {
@@ -130,9 +157,21 @@ impl Arrays {
     /// # Errors
     /// The scales of a matrix are missing.
     pub(crate) fn of(weights: Weights) -> Result<Self> {
-        let weights = if weights.is_int8() { weights.dequantize()? } else { weights };
-        let array = |data: &TensorData| Array { shape: data.shape().to_vec(), values: data.iter().collect() };
-        Ok(Self(weights.rest().map(|(name, data)| (name.clone(), array(data))).collect()))
+        let weights = if weights.is_int8() {
+            weights.dequantize()?
+        } else {
+            weights
+        };
+        let array = |data: &TensorData| Array {
+            shape: data.shape().to_vec(),
+            values: data.iter().collect(),
+        };
+        Ok(Self(
+            weights
+                .rest()
+                .map(|(name, data)| (name.clone(), array(data)))
+                .collect(),
+        ))
     }
 
     /// The array of this name.
@@ -140,7 +179,9 @@ impl Arrays {
     /// # Errors
     /// There is none.
     pub(crate) fn get(&self, name: &str) -> Result<&Array> {
-        self.0.get(name).ok_or_else(|| failed!("there is no tensor `{name}`"))
+        self.0
+            .get(name)
+            .ok_or_else(|| failed!("there is no tensor `{name}`"))
     }
 
     /// Adds an array.
@@ -150,7 +191,10 @@ impl Arrays {
 
     /// As checkpoints hold them.
     pub(crate) fn into_tensors(self) -> Vec<(String, TensorData)> {
-        self.0.into_iter().map(|(name, Array { shape, values })| (name, TensorData::new(values, shape))).collect()
+        self.0
+            .into_iter()
+            .map(|(name, Array { shape, values })| (name, TensorData::new(values, shape)))
+            .collect()
     }
 }
 
@@ -161,9 +205,18 @@ mod tests {
     #[test]
     fn arrays_turn_split_and_join() {
         let matrix = Array::matrix((0u8..6).map(f32::from).collect(), [2, 3]);
-        assert_eq!(matrix.transposed(), Array::matrix(vec![0.0, 3.0, 1.0, 4.0, 2.0, 5.0], [3, 2]));
-        assert_eq!(matrix.columns(&[2, 0]), Array::matrix(vec![2.0, 0.0, 5.0, 3.0], [2, 2]));
-        assert_eq!(matrix.rows(&[None, Some(1)]).values, [0.0, 0.0, 0.0, 3.0, 4.0, 5.0]);
+        assert_eq!(
+            matrix.transposed(),
+            Array::matrix(vec![0.0, 3.0, 1.0, 4.0, 2.0, 5.0], [3, 2])
+        );
+        assert_eq!(
+            matrix.columns(&[2, 0]),
+            Array::matrix(vec![2.0, 0.0, 5.0, 3.0], [2, 2])
+        );
+        assert_eq!(
+            matrix.rows(&[None, Some(1)]).values,
+            [0.0, 0.0, 0.0, 3.0, 4.0, 5.0]
+        );
         assert_eq!(Array::joined(&matrix.split(3)).expect("they fit"), matrix);
         let vector = Array::vector(vec![1.0, 2.0, 3.0, 4.0]);
         assert_eq!(Array::joined(&vector.split(2)).expect("they fit"), vector);

@@ -1,4 +1,5 @@
-//! The model card: a `README.md` that begins with what a model hub reads, and says the rest to people.
+//! The model card: a `README.md` that begins with what a model hub reads, and says the rest to
+//! people.
 
 use std::fmt::Write;
 
@@ -33,21 +34,37 @@ impl Card {
     /// # Errors
     /// The records or the config cannot be read.
     pub(super) fn new(run: &RunDirectory, asked: &str, checkpoint: &Checkpoint) -> Result<Self> {
-        let of_name = |path: &std::path::Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
+        let of_name = |path: &std::path::Path| {
+            path.file_name()
+                .map(|name| name.to_string_lossy().into_owned())
+        };
         let root = std::path::absolute(run.root()).unwrap_or_else(|_| run.root().to_owned());
         let step = checkpoint.state.step;
         let place = of_name(&checkpoint.path).unwrap_or_default();
         // Averages were made after the same step, and the scores are not theirs.
-        let is_scored = asked != "ema" && ["best", "last", &format!("step-{step}")].contains(&&*place);
-        let is_test = |record: &Value| is_scored && record["kind"] == "test" && record["step"].as_u64() == Some(step);
+        let is_scored =
+            asked != "ema" && ["best", "last", &format!("step-{step}")].contains(&&*place);
+        let is_test = |record: &Value| {
+            is_scored && record["kind"] == "test" && record["step"].as_u64() == Some(step)
+        };
         Ok(Self {
             name: of_name(&root).unwrap_or_else(|| "model".to_owned()),
-            checkpoint: if asked == "ema" { format!("ema of {place}") } else { place },
+            checkpoint: if asked == "ema" {
+                format!("ema of {place}")
+            } else {
+                place
+            },
             step,
             beam_size: run.config()?.search.beam_size,
-            weights: checkpoint.model_hash().filter(|_| asked != "ema").map(str::to_owned),
+            weights: checkpoint
+                .model_hash()
+                .filter(|_| asked != "ema")
+                .map(str::to_owned),
             text: checkpoint.state.text.clone(),
-            tests: records::read(&run.metrics_path())?.into_iter().filter(is_test).collect(),
+            tests: records::read(&run.metrics_path())?
+                .into_iter()
+                .filter(is_test)
+                .collect(),
         })
     }
 
@@ -77,20 +94,39 @@ impl Card {
         let (tag, _) = purpose(config.model.task());
         line(text, &format!("pipeline_tag: {tag}"));
         line(text, &format!("tags:\n- {tag}\n- polyglow"));
-        let scored: Vec<&Value> = self.tests.iter().filter(|test| test["bleu"].is_number()).collect();
+        let scored: Vec<&Value> = self
+            .tests
+            .iter()
+            .filter(|test| test["bleu"].is_number())
+            .collect();
         if scored.is_empty() {
             return;
         }
         line(text, "metrics:\n- bleu\n- chrf");
-        line(text, &format!("model-index:\n- name: {}\n  results:", quoted(&self.name)));
+        line(
+            text,
+            &format!("model-index:\n- name: {}\n  results:", quoted(&self.name)),
+        );
         for test in scored {
             let split = test["split"].as_str().unwrap_or("test");
-            line(text, "  - task:\n      type: translation\n      name: Translation");
-            line(text, &format!("    dataset:\n      type: {0}\n      name: {0}\n      split: {0}", quoted(split)));
+            line(
+                text,
+                "  - task:\n      type: translation\n      name: Translation",
+            );
+            line(
+                text,
+                &format!(
+                    "    dataset:\n      type: {0}\n      name: {0}\n      split: {0}",
+                    quoted(split)
+                ),
+            );
             line(text, "    metrics:");
             for (key, name) in [("bleu", "BLEU"), ("chrf", "chrF")] {
                 if let Some(value) = test[key].as_f64() {
-                    line(text, &format!("    - type: {key}\n      value: {value:.2}\n      name: {name}"));
+                    line(
+                        text,
+                        &format!("    - type: {key}\n      value: {value:.2}\n      name: {name}"),
+                    );
                 }
             }
         }
@@ -101,7 +137,13 @@ impl Card {
         let _ = self.try_body(text, model, target, precision);
     }
 
-    fn try_body(&self, text: &mut String, model: &Portable, target: Target, precision: Precision) -> std::fmt::Result {
+    fn try_body(
+        &self,
+        text: &mut String,
+        model: &Portable,
+        target: Target,
+        precision: Precision,
+    ) -> std::fmt::Result {
         let config = &model.config;
         let (tag, what) = purpose(config.model.task());
         let what = match languages(config).filter(|_| tag == "translation") {
@@ -118,15 +160,21 @@ impl Card {
             self.checkpoint,
             self.step
         )?;
-        writeln!(text, "## Use\n\n{}\n", target.usage(config.model.task(), model.tokenizers.is_shared()))?;
+        writeln!(
+            text,
+            "## Use\n\n{}\n",
+            target.usage(config.model.task(), model.tokenizers.is_shared())
+        )?;
         self.scores(text)?;
         writeln!(text, "## Data\n")?;
         let train = match (&config.data.corpus, &config.data.train) {
             (Some(corpus), _) => format!("the embedded corpus `{corpus}`"),
             (None, Some(TrainFiles::One(path))) => format!("`{}`", path.display()),
-            (None, Some(TrainFiles::Weighted(list))) => {
-                list.iter().map(|entry| format!("`{}`", entry.path.display())).collect::<Vec<_>>().join(", ")
-            }
+            (None, Some(TrainFiles::Weighted(list))) => list
+                .iter()
+                .map(|entry| format!("`{}`", entry.path.display()))
+                .collect::<Vec<_>>()
+                .join(", "),
             (None, None) => "not known here".to_owned(),
         };
         writeln!(text, "Training text: {train}.\n")?;
@@ -161,7 +209,10 @@ impl Card {
             let split = test["split"].as_str().unwrap_or("test");
             for (key, name) in [("bleu", "BLEU"), ("chrf", "chrF")] {
                 if let Some(value) = test[key].as_f64() {
-                    let signature = test["signatures"][key].as_str().unwrap_or_default().replace('|', "\\|");
+                    let signature = test["signatures"][key]
+                        .as_str()
+                        .unwrap_or_default()
+                        .replace('|', "\\|");
                     writeln!(text, "| {split} | {name} {value:.2} | `{signature}` |")?;
                 }
             }
@@ -173,10 +224,16 @@ impl Card {
 /// What a model hub calls the use of a model, and what the model is.
 fn purpose(task: Task) -> (&'static str, &'static str) {
     match task {
-        Task::Translation => ("translation", "An encoder-decoder Transformer that translates"),
+        Task::Translation => (
+            "translation",
+            "An encoder-decoder Transformer that translates",
+        ),
         Task::Language => ("text-generation", "A language model"),
         Task::Captions => ("image-to-text", "A model that describes images"),
-        Task::Images => ("image-classification", "A Vision Transformer that labels images"),
+        Task::Images => (
+            "image-classification",
+            "A Vision Transformer that labels images",
+        ),
         Task::Labels => ("text-classification", "An encoder that labels texts"),
         Task::Masked => ("fill-mask", "An encoder that finds hidden tokens"),
         Task::Words => ("feature-extraction", "Word vectors"),

@@ -13,8 +13,8 @@ use crate::error::{Context, Result, bail, ensure, failed, usage, with_hint};
 /// The largest file of JSON that is read: a vocabulary of millions of tokens fits.
 const MOST_JSON: u64 = 1 << 28;
 
-/// A directory that is written beside its destination and takes its name with [`Folder::commit`]; dropped without that, it
-/// is removed.
+/// A directory that is written beside its destination and takes its name with [`Folder::commit`];
+/// dropped without that, it is removed.
 #[derive(Debug)]
 pub(crate) struct Folder {
     beside: PathBuf,
@@ -30,7 +30,10 @@ impl Folder {
         let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
         if path.symlink_metadata().is_ok() && !is_empty() {
             let error = failed!("`{}` is there already", path.display());
-            return Err(with_hint(usage(error), "give another directory, or remove it"));
+            return Err(with_hint(
+                usage(error),
+                "give another directory, or remove it",
+            ));
         }
         let mut beside = path.components().collect::<PathBuf>().into_os_string();
         beside.push(format!(".{}.tmp", std::process::id()));
@@ -42,7 +45,10 @@ impl Folder {
             Ok(fs::create_dir_all(&beside)?)
         };
         make().with_context(|| format!("cannot make `{}`", beside.display()))?;
-        Ok(Self { beside, path: path.to_owned() })
+        Ok(Self {
+            beside,
+            path: path.to_owned(),
+        })
     }
 
     /// Where it is being written.
@@ -70,7 +76,8 @@ impl Folder {
 
 impl Drop for Folder {
     fn drop(&mut self) {
-        // After `commit` there is nothing to remove. Before it, the error that led here matters more than this one.
+        // After `commit` there is nothing to remove. Before it, the error that led here matters
+        // more than this one.
         let _ = fs::remove_dir_all(&self.beside);
     }
 }
@@ -94,7 +101,11 @@ pub(crate) fn write(dir: &Path, name: &str, content: &[u8]) -> Result<()> {
 /// # Errors
 /// As [`write`].
 pub(crate) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> Result<()> {
-    write(dir, name, (serde_json::to_string_pretty(value)? + "\n").as_bytes())
+    write(
+        dir,
+        name,
+        (serde_json::to_string_pretty(value)? + "\n").as_bytes(),
+    )
 }
 
 /// The whole content of a file that is no larger than `most` bytes.
@@ -104,7 +115,9 @@ pub(crate) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> Resu
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     let context = || format!("cannot read `{}`", path.display());
     let mut bytes = Vec::new();
-    File::open(path).and_then(|file| file.take(most + 1).read_to_end(&mut bytes)).with_context(context)?;
+    File::open(path)
+        .and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
+        .with_context(context)?;
     ensure!(
         bytes.len() as u64 <= most,
         "`{}` has more than the {most} bytes that such a file may have",
@@ -118,7 +131,8 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
 /// # Errors
 /// It cannot be read, or is none.
 pub(crate) fn read_json(path: &Path) -> Result<Value> {
-    serde_json::from_slice(&read(path, MOST_JSON)?).with_context(|| format!("`{}` is no JSON", path.display()))
+    serde_json::from_slice(&read(path, MOST_JSON)?)
+        .with_context(|| format!("`{}` is no JSON", path.display()))
 }
 
 /// As [`read_json`], or none if there is no such file.
@@ -126,7 +140,11 @@ pub(crate) fn read_json(path: &Path) -> Result<Value> {
 /// # Errors
 /// As [`read_json`].
 pub(crate) fn read_json_if_there(path: &Path) -> Result<Option<Value>> {
-    if path.is_file() { read_json(path).map(Some) } else { Ok(None) }
+    if path.is_file() {
+        read_json(path).map(Some)
+    } else {
+        Ok(None)
+    }
 }
 
 /// Keys of a JSON file, with errors that name the file and the key.
@@ -146,7 +164,9 @@ impl Keys<'_> {
     /// # Errors
     /// It is missing, or something else.
     pub(crate) fn size(&self, key: &str) -> Result<usize> {
-        let number = self.json[key].as_u64().and_then(|number| usize::try_from(number).ok());
+        let number = self.json[key]
+            .as_u64()
+            .and_then(|number| usize::try_from(number).ok());
         number.ok_or_else(|| self.wrong(key, "a whole number"))
     }
 
@@ -155,7 +175,9 @@ impl Keys<'_> {
     /// # Errors
     /// It is missing, or something else.
     pub(crate) fn text(&self, key: &str) -> Result<&str> {
-        self.json[key].as_str().ok_or_else(|| self.wrong(key, "a text"))
+        self.json[key]
+            .as_str()
+            .ok_or_else(|| self.wrong(key, "a text"))
     }
 
     /// True or false; the default where it is missing or null.
@@ -178,7 +200,9 @@ impl Keys<'_> {
         let (left, right) = (self.size(first)?, self.size(second)?);
         if left != right {
             let path = self.path.display();
-            bail!("`{path}`: `{first}` is {left} and `{second}` {right}, but here both sides have one size");
+            bail!(
+                "`{path}`: `{first}` is {left} and `{second}` {right}, but here both sides have one size"
+            );
         }
         Ok(left)
     }
@@ -202,7 +226,10 @@ mod tests {
         folder.commit().expect("it can be renamed");
         assert_eq!(read(&path.join("a"), 1).expect("it is there"), b"2");
         assert!(read(&path.join("a"), 0).is_err());
-        assert_eq!(Folder::create(&path).expect_err("it is there").kind(), crate::ErrorKind::Usage);
+        assert_eq!(
+            Folder::create(&path).expect_err("it is there").kind(),
+            crate::ErrorKind::Usage
+        );
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 1);
     }
 }

@@ -1,8 +1,10 @@
-//! Hugging Face's folders: `config.json`, `model.safetensors` and tokenizers, for `from_pretrained` of transformers.
+//! Hugging Face's folders: `config.json`, `model.safetensors` and tokenizers, for `from_pretrained`
+//! of transformers.
 //!
-//! An encoder-decoder Transformer with norms behind the sublayers is MarianMT (Junczys-Dowmunt et al., 2018), and one with
-//! norms before them is Pegasus (Zhang et al., 2020). Both have our sinusoids, but with all sines before all cosines: the
-//! residual stream is put into that order, which changes nothing else.
+//! An encoder-decoder Transformer with norms behind the sublayers is MarianMT (Junczys-Dowmunt et
+//! al., 2018), and one with norms before them is Pegasus (Zhang et al., 2020). Both have our
+//! sinusoids, but with all sines before all cosines: the residual stream is put into that order,
+//! which changes nothing else.
 
 mod name;
 mod pickle;
@@ -39,13 +41,22 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
         ModelShape::Transformer(shape) => {
             let class = Class::of(&shape)?;
             text::write(model, shape.max_len, dir)?;
-            folder::write(dir, MODEL, &safetensors(&write::tensors(&model.arrays, &shape)?)?)?;
+            folder::write(
+                dir,
+                MODEL,
+                &safetensors(&write::tensors(&model.arrays, &shape)?)?,
+            )?;
             folder::write_json(dir, CONFIG, &write::config(model, &shape, class))?;
             folder::write_json(dir, GENERATION, &write::generation(model, &shape))
         }
         ModelShape::Lm(shape) => {
             let (tensors, config) = stack::gpt2(model, &shape)?;
-            text::write_one(&model.tokenizers.tgt, text::Mark::Begin, shape.stack.max_len, dir)?;
+            text::write_one(
+                &model.tokenizers.tgt,
+                text::Mark::Begin,
+                shape.stack.max_len,
+                dir,
+            )?;
             folder::write(dir, MODEL, &safetensors(&tensors)?)?;
             folder::write_json(dir, GENERATION, &stack::generation(model))?;
             folder::write_json(dir, CONFIG, &config)
@@ -62,7 +73,8 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
         | ModelShape::Encoder(_)
         | ModelShape::Captioner(_) => {
             let arch = model.config.model.arch.name();
-            let error = failed!("Hugging Face has no class for a model of `model.arch = \"{arch}\"`");
+            let error =
+                failed!("Hugging Face has no class for a model of `model.arch = \"{arch}\"`");
             Err(with_hint(
                 usage(error),
                 "BERT and its family have a norm behind the embeddings, and there are no recurrent models nor such captioners",
@@ -71,7 +83,8 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
     }
 }
 
-/// Makes sure that transformers has a class for an encoder-decoder Transformer, and for its tokenizers.
+/// Makes sure that transformers has a class for an encoder-decoder Transformer, and for its
+/// tokenizers.
 ///
 /// # Errors
 /// It has none (exit code 2).
@@ -91,10 +104,14 @@ fn activation(activation: Activation) -> &'static str {
 
 /// Arrays as a safetensors file that says it is for PyTorch, as transformers wants it.
 fn safetensors(arrays: &Arrays) -> Result<Vec<u8>> {
-    let bytes: Vec<(&String, &Array, Vec<u8>)> =
-        arrays.0.iter().map(|(name, array)| (name, array, array.to_bytes())).collect();
+    let bytes: Vec<(&String, &Array, Vec<u8>)> = arrays
+        .0
+        .iter()
+        .map(|(name, array)| (name, array, array.to_bytes()))
+        .collect();
     let views = bytes.iter().map(|(name, array, bytes)| {
-        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes).with_context(|| format!("`{name}`"))?;
+        let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes)
+            .with_context(|| format!("`{name}`"))?;
         Ok((name.as_str(), view))
     });
     let views = views.collect::<Result<Vec<_>>>()?;

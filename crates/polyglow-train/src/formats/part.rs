@@ -1,8 +1,12 @@
-//! The parts of an encoder-decoder Transformer: what our names are, and which axes are of the residual stream.
+//! The parts of an encoder-decoder Transformer: what our names are, and which axes are of the
+//! residual stream.
 //!
-//! Each format says what it calls a [`Part`]; nothing else of it needs to know how our layers are made.
+//! Each format says what it calls a [`Part`]; nothing else of it needs to know how our layers are
+//! made.
 
-use polyglow_model::{Activation, Arch, ModelConfig, Norm, Position, Precision, TieEmbeddings, TransformerShape};
+use polyglow_model::{
+    Activation, Arch, ModelConfig, Norm, Position, Precision, TieEmbeddings, TransformerShape,
+};
 
 use super::array::{Array, Arrays};
 use crate::error::Result;
@@ -101,7 +105,11 @@ impl Block {
 
     pub(crate) fn role(self) -> Role {
         match self {
-            Self::SelfAttention | Self::CrossQuery | Self::CrossKeyValue | Self::Inner | Self::Gate => Role::Reads,
+            Self::SelfAttention
+            | Self::CrossQuery
+            | Self::CrossKeyValue
+            | Self::Inner
+            | Self::Gate => Role::Reads,
             Self::SelfOutput | Self::CrossOutput | Self::Outer => Role::Writes,
             Self::SelfNorm | Self::CrossNorm | Self::FeedForwardNorm | Self::LastNorm => Role::Norm,
         }
@@ -111,16 +119,25 @@ impl Block {
 impl Part {
     /// What its parameters' names begin with.
     pub(crate) fn name(self) -> String {
-        let Self { stack, layer, block } = self;
+        let Self {
+            stack,
+            layer,
+            block,
+        } = self;
         match block {
             Block::LastNorm => format!("{}.{}", stack.name(), block.name()),
             _ => format!("{}.layers.{layer}.{}", stack.name(), block.name()),
         }
     }
 
-    /// The names of its two parameters: of a linear map matrix and bias, of a norm factor and summand.
+    /// The names of its two parameters: of a linear map matrix and bias, of a norm factor and
+    /// summand.
     pub(crate) fn parameters(self) -> [String; 2] {
-        let leaves = if self.block.role() == Role::Norm { ["gamma", "beta"] } else { ["weight", "bias"] };
+        let leaves = if self.block.role() == Role::Norm {
+            ["gamma", "beta"]
+        } else {
+            ["weight", "bias"]
+        };
         leaves.map(|leaf| format!("{}.{leaf}", self.name()))
     }
 
@@ -133,7 +150,9 @@ impl Part {
             Block::SelfOutput | Block::CrossQuery | Block::CrossOutput => [d_model, d_model],
             Block::Inner | Block::Gate => [d_model, d_ff],
             Block::Outer => [d_ff, d_model],
-            Block::SelfNorm | Block::CrossNorm | Block::FeedForwardNorm | Block::LastNorm => [0, d_model],
+            Block::SelfNorm | Block::CrossNorm | Block::FeedForwardNorm | Block::LastNorm => {
+                [0, d_model]
+            }
         }
     }
 }
@@ -141,8 +160,8 @@ impl Part {
 /// All linear maps and norms of the layers.
 pub(crate) fn parts(shape: &TransformerShape) -> Vec<Part> {
     use Block::{
-        CrossKeyValue, CrossNorm, CrossOutput, CrossQuery, FeedForwardNorm, Gate, Inner, LastNorm, Outer,
-        SelfAttention, SelfNorm, SelfOutput,
+        CrossKeyValue, CrossNorm, CrossOutput, CrossQuery, FeedForwardNorm, Gate, Inner, LastNorm,
+        Outer, SelfAttention, SelfNorm, SelfOutput,
     };
 
     let mut found = Vec::new();
@@ -156,10 +175,18 @@ pub(crate) fn parts(shape: &TransformerShape) -> Vec<Part> {
             blocks.push(Gate);
         }
         for layer in 0..stack.num_layers(shape) {
-            found.extend(blocks.iter().map(|&block| Part { stack, layer, block }));
+            found.extend(blocks.iter().map(|&block| Part {
+                stack,
+                layer,
+                block,
+            }));
         }
         if shape.norm == Norm::Pre {
-            found.push(Part { stack, layer: 0, block: LastNorm });
+            found.push(Part {
+                stack,
+                layer: 0,
+                block: LastNorm,
+            });
         }
     }
     found
@@ -225,13 +252,19 @@ pub(crate) fn model_config(shape: &TransformerShape) -> ModelConfig {
     }
 }
 
-/// Puts the residual stream into another order: place `i` of the result is place `order[i]` of what is there.
+/// Puts the residual stream into another order: place `i` of the result is place `order[i]` of what
+/// is there.
 ///
-/// A network does not care in what order its hidden states are, if everything agrees that reads or writes them.
+/// A network does not care in what order its hidden states are, if everything agrees that reads or
+/// writes them.
 ///
 /// # Errors
 /// A parameter is missing.
-pub(crate) fn reorder(arrays: &mut Arrays, shape: &TransformerShape, order: &[usize]) -> Result<()> {
+pub(crate) fn reorder(
+    arrays: &mut Arrays,
+    shape: &TransformerShape,
+    order: &[usize],
+) -> Result<()> {
     let rows = |array: &Array| array.rows(&order.iter().copied().map(Some).collect::<Vec<_>>());
     let mut change = |name: &str, change: &dyn Fn(&Array) -> Array| -> Result<()> {
         let changed = change(arrays.get(name)?);
@@ -256,20 +289,34 @@ pub(crate) fn reorder(arrays: &mut Arrays, shape: &TransformerShape, order: &[us
     }
     if shape.position == Position::Learned {
         for stack in Stack::BOTH {
-            change(&format!("{}_position.weight", stack.side()), &|array| array.columns(order))?;
+            change(&format!("{}_position.weight", stack.side()), &|array| {
+                array.columns(order)
+            })?;
         }
     }
     Ok(())
 }
 
-/// The order that puts all even places first: from alternating sines and cosines to sines, then cosines.
+/// The order that puts all even places first: from alternating sines and cosines to sines, then
+/// cosines.
 pub(crate) fn sines_first(d_model: usize) -> Vec<usize> {
-    (0..d_model).step_by(2).chain((1..d_model).step_by(2)).collect()
+    (0..d_model)
+        .step_by(2)
+        .chain((1..d_model).step_by(2))
+        .collect()
 }
 
 /// The order that undoes [`sines_first`].
 pub(crate) fn alternating(d_model: usize) -> Vec<usize> {
-    (0..d_model).map(|place| if place.is_multiple_of(2) { place / 2 } else { d_model / 2 + place / 2 }).collect()
+    (0..d_model)
+        .map(|place| {
+            if place.is_multiple_of(2) {
+                place / 2
+            } else {
+                d_model / 2 + place / 2
+            }
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -16,8 +16,8 @@ use crate::predict::model::{check_beam, model_shape};
 use crate::predict::runner::Runner;
 use crate::run::{Content, RunDirectory, TextHashes, TrainState, hash};
 
-/// The bias of a token that must never come out: it has less than 1e-40 of the best token's probability. Weights hold no
-/// infinity, and a much lower bias would be most of a smoothed loss.
+/// The bias of a token that must never come out: it has less than 1e-40 of the best token's
+/// probability. Weights hold no infinity, and a much lower bias would be most of a smoothed loss.
 pub(crate) const NEVER: f32 = -100.0;
 
 /// A model outside of a run: its config, its tokenizers and its weights in f32.
@@ -33,16 +33,35 @@ pub struct Portable {
 
 impl Portable {
     /// A model of which only the `[model]` table, the languages and the longest sequence are known.
-    pub(crate) fn new(model: &ModelConfig, tokenizers: Tokenizers, arrays: Arrays, max_len: usize) -> Self {
+    pub(crate) fn new(
+        model: &ModelConfig,
+        tokenizers: Tokenizers,
+        arrays: Arrays,
+        max_len: usize,
+    ) -> Self {
         let config = Config {
-            data: DataConfig { max_len, ..DataConfig::default() },
-            tokenizer: TokenizerConfig { shared: tokenizers.is_shared(), ..TokenizerConfig::default() },
+            data: DataConfig {
+                max_len,
+                ..DataConfig::default()
+            },
+            tokenizer: TokenizerConfig {
+                shared: tokenizers.is_shared(),
+                ..TokenizerConfig::default()
+            },
             model: model.resolve(),
-            // One of the two must say when a training ends, and a config that is forked has a corpus to say more.
-            train: TrainConfig { max_epochs: Some(1), ..TrainConfig::default() },
+            // One of the two must say when a training ends, and a config that is forked has a
+            // corpus to say more.
+            train: TrainConfig {
+                max_epochs: Some(1),
+                ..TrainConfig::default()
+            },
             ..Config::default()
         };
-        Self { config, tokenizers, arrays }
+        Self {
+            config,
+            tokenizers,
+            arrays,
+        }
     }
 
     /// The shape of the model.
@@ -63,7 +82,10 @@ impl Portable {
         }
         let arch = self.config.model.arch.name();
         let error = failed!("a model of `model.arch = \"{arch}\"` does not go into this format");
-        Err(with_hint(usage(error), "it is for encoder-decoder Transformers, `model.arch = \"transformer\"`"))
+        Err(with_hint(
+            usage(error),
+            "it is for encoder-decoder Transformers, `model.arch = \"transformer\"`",
+        ))
     }
 
     /// The model, ready to translate.
@@ -88,15 +110,22 @@ impl Portable {
         load_weights_of(&self.shape()?, &mut self.arrays.clone(), device).map(drop)
     }
 
-    /// Makes a run of it in a directory that is not there yet: its config, its tokenizers, and its weights as the checkpoint
-    /// `step-0`.
+    /// Makes a run of it in a directory that is not there yet: its config, its tokenizers, and its
+    /// weights as the checkpoint `step-0`.
     ///
     /// # Errors
     /// There is something already (exit code 2); the weights do not fit; the disk refuses.
     pub fn create_run(self, path: &Path) -> Result<RunDirectory> {
         let folder = Folder::create(path)?;
-        let plan = Plan::on(self.config.clone(), crate::device::open(&self.config.device)?, None);
-        let text = TextHashes { tokenizers: hash(&self.tokenizers)?, ..TextHashes::default() };
+        let plan = Plan::on(
+            self.config.clone(),
+            crate::device::open(&self.config.device)?,
+            None,
+        );
+        let text = TextHashes {
+            tokenizers: hash(&self.tokenizers)?,
+            ..TextHashes::default()
+        };
         let shape = model_shape(&plan, &self.tokenizers)?;
         let mut arrays = self.arrays;
         load_weights_of(&shape, &mut arrays.clone(), &plan.device)?;
@@ -104,15 +133,24 @@ impl Portable {
         run.create(&plan.config)?;
         self.tokenizers.save(folder.place())?;
         let model = std::mem::take(&mut arrays).into_tensors();
-        let content = Content { model, optimizer: Vec::new(), ema: Vec::new() };
-        let state = TrainState { text: Some(text), ..TrainState::default() };
-        run.checkpoints(plan.config.train.keep_last).save(&content, &state)?;
+        let content = Content {
+            model,
+            optimizer: Vec::new(),
+            ema: Vec::new(),
+        };
+        let state = TrainState {
+            text: Some(text),
+            ..TrainState::default()
+        };
+        run.checkpoints(plan.config.train.keep_last)
+            .save(&content, &state)?;
         folder.commit()?;
         Ok(RunDirectory::new(path))
     }
 
-    /// Gives both sides vocabularies of their own: id `i` of a side gets what the foreign id `rows[i]` had, or zeros where
-    /// there is none. Target ids that have none, or are in `never`, do not come out of a search.
+    /// Gives both sides vocabularies of their own: id `i` of a side gets what the foreign id
+    /// `rows[i]` had, or zeros where there is none. Target ids that have none, or are in `never`,
+    /// do not come out of a search.
     ///
     /// # Errors
     /// A foreign id is beyond the embeddings.
@@ -123,25 +161,41 @@ impl Portable {
         never: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let source = arrays.get("src_embedding.weight")?.clone();
-        let target = arrays.0.get("tgt_embedding.weight").cloned().unwrap_or_else(|| source.clone());
+        let target = arrays
+            .0
+            .get("tgt_embedding.weight")
+            .cloned()
+            .unwrap_or_else(|| source.clone());
         for (table, rows) in [(&source, src), (&target, tgt)] {
             let beyond = rows.iter().flatten().find(|&&row| row >= table.height());
             if let Some(row) = beyond {
-                return Err(failed!("token {row} has no embedding: there are {}", table.height()));
+                return Err(failed!(
+                    "token {row} has no embedding: there are {}",
+                    table.height()
+                ));
             }
         }
         let bias = match arrays.0.get("output_bias") {
             Some(bias) => {
-                ensure!(bias.shape == [target.height()], "the output's bias is not as long as its vocabulary");
+                ensure!(
+                    bias.shape == [target.height()],
+                    "the output's bias is not as long as its vocabulary"
+                );
                 bias.rows(tgt).values
             }
             None => vec![0.0; tgt.len()],
         };
         let is_never = |id: usize| tgt[id].is_none() || never(id);
-        let bias = bias.into_iter().enumerate().map(|(id, bias)| if is_never(id) { NEVER } else { bias });
+        let bias = bias
+            .into_iter()
+            .enumerate()
+            .map(|(id, bias)| if is_never(id) { NEVER } else { bias });
         arrays.put("output_bias", Array::vector(bias.collect()));
         if let Some(output) = arrays.0.get("output.weight") {
-            ensure!(output.width() == target.height(), "the output's matrix is not as wide as its vocabulary");
+            ensure!(
+                output.width() == target.height(),
+                "the output's matrix is not as wide as its vocabulary"
+            );
             let chosen = output.transposed().rows(tgt).transposed();
             arrays.put("output.weight", chosen);
         }
@@ -151,29 +205,50 @@ impl Portable {
     }
 }
 
-fn load_weights_of(shape: &ModelShape, arrays: &mut Arrays, device: &Device) -> Result<polyglow_model::Model> {
+fn load_weights_of(
+    shape: &ModelShape,
+    arrays: &mut Arrays,
+    device: &Device,
+) -> Result<polyglow_model::Model> {
     let model = polyglow_model::parameter::replace(shape.blank(device), |name, wanted| {
-        let Array { shape, values } = arrays.0.remove(name).with_context(|| format!("there is no tensor `{name}`"))?;
-        ensure!(shape == wanted, "the tensor `{name}` is {shape:?}, not {wanted:?} as the config asks for");
+        let Array { shape, values } = arrays
+            .0
+            .remove(name)
+            .with_context(|| format!("there is no tensor `{name}`"))?;
+        ensure!(
+            shape == wanted,
+            "the tensor `{name}` is {shape:?}, not {wanted:?} as the config asks for"
+        );
         Ok::<_, crate::TrainError>(TensorData::new(values, shape))
     })?;
     match arrays.0.keys().next() {
         None => Ok(model),
-        Some(name) => Err(failed!("there is a tensor `{name}`, which the config has no place for")),
+        Some(name) => Err(failed!(
+            "there is a tensor `{name}`, which the config has no place for"
+        )),
     }
 }
 
-/// The tokenizers that a folder brings along: `tokenizer.json`, or `tokenizer.src.json` and `tokenizer.tgt.json`; none if it
-/// has neither.
+/// The tokenizers that a folder brings along: `tokenizer.json`, or `tokenizer.src.json` and
+/// `tokenizer.tgt.json`; none if it has neither.
 ///
 /// # Errors
 /// One is damaged.
 pub(crate) fn tokenizers_in(dir: &Path) -> Result<Option<Tokenizers>> {
-    let has = ["tokenizer.json", "tokenizer.src.json"].iter().any(|name| dir.join(name).is_file());
-    if has { Ok(Some(Tokenizers::load(dir)?)) } else { Ok(None) }
+    let has = ["tokenizer.json", "tokenizer.src.json"]
+        .iter()
+        .any(|name| dir.join(name).is_file());
+    if has {
+        Ok(Some(Tokenizers::load(dir)?))
+    } else {
+        Ok(None)
+    }
 }
 
 /// Two tokenizers, one for each side.
 pub(crate) fn per_side(src: Tokenizer, tgt: Tokenizer) -> Tokenizers {
-    Tokenizers { src: src.into(), tgt: tgt.into() }
+    Tokenizers {
+        src: src.into(),
+        tgt: tgt.into(),
+    }
 }

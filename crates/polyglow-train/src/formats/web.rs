@@ -1,4 +1,5 @@
-//! A page that translates by itself: a model beside the package polyglow-web, in a folder that any server of files can serve.
+//! A page that translates by itself: a model beside the package polyglow-web, in a folder that any
+//! server of files can serve.
 
 use std::fs;
 use std::path::Path;
@@ -44,29 +45,50 @@ const MOST_PACKAGE: u64 = 1 << 28;
 /// What numbers are written as unless it is said.
 pub(super) fn precision(arch: Arch) -> Precision {
     // A page waits for its model to come.
-    if arch == Arch::Transformer { Precision::Int8 } else { Precision::Float32 }
+    if arch == Arch::Transformer {
+        Precision::Int8
+    } else {
+        Precision::Float32
+    }
 }
 
 /// Makes sure that a page can translate with a model, and that the package is there.
 ///
 /// # Errors
-/// It does not translate text, or its numbers cannot be written so, or a file of the package is missing (exit code 2).
+/// It does not translate text, or its numbers cannot be written so, or a file of the package is
+/// missing (exit code 2).
 pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Result<()> {
     let config = &model.config.model;
     if config.task() != Task::Translation {
-        return Err(usage(TrainError::new("only models that translate text are written for a page")));
+        return Err(usage(TrainError::new(
+            "only models that translate text are written for a page",
+        )));
     }
-    if precision == Precision::Float16 || precision == Precision::Int8 && config.arch != Arch::Transformer {
-        let error = failed!("`--precision {}`: no page computes so with this model", precision.name());
-        return Err(with_hint(usage(error), "`float32` always works; Transformers may have `int8`"));
+    if precision == Precision::Float16
+        || precision == Precision::Int8 && config.arch != Arch::Transformer
+    {
+        let error = failed!(
+            "`--precision {}`: no page computes so with this model",
+            precision.name()
+        );
+        return Err(with_hint(
+            usage(error),
+            "`float32` always works; Transformers may have `int8`",
+        ));
     }
     let hint = "releases have it beside the program; `scripts/web.sh` builds it, and `--package DIR` says where it is";
     let Some(package) = package else {
-        return Err(with_hint(usage(TrainError::new("there is no package polyglow-web at hand")), hint));
+        return Err(with_hint(
+            usage(TrainError::new("there is no package polyglow-web at hand")),
+            hint,
+        ));
     };
     match PACKAGE.iter().find(|name| !package.join(name).is_file()) {
         Some(missing) => {
-            let error = failed!("`{}` is not the package polyglow-web: it has no `{missing}`", package.display());
+            let error = failed!(
+                "`{}` is not the package polyglow-web: it has no `{missing}`",
+                package.display()
+            );
             Err(with_hint(usage(error), hint))
         }
         None => Ok(()),
@@ -77,14 +99,20 @@ pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Pat
 ///
 /// # Errors
 /// The package cannot be read; the disk refuses.
-pub(super) fn write(model: &Portable, precision: Precision, package: &Path, dir: &Path) -> Result<()> {
+pub(super) fn write(
+    model: &Portable,
+    precision: Precision,
+    package: &Path,
+    dir: &Path,
+) -> Result<()> {
     folder::write(dir, CONFIG, model.config.to_toml()?.as_bytes())?;
     model.tokenizers.save(dir)?;
     let bytes = weights::to_bytes(&tensors(model, precision)?)?;
     folder::write(dir, WEIGHTS, &bytes)?;
     let (source, target) = model.config.data.languages()?;
     let shared = model.tokenizers.is_shared();
-    let language = |code: &str, targets: &[&str]| json!({ "code": code, "name": code, "targets": targets });
+    let language =
+        |code: &str, targets: &[&str]| json!({ "code": code, "name": code, "targets": targets });
     let described = json!({
         "source": source,
         "target": target,
@@ -102,13 +130,22 @@ pub(super) fn write(model: &Portable, precision: Precision, package: &Path, dir:
     }
     let template = folder::read(&package.join(SERVICE_WORKER), MOST_PACKAGE)?;
     let template = String::from_utf8(template).context("the package's service worker")?;
-    folder::write(dir, SERVICE_WORKER, service_worker(&template, dir)?.as_bytes())
+    folder::write(
+        dir,
+        SERVICE_WORKER,
+        service_worker(&template, dir)?.as_bytes(),
+    )
 }
 
-/// The service worker of the files in a folder; other files make another version of it, so that browsers fetch them.
+/// The service worker of the files in a folder; other files make another version of it, so that
+/// browsers fetch them.
 fn service_worker(template: &str, dir: &Path) -> Result<String> {
     let mut names: Vec<String> = fs::read_dir(dir)
-        .and_then(|entries| entries.map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned())).collect())
+        .and_then(|entries| {
+            entries
+                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
+                .collect()
+        })
         .with_context(|| format!("cannot read `{}`", dir.display()))?;
     names.retain(|name| !["README.md", "package.json"].contains(&&**name));
     names.retain(|name| !name.ends_with(".d.ts") && !name.starts_with("LICENSE"));
@@ -120,7 +157,9 @@ fn service_worker(template: &str, dir: &Path) -> Result<String> {
     // The page is asked for by the name of its folder.
     names.push("./".to_owned());
     let version = &sha256(hashes.as_bytes())[..16];
-    Ok(template.replace("@VERSION@", version).replace("@FILES@", &serde_json::to_string(&names)?))
+    Ok(template
+        .replace("@VERSION@", version)
+        .replace("@FILES@", &serde_json::to_string(&names)?))
 }
 
 /// The weights as they are written.
@@ -129,22 +168,43 @@ fn tensors(model: &Portable, precision: Precision) -> Result<Vec<(String, Tensor
     if precision != Precision::Int8 {
         return Ok(tensors);
     }
-    weights::quantize(&Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?)
+    weights::quantize(&Weights::new(
+        Path::new(WEIGHTS),
+        tensors.into_iter().collect(),
+    )?)
 }
 
 /// What was written, ready to translate, and what should have been.
 ///
 /// # Errors
 /// What was written cannot be read again.
-pub(super) fn runners(model: &Portable, precision: Precision, plan: &Plan, dir: &Path) -> Result<[Runner; 2]> {
+pub(super) fn runners(
+    model: &Portable,
+    precision: Precision,
+    plan: &Plan,
+    dir: &Path,
+) -> Result<[Runner; 2]> {
     let device: &Device = &plan.device;
-    let text = fs::read_to_string(dir.join(CONFIG)).with_context(|| format!("cannot read `{}`", dir.display()))?;
+    let text = fs::read_to_string(dir.join(CONFIG))
+        .with_context(|| format!("cannot read `{}`", dir.display()))?;
     let tokenizers = Tokenizers::load(dir)?;
     let bytes = folder::read(&dir.join(WEIGHTS), u64::MAX - 1)?;
     let written = Runner::from_bytes(&text, &tokenizers, &bytes, device.clone())?;
     let shape = model_shape(plan, &model.tokenizers)?;
-    let weights = Weights::new(Path::new(WEIGHTS), tensors(model, precision)?.into_iter().collect())?;
+    let weights = Weights::new(
+        Path::new(WEIGHTS),
+        tensors(model, precision)?.into_iter().collect(),
+    )?;
     let own = load_for_search(&shape, weights, device)?;
     let longest = shape.vocabulary().max_len - 1;
-    Ok([written, Runner::new(own, plan, &model.tokenizers, plan.config.search.clone(), longest)])
+    Ok([
+        written,
+        Runner::new(
+            own,
+            plan,
+            &model.tokenizers,
+            plan.config.search.clone(),
+            longest,
+        ),
+    ])
 }

@@ -1,4 +1,5 @@
-//! The attention weights of a model: of all layers and heads on one pair of sentences, and from word to word.
+//! The attention weights of a model: of all layers and heads on one pair of sentences, and from
+//! word to word.
 
 mod words;
 
@@ -45,28 +46,32 @@ pub struct PairAttention {
 /// The weights of one kind of attention, with their tokens.
 ///
 /// A query is named by the token that its position predicts, a key by the token at its position, as
-/// [`Tokenizer::shown`] has them. Tokens that are parts of one character are one row and one column: the mean of their
-/// weights as queries, the sum as keys.
+/// [`Tokenizer::shown`] has them. Tokens that are parts of one character are one row and one
+/// column: the mean of their weights as queries, the sum as keys.
 #[derive(Clone, Debug, Serialize)]
 pub struct Map {
     /// Tokens of the queries: the rows, top to bottom.
     pub queries: Vec<String>,
     /// Tokens of the keys: the columns, left to right.
     pub keys: Vec<String>,
-    /// `[layer][head][query * keys + key]`, 0 to 1; the weights of a query sum to 1. Without layers if the model has no
-    /// attention of this kind.
+    /// `[layer][head][query * keys + key]`, 0 to 1; the weights of a query sum to 1. Without layers
+    /// if the model has no attention of this kind.
     pub weights: Vec<Vec<Vec<f32>>>,
 }
 
 impl PairAttention {
-    /// Runs the first model of an ensemble over a pair, with teacher forcing, and reads its weights in one transfer.
+    /// Runs the first model of an ensemble over a pair, with teacher forcing, and reads its weights
+    /// in one transfer.
     ///
     /// Each side is cut at the model's longest length.
     ///
     /// # Errors
     /// A side cannot be encoded.
     pub fn new(runner: &Runner, src: &str, tgt: &str) -> Result<Self> {
-        let Member { model, src: src_tokenizer } = &runner.members[0];
+        let Member {
+            model,
+            src: src_tokenizer,
+        } = &runner.members[0];
         let encode = |tokenizer: &Tokenizer, text: &str| -> Result<Vec<u32>> {
             let mut ids = tokenizer.encode(text)?;
             ids.truncate(runner.longest);
@@ -81,12 +86,18 @@ impl PairAttention {
             Task::Translation => Pair { src, tgt_in: tgt }.into(),
             Task::Labels | Task::Masked => Text { ids: src }.into(),
             Task::Language | Task::Words => Text { ids: tgt }.into(),
-            Task::Images | Task::Captions => return Err(TrainError::new("the model reads images, and no text")),
+            Task::Images | Task::Captions => {
+                return Err(TrainError::new("the model reads images, and no text"));
+            }
         };
         let maps = Inspect::attention(model, inputs);
 
         let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| {
-            let ids: Vec<u32> = first.into_iter().chain(ids.iter().copied()).chain(last).collect();
+            let ids: Vec<u32> = first
+                .into_iter()
+                .chain(ids.iter().copied())
+                .chain(last)
+                .collect();
             tokenizer.shown_together(&ids)
         };
         let mut src = names(src_tokenizer, None, &src_ids, Some(special.eos));
@@ -97,20 +108,43 @@ impl PairAttention {
         }
         let tgt_in = names(&runner.tgt, Some(tgt_special.bos), &tgt_ids, None);
         let tgt_out = names(&runner.tgt, None, &tgt_ids, Some(tgt_special.eos));
-        let kinds = [(&src, &src, &maps.encoder), (&tgt_out, &tgt_in, &maps.decoder), (&tgt_out, &src, &maps.cross)];
-        let tensors = kinds.iter().flat_map(|(_, _, layers)| layers.iter().cloned());
-        let mut read = tensors.fold(Transaction::default(), Transaction::register).execute().into_iter();
+        let kinds = [
+            (&src, &src, &maps.encoder),
+            (&tgt_out, &tgt_in, &maps.decoder),
+            (&tgt_out, &src, &maps.cross),
+        ];
+        let tensors = kinds
+            .iter()
+            .flat_map(|(_, _, layers)| layers.iter().cloned());
+        let mut read = tensors
+            .fold(Transaction::default(), Transaction::register)
+            .execute()
+            .into_iter();
         let [encoder, decoder, cross] = kinds.map(|(queries, keys, layers)| {
             let heads = |layer: TensorData| {
-                let [_, _, num_queries, num_keys] = layer.shape()[..] else { return Vec::new() };
+                let [_, _, num_queries, num_keys] = layer.shape()[..] else {
+                    return Vec::new();
+                };
                 let values: Vec<f32> = layer.iter().collect();
-                values.chunks(num_queries * num_keys).map(|head| joined(head, queries, keys)).collect()
+                values
+                    .chunks(num_queries * num_keys)
+                    .map(|head| joined(head, queries, keys))
+                    .collect()
             };
             let weights = read.by_ref().take(layers.len()).map(heads).collect();
-            let texts = |tokens: &[(String, usize)]| tokens.iter().map(|(text, _)| text.clone()).collect();
-            Map { queries: texts(queries), keys: texts(keys), weights }
+            let texts =
+                |tokens: &[(String, usize)]| tokens.iter().map(|(text, _)| text.clone()).collect();
+            Map {
+                queries: texts(queries),
+                keys: texts(keys),
+                weights,
+            }
         });
-        Ok(Self { encoder, decoder, cross })
+        Ok(Self {
+            encoder,
+            decoder,
+            cross,
+        })
     }
 
     /// The map of one kind.
@@ -124,7 +158,8 @@ impl PairAttention {
 }
 
 impl Map {
-    /// The weights of a head, `[queries * keys]`, or the mean over all heads if `head` is `None`. Both count from 0.
+    /// The weights of a head, `[queries * keys]`, or the mean over all heads if `head` is `None`.
+    /// Both count from 0.
     ///
     /// # Panics
     /// There is no such layer or head.
@@ -142,7 +177,9 @@ pub fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
         return heads[head].clone();
     }
     let sum = |place: usize| heads.iter().map(|head| head[place]).sum::<f32>();
-    (0..heads[0].len()).map(|place| sum(place) / heads.len() as f32).collect()
+    (0..heads[0].len())
+        .map(|place| sum(place) / heads.len() as f32)
+        .collect()
 }
 
 /// The weights of a head, `[queries * keys]`, where each query and key is so many tokens.
@@ -152,10 +189,14 @@ fn joined(head: &[f32], queries: &[(String, usize)], keys: &[(String, usize)]) -
     let row = |(_, count): &(String, usize)| {
         let mut mean = vec![0.0; num_keys];
         for row in rows.by_ref().take(*count) {
-            mean.iter_mut().zip(row).for_each(|(mean, weight)| *mean += weight / *count as f32);
+            mean.iter_mut()
+                .zip(row)
+                .for_each(|(mean, weight)| *mean += weight / *count as f32);
         }
         let mut columns = mean.into_iter();
-        keys.iter().map(|(_, count)| columns.by_ref().take(*count).sum()).collect::<Vec<f32>>()
+        keys.iter()
+            .map(|(_, count)| columns.by_ref().take(*count).sum())
+            .collect::<Vec<f32>>()
     };
     queries.iter().flat_map(row).collect()
 }
@@ -166,9 +207,20 @@ mod tests {
 
     #[test]
     fn parts_of_a_character_are_one_row_and_one_column() {
-        let tokens = |counts: &[usize]| counts.iter().map(|count| (String::new(), *count)).collect::<Vec<_>>();
+        let tokens = |counts: &[usize]| {
+            counts
+                .iter()
+                .map(|count| (String::new(), *count))
+                .collect::<Vec<_>>()
+        };
         let head = [0.5, 0.25, 0.25, 0.0, 1.0, 0.0, 0.25, 0.25, 0.5];
-        assert_eq!(joined(&head, &tokens(&[1, 1, 1]), &tokens(&[1, 1, 1])), head);
-        assert_eq!(joined(&head, &tokens(&[1, 2]), &tokens(&[2, 1])), [0.75, 0.25, 0.75, 0.25]);
+        assert_eq!(
+            joined(&head, &tokens(&[1, 1, 1]), &tokens(&[1, 1, 1])),
+            head
+        );
+        assert_eq!(
+            joined(&head, &tokens(&[1, 2]), &tokens(&[2, 1])),
+            [0.75, 0.25, 0.75, 0.25]
+        );
     }
 }

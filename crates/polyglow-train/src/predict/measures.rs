@@ -4,24 +4,55 @@ use polyglow_metrics::Measure;
 use serde_json::Value;
 
 /// Fraction of right answers, 0 to 1.
-pub const ACCURACY: Measure = Measure { key: "accuracy", title: "accuracy", higher_is_better: true, decimals: 3 };
+pub const ACCURACY: Measure = Measure {
+    key: "accuracy",
+    title: "accuracy",
+    higher_is_better: true,
+    decimals: 3,
+};
 /// Fraction of tokens that the model ranks first, 0 to 1.
-pub const TOKEN_ACCURACY: Measure =
-    Measure { key: "token_accuracy", title: "token accuracy", higher_is_better: true, decimals: 3 };
+pub const TOKEN_ACCURACY: Measure = Measure {
+    key: "token_accuracy",
+    title: "token accuracy",
+    higher_is_better: true,
+    decimals: 3,
+};
 /// Cross-entropy in nats per target token.
-pub const LOSS: Measure = Measure { key: "loss", title: "loss", higher_is_better: false, decimals: 4 };
+pub const LOSS: Measure = Measure {
+    key: "loss",
+    title: "loss",
+    higher_is_better: false,
+    decimals: 4,
+};
 /// `exp(loss)`.
-pub const PERPLEXITY: Measure =
-    Measure { key: "perplexity", title: "perplexity", higher_is_better: false, decimals: 2 };
+pub const PERPLEXITY: Measure = Measure {
+    key: "perplexity",
+    title: "perplexity",
+    higher_is_better: false,
+    decimals: 2,
+};
 /// Cross-entropy in bits per byte of text.
-pub const BITS_PER_BYTE: Measure =
-    Measure { key: "bits_per_byte", title: "bits per byte", higher_is_better: false, decimals: 3 };
+pub const BITS_PER_BYTE: Measure = Measure {
+    key: "bits_per_byte",
+    title: "bits per byte",
+    higher_is_better: false,
+    decimals: 3,
+};
 
-/// Every score that a record of `metrics.jsonl` may hold, in the order in which tables and pages show them.
+/// Every score that a record of `metrics.jsonl` may hold, in the order in which tables and pages
+/// show them.
 ///
 /// A record has only the scores that its model can be measured by: see [`recorded`].
-pub const SCORES: [Measure; 8] =
-    [Measure::BLEU, Measure::CHRF, Measure::EXACT_MATCH, ACCURACY, TOKEN_ACCURACY, LOSS, PERPLEXITY, BITS_PER_BYTE];
+pub const SCORES: [Measure; 8] = [
+    Measure::BLEU,
+    Measure::CHRF,
+    Measure::EXACT_MATCH,
+    ACCURACY,
+    TOKEN_ACCURACY,
+    LOSS,
+    PERPLEXITY,
+    BITS_PER_BYTE,
+];
 
 /// The rows of [`SCORES`] that at least one of the records holds.
 ///
@@ -40,7 +71,10 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
             *found |= record[measure.key].is_number();
         }
     }
-    SCORES.into_iter().zip(found).filter_map(|(measure, found)| found.then_some(measure))
+    SCORES
+        .into_iter()
+        .zip(found)
+        .filter_map(|(measure, found)| found.then_some(measure))
 }
 
 #[cfg(test)]
@@ -52,14 +86,35 @@ mod tests {
 
     #[test]
     fn every_score_that_is_recorded_has_a_title() {
-        let signatures = Signatures { bleu: String::new(), chrf: String::new() };
-        let translations = Some(TranslationScores { bleu: 1.0, chrf: 1.0, exact_match: 1.0, signatures });
+        let signatures = Signatures {
+            bleu: String::new(),
+            chrf: String::new(),
+        };
+        let translations = Some(TranslationScores {
+            bleu: 1.0,
+            chrf: 1.0,
+            exact_match: 1.0,
+            signatures,
+        });
         let (accuracy, token_accuracy, bits_per_byte) = (Some(1.0), Some(1.0), Some(1.0));
         let (loss, perplexity, truncated) = (1.0, 1.0, None);
-        let scores = Scores { translations, accuracy, token_accuracy, loss, perplexity, bits_per_byte, truncated };
+        let scores = Scores {
+            translations,
+            accuracy,
+            token_accuracy,
+            loss,
+            perplexity,
+            bits_per_byte,
+            truncated,
+        };
         let record = serde_json::to_value(scores).unwrap();
         assert_eq!(recorded([&record]).count(), SCORES.len());
-        let num_scores = record.as_object().unwrap().values().filter(|value| value.is_number()).count();
+        let num_scores = record
+            .as_object()
+            .unwrap()
+            .values()
+            .filter(|value| value.is_number())
+            .count();
         assert_eq!(num_scores, SCORES.len());
     }
 }

@@ -1,4 +1,5 @@
-//! A model from what it is made of: a config, tokenizers and weights, as bytes or as files. Opens no file.
+//! A model from what it is made of: a config, tokenizers and weights, as bytes or as files. Opens
+//! no file.
 
 use std::path::Path;
 
@@ -16,14 +17,20 @@ use crate::error::{Result, TrainError, failed, usage, with_hint};
 use crate::plan::{Plan, TaskPlan};
 
 impl Runner {
-    /// The model of a run from the content of its files: `config.toml`, the tokenizers, and `model.safetensors` of a
-    /// checkpoint.
+    /// The model of a run from the content of its files: `config.toml`, the tokenizers, and
+    /// `model.safetensors` of a checkpoint.
     ///
-    /// Opens no file and asks for no time, so that it works in a browser, too; see the feature `training`.
+    /// Opens no file and asks for no time, so that it works in a browser, too; see the feature
+    /// `training`.
     ///
     /// # Errors
     /// Something of it is damaged, or does not fit the rest.
-    pub fn from_bytes(config: &str, tokenizers: &Tokenizers, weights: &[u8], device: Device) -> Result<Self> {
+    pub fn from_bytes(
+        config: &str,
+        tokenizers: &Tokenizers,
+        weights: &[u8],
+        device: Device,
+    ) -> Result<Self> {
         let plan = Plan::on(Config::parse(config)?, device, None);
         check_beam(&plan.config.search, tokenizers)?;
         let shape = model_shape(&plan, tokenizers)?;
@@ -41,8 +48,12 @@ impl Runner {
 pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> Result<()> {
     let (width, vocab_size) = (search.width(), tokenizers.tgt.vocab_size());
     if width > vocab_size {
-        let error = failed!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens");
-        return Err(with_hint(usage(error), "lower `search.beam_size`, or `--beam-size`"));
+        let error =
+            failed!("a beam of {width} is wider than the target vocabulary of {vocab_size} tokens");
+        return Err(with_hint(
+            usage(error),
+            "lower `search.beam_size`, or `--beam-size`",
+        ));
     }
     Ok(())
 }
@@ -53,13 +64,23 @@ pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> Result<()> 
 /// A size does not fit, such as tied embeddings over separate vocabularies.
 pub fn model_shape(plan: &Plan, tokenizers: &Tokenizers) -> Result<ModelShape> {
     let config = &plan.config;
-    // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just short enough.
+    // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just
+    // short enough.
     let longest = || config.tokenizer.planned_len(config.data.max_len) + 1;
     let (max_len, image) = match plan.task {
-        TaskPlan::Language { context_len: Some(context_len) } => (context_len.get(), None),
+        TaskPlan::Language {
+            context_len: Some(context_len),
+        } => (context_len.get(), None),
         TaskPlan::Images(images) | TaskPlan::Captions { images, .. } => {
             let [height, width, channels] = images.shape();
-            (longest(), Some(ImageShape { height, width, channels }))
+            (
+                longest(),
+                Some(ImageShape {
+                    height,
+                    width,
+                    channels,
+                }),
+            )
         }
         TaskPlan::Translation
         | TaskPlan::Language { context_len: None }
@@ -76,10 +97,14 @@ pub fn model_shape(plan: &Plan, tokenizers: &Tokenizers) -> Result<ModelShape> {
         max_len,
         image,
     };
-    Ok(config.model.shape(vocabulary)?.with_precision(config.train.precision))
+    Ok(config
+        .model
+        .shape(vocabulary)?
+        .with_precision(config.train.precision))
 }
 
-/// A model of these weights for a search: matrices in 8 bits stay so where the device has a kernel for them.
+/// A model of these weights for a search: matrices in 8 bits stay so where the device has a kernel
+/// for them.
 ///
 /// # Errors
 /// A tensor is missing, left over, or of another shape.
@@ -89,7 +114,9 @@ pub fn load_for_search(shape: &ModelShape, mut weights: Weights, device: &Device
         return load_weights(model, weights);
     }
     if !quantization::has_int8_kernels(device) {
-        tracing::info!("this device computes the 8-bit matrices in 32 bits: only `flex` is faster with them");
+        tracing::info!(
+            "this device computes the 8-bit matrices in 32 bits: only `flex` is faster with them"
+        );
         return load_weights(model, weights);
     }
     model = quantization::quantize(model, |name, layout, weight| {
@@ -99,7 +126,8 @@ pub fn load_for_search(shape: &ModelShape, mut weights: Weights, device: &Device
     load_weights(model, weights)
 }
 
-/// Gives every parameter its value from a file; matrices in 8 bits are read as the values that they stand for.
+/// Gives every parameter its value from a file; matrices in 8 bits are read as the values that they
+/// stand for.
 ///
 /// # Errors
 /// A tensor is missing, left over, or of another shape.

@@ -1,4 +1,5 @@
-//! Rows through models and back: encode, sort, batch, upload, forward, read, reorder, for every command.
+//! Rows through models and back: encode, sort, batch, upload, forward, read, reorder, for every
+//! command.
 
 use std::cmp::Reverse;
 use std::sync::Arc;
@@ -18,21 +19,23 @@ use crate::error::{Result, ensure};
 use crate::group::Group;
 use crate::plan::{Plan, TaskPlan};
 
-/// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred times the size of what it
-/// encodes, so longer lines are cut first.
+/// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred
+/// times the size of what it encodes, so longer lines are cut first.
 pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
 
-/// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values and scores stay near the cores.
+/// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values
+/// and scores stay near the cores.
 const MOST_ON_HOST: usize = 1024;
-/// Where one batch is not enough for the CPU, their number is rounded up to a multiple of this: two cores or four have as many each.
+/// Where one batch is not enough for the CPU, their number is rounded up to a multiple of this: two
+/// cores or four have as many each.
 const MULTIPLE: usize = 4;
 
 /// Images whose bytes are held as ids.
 #[cfg(feature = "training")]
 const IMAGES_AT_A_TIME: usize = 512;
 
-/// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can share
-/// it.
+/// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can
+/// share it.
 ///
 /// ```
 /// use polyglow_train::{Config, Runner, Silent, Stop, Training, device};
@@ -62,14 +65,16 @@ pub struct Runner<M = Model> {
     pub search: SearchConfig,
     /// Where the models are.
     pub device: Device,
-    /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most in any case.
+    /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most
+    /// in any case.
     pub max_tokens: usize,
-    /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then depend in their last digits on
-    /// how many cores there are.
+    /// Whether a few rows become a batch for each core, where the CPU searches. Their numbers then
+    /// depend in their last digits on how many cores there are.
     pub spread: bool,
     /// What padded lengths are multiples of.
     pub pad_multiple: usize,
-    /// The most tokens of a side that all members can read, without the end mark; as many can be written.
+    /// The most tokens of a side that all members can read, without the end mark; as many can be
+    /// written.
     pub longest: usize,
     /// The processes that share the work: each runs some of the batches, and all get all results.
     pub group: Arc<dyn Group>,
@@ -86,9 +91,18 @@ pub struct Member<M = Model> {
 
 impl<M> Runner<M> {
     /// One model that reads `longest` tokens at most.
-    pub(crate) fn new(model: M, plan: &Plan, tokenizers: &Tokenizers, search: SearchConfig, longest: usize) -> Self {
+    pub(crate) fn new(
+        model: M,
+        plan: &Plan,
+        tokenizers: &Tokenizers,
+        search: SearchConfig,
+        longest: usize,
+    ) -> Self {
         Self {
-            members: Arc::new([Member { model, src: Arc::clone(&tokenizers.src) }]),
+            members: Arc::new([Member {
+                model,
+                src: Arc::clone(&tokenizers.src),
+            }]),
             tgt: Arc::clone(&tokenizers.tgt),
             task: plan.task,
             search,
@@ -106,9 +120,10 @@ impl<M> Runner<M> {
         self.task.kind()
     }
 
-    /// Runs rows in batches, the longest first, so that the first batch shows whether the memory suffices, and returns what
-    /// `run` gives for each row, in the order of `rows`. `width` is in positions of a search, which takes up as many as
-    /// hypotheses are kept. On the CPU several batches run side by side; `ended` is told of each, in this thread.
+    /// Runs rows in batches, the longest first, so that the first batch shows whether the memory
+    /// suffices, and returns what `run` gives for each row, in the order of `rows`. `width` is in
+    /// positions of a search, which takes up as many as hypotheses are kept. On the CPU several
+    /// batches run side by side; `ended` is told of each, in this thread.
     ///
     /// # Errors
     /// The first error of `run`.
@@ -125,14 +140,27 @@ impl<M> Runner<M> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| Reverse(width(&rows[row])));
         let width = |batch: &[usize]| batch.first().map_or(0, |&row| width(&rows[row]) + 1);
-        let cost = |batch: &[usize]| batch.len() * self.padded(width(batch)) * self.search.beam_size;
+        let cost =
+            |batch: &[usize]| batch.len() * self.padded(width(batch)) * self.search.beam_size;
         let on_host = computes_on_host(&self.device);
         let side_by_side = self.group.is_alone() && on_host;
-        let threads = if side_by_side { rayon::current_num_threads() } else { 1 };
-        let most = if self.spread { rows.len().div_ceil(threads) } else { rows.len() };
+        let threads = if side_by_side {
+            rayon::current_num_threads()
+        } else {
+            1
+        };
+        let most = if self.spread {
+            rows.len().div_ceil(threads)
+        } else {
+            rows.len()
+        };
         let batches = |limit| batches(rows, &order, most, limit, cost);
         // Several processes have the batches of one.
-        let even = || even_limit(self.max_tokens.min(MOST_ON_HOST), |limit| batches(limit).len());
+        let even = || {
+            even_limit(self.max_tokens.min(MOST_ON_HOST), |limit| {
+                batches(limit).len()
+            })
+        };
         let batches = batches(if on_host { even() } else { self.max_tokens });
         let found = if side_by_side {
             let mut found = Vec::with_capacity(batches.len());
@@ -150,8 +178,8 @@ impl<M> Runner<M> {
         Ok(in_order(&order, found))
     }
 
-    /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and returns what `run` gives
-    /// for each row, in the order of `rows`.
+    /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and
+    /// returns what `run` gives for each row, in the order of `rows`.
     ///
     /// # Errors
     /// The first error of `run`.
@@ -163,13 +191,19 @@ impl<M> Runner<M> {
     ) -> Result<Vec<T>> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| width(&rows[row]));
-        let cost = |batch: &[usize]| batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])));
-        let found = self.deal(&batches(rows, &order, rows.len(), self.max_tokens, cost), |batch| run(batch))?;
+        let cost = |batch: &[usize]| {
+            batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])))
+        };
+        let found = self.deal(
+            &batches(rows, &order, rows.len(), self.max_tokens, cost),
+            |batch| run(batch),
+        )?;
         Ok(in_order(&order, found))
     }
 
-    /// What `run` gives for each batch, in their order. The group's processes deal the batches among each other, one after the
-    /// other; the batches themselves do not depend on how many processes there are, and so neither do the results.
+    /// What `run` gives for each batch, in their order. The group's processes deal the batches
+    /// among each other, one after the other; the batches themselves do not depend on how many
+    /// processes there are, and so neither do the results.
     ///
     /// # Errors
     /// The first error of `run`, in every process; another cannot be reached, or has other batches.
@@ -179,14 +213,29 @@ impl<M> Runner<M> {
         mut run: impl FnMut(&B) -> Result<T>,
     ) -> Result<Vec<T>> {
         let (rank, size) = (self.group.rank(), self.group.size());
-        let own: Result<Vec<T>> = batches.iter().skip(rank).step_by(size).map(&mut run).collect();
-        let dealt = self.group.gather_results(own)?.into_iter().collect::<Result<Vec<_>>>()?;
+        let own: Result<Vec<T>> = batches
+            .iter()
+            .skip(rank)
+            .step_by(size)
+            .map(&mut run)
+            .collect();
+        let dealt = self
+            .group
+            .gather_results(own)?
+            .into_iter()
+            .collect::<Result<Vec<_>>>()?;
         for (rank, dealt) in dealt.iter().enumerate() {
             let wanted = batches.len().saturating_sub(rank).div_ceil(size);
-            ensure!(dealt.len() == wanted, "{} works on another text than this one", self.group.name(rank));
+            ensure!(
+                dealt.len() == wanted,
+                "{} works on another text than this one",
+                self.group.name(rank)
+            );
         }
         let mut dealt: Vec<_> = dealt.into_iter().map(Vec::into_iter).collect();
-        Ok((0..batches.len()).filter_map(|place| dealt[place % size].next()).collect())
+        Ok((0..batches.len())
+            .filter_map(|place| dealt[place % size].next())
+            .collect())
     }
 
     pub(super) fn padded(&self, len: usize) -> usize {
@@ -198,14 +247,29 @@ impl<M> Runner<M> {
         matches!(self.task, TaskPlan::Captions { .. })
     }
 
-    /// What `run` gives for all rows; of images a portion at a time, since their bytes take a lot of memory.
+    /// What `run` gives for all rows; of images a portion at a time, since their bytes take a lot
+    /// of memory.
     ///
     /// # Errors
     /// The first error of `run`.
     #[cfg(feature = "training")]
-    pub(crate) fn in_portions<R, T>(&self, rows: &[R], run: impl FnMut(&[R]) -> Result<Vec<T>>) -> Result<Vec<T>> {
-        let portion = if self.reads_images() { IMAGES_AT_A_TIME } else { rows.len().max(1) };
-        Ok(rows.chunks(portion).map(run).collect::<Result<Vec<_>>>()?.into_iter().flatten().collect())
+    pub(crate) fn in_portions<R, T>(
+        &self,
+        rows: &[R],
+        run: impl FnMut(&[R]) -> Result<Vec<T>>,
+    ) -> Result<Vec<T>> {
+        let portion = if self.reads_images() {
+            IMAGES_AT_A_TIME
+        } else {
+            rows.len().max(1)
+        };
+        Ok(rows
+            .chunks(portion)
+            .map(run)
+            .collect::<Result<Vec<_>>>()?
+            .into_iter()
+            .flatten()
+            .collect())
     }
 
     /// The positions that a source takes up, for which there may be several rows of ids.
@@ -216,13 +280,17 @@ impl<M> Runner<M> {
         }
     }
 
-    /// The source ids of some texts, once for each member. Of the name of an image these are its bytes.
+    /// The source ids of some texts, once for each member. Of the name of an image these are its
+    /// bytes.
     ///
     /// # Errors
     /// A text cannot be encoded; there is no such image.
     pub(crate) fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
         if let TaskPlan::Captions { images, .. } = self.task {
-            return Ok(pixels(texts, images)?.into_iter().map(|ids| vec![ids; self.members.len()]).collect());
+            return Ok(pixels(texts, images)?
+                .into_iter()
+                .map(|ids| vec![ids; self.members.len()])
+                .collect());
         }
         let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
         for member in &*self.members {
@@ -234,12 +302,17 @@ impl<M> Runner<M> {
     }
 }
 
-/// The lowest limit that gives as few batches as `most` does, their number rounded up for the cores: then all of them have about the same
-/// size. `count` is how many a limit gives, which a higher one never makes more.
+/// The lowest limit that gives as few batches as `most` does, their number rounded up for the
+/// cores: then all of them have about the same size. `count` is how many a limit gives, which a
+/// higher one never makes more.
 fn even_limit(most: usize, count: impl Fn(usize) -> usize) -> usize {
     let fewest = count(most);
     // What is more than half a batch keeps two cores busy.
-    let wanted = if fewest > 1 { fewest.next_multiple_of(MULTIPLE) } else { count(most / 2).min(2) };
+    let wanted = if fewest > 1 {
+        fewest.next_multiple_of(MULTIPLE)
+    } else {
+        count(most / 2).min(2)
+    };
     let (mut too_low, mut enough) = (0, most);
     while enough - too_low > 1 {
         let middle = too_low.midpoint(enough);
@@ -252,7 +325,8 @@ fn even_limit(most: usize, count: impl Fn(usize) -> usize) -> usize {
     enough
 }
 
-/// Rows in this order, at a time as many as cost no more than the limit, and `most` of them at most.
+/// Rows in this order, at a time as many as cost no more than the limit, and `most` of them at
+/// most.
 fn batches<'a, R>(
     rows: &'a [R],
     order: &[usize],
@@ -263,7 +337,10 @@ fn batches<'a, R>(
     let (mut rest, mut batches) = (order, Vec::new());
     while !rest.is_empty() {
         let fits = |count: &usize| cost(&rest[..*count]) <= limit;
-        let count = (2..=rest.len().min(most)).take_while(fits).last().unwrap_or(1);
+        let count = (2..=rest.len().min(most))
+            .take_while(fits)
+            .last()
+            .unwrap_or(1);
         let (batch, later) = rest.split_at(count);
         batches.push(batch.iter().map(|&row| &rows[row]).collect());
         rest = later;
@@ -273,7 +350,11 @@ fn batches<'a, R>(
 
 /// What was found in this order, in the order of the rows.
 fn in_order<T>(order: &[usize], found: Vec<Vec<T>>) -> Vec<T> {
-    let mut found: Vec<(usize, T)> = order.iter().copied().zip(found.into_iter().flatten()).collect();
+    let mut found: Vec<(usize, T)> = order
+        .iter()
+        .copied()
+        .zip(found.into_iter().flatten())
+        .collect();
     found.sort_by_key(|(row, _)| *row);
     found.into_iter().map(|(_, found)| found).collect()
 }
@@ -282,13 +363,19 @@ fn in_order<T>(order: &[usize], found: Vec<Vec<T>>) -> Vec<T> {
 #[cfg(feature = "training")]
 fn pixels(names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u32>>> {
     let images = polyglow_data::corpus::read_images(names, config)?;
-    Ok(images.into_iter().map(|pixels| pixels.into_iter().map(u32::from).collect()).collect())
+    Ok(images
+        .into_iter()
+        .map(|pixels| pixels.into_iter().map(u32::from).collect())
+        .collect())
 }
 
 /// Files are not opened in this build.
 #[cfg(not(feature = "training"))]
 fn pixels(names: &[&str], _: ImageConfig) -> Result<Vec<Vec<u32>>> {
-    Err(TrainError::new(format!("this build opens no files, and so not the image `{}`", names.join("`, `"))))
+    Err(TrainError::new(format!(
+        "this build opens no files, and so not the image `{}`",
+        names.join("`, `")
+    )))
 }
 
 #[cfg(test)]
@@ -305,7 +392,10 @@ mod tests {
             let batches = |limit| batches(widths, &order, widths.len(), limit, cost);
             let batches = batches(even_limit(MOST_ON_HOST, |limit| batches(limit).len()));
             assert_eq!(batches.iter().map(Vec::len).sum::<usize>(), widths.len());
-            batches.iter().map(|batch| batch.len() * *batch[0]).collect()
+            batches
+                .iter()
+                .map(|batch| batch.len() * *batch[0])
+                .collect()
         };
         assert!(costs(&[]).is_empty());
         assert_eq!(costs(&[12; 20]), [240]);
@@ -314,8 +404,16 @@ mod tests {
         // One row alone costs more than a batch may.
         assert_eq!(costs(&[2000, 20, 20, 20]), [2000, 20, 20, 20]);
         // Of all widths, each of which is padded to the longest of its batch.
-        let mixed = costs(&(1..=50).rev().flat_map(|width| [width; 6]).collect::<Vec<_>>());
-        assert!(mixed.len() == 12 && mixed.iter().all(|cost| (600..=720).contains(cost)), "{mixed:?}");
+        let mixed = costs(
+            &(1..=50)
+                .rev()
+                .flat_map(|width| [width; 6])
+                .collect::<Vec<_>>(),
+        );
+        assert!(
+            mixed.len() == 12 && mixed.iter().all(|cost| (600..=720).contains(cost)),
+            "{mixed:?}"
+        );
     }
 
     #[test]

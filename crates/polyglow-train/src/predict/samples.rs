@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use polyglow_data::corpus::Pair;
 
-/// Places of up to `count` pairs with different sources, evenly spread over a set. Pairs without a source differ by their
-/// target, and blank ones are not shown.
+/// Places of up to `count` pairs with different sources, evenly spread over a set. Pairs without a
+/// source differ by their target, and blank ones are not shown.
 ///
 /// ```
 /// use polyglow_data::corpus::Pair;
@@ -19,7 +19,11 @@ use polyglow_data::corpus::Pair;
 pub fn spread(pairs: &[Pair], count: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let text = |pair: &Pair| -> String {
-        let text = if pair.src.trim().is_empty() { &pair.tgt } else { &pair.src };
+        let text = if pair.src.trim().is_empty() {
+            &pair.tgt
+        } else {
+            &pair.src
+        };
         text.trim().to_owned()
     };
     let differs = |(place, pair): (usize, &Pair)| {
@@ -28,5 +32,7 @@ pub fn spread(pairs: &[Pair], count: usize) -> Vec<usize> {
     };
     let different: Vec<usize> = pairs.iter().enumerate().filter_map(differs).collect();
     let count = count.min(different.len());
-    (0..count).map(|index| different[(2 * index + 1) * different.len() / (2 * count)]).collect()
+    (0..count)
+        .map(|index| different[(2 * index + 1) * different.len() / (2 * count)])
+        .collect()
 }

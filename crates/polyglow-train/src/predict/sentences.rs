@@ -1,5 +1,5 @@
-//! Texts in sentences, with all that is between them: what a server, a page and `translate --split-sentences` do before they
-//! call a model.
+//! Texts in sentences, with all that is between them: what a server, a page and
+//! `translate --split-sentences` do before they call a model.
 
 mod abbreviations;
 mod boundaries;
@@ -17,10 +17,11 @@ pub enum Part<'a> {
     Sentence(&'a str),
 }
 
-/// Cuts a text into lines, and lines into sentences. One after the other, the parts are the text, byte for byte.
+/// Cuts a text into lines, and lines into sentences. One after the other, the parts are the text,
+/// byte for byte.
 ///
-/// `language` is the code of the text's language, such as `de` or `pt-BR`, which decides what is an abbreviation; an unknown
-/// one is treated as English.
+/// `language` is the code of the text's language, such as `de` or `pt-BR`, which decides what is an
+/// abbreviation; an unknown one is treated as English.
 ///
 /// ```
 /// use polyglow_train::predict::sentences::Part::{Kept, Sentence};
@@ -63,7 +64,10 @@ fn push_kept<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
 /// Counts the sentences of a text.
 pub fn count(text: &str, language: &str) -> usize {
     let parts = parts(text, language);
-    parts.iter().filter(|part| matches!(part, Part::Sentence(_))).count()
+    parts
+        .iter()
+        .filter(|part| matches!(part, Part::Sentence(_)))
+        .count()
 }
 
 #[cfg(test)]
@@ -76,17 +80,44 @@ mod tests {
         for (text, expected) in [
             ("", &[][..]),
             (" \n\n", &[Kept(" \n"), Kept("\n")]),
-            ("  One. Two?\r\n", &[Kept("  "), Sentence("One."), Kept(" "), Sentence("Two?"), Kept("\r\n")]),
+            (
+                "  One. Two?\r\n",
+                &[
+                    Kept("  "),
+                    Sentence("One."),
+                    Kept(" "),
+                    Sentence("Two?"),
+                    Kept("\r\n"),
+                ],
+            ),
             (
                 "Mr. Smith met J. Doe. They left.",
-                &[Sentence("Mr. Smith met J. Doe."), Kept(" "), Sentence("They left.")],
+                &[
+                    Sentence("Mr. Smith met J. Doe."),
+                    Kept(" "),
+                    Sentence("They left."),
+                ],
             ),
             ("It was Mr.", &[Sentence("It was Mr.")]),
-            ("\u{feff}我来了。你呢？ 👍", &[Kept("\u{feff}"), Sentence("我来了。"), Sentence("你呢？"), Kept(" 👍")]),
+            (
+                "\u{feff}我来了。你呢？ 👍",
+                &[
+                    Kept("\u{feff}"),
+                    Sentence("我来了。"),
+                    Sentence("你呢？"),
+                    Kept(" 👍"),
+                ],
+            ),
         ] {
             let parts = parts(text, "en");
             assert_eq!(parts, expected);
-            assert_eq!(parts.iter().map(|(Kept(part) | Sentence(part))| *part).collect::<String>(), text);
+            assert_eq!(
+                parts
+                    .iter()
+                    .map(|(Kept(part) | Sentence(part))| *part)
+                    .collect::<String>(),
+                text
+            );
         }
     }
 
@@ -95,13 +126,22 @@ mod tests {
         for (text, sentences) in [
             ("😆 Hello. 😆 Bye!", &["Hello.", "Bye!"][..]),
             ("😆Hello😆", &["Hello"]),
-            ("- Hello.\n• Bye.\n→ Go on.\n-Stop.", &["Hello.", "Bye.", "Go on.", "Stop."]),
+            (
+                "- Hello.\n• Bye.\n→ Go on.\n-Stop.",
+                &["Hello.", "Bye.", "Go on.", "Stop."],
+            ),
             ("* one — two", &["one — two"]),
-            ("He left. - She stayed! – We sleep.", &["He left.", "She stayed!", "We sleep."]),
+            (
+                "He left. - She stayed! – We sleep.",
+                &["He left.", "She stayed!", "We sleep."],
+            ),
             ("i.e. - so. he said - Yes", &["i.e. - so. he said - Yes"]),
             ("Good 👍🏽!", &["Good"]),
             ("-5 degrees, +3 °C, $5", &["-5 degrees, +3 °C, $5"]),
-            ("(He left.) \"Go!\" ¿Qué? § 5 C++", &["(He left.)", "\"Go!\"", "¿Qué?", "§ 5 C++"]),
+            (
+                "(He left.) \"Go!\" ¿Qué? § 5 C++",
+                &["(He left.)", "\"Go!\"", "¿Qué?", "§ 5 C++"],
+            ),
             ("--- 👍 …", &[]),
             ("a | b ✔ c", &["a | b ✔ c"]),
             ("It is 20°. ✔ Done™", &["It is 20°.", "Done™"]),
@@ -109,7 +149,13 @@ mod tests {
             let parts = parts(text, "en");
             let found: Vec<&str> = parts.iter().filter_map(sentence).collect();
             assert_eq!(found, sentences, "{text}");
-            assert_eq!(parts.iter().map(|(Kept(part) | Sentence(part))| *part).collect::<String>(), text);
+            assert_eq!(
+                parts
+                    .iter()
+                    .map(|(Kept(part) | Sentence(part))| *part)
+                    .collect::<String>(),
+                text
+            );
         }
     }
 

@@ -26,8 +26,12 @@ impl Place {
     /// Whether `text` may be cut between the characters `left` and `right`.
     fn is_between(self, left: char, right: char) -> bool {
         match self {
-            Self::SentenceEnd => ".!?…".contains(left) && right.is_whitespace() || "。！？".contains(left),
-            Self::ClauseEnd => ",;:".contains(left) && right.is_whitespace() || "，、；：".contains(left),
+            Self::SentenceEnd => {
+                ".!?…".contains(left) && right.is_whitespace() || "。！？".contains(left)
+            }
+            Self::ClauseEnd => {
+                ",;:".contains(left) && right.is_whitespace() || "，、；：".contains(left)
+            }
             Self::Space => left.is_whitespace() && !right.is_whitespace(),
             Self::Anywhere => true,
         }
@@ -48,8 +52,9 @@ impl Place {
     }
 }
 
-/// Cuts `text` into pieces of at most `longest` tokens, none blank, that together are the text up to the spaces between
-/// them: at ends of sentences, or else of clauses, or else between words, or else anywhere.
+/// Cuts `text` into pieces of at most `longest` tokens, none blank, that together are the text up
+/// to the spaces between them: at ends of sentences, or else of clauses, or else between words, or
+/// else anywhere.
 ///
 /// `count` gives the number of tokens of each of some texts.
 ///
@@ -85,7 +90,8 @@ fn split_at<'t, E>(
         if len <= longest {
             tokens += len;
         } else if let Place::Anywhere = place {
-            // A single character of more tokens than a model has positions: nothing can be done about it here.
+            // A single character of more tokens than a model has positions: nothing can be done
+            // about it here.
             push(part, pieces);
             start = end;
         } else {
@@ -103,9 +109,12 @@ fn push<'t>(piece: &'t str, pieces: &mut Vec<&'t str>) {
     }
 }
 
-/// Puts the translated pieces of each line, given as (line, translations) in their order, back together: the best of each,
-/// the second of each, and so on.
-pub(super) fn join(pieces: Vec<(usize, Vec<Translated>)>, num_lines: usize) -> Vec<Vec<Translated>> {
+/// Puts the translated pieces of each line, given as (line, translations) in their order, back
+/// together: the best of each, the second of each, and so on.
+pub(super) fn join(
+    pieces: Vec<(usize, Vec<Translated>)>,
+    num_lines: usize,
+) -> Vec<Vec<Translated>> {
     let mut lines: Vec<Vec<Translated>> = vec![Vec::new(); num_lines];
     for (line, translations) in pieces {
         let line = &mut lines[line];
@@ -126,7 +135,11 @@ pub(super) fn join(pieces: Vec<(usize, Vec<Translated>)>, num_lines: usize) -> V
     }
     for line in &mut lines {
         if line.is_empty() {
-            line.push(Translated { text: String::new(), log_prob: 0.0, score: 0.0 });
+            line.push(Translated {
+                text: String::new(),
+                log_prob: 0.0,
+                score: 0.0,
+            });
         }
     }
     lines
@@ -139,28 +152,56 @@ mod tests {
     /// A token a word, and one for every eighth character of a long one.
     #[expect(clippy::unnecessary_wraps, reason = "counting may fail elsewhere")]
     fn count(texts: &[&str]) -> Result<Vec<usize>, ()> {
-        let tokens = |text: &&str| text.split_whitespace().map(|word| word.chars().count().div_ceil(8)).sum();
+        let tokens = |text: &&str| {
+            text.split_whitespace()
+                .map(|word| word.chars().count().div_ceil(8))
+                .sum()
+        };
         Ok(texts.iter().map(tokens).collect())
     }
 
     #[test]
     fn sentences_stay_whole_and_are_packed() {
         let text = "One two. Three four! Five six seven?  Eight.";
-        assert_eq!(split(text, 4, &count), Ok(vec!["One two. Three four!", "Five six seven?  Eight."]));
-        assert_eq!(split(text, 3, &count), Ok(vec!["One two.", "Three four!", "Five six seven?", "Eight."]));
-        assert_eq!(split("你好。再见。", 1, &count), Ok(vec!["你好。", "再见。"]));
+        assert_eq!(
+            split(text, 4, &count),
+            Ok(vec!["One two. Three four!", "Five six seven?  Eight."])
+        );
+        assert_eq!(
+            split(text, 3, &count),
+            Ok(vec!["One two.", "Three four!", "Five six seven?", "Eight."])
+        );
+        assert_eq!(
+            split("你好。再见。", 1, &count),
+            Ok(vec!["你好。", "再见。"])
+        );
     }
 
     #[test]
     fn long_sentences_are_cut_at_clauses_then_words_then_anywhere() {
         let text = "A b, c d e; f g h i j. K.";
-        assert_eq!(split(text, 3, &count), Ok(vec!["A b,", "c d e;", "f g h", "i j.", "K."]));
-        assert_eq!(split(&format!("{} y", "x".repeat(20)), 2, &count), Ok([&["xx"; 10][..], &["y"]].concat()));
+        assert_eq!(
+            split(text, 3, &count),
+            Ok(vec!["A b,", "c d e;", "f g h", "i j.", "K."])
+        );
+        assert_eq!(
+            split(&format!("{} y", "x".repeat(20)), 2, &count),
+            Ok([&["xx"; 10][..], &["y"]].concat())
+        );
     }
 
     #[test]
     fn pieces_are_joined_as_their_script_is_written() {
-        let piece = |text: &str| (0, vec![Translated { text: text.to_owned(), log_prob: -1.0, score: -1.0 }]);
+        let piece = |text: &str| {
+            (
+                0,
+                vec![Translated {
+                    text: text.to_owned(),
+                    log_prob: -1.0,
+                    score: -1.0,
+                }],
+            )
+        };
         for (pieces, expected) in [
             (["Hallo.", "Welt."], "Hallo. Welt."),
             (["你好。", "再见。"], "你好。再见。"),
@@ -180,7 +221,12 @@ mod tests {
             let pieces = split(text, longest, &count).expect("counting cannot fail");
             let squeeze = |text: &str| text.split_whitespace().collect::<String>();
             assert_eq!(squeeze(&pieces.concat()), squeeze(text));
-            assert!(pieces.iter().all(|piece| count(&[piece]) <= Ok(vec![longest])), "{longest}: {pieces:?}");
+            assert!(
+                pieces
+                    .iter()
+                    .all(|piece| count(&[piece]) <= Ok(vec![longest])),
+                "{longest}: {pieces:?}"
+            );
         }
     }
 }

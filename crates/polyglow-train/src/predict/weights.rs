@@ -28,16 +28,23 @@ fn renamed(name: String) -> String {
     if let Some(rest) = name.strip_prefix("patch.") {
         return format!("patches.projection.{rest}");
     }
-    let is_old = ["row_position.", "column_position."].iter().any(|old| name.starts_with(old));
-    if is_old { format!("patches.{name}") } else { name }
+    let is_old = ["row_position.", "column_position."]
+        .iter()
+        .any(|old| name.starts_with(old));
+    if is_old {
+        format!("patches.{name}")
+    } else {
+        name
+    }
 }
 
 impl Weights {
-    /// Reads every tensor of a file; sizes and offsets are checked against the file before anything is made of them.
+    /// Reads every tensor of a file; sizes and offsets are checked against the file before anything
+    /// is made of them.
     ///
     /// # Errors
-    /// A file that cannot be read, is not a safetensors file, or holds numbers of another kind than `F32`, `F16`, `BF16` (both
-    /// become `F32`) and `I8`.
+    /// A file that cannot be read, is not a safetensors file, or holds numbers of another kind than
+    /// `F32`, `F16`, `BF16` (both become `F32`) and `I8`.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         Self::parse(&bytes, path)
@@ -49,17 +56,40 @@ impl Weights {
     /// As [`Self::read`].
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
         let file = path.display();
-        let parsed = SafeTensors::deserialize(bytes).with_context(|| format!("`{file}` is damaged"))?;
+        let parsed =
+            SafeTensors::deserialize(bytes).with_context(|| format!("`{file}` is damaged"))?;
         let mut tensors = BTreeMap::new();
         for (name, view) in parsed.iter() {
             let shape = view.shape().to_vec();
-            let (fours, twos) = (view.data().as_chunks::<4>().0.iter(), view.data().as_chunks::<2>().0.iter());
+            let (fours, twos) = (
+                view.data().as_chunks::<4>().0.iter(),
+                view.data().as_chunks::<2>().0.iter(),
+            );
             let data = match view.dtype() {
-                Dtype::F32 => TensorData::new(fours.map(|bytes| f32::from_le_bytes(*bytes)).collect(), shape),
-                Dtype::F16 => TensorData::new(twos.map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect(), shape),
-                Dtype::BF16 => TensorData::new(twos.map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(), shape),
-                Dtype::I8 => TensorData::new(view.data().iter().map(|byte| *byte as i8).collect::<Vec<_>>(), shape),
-                dtype => bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32, F16, BF16 or I8"),
+                Dtype::F32 => TensorData::new(
+                    fours.map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+                    shape,
+                ),
+                Dtype::F16 => TensorData::new(
+                    twos.map(|bytes| f16::from_le_bytes(*bytes).to_f32())
+                        .collect(),
+                    shape,
+                ),
+                Dtype::BF16 => TensorData::new(
+                    twos.map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
+                        .collect(),
+                    shape,
+                ),
+                Dtype::I8 => TensorData::new(
+                    view.data()
+                        .iter()
+                        .map(|byte| *byte as i8)
+                        .collect::<Vec<_>>(),
+                    shape,
+                ),
+                dtype => {
+                    bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32, F16, BF16 or I8")
+                }
             };
             tensors.insert(renamed(name.to_owned()), data);
         }
@@ -72,10 +102,19 @@ impl Weights {
     /// One holds a number that is not finite.
     pub(crate) fn new(path: &Path, tensors: BTreeMap<String, TensorData>) -> Result<Self> {
         for (name, data) in &tensors {
-            let finite = data.as_slice::<f32>().map_or(true, |values| values.iter().all(|value| value.is_finite()));
-            ensure!(finite, "`{}`: tensor `{name}` holds NaN or infinity", path.display());
+            let finite = data
+                .as_slice::<f32>()
+                .map_or(true, |values| values.iter().all(|value| value.is_finite()));
+            ensure!(
+                finite,
+                "`{}`: tensor `{name}` holds NaN or infinity",
+                path.display()
+            );
         }
-        Ok(Self { path: path.to_owned(), tensors })
+        Ok(Self {
+            path: path.to_owned(),
+            tensors,
+        })
     }
 
     /// Whether there are matrices in 8 bits.
@@ -95,10 +134,22 @@ impl Weights {
     ///
     /// # Errors
     /// As [`Self::take`], for either; or it has more inputs than can be summed.
-    pub fn take_int8(&mut self, name: &str, shape: [usize; 2], layout: Layout) -> Result<Int8Weights> {
-        let scales = scale_shape(name, shape, layout).with_context(|| format!("`{}`", self.path.display()))?;
-        let values = self.take_typed(name, &shape, DType::I8)?.iter::<i8>().collect();
-        let scales = self.take(&format!("{name}{SCALE}"), &scales)?.iter::<f32>().collect();
+    pub fn take_int8(
+        &mut self,
+        name: &str,
+        shape: [usize; 2],
+        layout: Layout,
+    ) -> Result<Int8Weights> {
+        let scales = scale_shape(name, shape, layout)
+            .with_context(|| format!("`{}`", self.path.display()))?;
+        let values = self
+            .take_typed(name, &shape, DType::I8)?
+            .iter::<i8>()
+            .collect();
+        let scales = self
+            .take(&format!("{name}{SCALE}"), &scales)?
+            .iter::<f32>()
+            .collect();
         Ok(Int8Weights { values, scales })
     }
 
@@ -107,15 +158,32 @@ impl Weights {
     /// # Errors
     /// The scales of a matrix are missing, or of another shape.
     pub fn dequantize(mut self) -> Result<Self> {
-        let int8 = self.tensors.iter().filter(|(_, data)| data.dtype() == DType::I8);
-        let int8: Vec<(String, Vec<usize>)> = int8.map(|(name, data)| (name.clone(), data.shape().to_vec())).collect();
+        let int8 = self
+            .tensors
+            .iter()
+            .filter(|(_, data)| data.dtype() == DType::I8);
+        let int8: Vec<(String, Vec<usize>)> = int8
+            .map(|(name, data)| (name.clone(), data.shape().to_vec()))
+            .collect();
         for (name, shape) in int8 {
-            let shape: [usize; 2] = shape
-                .try_into()
-                .map_err(|shape| failed!("`{}`: tensor `{name}` is {shape:?}, not a matrix", self.path.display()))?;
-            let scale = self.tensors.get(&format!("{name}{SCALE}")).map(|data| data.shape().to_vec());
-            let layout = if scale == Some(vec![1, shape[1]]) { Layout::InOut } else { Layout::OutIn };
-            let values = self.take_int8(&name, shape, layout)?.dequantize(shape, layout);
+            let shape: [usize; 2] = shape.try_into().map_err(|shape| {
+                failed!(
+                    "`{}`: tensor `{name}` is {shape:?}, not a matrix",
+                    self.path.display()
+                )
+            })?;
+            let scale = self
+                .tensors
+                .get(&format!("{name}{SCALE}"))
+                .map(|data| data.shape().to_vec());
+            let layout = if scale == Some(vec![1, shape[1]]) {
+                Layout::InOut
+            } else {
+                Layout::OutIn
+            };
+            let values = self
+                .take_int8(&name, shape, layout)?
+                .dequantize(shape, layout);
             self.tensors.insert(name, TensorData::new(values, shape));
         }
         Ok(self)
@@ -123,11 +191,20 @@ impl Weights {
 
     fn take_typed(&mut self, name: &str, shape: &[usize], dtype: DType) -> Result<TensorData> {
         let file = self.path.display();
-        let data = self.tensors.remove(name).with_context(|| format!("`{file}` has no tensor `{name}`"))?;
+        let data = self
+            .tensors
+            .remove(name)
+            .with_context(|| format!("`{file}` has no tensor `{name}`"))?;
         let found = data.shape().to_vec();
-        ensure!(found == shape, "`{file}`: tensor `{name}` is {found:?}, not {shape:?} as the config asks for");
+        ensure!(
+            found == shape,
+            "`{file}`: tensor `{name}` is {found:?}, not {shape:?} as the config asks for"
+        );
         let kind = data.dtype();
-        ensure!(kind == dtype, "`{file}`: tensor `{name}` holds {kind:?}, but must hold {dtype:?}");
+        ensure!(
+            kind == dtype,
+            "`{file}`: tensor `{name}` holds {kind:?}, but must hold {dtype:?}"
+        );
         Ok(data)
     }
 
@@ -161,12 +238,16 @@ pub fn count(path: &Path) -> Result<u64> {
         let mut length = [0; 8];
         file.read_exact(&mut length)?;
         let mut header = Vec::new();
-        file.take(u64::from_le_bytes(length)).read_to_end(&mut header)?;
+        file.take(u64::from_le_bytes(length))
+            .read_to_end(&mut header)?;
         let metadata: Metadata = serde_json::from_slice(&header)?;
         let product = |size: u64, &dim: &usize| size.checked_mul(dim as u64);
-        let add = |total: u64, shape: &[usize]| total.checked_add(shape.iter().try_fold(1, product)?);
+        let add =
+            |total: u64, shape: &[usize]| total.checked_add(shape.iter().try_fold(1, product)?);
         let mut shapes = metadata.tensors().into_values().map(|info| &*info.shape);
-        shapes.try_fold(0, add).context("its tensors have too many values")
+        shapes
+            .try_fold(0, add)
+            .context("its tensors have too many values")
     };
     read().with_context(|| format!("cannot read `{}`", path.display()))
 }
@@ -189,7 +270,12 @@ pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<()> {
         Ok(File::open(path)?.sync_all()?)
     };
     // Not with its directory, which has a passing name until the checkpoint is complete.
-    write().with_context(|| format!("cannot write `{}`", path.file_name().unwrap_or_default().display()))
+    write().with_context(|| {
+        format!(
+            "cannot write `{}`",
+            path.file_name().unwrap_or_default().display()
+        )
+    })
 }
 
 /// What [`write`] writes.
@@ -209,12 +295,19 @@ fn views(tensors: &[(String, TensorData)]) -> Result<Vec<(&str, TensorView<'_>)>
             DType::I8 => Dtype::I8,
             dtype => bail!("tensor `{name}` holds {dtype:?}, not F32 or I8"),
         };
-        Ok((name.as_str(), TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?))
+        Ok((
+            name.as_str(),
+            TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?,
+        ))
     };
-    tensors.iter().map(|(name, data)| view((name, data))).collect()
+    tensors
+        .iter()
+        .map(|(name, data)| view((name, data)))
+        .collect()
 }
 
-/// Tensors with every matrix in 8 bits, and with its scales, by which its values are to be multiplied.
+/// Tensors with every matrix in 8 bits, and with its scales, by which its values are to be
+/// multiplied.
 ///
 /// # Errors
 /// A matrix has more inputs than can be summed.
@@ -230,7 +323,10 @@ pub fn quantize(weights: &Weights) -> Result<Vec<(String, TensorData)>> {
         let values: Vec<f32> = data.iter::<f32>().collect();
         let int8 = Int8Weights::quantize(&values, shape, layout);
         tensors.push((name.clone(), TensorData::new(int8.values, shape)));
-        tensors.push((format!("{name}{SCALE}"), TensorData::new(int8.scales, scales)));
+        tensors.push((
+            format!("{name}{SCALE}"),
+            TensorData::new(int8.scales, scales),
+        ));
     }
     Ok(tensors)
 }
@@ -241,7 +337,10 @@ fn scale_shape(name: &str, [rows, columns]: [usize; 2], layout: Layout) -> Resul
         Layout::InOut => (rows, [1, columns]),
         Layout::OutIn => (columns, [rows, 1]),
     };
-    ensure!(d_in <= MOST_INT8_INPUTS, "the {d_in} inputs of `{name}` are too many for sums of bytes");
+    ensure!(
+        d_in <= MOST_INT8_INPUTS,
+        "the {d_in} inputs of `{name}` are too many for sums of bytes"
+    );
     Ok(shape)
 }
 
@@ -251,9 +350,17 @@ fn scale_shape(name: &str, [rows, columns]: [usize; 2], layout: Layout) -> Resul
 /// It is not a safetensors file, or holds something else.
 pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
     let parsed = SafeTensors::deserialize(bytes)?;
-    ensure!(parsed.len() == tensors.len(), "{} tensors were written, {} are there", tensors.len(), parsed.len());
+    ensure!(
+        parsed.len() == tensors.len(),
+        "{} tensors were written, {} are there",
+        tensors.len(),
+        parsed.len()
+    );
     for (name, data) in tensors {
-        ensure!(parsed.tensor(name)?.data() == data.as_bytes(), "the tensor `{name}` is not what was written");
+        ensure!(
+            parsed.tensor(name)?.data() == data.as_bytes(),
+            "the tensor `{name}` is not what was written"
+        );
     }
     Ok(())
 }
@@ -262,8 +369,13 @@ pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
 mod tests {
     #[test]
     fn patches_are_found_under_their_old_names() {
-        let names =
-            ["patch.weight", "patch.bias.moment", "row_position.weight", "column_position.weight", "output.weight"];
+        let names = [
+            "patch.weight",
+            "patch.bias.moment",
+            "row_position.weight",
+            "column_position.weight",
+            "output.weight",
+        ];
         let expected = [
             "patches.projection.weight",
             "patches.projection.bias.moment",
@@ -281,13 +393,31 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("a.safetensors");
         let values = vec![0.1f32, -0.0, f32::MIN_POSITIVE, 3.0e38, 1.0, 2.0];
-        write(&path, &[("b".to_owned(), TensorData::new(values.clone(), [2, 3]))]).expect("it can be written");
+        write(
+            &path,
+            &[("b".to_owned(), TensorData::new(values.clone(), [2, 3]))],
+        )
+        .expect("it can be written");
         assert_eq!(count(&path).expect("it can be read"), 6);
         let mut read = Weights::read(&path).expect("it can be read");
-        assert!(read.take("b", &[3, 2]).expect_err("wrong shape").to_string().contains("[2, 3]"));
+        assert!(
+            read.take("b", &[3, 2])
+                .expect_err("wrong shape")
+                .to_string()
+                .contains("[2, 3]")
+        );
         let mut read2 = Weights::read(&path).expect("it can be read");
-        let bits = |values: &[f32]| values.iter().map(|value| value.to_bits()).collect::<Vec<_>>();
-        let found: Vec<f32> = read2.take("b", &[2, 3]).expect("it is there").iter::<f32>().collect();
+        let bits = |values: &[f32]| {
+            values
+                .iter()
+                .map(|value| value.to_bits())
+                .collect::<Vec<_>>()
+        };
+        let found: Vec<f32> = read2
+            .take("b", &[2, 3])
+            .expect("it is there")
+            .iter::<f32>()
+            .collect();
         assert_eq!(bits(&found), bits(&values));
         read2.finish().expect("nothing is left");
     }
@@ -297,7 +427,9 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("a.safetensors");
         let values: Vec<f32> = (0..6).map(|place| (place as f32).sin()).collect();
-        let tensor = |name: &str, shape: Vec<usize>| (name.to_owned(), TensorData::new(values.clone(), shape));
+        let tensor = |name: &str, shape: Vec<usize>| {
+            (name.to_owned(), TensorData::new(values.clone(), shape))
+        };
         let tensors = [
             tensor("src_embedding.weight", vec![3, 2]),
             tensor("output.weight", vec![2, 3]),
@@ -310,16 +442,28 @@ mod tests {
         write(&path, &int8).expect("it can be written");
         let read = || Weights::read(&path).expect("it can be read");
         assert!(read().is_int8());
-        let error = read().take("output.weight", &[2, 3]).expect_err("8 bits").to_string();
+        let error = read()
+            .take("output.weight", &[2, 3])
+            .expect_err("8 bits")
+            .to_string();
         assert!(error.contains("holds I8, but must hold F32"), "{error}");
-        let scales = read().take("src_embedding.weight.scale", &[3, 1]).expect("one a row");
+        let scales = read()
+            .take("src_embedding.weight.scale", &[3, 1])
+            .expect("one a row");
         let mut meant = read().dequantize().expect("its scales are there");
         for (name, data) in &tensors {
             let largest = scales.iter::<f32>().fold(0.0, f32::max);
-            let bound = if name.ends_with("gamma") { 0.0 } else { largest * 0.500_001 };
+            let bound = if name.ends_with("gamma") {
+                0.0
+            } else {
+                largest * 0.500_001
+            };
             let meant = meant.take(name, data.shape()).expect("it is there");
             for (meant, value) in meant.iter::<f32>().zip(data.iter::<f32>()) {
-                assert!((meant - value).abs() <= bound, "{name}: {value} became {meant}");
+                assert!(
+                    (meant - value).abs() <= bound,
+                    "{name}: {value} became {meant}"
+                );
             }
         }
         meant.finish().expect("the scales are used up");
@@ -330,9 +474,16 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("a.safetensors");
         for ruined in [f32::NAN, f32::INFINITY] {
-            write(&path, &[("b".to_owned(), TensorData::new(vec![1.0, ruined], [2]))]).expect("it can be written");
+            write(
+                &path,
+                &[("b".to_owned(), TensorData::new(vec![1.0, ruined], [2]))],
+            )
+            .expect("it can be written");
             let error = Weights::read(&path).expect_err("it is ruined").to_string();
-            assert!(error.ends_with("tensor `b` holds NaN or infinity"), "{error}");
+            assert!(
+                error.ends_with("tensor `b` holds NaN or infinity"),
+                "{error}"
+            );
         }
     }
 
@@ -354,7 +505,12 @@ mod tests {
         let header = br#"{"a":{"dtype":"F32","shape":[1000000000000000],"data_offsets":[0,4000000000000000]}}"#;
         let mut bytes = (header.len() as u64).to_le_bytes().to_vec();
         bytes.extend(header);
-        let error = Weights::parse(&bytes, Path::new("a.safetensors")).expect_err("it lies").to_string();
-        assert_eq!(error, "`a.safetensors` is damaged: incomplete metadata, file not fully covered");
+        let error = Weights::parse(&bytes, Path::new("a.safetensors"))
+            .expect_err("it lies")
+            .to_string();
+        assert_eq!(
+            error,
+            "`a.safetensors` is damaged: incomplete metadata, file not fully covered"
+        );
     }
 }

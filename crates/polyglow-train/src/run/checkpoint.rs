@@ -1,7 +1,7 @@
 //! One checkpoint: a directory, written beside, synced and renamed, with checksums inside.
 //!
-//! `step-N/` holds `model.safetensors`, `optimizer.safetensors`, `ema.safetensors` where a moving average is kept, and
-//! `state.json`.
+//! `step-N/` holds `model.safetensors`, `optimizer.safetensors`, `ema.safetensors` where a moving
+//! average is kept, and `state.json`.
 
 mod directory;
 mod place;
@@ -34,7 +34,8 @@ const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const EMA: &str = "ema.safetensors";
 
-/// Where training stands after a step: with the weights and the config, all that the next step depends on.
+/// Where training stands after a step: with the weights and the config, all that the next step
+/// depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainState {
     /// Steps done.
@@ -47,8 +48,8 @@ pub struct TrainState {
     pub tokens: u64,
     /// The best validation so far.
     pub best: Option<Best>,
-    /// The lowest validation loss so far, in nats per target token, which need not be the best validation's; the first
-    /// checkpoints did not have it.
+    /// The lowest validation loss so far, in nats per target token, which need not be the best
+    /// validation's; the first checkpoints did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lowest_loss: Option<f64>,
     /// Validations after the warm-up since one that brought a better score or a lower loss.
@@ -61,8 +62,8 @@ pub struct TrainState {
     /// What it was trained on; the first checkpoints did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextHashes>,
-    /// The CPU's instructions with which kernels computed its newest steps; `None` where they computed none on a CPU, and in the
-    /// first checkpoints.
+    /// The CPU's instructions with which kernels computed its newest steps; `None` where they
+    /// computed none on a CPU, and in the first checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
 }
@@ -91,7 +92,8 @@ pub struct Best {
     pub step: u64,
     /// The value of `train.best_metric`.
     pub score: f64,
-    /// The loss, in nats per target token, which decides between equal scores; the first checkpoints did not have it.
+    /// The loss, in nats per target token, which decides between equal scores; the first
+    /// checkpoints did not have it.
     #[serde(default = "worst_loss")]
     pub loss: f64,
 }
@@ -112,18 +114,25 @@ struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a `state.json`, and confirms that it is as it was written; the first ones had no checksum.
+    /// Reads a `state.json`, and confirms that it is as it was written; the first ones had no
+    /// checksum.
     fn parse(text: &[u8]) -> Result<Self> {
         let mut json: Map<String, Value> = serde_json::from_slice(text)?;
         if let Some(written) = json.remove(CHECKSUM) {
-            ensure!(written == sha256(&serde_json::to_vec(&json)?), "it is not what was written");
+            ensure!(
+                written == sha256(&serde_json::to_vec(&json)?),
+                "it is not what was written"
+            );
         }
         Ok(serde_json::from_value(json.into())?)
     }
 
-    /// The `state.json`, with a checksum of all its other fields, written as JSON without spaces in the order of their names.
+    /// The `state.json`, with a checksum of all its other fields, written as JSON without spaces in
+    /// the order of their names.
     fn text(&self) -> Result<String> {
-        let Value::Object(mut json) = serde_json::to_value(self)? else { bail!("a state is an object") };
+        let Value::Object(mut json) = serde_json::to_value(self)? else {
+            bail!("a state is an object")
+        };
         let checksum = sha256(&serde_json::to_vec(&json)?);
         json.insert(CHECKSUM.to_owned(), checksum.into());
         Ok(serde_json::to_string_pretty(&json)? + "\n")
@@ -165,27 +174,45 @@ impl Checkpoint {
     pub fn open(path: &Path) -> Result<Self> {
         let path = &*place::follow(path);
         let open = || -> Result<Manifest> {
-            let text = fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
+            let text =
+                fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
             let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
-            ensure!(manifest.format == FORMAT, "its format is version {}, not {FORMAT}", manifest.format);
+            ensure!(
+                manifest.format == FORMAT,
+                "its format is version {}, not {FORMAT}",
+                manifest.format
+            );
             let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
             let step = manifest.state.step;
-            let named: Option<u64> = name.strip_prefix("step-").and_then(|step| step.parse().ok());
-            ensure!(named.is_none_or(|named| named == step), "it is named `{name}`, but is of step {step}");
+            let named: Option<u64> = name
+                .strip_prefix("step-")
+                .and_then(|step| step.parse().ok());
+            ensure!(
+                named.is_none_or(|named| named == step),
+                "it is named `{name}`, but is of step {step}"
+            );
             for file in manifest.files.keys() {
-                ensure!([MODEL, OPTIMIZER, EMA].contains(&&**file), "it names an unknown file `{file}`");
+                ensure!(
+                    [MODEL, OPTIMIZER, EMA].contains(&&**file),
+                    "it names an unknown file `{file}`"
+                );
             }
             ensure!(manifest.files.contains_key(MODEL), "it has no `{MODEL}`");
             Ok(manifest)
         };
         let Manifest { state, files, .. } = open().map_err(|error| damaged(path, error))?;
-        Ok(Self { path: path.to_owned(), state, files })
+        Ok(Self {
+            path: path.to_owned(),
+            state,
+            files,
+        })
     }
 
     /// Writes a checkpoint to `path`, and replaces one that is there.
     ///
     /// # Errors
-    /// Something cannot be written, or does not read back as it was written; what was there is still there then.
+    /// Something cannot be written, or does not read back as it was written; what was there is
+    /// still there then.
     pub fn write(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
         let beside = place::sibling(path, place::UNFINISHED);
         let replace = || -> Result<()> {
@@ -196,7 +223,8 @@ impl Checkpoint {
         };
         let written = replace();
         if written.is_err() {
-            // A part of a checkpoint is of no use, and the room that it takes may be what is lacking.
+            // A part of a checkpoint is of no use, and the room that it takes may be what is
+            // lacking.
             let _ = remove_directory(&beside);
         }
         written.with_context(|| format!("cannot write the checkpoint `{}`", path.display()))
@@ -207,7 +235,9 @@ impl Checkpoint {
     /// # Errors
     /// A file is missing or damaged.
     pub fn verify(&self) -> Result<()> {
-        self.files.keys().try_for_each(|file| self.bytes(file).map(drop))
+        self.files
+            .keys()
+            .try_for_each(|file| self.bytes(file).map(drop))
     }
 
     /// SHA-256 of the file of the weights, in hexadecimal digits.
@@ -263,8 +293,12 @@ impl Checkpoint {
 
     fn bytes(&self, file: &str) -> Result<Vec<u8>> {
         let read = || -> Result<Vec<u8>> {
-            let bytes = fs::read(self.path.join(file)).with_context(|| format!("cannot read its `{file}`"))?;
-            ensure!(self.files.get(file) == Some(&sha256(&bytes)), "its `{file}` is not what was written");
+            let bytes = fs::read(self.path.join(file))
+                .with_context(|| format!("cannot read its `{file}`"))?;
+            ensure!(
+                self.files.get(file) == Some(&sha256(&bytes)),
+                "its `{file}` is not what was written"
+            );
             Ok(bytes)
         };
         read().map_err(|error| damaged(&self.path, error))
@@ -273,24 +307,42 @@ impl Checkpoint {
 
 fn damaged(path: &Path, error: TrainError) -> TrainError {
     let error = error.context(format!("the checkpoint `{}` is damaged", path.display()));
-    with_hint(error, "another checkpoint may be whole: `polyglow info RUN` lists them, `--checkpoint NAME` uses one")
+    with_hint(
+        error,
+        "another checkpoint may be whole: `polyglow info RUN` lists them, `--checkpoint NAME` uses one",
+    )
 }
 
 /// Makes the directory `path` with all files of a checkpoint, and has the disk confirm them.
 fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
-    // Not with the directories above it: a run that was removed must not come back as a checkpoint without its config.
+    // Not with the directories above it: a run that was removed must not come back as a checkpoint
+    // without its config.
     fs::create_dir(path)?;
     let mut files = BTreeMap::new();
-    for (file, tensors) in [(MODEL, &content.model), (OPTIMIZER, &content.optimizer), (EMA, &content.ema)] {
+    for (file, tensors) in [
+        (MODEL, &content.model),
+        (OPTIMIZER, &content.optimizer),
+        (EMA, &content.ema),
+    ] {
         if !tensors.is_empty() {
             let path = path.join(file);
             weights::write(&path, tensors)?;
             let written = fs::read(&path)?;
-            weights::confirm(&written, tensors).with_context(|| format!("`{file}` does not read back"))?;
+            weights::confirm(&written, tensors)
+                .with_context(|| format!("`{file}` does not read back"))?;
             files.insert(file.to_owned(), sha256(&written));
         }
     }
-    file::replace(&path.join(STATE), Manifest { format: FORMAT, state: state.clone(), files }.text()?.as_bytes())?;
+    file::replace(
+        &path.join(STATE),
+        Manifest {
+            format: FORMAT,
+            state: state.clone(),
+            files,
+        }
+        .text()?
+        .as_bytes(),
+    )?;
     Ok(sync_directory(path)?)
 }
 

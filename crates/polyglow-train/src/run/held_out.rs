@@ -1,8 +1,8 @@
-//! The text of the validation and test sets, kept with the run, so that it can be scored where the files of its config are
-//! not.
+//! The text of the validation and test sets, kept with the run, so that it can be scored where the
+//! files of its config are not.
 //!
-//! `held-out/` has a file for each side of a set, a line for each example, and `SHA256SUMS`, which `sha256sum --check` reads,
-//! too. Images and generated corpora are not kept.
+//! `held-out/` has a file for each side of a set, a line for each example, and `SHA256SUMS`, which
+//! `sha256sum --check` reads, too. Images and generated corpora are not kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,18 +25,22 @@ const TGT: &str = "tgt";
 
 /// The text of one set, as it is kept.
 struct Kept {
-    /// The names of its files, and what is in them: the source side, if there is one, and the target side.
+    /// The names of its files, and what is in them: the source side, if there is one, and the
+    /// target side.
     files: Vec<(String, String)>,
 }
 
 impl RunDirectory {
-    /// Opens a set of the run: the files that `config` names, or where they are missing the text that the run has kept.
+    /// Opens a set of the run: the files that `config` names, or where they are missing the text
+    /// that the run has kept.
     ///
-    /// `config` is the run's own, perhaps with overrides. A set that an override names is never replaced. Which text it is, is
-    /// said where it is the kept one, and where the files have changed since training began.
+    /// `config` is the run's own, perhaps with overrides. A set that an override names is never
+    /// replaced. Which text it is, is said where it is the kept one, and where the files have
+    /// changed since training began.
     ///
     /// # Errors
-    /// The files are missing and the run has no copy of them, or a damaged one; a file cannot be read.
+    /// The files are missing and the run has no copy of them, or a damaged one; a file cannot be
+    /// read.
     pub fn open_set(&self, config: &Config, split: Split<'_>) -> Result<Corpus> {
         let content = config.content();
         let opened = Corpus::open(&config.data, content, split);
@@ -53,22 +57,28 @@ impl RunDirectory {
         }
     }
 
-    /// Writes the text of every validation and test set that the run does not have yet, each file as a whole or not at all.
+    /// Writes the text of every validation and test set that the run does not have yet, each file
+    /// as a whole or not at all.
     ///
-    /// A set that was kept before and has other content now is not kept again, of which a warning tells.
+    /// A set that was kept before and has other content now is not kept again, of which a warning
+    /// tells.
     ///
     /// # Errors
     /// A set cannot be read; the disk refuses.
     pub(super) fn keep_held_out(&self, config: &Config) -> Result<()> {
         let (data, content) = (&config.data, config.content());
-        // Data that is given in memory is not named by the config, so nothing could be scored with a copy of it.
+        // Data that is given in memory is not named by the config, so nothing could be scored with
+        // a copy of it.
         if !is_kept(content) || data.corpus.is_some() || !data.has_source() {
             return Ok(());
         }
         let mut sums = self.sums()?;
         for split in splits(data) {
             let is_there = |file: &String| self.held_out_path(file).is_file();
-            if files_of(content, split).iter().all(|file| sums.contains_key(file) && is_there(file)) {
+            if files_of(content, split)
+                .iter()
+                .all(|file| sums.contains_key(file) && is_there(file))
+            {
                 continue;
             }
             let corpus = match Corpus::open(data, content, split) {
@@ -77,7 +87,10 @@ impl RunDirectory {
             };
             let kept = Kept::read(&corpus, content, split)?;
             if kept.differs_from(&sums) {
-                tracing::warn!("{} is not the text of when training began: the run keeps no copy of it", named(split));
+                tracing::warn!(
+                    "{} is not the text of when training began: the run keeps no copy of it",
+                    named(split)
+                );
                 continue;
             }
             self.write_kept(&kept, &mut sums)?;
@@ -95,28 +108,41 @@ impl RunDirectory {
         if !path.is_file() {
             return Ok(BTreeMap::new());
         }
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        let line = |line: &str| line.split_once("  ").map(|(hash, file)| (file.to_owned(), hash.to_owned()));
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        let line = |line: &str| {
+            line.split_once("  ")
+                .map(|(hash, file)| (file.to_owned(), hash.to_owned()))
+        };
         Ok(text.lines().filter_map(line).collect())
     }
 
     /// Writes the files of a set, and then the hashes of all that are kept.
     fn write_kept(&self, kept: &Kept, sums: &mut BTreeMap<String, String>) -> Result<()> {
         let directory = self.held_out_path("");
-        fs::create_dir_all(&directory).with_context(|| format!("cannot make `{}`", directory.display()))?;
-        let is_side = |name: &str| Path::new(name).extension().is_some_and(|side| side == SRC || side == TGT);
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make `{}`", directory.display()))?;
+        let is_side = |name: &str| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|side| side == SRC || side == TGT)
+        };
         remove_unfinished(&directory, |name| name == SUMS || is_side(name))?;
         for (file, text) in &kept.files {
             self.write_held_out(file, text)?;
             sums.insert(file.clone(), sha256(text.as_bytes()));
         }
-        let lines: Vec<String> = sums.iter().map(|(file, hash)| format!("{hash}  {file}")).collect();
+        let lines: Vec<String> = sums
+            .iter()
+            .map(|(file, hash)| format!("{hash}  {file}"))
+            .collect();
         self.write_held_out(SUMS, &(lines.join("\n") + "\n"))
     }
 
     fn write_held_out(&self, file: &str, text: &str) -> Result<()> {
         let path = self.held_out_path(file);
-        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+        file::replace(&path, text.as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
     /// The kept text of a set whose files are missing, as `error` says.
@@ -127,26 +153,41 @@ impl RunDirectory {
             return Err(with_hint(missing, advice));
         }
         let (sums, files) = (self.sums()?, files_of(content, split));
-        let texts =
-            files.iter().map(|file| self.read_kept(file, sums.get(file))).collect::<Result<Option<Vec<_>>>>()?;
+        let texts = files
+            .iter()
+            .map(|file| self.read_kept(file, sums.get(file)))
+            .collect::<Result<Option<Vec<_>>>>()?;
         let Some(texts) = texts else {
             let advice = "the run has no copy of it in `held-out`; start this command where the paths of its config lead \
                           to the text, or name it with `--set data.test=PATH`";
             return Err(with_hint(missing, advice));
         };
         let directory = self.held_out_path("").display().to_string();
-        tracing::info!("{missing}: {} is the text that the run keeps in `{directory}`", named(split));
+        tracing::info!(
+            "{missing}: {} is the text that the run keeps in `{directory}`",
+            named(split)
+        );
         let corpus = Corpus::from_pairs(directory, pairs(&texts));
-        Ok(if content == Content::Text { corpus.target_side() } else { corpus })
+        Ok(if content == Content::Text {
+            corpus.target_side()
+        } else {
+            corpus
+        })
     }
 
     /// The text of a file that the run keeps; `None` if it keeps none of that name.
     fn read_kept(&self, file: &str, sum: Option<&String>) -> Result<Option<String>> {
         let path = self.held_out_path(file);
-        let Some(sum) = sum.filter(|_| path.is_file()) else { return Ok(None) };
-        let text = fs::read_to_string(&path).with_context(|| format!("cannot read `{}`", path.display()))?;
+        let Some(sum) = sum.filter(|_| path.is_file()) else {
+            return Ok(None);
+        };
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
         if sha256(text.as_bytes()) != *sum {
-            let error = failed!("`{}` is not the text of when training began: its SHA-256 is another", path.display());
+            let error = failed!(
+                "`{}` is not the text of when training began: its SHA-256 is another",
+                path.display()
+            );
             return Err(with_hint(
                 error,
                 "restore it, or start this command where the paths of the run's config lead to the text",
@@ -157,11 +198,21 @@ impl RunDirectory {
 
     /// Warns if the files of a set have other content than when training began.
     fn warn_of_change(&self, corpus: &Corpus, content: Content, split: Split<'_>) -> Result<()> {
-        let sums = if is_kept(content) { self.sums()? } else { BTreeMap::new() };
-        if files_of(content, split).iter().any(|file| sums.contains_key(file))
+        let sums = if is_kept(content) {
+            self.sums()?
+        } else {
+            BTreeMap::new()
+        };
+        if files_of(content, split)
+            .iter()
+            .any(|file| sums.contains_key(file))
             && Kept::read(corpus, content, split)?.differs_from(&sums)
         {
-            let files: Vec<String> = corpus.parts().iter().map(polyglow_data::corpus::Part::name).collect();
+            let files: Vec<String> = corpus
+                .parts()
+                .iter()
+                .map(polyglow_data::corpus::Part::name)
+                .collect();
             tracing::warn!(
                 "{} is `{}`, which is not the text of when training began; that is in `{}`",
                 named(split),
@@ -182,14 +233,22 @@ impl Kept {
             src.extend([&pair.src, "\n"]);
             tgt.extend([&pair.tgt, "\n"]);
         }
-        let texts = if content == Content::Text { vec![tgt] } else { vec![src, tgt] };
-        Ok(Self { files: files_of(content, split).into_iter().zip(texts).collect() })
+        let texts = if content == Content::Text {
+            vec![tgt]
+        } else {
+            vec![src, tgt]
+        };
+        Ok(Self {
+            files: files_of(content, split).into_iter().zip(texts).collect(),
+        })
     }
 
     /// Whether the run has kept other text under the same names.
     fn differs_from(&self, sums: &BTreeMap<String, String>) -> bool {
-        let differs =
-            |(file, text): &(String, String)| sums.get(file).is_some_and(|sum| *sum != sha256(text.as_bytes()));
+        let differs = |(file, text): &(String, String)| {
+            sums.get(file)
+                .is_some_and(|sum| *sum != sha256(text.as_bytes()))
+        };
         self.files.iter().any(differs)
     }
 }
@@ -205,12 +264,18 @@ fn is_kept(content: Content) -> bool {
 /// The validation set, if there is one, and the test sets.
 fn splits(data: &DataConfig) -> Vec<Split<'_>> {
     let valid = data.has_valid().then_some(Split::Valid);
-    valid.into_iter().chain(data.test_names().into_iter().map(Split::Test)).collect()
+    valid
+        .into_iter()
+        .chain(data.test_names().into_iter().map(Split::Test))
+        .collect()
 }
 
 /// Whether two configs name the same validation and test sets.
 fn has_same_sets(left: &DataConfig, right: &DataConfig) -> bool {
-    left.valid == right.valid && left.test == right.test && left.src == right.src && left.tgt == right.tgt
+    left.valid == right.valid
+        && left.test == right.test
+        && left.src == right.src
+        && left.tgt == right.tgt
 }
 
 /// The names of the files of a set: of its source side, if it has one, and of its target side.
@@ -221,11 +286,16 @@ fn files_of(content: Content, split: Split<'_>) -> Vec<String> {
         Split::Test("test") => "test".to_owned(),
         Split::Test(name) => format!("test.{}", escaped(name)),
     };
-    let sides: &[&str] = if content == Content::Text { &[TGT] } else { &[SRC, TGT] };
+    let sides: &[&str] = if content == Content::Text {
+        &[TGT]
+    } else {
+        &[SRC, TGT]
+    };
     sides.iter().map(|side| format!("{name}.{side}")).collect()
 }
 
-/// The name of a test set, which may have any character, as a part of the name of a file: `%2F` stands for a slash.
+/// The name of a test set, which may have any character, as a part of the name of a file: `%2F`
+/// stands for a slash.
 fn escaped(name: &str) -> String {
     let escape = |byte: u8| match byte {
         b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),
@@ -244,10 +314,25 @@ fn named(split: Split<'_>) -> String {
 
 /// The examples of a set, of the text of its target side or of both sides.
 fn pairs(texts: &[String]) -> Vec<Pair> {
-    let lines = |text: &String| text.split_terminator('\n').map(str::to_owned).collect::<Vec<_>>();
+    let lines = |text: &String| {
+        text.split_terminator('\n')
+            .map(str::to_owned)
+            .collect::<Vec<_>>()
+    };
     match texts {
-        [src, tgt] => lines(src).into_iter().zip(lines(tgt)).map(|(src, tgt)| Pair { src, tgt }).collect(),
-        texts => texts.iter().flat_map(lines).map(|tgt| Pair { src: String::new(), tgt }).collect(),
+        [src, tgt] => lines(src)
+            .into_iter()
+            .zip(lines(tgt))
+            .map(|(src, tgt)| Pair { src, tgt })
+            .collect(),
+        texts => texts
+            .iter()
+            .flat_map(lines)
+            .map(|tgt| Pair {
+                src: String::new(),
+                tgt,
+            })
+            .collect(),
     }
 }
 
@@ -257,16 +342,35 @@ mod tests {
 
     #[test]
     fn names_of_sets_are_names_of_files_and_stay_different() {
-        let names =
-            ["test", "valid", "../a", "%2E", "."].map(|name| files_of(Content::Text, Split::Test(name)).remove(0));
-        assert_eq!(names, ["test.tgt", "test.valid.tgt", "test.%2E%2E%2Fa.tgt", "test.%252E.tgt", "test.%2E.tgt"]);
-        assert_eq!(files_of(Content::Pairs, Split::Valid), ["valid.src", "valid.tgt"]);
+        let names = ["test", "valid", "../a", "%2E", "."]
+            .map(|name| files_of(Content::Text, Split::Test(name)).remove(0));
+        assert_eq!(
+            names,
+            [
+                "test.tgt",
+                "test.valid.tgt",
+                "test.%2E%2E%2Fa.tgt",
+                "test.%252E.tgt",
+                "test.%2E.tgt"
+            ]
+        );
+        assert_eq!(
+            files_of(Content::Pairs, Split::Valid),
+            ["valid.src", "valid.tgt"]
+        );
     }
 
     #[test]
     fn what_is_kept_is_read_again_to_the_character() {
-        let pair = |src: &str, tgt: &str| Pair { src: src.to_owned(), tgt: tgt.to_owned() };
-        let all = [pair("a\tb ", "c\r"), pair("", "\u{feff}d\u{2028}"), pair("e", "")];
+        let pair = |src: &str, tgt: &str| Pair {
+            src: src.to_owned(),
+            tgt: tgt.to_owned(),
+        };
+        let all = [
+            pair("a\tb ", "c\r"),
+            pair("", "\u{feff}d\u{2028}"),
+            pair("e", ""),
+        ];
         let corpus = Corpus::from_pairs("made up", all.clone());
         let kept = Kept::read(&corpus, Content::Pairs, Split::Valid).unwrap();
         let texts: Vec<String> = kept.files.into_iter().map(|(_, text)| text).collect();
@@ -277,7 +381,12 @@ mod tests {
     fn a_set_is_kept_once_and_takes_the_place_of_missing_files() {
         let dir = tempfile::tempdir().unwrap();
         let at = |name: &str| dir.path().join(name);
-        for (name, text) in [("train.en", "a\n"), ("train.de", "A\n"), ("test.en", "b\n"), ("test.de", "B\n")] {
+        for (name, text) in [
+            ("train.en", "a\n"),
+            ("train.de", "A\n"),
+            ("test.en", "b\n"),
+            ("test.de", "B\n"),
+        ] {
             fs::write(at(name), text).unwrap();
         }
         let toml = format!(
@@ -288,8 +397,17 @@ mod tests {
         let run = RunDirectory::new(at("run"));
         run.create(&config).unwrap();
         let open = || run.open_set(&config, Split::Test("test"));
-        let read = || open().unwrap().pairs().collect::<Result<Vec<_>, _>>().unwrap();
-        let kept = vec![Pair { src: "b".to_owned(), tgt: "B".to_owned() }];
+        let read = || {
+            open()
+                .unwrap()
+                .pairs()
+                .collect::<Result<Vec<_>, _>>()
+                .unwrap()
+        };
+        let kept = vec![Pair {
+            src: "b".to_owned(),
+            tgt: "B".to_owned(),
+        }];
         assert_eq!(read(), kept);
 
         // The files of the config win while they are there, and what was kept stays.
@@ -311,6 +429,9 @@ mod tests {
         assert!(!at("run/held-out/test.src").exists());
         fs::write(at("test.en"), "b\n").unwrap();
         run.create(&config).unwrap();
-        assert_eq!(fs::read_to_string(at("run/held-out/test.src")).unwrap(), "b\n");
+        assert_eq!(
+            fs::read_to_string(at("run/held-out/test.src")).unwrap(),
+            "b\n"
+        );
     }
 }

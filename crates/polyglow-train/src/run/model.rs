@@ -40,15 +40,22 @@ impl TrainedModel {
 
 /// The run and the checkpoint that `path` means: a run's best, or a checkpoint in one.
 fn run_of(path: &Path) -> Result<(RunDirectory, String)> {
-    match path.parent().and_then(Path::parent).filter(|_| Checkpoint::is_at(path)) {
-        Some(run) => Ok((RunDirectory::existing(run)?, path.to_string_lossy().into_owned())),
+    match path
+        .parent()
+        .and_then(Path::parent)
+        .filter(|_| Checkpoint::is_at(path))
+    {
+        Some(run) => Ok((
+            RunDirectory::existing(run)?,
+            path.to_string_lossy().into_owned(),
+        )),
         None => Ok((RunDirectory::existing(path)?, "best".to_owned())),
     }
 }
 
 impl Runner {
-    /// Loads the model at `path`, the best checkpoint of a run directory or a checkpoint in one, to be searched as the run's
-    /// config says.
+    /// Loads the model at `path`, the best checkpoint of a run directory or a checkpoint in one, to
+    /// be searched as the run's config says.
     ///
     /// # Errors
     /// As [`TrainedModel::load`].
@@ -60,8 +67,9 @@ impl Runner {
 }
 
 impl<M: Module> Runner<M> {
-    /// As [`Runner::load`], of a model of one's own. `model` makes it for these tokenizers on the device that it is given; its
-    /// weights are replaced by those of the checkpoint, which it computes in 32 bits also where their matrices have 8.
+    /// As [`Runner::load`], of a model of one's own. `model` makes it for these tokenizers on the
+    /// device that it is given; its weights are replaced by those of the checkpoint, which it
+    /// computes in 32 bits also where their matrices have 8.
     ///
     /// # Errors
     /// As [`RunDirectory::load`].
@@ -71,25 +79,35 @@ impl<M: Module> Runner<M> {
         model: impl FnOnce(&Tokenizers, &Device) -> M,
     ) -> Result<Self> {
         let (run, checkpoint) = run_of(path.as_ref())?;
-        let (plan, tokenizers) = (Plan::on(run.config()?, device.clone(), None), run.tokenizers()?);
+        let (plan, tokenizers) = (
+            Plan::on(run.config()?, device.clone(), None),
+            run.tokenizers()?,
+        );
         let (found, weights) = run.weights(&checkpoint)?;
         run.check_tokenizers(&found, &tokenizers)?;
         let model = load_weights(model(&tokenizers, device), weights)?;
-        let (search, longest) = (plan.config.search.clone(), model_shape(&plan, &tokenizers)?.vocabulary().max_len - 1);
+        let (search, longest) = (
+            plan.config.search.clone(),
+            model_shape(&plan, &tokenizers)?.vocabulary().max_len - 1,
+        );
         Ok(Self::new(model, &plan, &tokenizers, search, longest))
     }
 }
 
-/// What runs these models together; at least one, all of the same target vocabulary. `plan` is that of the first, with
-/// another search or other sizes if those are wanted.
+/// What runs these models together; at least one, all of the same target vocabulary. `plan` is that
+/// of the first, with another search or other sizes if those are wanted.
 ///
 /// # Errors
-/// The tasks, the target languages or the target vocabularies differ; the beam is wider than the vocabulary (exit code 2).
+/// The tasks, the target languages or the target vocabularies differ; the beam is wider than the
+/// vocabulary (exit code 2).
 pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
     let first = models.first().context("there is no model")?;
     let tgt = Arc::clone(&first.tokenizers.tgt);
     for other in &models[1..] {
-        let (ours, theirs) = (first.checkpoint.path.display(), other.checkpoint.path.display());
+        let (ours, theirs) = (
+            first.checkpoint.path.display(),
+            other.checkpoint.path.display(),
+        );
         let refuse = |why: &str| {
             let error = failed!("`{ours}` and `{theirs}` cannot be an ensemble: {why}");
             let advice = "an ensemble is of models of the same languages with the same tokenizer: train the second with \
@@ -99,7 +117,8 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         if other.plan.task.kind() != first.plan.task.kind() {
             return refuse("they were trained for different tasks");
         }
-        let languages = |model: &TrainedModel| Some(model.plan.config.data.languages().ok()?.1.to_owned());
+        let languages =
+            |model: &TrainedModel| Some(model.plan.config.data.languages().ok()?.1.to_owned());
         let shapes = [first, other].map(|model| model.plan.config.data.images().shape());
         if first.plan.task.kind() == TaskKind::Captions && shapes[0] != shapes[1] {
             return refuse("they read images of different sizes");
@@ -115,8 +134,18 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         }
     }
     check_beam(&plan.config.search, &first.tokenizers)?;
-    let longest = models.iter().map(|model| model.model.vocabulary().max_len - 1).min().unwrap_or(0);
-    let members = models.into_iter().map(|model| Member { model: model.model, src: model.tokenizers.src }).collect();
+    let longest = models
+        .iter()
+        .map(|model| model.model.vocabulary().max_len - 1)
+        .min()
+        .unwrap_or(0);
+    let members = models
+        .into_iter()
+        .map(|model| Member {
+            model: model.model,
+            src: model.tokenizers.src,
+        })
+        .collect();
     Ok(Runner {
         members,
         tgt,

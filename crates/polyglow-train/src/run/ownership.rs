@@ -1,4 +1,5 @@
-//! Whose a directory is: a training writes only into one that is empty or a run's, and removes only what runs leave there.
+//! Whose a directory is: a training writes only into one that is empty or a run's, and removes only
+//! what runs leave there.
 
 use std::fs;
 use std::io;
@@ -8,8 +9,14 @@ use super::lock::{self, LOCK};
 use super::{RunDirectory, tensorboard};
 use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
 
-/// What a training writes after the config, so that a run that has one of them and no config has lost it.
-const RECORDS: [&str; 4] = ["checkpoints", "metrics.jsonl", "validation", "inspection.json"];
+/// What a training writes after the config, so that a run that has one of them and no config has
+/// lost it.
+const RECORDS: [&str; 4] = [
+    "checkpoints",
+    "metrics.jsonl",
+    "validation",
+    "inspection.json",
+];
 /// Files of a run that are written beside their place and renamed.
 const REPLACED: [&str; 7] = [
     "config.toml",
@@ -28,14 +35,18 @@ const NAMED: usize = 3;
 impl RunDirectory {
     /// Makes sure that training may write into the directory: it is absent, empty or a run's.
     ///
-    /// A run has a lock file, which every training writes before anything else, or a checkpoint. In a directory without
-    /// them there may only be what another rank leaves there (`cache`) and names that begin with a dot.
+    /// A run has a lock file, which every training writes before anything else, or a checkpoint. In
+    /// a directory without them there may only be what another rank leaves there (`cache`) and
+    /// names that begin with a dot.
     ///
     /// # Errors
     /// It holds other files and no run, or a run that has lost its config (exit code 2).
     pub fn check_is_ours(&self) -> Result<()> {
         let has = |name: &&&str| self.root().join(name).symlink_metadata().is_ok();
-        let records = RECORDS.iter().find(has).filter(|_| !self.config_path().is_file());
+        let records = RECORDS
+            .iter()
+            .find(has)
+            .filter(|_| !self.config_path().is_file());
         if let Some(name) = records {
             return Err(not_complete(self.root(), name));
         }
@@ -43,7 +54,11 @@ impl RunDirectory {
             return Ok(());
         }
         let others = other_files(self.root())?;
-        if others.is_empty() { Ok(()) } else { Err(not_a_run(self.root(), &others)) }
+        if others.is_empty() {
+            Ok(())
+        } else {
+            Err(not_a_run(self.root(), &others))
+        }
     }
 
     /// Removes what a killed process left unfinished in the directory and in that of its caches.
@@ -51,9 +66,15 @@ impl RunDirectory {
     /// # Errors
     /// A directory cannot be read, or a file cannot be removed.
     pub(super) fn remove_unfinished(&self, cache: &Path) -> Result<()> {
-        let is_cache = |name: &str| Path::new(name).extension().is_some_and(|ending| ending == "ids");
+        let is_cache = |name: &str| {
+            Path::new(name)
+                .extension()
+                .is_some_and(|ending| ending == "ids")
+        };
         remove_unfinished(cache, is_cache)?;
-        remove_unfinished(self.root(), |name| REPLACED.contains(&name) || name == tensorboard::NAME)
+        remove_unfinished(self.root(), |name| {
+            REPLACED.contains(&name) || name == tensorboard::NAME
+        })
     }
 
     /// Whether a training has written to the directory, or an import made it.
@@ -74,7 +95,10 @@ fn other_files(dir: &Path) -> Result<Vec<String>> {
         let entry = entry.with_context(failed)?;
         let name = entry.file_name().to_string_lossy().into_owned();
         // A training that was killed at its very first write leaves an empty lock file.
-        let is_unwritten_lock = name == LOCK && entry.metadata().is_ok_and(|lock| lock.is_file() && lock.len() == 0);
+        let is_unwritten_lock = name == LOCK
+            && entry
+                .metadata()
+                .is_ok_and(|lock| lock.is_file() && lock.len() == 0);
         let is_cache = name == "cache" && entry.path().is_dir();
         if !name.starts_with('.') && name != LOST_AND_FOUND && !is_cache && !is_unwritten_lock {
             names.push(name);
@@ -85,23 +109,39 @@ fn other_files(dir: &Path) -> Result<Vec<String>> {
 }
 
 fn not_complete(root: &Path, name: &str) -> TrainError {
-    let error = failed!("`{}` holds `{name}`, but no `config.toml`: the run is not complete", root.display());
-    with_hint(usage(error), "restore the config to resume, or give another directory")
+    let error = failed!(
+        "`{}` holds `{name}`, but no `config.toml`: the run is not complete",
+        root.display()
+    );
+    with_hint(
+        usage(error),
+        "restore the config to resume, or give another directory",
+    )
 }
 
 fn not_a_run(root: &Path, others: &[String]) -> TrainError {
-    let named: Vec<String> = others.iter().take(NAMED).map(|name| format!("`{name}`")).collect();
+    let named: Vec<String> = others
+        .iter()
+        .take(NAMED)
+        .map(|name| format!("`{name}`"))
+        .collect();
     let more = match others.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
     let (root, named) = (root.display(), named.join(", "));
-    let error = failed!("`{root}` holds no run but other files, which a training might replace: {named}{more}");
-    with_hint(usage(error), "give a new or an empty directory for the run, such as `runs/NAME`")
+    let error = failed!(
+        "`{root}` holds no run but other files, which a training might replace: {named}{more}"
+    );
+    with_hint(
+        usage(error),
+        "give a new or an empty directory for the run, such as `runs/NAME`",
+    )
 }
 
 /// Removes the files that were to be renamed when they were complete, as
-/// [`NewFile`](polyglow_data::file::NewFile) names them: `NAME.PID.tmp`, of the names that `is_ours` accepts.
+/// [`NewFile`](polyglow_data::file::NewFile) names them: `NAME.PID.tmp`, of the names that
+/// `is_ours` accepts.
 pub(super) fn remove_unfinished(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<()> {
     let failed = || format!("cannot clear `{}`", dir.display());
     for entry in fs::read_dir(dir).with_context(failed)? {
@@ -129,8 +169,15 @@ mod tests {
 
     fn names(dir: &Path) -> Vec<String> {
         let entries = fs::read_dir(dir).expect("it is there");
-        let mut names: Vec<String> =
-            entries.map(|entry| entry.expect("it is there").file_name().to_string_lossy().into_owned()).collect();
+        let mut names: Vec<String> = entries
+            .map(|entry| {
+                entry
+                    .expect("it is there")
+                    .file_name()
+                    .to_string_lossy()
+                    .into_owned()
+            })
+            .collect();
         names.sort();
         names
     }
@@ -142,18 +189,29 @@ mod tests {
         run.check_is_ours().expect("it is not there yet");
         fs::create_dir(run.root()).expect("it can be made");
         run.check_is_ours().expect("it is empty");
-        let write = |name: &str, text: &str| fs::write(run.root().join(name), text).expect("it can be written");
+        let write = |name: &str, text: &str| {
+            fs::write(run.root().join(name), text).expect("it can be written")
+        };
         write(".gitignore", "*\n");
         write("lock", "");
         fs::create_dir(run.root().join("cache")).expect("it can be made");
         run.check_is_ours().expect("there is nothing that matters");
-        for name in ["notes.txt", "tokenizer.json", "config.toml", "train.log", "b.tmp"] {
+        for name in [
+            "notes.txt",
+            "tokenizer.json",
+            "config.toml",
+            "train.log",
+            "b.tmp",
+        ] {
             write(name, "mine");
         }
         let error = run.check_is_ours().expect_err("there are files");
         assert_eq!(error.kind(), ErrorKind::Usage);
         let message = error.to_string();
-        assert!(message.contains("`b.tmp`, `config.toml`, `notes.txt` and 2 more"), "{message}");
+        assert!(
+            message.contains("`b.tmp`, `config.toml`, `notes.txt` and 2 more"),
+            "{message}"
+        );
         write("lock", "somebody else's\n");
         run.check_is_ours().expect_err("the lock is none of ours");
         fs::remove_file(run.root().join("lock")).expect("it is there");
@@ -163,7 +221,10 @@ mod tests {
         run.check_is_ours().expect("it has not begun");
         write("metrics.jsonl", "");
         let message = run.check_is_ours().expect_err("it has begun").to_string();
-        assert!(message.contains("holds `metrics.jsonl`, but no `config.toml`"), "{message}");
+        assert!(
+            message.contains("holds `metrics.jsonl`, but no `config.toml`"),
+            "{message}"
+        );
     }
 
     #[test]
@@ -172,15 +233,32 @@ mod tests {
         let run = RunDirectory::new(dir.path());
         let cache = run.make_cache().expect("it can be made");
         let write = |path: &Path| fs::write(path, "half").expect("it can be written");
-        let kept = ["a.tmp", "config.toml.tmp", "config.toml.x1.tmp", "notes.12.tmp"];
-        for name in kept.iter().chain(&["config.toml.12.tmp", "tokenizer.tgt.json.7.tmp"]) {
+        let kept = [
+            "a.tmp",
+            "config.toml.tmp",
+            "config.toml.x1.tmp",
+            "notes.12.tmp",
+        ];
+        for name in kept
+            .iter()
+            .chain(&["config.toml.12.tmp", "tokenizer.tgt.json.7.tmp"])
+        {
             write(&dir.path().join(name));
         }
         for name in ["train.ids.9.tmp", "mine.tmp"] {
             write(&cache.join(name));
         }
         run.make_room().expect("it can be cleared");
-        assert_eq!(names(dir.path()), ["a.tmp", "cache", "config.toml.tmp", "config.toml.x1.tmp", "notes.12.tmp"]);
+        assert_eq!(
+            names(dir.path()),
+            [
+                "a.tmp",
+                "cache",
+                "config.toml.tmp",
+                "config.toml.x1.tmp",
+                "notes.12.tmp"
+            ]
+        );
         assert_eq!(names(&cache), ["mine.tmp"]);
     }
 }

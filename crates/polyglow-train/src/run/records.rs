@@ -28,9 +28,11 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens the file of a run that stands after `step`, and writes TensorBoard's beside it if `tensorboard` says so.
+    /// Opens the file of a run that stands after `step`, and writes TensorBoard's beside it if
+    /// `tensorboard` says so.
     ///
-    /// What will be made again is removed first: records of later steps, tests, and a line that was cut off in the middle.
+    /// What will be made again is removed first: records of later steps, tests, and a line that was
+    /// cut off in the middle.
     ///
     /// # Errors
     /// It cannot be written.
@@ -40,20 +42,39 @@ impl Records {
         let old = match fs::read(path) {
             Ok(old) => old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", path.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read `{}`", path.display()));
+            }
         };
         let lines = || old.split_inclusive(|&byte| byte == b'\n');
         let unreadable = lines().filter(|line| !is_record(line)).count();
         if unreadable > 0 {
-            tracing::warn!("{unreadable} lines of `{}` are not complete records and are removed", path.display());
+            tracing::warn!(
+                "{unreadable} lines of `{}` are not complete records and are removed",
+                path.display()
+            );
         }
-        let keep: Vec<u8> = lines().filter(|line| stays(line, step)).flatten().copied().collect();
+        let keep: Vec<u8> = lines()
+            .filter(|line| stays(line, step))
+            .flatten()
+            .copied()
+            .collect();
         if keep != old {
             file::replace(path, &keep).with_context(context)?;
         }
-        let file = OpenOptions::new().create(true).append(true).open(path).with_context(context)?;
+        let file = OpenOptions::new()
+            .create(true)
+            .append(true)
+            .open(path)
+            .with_context(context)?;
         let len = file.metadata().with_context(context)?.len();
-        let mut records = Self { path: path.to_owned(), file: Some(file), len, pending: Vec::new(), events: None };
+        let mut records = Self {
+            path: path.to_owned(),
+            file: Some(file),
+            len,
+            pending: Vec::new(),
+            events: None,
+        };
         if tensorboard {
             let events = EventFile::create(run, run.root(), &read(path)?);
             records.events = events.inspect_err(without_events).ok();
@@ -63,16 +84,32 @@ impl Records {
 
     /// Of a process that writes nothing, since another of its group does.
     pub fn nowhere() -> Self {
-        Self { path: PathBuf::new(), file: None, len: 0, pending: Vec::new(), events: None }
+        Self {
+            path: PathBuf::new(),
+            file: None,
+            len: 0,
+            pending: Vec::new(),
+            events: None,
+        }
     }
 
     /// Adds the scores of a set: `kind` is `valid` or `test`.
     ///
     /// # Errors
     /// As [`Self::write`].
-    pub fn write_scores(&mut self, kind: &str, split: &str, step: u64, scores: &Scores) -> Result<Value> {
+    pub fn write_scores(
+        &mut self,
+        kind: &str,
+        split: &str,
+        step: u64,
+        scores: &Scores,
+    ) -> Result<Value> {
         let mut record = serde_json::to_value(scores)?;
-        for (key, value) in [("kind", json!(kind)), ("split", json!(split)), ("step", json!(step))] {
+        for (key, value) in [
+            ("kind", json!(kind)),
+            ("split", json!(split)),
+            ("step", json!(step)),
+        ] {
             record[key] = value;
         }
         self.write(&record)?;
@@ -95,8 +132,8 @@ impl Records {
         Ok(())
     }
 
-    /// Writes what could not be written before and has the disk confirm all records, so that no checkpoint is ahead of
-    /// them; warns where it cannot.
+    /// Writes what could not be written before and has the disk confirm all records, so that no
+    /// checkpoint is ahead of them; warns where it cannot.
     pub fn settle(&mut self) {
         let written = self.flush();
         let sync = |file: &File| file.sync_data().with_context(|| cannot_write(&self.path));
@@ -124,15 +161,17 @@ impl Records {
     }
 }
 
-/// The records of a run so far, none where there is no file; a line that was cut off by a crash is skipped.
+/// The records of a run so far, none where there is no file; a line that was cut off by a crash is
+/// skipped.
 ///
 /// # Errors
 /// The file cannot be read.
 pub fn read(path: &Path) -> Result<Vec<Value>> {
     match fs::read(path) {
-        Ok(bytes) => {
-            Ok(bytes.split(|&byte| byte == b'\n').filter_map(|line| serde_json::from_slice(line).ok()).collect())
-        }
+        Ok(bytes) => Ok(bytes
+            .split(|&byte| byte == b'\n')
+            .filter_map(|line| serde_json::from_slice(line).ok())
+            .collect()),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
         Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
     }
@@ -156,14 +195,21 @@ fn warn(written: Result<()>) {
 
 /// Whether a line is whole and a record.
 fn is_record(line: &[u8]) -> bool {
-    line.ends_with(b"\n") && serde_json::from_slice::<Value>(line).is_ok_and(|record| record["step"].is_u64())
+    line.ends_with(b"\n")
+        && serde_json::from_slice::<Value>(line).is_ok_and(|record| record["step"].is_u64())
 }
 
-/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the last step. A run that
-/// begins, or begins again, makes those of step 0.
+/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the
+/// last step. A run that begins, or begins again, makes those of step 0.
 fn stays(line: &[u8], step: u64) -> bool {
-    let Ok(record) = serde_json::from_slice::<Value>(line) else { return false };
-    is_record(line) && record["step"].as_u64().is_some_and(|of| step > 0 && of <= step) && record["kind"] != "test"
+    let Ok(record) = serde_json::from_slice::<Value>(line) else {
+        return false;
+    };
+    is_record(line)
+        && record["step"]
+            .as_u64()
+            .is_some_and(|of| step > 0 && of <= step)
+        && record["kind"] != "test"
 }
 
 #[cfg(test)]
@@ -180,10 +226,23 @@ mod tests {
             "{\"step\":1}\n{\"step\":2}\nnonsense\n{\"step\":3}\n{\"step\":2,\"kind\":\"test\"}\n{\"step\":1,\"lo",
         )
         .expect("it can be written");
-        Records::open(&run, 2, false).expect("it opens").write(&json!({"step": 4})).expect("it can be written");
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n");
+        Records::open(&run, 2, false)
+            .expect("it opens")
+            .write(&json!({"step": 4}))
+            .expect("it can be written");
+        assert_eq!(
+            fs::read_to_string(&path).expect("it is there"),
+            "{\"step\":1}\n{\"step\":2}\n{\"step\":4}\n"
+        );
         fs::write(&path, "{\"step\":0,\"kind\":\"valid\"}\n").expect("it can be written");
-        Records::open(&run, 0, false).expect("it opens").write(&json!({"step": 0})).expect("it can be written");
-        assert_eq!(fs::read_to_string(&path).expect("it is there"), "{\"step\":0}\n", "a fork is validated again");
+        Records::open(&run, 0, false)
+            .expect("it opens")
+            .write(&json!({"step": 0}))
+            .expect("it can be written");
+        assert_eq!(
+            fs::read_to_string(&path).expect("it is there"),
+            "{\"step\":0}\n",
+            "a fork is validated again"
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! TensorBoard's event files, made of the records of a run.
 //!
-//! A file is a row of records, each between its length and check sums, that hold protocol buffers (TensorFlow's
-//! `record_writer.cc`, `event.proto` and `summary.proto`).
+//! A file is a row of records, each between its length and check sums, that hold protocol buffers
+//! (TensorFlow's `record_writer.cc`, `event.proto` and `summary.proto`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
@@ -37,19 +37,30 @@ pub struct EventFile {
 }
 
 impl EventFile {
-    /// Writes the events of records into a directory, in place of what has been written there before.
+    /// Writes the events of records into a directory, in place of what has been written there
+    /// before.
     ///
     /// # Errors
     /// The disk refuses.
-    pub fn create<'a>(run: &RunDirectory, dir: &Path, records: impl IntoIterator<Item = &'a Json>) -> Result<Self> {
+    pub fn create<'a>(
+        run: &RunDirectory,
+        dir: &Path,
+        records: impl IntoIterator<Item = &'a Json>,
+    ) -> Result<Self> {
         let path = dir.join(NAME);
         let mut records = records.into_iter().peekable();
         // Of a run that begins again, the old events are another training's.
         let resumes = records.peek().is_some();
-        let mut time = first_time(&run.root().join(NAME)).filter(|_| resumes).unwrap_or_else(|| began(run));
+        let mut time = first_time(&run.root().join(NAME))
+            .filter(|_| resumes)
+            .unwrap_or_else(|| began(run));
         let write = || -> Result<File> {
             fs::create_dir_all(dir)?;
-            let version = Event { time, version: Some(VERSION.to_owned()), ..Event::default() };
+            let version = Event {
+                time,
+                version: Some(VERSION.to_owned()),
+                ..Event::default()
+            };
             let mut bytes = version.framed();
             for record in records {
                 bytes.extend(event(run, record, &mut time).framed());
@@ -58,7 +69,12 @@ impl EventFile {
             Ok(OpenOptions::new().append(true).open(&path)?)
         };
         let file = write().with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self { run: run.clone(), path, file, time })
+        Ok(Self {
+            run: run.clone(),
+            path,
+            file,
+            time,
+        })
     }
 
     /// Adds the event of a record.
@@ -67,7 +83,9 @@ impl EventFile {
     /// The disk refuses.
     pub fn add(&mut self, record: &Json) -> Result<()> {
         let event = event(&self.run, record, &mut self.time);
-        self.file.write_all(&event.framed()).with_context(|| format!("cannot write `{}`", self.path.display()))
+        self.file
+            .write_all(&event.framed())
+            .with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
     /// Where it is.
@@ -76,11 +94,15 @@ impl EventFile {
     }
 }
 
-/// When a run began, in seconds since 1970: when the oldest of the files was written that it begins with. A resumed run
-/// writes its config again.
+/// When a run began, in seconds since 1970: when the oldest of the files was written that it begins
+/// with. A resumed run writes its config again.
 fn began(run: &RunDirectory) -> f64 {
-    let files = ["config.toml", "tokenizer.json", "tokenizer.src.json"].map(|name| run.root().join(name));
-    let written = files.iter().filter_map(|file| fs::metadata(file).ok()?.modified().ok()).min();
+    let files =
+        ["config.toml", "tokenizer.json", "tokenizer.src.json"].map(|name| run.root().join(name));
+    let written = files
+        .iter()
+        .filter_map(|file| fs::metadata(file).ok()?.modified().ok())
+        .min();
     let since_1970 = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
     since_1970.map_or(0.0, |time| time.as_secs_f64())
 }
@@ -97,23 +119,43 @@ fn first_time(path: &Path) -> Option<f64> {
     (event.version.as_deref() == Some(VERSION)).then_some(event.time)
 }
 
-/// All numbers of a record, as `train/loss`, `valid/bleu` or `test_deep/chrf`, and of a validation some translations.
+/// All numbers of a record, as `train/loss`, `valid/bleu` or `test_deep/chrf`, and of a validation
+/// some translations.
 fn event(run: &RunDirectory, record: &Json, time: &mut f64) -> Event {
     *time += record["seconds"].as_f64().unwrap_or_default();
     let step = record["step"].as_u64().unwrap_or_default();
-    let name = record["split"].as_str().or(record["kind"].as_str()).unwrap_or("train");
-    let numbers =
-        record.as_object().into_iter().flatten().filter(|(key, _)| !["step", "seconds"].contains(&key.as_str()));
+    let name = record["split"]
+        .as_str()
+        .or(record["kind"].as_str())
+        .unwrap_or("train");
+    let numbers = record
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(key, _)| !["step", "seconds"].contains(&key.as_str()));
     let mut values: Vec<Value> = numbers
-        .filter_map(|(key, number)| Some(Value::scalar(format!("{name}/{key}"), number.as_f64()? as f32)))
+        .filter_map(|(key, number)| {
+            Some(Value::scalar(
+                format!("{name}/{key}"),
+                number.as_f64()? as f32,
+            ))
+        })
         .collect();
     if record["kind"] == "valid"
         && let Ok(text) = fs::read_to_string(run.validation_path(step))
     {
         let lines: Vec<&str> = text.lines().take(SAMPLES).collect();
-        values.push(Value::text(format!("{name}/translations"), lines.join("\n\n")));
+        values.push(Value::text(
+            format!("{name}/translations"),
+            lines.join("\n\n"),
+        ));
     }
-    Event { time: *time, step: step.cast_signed(), version: None, summary: Some(Summary { values }) }
+    Event {
+        time: *time,
+        step: step.cast_signed(),
+        version: None,
+        summary: Some(Summary { values }),
+    }
 }
 
 #[derive(Clone, PartialEq, Message)]
@@ -196,21 +238,42 @@ impl Event {
 
 impl Value {
     fn scalar(tag: String, number: f32) -> Self {
-        Self { tag, number: Some(number), ..Self::default() }
+        Self {
+            tag,
+            number: Some(number),
+            ..Self::default()
+        }
     }
 
     /// In Markdown.
     fn text(tag: String, text: String) -> Self {
         const STRINGS: i32 = 7;
-        let tensor = Tensor { dtype: STRINGS, shape: Some(Shape { axes: vec![Axis { size: 1 }] }), texts: vec![text] };
-        let metadata = Metadata { plugin: Some(Plugin { name: "text".to_owned() }) };
-        Self { tag, number: None, tensor: Some(tensor), metadata: Some(metadata) }
+        let tensor = Tensor {
+            dtype: STRINGS,
+            shape: Some(Shape {
+                axes: vec![Axis { size: 1 }],
+            }),
+            texts: vec![text],
+        };
+        let metadata = Metadata {
+            plugin: Some(Plugin {
+                name: "text".to_owned(),
+            }),
+        };
+        Self {
+            tag,
+            number: None,
+            tensor: Some(tensor),
+            metadata: Some(metadata),
+        }
     }
 }
 
 /// The check sum (CRC-32C), turned and moved, so that a sum of bytes that hold sums stays a sum.
 fn masked(bytes: &[u8]) -> u32 {
-    crc32c::crc32c(bytes).rotate_right(15).wrapping_add(0xa282_ead8)
+    crc32c::crc32c(bytes)
+        .rotate_right(15)
+        .wrapping_add(0xa282_ead8)
 }
 
 #[cfg(test)]
@@ -248,20 +311,31 @@ mod tests {
         let run = RunDirectory::new(place.path());
         let write = |name: &str, seconds: u64| {
             fs::write(place.path().join(name), "").expect("there is room");
-            let file = File::options().append(true).open(place.path().join(name)).expect("it is there");
-            file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds)).expect("it is ours");
+            let file = File::options()
+                .append(true)
+                .open(place.path().join(name))
+                .expect("it is there");
+            file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds))
+                .expect("it is ours");
         };
         let record = json!({"kind": "train", "step": 10, "loss": 2.5, "seconds": 3.0});
         let times = |dir: &Path| {
             let file = EventFile::create(&run, dir, [&record]).expect("there is room");
-            read(file.path()).iter().map(|event| event.time).collect::<Vec<_>>()
+            read(file.path())
+                .iter()
+                .map(|event| event.time)
+                .collect::<Vec<_>>()
         };
         write("tokenizer.json", 1000);
         write("config.toml", 1001);
         assert_eq!(times(place.path()), [1000.0, 1003.0]);
         write("config.toml", 5000);
         assert_eq!(times(place.path()), [1000.0, 1003.0]);
-        assert_eq!(times(&place.path().join("elsewhere")), [1000.0, 1003.0], "as `report --tensorboard` writes it");
+        assert_eq!(
+            times(&place.path().join("elsewhere")),
+            [1000.0, 1003.0],
+            "as `report --tensorboard` writes it"
+        );
         // As after a copy, which is newer: the old events tell.
         write("tokenizer.json", 6000);
         assert_eq!(times(place.path()), [1000.0, 1003.0]);
@@ -269,7 +343,10 @@ mod tests {
         assert_eq!(times(place.path()), [5000.0, 5003.0]);
         let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
         write("config.toml", 7000);
-        assert_eq!(read(began_again.path())[0].time.to_bits(), 5000_f64.to_bits());
+        assert_eq!(
+            read(began_again.path())[0].time.to_bits(),
+            5000_f64.to_bits()
+        );
         let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
         assert_eq!(
             read(began_again.path())[0].time.to_bits(),
@@ -285,20 +362,28 @@ mod tests {
         fs::create_dir(place.path().join("validation")).expect("there is room");
         fs::write(run.validation_path(20), "a dog\na cat\n").expect("there is room");
         let train = json!({"kind": "train", "step": 10, "loss": 2.5, "lr": 0.5, "seconds": 3.0});
-        let valid =
-            json!({"kind": "valid", "split": "valid", "step": 20, "bleu": 12.5, "signatures": {"bleu": "nrefs:1"}});
+        let valid = json!({"kind": "valid", "split": "valid", "step": 20, "bleu": 12.5, "signatures": {"bleu": "nrefs:1"}});
         for _ in 0..2 {
             let mut file = EventFile::create(&run, place.path(), [&train]).expect("there is room");
             file.add(&valid).expect("there is room");
             let events = read(file.path());
-            assert_eq!(events.iter().map(|event| event.step).collect::<Vec<_>>(), [0, 10, 20]);
+            assert_eq!(
+                events.iter().map(|event| event.step).collect::<Vec<_>>(),
+                [0, 10, 20]
+            );
             assert_eq!(events[0].version.as_deref(), Some("brain.Event:2"));
             assert!((events[1].time - 3.0).abs() < 1e-9 && (events[2].time - 3.0).abs() < 1e-9);
             let values = |event: &Event| event.summary.clone().expect("it has values").values;
             let numbers = [("train/loss", 2.5), ("train/lr", 0.5)];
-            assert_eq!(values(&events[1]), numbers.map(|(tag, number)| Value::scalar(tag.to_owned(), number)));
+            assert_eq!(
+                values(&events[1]),
+                numbers.map(|(tag, number)| Value::scalar(tag.to_owned(), number))
+            );
             let text = Value::text("valid/translations".to_owned(), "a dog\n\na cat".to_owned());
-            assert_eq!(values(&events[2]), [Value::scalar("valid/bleu".to_owned(), 12.5), text]);
+            assert_eq!(
+                values(&events[2]),
+                [Value::scalar("valid/bleu".to_owned(), 12.5), text]
+            );
         }
     }
 }

@@ -25,7 +25,10 @@ pub struct Images {
 impl Images {
     /// Learns from the images of `source`.
     pub fn new(setting: Setting, source: ImageSource) -> Self {
-        Self { source: Arc::new(source), setting }
+        Self {
+            source: Arc::new(source),
+            setting,
+        }
     }
 }
 
@@ -40,8 +43,17 @@ impl Task for Images {
 
     fn size(&self, batch: &ImageBatch) -> BatchSize {
         let (rows, pixels) = (batch.labels.len(), batch.pixels.len());
-        let shape = BatchShape { rows, src_len: pixels / rows.max(1), tgt_len: 1 };
-        BatchSize { shape, real_positions: pixels + rows, targets: rows, bytes: ID_BYTES * (pixels + rows) }
+        let shape = BatchShape {
+            rows,
+            src_len: pixels / rows.max(1),
+            tgt_len: 1,
+        };
+        BatchSize {
+            shape,
+            real_positions: pixels + rows,
+            targets: rows,
+            bytes: ID_BYTES * (pixels + rows),
+        }
     }
 
     fn upload(&self, batch: &ImageBatch, device: &Device) -> Self::Inputs {
@@ -68,7 +80,12 @@ impl Task for Images {
 /// Brings images to a device: a row of bytes each.
 fn image(pixels: &[u8], rows: usize, device: &Device) -> Image {
     let values: Vec<i32> = pixels.iter().map(|&byte| i32::from(byte)).collect();
-    Image { pixels: Tensor::from_data(TensorData::new(values, [rows, pixels.len() / rows.max(1)]), device) }
+    Image {
+        pixels: Tensor::from_data(
+            TensorData::new(values, [rows, pixels.len() / rows.max(1)]),
+            device,
+        ),
+    }
 }
 
 /// Scores the labels of images under the models.
@@ -77,11 +94,16 @@ fn image(pixels: &[u8], rows: usize, device: &Device) -> Image {
 /// The models do not know the label of an image.
 pub(super) fn evaluate(runner: &Runner, images: &ImageSet) -> Result<Evaluation> {
     check_sizes(runner, images.height * images.width * images.channels)?;
-    let names: Vec<&str> = images.label_ids.iter().map(|&id| images.labels.names()[id as usize].as_str()).collect();
+    let names: Vec<&str> = images
+        .label_ids
+        .iter()
+        .map(|&id| images.labels.names()[id as usize].as_str())
+        .collect();
     check_labels(&names, &runner.tgt)?;
     let labels = label_ids(&names, &runner.tgt)?;
-    let rows: Vec<(&[u8], i32)> =
-        (0..images.len()).map(|index| (images.example(index).pixels, labels[index])).collect();
+    let rows: Vec<(&[u8], i32)> = (0..images.len())
+        .map(|index| (images.example(index).pixels, labels[index]))
+        .collect();
     let never = no_labels(runner.tgt.special());
     let forced = runner.shortest_first(
         &rows,
@@ -104,7 +126,11 @@ fn log_probs(runner: &Runner, images: &[&[u8]]) -> Tensor<2> {
 /// Makes sure that the models read images of this many bytes.
 fn check_sizes(runner: &Runner, num_bytes: usize) -> Result<()> {
     for member in &*runner.members {
-        let wanted = member.model.vocabulary().image.map_or(0, |image| image.num_bytes());
+        let wanted = member
+            .model
+            .vocabulary()
+            .image
+            .map_or(0, |image| image.num_bytes());
         ensure!(
             num_bytes == wanted,
             "an image has {num_bytes} bytes, and a model reads {wanted}: `data.images` must be as it was in training"

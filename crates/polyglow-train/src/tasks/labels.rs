@@ -33,7 +33,10 @@ pub struct Labels {
 impl Labels {
     /// Learns from the texts of `source`.
     pub fn new(setting: Setting, source: LabelSource) -> Self {
-        Self { source: Arc::new(source), setting }
+        Self {
+            source: Arc::new(source),
+            setting,
+        }
     }
 }
 
@@ -49,18 +52,34 @@ impl Task for Labels {
     fn size(&self, batch: &LabelBatch) -> BatchSize {
         let rows = batch.labels.len();
         let bytes = ID_BYTES * (batch.texts.ids.len() + rows);
-        let shape = BatchShape { rows, src_len: batch.texts.len, tgt_len: 1 };
-        BatchSize { shape, real_positions: batch.texts.num_real() + rows, targets: rows, bytes }
+        let shape = BatchShape {
+            rows,
+            src_len: batch.texts.len,
+            tgt_len: 1,
+        };
+        BatchSize {
+            shape,
+            real_positions: batch.texts.num_real() + rows,
+            targets: rows,
+            bytes,
+        }
     }
 
     fn upload(&self, batch: &LabelBatch, device: &Device) -> Self::Inputs {
         let labels = upload(batch.labels.clone(), 1, device).flatten(0, 1);
-        (Text { ids: upload_rows(&batch.texts, device) }, labels)
+        (
+            Text {
+                ids: upload_rows(&batch.texts, device),
+            },
+            labels,
+        )
     }
 
     fn loss(&self, model: &Model, (text, labels): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Text>::predict(model, text).loss(labels, smoothing, self.setting.tokenizers.tgt.special().pad).into()
+        Predict::<Text>::predict(model, text)
+            .loss(labels, smoothing, self.setting.tokenizers.tgt.special().pad)
+            .into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -81,7 +100,8 @@ pub struct Guess {
     pub probability: f64,
 }
 
-/// Scores the labels of texts under the models. A text that is longer than the models is cut, with a warning.
+/// Scores the labels of texts under the models. A text that is longer than the models is cut, with
+/// a warning.
 ///
 /// # Errors
 /// The models do not know a label, or a text cannot be encoded.
@@ -89,7 +109,10 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let names: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     check_labels(&names, &runner.tgt)?;
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-    let rows: Vec<(Row, i32)> = encode(runner, &texts)?.into_iter().zip(label_ids(&names, &runner.tgt)?).collect();
+    let rows: Vec<(Row, i32)> = encode(runner, &texts)?
+        .into_iter()
+        .zip(label_ids(&names, &runner.tgt)?)
+        .collect();
     let never = no_labels(runner.tgt.special());
     let forced = runner.shortest_first(
         &rows,
@@ -98,21 +121,26 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
             let texts: Vec<&Row> = rows.iter().map(|(row, _)| row).collect();
             let labels = rows.iter().map(|(_, label)| *label).collect();
             let found = at_targets(&log_probs(runner, &texts), labels, 1, None, &never);
-            let forced =
-                |(row, found): (&&Row, &Vec<Predicted>)| Forced { truncated: row.truncated, ..Forced::new(found) };
+            let forced = |(row, found): (&&Row, &Vec<Predicted>)| Forced {
+                truncated: row.truncated,
+                ..Forced::new(found)
+            };
             Ok(texts.iter().zip(&found).map(forced).collect())
         },
     )?;
     Ok(Evaluation::of_forced(forced).with_accuracy())
 }
 
-/// The most probable label of every text. One that is longer than the models is cut, with a warning.
+/// The most probable label of every text. One that is longer than the models is cut, with a
+/// warning.
 ///
 /// # Errors
 /// A text cannot be encoded.
 pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
     let rows = encode(runner, texts)?;
-    runner.shortest_first(&rows, Row::width, |rows| guesses(log_probs(runner, rows), &runner.tgt))
+    runner.shortest_first(&rows, Row::width, |rows| {
+        guesses(log_probs(runner, rows), &runner.tgt)
+    })
 }
 
 /// Makes sure that a model knows all of these labels.
@@ -124,10 +152,20 @@ pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
     let is_label = |id: &u32| !no_labels(special).contains(id);
     for (number, name) in (1..).zip(names) {
         if !labels.encode(name)?.first().is_some_and(is_label) {
-            let known = (0..labels.vocab_size() as u32).filter(is_label).filter_map(|id| labels.token(id));
-            let known: Vec<String> = known.take(SHOWN_LABELS).map(|label| format!("`{label}`")).collect();
-            let error = failed!("number {number} of the set has the label `{name}`, which the model does not know");
-            return Err(with_hint(error, format!("it was trained for {}", known.join(", "))));
+            let known = (0..labels.vocab_size() as u32)
+                .filter(is_label)
+                .filter_map(|id| labels.token(id));
+            let known: Vec<String> = known
+                .take(SHOWN_LABELS)
+                .map(|label| format!("`{label}`"))
+                .collect();
+            let error = failed!(
+                "number {number} of the set has the label `{name}`, which the model does not know"
+            );
+            return Err(with_hint(
+                error,
+                format!("it was trained for {}", known.join(", ")),
+            ));
         }
     }
     Ok(())
@@ -141,19 +179,26 @@ pub(super) fn no_labels(special: SpecialIds) -> [u32; 4] {
 
 /// The ids of labels; that of the unknown word for one that is not known.
 pub(crate) fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> {
-    let id = |name: &&str| Ok(labels.encode(name)?.first().map_or(labels.special().unk, |&id| id) as i32);
+    let id = |name: &&str| {
+        Ok(labels
+            .encode(name)?
+            .first()
+            .map_or(labels.special().unk, |&id| id) as i32)
+    };
     names.iter().map(id).collect()
 }
 
-/// The label in each row of log-probabilities that is the most probable, and its probability among the labels: only ids that
-/// stand for text are.
+/// The label in each row of log-probabilities that is the most probable, and its probability among
+/// the labels: only ids that stand for text are.
 fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
     let [_, size] = log_probs.dims();
     let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
     let is_label = |id: u32| !no_labels(special).contains(&id);
     let best = |row: &[f32]| {
         let labels = || (0..).zip(row).filter(|(id, _)| is_label(*id));
-        let all: f64 = labels().map(|(_, log_prob)| f64::from(*log_prob).exp()).sum();
+        let all: f64 = labels()
+            .map(|(_, log_prob)| f64::from(*log_prob).exp())
+            .sum();
         let best = labels().max_by(|left, right| left.1.total_cmp(right.1));
         best.map(|(id, log_prob)| (id, f64::from(*log_prob).exp() / all))
     };
@@ -162,10 +207,15 @@ fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, 
 
 /// The most probable label of each row.
 pub(super) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Guess>> {
-    let found = most_probable(log_probs, labels.special()).into_iter().map(|best| {
-        let (id, probability) = best.context("there is no label")?;
-        Ok(Guess { label: labels.decode(&[id])?, probability })
-    });
+    let found = most_probable(log_probs, labels.special())
+        .into_iter()
+        .map(|best| {
+            let (id, probability) = best.context("there is no label")?;
+            Ok(Guess {
+                label: labels.decode(&[id])?,
+                probability,
+            })
+        });
     found.collect()
 }
 
@@ -191,7 +241,9 @@ fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Row>> {
         }
         Row { ids, truncated }
     };
-    let rows = runner.encode(texts).map_err(|error| error.context("encoding the text"))?;
+    let rows = runner
+        .encode(texts)
+        .map_err(|error| error.context("encoding the text"))?;
     let rows: Vec<Row> = rows.into_iter().map(cut).collect();
     let too_long = rows.iter().filter(|row| row.truncated).count();
     if too_long > 0 {
@@ -207,6 +259,12 @@ fn log_probs(runner: &Runner, rows: &[&Row]) -> Tensor<2> {
         let special = member.src.special();
         let texts: Vec<&[u32]> = rows.iter().map(|row| &*row.ids[index]).collect();
         let texts = Padded::ended(&texts, special.eos, special.pad, runner.pad_multiple);
-        Predict::<Text>::predict(&member.model, Text { ids: upload_rows(&texts, &runner.device) }).logits()
+        Predict::<Text>::predict(
+            &member.model,
+            Text {
+                ids: upload_rows(&texts, &runner.device),
+            },
+        )
+        .logits()
     })
 }

@@ -33,7 +33,11 @@ impl<S> Language<S> {
     /// Learns from the batches of `source`.
     pub fn new(setting: Setting, source: S) -> Self {
         let pad_id = setting.tokenizers.tgt.special().pad;
-        Self { source: Arc::new(source), setting, pad_id }
+        Self {
+            source: Arc::new(source),
+            setting,
+            pad_id,
+        }
     }
 }
 
@@ -48,19 +52,33 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 
     fn size(&self, batch: &TextBatch) -> BatchSize {
         let targets = batch.targets.num_real();
-        let shape = BatchShape { rows: batch.inputs.num_rows(), src_len: 0, tgt_len: batch.inputs.len };
+        let shape = BatchShape {
+            rows: batch.inputs.num_rows(),
+            src_len: 0,
+            tgt_len: batch.inputs.len,
+        };
         let bytes = ID_BYTES * (batch.inputs.ids.len() + batch.targets.ids.len());
-        BatchSize { shape, real_positions: targets, targets, bytes }
+        BatchSize {
+            shape,
+            real_positions: targets,
+            targets,
+            bytes,
+        }
     }
 
     fn upload(&self, batch: &TextBatch, device: &Device) -> Self::Inputs {
         let ids = upload_rows(&batch.inputs, device);
-        (Text { ids }, upload_targets(&batch.targets.ids, self.pad_id, device))
+        (
+            Text { ids },
+            upload_targets(&batch.targets.ids, self.pad_id, device),
+        )
     }
 
     fn loss(&self, model: &Model, (text, targets): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Text>::predict(model, text).loss(targets, smoothing, self.pad_id).into()
+        Predict::<Text>::predict(model, text)
+            .loss(targets, smoothing, self.pad_id)
+            .into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -76,26 +94,40 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 ///
 /// # Errors
 /// A line cannot be encoded; there is nothing but blank lines.
-pub(super) fn evaluate(runner: &Runner, pairs: &[Pair], context_len: Option<NonZeroUsize>) -> Result<Evaluation> {
+pub(super) fn evaluate(
+    runner: &Runner,
+    pairs: &[Pair],
+    context_len: Option<NonZeroUsize>,
+) -> Result<Evaluation> {
     let forced = teacher_forced(runner, pairs, context_len)?;
     let mut bytes = 0;
-    for (pair, _) in pairs.iter().zip(&forced).filter(|(_, forced)| !forced.log_probs.is_empty()) {
+    for (pair, _) in pairs
+        .iter()
+        .zip(&forced)
+        .filter(|(_, forced)| !forced.log_probs.is_empty())
+    {
         bytes += num_bytes(&runner.tgt, pair)?;
     }
-    ensure!(bytes > 0, "there is nothing to evaluate: all lines are blank");
+    ensure!(
+        bytes > 0,
+        "there is nothing to evaluate: all lines are blank"
+    );
     let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
     Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
 }
 
-/// How probable the models find each target, given what stands before it. As in training, a line without tokens is left out,
-/// and nothing found for it; but in windows it is a line like others, of an end mark alone.
+/// How probable the models find each target, given what stands before it. As in training, a line
+/// without tokens is left out, and nothing found for it; but in windows it is a line like others,
+/// of an end mark alone.
 pub(super) fn teacher_forced(
     runner: &Runner,
     pairs: &[Pair],
     context_len: Option<NonZeroUsize>,
 ) -> Result<Vec<Forced>> {
     let lines = encode(&runner.tgt, pairs)?;
-    let Some(context_len) = context_len else { return of_lines(runner, &lines) };
+    let Some(context_len) = context_len else {
+        return of_lines(runner, &lines);
+    };
     let most = runner.longest + 1;
     if context_len.get() > most {
         tracing::warn!(
@@ -105,9 +137,14 @@ pub(super) fn teacher_forced(
     of_windows(runner, &lines, context_len.get().min(most))
 }
 
-/// The line that a language model reads. One that consists of spaces is blank, even if the tokenizer has tokens for spaces.
+/// The line that a language model reads. One that consists of spaces is blank, even if the
+/// tokenizer has tokens for spaces.
 fn line(pair: &Pair) -> &str {
-    if pair.tgt.trim().is_empty() { "" } else { &pair.tgt }
+    if pair.tgt.trim().is_empty() {
+        ""
+    } else {
+        &pair.tgt
+    }
 }
 
 /// Bytes of a line as it is encoded, with its break, for which its end-of-sentence token stands.
@@ -120,17 +157,23 @@ fn bits_per_byte(nats: f64, bytes: usize) -> f64 {
 }
 
 fn encode(tokenizer: &Tokenizer, pairs: &[Pair]) -> Result<Vec<Vec<u32>>> {
-    tokenizer.encode_batch(&pairs.iter().map(line).collect::<Vec<_>>()).context("encoding the text")
+    tokenizer
+        .encode_batch(&pairs.iter().map(line).collect::<Vec<_>>())
+        .context("encoding the text")
 }
 
-/// Runs the models over lines, each by itself. One that is longer than the models is read in windows.
+/// Runs the models over lines, each by itself. One that is longer than the models is read in
+/// windows.
 fn of_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
     let longest = runner.longest;
     let numbers = (0..lines.len()).filter(|&line| !lines[line].is_empty());
-    let (short, long): (Vec<usize>, Vec<usize>) = numbers.partition(|&line| lines[line].len() <= longest);
+    let (short, long): (Vec<usize>, Vec<usize>) =
+        numbers.partition(|&line| lines[line].len() <= longest);
     if !long.is_empty() {
         let count = long.len();
-        tracing::info!("{count} lines are longer than the model's {longest} tokens: windows of them are scored");
+        tracing::info!(
+            "{count} lines are longer than the model's {longest} tokens: windows of them are scored"
+        );
     }
     let special = runner.tgt.special();
     let of_short = runner.shortest_first(
@@ -139,19 +182,26 @@ fn of_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
         |numbers| {
             let lines: Vec<&[u32]> = numbers.iter().map(|&&line| &*lines[line]).collect();
             let batch = TextBatch::of_lines(&lines, special, runner.pad_multiple);
-            Ok(forward(runner, batch).iter().map(|row| Forced::new(row)).collect())
+            Ok(forward(runner, batch)
+                .iter()
+                .map(|row| Forced::new(row))
+                .collect())
         },
     )?;
     let mut found = vec![Forced::default(); lines.len()];
-    short.into_iter().zip(of_short).for_each(|(line, forced)| found[line] = forced);
+    short
+        .into_iter()
+        .zip(of_short)
+        .for_each(|(line, forced)| found[line] = forced);
     for line in long {
         found[line] = of_windows(runner, &lines[line..=line], longest + 1)?.swap_remove(0);
     }
     Ok(found)
 }
 
-/// Reads all lines as one text, in windows that overlap by half: but for the beginning, each token is predicted from at
-/// least half a window of what stands before it. No window is longer than a model.
+/// Reads all lines as one text, in windows that overlap by half: but for the beginning, each token
+/// is predicted from at least half a window of what stands before it. No window is longer than a
+/// model.
 fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result<Vec<Forced>> {
     // Where each line begins in the text, and where the text ends.
     let mut starts = vec![0];
@@ -163,15 +213,22 @@ fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result
     let mut found = vec![Forced::default(); lines.len()];
     let special = runner.tgt.special();
     let windows = overlapping(starts[lines.len()], context_len as u64);
-    let batches: Vec<_> = windows.chunks((runner.max_tokens / context_len).max(1)).collect();
+    let batches: Vec<_> = windows
+        .chunks((runner.max_tokens / context_len).max(1))
+        .collect();
     let read = runner.deal(&batches, |windows| {
         let rows = windows.iter().map(|(window, _)| {
             let first = line_at(window.start) as u32;
-            let text = |line: u32| Ok::<_, TrainError>((starts[line as usize], lines[line as usize].clone()));
+            let text = |line: u32| {
+                Ok::<_, TrainError>((starts[line as usize], lines[line as usize].clone()))
+            };
             pieces(window.clone(), first, text)
         });
         let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, _>>()?;
-        Ok(forward(runner, TextBatch::of_windows(&rows, special, runner.pad_multiple)))
+        Ok(forward(
+            runner,
+            TextBatch::of_windows(&rows, special, runner.pad_multiple),
+        ))
     })?;
     for ((window, scored), predicted) in windows.iter().zip(read.into_iter().flatten()) {
         for position in scored.clone() {
@@ -184,13 +241,21 @@ fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result
 fn forward(runner: &Runner, batch: TextBatch) -> Vec<Vec<Predicted>> {
     let TextBatch { inputs, targets } = batch;
     let ids = upload_rows(&inputs, &runner.device);
-    let log_probs =
-        runner.log_probs(|_, member| Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits());
-    at_targets(&log_probs, targets.ids, targets.len, Some(runner.tgt.special().pad), &[])
+    let log_probs = runner.log_probs(|_, member| {
+        Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits()
+    });
+    at_targets(
+        &log_probs,
+        targets.ids,
+        targets.len,
+        Some(runner.tgt.special().pad),
+        &[],
+    )
 }
 
-/// Windows of `context_len` over a text of this many positions, each with those of its positions that no window before it
-/// has: all of the first window's, and about the second half of every other's.
+/// Windows of `context_len` over a text of this many positions, each with those of its positions
+/// that no window before it has: all of the first window's, and about the second half of every
+/// other's.
 fn overlapping(num_positions: u64, context_len: u64) -> Vec<(Range<u64>, Range<u64>)> {
     let stride = context_len.div_ceil(2);
     let mut windows = Vec::new();
@@ -212,7 +277,10 @@ mod tests {
         for num_positions in 0..40 {
             for context_len in 1..12 {
                 let windows = overlapping(num_positions, context_len);
-                let scored: Vec<u64> = windows.iter().flat_map(|(_, scored)| scored.clone()).collect();
+                let scored: Vec<u64> = windows
+                    .iter()
+                    .flat_map(|(_, scored)| scored.clone())
+                    .collect();
                 assert_eq!(scored, (0..num_positions).collect::<Vec<_>>());
                 for (window, scored) in &windows {
                     assert!(window.end - window.start <= context_len && window.end == scored.end);

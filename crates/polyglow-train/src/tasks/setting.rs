@@ -17,8 +17,9 @@ use crate::error::{Result, TrainError};
 use crate::plan::Plan;
 use crate::predict::runner::Runner;
 
-/// The name of the span of all that is done with a held-out text, whose field `text` names its files: so a subscriber can tell
-/// which text a warning about line 4 is about, and that an earlier validation told it already.
+/// The name of the span of all that is done with a held-out text, whose field `text` names its
+/// files: so a subscriber can tell which text a warning about line 4 is about, and that an earlier
+/// validation told it already.
 pub const HELD_OUT: &str = "held_out";
 
 /// Enters the span [`HELD_OUT`] with the names of the parts of a corpus.
@@ -89,20 +90,27 @@ impl HeldOut {
     pub fn labels(&self) -> Vec<&str> {
         match self {
             Self::Text(pairs) => pairs.iter().map(|pair| pair.tgt.as_str()).collect(),
-            Self::Images(images) => {
-                images.label_ids.iter().map(|&id| images.labels.names()[id as usize].as_str()).collect()
-            }
+            Self::Images(images) => images
+                .label_ids
+                .iter()
+                .map(|&id| images.labels.names()[id as usize].as_str())
+                .collect(),
         }
     }
 }
 
-/// Tells of sentences and references that are blank: whatever is written for them counts in the scores.
+/// Tells of sentences and references that are blank: whatever is written for them counts in the
+/// scores.
 fn warn_of_blank_sides(file: &str, pairs: &[Pair]) {
     let is_blank = |side: &str| side.trim().is_empty();
-    let blank: Vec<usize> =
-        (0..pairs.len()).filter(|&pair| is_blank(&pairs[pair].src) || is_blank(&pairs[pair].tgt)).collect();
+    let blank: Vec<usize> = (0..pairs.len())
+        .filter(|&pair| is_blank(&pairs[pair].src) || is_blank(&pairs[pair].tgt))
+        .collect();
     let Some(first) = blank.first() else { return };
-    let references = blank.iter().filter(|&&pair| is_blank(&pairs[pair].tgt)).count();
+    let references = blank
+        .iter()
+        .filter(|&&pair| is_blank(&pairs[pair].tgt))
+        .count();
     tracing::warn!(
         "`{file}`: {} of {} held-out pairs have a blank side, the first on line {}, and {references} have no reference: they \
          lower the scores; remove their lines from both sides",
@@ -158,7 +166,9 @@ impl TrainingData {
     pub fn text(&self) -> Result<&Arc<IdCache>> {
         match self {
             Self::Text(cache) | Self::Captions { cache, .. } => Ok(cache),
-            Self::Images { .. } => Err(TrainError::new("the training data are images, which have no ids")),
+            Self::Images { .. } => Err(TrainError::new(
+                "the training data are images, which have no ids",
+            )),
         }
     }
 }
@@ -166,11 +176,23 @@ impl TrainingData {
 impl Setting {
     /// What uses a model in a validation: greedy search.
     pub(crate) fn runner<M>(&self, model: M) -> Runner<M> {
-        let Self { plan, tokenizers, longest, .. } = self;
-        Runner::new(model, plan, tokenizers, plan.config.search.greedy(), *longest)
+        let Self {
+            plan,
+            tokenizers,
+            longest,
+            ..
+        } = self;
+        Runner::new(
+            model,
+            plan,
+            tokenizers,
+            plan.config.search.greedy(),
+            *longest,
+        )
     }
 
-    /// The cross-entropy of a model that finds all target tokens equally probable, in nats: `ln V`, smoothed or not.
+    /// The cross-entropy of a model that finds all target tokens equally probable, in nats: `ln V`,
+    /// smoothed or not.
     pub(super) fn uniform_loss(&self) -> f64 {
         (self.tokenizers.tgt.vocab_size() as f64).ln()
     }

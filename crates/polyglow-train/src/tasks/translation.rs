@@ -23,7 +23,8 @@ use crate::predict::scoring::{Scoring, TranslationScores};
 use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
-/// Learning to translate, with any model that predicts pairs and can be searched, and from any source of pairs.
+/// Learning to translate, with any model that predicts pairs and can be searched, and from any
+/// source of pairs.
 pub struct Translation<M = polyglow_model::Model, S = PairSource> {
     source: Arc<S>,
     setting: Setting,
@@ -47,7 +48,12 @@ impl<M, S> Translation<M, S> {
     /// Translation of the pairs of a source.
     pub fn from_source(setting: Setting, source: S) -> Self {
         let pad_id = setting.tokenizers.tgt.special().pad;
-        Self { source: Arc::new(source), setting, pad_id, model: PhantomData }
+        Self {
+            source: Arc::new(source),
+            setting,
+            pad_id,
+            model: PhantomData,
+        }
     }
 }
 
@@ -74,7 +80,12 @@ where
     }
 
     fn size(&self, batch: &PairBatch) -> BatchSize {
-        let PairBatch { src, tgt_in, tgt_out, gold_attention } = batch;
+        let PairBatch {
+            src,
+            tgt_in,
+            tgt_out,
+            gold_attention,
+        } = batch;
         let num_values = src.ids.len() + tgt_in.ids.len() + tgt_out.ids.len();
         let bytes = ID_BYTES * (num_values + gold_attention.as_ref().map_or(0, Vec::len));
         let targets = tgt_out.num_real();
@@ -83,29 +94,61 @@ where
             TaskPlan::Captions { num_patches, .. } => (num_patches, num_patches * src.num_rows()),
             _ => (src.len, src.num_real()),
         };
-        let shape = BatchShape { rows: src.num_rows(), src_len, tgt_len: tgt_out.len };
-        BatchSize { shape, real_positions: num_real + targets, targets, bytes }
+        let shape = BatchShape {
+            rows: src.num_rows(),
+            src_len,
+            tgt_len: tgt_out.len,
+        };
+        BatchSize {
+            shape,
+            real_positions: num_real + targets,
+            targets,
+            bytes,
+        }
     }
 
     fn upload(&self, batch: &PairBatch, device: &Device) -> Pairs {
-        let PairBatch { src, tgt_in, tgt_out, gold_attention } = batch;
+        let PairBatch {
+            src,
+            tgt_in,
+            tgt_out,
+            gold_attention,
+        } = batch;
         let shape = [src.num_rows(), tgt_out.len, src.len];
-        let gold_attention =
-            gold_attention.as_ref().map(|gold| Tensor::from_data(TensorData::new(gold.clone(), shape), device));
-        let inputs = Inputs { src: upload_rows(src, device), tgt_in: upload_rows(tgt_in, device) };
-        Pairs { inputs, targets: upload_targets(&tgt_out.ids, self.pad_id, device), gold_attention }
+        let gold_attention = gold_attention
+            .as_ref()
+            .map(|gold| Tensor::from_data(TensorData::new(gold.clone(), shape), device));
+        let inputs = Inputs {
+            src: upload_rows(src, device),
+            tgt_in: upload_rows(tgt_in, device),
+        };
+        Pairs {
+            inputs,
+            targets: upload_targets(&tgt_out.ids, self.pad_id, device),
+            gold_attention,
+        }
     }
 
     fn loss(&self, model: &M, batch: Pairs) -> Loss {
-        let Pairs { inputs, targets, gold_attention } = batch;
+        let Pairs {
+            inputs,
+            targets,
+            gold_attention,
+        } = batch;
         let train = &self.setting.plan.config.train;
         let Some(gold) = gold_attention else {
-            return model.predict(inputs).loss(targets, train.label_smoothing, self.pad_id).into();
+            return model
+                .predict(inputs)
+                .loss(targets, train.label_smoothing, self.pad_id)
+                .into();
         };
         let (prediction, attention) = model.predict_aligned(inputs);
         let loss = Loss::from(prediction.loss(targets, train.label_smoothing, self.pad_id));
         match attention.map(|attention| alignment_loss(attention, gold) * train.alignment_weight) {
-            Some(guided) => Loss { minimized: loss.minimized + guided, ..loss },
+            Some(guided) => Loss {
+                minimized: loss.minimized + guided,
+                ..loss
+            },
             None => loss,
         }
     }
@@ -124,8 +167,8 @@ where
     }
 }
 
-/// Translates the sources and scores the result, and scores the targets under the models. Captions of one image are references
-/// of one output.
+/// Translates the sources and scores the result, and scores the targets under the models. Captions
+/// of one image are references of one output.
 ///
 /// # Errors
 /// A line cannot be encoded or decoded.
@@ -136,11 +179,16 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
 ) -> Result<Evaluation> {
     let sources = match runner.task {
         TaskPlan::Captions { .. } => in_order(pairs),
-        _ => pairs.iter().enumerate().map(|(place, pair)| (pair.src.as_str(), vec![place])).collect(),
+        _ => pairs
+            .iter()
+            .enumerate()
+            .map(|(place, pair)| (pair.src.as_str(), vec![place]))
+            .collect(),
     };
     let names: Vec<&str> = sources.iter().map(|(source, _)| *source).collect();
     let found = runner.in_portions(&names, |names| runner.best(names))?;
-    let references = |(_, places): &(&str, Vec<usize>)| places.iter().map(|&place| &*pairs[place].tgt).collect();
+    let references =
+        |(_, places): &(&str, Vec<usize>)| places.iter().map(|&place| &*pairs[place].tgt).collect();
     let references: Vec<Vec<&str>> = sources.iter().map(references).collect();
     let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
     let scores = TranslationScores::of(&found, &references, &scoring)?;
@@ -155,8 +203,9 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
 }
 
 impl<M: Predict<Inputs>> Runner<M> {
-    /// How probable the models find the target of each pair, given its source and all targets before (teacher forcing). A
-    /// side that is longer than the models is cut, with a warning and a mark; no end is made up for a target that was cut.
+    /// How probable the models find the target of each pair, given its source and all targets
+    /// before (teacher forcing). A side that is longer than the models is cut, with a warning and a
+    /// mark; no end is made up for a target that was cut.
     ///
     /// # Errors
     /// A line cannot be encoded.
@@ -173,19 +222,39 @@ impl<M: Predict<Inputs>> Runner<M> {
         let width = |row: &Row| self.positions(&row.src).max(row.tgt.len()) + 1;
         self.shortest_first(&rows, width, |rows| {
             let batch = |member: usize| {
-                let example = |row: &&Row| Example { src: row.src[member].clone(), tgt: row.tgt.clone() };
+                let example = |row: &&Row| Example {
+                    src: row.src[member].clone(),
+                    tgt: row.tgt.clone(),
+                };
                 let examples: Vec<Example> = rows.iter().map(example).collect();
-                PairBatch::new(&examples, self.members[member].src.special(), tgt_special, self.pad_multiple)
+                PairBatch::new(
+                    &examples,
+                    self.members[member].src.special(),
+                    tgt_special,
+                    self.pad_multiple,
+                )
             };
             let log_probs = self.log_probs(|index, member| {
                 let PairBatch { src, tgt_in, .. } = batch(index);
-                let inputs =
-                    Inputs { src: upload_rows(&src, &self.device), tgt_in: upload_rows(&tgt_in, &self.device) };
+                let inputs = Inputs {
+                    src: upload_rows(&src, &self.device),
+                    tgt_in: upload_rows(&tgt_in, &self.device),
+                };
                 member.model.predict(inputs).logits()
             });
             let targets = batch(0).tgt_out;
-            let found = at_targets(&log_probs, targets.ids, targets.len, Some(tgt_special.pad), &[]);
-            Ok(rows.iter().zip(&found).map(|(row, found)| row.forced(found)).collect())
+            let found = at_targets(
+                &log_probs,
+                targets.ids,
+                targets.len,
+                Some(tgt_special.pad),
+                &[],
+            );
+            Ok(rows
+                .iter()
+                .zip(&found)
+                .map(|(row, found)| row.forced(found))
+                .collect())
         })
     }
 }
@@ -193,10 +262,23 @@ impl<M: Predict<Inputs>> Runner<M> {
 impl<M> Runner<M> {
     fn encode_pairs(&self, pairs: &[Pair]) -> Result<Vec<Row>> {
         let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
-        let tgt = self.tgt.encode_batch(&texts(|pair| &pair.tgt)).context("encoding the target")?;
-        let src = self.encode(&texts(|pair| &pair.src)).map_err(|error| error.context("encoding the source"))?;
-        let longest_src = if self.reads_images() { usize::MAX } else { self.longest };
-        Ok(src.into_iter().zip(tgt).map(|(src, tgt)| Row::new(src, tgt, [longest_src, self.longest])).collect())
+        let tgt = self
+            .tgt
+            .encode_batch(&texts(|pair| &pair.tgt))
+            .context("encoding the target")?;
+        let src = self
+            .encode(&texts(|pair| &pair.src))
+            .map_err(|error| error.context("encoding the source"))?;
+        let longest_src = if self.reads_images() {
+            usize::MAX
+        } else {
+            self.longest
+        };
+        Ok(src
+            .into_iter()
+            .zip(tgt)
+            .map(|(src, tgt)| Row::new(src, tgt, [longest_src, self.longest]))
+            .collect())
     }
 }
 
@@ -211,19 +293,36 @@ struct Row {
 }
 
 impl Row {
-    fn new(mut src: Vec<Vec<u32>>, mut tgt: Vec<u32>, [longest_src, longest_tgt]: [usize; 2]) -> Self {
+    fn new(
+        mut src: Vec<Vec<u32>>,
+        mut tgt: Vec<u32>,
+        [longest_src, longest_tgt]: [usize; 2],
+    ) -> Self {
         let goes_on = tgt.len() > longest_tgt;
         let truncated = goes_on || src.iter().any(|src| src.len() > longest_src);
         for src in &mut src {
             src.truncate(longest_src);
         }
         tgt.truncate(longest_tgt);
-        Self { src, tgt, truncated, goes_on }
+        Self {
+            src,
+            tgt,
+            truncated,
+            goes_on,
+        }
     }
 
-    /// What was found at its targets and at the end mark behind them, which a target that goes on does not have.
+    /// What was found at its targets and at the end mark behind them, which a target that goes on
+    /// does not have.
     fn forced(&self, found: &[Predicted]) -> Forced {
-        let targets = if self.goes_on { &found[..self.tgt.len()] } else { found };
-        Forced { truncated: self.truncated, ..Forced::new(targets) }
+        let targets = if self.goes_on {
+            &found[..self.tgt.len()]
+        } else {
+            found
+        };
+        Forced {
+            truncated: self.truncated,
+            ..Forced::new(targets)
+        }
     }
 }

@@ -1,4 +1,5 @@
-//! Word vectors: which words stand beside a word (skip-gram with negative sampling; Mikolov et al., 2013).
+//! Word vectors: which words stand beside a word (skip-gram with negative sampling; Mikolov et al.,
+//! 2013).
 
 use std::sync::Arc;
 
@@ -26,7 +27,10 @@ pub struct WordVectors {
 impl WordVectors {
     /// Learns from the skip-grams of `source`.
     pub fn new(setting: Setting, source: SkipGramSource) -> Self {
-        Self { source: Arc::new(source), setting }
+        Self {
+            source: Arc::new(source),
+            setting,
+        }
     }
 }
 
@@ -42,7 +46,11 @@ impl Task for WordVectors {
     fn size(&self, batch: &SkipGramBatch) -> BatchSize {
         let (rows, targets) = (batch.centers.len(), batch.candidates.len());
         BatchSize {
-            shape: BatchShape { rows, src_len: 1, tgt_len: batch.count },
+            shape: BatchShape {
+                rows,
+                src_len: 1,
+                tgt_len: batch.count,
+            },
             real_positions: rows + targets,
             targets,
             bytes: ID_BYTES * (rows + 2 * targets),
@@ -50,12 +58,17 @@ impl Task for WordVectors {
     }
 
     fn upload(&self, batch: &SkipGramBatch, device: &Device) -> Self::Inputs {
-        (words(batch, device), upload(batch.is_real(), 1, device).flatten(0, 1))
+        (
+            words(batch, device),
+            upload(batch.is_real(), 1, device).flatten(0, 1),
+        )
     }
 
     fn loss(&self, model: &Model, (words, is_real): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Words>::predict(model, words).loss_of_all(is_real, smoothing).into()
+        Predict::<Words>::predict(model, words)
+            .loss_of_all(is_real, smoothing)
+            .into()
     }
 
     fn validate(&self, model: Model) -> Result<Option<Validation>> {
@@ -84,9 +97,9 @@ pub fn check_words(pairs: &[Pair], words: &Tokenizer) -> Result<()> {
     bail!("no line has two words of the vocabulary")
 }
 
-/// Tells the words beside each word from others, which are drawn by the frequencies of these texts, alike at each call.
-/// No word is left out for being frequent, so that short texts are scored, too. The words of a row count as correct where
-/// the real one scores above all that are drawn.
+/// Tells the words beside each word from others, which are drawn by the frequencies of these texts,
+/// alike at each call. No word is left out for being frequent, so that short texts are scored, too.
+/// The words of a row count as correct where the real one scores above all that are drawn.
 ///
 /// # Errors
 /// A line cannot be encoded, or none has two known words.
@@ -96,34 +109,62 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair], config: SkipGrams) -> Re
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     let ids = tgt.encode_batch(&texts).context("encoding the text")?;
     let lines = ids.iter().map(|ids| Ok::<_, TrainError>(ids.clone()));
-    let config = SkipGrams { subsample: 0.0, ..config };
+    let config = SkipGrams {
+        subsample: 0.0,
+        ..config
+    };
     let sampler = SkipGramSampler::count(config, tgt.special(), tgt.vocab_size(), lines)?;
-    let rows =
-        (0..).zip(&ids).flat_map(|(line, ids)| sampler.rows(ids, &[line]).into_iter().map(move |row| (line, row)));
+    let rows = (0..).zip(&ids).flat_map(|(line, ids)| {
+        sampler
+            .rows(ids, &[line])
+            .into_iter()
+            .map(move |row| (line, row))
+    });
     let rows: Vec<(u64, SkipGram)> = rows.collect();
     let mut found = vec![Forced::default(); pairs.len()];
-    let batches: Vec<_> = rows.chunks((runner.max_tokens / config.candidates()).max(1)).collect();
+    let batches: Vec<_> = rows
+        .chunks((runner.max_tokens / config.candidates()).max(1))
+        .collect();
     let read = runner.deal(&batches, |rows| {
         let rows: Vec<SkipGram> = rows.iter().map(|(_, row)| row.clone()).collect();
         let batch = SkipGramBatch::new(&rows);
         let inputs = words(&batch, &runner.device);
-        let log_probs = runner.log_probs(|_, member| Predict::<Words>::predict(&member.model, inputs.clone()).logits());
-        Ok(at_targets(&log_probs, batch.is_real(), batch.count, None, &[]))
+        let log_probs = runner.log_probs(|_, member| {
+            Predict::<Words>::predict(&member.model, inputs.clone()).logits()
+        });
+        Ok(at_targets(
+            &log_probs,
+            batch.is_real(),
+            batch.count,
+            None,
+            &[],
+        ))
     })?;
     for ((line, _), predicted) in rows.iter().zip(read.into_iter().flatten()) {
         let correct = is_first(&predicted);
-        let predicted: Vec<Predicted> = predicted.iter().map(|&position| Predicted { correct, ..position }).collect();
+        let predicted: Vec<Predicted> = predicted
+            .iter()
+            .map(|&position| Predicted {
+                correct,
+                ..position
+            })
+            .collect();
         found[*line as usize].extend(&predicted);
     }
     Ok(Evaluation::of_forced(found).with_accuracy())
 }
 
-/// Whether the first candidate of a row, the real one, scores above all others, each of which has the probability of not
-/// being real.
+/// Whether the first candidate of a row, the real one, scores above all others, each of which has
+/// the probability of not being real.
 fn is_first(predicted: &[Predicted]) -> bool {
-    // The score of which this is the logarithm of the sigmoid; of large ones too, where a probability would be 1.
+    // The score of which this is the logarithm of the sigmoid; of large ones too, where a
+    // probability would be 1.
     let score = |position: &Predicted| -f64::from(-position.log_prob).exp_m1().ln();
-    let drawn = predicted.iter().skip(1).map(|position| -score(position)).fold(f64::NEG_INFINITY, f64::max);
+    let drawn = predicted
+        .iter()
+        .skip(1)
+        .map(|position| -score(position))
+        .fold(f64::NEG_INFINITY, f64::max);
     predicted.first().is_some_and(|real| score(real) > drawn)
 }
 
@@ -134,7 +175,11 @@ mod tests {
     #[test]
     fn the_real_word_is_first_where_its_probability_is_largest() {
         let row = |probabilities: [f32; 3]| {
-            probabilities.map(|probability| Predicted { log_prob: probability.ln(), first: 0, correct: false })
+            probabilities.map(|probability| Predicted {
+                log_prob: probability.ln(),
+                first: 0,
+                correct: false,
+            })
         };
         // Those that are drawn are real with 0.1 and 0.3.
         assert!(is_first(&row([0.4, 0.9, 0.7])) && !is_first(&row([0.2, 0.9, 0.7])));

@@ -26,10 +26,11 @@ const MULTIPLE: usize = 64;
 
 /// The largest `train.max_tokens` for this model, data and device.
 ///
-/// On a GPU with memory of its own, steps on batches of its longest examples are tried: from the default on, each twice
-/// as large as the one before as long as they fit, up to 65536, and then in between; a tenth of what fits is left free. On
-/// everything else memory is shared with the rest of the machine, and nothing is tried: it is the default, or halved until
-/// the formula of [`MemoryEstimate`] comes to half of the memory that is free.
+/// On a GPU with memory of its own, steps on batches of its longest examples are tried: from the
+/// default on, each twice as large as the one before as long as they fit, up to 65536, and then in
+/// between; a tenth of what fits is left free. On everything else memory is shared with the rest of
+/// the machine, and nothing is tried: it is the default, or halved until the formula of
+/// [`MemoryEstimate`] comes to half of the memory that is free.
 ///
 /// # Errors
 /// The device cannot do what the plan asks; not even one example fits.
@@ -41,8 +42,19 @@ pub fn find_max_tokens(
 ) -> Result<usize> {
     let plan = setting.plan.clone();
     // All examples are in one batch then, however long they are.
-    let setting = Setting { plan: setting.plan.with_max_tokens(usize::MAX), ..setting };
-    let found = with_task(setting, data, Search { plan: &plan, shape, observer });
+    let setting = Setting {
+        plan: setting.plan.with_max_tokens(usize::MAX),
+        ..setting
+    };
+    let found = with_task(
+        setting,
+        data,
+        Search {
+            plan: &plan,
+            shape,
+            observer,
+        },
+    );
     found.map_err(|error| {
         let error =
             error.context("`train.max_tokens = \"auto\"`: not even one of the longest examples fits into memory");
@@ -60,7 +72,11 @@ impl Visitor for Search<'_> {
     type Output = usize;
 
     fn visit<T: Task<Model = Model>>(self, task: T) -> Result<usize> {
-        let Self { plan, shape, observer } = self;
+        let Self {
+            plan,
+            shape,
+            observer,
+        } = self;
         let source = task.source();
         let every = source.plan(0).map_err(Into::into)?;
         let items = || (0..every.len()).flat_map(|batch| every.batch(batch).iter().copied());
@@ -69,21 +85,33 @@ impl Visitor for Search<'_> {
             let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
             rows * src_len.max(tgt_len)
         };
-        let widest =
-            |side: usize| items().max_by_key(|&item| (source.size(0, &[item]).0[side], cost(item))).unwrap_or(0);
+        let widest = |side: usize| {
+            items()
+                .max_by_key(|&item| (source.size(0, &[item]).0[side], cost(item)))
+                .unwrap_or(0)
+        };
         // A batch may have the longest source of all, and the longest target.
         let mut longest = [widest(1), widest(2)];
         longest.sort_by_key(|&item| Reverse(cost(item)));
         let least = cost(longest[0]).max(1);
         let start = MaxTokens::default().tokens().max(least);
-        let batch = |tokens: usize| longest.into_iter().cycle().take((tokens / least).max(1)).collect::<Vec<u32>>();
+        let batch = |tokens: usize| {
+            longest
+                .into_iter()
+                .cycle()
+                .take((tokens / least).max(1))
+                .collect::<Vec<u32>>()
+        };
         if !has_own_memory(&plan.config.device)? {
             let fresh = shape.init(plan.config.seed, &plan.device);
-            let room = available_memory().map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
+            let room = available_memory()
+                .map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
             let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
             // With a row less a batch may have fewer shards, of each of which more is held at once.
             let fits = |tokens: usize| {
-                [tokens, tokens - least].iter().all(|&tokens| estimate(plan, shape, &fresh, size(tokens)) <= room)
+                [tokens, tokens - least]
+                    .iter()
+                    .all(|&tokens| estimate(plan, shape, &fresh, size(tokens)) <= room)
             };
             return Ok(halved(least, start, fits));
         }
@@ -106,7 +134,10 @@ impl Visitor for Search<'_> {
         }
         // With BPE dropout what was tried is one draw; another may be as long as what was planned.
         let planned = BatchShape::from(source.size(0, &batch(found)).0).positions();
-        let drawn = task.size(&source.batch(0, &batch(found)).map_err(Into::into)?).shape.positions();
+        let drawn = task
+            .size(&source.batch(0, &batch(found)).map_err(Into::into)?)
+            .shape
+            .positions();
         Ok((found * drawn / planned.max(1)).max(least))
     }
 }
@@ -118,7 +149,10 @@ fn estimate(plan: &Plan, shape: &ModelShape, model: &Model, batch: BatchShape) -
 /// The first of `start` and its halves that fits, and at least `least`.
 fn halved(least: usize, start: usize, fits: impl Fn(usize) -> bool) -> usize {
     let sizes = std::iter::successors(Some(start), |tokens| Some(tokens / 2));
-    sizes.take_while(|tokens| *tokens > least).find(|tokens| fits(*tokens)).unwrap_or(least)
+    sizes
+        .take_while(|tokens| *tokens > least)
+        .find(|tokens| fits(*tokens))
+        .unwrap_or(least)
 }
 
 /// What [`find_max_tokens`] says of a GPU.
@@ -183,7 +217,10 @@ mod tests {
 
     #[test]
     fn a_small_device_is_found_downwards_and_a_large_one_has_an_end() {
-        assert_eq!(found(600, 100), (Some(448), vec![4096, 2048, 1024, 512, 768, 640]));
+        assert_eq!(
+            found(600, 100),
+            (Some(448), vec![4096, 2048, 1024, 512, 768, 640])
+        );
         assert_eq!(found(1 << 30, 100).0, Some(58_944));
         assert_eq!(found(120, 100).0, Some(100));
         assert_eq!(found(99, 100).0, None);

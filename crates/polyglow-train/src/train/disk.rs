@@ -14,7 +14,8 @@ use crate::error::{Result, failed, with_hint};
 
 /// What a checkpoint takes beside its numbers: names, shapes, `state.json`.
 const OVERHEAD: u64 = 1 << 14;
-/// Checkpoints for which there must be room before the first step: the first, and the second while the first is kept.
+/// Checkpoints for which there must be room before the first step: the first, and the second while
+/// the first is kept.
 const FIRST: u64 = 2;
 
 /// What a run takes on the disk, in bytes.
@@ -22,7 +23,8 @@ const FIRST: u64 = 2;
 pub struct DiskEstimate {
     /// A checkpoint: the weights, the optimizer's state, and the moving average where one is kept.
     pub checkpoint: u64,
-    /// Checkpoints that are there at once, at most: those that are kept, the best, and the one that is being written.
+    /// Checkpoints that are there at once, at most: those that are kept, the best, and the one that
+    /// is being written.
     pub checkpoints: u64,
     /// The weights that `polyglow average` writes.
     pub average: u64,
@@ -35,8 +37,8 @@ pub struct DiskEstimate {
 }
 
 impl DiskEstimate {
-    /// The estimate for a training of so many steps, with a validation set or without, whose ids take `cache` bytes on the
-    /// disk, in a directory that need not be there yet.
+    /// The estimate for a training of so many steps, with a validation set or without, whose ids
+    /// take `cache` bytes on the disk, in a directory that need not be there yet.
     pub fn new(
         train: &TrainConfig,
         model: &impl Module,
@@ -45,11 +47,23 @@ impl DiskEstimate {
         directory: &Path,
     ) -> Self {
         let checkpoint = checkpoint_bytes(state_len(&*super::rule(train), model), train, model);
-        let saves = steps.div_ceil(train.save_every) + if validates { steps.div_ceil(train.validate_every) } else { 0 };
+        let saves = steps.div_ceil(train.save_every)
+            + if validates {
+                steps.div_ceil(train.validate_every)
+            } else {
+                0
+            };
         let checkpoints = saves.min(train.keep_last as u64 + u64::from(validates)) + 1;
         let average = FLOAT * parameter::count(model) as u64;
         let total = checkpoints * checkpoint + average + cache;
-        Self { checkpoint, checkpoints, average, cache, total, free: free_space(directory) }
+        Self {
+            checkpoint,
+            checkpoints,
+            average,
+            cache,
+            total,
+            free: free_space(directory),
+        }
     }
 }
 
@@ -60,11 +74,13 @@ fn checkpoint_bytes(state_len: usize, train: &TrainConfig, model: &impl Module) 
     FLOAT * (weights + state_len + average) as u64 + OVERHEAD
 }
 
-/// Makes sure that a training does not compute for hours what it cannot save: there is room for a checkpoint, and for the
-/// next one beside it. A training that goes on has the first already.
+/// Makes sure that a training does not compute for hours what it cannot save: there is room for a
+/// checkpoint, and for the next one beside it. A training that goes on has the first already.
 pub(super) fn ensure_room(training: &Training, model: &impl Module) -> Result<()> {
     let (train, root) = (&training.plan.config.train, training.run.root());
-    let Some(free) = free_space(root) else { return Ok(()) };
+    let Some(free) = free_space(root) else {
+        return Ok(());
+    };
     let state_len = state_len(&*(training.rule)(train), model);
     let checkpoint = checkpoint_bytes(state_len, train, model);
     let needed = checkpoint * if training.is_new()? { FIRST } else { 1 };
@@ -79,7 +95,10 @@ pub(super) fn ensure_room(training: &Training, model: &impl Module) -> Result<()
         Bytes(needed),
         Bytes(free)
     );
-    Err(with_hint(error, "make room, or train in a directory on another disk: `--run DIR`; no step was made"))
+    Err(with_hint(
+        error,
+        "make room, or train in a directory on another disk: `--run DIR`; no step was made",
+    ))
 }
 
 /// Bytes for people: `512 KiB`, `12.3 MiB`, `4.5 GiB`.
@@ -97,11 +116,14 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// Bytes that may still be written below `path`, which need not be there yet; none where the system does not tell.
+/// Bytes that may still be written below `path`, which need not be there yet; none where the system
+/// does not tell.
 #[cfg(unix)]
 fn free_space(path: &Path) -> Option<u64> {
     let absolute = std::path::absolute(path).ok()?;
-    let found = absolute.ancestors().find_map(|directory| rustix::fs::statvfs(directory).ok())?;
+    let found = absolute
+        .ancestors()
+        .find_map(|directory| rustix::fs::statvfs(directory).ok())?;
     Some(found.f_bavail * found.f_frsize)
 }
 
@@ -134,15 +156,28 @@ mod tests {
             max_len: 8,
             image: None,
         };
-        let model = config.model.shape(vocabulary).expect("it is a shape").init(1, &Device::default().autodiff());
+        let model = config
+            .model
+            .shape(vocabulary)
+            .expect("it is a shape")
+            .init(1, &Device::default().autodiff());
         let weights = 4 * parameter::count(&model) as u64;
         let estimate = |steps, validates| {
-            DiskEstimate::new(&config.train, &model, (steps, validates), 1000, Path::new("not/there"))
+            DiskEstimate::new(
+                &config.train,
+                &model,
+                (steps, validates),
+                1000,
+                Path::new("not/there"),
+            )
         };
         // Weights, two means of Adam, and the average.
         let checkpoint = 4 * weights + OVERHEAD;
         let long = estimate(100, true);
-        assert_eq!((long.checkpoint, long.checkpoints, long.average), (checkpoint, 5, weights));
+        assert_eq!(
+            (long.checkpoint, long.checkpoints, long.average),
+            (checkpoint, 5, weights)
+        );
         assert_eq!(long.total, 5 * checkpoint + weights + 1000);
         assert_eq!(estimate(100, false).checkpoints, 4);
         assert_eq!(estimate(5, false).checkpoints, 2);

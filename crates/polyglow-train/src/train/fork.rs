@@ -1,4 +1,5 @@
-//! A new run that starts from the weights of another: fine-tuning, another schedule, another corpus.
+//! A new run that starts from the weights of another: fine-tuning, another schedule, another
+//! corpus.
 
 mod vocabulary;
 
@@ -31,7 +32,12 @@ const FIXED: [&str; 2] = ["model.", TOKENIZER];
 /// What only its ids depend on.
 const TOKENIZER: &str = "tokenizer.";
 /// What of it may change: it acts during training only.
-const FREE: [&str; 4] = ["model.dropout", "model.attention_dropout", "model.activation_dropout", "tokenizer.dropout"];
+const FREE: [&str; 4] = [
+    "model.dropout",
+    "model.attention_dropout",
+    "model.activation_dropout",
+    "tokenizer.dropout",
+];
 
 /// How the parameters of a head begin.
 const HEAD: &str = "head.";
@@ -46,8 +52,8 @@ pub struct Start {
     pub run: PathBuf,
     /// `best`, `last`, `step-N`, `average` or `ema`.
     pub checkpoint: String,
-    /// Whether the new run has a vocabulary of its own: the config's, instead of that of the old run. Tokens that both have
-    /// keep their weights.
+    /// Whether the new run has a vocabulary of its own: the config's, instead of that of the old
+    /// run. Tokens that both have keep their weights.
     pub new_vocabulary: bool,
 }
 
@@ -64,7 +70,10 @@ impl Source {
     fn read(new: &RunDirectory) -> Result<Option<Self>> {
         let path = new.root().join(ORIGIN);
         match fs::read(&path) {
-            Ok(text) => Ok(Some(serde_json::from_slice(&text).with_context(|| format!("in `{}`", path.display()))?)),
+            Ok(text) => Ok(Some(
+                serde_json::from_slice(&text)
+                    .with_context(|| format!("in `{}`", path.display()))?,
+            )),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
             Err(error) => Err(error).with_context(|| format!("cannot read `{}`", path.display())),
         }
@@ -79,14 +88,20 @@ pub(super) fn check_is_no_fork(run: &RunDirectory) -> Result<()> {
     match Source::read(run)? {
         Some(Source { run: origin, .. }) if run.checkpoints(1).steps()?.is_empty() => {
             let (root, origin) = (run.root().display(), origin.display());
-            let error = failed!("`{root}` was started as a fork of `{origin}`, but the weights were never copied");
-            Err(with_hint(usage(error), "give the command with `--fork` again, or another directory"))
+            let error = failed!(
+                "`{root}` was started as a fork of `{origin}`, but the weights were never copied"
+            );
+            Err(with_hint(
+                usage(error),
+                "give the command with `--fork` again, or another directory",
+            ))
         }
         _ => Ok(()),
     }
 }
 
-/// The run that a fork comes from, as an absolute path; none where the run is no fork, or does not say.
+/// The run that a fork comes from, as an absolute path; none where the run is no fork, or does not
+/// say.
 pub(super) fn origin_of(run: &RunDirectory) -> Option<PathBuf> {
     Source::read(run).ok().flatten().map(|source| source.run)
 }
@@ -103,16 +118,24 @@ pub(super) struct Origin {
 }
 
 impl Origin {
-    /// Reads the checkpoint of that name in `run`, from which `new` is to start. None if it has started: then `run` may
-    /// be gone.
+    /// Reads the checkpoint of that name in `run`, from which `new` is to start. None if it has
+    /// started: then `run` may be gone.
     ///
     /// # Errors
-    /// There is no run in `run`, no such checkpoint in it, or it is `new` itself; `new` is a run that comes from somewhere
-    /// else; the new config asks for another model or tokenizer (exit code 2).
+    /// There is no run in `run`, no such checkpoint in it, or it is `new` itself; `new` is a run
+    /// that comes from somewhere else; the new config asks for another model or tokenizer (exit
+    /// code 2).
     pub(super) fn find(start: &Start, new: &RunDirectory, config: &Config) -> Result<Option<Self>> {
-        let Start { run, checkpoint, new_vocabulary } = start;
+        let Start {
+            run,
+            checkpoint,
+            new_vocabulary,
+        } = start;
         let absolute = path::absolute(run).context("cannot find the current directory")?;
-        let source = Source { run: absolute, checkpoint: checkpoint.clone() };
+        let source = Source {
+            run: absolute,
+            checkpoint: checkpoint.clone(),
+        };
         let root = new.root().display();
         if !new.checkpoints(1).steps()?.is_empty() {
             return match Source::read(new)? {
@@ -120,10 +143,19 @@ impl Origin {
                 old => {
                     let is = old.map_or_else(
                         || "not a fork".to_owned(),
-                        |old| format!("a fork of `{}`, checkpoint `{}`", old.run.display(), old.checkpoint),
+                        |old| {
+                            format!(
+                                "a fork of `{}`, checkpoint `{}`",
+                                old.run.display(),
+                                old.checkpoint
+                            )
+                        },
                     );
                     let error = usage(failed!("`{root}` exists, and is {is}"));
-                    Err(with_hint(error, "name another directory with `--fork`, or resume this one with `--run`"))
+                    Err(with_hint(
+                        error,
+                        "name another directory with `--fork`, or resume this one with `--run`",
+                    ))
                 }
             };
         }
@@ -135,14 +167,27 @@ impl Origin {
         let tokenizers = run.tokenizers()?;
         let (found, weights) = run.weights(checkpoint)?;
         if weights.is_int8() {
-            let error = failed!("`{}` has 8-bit matrices, which cannot be trained", found.path.display());
-            return Err(with_hint(usage(error), "fork from the checkpoint that it was quantized from"));
+            let error = failed!(
+                "`{}` has 8-bit matrices, which cannot be trained",
+                found.path.display()
+            );
+            return Err(with_hint(
+                usage(error),
+                "fork from the checkpoint that it was quantized from",
+            ));
         }
-        Ok(Some(Self { source, tokenizers, new_head, new_vocabulary: *new_vocabulary, found, weights }))
+        Ok(Some(Self {
+            source,
+            tokenizers,
+            new_head,
+            new_vocabulary: *new_vocabulary,
+            found,
+            weights,
+        }))
     }
 
-    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which are `train`'s; none if it
-    /// is to have its own.
+    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which
+    /// are `train`'s; none if it is to have its own.
     ///
     /// # Errors
     /// The labels cannot be read.
@@ -151,7 +196,10 @@ impl Origin {
             return Ok(None);
         }
         if self.new_head && config.model.task().is_classification() {
-            return Ok(Some(Tokenizers::with_labels(Arc::clone(&self.tokenizers.src), train)?));
+            return Ok(Some(Tokenizers::with_labels(
+                Arc::clone(&self.tokenizers.src),
+                train,
+            )?));
         }
         Ok(Some(self.tokenizers.clone()))
     }
@@ -163,10 +211,12 @@ impl Origin {
     pub(super) fn note(&self, new: &RunDirectory) -> Result<()> {
         let path = new.root().join(ORIGIN);
         let text = serde_json::to_string_pretty(&self.source)? + "\n";
-        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+        file::replace(&path, text.as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
-    /// Writes the weights into the new run as its checkpoint `step-0`, from which training then resumes as from any other.
+    /// Writes the weights into the new run as its checkpoint `step-0`, from which training then
+    /// resumes as from any other.
     ///
     /// # Errors
     /// The checkpoint is damaged or does not fit; the new one cannot be written.
@@ -178,16 +228,31 @@ impl Origin {
         text: &TextHashes,
         rule: Box<dyn UpdateRule>,
     ) -> Result<()> {
-        let Self { found, mut weights, new_head, new_vocabulary, tokenizers: old, .. } = self;
+        let Self {
+            found,
+            mut weights,
+            new_head,
+            new_vocabulary,
+            tokenizers: old,
+            ..
+        } = self;
         let config = &plan.config;
-        let fresh = model_shape(plan, tokenizers)?.init(config.seed, &plan.device.clone().autodiff());
-        let vocabularies = new_vocabulary.then_some(Vocabularies { old: &old, new: tokenizers });
+        let fresh =
+            model_shape(plan, tokenizers)?.init(config.seed, &plan.device.clone().autodiff());
+        let vocabularies = new_vocabulary.then_some(Vocabularies {
+            old: &old,
+            new: tokenizers,
+        });
         let model = if new_head || new_vocabulary {
             let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
-            let model = parameter::replace(fresh, |name, shape| match (drawn.get(name), &vocabularies) {
-                (Some(values), _) if new_head && name.starts_with(HEAD) => Ok(values.clone()),
-                (Some(values), Some(vocabularies)) => vocabularies.carry(name, shape, values, &mut weights),
-                _ => weights.take(name, shape),
+            let model = parameter::replace(fresh, |name, shape| {
+                match (drawn.get(name), &vocabularies) {
+                    (Some(values), _) if new_head && name.starts_with(HEAD) => Ok(values.clone()),
+                    (Some(values), Some(vocabularies)) => {
+                        vocabularies.carry(name, shape, values, &mut weights)
+                    }
+                    _ => weights.take(name, shape),
+                }
             })?;
             weights.finish()?;
             model
@@ -195,15 +260,26 @@ impl Origin {
             load_weights(fresh, weights)?
         };
         let optimizer = Optimizer::with_rule(rule, &config.train, &model);
-        let content = Content { model: parameter::read(&model), optimizer: optimizer.state(), ema: optimizer.ema() };
-        let state = TrainState { text: Some(text.clone()), ..TrainState::default() };
-        new.checkpoints(config.train.keep_last).save(&content, &state)?;
+        let content = Content {
+            model: parameter::read(&model),
+            optimizer: optimizer.state(),
+            ema: optimizer.ema(),
+        };
+        let state = TrainState {
+            text: Some(text.clone()),
+            ..TrainState::default()
+        };
+        new.checkpoints(config.train.keep_last)
+            .save(&content, &state)?;
         let carried = match vocabularies.map(|vocabularies| vocabularies.shared()) {
             Some((all, known)) => {
-                format!("the layers, and the embeddings of {known} of {all} tokens, the others are drawn;")
+                format!(
+                    "the layers, and the embeddings of {known} of {all} tokens, the others are drawn;"
+                )
             }
             None if new_head => {
-                "the embedding, the layers and the tokenizer of the text; the head and its labels,".to_owned()
+                "the embedding, the layers and the tokenizer of the text; the head and its labels,"
+                    .to_owned()
             }
             None => "the weights and the tokenizers;".to_owned(),
         };
@@ -223,7 +299,12 @@ fn has_new_head(config: &Config, old: &Config) -> bool {
 }
 
 /// Makes sure that the weights of `run` fit a config.
-fn check_fits(config: &Config, run: &RunDirectory, new_head: bool, new_vocabulary: bool) -> Result<()> {
+fn check_fits(
+    config: &Config,
+    run: &RunDirectory,
+    new_head: bool,
+    new_vocabulary: bool,
+) -> Result<()> {
     let fixed = |difference: &Difference| {
         let key = difference.key.as_str();
         let free = FREE.contains(&key)
@@ -240,7 +321,11 @@ fn check_fits(config: &Config, run: &RunDirectory, new_head: bool, new_vocabular
     if changes.is_empty() {
         return Ok(());
     }
-    let error = failed!("the weights of `{}` fit another config: {}", run.root().display(), changes.join("; "));
+    let error = failed!(
+        "the weights of `{}` fit another config: {}",
+        run.root().display(),
+        changes.join("; ")
+    );
     Err(with_hint(
         usage(error),
         "a fork keeps the model and the tokenizer, but for dropout, and may teach labels to what found hidden tokens; set the \

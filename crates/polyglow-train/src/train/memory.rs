@@ -16,15 +16,18 @@ pub(super) const FLOAT: u64 = 4;
 
 /// What training takes on the device, in bytes.
 ///
-/// With `P` parameters, `4 P` bytes for the weights, for the gradients of each shard that is worked on, for their sum where there
-/// are several, for the sum over micro-batches where there are several, and for the moving average of the weights where one is
-/// kept, and what the optimizer keeps: `8 P` for Adam, `4 P` for Lion, and for Adafactor 4 for each row and each column of a matrix
-/// and for each other value.
+/// With `P` parameters, `4 P` bytes for the weights, for the gradients of each shard that is worked
+/// on, for their sum where there are several, for the sum over micro-batches where there are
+/// several, and for the moving average of the weights where one is kept, and what the optimizer
+/// keeps: `8 P` for Adam, `4 P` for Lion, and for Adafactor 4 for each row and each column of a
+/// matrix and for each other value.
 ///
-/// To these come the activations that the forward pass keeps for the backward pass (`ModelShape::activations`), 4 bytes
-/// each, of the shards that are worked on: on a CPU with few cores these are not all. On one core the sum is within a third of the
-/// truth for a Transformer; on several, less is taken where the peaks of shards miss each other. A GPU adds what its allocator needs,
-/// keeps no weights of attention, and takes less with `train.precision` of 16 bits, of which this knows nothing.
+/// To these come the activations that the forward pass keeps for the backward pass
+/// (`ModelShape::activations`), 4 bytes each, of the shards that are worked on: on a CPU with few
+/// cores these are not all. On one core the sum is within a third of the truth for a Transformer;
+/// on several, less is taken where the peaks of shards miss each other. A GPU adds what its
+/// allocator needs, keeps no weights of attention, and takes less with `train.precision` of 16
+/// bits, of which this knows nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct MemoryEstimate {
     /// The weights.
@@ -45,22 +48,36 @@ impl MemoryEstimate {
     /// The estimate for `model`, which is of this shape, and this largest batch.
     pub fn new(plan: &Plan, shape: &ModelShape, model: &impl Module, largest: BatchShape) -> Self {
         let (train, weights) = (&plan.config.train, FLOAT * parameter::count(model) as u64);
-        let Shards { all: shards, at_once } = Shards::new(plan, largest);
+        let Shards {
+            all: shards,
+            at_once,
+        } = Shards::new(plan, largest);
         let sums = u64::from(shards > 1) + u64::from(train.accumulate_steps > 1);
         let gradients = (at_once + sums) * weights;
         let optimizer = FLOAT * state_len(&*rule(train), model) as u64;
         let ema = if train.ema_decay > 0.0 { weights } else { 0 };
         let activations = activations(plan, shape, largest);
         let total = weights + gradients + optimizer + ema + activations;
-        Self { weights, gradients, optimizer, ema, activations, total }
+        Self {
+            weights,
+            gradients,
+            optimizer,
+            ema,
+            activations,
+            total,
+        }
     }
 }
 
-/// Bytes that the forward passes which run at once keep of a batch for the backward pass. With a few more positions a batch may have more
-/// shards, so that a smaller part of it is worked on at once.
+/// Bytes that the forward passes which run at once keep of a batch for the backward pass. With a
+/// few more positions a batch may have more shards, so that a smaller part of it is worked on at
+/// once.
 pub fn activations(plan: &Plan, model: &ModelShape, batch: BatchShape) -> u64 {
     let Shards { all, at_once } = Shards::new(plan, batch);
-    FLOAT * model.activations([batch.rows, batch.src_len, batch.tgt_len], plan.has_kernels) * at_once / all
+    FLOAT
+        * model.activations([batch.rows, batch.src_len, batch.tgt_len], plan.has_kernels)
+        * at_once
+        / all
 }
 
 /// The shards of a batch.
@@ -72,20 +89,27 @@ struct Shards {
 impl Shards {
     fn new(plan: &Plan, batch: BatchShape) -> Self {
         let all = num_shards(batch.positions(), plan.most_shards());
-        Self { all: all as u64, at_once: all.min(rayon::current_num_threads()) as u64 }
+        Self {
+            all: all as u64,
+            at_once: all.min(rayon::current_num_threads()) as u64,
+        }
     }
 }
 
 /// Peak memory of this process, in bytes; `None` if the system does not report it.
 pub fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let line = status
+        .lines()
+        .find_map(|line| line.strip_prefix("VmHWM:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }
 
 /// Memory that the system could give to a process, in bytes; none where it does not tell.
 pub fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let line = text
+        .lines()
+        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
     Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
 }

@@ -15,13 +15,14 @@ use crate::run::TrainState;
 /// Lines that a message about a batch names at most.
 const NAMED_LINES: usize = 5;
 
-/// Sums over the steps since the last report, without those that were skipped. Part of a checkpoint, so that a resumed run
-/// reports what a straight one does.
+/// Sums over the steps since the last report, without those that were skipped. Part of a
+/// checkpoint, so that a resumed run reports what a straight one does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
     /// Steps that moved the weights.
     pub steps: u64,
-    /// Steps that were skipped, as their loss or gradient was not finite; the first checkpoints did not have it.
+    /// Steps that were skipped, as their loss or gradient was not finite; the first checkpoints did
+    /// not have it.
     #[serde(default)]
     pub skipped: u64,
     /// Smoothed cross-entropy, in nats.
@@ -39,8 +40,8 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Mean smoothed cross-entropy, in nats per target token: what is minimized. NaN, as the other means, where all steps
-    /// were skipped.
+    /// Mean smoothed cross-entropy, in nats per target token: what is minimized. NaN, as the other
+    /// means, where all steps were skipped.
     pub fn loss(&self) -> f64 {
         self.loss_sum / self.tokens as f64
     }
@@ -74,7 +75,8 @@ pub struct TrainReport<'a> {
     pub interval: &'a Interval,
     /// Time they took, without validation and checkpoints.
     pub elapsed: Duration,
-    /// The tokens that were seen in that time; fewer than the interval's in the first report after a resume.
+    /// The tokens that were seen in that time; fewer than the interval's in the first report after
+    /// a resume.
     pub timed_tokens: u64,
     /// What exchanges have cost each rank of a group in that time; nothing of a process by itself.
     pub times: &'a [Times],
@@ -86,10 +88,18 @@ impl TrainReport<'_> {
         self.timed_tokens as f64 / self.seconds()
     }
 
-    /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null where all were. Of a group it has
-    /// how many ranks there are, and the means over them of what they waited and exchanged, in seconds.
+    /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null
+    /// where all were. Of a group it has how many ranks there are, and the means over them of what
+    /// they waited and exchanged, in seconds.
     pub fn record(&self) -> Value {
-        let Self { step, epoch, lr, interval, times, .. } = self;
+        let Self {
+            step,
+            epoch,
+            lr,
+            interval,
+            times,
+            ..
+        } = self;
         let mut record = json!({
             "kind": "train", "step": step, "epoch": epoch, "loss": interval.loss(), "perplexity": interval.perplexity(),
             "lr": lr, "grad_norm": interval.grad_norm(), "tokens": interval.tokens, "padding": interval.padding(),
@@ -100,7 +110,11 @@ impl TrainReport<'_> {
         }
         if !times.is_empty() {
             let mean = |of: fn(&Times) -> Duration| {
-                times.iter().map(|times| of(times).as_secs_f64()).sum::<f64>() / times.len() as f64
+                times
+                    .iter()
+                    .map(|times| of(times).as_secs_f64())
+                    .sum::<f64>()
+                    / times.len() as f64
             };
             record["ranks"] = times.len().into();
             record["wait_seconds"] = mean(|times| times.waiting).into();
@@ -133,12 +147,13 @@ impl Monitor {
         self.pending.push(Pending { record, examples });
     }
 
-    /// Reads everything that is pending in one transfer, and adds it to the interval of `state`. A skipped step is told and
-    /// counted; its sums are left out. `origin` says where an example is from.
+    /// Reads everything that is pending in one transfer, and adds it to the interval of `state`. A
+    /// skipped step is told and counted; its sums are left out. `origin` says where an example is
+    /// from.
     ///
     /// # Errors
-    /// More than `max_skipped` steps in a row were skipped: names the last of them, where its text is, the checkpoint
-    /// `saved` before it, and what can be done.
+    /// More than `max_skipped` steps in a row were skipped: names the last of them, where its text
+    /// is, the checkpoint `saved` before it, and what can be done.
     pub(super) fn check(
         &mut self,
         state: &mut TrainState,
@@ -148,10 +163,21 @@ impl Monitor {
     ) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
         let register = |transaction: Transaction, Pending { record, .. }: &Pending| {
-            let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
-            transaction.register(loss_sum).register(nll_sum).register(grad_norm)
+            let StepRecord {
+                loss_sum,
+                nll_sum,
+                grad_norm,
+                ..
+            } = record.clone();
+            transaction
+                .register(loss_sum)
+                .register(nll_sum)
+                .register(grad_norm)
         };
-        let read = pending.iter().fold(Transaction::default(), register).execute();
+        let read = pending
+            .iter()
+            .fold(Transaction::default(), register)
+            .execute();
         let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
         let interval = &mut state.interval;
         for (Pending { record, examples }, values) in pending.iter().zip(values.chunks(3)) {
@@ -160,7 +186,12 @@ impl Monitor {
                 state.skipped_in_a_row += 1;
                 let what = describe(record, values, examples, origin);
                 if state.skipped_in_a_row > max_skipped {
-                    return Err(not_finite(&what, state.skipped_in_a_row, max_skipped, saved));
+                    return Err(not_finite(
+                        &what,
+                        state.skipped_in_a_row,
+                        max_skipped,
+                        saved,
+                    ));
                 }
                 tracing::warn!("{what}; the step is skipped, and no weight changes");
                 continue;
@@ -179,8 +210,17 @@ impl Monitor {
 }
 
 /// What is not finite in a step, and the lines that it was made from.
-fn describe(record: &StepRecord, values: &[f64], examples: &[u32], origin: &dyn Fn(u32) -> String) -> String {
-    let mut lines: Vec<String> = examples.iter().take(NAMED_LINES).map(|&example| origin(example)).collect();
+fn describe(
+    record: &StepRecord,
+    values: &[f64],
+    examples: &[u32],
+    origin: &dyn Fn(u32) -> String,
+) -> String {
+    let mut lines: Vec<String> = examples
+        .iter()
+        .take(NAMED_LINES)
+        .map(|&example| origin(example))
+        .collect();
     if examples.len() > NAMED_LINES {
         lines.push(format!("and {} more", examples.len() - NAMED_LINES));
     }
@@ -196,7 +236,9 @@ fn not_finite(what: &str, in_a_row: u64, max_skipped: u64, saved: Option<&Path>)
     let before = match in_a_row {
         1 => String::new(),
         _ => {
-            format!("; it is the last of {in_a_row} such steps in a row, and `train.max_skipped_steps = {max_skipped}`")
+            format!(
+                "; it is the last of {in_a_row} such steps in a row, and `train.max_skipped_steps = {max_skipped}`"
+            )
         }
     };
     let error = failed!("{what}{before}").of_kind(ErrorKind::NotFinite);

@@ -71,27 +71,36 @@ pub struct Training {
 }
 
 impl Training {
-    /// Prepares a training in the directory `run`, or resumes the one that is there: with the same config it continues where
-    /// it was stopped.
+    /// Prepares a training in the directory `run`, or resumes the one that is there: with the same
+    /// config it continues where it was stopped.
     ///
-    /// The directory is made once everything that can be checked without training is known to be right.
+    /// The directory is made once everything that can be checked without training is known to be
+    /// right.
     ///
     /// # Errors
-    /// The config is wrong, or another than the run's ([`ErrorKind::Usage`](crate::ErrorKind::Usage)); the device is not
-    /// there; the data cannot be read; another process trains there; the disk fails.
-    pub fn prepare(config: Config, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
+    /// The config is wrong, or another than the run's
+    /// ([`ErrorKind::Usage`](crate::ErrorKind::Usage)); the device is not there; the data cannot be
+    /// read; another process trains there; the disk fails.
+    pub fn prepare(
+        config: Config,
+        run: impl AsRef<Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
         config.validate().map_err(usage)?;
         Self::prepare_among(&alone(), config, None, run, observer)
     }
 
-    /// As [`Self::prepare`], or as [`Self::fork`] if there is a `start`, in every process of a group that trains together.
+    /// As [`Self::prepare`], or as [`Self::fork`] if there is a `start`, in every process of a
+    /// group that trains together.
     ///
-    /// Only rank 0 writes to the run. The others read it, and where they do not see it, as on a machine that does not share the
-    /// disk, have ids of their own in a directory of the same name; their text must be the same.
+    /// Only rank 0 writes to the run. The others read it, and where they do not see it, as on a
+    /// machine that does not share the disk, have ids of their own in a directory of the same name;
+    /// their text must be the same.
     ///
     /// # Errors
-    /// As [`Self::prepare`] and [`Self::fork`]; a rank has another config than rank 0 (exit code 2), but for its device and the
-    /// paths of texts with the same content; `train.accumulate_steps` is less than the size of the group.
+    /// As [`Self::prepare`] and [`Self::fork`]; a rank has another config than rank 0 (exit code
+    /// 2), but for its device and the paths of texts with the same content;
+    /// `train.accumulate_steps` is less than the size of the group.
     pub fn prepare_among(
         group: &Arc<dyn Group>,
         config: Config,
@@ -115,8 +124,8 @@ impl Training {
         )
     }
 
-    /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only says how it is read:
-    /// [`Config::for_memory`] makes such a config.
+    /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only
+    /// says how it is read: [`Config::for_memory`] makes such a config.
     ///
     /// Whoever resumes the run gives the same data again.
     ///
@@ -130,19 +139,38 @@ impl Training {
     ) -> Result<Self> {
         config.validate_for_memory().map_err(usage)?;
         let wanted = config.content();
-        for (name, corpus) in [("training", Some(&text.train)), ("validation", text.valid.as_ref())] {
+        for (name, corpus) in [
+            ("training", Some(&text.train)),
+            ("validation", text.valid.as_ref()),
+        ] {
             let found = corpus.map_or(wanted, Corpus::content);
-            ensure!(found == wanted, "the {name} data is {found:?}, and the config's model reads {wanted:?}");
+            ensure!(
+                found == wanted,
+                "the {name} data is {found:?}, and the config's model reads {wanted:?}"
+            );
         }
         let run = RunDirectory::new(run.as_ref());
-        Self::prepare_in(&alone(), config, |_| Ok(text), run, observer, |run, _| no_origin(run))
+        Self::prepare_in(
+            &alone(),
+            config,
+            |_| Ok(text),
+            run,
+            observer,
+            |run, _| no_origin(run),
+        )
     }
 
-    /// As [`Self::prepare`], with the weights of another run, and with its tokenizers if `start` does not say otherwise.
+    /// As [`Self::prepare`], with the weights of another run, and with its tokenizers if `start`
+    /// does not say otherwise.
     ///
     /// # Errors
     /// As [`Self::prepare`]; there is no such run or checkpoint, or its weights fit another config.
-    pub fn fork(config: Config, start: &Start, run: impl AsRef<Path>, observer: &mut dyn Observer) -> Result<Self> {
+    pub fn fork(
+        config: Config,
+        start: &Start,
+        run: impl AsRef<Path>,
+        observer: &mut dyn Observer,
+    ) -> Result<Self> {
         Self::prepare_among(&alone(), config, Some(start), run, observer)
     }
 
@@ -158,7 +186,9 @@ impl Training {
         let plan = Plan::on(config.clone(), device.clone(), None);
         plan.training_device()?;
         if plan.on_host && plan.config.train.precision == Precision::F16 {
-            tracing::warn!("`train.precision = \"f16\"`: a CPU imitates it, and computes faster in f32");
+            tracing::warn!(
+                "`train.precision = \"f16\"`: a CPU imitates it, and computes faster in f32"
+            );
         }
         let text = text(&plan)?;
         let (mut lock, mut from) = (None, None);
@@ -167,17 +197,25 @@ impl Training {
             from = origin(&run, &plan.config)?;
             lock = Some(run.lock()?);
             check_leaves_nothing_behind(&run)?;
-            if run.config_path().is_file() { run.config()?.to_toml().map(Some) } else { Ok(None) }
+            if run.config_path().is_file() {
+                run.config()?.to_toml().map(Some)
+            } else {
+                Ok(None)
+            }
         })?;
-        let (origin, before) = (from, before.map(|before| Config::parse(&before)).transpose()?);
+        let (origin, before) = (
+            from,
+            before.map(|before| Config::parse(&before)).transpose()?,
+        );
         let mut plan = Plan::on(config, device, before.as_ref()).among(Arc::clone(group));
         group.share(|| check_same_config(&run, &plan.config))?;
         let bleu = bleu_tokenizer(&plan, &text)?;
         if plan.task.kind().has_references() {
             plan = plan.with_tokenizer(bleu.name());
         }
-        let (tokenizers, hashes) =
-            shared_tokenizers(&**group, &text, || tokenizers(&run, origin.as_ref(), &plan.config, &text, observer))?;
+        let (tokenizers, hashes) = shared_tokenizers(&**group, &text, || {
+            tokenizers(&run, origin.as_ref(), &plan.config, &text, observer)
+        })?;
         let data = group.in_turn(|| {
             if !group.is_first() {
                 run.make_cache()?;
@@ -186,7 +224,8 @@ impl Training {
         })?;
         if plan.config.train.max_tokens == MaxTokens::Auto {
             let setting = setting(&plan, &tokenizers, &text, &bleu)?;
-            let found = find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
+            let found =
+                find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
             let found = group.gather(found)?.into_iter().min().unwrap_or(found);
             tracing::info!(
                 "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
@@ -195,7 +234,18 @@ impl Training {
         }
         group.share(|| run.create(&plan.config))?;
         let rule: MakeRule = Box::new(rule);
-        Ok(Self { plan, run, text, tokenizers, data, bleu, lock, hashes, origin, rule })
+        Ok(Self {
+            plan,
+            run,
+            text,
+            tokenizers,
+            data,
+            bleu,
+            lock,
+            hashes,
+            origin,
+            rule,
+        })
     }
 
     /// Whether no step has been made in the directory.
@@ -211,9 +261,13 @@ impl Training {
         fork::origin_of(&self.run)
     }
 
-    /// With an optimizer of one's own instead of `train.optimizer`. To resume the run, give the same one again.
+    /// With an optimizer of one's own instead of `train.optimizer`. To resume the run, give the
+    /// same one again.
     #[must_use]
-    pub fn with_rule(mut self, rule: impl Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync + 'static) -> Self {
+    pub fn with_rule(
+        mut self,
+        rule: impl Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync + 'static,
+    ) -> Self {
         self.rule = Box::new(rule);
         self
     }
@@ -230,7 +284,11 @@ impl Training {
     ///
     /// # Errors
     /// Too many losses or gradients in a row are not finite; the device or the disk fails.
-    pub fn run(&mut self, stop: &Stop, observer: &mut dyn Observer) -> Result<(Ending, TrainState)> {
+    pub fn run(
+        &mut self,
+        stop: &Stop,
+        observer: &mut dyn Observer,
+    ) -> Result<(Ending, TrainState)> {
         if let Some(origin) = self.origin.take() {
             origin.copy_weights(
                 &self.run,
@@ -240,13 +298,22 @@ impl Training {
                 (self.rule)(&self.plan.config.train),
             )?;
         }
-        let model =
-            model_shape(&self.plan, &self.tokenizers)?.init(self.plan.config.seed, &self.plan.training_device()?);
-        with_task(self.setting()?, &self.data, Fit { training: self, model, stop, observer })
+        let model = model_shape(&self.plan, &self.tokenizers)?
+            .init(self.plan.config.seed, &self.plan.training_device()?);
+        with_task(
+            self.setting()?,
+            &self.data,
+            Fit {
+                training: self,
+                model,
+                stop,
+                observer,
+            },
+        )
     }
 
-    /// As [`Self::run`], of a task or a model of one's own. `model` makes it on the device that it is given; its weights are
-    /// replaced by those of the newest checkpoint where there is one.
+    /// As [`Self::run`], of a task or a model of one's own. `model` makes it on the device that it
+    /// is given; its weights are replaced by those of the newest checkpoint where there is one.
     ///
     /// # Errors
     /// As [`Self::run`]; the training is a fork, which only the built-in models can be.
@@ -257,8 +324,17 @@ impl Training {
         stop: &Stop,
         observer: &mut dyn Observer,
     ) -> Result<(Ending, TrainState)> {
-        ensure!(self.origin.is_none(), "only the built-in models can be forked");
-        fit(self, task, model(&self.plan.training_device()?), stop, observer)
+        ensure!(
+            self.origin.is_none(),
+            "only the built-in models can be forked"
+        );
+        fit(
+            self,
+            task,
+            model(&self.plan.training_device()?),
+            stop,
+            observer,
+        )
     }
 }
 
@@ -283,21 +359,36 @@ fn no_origin(run: &RunDirectory) -> Result<Option<Origin>> {
     fork::check_is_no_fork(run).map(|()| None)
 }
 
-fn setting(plan: &Plan, tokenizers: &Tokenizers, text: &Text, bleu: &BleuTokenizer) -> Result<Setting> {
+fn setting(
+    plan: &Plan,
+    tokenizers: &Tokenizers,
+    text: &Text,
+    bleu: &BleuTokenizer,
+) -> Result<Setting> {
     let longest = model_shape(plan, tokenizers)?.vocabulary().max_len - 1;
     let (plan, tokenizers, bleu) = (plan.clone(), tokenizers.clone(), bleu.clone());
-    Ok(Setting { plan, tokenizers, valid: Arc::clone(&text.held_out), bleu, longest })
+    Ok(Setting {
+        plan,
+        tokenizers,
+        valid: Arc::clone(&text.held_out),
+        bleu,
+        longest,
+    })
 }
 
-/// BLEU's tokenizer, by the script of the validation text or else of the training text where no key decides it.
+/// BLEU's tokenizer, by the script of the validation text or else of the training text where no key
+/// decides it.
 fn bleu_tokenizer(plan: &Plan, text: &Text) -> Result<BleuTokenizer> {
     if !plan.task.kind().has_references() {
         return Ok(BleuTokenizer::default());
     }
-    plan.config.train.bleu_tokenizer(text.some_targets()?.iter().map(String::as_str))
+    plan.config
+        .train
+        .bleu_tokenizer(text.some_targets()?.iter().map(String::as_str))
 }
 
-/// Makes sure that a training that would begin is not in the directory of one that has only weights left.
+/// Makes sure that a training that would begin is not in the directory of one that has only weights
+/// left.
 fn check_leaves_nothing_behind(run: &RunDirectory) -> Result<()> {
     let checkpoints = run.checkpoints(1);
     let left = checkpoints.named()?;
@@ -308,5 +399,8 @@ fn check_leaves_nothing_behind(run: &RunDirectory) -> Result<()> {
     let error = failed!(
         "`{root}` has the checkpoint `{left}`, but no `step-N` to resume from, and a new training would replace its records"
     );
-    Err(with_hint(error, "restore a checkpoint `step-N`, or give the new training another directory with `--run`"))
+    Err(with_hint(
+        error,
+        "restore a checkpoint `step-N`, or give the new training another directory with `--run`",
+    ))
 }

@@ -28,7 +28,9 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     adopt_free_keys(&mut old.train, &config.train);
     if old.device != config.device {
         let (old, new) = (&old.device, &config.device);
-        tracing::warn!("the run began on `{old}`; on `{new}` it continues with other dropout masks and other rounding");
+        tracing::warn!(
+            "the run began on `{old}`; on `{new}` it continues with other dropout masks and other rounding"
+        );
     }
     old.device.clone_from(&config.device);
     old.license.clone_from(&config.license);
@@ -40,15 +42,26 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
         // Nothing has been trained, as after a check that failed.
         return Ok(());
     }
-    let change = |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
+    let change =
+        |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
     let changes: Vec<String> = differences.iter().map(change).collect();
-    let error = failed!("`{}` was trained with another config: {}", run.root().display(), changes.join("; "));
+    let error = failed!(
+        "`{}` was trained with another config: {}",
+        run.root().display(),
+        changes.join("; ")
+    );
     let advice = "set it back to resume, start again in another directory with `--run NEW_RUN`, or, with a model of the same \
                   sizes, continue from these weights in a new run with `--fork NEW_RUN`";
-    let end = differences.iter().any(|change| matches!(&*change.key, "train.max_steps" | "train.max_epochs"));
+    let end = differences
+        .iter()
+        .any(|change| matches!(&*change.key, "train.max_steps" | "train.max_epochs"));
     Err(with_hint(
         usage(error),
-        if end { format!("{}; {advice}", why_no_other_end(&config.train)) } else { advice.to_owned() },
+        if end {
+            format!("{}; {advice}", why_no_other_end(&config.train))
+        } else {
+            advice.to_owned()
+        },
     ))
 }
 
@@ -57,7 +70,9 @@ pub(super) fn warn_of_other_instructions(old: Option<&str>, new: Option<&str>) {
     if let (Some(old), Some(new)) = (old, new)
         && old != new
     {
-        tracing::warn!("the steps so far were computed with {old}, those to come with {new}: they round differently");
+        tracing::warn!(
+            "the steps so far were computed with {old}, those to come with {new}: they round differently"
+        );
     }
 }
 
@@ -72,8 +87,9 @@ fn why_no_other_end(train: &TrainConfig) -> &'static str {
     }
 }
 
-/// Lets those keys differ that do not change what a step does: how often something is shown or kept, how many steps may be
-/// skipped in a row, where a file lies, and a later end where the schedule does not aim at the end.
+/// Lets those keys differ that do not change what a step does: how often something is shown or
+/// kept, how many steps may be skipped in a row, where a file lies, and a later end where the
+/// schedule does not aim at the end.
 fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.log_every = new.log_every;
     old.save_every = new.save_every;
@@ -87,7 +103,10 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     // With patience the validation at the old end counts, which a later end would not have.
     let may_end_later = !new.schedule.aims_at_the_end() && new.patience == 0;
-    if may_end_later && end(new.max_steps) >= end(old.max_steps) && end(new.max_epochs) >= end(old.max_epochs) {
+    if may_end_later
+        && end(new.max_steps) >= end(old.max_steps)
+        && end(new.max_epochs) >= end(old.max_epochs)
+    {
         (old.max_steps, old.max_epochs) = (new.max_steps, new.max_epochs);
     }
 }
@@ -96,32 +115,58 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
 ///
 /// # Errors
 /// A file cannot be read.
-pub(super) fn text_hashes(train: &Corpus, valid: Option<&Corpus>, tokenizers: &Tokenizers) -> Result<TextHashes> {
+pub(super) fn text_hashes(
+    train: &Corpus,
+    valid: Option<&Corpus>,
+    tokenizers: &Tokenizers,
+) -> Result<TextHashes> {
     let (train, valid) = (train.hashes()?, valid.map(Corpus::hashes).transpose()?);
     let both = || [Some(&train), valid.as_ref()].into_iter().flatten();
-    let named = |(path, hash): &(PathBuf, [u8; 32])| (path.display().to_string(), hexadecimal(hash));
+    let named =
+        |(path, hash): &(PathBuf, [u8; 32])| (path.display().to_string(), hexadecimal(hash));
     Ok(TextHashes {
         files: both().flat_map(|split| &split.files).map(named).collect(),
         images: both().flat_map(|split| &split.images).map(named).collect(),
         train: hexadecimal(&train.whole),
-        valid: valid.as_ref().map(|valid| hexadecimal(&valid.whole)).unwrap_or_default(),
+        valid: valid
+            .as_ref()
+            .map(|valid| hexadecimal(&valid.whole))
+            .unwrap_or_default(),
         tokenizers: hash(tokenizers)?,
     })
 }
 
-/// A run is resumed only with the text and the tokenizers it started with. The first checkpoints may not know them.
+/// A run is resumed only with the text and the tokenizers it started with. The first checkpoints
+/// may not know them.
 ///
 /// # Errors
 /// One of them is another (exit code 2): the message names which, and the files that differ.
 pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<()> {
-    let Some(old) = run.checkpoints(1).newest_state()?.and_then(|state| state.text) else { return Ok(()) };
+    let Some(old) = run
+        .checkpoints(1)
+        .newest_state()?
+        .and_then(|state| state.text)
+    else {
+        return Ok(());
+    };
     let contents = [
         ("the training text (`data.train`)", &old.train, &text.train),
-        ("the validation text (`data.valid`)", &old.valid, &text.valid),
-        ("the tokenizer in the run's directory", &old.tokenizers, &text.tokenizers),
+        (
+            "the validation text (`data.valid`)",
+            &old.valid,
+            &text.valid,
+        ),
+        (
+            "the tokenizer in the run's directory",
+            &old.tokenizers,
+            &text.tokenizers,
+        ),
     ];
-    let mut changed: Vec<&str> =
-        contents.into_iter().filter(|(_, old, new)| old != new).map(|(name, ..)| name).collect();
+    let mut changed: Vec<&str> = contents
+        .into_iter()
+        .filter(|(_, old, new)| old != new)
+        .map(|(name, ..)| name)
+        .collect();
     if !old.images.is_empty() && old.images != text.images {
         changed.push("the images that have captions");
     }
@@ -129,15 +174,22 @@ pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<(
         return Ok(());
     }
     let files = changed_files(&old, text);
-    let files = if files.is_empty() { String::new() } else { format!(": {}", files.join(", ")) };
+    let files = if files.is_empty() {
+        String::new()
+    } else {
+        format!(": {}", files.join(", "))
+    };
     let changed = changed.join(" and of ");
-    let error = failed!("`{}` was trained with other content of {changed}{files}", run.root().display());
+    let error = failed!(
+        "`{}` was trained with other content of {changed}{files}",
+        run.root().display()
+    );
     let advice = "restore the old content to resume, or continue from these weights in a new run with `--fork NEW_RUN`";
     Err(with_hint(usage(error), advice))
 }
 
-/// The files and images whose content is not what it was, and when they were written, a few of them. Of a run whose
-/// checkpoints do not know them, none.
+/// The files and images whose content is not what it was, and when they were written, a few of
+/// them. Of a run whose checkpoints do not know them, none.
 fn changed_files(old: &TextHashes, new: &TextHashes) -> Vec<String> {
     let mut changed = changes(&old.files, &new.files);
     changed.extend(changes(&old.images, &new.images));
@@ -153,20 +205,39 @@ fn changes(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Ve
     if old.is_empty() {
         return Vec::new();
     }
-    let changed = new.iter().filter(|(path, hash)| old.get(*path) != Some(hash)).map(|(path, _)| {
-        let written = fs::metadata(path).and_then(|file| file.modified()).ok().and_then(|time| time.elapsed().ok());
-        let written = written.map(|age| format!(" (written {} ago)", words(age))).unwrap_or_default();
-        format!("`{path}` has changed{written}")
-    });
-    let gone = old.keys().filter(|path| !new.contains_key(*path)).map(|path| format!("`{path}` is not read any more"));
+    let changed = new
+        .iter()
+        .filter(|(path, hash)| old.get(*path) != Some(hash))
+        .map(|(path, _)| {
+            let written = fs::metadata(path)
+                .and_then(|file| file.modified())
+                .ok()
+                .and_then(|time| time.elapsed().ok());
+            let written = written
+                .map(|age| format!(" (written {} ago)", words(age)))
+                .unwrap_or_default();
+            format!("`{path}` has changed{written}")
+        });
+    let gone = old
+        .keys()
+        .filter(|path| !new.contains_key(*path))
+        .map(|path| format!("`{path}` is not read any more"));
     changed.chain(gone).collect()
 }
 
 /// A duration in one unit: `5 minutes`.
 fn words(age: Duration) -> String {
     let seconds = age.as_secs();
-    let units = [(86_400, "day"), (3600, "hour"), (60, "minute"), (1, "second")];
-    let (size, unit) = units.into_iter().find(|(size, _)| seconds >= *size).unwrap_or((1, "second"));
+    let units = [
+        (86_400, "day"),
+        (3600, "hour"),
+        (60, "minute"),
+        (1, "second"),
+    ];
+    let (size, unit) = units
+        .into_iter()
+        .find(|(size, _)| seconds >= *size)
+        .unwrap_or((1, "second"));
     counted(seconds / size, unit)
 }
 
@@ -176,9 +247,13 @@ mod tests {
 
     #[test]
     fn an_age_is_told_in_one_unit() {
-        for (seconds, expected) in
-            [(0, "0 seconds"), (1, "1 second"), (119, "1 minute"), (7200, "2 hours"), (260_000, "3 days")]
-        {
+        for (seconds, expected) in [
+            (0, "0 seconds"),
+            (1, "1 second"),
+            (119, "1 minute"),
+            (7200, "2 hours"),
+            (260_000, "3 days"),
+        ] {
             assert_eq!(words(Duration::from_secs(seconds)), expected);
         }
     }

@@ -26,22 +26,27 @@ impl Schedule {
 
     /// The learning rate of a step, the first of which is step 1.
     ///
-    /// - `noam`: `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al., 2017, section 5.3)
+    /// - `noam`: `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al.,
+    ///   2017, section 5.3)
     /// - all others: `lr * step / warmup_steps` up to the end of the warm-up, and from there
     ///   - `constant`: `lr`
     ///   - `inverse_sqrt`: `lr * sqrt(warmup_steps / step)`, with at least one step of warm-up
     ///   - `linear`: down in a straight line to 0 one step after the last
-    ///   - `cosine`: `lr * (1 + cos(π progress)) / 2`, with the progress from the end of the warm-up to one step after the last
+    ///   - `cosine`: `lr * (1 + cos(π progress)) / 2`, with the progress from the end of the
+    ///     warm-up to one step after the last
     pub fn learning_rate(&self, step: u64) -> f64 {
         let step = step.max(1) as f64;
         if self.kind == ScheduleKind::Noam {
             let warmup = self.warmup_steps.max(1.0);
-            return self.lr * self.d_model.powf(-0.5) * step.powf(-0.5).min(step * warmup.powf(-1.5));
+            return self.lr
+                * self.d_model.powf(-0.5)
+                * step.powf(-0.5).min(step * warmup.powf(-1.5));
         }
         if step < self.warmup_steps {
             return self.lr * step / self.warmup_steps;
         }
-        let progress = (step - self.warmup_steps) / (self.last_step + 1.0 - self.warmup_steps).max(1.0);
+        let progress =
+            (step - self.warmup_steps) / (self.last_step + 1.0 - self.warmup_steps).max(1.0);
         let progress = progress.clamp(0.0, 1.0);
         match self.kind {
             ScheduleKind::Constant | ScheduleKind::Noam => self.lr,
@@ -57,7 +62,12 @@ mod tests {
     use super::*;
 
     fn schedule(kind: ScheduleKind) -> Schedule {
-        let config = TrainConfig { schedule: kind, lr: 1.0, warmup_steps: 4000, ..TrainConfig::default() };
+        let config = TrainConfig {
+            schedule: kind,
+            lr: 1.0,
+            warmup_steps: 4000,
+            ..TrainConfig::default()
+        };
         Schedule::new(&config, 100_000, 512)
     }
 

@@ -33,7 +33,8 @@ use crate::run::{Best, Checkpoints, TrainState};
 use crate::tasks::{BatchSize, MicroBatch, Task, Validation, held_out_span};
 use crate::workload::BatchShape;
 
-/// A loss has risen if it is above the lowest by this part of the loss of a model that has learned nothing.
+/// A loss has risen if it is above the lowest by this part of the loss of a model that has learned
+/// nothing.
 const RISEN: f64 = 0.1;
 /// No model begins with a loss that is so many times that of a model that has learned nothing.
 const FAR: f64 = 1.5;
@@ -54,7 +55,8 @@ pub struct Session<'a, T: Task> {
     checkpoints: Checkpoints,
     /// The newest whole checkpoint.
     saved: Option<PathBuf>,
-    /// The best validation before the newest that was better, and those since: the newest may not be written yet.
+    /// The best validation before the newest that was better, and those since: the newest may not
+    /// be written yet.
     before_best: (Option<Best>, u64),
     stepping: Duration,
     /// Tokens of the interval that an earlier process saw, in time that this one does not know.
@@ -73,13 +75,15 @@ impl<'a, T: Task> Session<'a, T> {
     /// Takes up the newest whole checkpoint of the run, or starts with the weights of `model`.
     ///
     /// # Errors
-    /// There are checkpoints and none is whole; one does not fit the configuration; the training text yields no batch.
+    /// There are checkpoints and none is whole; one does not fit the configuration; the training
+    /// text yields no batch.
     pub fn start(training: &'a Training, task: &'a T, mut model: T::Model) -> Result<Self> {
         let config = &training.plan.config;
         let device = training.plan.training_device()?;
         let checkpoints = training.run.checkpoints(config.train.keep_last);
         model = freeze(model, &config.train.freeze)?;
-        let mut optimizer = Optimizer::with_rule((training.rule)(&config.train), &config.train, &model);
+        let mut optimizer =
+            Optimizer::with_rule((training.rule)(&config.train), &config.train, &model);
         let group = &training.plan.group;
         // Only rank 0 reads, so that all agree which checkpoint is the newest.
         let found = group.share(|| resume(training, &checkpoints, &mut model, &mut optimizer))?;
@@ -153,14 +157,22 @@ impl<'a, T: Task> Session<'a, T> {
         self.state.step >= self.last_step || self.epochs_are_over()
     }
 
-    /// Validates the weights that a fork begins with, before its first step: they compete for `best`, so that a fork that
-    /// only loses by its training keeps them. Does nothing in any other run, and in one that has begun.
+    /// Validates the weights that a fork begins with, before its first step: they compete for
+    /// `best`, so that a fork that only loses by its training keeps them. Does nothing in any other
+    /// run, and in one that has begun.
     ///
     /// # Errors
     /// As [`Self::validate`].
-    pub fn validate_origin(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<()> {
+    pub fn validate_origin(
+        &mut self,
+        records: &mut Records,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
         let training = self.training;
-        let is_fork = training.plan.group.share(|| Ok(training.origin().is_some()))?;
+        let is_fork = training
+            .plan
+            .group
+            .share(|| Ok(training.origin().is_some()))?;
         if is_fork && self.state.step == 0 {
             self.validate(records, observer)?;
         }
@@ -183,29 +195,61 @@ impl<'a, T: Task> Session<'a, T> {
     ///
     /// # Errors
     /// A batch cannot be read, or other processes cannot be reached.
-    pub fn step(&mut self, batches: &mut BatchStream<Sharded<T::Source>>, observer: &mut dyn Observer) -> Result<()> {
+    pub fn step(
+        &mut self,
+        batches: &mut BatchStream<Sharded<T::Source>>,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
         let started = Instant::now();
         let config = &self.training.plan.config;
         let window = next_window::<T>(batches, config.train.accumulate_steps)?;
         let number = self.state.step + 1;
-        let first = window.iter().position(|placed| placed.batch.is_some()).unwrap_or(0);
+        let first = window
+            .iter()
+            .position(|placed| placed.batch.is_some())
+            .unwrap_or(0);
         let lr = self.schedule.learning_rate(number);
-        let step_config = StepConfig { seed: config.seed, step: number, lr, first };
+        let step_config = StepConfig {
+            seed: config.seed,
+            step: number,
+            lr,
+            first,
+        };
         let model = self.model.take().context("a step failed before this one")?;
         if let Some(last) = window.last() {
             let epoch_ends = last.ends_epoch();
-            self.state.epoch = if epoch_ends { last.epoch + 1 } else { last.epoch };
-            self.state.position = if epoch_ends { 0 } else { last.position as u64 + 1 };
+            self.state.epoch = if epoch_ends {
+                last.epoch + 1
+            } else {
+                last.epoch
+            };
+            self.state.position = if epoch_ends {
+                0
+            } else {
+                last.position as u64 + 1
+            };
         }
-        let (window, examples): (Vec<_>, Vec<_>) =
-            window.into_iter().map(|placed| (placed.batch, placed.examples)).unzip();
+        let (window, examples): (Vec<_>, Vec<_>) = window
+            .into_iter()
+            .map(|placed| (placed.batch, placed.examples))
+            .unzip();
         let window: Vec<MicroBatch<T>> = window.into_iter().flatten().collect();
-        let shape = |shards: &MicroBatch<T>| BatchSize::of_all(shards.iter().map(|shard| self.task.size(shard))).shape;
+        let shape = |shards: &MicroBatch<T>| {
+            BatchSize::of_all(shards.iter().map(|shard| self.task.size(shard))).shape
+        };
         if let Some(largest) = window.iter().map(shape).max_by_key(BatchShape::positions) {
             self.note(largest, observer);
         }
         let (optimizer, across) = (&mut self.optimizer, &mut *self.across);
-        let (model, record) = step_across(self.task, model, optimizer, &window, &self.device, step_config, across)?;
+        let (model, record) = step_across(
+            self.task,
+            model,
+            optimizer,
+            &window,
+            &self.device,
+            step_config,
+            across,
+        )?;
         self.model = Some(model);
         self.state.step = number;
         self.state.tokens += record.num_tokens as u64;
@@ -222,7 +266,8 @@ impl<'a, T: Task> Session<'a, T> {
         let started = Instant::now();
         let max_skipped = self.training.plan.config.train.max_skipped_steps;
         let origin = |example| self.task.source().origin(example);
-        self.monitor.check(&mut self.state, max_skipped, &origin, self.saved.as_deref())?;
+        self.monitor
+            .check(&mut self.state, max_skipped, &origin, self.saved.as_deref())?;
         self.stepping += started.elapsed();
         Ok(())
     }
@@ -241,23 +286,42 @@ impl<'a, T: Task> Session<'a, T> {
         let elapsed = std::mem::take(&mut self.stepping);
         let timed_tokens = interval.tokens - std::mem::take(&mut self.untimed_tokens);
         let group = &self.training.plan.group;
-        let times = if group.is_alone() { Vec::new() } else { group.gather(group.take_times())? };
-        let report = TrainReport { step, epoch, lr, interval: &interval, elapsed, timed_tokens, times: &times };
+        let times = if group.is_alone() {
+            Vec::new()
+        } else {
+            group.gather(group.take_times())?
+        };
+        let report = TrainReport {
+            step,
+            epoch,
+            lr,
+            interval: &interval,
+            elapsed,
+            timed_tokens,
+            times: &times,
+        };
         let record = report.record();
         observer.report(&report, &record);
         self.warn_of_divergence(interval.loss());
         records.write(&record)
     }
 
-    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing, and is not merely on its
-    /// way down from there: it has been lower, or is far above.
+    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing,
+    /// and is not merely on its way down from there: it has been lower, or is far above.
     fn warn_of_divergence(&mut self, loss: f64) {
         let lowest = self.lowest_loss.min(loss);
         self.lowest_loss = lowest;
-        let Some(uniform) = self.task.uniform_loss() else { return };
+        let Some(uniform) = self.task.uniform_loss() else {
+            return;
+        };
         let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
         let has_risen = loss > lowest + RISEN * uniform || loss > FAR * uniform;
-        if warms_up || self.warned_of_divergence || loss <= uniform || !has_risen || !loss.is_finite() {
+        if warms_up
+            || self.warned_of_divergence
+            || loss <= uniform
+            || !has_risen
+            || !loss.is_finite()
+        {
             return;
         }
         self.warned_of_divergence = true;
@@ -268,7 +332,8 @@ impl<'a, T: Task> Session<'a, T> {
         );
     }
 
-    /// Scores the validation set and keeps what the model wrote; returns whether it is the best so far.
+    /// Scores the validation set and keeps what the model wrote; returns whether it is the best so
+    /// far.
     ///
     /// # Errors
     /// As [`Self::check`]; the loss of the validation is not finite.
@@ -278,12 +343,27 @@ impl<'a, T: Task> Session<'a, T> {
         self.check()?;
         self.batch.set(None);
         observer.batch(None);
-        let model = self.model.as_ref().context("a step failed before this")?.valid();
+        let model = self
+            .model
+            .as_ref()
+            .context("a step failed before this")?
+            .valid();
         let validated = {
-            let _text = training.text.valid.as_ref().map(|valid| held_out_span(valid).entered());
+            let _text = training
+                .text
+                .valid
+                .as_ref()
+                .map(|valid| held_out_span(valid).entered());
             self.task.validate(model)?
         };
-        let Some(Validation { scores, outputs, samples }) = validated else { return Ok(false) };
+        let Some(Validation {
+            scores,
+            outputs,
+            samples,
+        }) = validated
+        else {
+            return Ok(false);
+        };
         ensure!(
             scores.loss.is_finite(),
             "the validation loss after step {step} is not finite: the weights are useless, and nothing is saved"
@@ -293,14 +373,20 @@ impl<'a, T: Task> Session<'a, T> {
             && training.plan.group.is_first()
             && let Err(error) = file::replace(&path, (outputs.join("\n") + "\n").as_bytes())
         {
-            tracing::warn!("cannot write `{}`: {error}; training continues without it", path.display());
+            tracing::warn!(
+                "cannot write `{}`: {error}; training continues without it",
+                path.display()
+            );
         }
         let record = records.write_scores("valid", "valid", step, &scores)?;
         observer.scores(step, &scores, &record);
         for [source, reference, hypothesis] in &samples {
-            tracing::info!("  source      {source}\n  reference   {reference}\n  hypothesis  {hypothesis}");
+            tracing::info!(
+                "  source      {source}\n  reference   {reference}\n  hypothesis  {hypothesis}"
+            );
         }
-        // Rank 0 decides what is better than before: on another processor a score may differ in its last digit.
+        // Rank 0 decides what is better than before: on another processor a score may differ in its
+        // last digit.
         let decided = training.plan.group.share(|| {
             let improved = self.compare(&scores);
             Ok((improved, serde_json::to_string(&self.state)?))
@@ -322,7 +408,9 @@ impl<'a, T: Task> Session<'a, T> {
         };
         let before = (self.state.best, self.state.stale_validations);
         let warms_up = self.state.step <= train.warmup_steps;
-        let is_best = self.state.see_validation(score, |score| score * sign, scores.loss, warms_up);
+        let is_best = self
+            .state
+            .see_validation(score, |score| score * sign, scores.loss, warms_up);
         if is_best {
             self.before_best = before;
         }
@@ -341,7 +429,12 @@ impl<'a, T: Task> Session<'a, T> {
     }
 
     fn epochs_are_over(&self) -> bool {
-        self.training.plan.config.train.max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
+        self.training
+            .plan
+            .config
+            .train
+            .max_epochs
+            .is_some_and(|epochs| self.state.epoch >= epochs)
     }
 }
 
@@ -359,8 +452,12 @@ fn resume<M: Module>(
             return Ok(None);
         }
         let root = training.run.root().display();
-        let error = failed!("no checkpoint of `{root}` is whole, so there is nothing to resume from");
-        return Err(with_hint(error, "restore one, or remove `checkpoints` in it to start again"));
+        let error =
+            failed!("no checkpoint of `{root}` is whole, so there is nothing to resume from");
+        return Err(with_hint(
+            error,
+            "restore one, or remove `checkpoints` in it to start again",
+        ));
     };
     *model = load_weights(model.clone(), checkpoint.model()?)?;
     let mut moments = checkpoint.optimizer()?;
@@ -370,18 +467,29 @@ fn resume<M: Module>(
         optimizer.restore_ema(device, |name, shape| ema.take(name, shape))?;
     }
     checkpoints.recover(&checkpoint.state)?;
-    tracing::info!("resuming after step {} from `{}`", checkpoint.state.step, checkpoint.path.display());
-    Ok(Some((serde_json::to_string(&checkpoint.state)?, checkpoint.path)))
+    tracing::info!(
+        "resuming after step {} from `{}`",
+        checkpoint.state.step,
+        checkpoint.path.display()
+    );
+    Ok(Some((
+        serde_json::to_string(&checkpoint.state)?,
+        checkpoint.path,
+    )))
 }
 
-/// The places of the next step, with this process's batches: `accumulate_steps` of them, or fewer where the epoch ends.
+/// The places of the next step, with this process's batches: `accumulate_steps` of them, or fewer
+/// where the epoch ends.
 fn next_window<T: Task>(
     batches: &mut BatchStream<Sharded<T::Source>>,
     accumulate_steps: usize,
 ) -> Result<Vec<Placed<Option<MicroBatch<T>>>>> {
     let mut window = Vec::with_capacity(accumulate_steps);
     while window.len() < accumulate_steps {
-        let batch = batches.next_place().context("the stream of batches ended")?.map_err(Into::into)?;
+        let batch = batches
+            .next_place()
+            .context("the stream of batches ended")?
+            .map_err(Into::into)?;
         let epoch_ends = batch.ends_epoch();
         window.push(batch);
         if epoch_ends {

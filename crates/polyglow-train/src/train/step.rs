@@ -1,5 +1,5 @@
-//! One step: teacher forcing on every shard of every micro-batch of the window, the sums over all of them, then one move of the
-//! weights.
+//! One step: teacher forcing on every shard of every micro-batch of the window, the sums over all
+//! of them, then one move of the weights.
 
 use std::mem::take;
 use std::time::Instant;
@@ -57,7 +57,8 @@ pub struct StepRecord {
 pub enum Phase {
     /// Ids go to the device.
     Upload,
-    /// The forward pass, with the loss; with kernels also with the gradients of the projection to the vocabulary.
+    /// The forward pass, with the loss; with kernels also with the gradients of the projection to
+    /// the vocabulary.
     Forward,
     /// The backward pass.
     Backward,
@@ -68,13 +69,15 @@ pub enum Phase {
 /// Is told, in whichever thread it was, that a part of a step is done, and when it began.
 pub type Observe<'a> = dyn Fn(Phase, Instant) + Sync + 'a;
 
-/// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over all their target
-/// tokens together. Nothing is read from a GPU.
+/// Runs the micro-batches of a window and moves the weights once, by the gradient of the mean over
+/// all their target tokens together. Nothing is read from a GPU.
 ///
-/// On the CPU the shards of micro-batches run side by side. Their gradients are added in order, first those of each micro-batch
-/// and then those of the window, so that the result does not depend on the number of threads.
+/// On the CPU the shards of micro-batches run side by side. Their gradients are added in order,
+/// first those of each micro-batch and then those of the window, so that the result does not depend
+/// on the number of threads.
 ///
-/// A step with a loss or a gradient that is not finite is skipped: it moves nothing, see [`Optimizer::step`].
+/// A step with a loss or a gradient that is not finite is skipped: it moves nothing, see
+/// [`Optimizer::step`].
 ///
 /// # Errors
 /// A thread cannot be started; the model is dropped.
@@ -122,7 +125,15 @@ pub fn step_across<T: Task>(
     config: StepConfig,
     across: &mut SumAcross<'_>,
 ) -> Result<(T::Model, StepRecord)> {
-    let sums = across(sum_window(task, &model, optimizer, window, device, config, &|_, _| {})?)?;
+    let sums = across(sum_window(
+        task,
+        &model,
+        optimizer,
+        window,
+        device,
+        config,
+        &|_, _| {},
+    )?)?;
     Ok(update(model, optimizer, sums, config))
 }
 
@@ -146,13 +157,19 @@ fn sum_window<T: Task>(
     let scale = optimizer.loss_scale();
     let rounded = RoundedOnce::begin();
     optimizer.round_weights(&rounded);
-    let places =
-        (0..).zip(window).flat_map(|(micro_batch, shards)| (0..shards.len()).map(move |shard| (micro_batch, shard)));
+    let places = (0..)
+        .zip(window)
+        .flat_map(|(micro_batch, shards)| (0..shards.len()).map(move |shard| (micro_batch, shard)));
     let places: Vec<(usize, usize)> = places.collect();
-    // No more at once than a micro-batch has, so that activations take no more memory than those of one.
+    // No more at once than a micro-batch has, so that activations take no more memory than those of
+    // one.
     let most = window.iter().map(Vec::len).max().unwrap_or(1);
     let on_host = computes_on_host(device);
-    let threads = if on_host { rayon::current_num_threads().min(most) } else { 1 };
+    let threads = if on_host {
+        rayon::current_num_threads().min(most)
+    } else {
+        1
+    };
     let pass = |place: usize| {
         let (micro_batch, shard) = places[place];
         let number = (config.first + micro_batch) as u64;
@@ -160,7 +177,11 @@ fn sum_window<T: Task>(
         // A graph with a leaf in common would be one graph, on which threads wait for each other.
         let own = (threads > 1).then(|| model.clone().fork(device));
         let (model, batch) = (own.as_ref().unwrap_or(model), &window[micro_batch][shard]);
-        let Loss { minimized, loss_sum, nll_sum } = forward(task, model, batch, device, key, observe);
+        let Loss {
+            minimized,
+            loss_sum,
+            nll_sum,
+        } = forward(task, model, batch, device, key, observe);
         let minimized = match &scale {
             Some(scale) => scaled(minimized, scale),
             None => minimized,
@@ -169,10 +190,21 @@ fn sum_window<T: Task>(
         let mut gradients = GradientSum::default();
         gradients.add(model, minimized.backward());
         observe(Phase::Backward, begin);
-        Ok(Passed { gradients, loss_sum: loss_sum.inner(), nll_sum: nll_sum.inner() })
+        Ok(Passed {
+            gradients,
+            loss_sum: loss_sum.inner(),
+            nll_sum: nll_sum.inner(),
+        })
     };
-    // On one of the pool's threads: from another, each small operation would wake one and wait for it.
-    let pass = |place: usize| if on_host { rayon::scope(|_| pass(place)) } else { pass(place) };
+    // On one of the pool's threads: from another, each small operation would wake one and wait for
+    // it.
+    let pass = |place: usize| {
+        if on_host {
+            rayon::scope(|_| pass(place))
+        } else {
+            pass(place)
+        }
+    };
     let (mut losses, mut gradients) = (Losses::default(), GradientSum::default());
     let (mut own_losses, mut own_gradients) = (Losses::default(), GradientSum::default());
     each(places.len(), threads, pass, |place, passed| {
@@ -190,7 +222,11 @@ fn sum_window<T: Task>(
         gradients.add_nothing(model);
     }
     let (loss_sum, nll_sum) = losses.total(device);
-    let sizes: Vec<BatchSize> = window.iter().flatten().map(|shard| task.size(shard)).collect();
+    let sizes: Vec<BatchSize> = window
+        .iter()
+        .flatten()
+        .map(|shard| task.size(shard))
+        .collect();
     Ok(WindowSums {
         gradients,
         loss_sum,
@@ -234,12 +270,34 @@ impl Losses {
     }
 }
 
-fn update<M: Module>(model: M, optimizer: &mut Optimizer, sums: WindowSums, config: StepConfig) -> (M, StepRecord) {
+fn update<M: Module>(
+    model: M,
+    optimizer: &mut Optimizer,
+    sums: WindowSums,
+    config: StepConfig,
+) -> (M, StepRecord) {
     let StepConfig { step, lr, .. } = config;
-    let WindowSums { num_tokens, num_positions, num_real_positions, .. } = sums;
+    let WindowSums {
+        num_tokens,
+        num_positions,
+        num_real_positions,
+        ..
+    } = sums;
     let (loss_sum, nll_sum) = (sums.loss_sum.clone(), sums.nll_sum.clone());
     let (model, grad_norm) = optimizer.step(model, sums, lr, step);
-    (model, StepRecord { step, lr, loss_sum, nll_sum, grad_norm, num_tokens, num_positions, num_real_positions })
+    (
+        model,
+        StepRecord {
+            step,
+            lr,
+            loss_sum,
+            nll_sum,
+            grad_norm,
+            num_tokens,
+            num_positions,
+            num_real_positions,
+        },
+    )
 }
 
 /// The loss of one batch; `key` decides its dropout.

@@ -1,4 +1,5 @@
-//! What a step adds up before it moves the weights, and the place where several processes add theirs together.
+//! What a step adds up before it moves the weights, and the place where several processes add
+//! theirs together.
 
 use std::mem::take;
 use std::panic::resume_unwind;
@@ -32,12 +33,13 @@ pub struct WindowSums {
     pub num_real_positions: usize,
 }
 
-/// Adds the sums of other processes to those of this one, once in each step, between the last backward pass and the
-/// update.
+/// Adds the sums of other processes to those of this one, once in each step, between the last
+/// backward pass and the update.
 ///
-/// It returns the sums over all processes, every field of them, and the same bits in every process: each divides by the
-/// same number of tokens, clips by the same norm and skips the same steps, so that weights that begin equal stay equal.
-/// Tensors keep their shapes, order and device. [`alone`] is that of a single process.
+/// It returns the sums over all processes, every field of them, and the same bits in every process:
+/// each divides by the same number of tokens, clips by the same norm and skips the same steps, so
+/// that weights that begin equal stay equal. Tensors keep their shapes, order and device. [`alone`]
+/// is that of a single process.
 ///
 /// # Errors
 /// The other processes cannot be reached: the step is not made.
@@ -53,12 +55,17 @@ pub fn alone(sums: WindowSums) -> Result<WindowSums> {
 
 /// The [`SumAcross`] of a group: adds in the order of the ranks.
 ///
-/// Losses are added as those of the micro-batches of one process are, so that with one micro-batch in each rank all bits are
-/// those of one process. Gradients go in buckets: while one is sent and added, the next is read from the device.
+/// Losses are added as those of the micro-batches of one process are, so that with one micro-batch
+/// in each rank all bits are those of one process. Gradients go in buckets: while one is sent and
+/// added, the next is read from the device.
 ///
 /// # Errors
 /// Another rank cannot be reached.
-pub(super) fn among(group: &dyn Group, precision: Precision, mut sums: WindowSums) -> Result<WindowSums> {
+pub(super) fn among(
+    group: &dyn Group,
+    precision: Precision,
+    mut sums: WindowSums,
+) -> Result<WindowSums> {
     let device = sums.loss_sum.device();
     let parts = std::mem::take(&mut sums.gradients.parts);
     sums.gradients.parts = thread::scope(|scope| {
@@ -74,27 +81,54 @@ pub(super) fn among(group: &dyn Group, precision: Precision, mut sums: WindowSum
             Ok::<_, TrainError>(())
         });
         let mut tensors = Vec::with_capacity(parts.len());
-        let buckets = Buckets { parts: parts.into_iter(), ranks: group.size() };
+        let buckets = Buckets {
+            parts: parts.into_iter(),
+            ranks: group.size(),
+        };
         for bucket in buckets {
             // If nobody takes it, the exchange has failed, and says why below.
             if sender.send(bucket?).is_err() {
                 break;
             }
-            tensors.extend(summed.try_iter().flat_map(|bucket| bucket.into_tensors(&device)));
+            tensors.extend(
+                summed
+                    .try_iter()
+                    .flat_map(|bucket| bucket.into_tensors(&device)),
+            );
         }
         drop(sender);
-        tensors.extend(summed.iter().flat_map(|bucket| bucket.into_tensors(&device)));
-        exchange.join().unwrap_or_else(|panic| resume_unwind(panic))?;
+        tensors.extend(
+            summed
+                .iter()
+                .flat_map(|bucket| bucket.into_tensors(&device)),
+        );
+        exchange
+            .join()
+            .unwrap_or_else(|panic| resume_unwind(panic))?;
         Ok::<_, TrainError>(tensors)
     })?;
-    let mut read = Transaction::default().register(sums.loss_sum).register(sums.nll_sum).execute().into_iter();
-    let losses: Vec<f32> = read.by_ref().flat_map(|data| data.iter::<f32>().collect::<Vec<_>>()).collect();
-    let told = (losses, [sums.num_tokens, sums.num_positions, sums.num_real_positions]);
+    let mut read = Transaction::default()
+        .register(sums.loss_sum)
+        .register(sums.nll_sum)
+        .execute()
+        .into_iter();
+    let losses: Vec<f32> = read
+        .by_ref()
+        .flat_map(|data| data.iter::<f32>().collect::<Vec<_>>())
+        .collect();
+    let told = (
+        losses,
+        [sums.num_tokens, sums.num_positions, sums.num_real_positions],
+    );
     let (losses, counts): (Vec<_>, Vec<_>) = group.gather(told)?.into_iter().unzip();
-    // A rank without a batch, where the epoch ends, has nothing to add: not even a zero, which may change the order.
+    // A rank without a batch, where the epoch ends, has nothing to add: not even a zero, which may
+    // change the order.
     let has_batch = |counts: &[usize; 3]| counts[0] > 0;
     let loss = |which: usize| -> Tensor<1> {
-        let own = losses.iter().zip(&counts).filter(|(_, counts)| has_batch(counts));
+        let own = losses
+            .iter()
+            .zip(&counts)
+            .filter(|(_, counts)| has_batch(counts));
         let values: Vec<f32> = own.map(|(losses, _)| losses[which]).collect();
         Tensor::<1>::from_floats(&values[..], &device).sum()
     };
@@ -109,8 +143,8 @@ pub(super) fn among(group: &dyn Group, precision: Precision, mut sums: WindowSum
     })
 }
 
-/// Values that are sent together among so many ranks, or one parameter if that is larger: 16 MiB, and 64 KiB for each rank if that
-/// is more, so that messages stay large.
+/// Values that are sent together among so many ranks, or one parameter if that is larger: 16 MiB,
+/// and 64 KiB for each rank if that is more, so that messages stay large.
 pub fn bucket_len(ranks: usize) -> usize {
     (1 << 22).max(ranks << 14)
 }
@@ -153,11 +187,16 @@ impl Iterator for Buckets {
         if lengths.is_empty() {
             return None;
         }
-        let mut values = Vec::with_capacity(lengths.iter().sum::<usize>().next_multiple_of(self.ranks));
+        let mut values =
+            Vec::with_capacity(lengths.iter().sum::<usize>().next_multiple_of(self.ranks));
         for data in read.execute() {
             match data.convert::<f32>().as_slice() {
                 Ok(part) => values.extend_from_slice(part),
-                Err(error) => return Some(Err(TrainError::new(format!("a gradient cannot be read: {error:?}")))),
+                Err(error) => {
+                    return Some(Err(TrainError::new(format!(
+                        "a gradient cannot be read: {error:?}"
+                    ))));
+                }
             }
         }
         values.resize(values.len().next_multiple_of(self.ranks), 0.0);
@@ -176,9 +215,14 @@ pub struct GradientSum {
 impl GradientSum {
     /// Adds the gradients that one backward pass left for `model`.
     ///
-    /// A parameter without a gradient counts as zero; one that is frozen is a single zero, and never moves.
+    /// A parameter without a gradient counts as zero; one that is frozen is a single zero, and
+    /// never moves.
     pub fn add(&mut self, model: &impl Module, grads: Gradients) {
-        let mut collector = Collector { sum: self, grads: Some(grads), index: 0 };
+        let mut collector = Collector {
+            sum: self,
+            grads: Some(grads),
+            index: 0,
+        };
         model.visit(&mut collector);
     }
 
@@ -189,15 +233,24 @@ impl GradientSum {
             return;
         }
         // Each is given away, so that it is added to where it lies.
-        self.parts = take(&mut self.parts).into_iter().zip(other.parts).map(|(sum, part)| sum + part).collect();
+        self.parts = take(&mut self.parts)
+            .into_iter()
+            .zip(other.parts)
+            .map(|(sum, part)| sum + part)
+            .collect();
     }
 
     /// Adds gradients that are zero.
     pub(super) fn add_nothing(&mut self, model: &impl Module) {
-        model.visit(&mut Collector { sum: self, grads: None, index: 0 });
+        model.visit(&mut Collector {
+            sum: self,
+            grads: None,
+            index: 0,
+        });
     }
 
-    /// The sum of each parameter, flat, in the parameters' order, to be added to or replaced by one of the same length.
+    /// The sum of each parameter, flat, in the parameters' order, to be added to or replaced by one
+    /// of the same length.
     pub fn parts_mut(&mut self) -> &mut [Tensor<1>] {
         &mut self.parts
     }
@@ -210,9 +263,13 @@ impl GradientSum {
 
 /// The Euclidean norm over flat tensors together, `[1]`, each with the length of its rows.
 ///
-/// Rows are summed first and then their sums, in an order that does not depend on the number of threads.
+/// Rows are summed first and then their sums, in an order that does not depend on the number of
+/// threads.
 pub(super) fn norm(parts: &[(Tensor<1>, usize)]) -> Tensor<1> {
-    let squares = parts.iter().map(|(part, row)| square_sums(part, *row)).collect();
+    let squares = parts
+        .iter()
+        .map(|(part, row)| square_sums(part, *row))
+        .collect();
     Tensor::cat(squares, 0).sum().sqrt()
 }
 
@@ -227,7 +284,11 @@ impl ModuleVisitor for Collector<'_> {
         let value = param.val();
         let is_frozen = !value.is_require_grad();
         let row = if is_frozen { 1 } else { value.dims()[D - 1] };
-        let grad: Tensor<1> = match self.grads.as_mut().and_then(|grads| value.grad_remove(grads)) {
+        let grad: Tensor<1> = match self
+            .grads
+            .as_mut()
+            .and_then(|grads| value.grad_remove(grads))
+        {
             Some(grad) => grad.reshape([-1]),
             None if is_frozen => Tensor::zeros([1], &value.inner().device()),
             None => value.inner().zeros_like().reshape([-1]),

@@ -15,7 +15,8 @@ use crate::train::{Optimizer, Schedule, StepConfig, step};
 /// One training step on the largest batch.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub struct TrialReport {
-    /// Micro-batches: 2 where `train.accumulate_steps` is more than 1, as gradients take the most memory then.
+    /// Micro-batches: 2 where `train.accumulate_steps` is more than 1, as gradients take the most
+    /// memory then.
     pub micro_batches: usize,
     /// Time of the step; on a GPU it includes the compilation of kernels.
     pub seconds: f64,
@@ -23,12 +24,13 @@ pub struct TrialReport {
     pub loss: f64,
     /// Norm of the mean gradient.
     pub grad_norm: f64,
-    /// The most memory of this process so far, in bytes, data and tokenizers included; none where the system does not
-    /// tell. A GPU has memory of its own.
+    /// The most memory of this process so far, in bytes, data and tokenizers included; none where
+    /// the system does not tell. A GPU has memory of its own.
     pub peak_memory: Option<u64>,
 }
 
-/// Trains `model`, which is on `device`, for one step on `batch`, repeated where gradients are accumulated.
+/// Trains `model`, which is on `device`, for one step on `batch`, repeated where gradients are
+/// accumulated.
 ///
 /// # Errors
 /// The step fails, which is mostly for lack of memory; its loss or its gradient is not finite.
@@ -41,7 +43,10 @@ pub fn try_step<T: Task>(
 ) -> Result<TrialReport> {
     guard(|| run_unguarded(task, plan, model, batch, device)).unwrap_or_else(|reason| {
         let error = failed!("a training step on the largest batch fails: {reason}");
-        Err(with_hint(error, "if memory ran out: lower `train.max_tokens`, and raise `train.accumulate_steps`"))
+        Err(with_hint(
+            error,
+            "if memory ran out: lower `train.max_tokens`, and raise `train.accumulate_steps`",
+        ))
     })
 }
 
@@ -54,13 +59,22 @@ fn run_unguarded<T: Task>(
 ) -> Result<TrialReport> {
     let train = &plan.config.train;
     let mut optimizer = Optimizer::new(train, &model);
-    let lr = Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), plan.d_model()).learning_rate(1);
-    let step_config = StepConfig { seed: plan.config.seed, step: 1, lr, first: 0 };
+    let lr =
+        Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), plan.d_model()).learning_rate(1);
+    let step_config = StepConfig {
+        seed: plan.config.seed,
+        step: 1,
+        lr,
+        first: 0,
+    };
     let micro_batches = train.accumulate_steps.min(2);
     let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
     let started = Instant::now();
     let (_model, record) = step(task, model, &mut optimizer, &window, device, step_config)?;
-    let read = Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
+    let read = Transaction::default()
+        .register(record.loss_sum)
+        .register(record.grad_norm)
+        .execute();
     device.sync()?;
     let seconds = started.elapsed().as_secs_f64();
     let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
@@ -69,5 +83,11 @@ fn run_unguarded<T: Task>(
         loss.is_finite() && grad_norm.is_finite(),
         "the first step is not finite: loss {loss}, gradient norm {grad_norm}"
     );
-    Ok(TrialReport { micro_batches, seconds, loss, grad_norm, peak_memory: peak_memory() })
+    Ok(TrialReport {
+        micro_batches,
+        seconds,
+        loss,
+        grad_norm,
+        peak_memory: peak_memory(),
+    })
 }

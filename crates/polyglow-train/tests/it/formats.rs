@@ -1,4 +1,5 @@
-//! Foreign formats, against what the libraries write and say whose formats they are (`scripts/golden-formats.py`).
+//! Foreign formats, against what the libraries write and say whose formats they are
+//! (`scripts/golden-formats.py`).
 
 use std::collections::HashMap;
 use std::fs;
@@ -6,7 +7,9 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
-use polyglow_model::{Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings};
+use polyglow_model::{
+    Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings,
+};
 use polyglow_train::formats::{Array, Arrays, Export, Portable, Precision, Target, import};
 use polyglow_train::predict::translate::Request;
 use polyglow_train::predict::weights::Weights;
@@ -17,17 +20,33 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 fn golden(path: &str) -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden/formats").join(path)
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+        .join("tests/golden/formats")
+        .join(path)
 }
 
 fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> T {
     serde_json::from_slice(&fs::read(path).expect("it is there")).expect("it is as above")
 }
 
-fn export(run: &RunDirectory, target: Target, precision: Precision, out: &Path) -> polyglow_train::Result<usize> {
+fn export(
+    run: &RunDirectory,
+    target: Target,
+    precision: Precision,
+    out: &Path,
+) -> polyglow_train::Result<usize> {
     let (precision, out) = (Some(precision), out.to_owned());
-    let export = Export { target, checkpoint: "last".to_owned(), precision, verify: 20, out, package: None };
-    export.write(run, run.config()?).map(|exported| exported.verified)
+    let export = Export {
+        target,
+        checkpoint: "last".to_owned(),
+        precision,
+        verify: 20,
+        out,
+        package: None,
+    };
+    export
+        .write(run, run.config()?)
+        .map(|exported| exported.verified)
 }
 
 // CTranslate2.
@@ -52,14 +71,22 @@ struct Case {
 /// Numbers between -1 and 1 that any program computes alike: they are exact.
 fn weight(tensor: i64, shape: &[usize]) -> Vec<f32> {
     let count: usize = shape.iter().product();
-    (0..count as i64).map(|place| ((place * 7919 + tensor * 104_729 + 13) % 2048 - 1024) as f32 / 1024.0).collect()
+    (0..count as i64)
+        .map(|place| ((place * 7919 + tensor * 104_729 + 13) % 2048 - 1024) as f32 / 1024.0)
+        .collect()
 }
 
 /// A tokenizer of so many words.
 fn words(size: usize) -> Tokenizer {
     let special = ["<pad>", "<s>", "</s>", "<unk>"];
-    let tokens = special.map(str::to_owned).into_iter().chain((4..size).map(|id| format!("w{id}")));
-    let vocab: serde_json::Map<String, Value> = tokens.zip(0..).map(|(token, id)| (token, json!(id))).collect();
+    let tokens = special
+        .map(str::to_owned)
+        .into_iter()
+        .chain((4..size).map(|id| format!("w{id}")));
+    let vocab: serde_json::Map<String, Value> = tokens
+        .zip(0..)
+        .map(|(token, id)| (token, json!(id)))
+        .collect();
     let added: Vec<Value> = (0..4)
         .map(|id| {
             json!({"id": id, "content": special[id], "special": true, "single_word": false, "lstrip": false,
@@ -87,9 +114,15 @@ fn run_of(
     let tokenizers = if shared {
         Tokenizers::shared(words(src))
     } else {
-        Tokenizers { src: words(src).into(), tgt: words(tgt).into() }
+        Tokenizers {
+            src: words(src).into(),
+            tgt: words(tgt).into(),
+        }
     };
-    let mut config = Config { model: ModelConfig { ..sizes.clone() }, ..Config::default() };
+    let mut config = Config {
+        model: ModelConfig { ..sizes.clone() },
+        ..Config::default()
+    };
     config.model = ModelConfig {
         norm: model.norm,
         activation: model.activation,
@@ -110,25 +143,48 @@ fn run_of(
         max_len,
         image: None,
     };
-    let blank = config.model.shape(vocabulary).expect("it is valid").blank(&Device::flex());
-    let mut names: Vec<(String, Vec<usize>)> =
-        polyglow_model::parameter::read(&blank).into_iter().map(|(name, data)| (name, data.shape().to_vec())).collect();
+    let blank = config
+        .model
+        .shape(vocabulary)
+        .expect("it is valid")
+        .blank(&Device::flex());
+    let mut names: Vec<(String, Vec<usize>)> = polyglow_model::parameter::read(&blank)
+        .into_iter()
+        .map(|(name, data)| (name, data.shape().to_vec()))
+        .collect();
     names.sort();
     let arrays = (0..).zip(names).map(|(number, (name, shape))| {
         let values = weight(number, &shape);
         (name, Array { shape, values })
     });
     let arrays = Arrays(arrays.collect());
-    Portable { config, tokenizers, arrays }.create_run(path).expect("it can be made")
+    Portable {
+        config,
+        tokenizers,
+        arrays,
+    }
+    .create_run(path)
+    .expect("it can be made")
 }
 
 // A page.
 
 #[test]
 fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_if_it_is_another() {
-    let Converted { sizes, max_len, vocabularies, .. } = parse(&golden("ctranslate2.json"));
+    let Converted {
+        sizes,
+        max_len,
+        vocabularies,
+        ..
+    } = parse(&golden("ctranslate2.json"));
     let place = tempfile::tempdir().expect("a temporary directory");
-    let run = run_of(&sizes, max_len, vocabularies, &sizes, &place.path().join("run"));
+    let run = run_of(
+        &sizes,
+        max_len,
+        vocabularies,
+        &sizes,
+        &place.path().join("run"),
+    );
     let mut config = run.config().expect("it is there");
     (config.data.src, config.data.tgt) = (Some("en".to_owned()), Some("de".to_owned()));
     let package = place.path().join("package");
@@ -136,14 +192,39 @@ fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_i
     let write = |out: &str, precision, package: Option<&Path>| {
         let (out, package) = (place.path().join(out), package.map(Path::to_owned));
         let checkpoint = "last".to_owned();
-        let export = Export { target: Target::Web, checkpoint, precision, verify: 20, out: out.clone(), package };
-        export.write(&run, config.clone()).map(|exported| (exported, out))
+        let export = Export {
+            target: Target::Web,
+            checkpoint,
+            precision,
+            verify: 20,
+            out: out.clone(),
+            package,
+        };
+        export
+            .write(&run, config.clone())
+            .map(|exported| (exported, out))
     };
-    let refused = |precision, package| write("refused", precision, package).expect_err("it cannot be").to_string();
+    let refused = |precision, package| {
+        write("refused", precision, package)
+            .expect_err("it cannot be")
+            .to_string()
+    };
     assert!(refused(None, None).contains("no package"));
     assert!(refused(None, Some(&*package)).contains("it has no `LICENSE-APACHE`"));
-    let texts = ["LICENSE-APACHE", "LICENSE-MIT", "index.d.ts", "package.json"];
-    let needed = ["index.html", "index.js", "local.js", "polyglow_web.js", "polyglow_web_bg.wasm", "worker.js"];
+    let texts = [
+        "LICENSE-APACHE",
+        "LICENSE-MIT",
+        "index.d.ts",
+        "package.json",
+    ];
+    let needed = [
+        "index.html",
+        "index.js",
+        "local.js",
+        "polyglow_web.js",
+        "polyglow_web_bg.wasm",
+        "worker.js",
+    ];
     for name in texts.iter().chain(&needed) {
         fs::write(package.join(name), name).expect("it can be written");
     }
@@ -151,36 +232,70 @@ fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_i
     assert!(refused(Some(Precision::Float16), Some(&*package)).contains("float16"));
 
     let (exported, page) = write("page", None, Some(&package)).expect("it can be written");
-    assert_eq!((exported.precision, exported.verified), (Precision::Int8, 20));
-    assert_eq!(fs::read_to_string(page.join("worker.js")).expect("it is there"), "worker.js");
+    assert_eq!(
+        (exported.precision, exported.verified),
+        (Precision::Int8, 20)
+    );
+    assert_eq!(
+        fs::read_to_string(page.join("worker.js")).expect("it is there"),
+        "worker.js"
+    );
     let model: Value = parse(&page.join("model.json"));
-    assert_eq!((&model["source"], &model["target"]), (&json!("en"), &json!("de")));
-    let named = |key: &str| fs::read(page.join(model[key].as_str().expect(key))).expect("what is named is there");
+    assert_eq!(
+        (&model["source"], &model["target"]),
+        (&json!("en"), &json!("de"))
+    );
+    let named = |key: &str| {
+        fs::read(page.join(model[key].as_str().expect(key))).expect("what is named is there")
+    };
     assert_eq!(model["bytes"], json!(named("weights").len()));
-    let (config, tokenizer) = (String::from_utf8(named("config")).expect("it is text"), named("tokenizer"));
+    let (config, tokenizer) = (
+        String::from_utf8(named("config")).expect("it is text"),
+        named("tokenizer"),
+    );
     let target = (!model["targetTokenizer"].is_null()).then(|| named("targetTokenizer"));
     let tokenizers = Tokenizers::parse(&tokenizer, target.as_deref()).expect("it is a tokenizer");
-    let runner =
-        Runner::from_bytes(&config, &tokenizers, &named("weights"), Device::flex()).expect("it belongs together");
+    let runner = Runner::from_bytes(&config, &tokenizers, &named("weights"), Device::flex())
+        .expect("it belongs together");
     assert_eq!(runner.best(&["w5 w6", ""]).expect("it translates").len(), 2);
 
-    let service_worker = |page: &Path| fs::read_to_string(page.join("service-worker.js")).expect("it is there");
-    let (version, files) =
-        service_worker(&page).split_once(' ').map(|(v, f)| (v.to_owned(), f.to_owned())).expect("both");
+    let service_worker =
+        |page: &Path| fs::read_to_string(page.join("service-worker.js")).expect("it is there");
+    let (version, files) = service_worker(&page)
+        .split_once(' ')
+        .map(|(v, f)| (v.to_owned(), f.to_owned()))
+        .expect("both");
     let files: Vec<String> = serde_json::from_str(&files).expect("a list");
-    assert!(files.iter().all(|name| name == "./" || page.join(name).is_file()), "{files:?}");
+    assert!(
+        files
+            .iter()
+            .all(|name| name == "./" || page.join(name).is_file()),
+        "{files:?}"
+    );
     let keeps = |name: &str| files.iter().any(|file| file == name);
-    assert!(needed.into_iter().chain(["model.safetensors"]).all(keeps), "{files:?}");
-    assert!(!texts.into_iter().chain(["README.md"]).any(keeps), "{files:?}");
+    assert!(
+        needed.into_iter().chain(["model.safetensors"]).all(keeps),
+        "{files:?}"
+    );
+    assert!(
+        !texts.into_iter().chain(["README.md"]).any(keeps),
+        "{files:?}"
+    );
     let (_, same) = write("same", None, Some(&package)).expect("it can be written");
     assert_eq!(service_worker(&same), service_worker(&page));
-    let (_, other) = write("other", Some(Precision::Float32), Some(&package)).expect("it can be written");
+    let (_, other) =
+        write("other", Some(Precision::Float32), Some(&package)).expect("it can be written");
     assert!(!service_worker(&other).starts_with(&version));
 }
 
 #[test]
 fn ctranslate2_gets_the_bytes_that_its_own_converter_writes() {
-    let Converted { sizes, max_len, vocabularies, cases } = parse(&golden("ctranslate2.json"));
+    let Converted {
+        sizes,
+        max_len,
+        vocabularies,
+        cases,
+    } = parse(&golden("ctranslate2.json"));
     assert_eq!(cases.len(), 4);
     for case in cases {
         let place = tempfile::tempdir().expect("a temporary directory");
@@ -192,12 +307,23 @@ fn ctranslate2_gets_the_bytes_that_its_own_converter_writes() {
             output_bias: case.activation == Activation::Swish,
             ..ModelConfig::default()
         };
-        let run = run_of(&sizes, max_len, vocabularies, &model, &place.path().join("run"));
+        let run = run_of(
+            &sizes,
+            max_len,
+            vocabularies,
+            &model,
+            &place.path().join("run"),
+        );
         for precision in Precision::ALL {
             let out = place.path().join(precision.name());
-            assert_eq!(export(&run, Target::Ctranslate2, precision, &out).expect("it can be written"), 20);
+            assert_eq!(
+                export(&run, Target::Ctranslate2, precision, &out).expect("it can be written"),
+                20
+            );
             let bytes = fs::read(out.join("model.bin")).expect("it is there");
-            let hash = Sha256::digest(&bytes).iter().fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
+            let hash = Sha256::digest(&bytes)
+                .iter()
+                .fold(String::new(), |hash, byte| format!("{hash}{byte:02x}"));
             assert_eq!(
                 hash,
                 case.sha256[precision.name()],
@@ -212,12 +338,35 @@ fn ctranslate2_gets_the_bytes_that_its_own_converter_writes() {
 
 #[test]
 fn every_kind_of_transformer_comes_back_from_ctranslate2_as_it_went() {
-    let Converted { sizes, max_len, vocabularies, .. } = parse(&golden("ctranslate2.json"));
-    for position in [Position::Sinusoidal, Position::Learned, Position::Rotary, Position::None] {
-        for activation in [Activation::Relu, Activation::Gelu, Activation::Swish, Activation::Swiglu] {
-            for tie_embeddings in [TieEmbeddings::All, TieEmbeddings::Decoder, TieEmbeddings::None] {
+    let Converted {
+        sizes,
+        max_len,
+        vocabularies,
+        ..
+    } = parse(&golden("ctranslate2.json"));
+    for position in [
+        Position::Sinusoidal,
+        Position::Learned,
+        Position::Rotary,
+        Position::None,
+    ] {
+        for activation in [
+            Activation::Relu,
+            Activation::Gelu,
+            Activation::Swish,
+            Activation::Swiglu,
+        ] {
+            for tie_embeddings in [
+                TieEmbeddings::All,
+                TieEmbeddings::Decoder,
+                TieEmbeddings::None,
+            ] {
                 let place = tempfile::tempdir().expect("a temporary directory");
-                let norm = if activation == Activation::Gelu { Norm::Post } else { Norm::Pre };
+                let norm = if activation == Activation::Gelu {
+                    Norm::Post
+                } else {
+                    Norm::Pre
+                };
                 let model = ModelConfig {
                     norm,
                     activation,
@@ -226,14 +375,25 @@ fn every_kind_of_transformer_comes_back_from_ctranslate2_as_it_went() {
                     output_bias: true,
                     ..ModelConfig::default()
                 };
-                let run = run_of(&sizes, max_len, vocabularies, &model, &place.path().join("run"));
+                let run = run_of(
+                    &sizes,
+                    max_len,
+                    vocabularies,
+                    &model,
+                    &place.path().join("run"),
+                );
                 let out = place.path().join("out");
-                export(&run, Target::Ctranslate2, Precision::Float32, &out).expect("it can be written");
+                export(&run, Target::Ctranslate2, Precision::Float32, &out)
+                    .expect("it can be written");
                 let again = import(&out).expect("it can be read");
                 let (_, weights) = run.weights("last").expect("it is there");
                 for (name, data) in weights.rest() {
                     let array = &again.arrays.0[name];
-                    assert_eq!(array.values, data.iter::<f32>().collect::<Vec<_>>(), "{name}");
+                    assert_eq!(
+                        array.values,
+                        data.iter::<f32>().collect::<Vec<_>>(),
+                        "{name}"
+                    );
                 }
                 assert_eq!(weights.rest().count(), again.arrays.0.len());
             }
@@ -261,7 +421,11 @@ struct Example {
 }
 
 /// What an imported model gives for a source and a decoder input, by the ids of the original.
-fn logits(runner: &Runner, vocab: &HashMap<String, usize>, example: &Example) -> Vec<HashMap<usize, f32>> {
+fn logits(
+    runner: &Runner,
+    vocab: &HashMap<String, usize>,
+    example: &Example,
+) -> Vec<HashMap<usize, f32>> {
     let (src, tgt) = (&runner.members[0].src, &runner.tgt);
     let of_theirs: HashMap<usize, u32> = (4..tgt.vocab_size() as u32)
         .filter_map(|id| Some((*vocab.get(&tgt.token(id)?)?, id)))
@@ -270,17 +434,32 @@ fn logits(runner: &Runner, vocab: &HashMap<String, usize>, example: &Example) ->
     let mut source = src.encode(&example.source).expect("it is text");
     source.push(src.special().eos);
     let mut target = vec![tgt.special().bos];
-    target.extend(example.decoder_input_ids[1..].iter().map(|id| of_theirs[id]));
+    target.extend(
+        example.decoder_input_ids[1..]
+            .iter()
+            .map(|id| of_theirs[id]),
+    );
     let tensor = |ids: &[u32]| {
         let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
         let shape = [1, ids.len()];
         Tensor::<2, Int>::from_data(TensorData::new(ids, shape), &Device::flex())
     };
-    let inputs = Pair { src: tensor(&source), tgt_in: tensor(&target) };
-    let logits = runner.members[0].model.predict(Inputs::from(inputs)).logits();
+    let inputs = Pair {
+        src: tensor(&source),
+        tgt_in: tensor(&target),
+    };
+    let logits = runner.members[0]
+        .model
+        .predict(Inputs::from(inputs))
+        .logits();
     let width = tgt.vocab_size();
     let values: Vec<f32> = logits.into_data().iter::<f32>().collect();
-    let row = |row: &[f32]| of_theirs.iter().map(|(theirs, ours)| (*theirs, row[*ours as usize])).collect();
+    let row = |row: &[f32]| {
+        of_theirs
+            .iter()
+            .map(|(theirs, ours)| (*theirs, row[*ours as usize]))
+            .collect()
+    };
     values.chunks_exact(width).map(row).collect()
 }
 
@@ -289,11 +468,19 @@ fn check_marian(model: &Portable) {
     let mut runner = model.runner(&Device::flex()).expect("it is whole");
     let vocab: HashMap<String, usize> = parse(&golden("marian/vocab.json"));
     let Reference { mut examples } = parse(&golden("marian/reference.json"));
-    // A piece that only the target's model has, but both vocabularies, is an unknown word here: docs/formats.md.
+    // A piece that only the target's model has, but both vocabularies, is an unknown word here:
+    // docs/formats.md.
     let src = &runner.members[0].src;
-    let pieces: Vec<String> = (0..src.vocab_size() as u32).filter_map(|id| src.token(id)).collect();
+    let pieces: Vec<String> = (0..src.vocab_size() as u32)
+        .filter_map(|id| src.token(id))
+        .collect();
     let count = examples.len();
-    examples.retain(|example| example.pieces.iter().all(|piece| pieces.contains(piece) || !vocab.contains_key(piece)));
+    examples.retain(|example| {
+        example
+            .pieces
+            .iter()
+            .all(|piece| pieces.contains(piece) || !vocab.contains_key(piece))
+    });
     assert_eq!(examples.len(), count - 1);
     let mut compared = 0;
     for example in &examples {
@@ -303,31 +490,70 @@ fn check_marian(model: &Portable) {
         for (ours, theirs) in logits(&runner, &vocab, example).iter().zip(&example.logits) {
             for (id, ours) in ours {
                 let difference = (ours - theirs[*id]).abs();
-                assert!(difference < 1e-4, "{}: {ours} for {}", example.source, theirs[*id]);
+                assert!(
+                    difference < 1e-4,
+                    "{}: {ours} for {}",
+                    example.source,
+                    theirs[*id]
+                );
                 compared += 1;
             }
         }
     }
     assert!(compared > 300, "{compared}");
-    let requests: Vec<Request> =
-        examples.iter().map(|example| Request { text: example.source.clone(), ..Request::default() }).collect();
+    let requests: Vec<Request> = examples
+        .iter()
+        .map(|example| Request {
+            text: example.source.clone(),
+            ..Request::default()
+        })
+        .collect();
     runner.search.beam_size = 1;
-    for (found, example) in runner.translate(&requests, 1).expect("it translates").iter().zip(&examples) {
-        assert_eq!(found[0].text, example.greedy_text, "greedy, {}", example.source);
+    for (found, example) in runner
+        .translate(&requests, 1)
+        .expect("it translates")
+        .iter()
+        .zip(&examples)
+    {
+        assert_eq!(
+            found[0].text, example.greedy_text,
+            "greedy, {}",
+            example.source
+        );
     }
     runner.search.beam_size = 4;
-    for (found, example) in runner.translate(&requests, 1).expect("it translates").iter().zip(&examples) {
-        assert_eq!(found[0].text, example.beam_texts[0], "beam of 4, {}", example.source);
-        // Theirs shares its probabilities with tokens that only the source has, which ours cannot choose.
+    for (found, example) in runner
+        .translate(&requests, 1)
+        .expect("it translates")
+        .iter()
+        .zip(&examples)
+    {
+        assert_eq!(
+            found[0].text, example.beam_texts[0],
+            "beam of 4, {}",
+            example.source
+        );
+        // Theirs shares its probabilities with tokens that only the source has, which ours cannot
+        // choose.
         let (ours, theirs) = (found[0].score, example.beam_scores[0]);
-        assert!(ours > theirs - 1e-3 && ours < theirs + 0.05, "{}: {ours} for {theirs}", example.source);
+        assert!(
+            ours > theirs - 1e-3 && ours < theirs + 0.05,
+            "{}: {ours} for {theirs}",
+            example.source
+        );
     }
 }
 
 #[test]
 fn a_model_of_marian_says_what_transformers_says() {
     let model = import(&golden("marian")).expect("it can be read");
-    assert_eq!((model.config.data.src.as_deref(), model.config.data.tgt.as_deref()), (Some("en"), Some("de")));
+    assert_eq!(
+        (
+            model.config.data.src.as_deref(),
+            model.config.data.tgt.as_deref()
+        ),
+        (Some("en"), Some("de"))
+    );
     check_marian(&model);
 }
 
@@ -350,20 +576,32 @@ fn weights_that_pytorch_saved_are_those_of_the_safetensors_file() {
     let expected = import(&golden("marian")).expect("it can be read").arrays;
     for file in ["pytorch_model.bin", "pytorch_model.old.bin"] {
         let place = marian_without("model.safetensors");
-        fs::copy(golden("marian").join(file), place.path().join("pytorch_model.bin")).expect("it can be copied");
-        assert_eq!(import(place.path()).expect("it can be read").arrays, expected, "{file}");
+        fs::copy(
+            golden("marian").join(file),
+            place.path().join("pytorch_model.bin"),
+        )
+        .expect("it can be copied");
+        assert_eq!(
+            import(place.path()).expect("it can be read").arrays,
+            expected,
+            "{file}"
+        );
     }
 }
 
 #[test]
 fn weights_of_16_bits_become_what_they_stand_for() {
     let read = |file: &str| Weights::read(&golden("marian").join(file)).expect("it can be read");
-    let exact =
-        read("model.safetensors").take("model.encoder.layers.0.final_layer_norm.weight", &[24]).expect("it is there");
+    let exact = read("model.safetensors")
+        .take("model.encoder.layers.0.final_layer_norm.weight", &[24])
+        .expect("it is there");
     for (file, steps) in [("f16.safetensors", 2048.0), ("bf16.safetensors", 256.0)] {
         let rounded = read(file).take("norm", &[24]).expect("it is there");
         for (rounded, exact) in rounded.iter::<f32>().zip(exact.iter::<f32>()) {
-            assert!((rounded - exact).abs() <= exact.abs() / steps, "{file}: {rounded} for {exact}");
+            assert!(
+                (rounded - exact).abs() <= exact.abs() / steps,
+                "{file}: {rounded} for {exact}"
+            );
         }
     }
 }
@@ -371,10 +609,17 @@ fn weights_of_16_bits_become_what_they_stand_for() {
 /// The golden model without one of its files.
 fn marian_without(file: &str) -> tempfile::TempDir {
     let place = tempfile::tempdir().expect("a temporary directory");
-    for name in ["config.json", "generation_config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"]
-    {
+    for name in [
+        "config.json",
+        "generation_config.json",
+        "model.safetensors",
+        "source.spm",
+        "target.spm",
+        "vocab.json",
+    ] {
         if name != file {
-            fs::copy(golden("marian").join(name), place.path().join(name)).expect("it can be copied");
+            fs::copy(golden("marian").join(name), place.path().join(name))
+                .expect("it can be copied");
         }
     }
     place
@@ -382,14 +627,29 @@ fn marian_without(file: &str) -> tempfile::TempDir {
 
 #[test]
 fn a_file_that_is_missing_cut_off_or_of_another_model_is_an_error_that_names_it() {
-    for name in ["config.json", "model.safetensors", "source.spm", "target.spm", "vocab.json"] {
+    for name in [
+        "config.json",
+        "model.safetensors",
+        "source.spm",
+        "target.spm",
+        "vocab.json",
+    ] {
         let place = marian_without(name);
-        let error = import(place.path()).map(drop).expect_err("a file is missing").to_string();
-        assert!(error.contains("config.json") || error.contains(name), "{name}: {error}");
+        let error = import(place.path())
+            .map(drop)
+            .expect_err("a file is missing")
+            .to_string();
+        assert!(
+            error.contains("config.json") || error.contains(name),
+            "{name}: {error}"
+        );
         let bytes = fs::read(golden("marian").join(name)).expect("it is there");
         for end in [0, 1, bytes.len() / 2, bytes.len() - 2] {
             fs::write(place.path().join(name), &bytes[..end]).expect("it can be written");
-            let error = import(place.path()).map(drop).expect_err("it is cut off").to_string();
+            let error = import(place.path())
+                .map(drop)
+                .expect_err("it is cut off")
+                .to_string();
             assert!(error.contains(name), "{name} at {end}: {error}");
         }
     }
@@ -397,16 +657,37 @@ fn a_file_that_is_missing_cut_off_or_of_another_model_is_an_error_that_names_it(
     let config = fs::read_to_string(place.path().join("config.json")).expect("it is there");
     for (old, new, wanted) in [
         ("\"marian\"", "\"bart\"", "`model_type` is \"bart\""),
-        ("\"swish\"", "\"gelu_new\"", "`activation_function` is \"gelu_new\""),
-        ("\"scale_embedding\": true", "\"scale_embedding\": false", "`scale_embedding` is false"),
-        ("\"encoder_ffn_dim\": 36", "\"encoder_ffn_dim\": 64", "`encoder_ffn_dim` is 64"),
+        (
+            "\"swish\"",
+            "\"gelu_new\"",
+            "`activation_function` is \"gelu_new\"",
+        ),
+        (
+            "\"scale_embedding\": true",
+            "\"scale_embedding\": false",
+            "`scale_embedding` is false",
+        ),
+        (
+            "\"encoder_ffn_dim\": 36",
+            "\"encoder_ffn_dim\": 64",
+            "`encoder_ffn_dim` is 64",
+        ),
         ("\"d_model\": 24", "\"d_model\": 20", "not [20, 20]"),
-        ("\"encoder_layers\": 2", "\"encoder_layers\": 3", "model.encoder.layers.2"),
+        (
+            "\"encoder_layers\": 2",
+            "\"encoder_layers\": 3",
+            "model.encoder.layers.2",
+        ),
         ("\"encoder_layers\": 2", "\"encoder_layers\": 1", "no place"),
-        ("\"decoder_layers\": 2", "\"decoder_layers\": -2", "a whole number"),
+        (
+            "\"decoder_layers\": 2",
+            "\"decoder_layers\": -2",
+            "a whole number",
+        ),
     ] {
         assert!(config.contains(old), "{old}");
-        fs::write(place.path().join("config.json"), config.replace(old, new)).expect("it can be written");
+        fs::write(place.path().join("config.json"), config.replace(old, new))
+            .expect("it can be written");
         let error = import(place.path()).map(drop).expect_err(new).to_string();
         assert!(error.contains(wanted), "{new}: {error}");
     }
@@ -415,13 +696,20 @@ fn a_file_that_is_missing_cut_off_or_of_another_model_is_an_error_that_names_it(
 #[test]
 fn a_program_in_a_pickle_is_not_run() {
     let place = marian_without("model.safetensors");
-    // What `pickle` makes of an object whose `__reduce__` calls `os.system`, as a file of PyTorch before its version 1.6.
+    // What `pickle` makes of an object whose `__reduce__` calls `os.system`, as a file of PyTorch
+    // before its version 1.6.
     let mut bytes = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.".to_vec();
     bytes.extend(b"\x80\x02}X\x0d\x00\x00\x00little_endian\x88s.");
     bytes.extend(b"\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R.\x80\x02].");
     fs::write(place.path().join("pytorch_model.bin"), bytes).expect("it can be written");
-    let error = import(place.path()).map(drop).expect_err("it is a program").to_string();
-    assert!(error.contains("pytorch_model.bin") && error.contains("posix.system"), "{error}");
+    let error = import(place.path())
+        .map(drop)
+        .expect_err("it is a program")
+        .to_string();
+    assert!(
+        error.contains("pytorch_model.bin") && error.contains("posix.system"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -437,36 +725,81 @@ fn ctranslate2_files_that_are_damaged_are_errors_that_name_them() {
         let bytes = fs::read(out.join(name)).expect("it is there");
         for end in [0, 3, bytes.len() / 2, bytes.len() - 3] {
             fs::write(out.join(name), &bytes[..end]).expect("it can be written");
-            let error = import(&out).map(drop).expect_err("it is cut off").to_string();
+            let error = import(&out)
+                .map(drop)
+                .expect_err("it is cut off")
+                .to_string();
             assert!(error.contains(name), "{name} at {end}: {error}");
         }
         fs::write(out.join(name), &bytes).expect("it can be written");
     }
     fs::write(out.join("source_vocabulary.json"), "[\"<s>\"]").expect("it can be written");
-    let error = import(&out).map(drop).expect_err("there are more embeddings").to_string();
+    let error = import(&out)
+        .map(drop)
+        .expect_err("there are more embeddings")
+        .to_string();
     assert!(error.contains("1 source tokens"), "{error}");
 }
 
 #[test]
 fn what_hugging_face_has_no_class_for_is_refused_with_the_reason() {
-    let Converted { sizes, max_len, vocabularies, .. } = parse(&golden("ctranslate2.json"));
+    let Converted {
+        sizes,
+        max_len,
+        vocabularies,
+        ..
+    } = parse(&golden("ctranslate2.json"));
     let base = ModelConfig::default();
     let cases = [
-        (ModelConfig { position: Position::Learned, ..base.clone() }, "positions are not sinusoidal"),
-        (ModelConfig { activation: Activation::Swiglu, ..base.clone() }, "gated"),
         (
-            ModelConfig { norm: Norm::Pre, tie_embeddings: TieEmbeddings::Decoder, ..base.clone() },
+            ModelConfig {
+                position: Position::Learned,
+                ..base.clone()
+            },
+            "positions are not sinusoidal",
+        ),
+        (
+            ModelConfig {
+                activation: Activation::Swiglu,
+                ..base.clone()
+            },
+            "gated",
+        ),
+        (
+            ModelConfig {
+                norm: Norm::Pre,
+                tie_embeddings: TieEmbeddings::Decoder,
+                ..base.clone()
+            },
             "shares all embeddings",
         ),
-        (ModelConfig { tie_embeddings: TieEmbeddings::Decoder, ..base }, "these tokenizers do not go to Hugging Face"),
+        (
+            ModelConfig {
+                tie_embeddings: TieEmbeddings::Decoder,
+                ..base
+            },
+            "these tokenizers do not go to Hugging Face",
+        ),
     ];
     for (number, (model, reason)) in cases.into_iter().enumerate() {
         let place = tempfile::tempdir().expect("a temporary directory");
-        let run = run_of(&sizes, max_len, vocabularies, &model, &place.path().join("run"));
+        let run = run_of(
+            &sizes,
+            max_len,
+            vocabularies,
+            &model,
+            &place.path().join("run"),
+        );
         let out = place.path().join("out");
-        let error = export(&run, Target::Huggingface, Precision::Float32, &out).expect_err("it has none");
+        let error =
+            export(&run, Target::Huggingface, Precision::Float32, &out).expect_err("it has none");
         assert!(error.to_string().contains(reason), "{number}: {error}");
-        assert!(error.hint().is_some_and(|hint| hint.contains("ctranslate2")), "{number}");
+        assert!(
+            error
+                .hint()
+                .is_some_and(|hint| hint.contains("ctranslate2")),
+            "{number}"
+        );
         assert!(!out.exists() && fs::read_dir(place.path()).expect("it is there").count() == 1);
     }
 }

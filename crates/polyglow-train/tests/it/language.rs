@@ -42,10 +42,16 @@ label_smoothing = 0.0
 fn train(place: &Path, data: &str) -> Training {
     fs::write(place.join("train.txt"), TRAIN).expect("it can be written");
     let train = place.join("train.txt");
-    let text = format!("[data]\ntrain = '{}'\nmax_len = {LONGEST}\n{data}{MODEL}", train.display());
+    let text = format!(
+        "[data]\ntrain = '{}'\nmax_len = {LONGEST}\n{data}{MODEL}",
+        train.display()
+    );
     let config = Config::from_text(&text, &[]).expect("it is a config");
-    let mut training = Training::prepare(config, place.join("run"), &mut Silent).expect("nothing is wrong");
-    training.run(&Stop::default(), &mut Silent).expect("nothing is wrong");
+    let mut training =
+        Training::prepare(config, place.join("run"), &mut Silent).expect("nothing is wrong");
+    training
+        .run(&Stop::default(), &mut Silent)
+        .expect("nothing is wrong");
     training
 }
 
@@ -54,7 +60,12 @@ fn runner(training: &Training) -> Runner {
 }
 
 fn lines(text: &str) -> Vec<Pair> {
-    text.lines().map(|line| Pair { src: String::new(), tgt: line.to_owned() }).collect()
+    text.lines()
+        .map(|line| Pair {
+            src: String::new(),
+            tgt: line.to_owned(),
+        })
+        .collect()
 }
 
 fn scores(runner: &Runner, text: &str) -> Evaluation {
@@ -67,7 +78,9 @@ fn log_prob(runner: &Runner, inputs: &[u32], target: u32) -> f32 {
     let len = ids.len();
     let ids = Tensor::<2, Int>::from_data(TensorData::new(ids, [1, len]), &runner.device);
     let log_probs = log_softmax(runner.members[0].model.predict(Text { ids }).logits(), 1);
-    log_probs.slice(s![len - 1..len, target as usize..=target as usize]).into_scalar()
+    log_probs
+        .slice(s![len - 1..len, target as usize..=target as usize])
+        .into_scalar()
 }
 
 #[test]
@@ -77,16 +90,29 @@ fn every_token_of_a_long_line_is_scored_in_windows_that_overlap() {
     assert_eq!(runner.longest, LONGEST);
     let special = runner.tgt.special();
     let found = teacher_forced(&runner, &lines(TEST)).expect("it can be scored");
-    assert_eq!(found.iter().map(|line| line.log_probs.len()).collect::<Vec<_>>(), [3, 0, 21, 0, 2]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|line| line.log_probs.len())
+            .collect::<Vec<_>>(),
+        [3, 0, 21, 0, 2]
+    );
     assert!(found.iter().all(|line| !line.truncated));
     for (line, found) in TEST.lines().zip(found) {
         let ids = runner.tgt.encode(line).expect("it has ids");
-        let (inputs, targets) = ([&[special.bos], &*ids].concat(), [&*ids, &[special.eos]].concat());
+        let (inputs, targets) = (
+            [&[special.bos], &*ids].concat(),
+            [&*ids, &[special.eos]].concat(),
+        );
         for (position, found) in found.log_probs.into_iter().enumerate() {
-            // Windows of seven positions begin at 0, 4, 8, ...; a position counts in the first that has it.
+            // Windows of seven positions begin at 0, 4, 8, ...; a position counts in the first that
+            // has it.
             let start = position.saturating_sub(LONGEST).div_ceil(4) * 4;
             let expected = log_prob(&runner, &inputs[start..=position], targets[position]);
-            assert!((found - expected).abs() < 1e-5, "position {position} of `{line}`: {found} and {expected}");
+            assert!(
+                (found - expected).abs() < 1e-5,
+                "position {position} of `{line}`: {found} and {expected}"
+            );
         }
     }
 }
@@ -98,7 +124,12 @@ fn bits_per_byte_are_of_all_bytes_and_all_of_them_are_scored() {
     let found = scores(&runner, TEST).scores;
     // 26 targets, and the bytes of three lines with their breaks: 4, 40 and 2.
     let bits = found.loss * 26.0 / std::f64::consts::LN_2 / 46.0;
-    assert!(found.bits_per_byte.is_some_and(|found| (found - bits).abs() < 1e-9), "{found:?}");
+    assert!(
+        found
+            .bits_per_byte
+            .is_some_and(|found| (found - bits).abs() < 1e-9),
+        "{found:?}"
+    );
     assert_eq!(found.truncated, None);
 }
 
@@ -107,31 +138,60 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = train(place.path(), "");
     let report = |training: &Training| training.data.text().expect("it is text").report().clone();
-    assert_eq!((report(&training).kept, report(&training).empty, report(&training).too_long), (5, 2, 1));
-    let without: String =
-        TEST.lines().filter(|line| !line.trim().is_empty()).map(|line| line.to_owned() + "\n").collect();
+    assert_eq!(
+        (
+            report(&training).kept,
+            report(&training).empty,
+            report(&training).too_long
+        ),
+        (5, 2, 1)
+    );
+    let without: String = TEST
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .map(|line| line.to_owned() + "\n")
+        .collect();
     let one = runner(&training);
     assert_eq!(scores(&one, TEST).scores, scores(&one, &without).scores);
-    let error = evaluate(&one, &HeldOut::Text(lines("\n \n")), &Tokenizer::default()).expect_err("nothing is left");
+    let error = evaluate(&one, &HeldOut::Text(lines("\n \n")), &Tokenizer::default())
+        .expect_err("nothing is left");
     assert!(error.to_string().contains("all lines are blank"), "{error}");
 
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = train(place.path(), "context_len = 5\n");
-    assert_eq!((report(&training).kept, report(&training).pairs), (8, 8), "a window reads all lines");
+    assert_eq!(
+        (report(&training).kept, report(&training).pairs),
+        (8, 8),
+        "a window reads all lines"
+    );
     let found = teacher_forced(&runner(&training), &lines(TEST)).expect("it can be scored");
-    assert_eq!(found.iter().map(|line| line.log_probs.len()).collect::<Vec<_>>(), [3, 1, 21, 1, 2]);
+    assert_eq!(
+        found
+            .iter()
+            .map(|line| line.log_probs.len())
+            .collect::<Vec<_>>(),
+        [3, 1, 21, 1, 2]
+    );
     let scores = scores(&runner(&training), TEST).scores;
     // Two more of both: a line of spaces is a blank one.
     let bits = scores.loss * 28.0 / std::f64::consts::LN_2 / 48.0;
-    assert!(scores.bits_per_byte.is_some_and(|found| (found - bits).abs() < 1e-9), "{scores:?}");
+    assert!(
+        scores
+            .bits_per_byte
+            .is_some_and(|found| (found - bits).abs() < 1e-9),
+        "{scores:?}"
+    );
 }
 
 /// The scores on [`TEST`] of counting these lines, each so many times.
 fn counted(training: &Training, train: &[(&str, usize)], test: &[&str]) -> NgramScores {
     let tokenizer = Arc::clone(&training.tokenizers.tgt);
     let encode = |line: &str| tokenizer.encode(line).expect("it has ids");
-    let lines = train.iter().flat_map(|(line, times)| std::iter::repeat_n(encode(line), *times));
-    let model = NgramModel::train(lines, 5, tokenizer.vocab_size(), tokenizer.special()).expect("they can be counted");
+    let lines = train
+        .iter()
+        .flat_map(|(line, times)| std::iter::repeat_n(encode(line), *times));
+    let model = NgramModel::train(lines, 5, tokenizer.vocab_size(), tokenizer.special())
+        .expect("they can be counted");
     let found: Vec<(f64, usize)> = test.iter().map(|line| model.score(&encode(line))).collect();
     let nats: f64 = found.iter().map(|(nats, _)| nats).sum();
     let bytes: usize = test.iter().map(|line| line.len() + 1).sum();
@@ -144,9 +204,13 @@ fn counted(training: &Training, train: &[(&str, usize)], test: &[&str]) -> Ngram
 
 #[test]
 fn the_model_of_counts_reads_and_is_scored_on_the_lines_of_the_training() {
-    let test: Vec<&str> = TEST.lines().filter(|line| !line.trim().is_empty()).collect();
+    let test: Vec<&str> = TEST
+        .lines()
+        .filter(|line| !line.trim().is_empty())
+        .collect();
     let scores = |training: &Training| {
-        ngram_scores(&training.plan, &training.tokenizers.tgt, &lines(TEST)).expect("it can be scored")
+        ngram_scores(&training.plan, &training.tokenizers.tgt, &lines(TEST))
+            .expect("it can be scored")
     };
     let once = |lines: &[&'static str]| lines.iter().map(|line| (*line, 1)).collect::<Vec<_>>();
     let kept = ["a b c", "b c d e", "a", "e d", "c b a"];
@@ -157,11 +221,23 @@ fn the_model_of_counts_reads_and_is_scored_on_the_lines_of_the_training() {
 
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = train(place.path(), "max_examples = 3\n");
-    assert_eq!(scores(&training), counted(&training, &once(&kept[..2]), &test));
+    assert_eq!(
+        scores(&training),
+        counted(&training, &once(&kept[..2]), &test)
+    );
 
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = train(place.path(), "context_len = 5\n");
-    let blank = ["a b c", "", "b c d e", "a", "", "d e a b c d e a b", "e d", "c b a"];
+    let blank = [
+        "a b c",
+        "",
+        "b c d e",
+        "a",
+        "",
+        "d e a b c d e a b",
+        "e d",
+        "c b a",
+    ];
     let all = [test[0], "", test[1], "", test[2]];
     assert_eq!(scores(&training), counted(&training, &once(&blank), &all));
 }
@@ -172,24 +248,45 @@ fn the_model_of_counts_follows_the_weights_of_corpora() {
     let path = |name: &str| place.path().join(name);
     fs::write(path("one"), "a b c\nb c d e\n").expect("it can be written");
     fs::write(path("two"), "e d\nc b a\n").expect("it can be written");
-    let entry = |name: &str, weight: f64| format!("{{ path = '{}', weight = {weight:?} }}", path(name).display());
+    let entry = |name: &str, weight: f64| {
+        format!(
+            "{{ path = '{}', weight = {weight:?} }}",
+            path(name).display()
+        )
+    };
     let test = ["a b", "e"];
     let prepare = |run: &str, weights: [f64; 2]| {
-        let config = format!("[data]\ntrain = [{}, {}]\n{MODEL}", entry("one", weights[0]), entry("two", weights[1]));
+        let config = format!(
+            "[data]\ntrain = [{}, {}]\n{MODEL}",
+            entry("one", weights[0]),
+            entry("two", weights[1])
+        );
         let config = Config::from_text(&config, &[]).expect("it is a config");
         Training::prepare(config, path(run), &mut Silent).expect("nothing is wrong")
     };
     let score = |training: &Training| {
-        ngram_scores(&training.plan, &training.tokenizers.tgt, &lines("a b\ne\n")).expect("it can be scored")
+        ngram_scores(&training.plan, &training.tokenizers.tgt, &lines("a b\ne\n"))
+            .expect("it can be scored")
     };
     let training = prepare("run", [0.5, 1.0]);
     let found = score(&training);
     let weighted = [("a b c", 1), ("b c d e", 1), ("e d", 2), ("c b a", 2)];
     assert_eq!(found, counted(&training, &weighted, &test));
-    assert_ne!(found, counted(&training, &weighted.map(|(line, _)| (line, 1)), &test));
+    assert_ne!(
+        found,
+        counted(&training, &weighted.map(|(line, _)| (line, 1)), &test)
+    );
     // 1 : 1.4 is five times and seven: of five lines two count twice.
     fs::write(path("two"), "e d\nc b a\ne\nd e\na a\n").expect("it can be written");
     let training = prepare("fractional", [1.0, 1.4]);
-    let weighted = [("a b c", 1), ("b c d e", 1), ("e d", 1), ("c b a", 2), ("e", 1), ("d e", 2), ("a a", 1)];
+    let weighted = [
+        ("a b c", 1),
+        ("b c d e", 1),
+        ("e d", 1),
+        ("c b a", 2),
+        ("e", 1),
+        ("d e", 2),
+        ("a a", 1),
+    ];
     assert_eq!(score(&training), counted(&training, &weighted, &test));
 }

@@ -36,7 +36,11 @@ struct Momentum {
 
 impl UpdateRule for Momentum {
     fn state(&self, name: &str, shape: &[usize]) -> Vec<(&'static str, usize)> {
-        if name.ends_with("weight") { vec![("momentum", shape.iter().product())] } else { Vec::new() }
+        if name.ends_with("weight") {
+            vec![("momentum", shape.iter().product())]
+        } else {
+            Vec::new()
+        }
     }
 
     fn update(
@@ -46,9 +50,17 @@ impl UpdateRule for Momentum {
         gradient: Tensor<1>,
         step: &ParameterStep<'_>,
     ) -> (Tensor<1>, Vec<Tensor<1>>) {
-        assert_eq!(state.len(), usize::from(step.name.ends_with("weight")), "{}", step.name);
+        assert_eq!(
+            state.len(),
+            usize::from(step.name.ends_with("weight")),
+            "{}",
+            step.name
+        );
         let gradient = gradient * step.scale.clone();
-        let state: Vec<Tensor<1>> = state.into_iter().map(|sum| sum * self.keep + gradient.clone()).collect();
+        let state: Vec<Tensor<1>> = state
+            .into_iter()
+            .map(|sum| sum * self.keep + gradient.clone())
+            .collect();
         let direction = state.first().cloned().unwrap_or(gradient);
         (weight - direction * step.lr, state)
     }
@@ -56,7 +68,8 @@ impl UpdateRule for Momentum {
 
 fn train(run: &Path, keep: f64, max_steps: u64) -> polyglow_train::Result<()> {
     let config = Config::from_text(CONFIG, &[format!("train.max_steps={max_steps}")])?;
-    let mut training = Training::prepare(config, run, &mut Silent)?.with_rule(move |_| Box::new(Momentum { keep }));
+    let mut training = Training::prepare(config, run, &mut Silent)?
+        .with_rule(move |_| Box::new(Momentum { keep }));
     training.run(&Stop::default(), &mut Silent).map(drop)
 }
 
@@ -64,7 +77,8 @@ fn train(run: &Path, keep: f64, max_steps: u64) -> polyglow_train::Result<()> {
 fn a_training_moves_by_the_rule_that_it_is_given_and_resumes_with_its_state() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let run = |name: &str| place.path().join(name);
-    let train = |name: &str, keep, max_steps| train(&run(name), keep, max_steps).expect("nothing is wrong");
+    let train =
+        |name: &str, keep, max_steps| train(&run(name), keep, max_steps).expect("nothing is wrong");
     train("straight", 0.9, 6);
     train("resumed", 0.9, 3);
     train("resumed", 0.9, 6);
@@ -72,9 +86,15 @@ fn a_training_moves_by_the_rule_that_it_is_given_and_resumes_with_its_state() {
     let path = |name: &str, file: &str| run(name).join("checkpoints/step-6").join(file);
     let read = |name: &str, file: &str| fs::read(path(name, file)).expect("it was written");
     for file in ["model.safetensors", "optimizer.safetensors"] {
-        assert!(read("straight", file) == read("resumed", file), "`{file}` differs");
+        assert!(
+            read("straight", file) == read("resumed", file),
+            "`{file}` differs"
+        );
     }
-    assert!(read("straight", "model.safetensors") != read("other", "model.safetensors"), "the momentum counts");
+    assert!(
+        read("straight", "model.safetensors") != read("other", "model.safetensors"),
+        "the momentum counts"
+    );
 
     let state = read("straight", "optimizer.safetensors");
     let header = String::from_utf8_lossy(&state);

@@ -53,8 +53,19 @@ struct Seat {
 
 /// A group of threads.
 fn seats(size: usize) -> Vec<Arc<dyn Group>> {
-    let table = Arc::new(Table { told: Mutex::new(vec![Vec::new(); size]), all: Barrier::new(size) });
-    (0..size).map(|rank| Arc::new(Seat { rank, size, table: Arc::clone(&table) }) as Arc<dyn Group>).collect()
+    let table = Arc::new(Table {
+        told: Mutex::new(vec![Vec::new(); size]),
+        all: Barrier::new(size),
+    });
+    (0..size)
+        .map(|rank| {
+            Arc::new(Seat {
+                rank,
+                size,
+                table: Arc::clone(&table),
+            }) as Arc<dyn Group>
+        })
+        .collect()
 }
 
 impl Group for Seat {
@@ -88,11 +99,18 @@ impl Group for Seat {
 
     fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()> {
         assert_eq!(precision, Precision::F32, "nothing else is asked for");
-        let own = values.iter().flat_map(|value| value.to_le_bytes()).collect();
+        let own = values
+            .iter()
+            .flat_map(|value| value.to_le_bytes())
+            .collect();
         let told = self.all_gather(own)?;
         for (place, value) in values.iter_mut().enumerate() {
-            let of = |told: &Vec<u8>| f32::from_le_bytes(*told[4 * place..].first_chunk().expect("as long as ours"));
-            *value = told[1..].iter().fold(of(&told[0]), |sum, told| sum + of(told));
+            let of = |told: &Vec<u8>| {
+                f32::from_le_bytes(*told[4 * place..].first_chunk().expect("as long as ours"))
+            };
+            *value = told[1..]
+                .iter()
+                .fold(of(&told[0]), |sum, told| sum + of(told));
         }
         Ok(())
     }
@@ -115,7 +133,11 @@ impl Observer for Until {
     }
 
     fn wish(&self) -> Wish {
-        if self.1 >= self.0 { Wish::Stop } else { Wish::GoOn }
+        if self.1 >= self.0 {
+            Wish::Stop
+        } else {
+            Wish::GoOn
+        }
     }
 }
 
@@ -123,17 +145,33 @@ impl Observer for Until {
 fn train(run: &Path, size: usize, window: usize, until: u64) -> (Ending, TrainState) {
     let overrides = [format!("train.accumulate_steps={window}")];
     let one = |group: Arc<dyn Group>| {
-        let asked = if group.rank() + 1 == size { until } else { u64::MAX };
+        let asked = if group.rank() + 1 == size {
+            until
+        } else {
+            u64::MAX
+        };
         let config = Config::from_text(CONFIG, &overrides)?;
         let mut training = Training::prepare_among(&group, config, None, run, &mut Silent)?;
         training.run(&Stop::default(), &mut Until(asked, 0))
     };
-    let groups = if size == 1 { vec![alone()] } else { seats(size) };
+    let groups = if size == 1 {
+        vec![alone()]
+    } else {
+        seats(size)
+    };
     thread::scope(|scope| {
-        let threads: Vec<_> = groups.into_iter().map(|group| scope.spawn(|| one(group))).collect();
-        let ended = threads.into_iter().map(|thread| thread.join().expect("no panic").expect("nothing is wrong"));
+        let threads: Vec<_> = groups
+            .into_iter()
+            .map(|group| scope.spawn(|| one(group)))
+            .collect();
+        let ended = threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic").expect("nothing is wrong"));
         let ended: Vec<_> = ended.collect();
-        assert!(ended.iter().all(|end| *end == ended[0]), "all ranks stand at the same place");
+        assert!(
+            ended.iter().all(|end| *end == ended[0]),
+            "all ranks stand at the same place"
+        );
         ended.into_iter().next().expect("there is a rank")
     })
 }
@@ -145,10 +183,22 @@ fn read(run: &Path, file: &str) -> Vec<u8> {
 /// The records of a run without times and ranks.
 fn records(run: &Path) -> Vec<Value> {
     let text = String::from_utf8(read(run, "metrics.jsonl")).expect("records are text");
-    let mut records: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    let mut records: Vec<Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
     records.retain(|record| record["kind"] != "ranks");
-    for key in ["seconds", "tokens_per_second", "ranks", "wait_seconds", "exchange_seconds"] {
-        records.iter_mut().filter_map(Value::as_object_mut).for_each(|record| drop(record.remove(key)));
+    for key in [
+        "seconds",
+        "tokens_per_second",
+        "ranks",
+        "wait_seconds",
+        "exchange_seconds",
+    ] {
+        records
+            .iter_mut()
+            .filter_map(Value::as_object_mut)
+            .for_each(|record| drop(record.remove(key)));
     }
     records
 }
@@ -164,12 +214,20 @@ fn as_many_ranks_as_micro_batches_write_the_bytes_of_one_process() {
         assert_eq!((ending, also), (Ending::Done, Ending::Done));
         assert_eq!(alone, together);
         assert_eq!((alone.epoch, alone.position), end);
-        for file in ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"] {
+        for file in [
+            "model.safetensors",
+            "optimizer.safetensors",
+            "ema.safetensors",
+            "state.json",
+        ] {
             let of = |run: &Path| read(run, &format!("checkpoints/step-20/{file}"));
             assert!(of(&one) == of(&many), "{window} ranks: `{file}`");
         }
         assert_eq!(records(&one), records(&many));
-        assert_eq!(read(&one, "validation/step-20.txt"), read(&many, "validation/step-20.txt"));
+        assert_eq!(
+            read(&one, "validation/step-20.txt"),
+            read(&many, "validation/step-20.txt")
+        );
     }
 }
 
@@ -180,13 +238,20 @@ fn a_run_goes_on_with_another_number_of_ranks() {
     train(&straight, 1, 4, u64::MAX);
     for (size, until, step) in [(3, 6, 6), (1, 9, 9), (4, 13, 13), (2, u64::MAX, 20)] {
         let (ending, state) = train(&mixed, size, 4, until);
-        let expected = if until == u64::MAX { Ending::Done } else { Ending::Stopped };
+        let expected = if until == u64::MAX {
+            Ending::Done
+        } else {
+            Ending::Stopped
+        };
         assert_eq!((ending, state.step), (expected, step));
     }
     let (straight, mixed) = (records(&straight), records(&mixed));
     assert_eq!(straight.len(), mixed.len());
     for (one, other) in straight.iter().zip(&mixed) {
-        assert_eq!((&one["kind"], &one["step"], &one["tokens"]), (&other["kind"], &other["step"], &other["tokens"]));
+        assert_eq!(
+            (&one["kind"], &one["step"], &one["tokens"]),
+            (&other["kind"], &other["step"], &other["tokens"])
+        );
         let [one, other] = [one, other].map(|record| record["loss"].as_f64().expect("a loss"));
         // Gradients are added in another order: 2e-7 of each sum, some steps long.
         assert!((one - other).abs() < 1e-5 * one, "{one} and {other}");
@@ -198,14 +263,24 @@ fn ranks_without_work_are_refused() {
     let place = tempfile::tempdir().expect("a temporary directory");
     for group in seats(3) {
         let run = place.path().join("run");
-        let error = Training::prepare_among(&group, config(&[]), None, run, &mut Silent).map(drop).expect_err("3 of 2");
+        let error = Training::prepare_among(&group, config(&[]), None, run, &mut Silent)
+            .map(drop)
+            .expect_err("3 of 2");
         assert_eq!(error.kind(), ErrorKind::Usage);
-        assert!(error.hint().is_some_and(|hint| hint.contains("set it to 3")), "{error}");
+        assert!(
+            error
+                .hint()
+                .is_some_and(|hint| hint.contains("set it to 3")),
+            "{error}"
+        );
     }
 }
 
 fn config(overrides: &[&str]) -> Config {
-    let all = ["train.accumulate_steps=2"].iter().chain(overrides).map(|set| (*set).to_owned());
+    let all = ["train.accumulate_steps=2"]
+        .iter()
+        .chain(overrides)
+        .map(|set| (*set).to_owned());
     Config::from_text(CONFIG, &all.collect::<Vec<_>>()).expect("it is a config")
 }
 
@@ -214,10 +289,17 @@ fn errors_of(run: &Path, configs: Vec<Config>) -> Vec<Option<polyglow_train::Tra
     let groups = seats(configs.len());
     thread::scope(|scope| {
         let prepare = |(group, config): (Arc<dyn Group>, Config)| {
-            scope.spawn(move || Training::prepare_among(&group, config, None, run, &mut Silent).map(drop).err())
+            scope.spawn(move || {
+                Training::prepare_among(&group, config, None, run, &mut Silent)
+                    .map(drop)
+                    .err()
+            })
         };
         let threads: Vec<_> = groups.into_iter().zip(configs).map(prepare).collect();
-        threads.into_iter().map(|thread| thread.join().expect("no panic")).collect()
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("no panic"))
+            .collect()
     })
 }
 
@@ -228,21 +310,41 @@ fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
     let cases = [
         ("seed=7", "`seed = 7` (rank 0: `"),
         ("train.lr=0.25", "`train.lr = 0.25` (rank 0: `"),
-        ("train.accumulate_steps=4", "`train.accumulate_steps = 4` (rank 0: `2`)"),
-        ("train.max_tokens=32", "`train.max_tokens = 32` (rank 0: `64`)"),
+        (
+            "train.accumulate_steps=4",
+            "`train.accumulate_steps = 4` (rank 0: `2`)",
+        ),
+        (
+            "train.max_tokens=32",
+            "`train.max_tokens = 32` (rank 0: `64`)",
+        ),
         ("train.save_every=3", "`train.save_every = 3` (rank 0: `5`)"),
-        ("train.max_steps=10", "`train.max_steps = 10` (rank 0: `20`)"),
+        (
+            "train.max_steps=10",
+            "`train.max_steps = 10` (rank 0: `20`)",
+        ),
         ("model.d_model=32", "`model.d_model = 32` (rank 0: `16`)"),
-        ("data.max_examples=299", "`data.max_examples = 299` (rank 0: `300`)"),
+        (
+            "data.max_examples=299",
+            "`data.max_examples = 299` (rank 0: `300`)",
+        ),
         ("search.beam_size=2", "`search.beam_size = 2` (rank 0: `"),
     ];
     for (set, expected) in cases {
         for error in errors_of(&run, vec![config(&[]), config(&[set])]) {
             let error = error.unwrap_or_else(|| panic!("{set} is another config"));
             let message = error.to_string();
-            assert!(message.contains("rank 1 has ") && message.contains(expected), "{set}: {message}");
+            assert!(
+                message.contains("rank 1 has ") && message.contains(expected),
+                "{set}: {message}"
+            );
             assert_eq!(error.kind(), ErrorKind::Usage);
-            assert!(error.hint().is_some_and(|hint| hint.contains("config of rank 0")), "{set}");
+            assert!(
+                error
+                    .hint()
+                    .is_some_and(|hint| hint.contains("config of rank 0")),
+                "{set}"
+            );
         }
     }
     let of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
@@ -250,7 +352,8 @@ fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
     third.train.accumulate_steps = 6;
     let errors = errors_of(&run, vec![of_three("seed=1"), of_three("seed=1"), third]);
     let message = errors[0].as_ref().expect("they differ").to_string();
-    let expected = "rank 2 has `seed = 2` (rank 0: `1`), `train.accumulate_steps = 6` (rank 0: `3`)";
+    let expected =
+        "rank 2 has `seed = 2` (rank 0: `1`), `train.accumulate_steps = 6` (rank 0: `3`)";
     assert!(message.contains(expected), "{message}");
     assert!(!message.contains("rank 1 has"), "{message}");
     assert!(!run.exists(), "nothing was written");
@@ -263,7 +366,10 @@ fn a_value_that_is_wrong_in_one_rank_alone_ends_all() {
     wrong.model.num_heads = Some(3);
     for error in errors_of(&place.path().join("run"), vec![config(&[]), wrong]) {
         let message = error.expect("3 heads do not divide 16").to_string();
-        assert!(message.contains("`model.num_heads = 3` (rank 0: `2`)"), "{message}");
+        assert!(
+            message.contains("`model.num_heads = 3` (rank 0: `2`)"),
+            "{message}"
+        );
     }
 }
 
@@ -277,13 +383,35 @@ fn devices_and_the_paths_of_the_same_text_may_differ() {
             fs::write(dir.join(file), text).expect("it can be written");
         }
         let path = dir.join("train");
-        let data = format!("[data]\ntrain = \"{}\"\nsrc = \"en\"\ntgt = \"de\"\n", path.display());
-        Config { data: Config::parse(&data).expect("it is a config").data, ..config(&[]) }
+        let data = format!(
+            "[data]\ntrain = \"{}\"\nsrc = \"en\"\ntgt = \"de\"\n",
+            path.display()
+        );
+        Config {
+            data: Config::parse(&data).expect("it is a config").data,
+            ..config(&[])
+        }
     };
     let text = "one two three\nfour five\n".repeat(20);
-    let (first, same, other) = (corpus("a", &text), corpus("b", &text), corpus("c", &text.to_uppercase()));
-    let message = |errors: Vec<Option<polyglow_train::TrainError>>| errors[0].as_ref().map(ToString::to_string);
-    assert_eq!(message(errors_of(&place.path().join("run"), vec![first.clone(), same])), None);
-    let message = message(errors_of(&place.path().join("other"), vec![first, other])).expect("the text differs");
-    assert!(message.contains("rank 1 reads another training text"), "{message}");
+    let (first, same, other) = (
+        corpus("a", &text),
+        corpus("b", &text),
+        corpus("c", &text.to_uppercase()),
+    );
+    let message = |errors: Vec<Option<polyglow_train::TrainError>>| {
+        errors[0].as_ref().map(ToString::to_string)
+    };
+    assert_eq!(
+        message(errors_of(
+            &place.path().join("run"),
+            vec![first.clone(), same]
+        )),
+        None
+    );
+    let message = message(errors_of(&place.path().join("other"), vec![first, other]))
+        .expect("the text differs");
+    assert!(
+        message.contains("rank 1 reads another training text"),
+        "{message}"
+    );
 }

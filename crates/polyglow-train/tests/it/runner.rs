@@ -31,7 +31,9 @@ max_steps = 3
 fn trained(run: &Path) -> Training {
     let config = Config::from_text(CONFIG, &[]).expect("it is a config");
     let mut training = Training::prepare(config, run, &mut Silent).expect("nothing is wrong");
-    training.run(&Stop::default(), &mut Silent).expect("nothing is wrong");
+    training
+        .run(&Stop::default(), &mut Silent)
+        .expect("nothing is wrong");
     training
 }
 
@@ -39,18 +41,31 @@ fn trained(run: &Path) -> Training {
 fn translations_are_the_same_without_scores() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
-    let mut runner = Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let mut runner =
+        Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
     let lines = ["1 2 3", "9 8 7 6 5 4 3 2 1", "4"];
-    let requests = lines.map(|line| Request { text: line.to_owned(), ..Request::default() });
+    let requests = lines.map(|line| Request {
+        text: line.to_owned(),
+        ..Request::default()
+    });
     for (beam_size, penalty, has_scores) in [(1, 1.0, false), (1, 1.5, true), (2, 1.0, true)] {
         (runner.search.beam_size, runner.search.repetition_penalty) = (beam_size, penalty);
         let scored = runner.translate(&requests, 1).expect("it translates");
-        let unscored = runner.translate_observed(&requests, 1, false, &mut |_| {}).expect("it translates");
+        let unscored = runner
+            .translate_observed(&requests, 1, false, &mut |_| {})
+            .expect("it translates");
         for (scored, unscored) in scored.iter().flatten().zip(unscored.iter().flatten()) {
             assert_eq!(scored.text, unscored.text);
             assert!(scored.log_prob < 0.0 && scored.score < 0.0, "{scored:?}");
-            let expected = if has_scores { [scored.log_prob, scored.score] } else { [f32::NAN; 2] };
-            assert_eq!([unscored.log_prob, unscored.score].map(f32::to_bits), expected.map(f32::to_bits));
+            let expected = if has_scores {
+                [scored.log_prob, scored.score]
+            } else {
+                [f32::NAN; 2]
+            };
+            assert_eq!(
+                [unscored.log_prob, unscored.score].map(f32::to_bits),
+                expected.map(f32::to_bits)
+            );
         }
         assert_eq!(scored.concat().len(), unscored.concat().len());
     }
@@ -66,14 +81,22 @@ fn a_model_from_bytes_translates_as_the_one_in_the_run() {
     let tokenizers = Tokenizers::parse(&read("tokenizer.json"), None).expect("it is a tokenizer");
     let config = String::from_utf8(read("config.toml")).expect("it is text");
     let weights = read("checkpoints/step-3/model.safetensors");
-    let from_bytes = Runner::from_bytes(&config, &tokenizers, &weights, device.clone()).expect("it is a model");
+    let from_bytes =
+        Runner::from_bytes(&config, &tokenizers, &weights, device.clone()).expect("it is a model");
     let from_run = Runner::load(&run, &device).expect("it is a run");
     let lines = ["1 2 3", "", "9 8 7 6 5 4 3 2 1", "4"];
     let translations = from_run.best(&lines).expect("it translates");
-    assert_eq!(from_bytes.best(&lines).expect("it translates"), translations);
-    assert!(translations[1].is_empty() && translations.iter().any(|line| !line.is_empty()), "{translations:?}");
+    assert_eq!(
+        from_bytes.best(&lines).expect("it translates"),
+        translations
+    );
+    assert!(
+        translations[1].is_empty() && translations.iter().any(|line| !line.is_empty()),
+        "{translations:?}"
+    );
 
-    let error = Runner::from_bytes(&config, &tokenizers, &weights[..weights.len() - 4], device).map(drop);
+    let error =
+        Runner::from_bytes(&config, &tokenizers, &weights[..weights.len() - 4], device).map(drop);
     assert!(error.is_err_and(|error| error.to_string().contains("`model.safetensors` is damaged")));
 }
 
@@ -85,21 +108,36 @@ fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
     let run = RunDirectory::existing(&path).expect("it is a run");
     let (found, floats) = run.weights("best").expect("it has a checkpoint");
     let int8 = weights::quantize(&floats).expect("its matrices are small");
-    let content = Content { model: int8, optimizer: Vec::new(), ema: Vec::new() };
-    run.checkpoints(1).write("int8", &content, &found.state).expect("there is room");
+    let content = Content {
+        model: int8,
+        optimizer: Vec::new(),
+        ema: Vec::new(),
+    };
+    run.checkpoints(1)
+        .write("int8", &content, &found.state)
+        .expect("there is room");
 
     let int8 = path.join("checkpoints/int8");
     let own = |tokenizers: &Tokenizers, device: &burn::tensor::Device| {
-        model_shape(&plan, tokenizers).expect("the sizes fit").init(7, device)
+        model_shape(&plan, tokenizers)
+            .expect("the sizes fit")
+            .init(7, device)
     };
     let own = Runner::load_with(&int8, &plan.device, own).expect("it is a checkpoint");
     let loaded = Runner::load(&int8, &plan.device).expect("it is a checkpoint");
-    let requests = ["1 2 3", "9 8 7 6 5 4 3 2 1"].map(|line| Request { text: line.to_owned(), ..Request::default() });
-    let [own, loaded] = [own, loaded].map(|runner| runner.translate(&requests, 1).expect("it translates"));
+    let requests = ["1 2 3", "9 8 7 6 5 4 3 2 1"].map(|line| Request {
+        text: line.to_owned(),
+        ..Request::default()
+    });
+    let [own, loaded] =
+        [own, loaded].map(|runner| runner.translate(&requests, 1).expect("it translates"));
     for (own, loaded) in own.iter().zip(&loaded) {
         // Kernels round what the matrices are multiplied by, too.
         let difference = (own[0].log_prob - loaded[0].log_prob).abs();
-        assert!(difference < 0.02 * loaded[0].log_prob.abs(), "{own:?} {loaded:?}");
+        assert!(
+            difference < 0.02 * loaded[0].log_prob.abs(),
+            "{own:?} {loaded:?}"
+        );
     }
 }
 
@@ -107,23 +145,39 @@ fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
 fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
-    let mut runner = Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let mut runner =
+        Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
     (runner.search.method, runner.search.beam_size) = (SearchMethod::Sample, 1);
     let texts = |runner: &Runner, requests: &[Request], first_line| -> Vec<String> {
-        let translations = runner.translate(requests, first_line).expect("it translates");
-        translations.into_iter().map(|mut best| best.swap_remove(0).text).collect()
+        let translations = runner
+            .translate(requests, first_line)
+            .expect("it translates");
+        translations
+            .into_iter()
+            .map(|mut best| best.swap_remove(0).text)
+            .collect()
     };
     let requests = ["1 2 3", "9 8 7 6 5 4 3 2 1"].repeat(8).into_iter();
-    let requests: Vec<Request> = requests.map(|line| Request { text: line.to_owned(), ..Request::default() }).collect();
+    let requests: Vec<Request> = requests
+        .map(|line| Request {
+            text: line.to_owned(),
+            ..Request::default()
+        })
+        .collect();
     let all = texts(&runner, &requests, 1);
     assert!(all.iter().step_by(2).any(|text| *text != all[0]), "{all:?}");
     // A line after the other, in smaller batches, and in another order with their numbers.
-    let each: Vec<String> =
-        (1..).zip(&requests).flat_map(|(line, request)| texts(&runner, std::slice::from_ref(request), line)).collect();
+    let each: Vec<String> = (1..)
+        .zip(&requests)
+        .flat_map(|(line, request)| texts(&runner, std::slice::from_ref(request), line))
+        .collect();
     assert_eq!(each, all);
     runner.max_tokens = 20;
     assert_eq!(texts(&runner, &requests, 1), all);
-    let numbered = |(number, request): (u64, &Request)| Request { number: Some(number), ..request.clone() };
+    let numbered = |(number, request): (u64, &Request)| Request {
+        number: Some(number),
+        ..request.clone()
+    };
     let mut backwards: Vec<Request> = (1..).zip(&requests).map(numbered).collect();
     backwards.reverse();
     let mut reversed = texts(&runner, &backwards, 100);
@@ -135,14 +189,32 @@ fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
 fn spaces_around_a_prefix_change_nothing() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
-    let runner = Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let runner =
+        Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
     let translated = |prefix: &str| {
-        let request = Request { text: "1 2 3".to_owned(), prefix: prefix.to_owned(), ..Request::default() };
-        runner.translate(&[request], 1).expect("it translates").remove(0).remove(0).text
+        let request = Request {
+            text: "1 2 3".to_owned(),
+            prefix: prefix.to_owned(),
+            ..Request::default()
+        };
+        runner
+            .translate(&[request], 1)
+            .expect("it translates")
+            .remove(0)
+            .remove(0)
+            .text
     };
     let expected = translated("4 5");
     assert!(expected.starts_with("4 5"), "{expected}");
-    for prefix in ["4 5 ", "4 5   ", "4 5\t", "4 5\n", "4 5\u{a0}", " 4 5", "\u{3000}4 5 \r\n"] {
+    for prefix in [
+        "4 5 ",
+        "4 5   ",
+        "4 5\t",
+        "4 5\n",
+        "4 5\u{a0}",
+        " 4 5",
+        "\u{3000}4 5 \r\n",
+    ] {
         assert_eq!(translated(prefix), expected, "{prefix:?}");
     }
     let free = translated("");

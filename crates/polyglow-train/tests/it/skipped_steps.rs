@@ -16,7 +16,8 @@ use polyglow_train::{ErrorKind, Silent};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Without dropout, whose random numbers are drawn from one generator of the whole process, which other tests use, too.
+/// Without dropout, whose random numbers are drawn from one generator of the whole process, which
+/// other tests use, too.
 const CONFIG: &str = r#"
 [data]
 corpus = "digits"
@@ -38,16 +39,23 @@ ema_decay = 0.9
 log_every = 4
 "#;
 
-/// Trains up to a step, from the newest checkpoint of the run below `place`, with NaN in a gradient of the `poisoned`
-/// steps, and writes a checkpoint there.
-fn train(place: &Path, max_skipped: u64, poisoned: &[u64], until: u64) -> polyglow_train::Result<TrainState> {
+/// Trains up to a step, from the newest checkpoint of the run below `place`, with NaN in a gradient
+/// of the `poisoned` steps, and writes a checkpoint there.
+fn train(
+    place: &Path,
+    max_skipped: u64,
+    poisoned: &[u64],
+    until: u64,
+) -> polyglow_train::Result<TrainState> {
     let mut config = Config::parse(CONFIG)?;
     config.train.max_skipped_steps = max_skipped;
     let log_every = config.train.log_every;
     let training = Training::prepare(config, place.join("run"), &mut Silent)?;
-    let task: Translation = Translation::new(training.setting()?, Arc::clone(training.data.text()?))?;
+    let task: Translation =
+        Translation::new(training.setting()?, Arc::clone(training.data.text()?))?;
     let plan = &training.plan;
-    let model = model_shape(plan, &training.tokenizers)?.init(plan.config.seed, &plan.training_device()?);
+    let model =
+        model_shape(plan, &training.tokenizers)?.init(plan.config.seed, &plan.training_device()?);
     let mut session = Session::start(&training, &task, model)?;
     let (mut number, poisoned) = (session.state.step, poisoned.to_vec());
     session.sum_across(Box::new(move |mut sums: WindowSums| {
@@ -59,7 +67,10 @@ fn train(place: &Path, max_skipped: u64, poisoned: &[u64], until: u64) -> polygl
         }
         Ok(sums)
     }));
-    let start = Position { epoch: session.state.epoch, position: session.state.position as usize };
+    let start = Position {
+        epoch: session.state.epoch,
+        position: session.state.position as usize,
+    };
     let mut batches = BatchStream::start(plan.sharded(task.source()), start)?;
     let mut records = Records::open(&training.run, session.state.step, false)?;
     while session.state.step < until {
@@ -80,20 +91,38 @@ fn place() -> TempDir {
 
 fn records(place: &Path) -> Vec<Value> {
     let text = fs::read_to_string(place.join("run/metrics.jsonl")).expect("there are records");
-    text.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect()
+    text.lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect()
 }
 
 #[test]
 fn a_training_goes_on_after_skipped_steps_and_counts_them() {
     let place = place();
-    let state = train(place.path(), 20, &[2, 5, 6, 7, 8, 11], 12).expect("there are fewer than 20 in a row");
+    let state = train(place.path(), 20, &[2, 5, 6, 7, 8, 11], 12)
+        .expect("there are fewer than 20 in a row");
     assert_eq!((state.step, state.skipped_in_a_row), (12, 0));
     let records = records(place.path());
-    let skipped: Vec<u64> = records.iter().map(|record| record["skipped"].as_u64().unwrap_or(0)).collect();
+    let skipped: Vec<u64> = records
+        .iter()
+        .map(|record| record["skipped"].as_u64().unwrap_or(0))
+        .collect();
     assert_eq!(skipped, [1, 4, 1]);
-    assert!(records[0]["loss"].is_f64() && records[0]["grad_norm"].is_f64(), "{}", records[0]);
-    assert!(records[1]["loss"].is_null(), "none of its steps was made: {}", records[1]);
-    assert!(records[2]["loss"].is_f64() && records[2]["padding"].is_f64(), "{}", records[2]);
+    assert!(
+        records[0]["loss"].is_f64() && records[0]["grad_norm"].is_f64(),
+        "{}",
+        records[0]
+    );
+    assert!(
+        records[1]["loss"].is_null(),
+        "none of its steps was made: {}",
+        records[1]
+    );
+    assert!(
+        records[2]["loss"].is_f64() && records[2]["padding"].is_f64(),
+        "{}",
+        records[2]
+    );
 }
 
 #[test]
@@ -108,12 +137,23 @@ fn one_skipped_step_more_in_a_row_than_allowed_ends_training() {
     let error = train(place().path(), 2, &[3, 5, 6, 7], 12).expect_err("three are one too many");
     let message = error.to_string();
     assert_eq!(error.kind(), ErrorKind::NotFinite);
-    assert!(message.starts_with("step 7 is not finite: loss "), "{message}");
-    assert!(message.contains("gradient norm NaN") && message.contains("digits"), "{message}");
+    assert!(
+        message.starts_with("step 7 is not finite: loss "),
+        "{message}"
+    );
+    assert!(
+        message.contains("gradient norm NaN") && message.contains("digits"),
+        "{message}"
+    );
     assert!(message.contains("3 such steps in a row"), "{message}");
     assert!(train(place().path(), 2, &[3, 5, 6, 8, 9], 12).is_ok());
-    let error = train(place().path(), 0, &[3], 12).expect_err("none is allowed").to_string();
-    assert!(error.starts_with("step 3 is not finite") && !error.contains("in a row"), "{error}");
+    let error = train(place().path(), 0, &[3], 12)
+        .expect_err("none is allowed")
+        .to_string();
+    assert!(
+        error.starts_with("step 3 is not finite") && !error.contains("in a row"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -124,16 +164,28 @@ fn a_training_that_is_taken_up_between_skipped_steps_is_the_straight_one() {
     for until in [1, 5, 6, 10] {
         train(parts.path(), 2, &poisoned, until).expect("two in a row are allowed");
     }
-    for file in ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"] {
-        let read = |place: &TempDir| fs::read(place.path().join("run/checkpoints/step-10").join(file)).expect(file);
+    for file in [
+        "model.safetensors",
+        "optimizer.safetensors",
+        "ema.safetensors",
+        "state.json",
+    ] {
+        let read = |place: &TempDir| {
+            fs::read(place.path().join("run/checkpoints/step-10").join(file)).expect(file)
+        };
         assert!(read(&straight) == read(&parts), "{file}");
     }
-    assert_eq!(state.interval.skipped, 1, "step 9, as step 10 is not reported");
+    assert_eq!(
+        state.interval.skipped, 1,
+        "step 9, as step 10 is not reported"
+    );
     // The count goes on, too.
     let parts = place();
     let state = train(parts.path(), 2, &[5, 6, 7], 6).expect("two in a row are allowed");
     assert_eq!(state.skipped_in_a_row, 2);
-    let message = train(parts.path(), 2, &[5, 6, 7], 10).expect_err("the third is one too many").to_string();
+    let message = train(parts.path(), 2, &[5, 6, 7], 10)
+        .expect_err("the third is one too many")
+        .to_string();
     assert!(message.starts_with("step 7 is not finite"), "{message}");
     // The weights are good, so it goes on where more are allowed.
     assert!(train(parts.path(), 3, &[5, 6, 7], 10).is_ok());

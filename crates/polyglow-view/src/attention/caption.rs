@@ -25,7 +25,8 @@ const LINE: i32 = 22;
 /// Pictures beside each other in a strip.
 const COLUMNS: usize = 6;
 
-const STYLE: &str = "figure { display: inline-block; margin: 0 0.7rem 1rem 0; } figcaption { text-align: center; }";
+const STYLE: &str =
+    "figure { display: inline-block; margin: 0 0.7rem 1rem 0; } figcaption { text-align: center; }";
 
 /// The attention weights from the tokens of a caption to the patches of its image.
 #[derive(Clone, Debug)]
@@ -33,7 +34,8 @@ pub struct CaptionAttention {
     image: PatchedImage,
     /// Tokens of the caption with its end, as people read them.
     tokens: Vec<String>,
-    /// `[layer][head][token * patches + patch]`, 0 to 1; a token's weights are those with which it is predicted, and sum to 1.
+    /// `[layer][head][token * patches + patch]`, 0 to 1; a token's weights are those with which it
+    /// is predicted, and sum to 1.
     weights: Vec<Vec<Vec<f32>>>,
 }
 
@@ -54,35 +56,67 @@ impl CaptionAttention {
         tgt.truncate(runner.longest);
         let special = runner.tgt.special();
         let tokens: Vec<u32> = tgt.iter().copied().chain([special.eos]).collect();
-        let (tokens, counts): (Vec<String>, Vec<usize>) = runner.tgt.shown_together(&tokens).into_iter().unzip();
-        let example = Example { src: pixels.iter().map(|&byte| u32::from(byte)).collect(), tgt };
+        let (tokens, counts): (Vec<String>, Vec<usize>) =
+            runner.tgt.shown_together(&tokens).into_iter().unzip();
+        let example = Example {
+            src: pixels.iter().map(|&byte| u32::from(byte)).collect(),
+            tgt,
+        };
         let batch = PairBatch::new(&[example], special, special, 1);
-        let (src, tgt_in) = (upload_rows(&batch.src, &runner.device), upload_rows(&batch.tgt_in, &runner.device));
+        let (src, tgt_in) = (
+            upload_rows(&batch.src, &runner.device),
+            upload_rows(&batch.tgt_in, &runner.device),
+        );
         let num_patches = shape.patches.num_patches();
         let heads = |layer: Tensor<4>| {
             let [_, _, len, patches] = layer.dims();
             let values: Vec<f32> = layer.into_data().iter().collect();
-            values.chunks(len * patches).map(|head| of_characters(head, &counts, num_patches)).collect()
+            values
+                .chunks(len * patches)
+                .map(|head| of_characters(head, &counts, num_patches))
+                .collect()
         };
-        let weights = Inspect::attention(model, Pair { src, tgt_in }.into()).cross.into_iter().map(heads).collect();
-        Ok(Self { image: PatchedImage { shape: shape.patches, pixels }, tokens, weights })
+        let weights = Inspect::attention(model, Pair { src, tgt_in }.into())
+            .cross
+            .into_iter()
+            .map(heads)
+            .collect();
+        Ok(Self {
+            image: PatchedImage {
+                shape: shape.patches,
+                pixels,
+            },
+            tokens,
+            weights,
+        })
     }
 
-    /// Writes a page with a picture for each token, layer and head; or a picture with one layer, or one head of it.
+    /// Writes a page with a picture for each token, layer and head; or a picture with one layer, or
+    /// one head of it.
     ///
     /// # Errors
     /// The file cannot be written.
     ///
     /// # Panics
     /// There is no such layer or head: see [`Selection::check`].
-    pub fn write(&self, [title, caption]: [&str; 2], selection: Selection, format: Format, path: &Path) -> Result<()> {
+    pub fn write(
+        &self,
+        [title, caption]: [&str; 2],
+        selection: Selection,
+        format: Format,
+        path: &Path,
+    ) -> Result<()> {
         if format == Format::Html {
             return write(path, self.page(title, caption));
         }
         let layer = selection.layer.unwrap_or(self.weights.len()) - 1;
         let weights = head_or_mean(&self.weights[layer], selection.head.map(|head| head - 1));
         let drawing = self.strip(&weights);
-        if format == Format::Svg { write(path, drawing.svg()) } else { write(path, drawing.png()?) }
+        if format == Format::Svg {
+            write(path, drawing.svg())
+        } else {
+            write(path, drawing.png()?)
+        }
     }
 
     fn page(&self, title: &str, caption: &str) -> String {
@@ -130,31 +164,49 @@ impl CaptionAttention {
         let num_patches = shape.num_patches();
         let whole = vec![1.0; num_patches];
         let pictures = [("", &whole[..])].into_iter();
-        let pictures = pictures.chain(self.tokens.iter().map(String::as_str).zip(weights.chunks(num_patches)));
+        let pictures = pictures.chain(
+            self.tokens
+                .iter()
+                .map(String::as_str)
+                .zip(weights.chunks(num_patches)),
+        );
         let (step_x, step_y) = (width * side + MARGIN, height * side + LINE + MARGIN);
         let mut shapes = Vec::new();
         for (number, (token, weights)) in pictures.enumerate() {
-            let [left, top] =
-                [(number % COLUMNS) as i32 * step_x + MARGIN, (number / COLUMNS) as i32 * step_y + MARGIN];
+            let [left, top] = [
+                (number % COLUMNS) as i32 * step_x + MARGIN,
+                (number / COLUMNS) as i32 * step_y + MARGIN,
+            ];
             for (place, color) in (0..).zip(self.image.colors_under(weights)) {
                 let (x, y) = (left + place % width * side, top + place / width * side);
                 shapes.push(Shape::Pixel { x, y, side, color });
             }
-            shapes.push(Shape::RowLabel { x: left + width * side, y: top + height * side + LINE / 2, text: token });
+            shapes.push(Shape::RowLabel {
+                x: left + width * side,
+                y: top + height * side + LINE / 2,
+                text: token,
+            });
         }
         let count = self.tokens.len() + 1;
         let (columns, rows) = (count.min(COLUMNS) as i32, count.div_ceil(COLUMNS) as i32);
-        Drawing { width: columns * step_x + MARGIN, height: rows * step_y + MARGIN, shapes }
+        Drawing {
+            width: columns * step_x + MARGIN,
+            height: rows * step_y + MARGIN,
+            shapes,
+        }
     }
 }
 
-/// The weights of a head where tokens that are parts of one character are one: the mean of `counts` rows each.
+/// The weights of a head where tokens that are parts of one character are one: the mean of `counts`
+/// rows each.
 fn of_characters(head: &[f32], counts: &[usize], num_patches: usize) -> Vec<f32> {
     let mut rows = head.chunks(num_patches);
     let mean = |&count: &usize| {
         let mut mean = vec![0.0; num_patches];
         for row in rows.by_ref().take(count) {
-            mean.iter_mut().zip(row).for_each(|(mean, weight)| *mean += weight / count as f32);
+            mean.iter_mut()
+                .zip(row)
+                .for_each(|(mean, weight)| *mean += weight / count as f32);
         }
         mean
     };
@@ -169,22 +221,48 @@ mod tests {
     use super::*;
 
     fn attention() -> CaptionAttention {
-        let image = ImageShape { height: 2, width: 4, channels: 1 };
-        let shape = PatchShape { image, patch_size: 2 };
-        let image = PatchedImage { shape, pixels: vec![100, 100, 200, 200, 100, 100, 200, 200] };
+        let image = ImageShape {
+            height: 2,
+            width: 4,
+            channels: 1,
+        };
+        let shape = PatchShape {
+            image,
+            patch_size: 2,
+        };
+        let image = PatchedImage {
+            shape,
+            pixels: vec![100, 100, 200, 200, 100, 100, 200, 200],
+        };
         // Two tokens, two patches, two heads.
         let weights = vec![vec![vec![1.0, 0.0, 0.0, 1.0], vec![1.0, 0.0, 0.5, 0.5]]];
-        CaptionAttention { image, tokens: vec!["left".to_owned(), "<b>".to_owned()], weights }
+        CaptionAttention {
+            image,
+            tokens: vec!["left".to_owned(), "<b>".to_owned()],
+            weights,
+        }
     }
 
     #[test]
     fn each_word_has_a_picture_that_is_bright_where_it_looks() {
         let file = tempfile::NamedTempFile::new().unwrap();
-        let selection = Selection { kind: AttentionKind::Cross, layer: None, head: Some(1) };
-        attention().write(["image", "left <b>"], selection, Format::Png, file.path()).unwrap();
-        let picture = image::load_from_memory(&std::fs::read(file.path()).unwrap()).unwrap().to_rgb8();
+        let selection = Selection {
+            kind: AttentionKind::Cross,
+            layer: None,
+            head: Some(1),
+        };
+        attention()
+            .write(["image", "left <b>"], selection, Format::Png, file.path())
+            .unwrap();
+        let picture = image::load_from_memory(&std::fs::read(file.path()).unwrap())
+            .unwrap()
+            .to_rgb8();
         // Three pictures of 4 x 2 pixels, each 37 units wide; a unit is two pixels.
-        let pixel = |number: u32, x: u32| picture.get_pixel(2 * (8 + number * 156 + x * 37 + 18), 2 * (8 + 18)).0[0];
+        let pixel = |number: u32, x: u32| {
+            picture
+                .get_pixel(2 * (8 + number * 156 + x * 37 + 18), 2 * (8 + 18))
+                .0[0]
+        };
         assert_eq!([pixel(0, 0), pixel(0, 3)], [100, 200]);
         assert_eq!([pixel(1, 0), pixel(1, 3)], [100, 20]);
         assert_eq!([pixel(2, 0), pixel(2, 3)], [10, 200]);
@@ -195,11 +273,16 @@ mod tests {
         let page = attention().page("<i>", "left <b>");
         // The image, two tokens for the mean, and two for each head.
         assert_eq!(page.matches("<use href=\"#picture\">").count(), 7, "{page}");
-        assert!(page.contains("<bdi>&lt;b&gt;</bdi>") && !page.contains("<b>") && !page.contains("<i>"));
+        assert!(
+            page.contains("<bdi>&lt;b&gt;</bdi>") && !page.contains("<b>") && !page.contains("<i>")
+        );
     }
 
     #[test]
     fn parts_of_a_character_are_one_word() {
-        assert_eq!(of_characters(&[1.0, 0.0, 0.0, 1.0, 0.5, 0.5], &[2, 1], 2), [0.5, 0.5, 0.5, 0.5]);
+        assert_eq!(
+            of_characters(&[1.0, 0.0, 0.0, 1.0, 0.5, 0.5], &[2, 1], 2),
+            [0.5, 0.5, 0.5, 0.5]
+        );
     }
 }

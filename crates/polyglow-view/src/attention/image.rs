@@ -19,17 +19,17 @@ use crate::drawing::{Format, encode, write};
 const WIDTH: usize = 180;
 
 /// The query whose attention is drawn.
-const QUERY: &str =
-    "Who looks is what the label is read from: the trained vector before the patches, or all patches alike.";
+const QUERY: &str = "Who looks is what the label is read from: the trained vector before the patches, or all patches alike.";
 
-const STYLE: &str = "figure { display: inline-block; margin: 0 1rem 1rem 0; } figcaption { text-align: center; }";
+const STYLE: &str =
+    "figure { display: inline-block; margin: 0 1rem 1rem 0; } figcaption { text-align: center; }";
 
 /// The attention weights of all layers and heads on one image.
 #[derive(Clone, Debug)]
 pub struct ImageAttention {
     image: PatchedImage,
-    /// `[layer][head][patch]`, 0 to 1: how much the trained vector attends to a patch, or without one the mean over all
-    /// patches as queries.
+    /// `[layer][head][patch]`, 0 to 1: how much the trained vector attends to a patch, or without
+    /// one the mean over all patches as queries.
     weights: Vec<Vec<Vec<f32>>>,
 }
 
@@ -48,24 +48,46 @@ impl ImageAttention {
         };
         let num_before = usize::from(config.pooling == Pooling::Class);
         let weights = looked_at(model, &pixels, &runner.device, num_before);
-        Ok(Self { image: PatchedImage { shape: config.patches, pixels }, weights })
+        Ok(Self {
+            image: PatchedImage {
+                shape: config.patches,
+                pixels,
+            },
+            weights,
+        })
     }
 
-    /// Writes a page with the image and with every layer and head laid over it, or a picture with one of them.
+    /// Writes a page with the image and with every layer and head laid over it, or a picture with
+    /// one of them.
     ///
     /// # Errors
     /// The file cannot be written.
     ///
     /// # Panics
     /// There is no such layer or head: see [`Selection::check`].
-    pub fn write(&self, [title, label]: [&str; 2], selection: Selection, format: Format, path: &Path) -> Result<()> {
+    pub fn write(
+        &self,
+        [title, label]: [&str; 2],
+        selection: Selection,
+        format: Format,
+        path: &Path,
+    ) -> Result<()> {
         match format {
             Format::Html => write(path, self.page(title, label)),
             Format::Svg => {
-                let picture = self.image.over(&self.image.picture(), &self.selected(selection), 2 * WIDTH);
+                let picture =
+                    self.image
+                        .over(&self.image.picture(), &self.selected(selection), 2 * WIDTH);
                 write(path, picture.into_string())
             }
-            Format::Png => write(path, encode(&self.image.pixels_under(&self.selected(selection), 2 * WIDTH))?),
+            Format::Png => write(
+                path,
+                encode(
+                    &self
+                        .image
+                        .pixels_under(&self.selected(selection), 2 * WIDTH),
+                )?,
+            ),
         }
     }
 
@@ -102,20 +124,37 @@ impl ImageAttention {
 }
 
 /// How much each patch is looked at, by layer and head.
-fn looked_at(model: &Model, pixels: &[u8], device: &Device, num_before: usize) -> Vec<Vec<Vec<f32>>> {
+fn looked_at(
+    model: &Model,
+    pixels: &[u8],
+    device: &Device,
+    num_before: usize,
+) -> Vec<Vec<Vec<f32>>> {
     let values = pixels.iter().map(|&byte| i32::from(byte)).collect();
-    let image = Image { pixels: upload(values, pixels.len(), device) };
+    let image = Image {
+        pixels: upload(values, pixels.len(), device),
+    };
     let of_layer = |layer: Tensor<4>| {
         let [_, num_heads, queries, keys] = layer.dims();
         let values: Vec<f32> = layer.into_data().iter().collect();
         let of_head = |head: &[f32]| {
             let rows = if num_before > 0 { &head[..keys] } else { head };
-            let sum = |key: usize| rows.chunks(keys).map(|row| row[key]).sum::<f32>() / (rows.len() / keys) as f32;
+            let sum = |key: usize| {
+                rows.chunks(keys).map(|row| row[key]).sum::<f32>() / (rows.len() / keys) as f32
+            };
             (num_before..keys).map(sum).collect()
         };
-        values.chunks(queries * keys).take(num_heads).map(of_head).collect()
+        values
+            .chunks(queries * keys)
+            .take(num_heads)
+            .map(of_head)
+            .collect()
     };
-    Inspect::attention(model, image.into()).encoder.into_iter().map(of_layer).collect()
+    Inspect::attention(model, image.into())
+        .encoder
+        .into_iter()
+        .map(of_layer)
+        .collect()
 }
 
 #[cfg(test)]
@@ -127,18 +166,40 @@ mod tests {
 
     #[test]
     fn a_picture_is_darker_where_less_is_looked_at() {
-        let image = ImageShape { height: 2, width: 4, channels: 1 };
+        let image = ImageShape {
+            height: 2,
+            width: 4,
+            channels: 1,
+        };
         let weights = vec![vec![vec![0.5, 1.0], vec![0.0, 1.0]]];
-        let shape = PatchShape { image, patch_size: 2 };
-        let image = PatchedImage { shape, pixels: [100, 100, 200, 200].repeat(2) };
+        let shape = PatchShape {
+            image,
+            patch_size: 2,
+        };
+        let image = PatchedImage {
+            shape,
+            pixels: [100, 100, 200, 200].repeat(2),
+        };
         let attention = ImageAttention { image, weights };
         let file = tempfile::NamedTempFile::new().unwrap();
         for (head, left) in [(Some(1), 55), (Some(2), 10), (None, 33)] {
-            let selection = Selection { kind: AttentionKind::Encoder, layer: None, head };
-            attention.write(["", ""], selection, Format::Png, file.path()).unwrap();
-            let picture = image::load_from_memory(&std::fs::read(file.path()).unwrap()).unwrap().to_rgb8();
+            let selection = Selection {
+                kind: AttentionKind::Encoder,
+                layer: None,
+                head,
+            };
+            attention
+                .write(["", ""], selection, Format::Png, file.path())
+                .unwrap();
+            let picture = image::load_from_memory(&std::fs::read(file.path()).unwrap())
+                .unwrap()
+                .to_rgb8();
             assert_eq!(picture.dimensions(), (360, 180));
-            assert_eq!((picture.get_pixel(90, 90).0, picture.get_pixel(270, 90).0), ([left; 3], [200; 3]), "{head:?}");
+            assert_eq!(
+                (picture.get_pixel(90, 90).0, picture.get_pixel(270, 90).0),
+                ([left; 3], [200; 3]),
+                "{head:?}"
+            );
         }
     }
 }

@@ -9,7 +9,8 @@ use crate::document::{document, note};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The attention on a pair as an HTML page, on which layers and heads are chosen and cells explored.
+/// The attention on a pair as an HTML page, on which layers and heads are chosen and cells
+/// explored.
 ///
 /// Weights are rounded to three decimals.
 ///
@@ -34,9 +35,14 @@ const SCRIPT: &str = include_str!("page.js");
 /// # Errors
 /// The weights cannot be written as JSON.
 pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String> {
-    // Weights are read by eye: three digits are more than it can tell apart. No `<` can end the script early.
+    // Weights are read by eye: three digits are more than it can tell apart. No `<` can end the
+    // script early.
     let mut rounded = attention.clone();
-    for map in [&mut rounded.encoder, &mut rounded.decoder, &mut rounded.cross] {
+    for map in [
+        &mut rounded.encoder,
+        &mut rounded.decoder,
+        &mut rounded.cross,
+    ] {
         let weights = map.weights.iter_mut().flatten().flatten();
         weights.for_each(|weight| *weight = (*weight * 1000.0).round() / 1000.0);
     }
@@ -88,10 +94,16 @@ mod tests {
             keys: vec!["k".to_owned()],
             weights: vec![vec![vec![0.123_456]]],
         };
-        let attention = PairAttention { encoder: map(), decoder: map(), cross: map() };
+        let attention = PairAttention {
+            encoder: map(),
+            decoder: map(),
+            cross: map(),
+        };
         let page = render(&attention, "<i>", "&").expect("it is JSON");
         assert!(
-            page.contains("<bdi>&lt;i&gt;</bdi>") && page.contains("→ <bdi>&amp;</bdi>") && !page.contains("<b>"),
+            page.contains("<bdi>&lt;i&gt;</bdi>")
+                && page.contains("→ <bdi>&amp;</bdi>")
+                && !page.contains("<b>"),
             "{page}"
         );
         assert!(page.contains("0.123]") && page.contains("\\u003c/script>"));
@@ -100,12 +112,30 @@ mod tests {
     #[test]
     fn the_page_says_what_its_marks_and_colors_mean_on_light_and_dark_paper() {
         let page = |token: &str| {
-            let map = || Map { queries: vec![token.to_owned()], keys: vec![], weights: vec![vec![vec![]]] };
-            render(&PairAttention { encoder: map(), decoder: map(), cross: map() }, "", "").expect("it is JSON")
+            let map = || Map {
+                queries: vec![token.to_owned()],
+                keys: vec![],
+                weights: vec![vec![vec![]]],
+            };
+            render(
+                &PairAttention {
+                    encoder: map(),
+                    decoder: map(),
+                    cross: map(),
+                },
+                "",
+                "",
+            )
+            .expect("it is JSON")
         };
-        assert!(page("▁très").contains("▁ is a space.") && page("⟨E5⟩").contains("a byte such as E5"));
+        assert!(
+            page("▁très").contains("▁ is a space.") && page("⟨E5⟩").contains("a byte such as E5")
+        );
         let plain = page("très");
         assert!(!plain.contains("▁ is") && !plain.contains("a byte such"));
-        assert!(!plain.contains("darker") && !plain.contains("lighter"), "the other paper would turn it round");
+        assert!(
+            !plain.contains("darker") && !plain.contains("lighter"),
+            "the other paper would turn it round"
+        );
     }
 }

@@ -33,5 +33,9 @@ pub fn write_pair(
     let layer = selection.layer.map_or(last, |layer| layer - 1);
     let weights = map.head(layer, selection.head.map(|head| head - 1));
     let drawing = drawing(map, &weights);
-    if format == Format::Svg { write(path, drawing.svg()) } else { write(path, drawing.png()?) }
+    if format == Format::Svg {
+        write(path, drawing.svg())
+    } else {
+        write(path, drawing.png()?)
+    }
 }

@@ -31,8 +31,15 @@ impl PatchedImage {
     /// # Shapes
     /// - `weights`: `[patches]`
     pub(super) fn over(&self, picture: &Markup, weights: &[f32], width: usize) -> Markup {
-        let PatchShape { image: ImageShape { height: num_rows, width: num_columns, .. }, patch_size: side } =
-            self.shape;
+        let PatchShape {
+            image:
+                ImageShape {
+                    height: num_rows,
+                    width: num_columns,
+                    ..
+                },
+            patch_size: side,
+        } = self.shape;
         let [_, columns] = self.shape.grid();
         html! {
             svg xmlns="http://www.w3.org/2000/svg" width=(width) height=(width * num_rows / num_columns)
@@ -48,7 +55,9 @@ impl PatchedImage {
 
     /// The image, its patches darker where they are less looked at, at least `width` pixels wide.
     pub(super) fn pixels_under(&self, weights: &[f32], width: usize) -> RgbImage {
-        let ImageShape { height, width: own, .. } = self.shape.image;
+        let ImageShape {
+            height, width: own, ..
+        } = self.shape.image;
         let (zoom, colors) = (width.div_ceil(own), self.colors_under(weights));
         RgbImage::from_fn((own * zoom) as u32, (height * zoom) as u32, |x, y| {
             Rgb(colors[y as usize / zoom * own + x as usize / zoom])
@@ -57,7 +66,10 @@ impl PatchedImage {
 
     /// The colors of all pixels under the veil, row by row.
     pub(super) fn colors_under(&self, weights: &[f32]) -> Vec<[u8; 3]> {
-        let PatchShape { image: ImageShape { width, .. }, patch_size: side } = self.shape;
+        let PatchShape {
+            image: ImageShape { width, .. },
+            patch_size: side,
+        } = self.shape;
         let ([_, columns], dark) = (self.shape.grid(), darkness(weights));
         let under = |(place, color): (usize, [u8; 3])| {
             let bright = 1.0 - dark[place / width / side * columns + place % width / side];
@@ -68,7 +80,13 @@ impl PatchedImage {
 
     /// Red, green and blue of every pixel.
     fn colors(&self) -> impl Iterator<Item = [u8; 3]> {
-        let color = |pixel: &[u8]| if let [red, green, blue] = pixel { [*red, *green, *blue] } else { [pixel[0]; 3] };
+        let color = |pixel: &[u8]| {
+            if let [red, green, blue] = pixel {
+                [*red, *green, *blue]
+            } else {
+                [pixel[0]; 3]
+            }
+        };
         self.pixels.chunks(self.shape.image.channels).map(color)
     }
 }
@@ -76,5 +94,8 @@ impl PatchedImage {
 /// How dark each patch is drawn, 0 to 1: not at all where the weight is largest.
 fn darkness(values: &[f32]) -> Vec<f32> {
     let most = values.iter().copied().fold(f32::MIN_POSITIVE, f32::max);
-    values.iter().map(|value| 0.9 * (1.0 - value / most)).collect()
+    values
+        .iter()
+        .map(|value| 0.9 * (1.0 - value / most))
+        .collect()
 }

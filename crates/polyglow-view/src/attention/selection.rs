@@ -32,14 +32,24 @@ impl Selection {
             kinds.retain(|(_, kind)| model.attention(*kind).0 > 0);
             let names: Vec<&str> = kinds.iter().map(|(name, _)| *name).collect();
             if names.is_empty() {
-                return Err(usage(TrainError::new("this model has no attention that could be drawn")));
+                return Err(usage(TrainError::new(
+                    "this model has no attention that could be drawn",
+                )));
             }
             let error = usage(TrainError::new("this model has no attention of that kind"));
-            return Err(with_hint(error, format!("`--kind` may be `{}`", names.join("`, `"))));
+            return Err(with_hint(
+                error,
+                format!("`--kind` may be `{}`", names.join("`, `")),
+            ));
         }
-        for (name, asked, most) in [("layer", self.layer, num_layers), ("head", self.head, num_heads)] {
+        for (name, asked, most) in [
+            ("layer", self.layer, num_layers),
+            ("head", self.head, num_heads),
+        ] {
             if let Some(asked) = asked.filter(|asked| *asked > most) {
-                return Err(usage(TrainError::new(format!("there is no {name} {asked}; the last is {most}"))));
+                return Err(usage(TrainError::new(format!(
+                    "there is no {name} {asked}; the last is {most}"
+                ))));
             }
         }
         Ok(())

@@ -9,7 +9,8 @@ use polyglow_train::{Result, TrainError};
 
 use super::letters::{Curve, Fonts, Line, SIZE};
 
-/// Pixels of a unit, in each direction: twice those of an SVG, so that letters are sharp on fine screens and in print.
+/// Pixels of a unit, in each direction: twice those of an SVG, so that letters are sharp on fine
+/// screens and in print.
 const PIXELS: i32 = 2;
 /// The widest and highest picture, in pixels: each takes three bytes of memory.
 const LARGEST: i32 = 16_384;
@@ -30,30 +31,44 @@ impl Canvas {
     pub(super) fn new(width: i32, height: i32) -> Result<Self> {
         let (width, height) = (width.saturating_mul(PIXELS), height.saturating_mul(PIXELS));
         if width.max(height) > LARGEST {
-            let error = TrainError::new(format!("a picture of {width} x {height} pixels is too large to draw"));
-            return Err(with_hint(error, "an .svg picture and an .html page show sentences of any length"));
+            let error = TrainError::new(format!(
+                "a picture of {width} x {height} pixels is too large to draw"
+            ));
+            return Err(with_hint(
+                error,
+                "an .svg picture and an .html page show sentences of any length",
+            ));
         }
         let pixels = RgbImage::from_pixel(width as u32, height as u32, Rgb([255; 3]));
-        Ok(Self { pixels, fonts: Fonts::new() })
+        Ok(Self {
+            pixels,
+            fonts: Fonts::new(),
+        })
     }
 
     /// Writes text that ends at `x`, its middle at height `y`.
     pub(super) fn write_before(&mut self, text: &str, x: f32, y: f32) {
         let line = self.fonts.line(text);
         let start = x - line.width;
-        self.write(&line, |place| point(start + place.x, y + BELOW * SIZE + place.y));
+        self.write(&line, |place| {
+            point(start + place.x, y + BELOW * SIZE + place.y)
+        });
     }
 
     /// Writes text that begins at `x`, its middle at height `y`.
     pub(super) fn write_after(&mut self, text: &str, x: f32, y: f32) {
         let line = self.fonts.line(text);
-        self.write(&line, |place| point(x + place.x, y + BELOW * SIZE + place.y));
+        self.write(&line, |place| {
+            point(x + place.x, y + BELOW * SIZE + place.y)
+        });
     }
 
     /// Writes text that is turned to read upwards from `y`, its middle at `x`.
     pub(super) fn write_upwards(&mut self, text: &str, x: f32, y: f32) {
         let line = self.fonts.line(text);
-        self.write(&line, |place| point(x + BELOW * SIZE + place.y, y - place.x));
+        self.write(&line, |place| {
+            point(x + BELOW * SIZE + place.y, y - place.x)
+        });
     }
 
     fn write(&mut self, line: &Line, place: impl Fn(Point) -> Point) {
@@ -73,16 +88,25 @@ impl Canvas {
             return;
         }
         let points = || curves.iter().flatten();
-        let left = points().map(|point| point.x).fold(f32::INFINITY, f32::min).floor();
-        let top = points().map(|point| point.y).fold(f32::INFINITY, f32::min).floor();
+        let left = points()
+            .map(|point| point.x)
+            .fold(f32::INFINITY, f32::min)
+            .floor();
+        let top = points()
+            .map(|point| point.y)
+            .fold(f32::INFINITY, f32::min)
+            .floor();
         let right = points().map(|point| point.x).fold(left, f32::max);
         let bottom = points().map(|point| point.y).fold(top, f32::max);
         let mut inside = Rasterizer::new((right - left) as usize + 1, (bottom - top) as usize + 1);
         for curve in curves {
-            let [start, near_start, near_end, end] = curve.map(|Point { x, y }| point(x - left, y - top));
+            let [start, near_start, near_end, end] =
+                curve.map(|Point { x, y }| point(x - left, y - top));
             inside.draw_cubic(start, near_start, near_end, end);
         }
-        inside.for_each_pixel_2d(|x, y, share| self.blend(left as i32 + x as i32, top as i32 + y as i32, BLACK, share));
+        inside.for_each_pixel_2d(|x, y, share| {
+            self.blend(left as i32 + x as i32, top as i32 + y as i32, BLACK, share)
+        });
     }
 
     pub(super) fn fill_square(&mut self, x: i32, y: i32, side: i32, color: [u8; 3], share: f32) {
@@ -116,24 +140,35 @@ impl Canvas {
 
     /// Draws a line with round ends.
     pub(super) fn draw_line(&mut self, from: [f32; 2], to: [f32; 2], width: f32, color: [u8; 3]) {
-        let [[left, top], [right, bottom]] = [from, to].map(|end| end.map(|unit| unit * PIXELS as f32));
+        let [[left, top], [right, bottom]] =
+            [from, to].map(|end| end.map(|unit| unit * PIXELS as f32));
         let (x, y, radius) = (right - left, bottom - top, width / 2.0 * PIXELS as f32);
         let square = x * x + y * y;
         for row in (top.min(bottom) - radius) as i32 - 1..=(top.max(bottom) + radius) as i32 + 1 {
-            for column in (left.min(right) - radius) as i32 - 1..=(left.max(right) + radius) as i32 + 1 {
+            for column in
+                (left.min(right) - radius) as i32 - 1..=(left.max(right) + radius) as i32 + 1
+            {
                 let (across, down) = (column as f32 + 0.5 - left, row as f32 + 0.5 - top);
                 // The place on the line that is nearest, as a share of its length.
-                let share = if square > 0.0 { ((across * x + down * y) / square).clamp(0.0, 1.0) } else { 0.0 };
+                let share = if square > 0.0 {
+                    ((across * x + down * y) / square).clamp(0.0, 1.0)
+                } else {
+                    0.0
+                };
                 let distance = (across - share * x).hypot(down - share * y);
                 self.blend(column, row, color, radius + 0.5 - distance);
             }
         }
     }
 
-    /// Lays a color over a pixel, as opaque as `share` says. What is outside of the picture is not drawn.
+    /// Lays a color over a pixel, as opaque as `share` says. What is outside of the picture is not
+    /// drawn.
     fn blend(&mut self, x: i32, y: i32, color: [u8; 3], share: f32) {
         let place = u32::try_from(x).ok().zip(u32::try_from(y).ok());
-        let Some(Rgb(pixel)) = place.and_then(|(x, y)| self.pixels.get_pixel_mut_checked(x, y)) else { return };
+        let Some(Rgb(pixel)) = place.and_then(|(x, y)| self.pixels.get_pixel_mut_checked(x, y))
+        else {
+            return;
+        };
         let share = share.clamp(0.0, 1.0);
         for (old, new) in pixel.iter_mut().zip(color) {
             *old = (f32::from(*old) * (1.0 - share) + f32::from(new) * share).round() as u8;

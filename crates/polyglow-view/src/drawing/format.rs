@@ -23,14 +23,24 @@ impl Format {
     /// # Errors
     /// There is none for that ending, which is a usage error.
     pub fn of(path: &Path) -> Result<Self> {
-        match path.extension().and_then(|ending| ending.to_str()).map(str::to_ascii_lowercase).as_deref() {
+        match path
+            .extension()
+            .and_then(|ending| ending.to_str())
+            .map(str::to_ascii_lowercase)
+            .as_deref()
+        {
             Some("html") => Ok(Self::Html),
             Some("svg") => Ok(Self::Svg),
             Some("png") => Ok(Self::Png),
             _ => {
-                let error =
-                    TrainError::new(format!("`{}` ends neither in `.html` nor in `.png` or `.svg`", path.display()));
-                Err(with_hint(usage(error), "`.html` writes a page, `.png` and `.svg` a picture"))
+                let error = TrainError::new(format!(
+                    "`{}` ends neither in `.html` nor in `.png` or `.svg`",
+                    path.display()
+                ));
+                Err(with_hint(
+                    usage(error),
+                    "`.html` writes a page, `.png` and `.svg` a picture",
+                ))
             }
         }
     }
@@ -41,7 +51,8 @@ impl Format {
 /// # Errors
 /// The file cannot be written.
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    let failed = |error| TrainError::from(error).context(format!("cannot write `{}`", path.display()));
+    let failed =
+        |error| TrainError::from(error).context(format!("cannot write `{}`", path.display()));
     file::write(path, bytes.as_ref()).map_err(failed)
 }
 
@@ -51,7 +62,8 @@ mod tests {
 
     #[test]
     fn a_main_that_returns_an_error_prints_its_message_and_its_hint() {
-        let error: Box<dyn std::error::Error> = Box::new(Format::of(Path::new("a.gif")).unwrap_err());
+        let error: Box<dyn std::error::Error> =
+            Box::new(Format::of(Path::new("a.gif")).unwrap_err());
         let expected = "`a.gif` ends neither in `.html` nor in `.png` or `.svg`\n\
                         hint: `.html` writes a page, `.png` and `.svg` a picture";
         assert_eq!(format!("{error:?}"), expected);
@@ -59,12 +71,19 @@ mod tests {
 
     #[test]
     fn the_ending_is_the_format() {
-        for (name, format) in [("a.html", Format::Html), ("b/c.SVG", Format::Svg), ("map.v2.png", Format::Png)] {
+        for (name, format) in [
+            ("a.html", Format::Html),
+            ("b/c.SVG", Format::Svg),
+            ("map.v2.png", Format::Png),
+        ] {
             assert_eq!(Format::of(Path::new(name)).unwrap(), format);
         }
         for name in ["a.gif", "png", "a.", ""] {
             let error = Format::of(Path::new(name)).unwrap_err();
-            assert!(error.to_string().contains(name) && error.hint().is_some(), "{error}");
+            assert!(
+                error.to_string().contains(name) && error.hint().is_some(),
+                "{error}"
+            );
         }
     }
 }

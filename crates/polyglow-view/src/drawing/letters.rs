@@ -1,7 +1,7 @@
 //! Lines of text as outlines of letters, in the order in which they are seen.
 //!
-//! A font that comes with the program has Latin, Greek and Cyrillic letters, another one signs. What they lack is looked for
-//! in the fonts of the machine.
+//! A font that comes with the program has Latin, Greek and Cyrillic letters, another one signs.
+//! What they lack is looked for in the fonts of the machine.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -18,13 +18,17 @@ use unicode_bidi::BidiInfo;
 /// The size of letters, in units.
 pub(super) const SIZE: f32 = 12.0;
 
-const BUILT_IN: [&[u8]; 2] = [epaint_default_fonts::UBUNTU_LIGHT, epaint_default_fonts::HACK_REGULAR];
+const BUILT_IN: [&[u8]; 2] = [
+    epaint_default_fonts::UBUNTU_LIGHT,
+    epaint_default_fonts::HACK_REGULAR,
+];
 /// The weight of letters that are not bold.
 const REGULAR: u16 = 400;
 /// Characters that a warning names.
 const NAMED: usize = 10;
 
-/// Part of the edge of a letter: a curve from the first to the last point. A straight line is also a curve.
+/// Part of the edge of a letter: a curve from the first to the last point. A straight line is also
+/// a curve.
 pub(super) type Curve = [Point; 4];
 
 /// A line of text, in units from the left end of its base line.
@@ -61,11 +65,21 @@ impl Face {
 
 impl Fonts {
     pub(super) fn new() -> Self {
-        let faces = BUILT_IN.map(|data| Face { data: Cow::Borrowed(data), index: 0 }).into();
-        Self { faces, system: None, missing: BTreeSet::new() }
+        let faces = BUILT_IN
+            .map(|data| Face {
+                data: Cow::Borrowed(data),
+                index: 0,
+            })
+            .into();
+        Self {
+            faces,
+            system: None,
+            missing: BTreeSet::new(),
+        }
     }
 
-    /// Sets a text as one line: its parts in the order in which they are seen, each shaped as its script wants it.
+    /// Sets a text as one line: its parts in the order in which they are seen, each shaped as its
+    /// script wants it.
     pub(super) fn line(&mut self, text: &str) -> Line {
         let bidi = BidiInfo::new(text, None);
         let mut line = Line::default();
@@ -92,9 +106,18 @@ impl Fonts {
         if self.missing.is_empty() {
             return;
         }
-        let named: Vec<String> = self.missing.iter().take(NAMED).map(|character| format!("`{character}`")).collect();
+        let named: Vec<String> = self
+            .missing
+            .iter()
+            .take(NAMED)
+            .map(|character| format!("`{character}`"))
+            .collect();
         let rest = self.missing.len() - named.len();
-        let others = if rest > 0 { format!(" and {rest} more") } else { String::new() };
+        let others = if rest > 0 {
+            format!(" and {rest} more")
+        } else {
+            String::new()
+        };
         tracing::warn!(
             "no font of this machine has {}{others}: they are boxes in the picture; install a font of that script, such as \
              Debian's fonts-noto-core or fonts-noto-cjk, or write .svg or .html",
@@ -117,12 +140,17 @@ impl Fonts {
         parts
     }
 
-    /// The face of a character. Marks and signs keep to that of the character before them, if it has them.
+    /// The face of a character. Marks and signs keep to that of the character before them, if it
+    /// has them.
     fn face_of(&mut self, character: char, before: Option<usize>) -> usize {
         // No font needs to have a joiner.
-        let stays =
-            |face: &usize| is_joiner(character) || !character.is_alphanumeric() && self.faces[*face].has(character);
-        if let Some(face) = before.filter(stays).or_else(|| self.faces.iter().position(|face| face.has(character))) {
+        let stays = |face: &usize| {
+            is_joiner(character) || !character.is_alphanumeric() && self.faces[*face].has(character)
+        };
+        if let Some(face) = before
+            .filter(stays)
+            .or_else(|| self.faces.iter().position(|face| face.has(character)))
+        {
             return face;
         }
         if !self.missing.contains(&character)
@@ -135,7 +163,8 @@ impl Fonts {
         0
     }
 
-    /// A face of this machine that has a character: upright, sans serif and neither bold nor light, if there is one.
+    /// A face of this machine that has a character: upright, sans serif and neither bold nor light,
+    /// if there is one.
     fn find(&mut self, character: char) -> Option<Face> {
         let system = self.system.get_or_insert_with(|| {
             let mut system = Database::new();
@@ -144,14 +173,23 @@ impl Fonts {
         });
         let rank = |face: &&FaceInfo| {
             let is_sans = face.post_script_name.contains("Sans");
-            (face.style != Style::Normal, face.weight.0.abs_diff(REGULAR), !is_sans, face.post_script_name.clone())
+            (
+                face.style != Style::Normal,
+                face.weight.0.abs_diff(REGULAR),
+                !is_sans,
+                face.post_script_name.clone(),
+            )
         };
         let mut faces: Vec<&FaceInfo> = system.faces().collect();
         faces.sort_by_cached_key(rank);
         faces.into_iter().find_map(|face| {
             let data = system.with_face_data(face.id, |data, index| {
-                let has_it = FontRef::from_index(data, index).is_ok_and(|font| draws(&font, character));
-                has_it.then(|| Face { data: Cow::Owned(data.to_vec()), index })
+                let has_it =
+                    FontRef::from_index(data, index).is_ok_and(|font| draws(&font, character));
+                has_it.then(|| Face {
+                    data: Cow::Owned(data.to_vec()),
+                    index,
+                })
             });
             data.flatten()
         })
@@ -160,7 +198,9 @@ impl Fonts {
 
 /// Whether a font has an outline for a character.
 fn draws(font: &FontRef, character: char) -> bool {
-    font.charmap().map(character).is_some_and(|glyph| font.outline_glyphs().get(glyph).is_some())
+    font.charmap()
+        .map(character)
+        .is_some_and(|glyph| font.outline_glyphs().get(glyph).is_some())
 }
 
 /// Joins, parts or chooses among the forms of the characters around it.
@@ -172,7 +212,11 @@ fn is_joiner(character: char) -> bool {
 fn set(font: &FontRef, text: &str, is_rtl: bool, line: &mut Line) {
     let mut buffer = UnicodeBuffer::new();
     buffer.push_str(text);
-    buffer.set_direction(if is_rtl { Direction::RightToLeft } else { Direction::LeftToRight });
+    buffer.set_direction(if is_rtl {
+        Direction::RightToLeft
+    } else {
+        Direction::LeftToRight
+    });
     buffer.guess_segment_properties();
     let data = ShaperData::new(font);
     let shaper = data.shaper(font).build();
@@ -180,11 +224,22 @@ fn set(font: &FontRef, text: &str, is_rtl: bool, line: &mut Line) {
     let glyphs = shaper.shape(buffer, ShapeOptions::new());
     let outlines = font.outline_glyphs();
     for (glyph, place) in glyphs.glyph_infos().iter().zip(glyphs.glyph_positions()) {
-        let origin = point(line.width + place.x_offset as f32 * scale, -place.y_offset as f32 * scale);
-        let mut pen = Pen { origin, first: origin, last: origin, curves: Vec::new() };
+        let origin = point(
+            line.width + place.x_offset as f32 * scale,
+            -place.y_offset as f32 * scale,
+        );
+        let mut pen = Pen {
+            origin,
+            first: origin,
+            last: origin,
+            curves: Vec::new(),
+        };
         if let Some(outline) = outlines.get(GlyphId::new(glyph.glyph_id)) {
             // A damaged outline is drawn as far as it goes.
-            let _ = outline.draw(DrawSettings::unhinted(Size::new(SIZE), LocationRef::default()), &mut pen);
+            let _ = outline.draw(
+                DrawSettings::unhinted(Size::new(SIZE), LocationRef::default()),
+                &mut pen,
+            );
         }
         line.letters.push(pen.curves);
         line.width += place.x_advance as f32 * scale;
@@ -224,13 +279,28 @@ impl OutlinePen for Pen {
     fn quad_to(&mut self, control_x: f32, control_y: f32, x: f32, y: f32) {
         let (control, end) = (self.at(control_x, control_y), self.at(x, y));
         let near = |place: Point| {
-            point(place.x + (control.x - place.x) * 2.0 / 3.0, place.y + (control.y - place.y) * 2.0 / 3.0)
+            point(
+                place.x + (control.x - place.x) * 2.0 / 3.0,
+                place.y + (control.y - place.y) * 2.0 / 3.0,
+            )
         };
         self.curve(near(self.last), near(end), end);
     }
 
-    fn curve_to(&mut self, near_last_x: f32, near_last_y: f32, near_end_x: f32, near_end_y: f32, x: f32, y: f32) {
-        self.curve(self.at(near_last_x, near_last_y), self.at(near_end_x, near_end_y), self.at(x, y));
+    fn curve_to(
+        &mut self,
+        near_last_x: f32,
+        near_last_y: f32,
+        near_end_x: f32,
+        near_end_y: f32,
+        x: f32,
+        y: f32,
+    ) {
+        self.curve(
+            self.at(near_last_x, near_last_y),
+            self.at(near_end_x, near_end_y),
+            self.at(x, y),
+        );
     }
 
     fn close(&mut self) {
@@ -246,7 +316,13 @@ mod tests {
 
     /// The left edge of each letter.
     fn lefts(line: &Line) -> Vec<f32> {
-        let left = |letter: &Vec<Curve>| letter.iter().flatten().map(|point| point.x).fold(f32::INFINITY, f32::min);
+        let left = |letter: &Vec<Curve>| {
+            letter
+                .iter()
+                .flatten()
+                .map(|point| point.x)
+                .fold(f32::INFINITY, f32::min)
+        };
         line.letters.iter().map(left).collect()
     }
 
@@ -255,7 +331,11 @@ mod tests {
         let line = Fonts::new().line("Vergißmeinnicht");
         assert_eq!(line.letters.len(), 15);
         for (letter, next) in line.letters.iter().zip(&lefts(&line)[1..]) {
-            let right = letter.iter().flatten().map(|point| point.x).fold(0.0, f32::max);
+            let right = letter
+                .iter()
+                .flatten()
+                .map(|point| point.x)
+                .fold(0.0, f32::max);
             assert!(right <= next + 0.5, "{right} reaches into {next}");
         }
         assert!((80.0..100.0).contains(&line.width), "{}", line.width);
@@ -265,8 +345,19 @@ mod tests {
     fn signs_come_from_the_fonts_that_have_them() {
         let mut fonts = Fonts::new();
         let line = fonts.line("▁très ⟨E5⟩");
-        assert!(line.letters.iter().filter(|letter| letter.is_empty()).count() == 1, "the space has no outline");
-        let faces: Vec<usize> = fonts.parts("▁a▁", 0..7).into_iter().map(|(face, _)| face).collect();
+        assert!(
+            line.letters
+                .iter()
+                .filter(|letter| letter.is_empty())
+                .count()
+                == 1,
+            "the space has no outline"
+        );
+        let faces: Vec<usize> = fonts
+            .parts("▁a▁", 0..7)
+            .into_iter()
+            .map(|(face, _)| face)
+            .collect();
         assert_eq!(faces, [1, 0, 1]);
         assert!(fonts.system.is_none() && fonts.missing.is_empty());
     }
@@ -282,11 +373,13 @@ mod tests {
     #[test]
     fn text_from_right_to_left_is_set_from_the_right() {
         let mut fonts = Fonts::new();
-        // Letters of Hebrew that no built-in font has are boxes on a machine without fonts, which are set alike.
+        // Letters of Hebrew that no built-in font has are boxes on a machine without fonts, which
+        // are set alike.
         let [word, reversed] = ["אב", "בא"].map(|text| fonts.line(text));
         assert_eq!(word.letters.len(), 2);
         assert!((word.width - reversed.width).abs() < 1e-3);
-        // A number in it reads from left to right, behind the word, and the sign before the word stands on its right.
+        // A number in it reads from left to right, behind the word, and the sign before the word
+        // stands on its right.
         let mixed = fonts.line("▁אב 12");
         let twelve = fonts.line("12");
         assert_eq!(mixed.letters.len(), 6);
@@ -294,6 +387,9 @@ mod tests {
             assert!((found - expected).abs() < 1e-3, "{found}, not {expected}");
         }
         let lefts = lefts(&mixed);
-        assert!(lefts[5] > lefts[4] && lefts[4] > lefts[3], "the sign is the last on the right: {lefts:?}");
+        assert!(
+            lefts[5] > lefts[4] && lefts[4] > lefts[3],
+            "the sign is the last on the right: {lefts:?}"
+        );
     }
 }

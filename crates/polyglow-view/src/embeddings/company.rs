@@ -14,7 +14,8 @@ use crate::drawing::{Format, Shape, write};
 /// How attention is computed.
 #[derive(Clone, Copy, Debug)]
 pub struct Attending {
-    /// What dot products are multiplied by; `None` is `1 / sqrt(dim)` (Vaswani et al., 2017, section 3.2.1).
+    /// What dot products are multiplied by; `None` is `1 / sqrt(dim)` (Vaswani et al., 2017,
+    /// section 3.2.1).
     pub scale: Option<f64>,
     /// How often: each time over the vectors that the time before gave.
     pub rounds: usize,
@@ -50,17 +51,20 @@ pub struct Company {
 pub struct Round {
     /// Number of rounds; 0 is the vector of the file.
     pub round: usize,
-    /// How much of each word of the sentence this round took, in the order of the words; empty before the first.
+    /// How much of each word of the sentence this round took, in the order of the words; empty
+    /// before the first.
     pub weights: Vec<f64>,
     /// The nearest words of the file, without the word itself.
     pub neighbors: Vec<Neighbor>,
 }
 
 impl Embeddings {
-    /// Moves each word of a text towards those that it has much in common with, by attention without weights to learn:
-    /// `X <- softmax(scale X X^T) X` (Vaswani et al., 2017, formula 1, with queries, keys and values all `X`).
+    /// Moves each word of a text towards those that it has much in common with, by attention
+    /// without weights to learn: `X <- softmax(scale X X^T) X` (Vaswani et al., 2017, formula 1,
+    /// with queries, keys and values all `X`).
     ///
-    /// Words are split at whitespace, and lose the punctuation around them; a word that is known in lower case only is that.
+    /// Words are split at whitespace, and lose the punctuation around them; a word that is known in
+    /// lower case only is that.
     ///
     /// ```
     /// use polyglow_data::word_vectors::WordVectors;
@@ -79,7 +83,8 @@ impl Embeddings {
     /// ```
     ///
     /// # Errors
-    /// The word is not in the text, or has no vector, or the scale is no finite number, which are usage errors.
+    /// The word is not in the text, or has no vector, or the scale is no finite number, which are
+    /// usage errors.
     pub fn in_company(&self, text: &str, word: &str, attending: Attending) -> Result<Company> {
         let (mut words, mut unknown, mut before) = (Vec::new(), Vec::new(), Vec::<Vec<f64>>::new());
         let mut place = None;
@@ -95,11 +100,15 @@ impl Embeddings {
             words.push(bare.to_owned());
             before.push(found.vector.iter().map(|&value| f64::from(value)).collect());
         }
-        let Some((place, own)) = place else { return Err(no_such_word(word, &words, &unknown)) };
+        let Some((place, own)) = place else {
+            return Err(no_such_word(word, &words, &unknown));
+        };
 
         let scale = attending.scale.unwrap_or(1.0 / (self.dim as f64).sqrt());
         if !scale.is_finite() {
-            return Err(usage(TrainError::new(format!("the scale {scale} is not a finite number"))));
+            return Err(usage(TrainError::new(format!(
+                "the scale {scale} is not a finite number"
+            ))));
         }
         let mut after = before.clone();
         let mut rounds = Vec::new();
@@ -111,7 +120,11 @@ impl Embeddings {
                 weights.clone_from(&all[place]);
             }
             let vector: Vec<f32> = after[place].iter().map(|&value| value as f32).collect();
-            rounds.push(Round { round, weights, neighbors: self.near(&vector, &own, attending.count) });
+            rounds.push(Round {
+                round,
+                weights,
+                neighbors: self.near(&vector, &own, attending.count),
+            });
         }
         let mut landmarks: Vec<(String, Vec<f32>)> = Vec::new();
         for Neighbor { word, .. } in rounds.iter().flat_map(|round| &round.neighbors) {
@@ -119,7 +132,16 @@ impl Embeddings {
                 landmarks.push((word.clone(), self.find(word)?.vector));
             }
         }
-        Ok(Company { words, unknown, place, scale, rounds, before, after, landmarks })
+        Ok(Company {
+            words,
+            unknown,
+            place,
+            scale,
+            rounds,
+            before,
+            after,
+            landmarks,
+        })
     }
 }
 
@@ -128,19 +150,28 @@ fn attend(vectors: &[Vec<f64>], scale: f64) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
     let weights: Vec<Vec<f64>> = vectors
         .iter()
         .map(|query| {
-            let scores: Vec<f64> =
-                vectors.iter().map(|key| scale * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>()).collect();
+            let scores: Vec<f64> = vectors
+                .iter()
+                .map(|key| scale * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>())
+                .collect();
             // The largest is taken off, so that no exponential overflows; it cancels.
             let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let exponentials: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+            let exponentials: Vec<f64> =
+                scores.iter().map(|score| (score - largest).exp()).collect();
             let sum: f64 = exponentials.iter().sum();
-            exponentials.into_iter().map(|exponential| exponential / sum).collect()
+            exponentials
+                .into_iter()
+                .map(|exponential| exponential / sum)
+                .collect()
         })
         .collect();
     let contexts = weights.iter().map(|weights| {
         let mut context = vec![0.0; vectors[0].len()];
         for (weight, value) in weights.iter().zip(vectors) {
-            context.iter_mut().zip(value).for_each(|(sum, value)| *sum += weight * value);
+            context
+                .iter_mut()
+                .zip(value)
+                .for_each(|(sum, value)| *sum += weight * value);
         }
         context
     });
@@ -149,41 +180,72 @@ fn attend(vectors: &[Vec<f64>], scale: f64) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
 
 fn no_such_word(word: &str, words: &[String], unknown: &[String]) -> TrainError {
     if unknown.iter().any(|known| known == word) {
-        return usage(TrainError::new(format!("there is no vector for the word `{word}`")));
+        return usage(TrainError::new(format!(
+            "there is no vector for the word `{word}`"
+        )));
     }
     let error = usage(TrainError::new(format!("the text has no word `{word}`")));
     with_known(error, word, words.iter().map(String::as_str))
 }
 
 impl Company {
-    /// Draws the sentence on the plane on which its vectors, and the words near to the one that is looked at, differ most: an
-    /// arrow for each word, from the vector of the file to that after the last round.
+    /// Draws the sentence on the plane on which its vectors, and the words near to the one that is
+    /// looked at, differ most: an arrow for each word, from the vector of the file to that after
+    /// the last round.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, title: &str, format: Format, path: &Path) -> Result<()> {
-        let names: Vec<String> =
-            self.words.iter().chain(self.landmarks.iter().map(|(word, _)| word)).cloned().collect();
+        let names: Vec<String> = self
+            .words
+            .iter()
+            .chain(self.landmarks.iter().map(|(word, _)| word))
+            .cloned()
+            .collect();
         let shapes = self.shapes(&names);
         let drawing = plot::drawing(shapes);
         match format {
-            Format::Html => {
-                write(path, document(&format!("attention: {title}"), plot::STYLE, &self.body(title, &names)))
-            }
+            Format::Html => write(
+                path,
+                document(
+                    &format!("attention: {title}"),
+                    plot::STYLE,
+                    &self.body(title, &names),
+                ),
+            ),
             Format::Svg => write(path, drawing.svg()),
             Format::Png => write(path, drawing.png()?),
         }
     }
 
     fn shapes<'a>(&self, names: &'a [String]) -> Vec<Shape<'a>> {
-        let flat = |state: &[Vec<f64>]| state.iter().flatten().map(|&value| value as f32).collect::<Vec<_>>();
+        let flat = |state: &[Vec<f64>]| {
+            state
+                .iter()
+                .flatten()
+                .map(|&value| value as f32)
+                .collect::<Vec<_>>()
+        };
         let mut vectors = flat(&self.before);
-        self.landmarks.iter().for_each(|(_, vector)| vectors.extend(vector));
+        self.landmarks
+            .iter()
+            .for_each(|(_, vector)| vectors.extend(vector));
         vectors.extend(flat(&self.after));
         let points = plot::places(&project(&vectors, self.before[0].len()).points);
         let (before, after) = points.split_at(names.len());
-        let arrows = before.iter().zip(after).map(|(&from, &to)| Shape::Arrow { from, to });
-        let dots = before.iter().zip(names).map(|(&[x, y], name)| Shape::Point { x, y, name, group: 0 });
+        let arrows = before
+            .iter()
+            .zip(after)
+            .map(|(&from, &to)| Shape::Arrow { from, to });
+        let dots = before
+            .iter()
+            .zip(names)
+            .map(|(&[x, y], name)| Shape::Point {
+                x,
+                y,
+                name,
+                group: 0,
+            });
         arrows.chain(dots).collect()
     }
 
@@ -214,9 +276,17 @@ impl Company {
 
     /// How much of each word a round took, the most first: `river 0.41  bank 0.38`.
     pub fn taken(&self, round: &Round) -> String {
-        let mut taken: Vec<(&str, f64)> =
-            self.words.iter().map(String::as_str).zip(round.weights.iter().copied()).collect();
+        let mut taken: Vec<(&str, f64)> = self
+            .words
+            .iter()
+            .map(String::as_str)
+            .zip(round.weights.iter().copied())
+            .collect();
         taken.sort_by(|left, right| right.1.total_cmp(&left.1));
-        taken.iter().map(|(word, weight)| format!("{word} {weight:.3}")).collect::<Vec<_>>().join("  ")
+        taken
+            .iter()
+            .map(|(word, weight)| format!("{word} {weight:.3}"))
+            .collect::<Vec<_>>()
+            .join("  ")
     }
 }

@@ -16,7 +16,8 @@ pub struct Neighbor {
 }
 
 impl Embeddings {
-    /// The `count` words with the largest cosine to `word`, largest first, without the word and its own tokens.
+    /// The `count` words with the largest cosine to `word`, largest first, without the word and its
+    /// own tokens.
     ///
     /// # Errors
     /// As [`Self::direction`].
@@ -25,8 +26,9 @@ impl Embeddings {
         Ok(self.near(&vector, &places, count))
     }
 
-    /// Answers "what is to `c` as `b` is to `a`?": the words nearest to `b - a + c`, each scaled to length 1, without
-    /// the three (3CosAdd: Mikolov et al., 2013, "Linguistic regularities in continuous space word representations").
+    /// Answers "what is to `c` as `b` is to `a`?": the words nearest to `b - a + c`, each scaled to
+    /// length 1, without the three (3CosAdd: Mikolov et al., 2013, "Linguistic regularities in
+    /// continuous space word representations").
     ///
     /// # Errors
     /// As [`Self::direction`].
@@ -36,14 +38,24 @@ impl Embeddings {
         for (word, sign) in [(a, -1.0), (b, 1.0), (c, 1.0)] {
             let Found { vector, places } = self.find(word)?;
             let unit = Directions::new(vector, self.dim);
-            sum.iter_mut().zip(unit.get(0)).for_each(|(sum, part)| *sum += sign * part);
+            sum.iter_mut()
+                .zip(unit.get(0))
+                .for_each(|(sum, part)| *sum += sign * part);
             left_out.extend(places);
         }
         Ok(self.near(&sum, &left_out, count))
     }
 
     pub(super) fn near(&self, vector: &[f32], left_out: &[usize], count: usize) -> Vec<Neighbor> {
-        let found = self.directions.nearest(vector, count, |place| !left_out.contains(&place));
-        found.into_iter().map(|(place, cosine)| Neighbor { word: self.words[place].clone(), cosine }).collect()
+        let found = self
+            .directions
+            .nearest(vector, count, |place| !left_out.contains(&place));
+        found
+            .into_iter()
+            .map(|(place, cosine)| Neighbor {
+                word: self.words[place].clone(),
+                cosine,
+            })
+            .collect()
     }
 }

@@ -65,14 +65,24 @@ impl Plot<'_> {
     /// The file cannot be written.
     pub fn write(self, format: Format, path: &Path) -> Result<()> {
         match format {
-            Format::Html => write(path, document(&format!("word vectors: {}", self.title), STYLE, &self.body())),
+            Format::Html => write(
+                path,
+                document(
+                    &format!("word vectors: {}", self.title),
+                    STYLE,
+                    &self.body(),
+                ),
+            ),
             Format::Svg => write(path, self.drawing().svg()),
             Format::Png => write(path, self.drawing().png()?),
         }
     }
 
     fn body(&self) -> Markup {
-        let [first, second] = self.projection.explained.map(|share| format!("{:.1} %", 100.0 * share));
+        let [first, second] = self
+            .projection
+            .explained
+            .map(|share| format!("{:.1} %", 100.0 * share));
         html! {
             h1 { (self.title) }
             p {
@@ -89,7 +99,12 @@ impl Plot<'_> {
         let Groups { names, of_words } = self.groups;
         let mut shapes: Vec<Shape<'_>> = Vec::new();
         for (index, (name, [x, y])) in self.words.iter().zip(points).enumerate() {
-            shapes.push(Shape::Point { x, y, name, group: of_words.get(index).copied().unwrap_or(0) });
+            shapes.push(Shape::Point {
+                x,
+                y,
+                name,
+                group: of_words.get(index).copied().unwrap_or(0),
+            });
         }
         for (group, name) in names.iter().enumerate() {
             let [x, y] = [KEYS[0], KEYS[1] + KEY_HEIGHT * group as f64];
@@ -99,7 +114,8 @@ impl Plot<'_> {
     }
 }
 
-/// Where points of a plane lie in a picture. Both axes have the same scale, so that distances can be compared.
+/// Where points of a plane lie in a picture. Both axes have the same scale, so that distances can
+/// be compared.
 pub(super) fn places(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let ends = |axis: usize| extent(points.iter().map(|point| point[axis]));
     let ((left, right), (bottom, top)) = (ends(0), ends(1));
@@ -109,11 +125,18 @@ pub(super) fn places(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
     let scale = if scale.is_finite() { scale } else { 1.0 };
     let x = |x: f64| f64::from(WIDTH) / 2.0 + (x - f64::midpoint(left, right)) * scale;
     let y = |y: f64| f64::from(HEIGHT) / 2.0 - (y - f64::midpoint(bottom, top)) * scale;
-    points.iter().map(|point| [x(point[0]), y(point[1])]).collect()
+    points
+        .iter()
+        .map(|point| [x(point[0]), y(point[1])])
+        .collect()
 }
 
 pub(super) fn drawing(shapes: Vec<Shape<'_>>) -> Drawing<'_> {
-    Drawing { width: WIDTH, height: HEIGHT, shapes }
+    Drawing {
+        width: WIDTH,
+        height: HEIGHT,
+        shapes,
+    }
 }
 
 /// The drawing as a part of a page.
@@ -130,20 +153,67 @@ mod tests {
     #[test]
     fn words_are_never_markup_and_keep_to_the_page() {
         let words = ["<b>", "&", "c"].map(str::to_owned);
-        let projection = Projection { points: vec![[-5.0, 1.0], [0.0, 0.0], [5.0, -1.0]], explained: [0.9, 0.1] };
+        let projection = Projection {
+            points: vec![[-5.0, 1.0], [0.0, 0.0], [5.0, -1.0]],
+            explained: [0.9, 0.1],
+        };
         let names = ["source".to_owned(), "<target>".to_owned()];
-        let groups = Groups { names: &names, of_words: &[0, 1] };
-        let plot = Plot { title: "<i>", about: "some words", words: &words, groups, projection: &projection };
+        let groups = Groups {
+            names: &names,
+            of_words: &[0, 1],
+        };
+        let plot = Plot {
+            title: "<i>",
+            about: "some words",
+            words: &words,
+            groups,
+            projection: &projection,
+        };
         let page = plot.body().into_string();
-        assert!(page.contains("&lt;b&gt;") && !page.contains("<b>") && !page.contains("<i>"), "{page}");
         assert!(
-            page.contains("Drawn: some words. They lie by the first two") && page.contains("&lt;target&gt;"),
+            page.contains("&lt;b&gt;") && !page.contains("<b>") && !page.contains("<i>"),
+            "{page}"
+        );
+        assert!(
+            page.contains("Drawn: some words. They lie by the first two")
+                && page.contains("&lt;target&gt;"),
             "{page}"
         );
         let shapes = plot.drawing().shapes;
-        assert_eq!(shapes[0], Shape::Point { x: 60.0, y: 342.0, name: "<b>", group: 0 });
-        assert!(matches!(shapes[1], Shape::Point { name: "&", group: 1, .. }));
-        assert_eq!(shapes[2], Shape::Point { x: 1140.0, y: 558.0, name: "c", group: 0 });
-        assert_eq!(shapes[4], Shape::Point { x: 16.0, y: 40.0, name: "<target>", group: 1 });
+        assert_eq!(
+            shapes[0],
+            Shape::Point {
+                x: 60.0,
+                y: 342.0,
+                name: "<b>",
+                group: 0
+            }
+        );
+        assert!(matches!(
+            shapes[1],
+            Shape::Point {
+                name: "&",
+                group: 1,
+                ..
+            }
+        ));
+        assert_eq!(
+            shapes[2],
+            Shape::Point {
+                x: 1140.0,
+                y: 558.0,
+                name: "c",
+                group: 0
+            }
+        );
+        assert_eq!(
+            shapes[4],
+            Shape::Point {
+                x: 16.0,
+                y: 40.0,
+                name: "<target>",
+                group: 1
+            }
+        );
     }
 }

@@ -1,7 +1,7 @@
 //! Principal component analysis: the plane on which vectors differ most (Pearson, 1901).
 
-/// The maximum of power iterations. They converge slowly if two components explain nearly the same; either is then as
-/// good.
+/// The maximum of power iterations. They converge slowly if two components explain nearly the same;
+/// either is then as good.
 const MOST_ROUNDS: usize = 1000;
 /// A share of the variance that is rounding error instead of a component.
 const NOTHING: f64 = 1e-12;
@@ -17,7 +17,8 @@ pub struct Projection {
     pub explained: [f64; 2],
 }
 
-/// Projects vectors on their first two principal components, found one after the other by power iteration.
+/// Projects vectors on their first two principal components, found one after the other by power
+/// iteration.
 ///
 /// The largest value of a component is positive, so that the same vectors give the same picture.
 ///
@@ -41,14 +42,24 @@ pub fn project(values: &[f32], dim: usize) -> Projection {
     let count = values.len() / dim;
     let mut mean = vec![0.0; dim];
     for row in values.chunks(dim) {
-        mean.iter_mut().zip(row).for_each(|(mean, value)| *mean += f64::from(*value) / count as f64);
+        mean.iter_mut()
+            .zip(row)
+            .for_each(|(mean, value)| *mean += f64::from(*value) / count as f64);
     }
-    let center = |row: &[f32]| row.iter().zip(&mean).map(|(value, mean)| f64::from(*value) - mean).collect();
+    let center = |row: &[f32]| {
+        row.iter()
+            .zip(&mean)
+            .map(|(value, mean)| f64::from(*value) - mean)
+            .collect()
+    };
     let rows: Vec<Vec<f64>> = values.chunks(dim).map(center).collect();
     let total: f64 = rows.iter().map(|row| dot(row, row)).sum();
     let first = component(&rows, dim, total, None);
     let second = component(&rows, dim, total, Some(&first));
-    let points: Vec<[f64; 2]> = rows.iter().map(|row| [dot(row, &first), dot(row, &second)]).collect();
+    let points: Vec<[f64; 2]> = rows
+        .iter()
+        .map(|row| [dot(row, &first), dot(row, &second)])
+        .collect();
     let share = |axis: usize| {
         let variance: f64 = points.iter().map(|point| point[axis].powi(2)).sum();
         if total > 0.0 { variance / total } else { 0.0 }
@@ -57,39 +68,60 @@ pub fn project(values: &[f32], dim: usize) -> Projection {
     Projection { points, explained }
 }
 
-/// The direction of length 1 in which rows differ most, among those orthogonal to `before`; zeros if they differ in
-/// none.
+/// The direction of length 1 in which rows differ most, among those orthogonal to `before`; zeros
+/// if they differ in none.
 fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) -> Vec<f64> {
-    // The start must not be orthogonal to the component that is sought, which these values hardly ever are.
-    let mut vector: Vec<f64> = (0..dim).map(|place| 1.0 + (place as f64 + 1.0).sin()).collect();
+    // The start must not be orthogonal to the component that is sought, which these values hardly
+    // ever are.
+    let mut vector: Vec<f64> = (0..dim)
+        .map(|place| 1.0 + (place as f64 + 1.0).sin())
+        .collect();
     for _ in 0..MOST_ROUNDS {
         let mut next = vec![0.0; dim];
         for row in rows {
             let along = dot(row, &vector);
-            next.iter_mut().zip(row).for_each(|(next, value)| *next += along * value);
+            next.iter_mut()
+                .zip(row)
+                .for_each(|(next, value)| *next += along * value);
         }
         if let Some(before) = before {
             let along = dot(&next, before);
-            next.iter_mut().zip(before).for_each(|(next, value)| *next -= along * value);
+            next.iter_mut()
+                .zip(before)
+                .for_each(|(next, value)| *next -= along * value);
         }
         let length = dot(&next, &next).sqrt();
         if length <= NOTHING * total {
             return vec![0.0; dim];
         }
         let next: Vec<f64> = next.into_iter().map(|value| value / length).collect();
-        let moved = next.iter().zip(&vector).map(|(new, old)| (new - old).abs()).fold(0.0, f64::max);
+        let moved = next
+            .iter()
+            .zip(&vector)
+            .map(|(new, old)| (new - old).abs())
+            .fold(0.0, f64::max);
         vector = next;
         if moved < STILL {
             break;
         }
     }
-    let largest = vector.iter().copied().max_by(|left, right| left.abs().total_cmp(&right.abs()));
-    let sign = if largest.is_some_and(|largest| largest < 0.0) { -1.0 } else { 1.0 };
+    let largest = vector
+        .iter()
+        .copied()
+        .max_by(|left, right| left.abs().total_cmp(&right.abs()));
+    let sign = if largest.is_some_and(|largest| largest < 0.0) {
+        -1.0
+    } else {
+        1.0
+    };
     vector.into_iter().map(|value| sign * value).collect()
 }
 
 fn dot(left: &[f64], right: &[f64]) -> f64 {
-    left.iter().zip(right).map(|(left, right)| left * right).sum()
+    left.iter()
+        .zip(right)
+        .map(|(left, right)| left * right)
+        .sum()
 }
 
 #[cfg(test)]
@@ -101,7 +133,10 @@ mod tests {
         // Along (3, 4, 0), at -10, 0 and 10 from their mean.
         let projection = project(&[1.0, 1.0, 7.0, 7.0, 9.0, 7.0, 13.0, 17.0, 7.0], 3);
         for (point, expected) in projection.points.iter().zip([-10.0, 0.0, 10.0]) {
-            assert!((point[0] - expected).abs() < 1e-6 && point[1].abs() < 1e-6, "{point:?}");
+            assert!(
+                (point[0] - expected).abs() < 1e-6 && point[1].abs() < 1e-6,
+                "{point:?}"
+            );
         }
         assert!((projection.explained[0] - 1.0).abs() < 1e-9 && projection.explained[1] < 1e-9);
     }
@@ -109,6 +144,9 @@ mod tests {
     #[test]
     fn equal_vectors_have_no_extent() {
         let projection = project(&[1.0, 2.0, 1.0, 2.0], 2);
-        assert_eq!((projection.points, projection.explained), (vec![[0.0; 2]; 2], [0.0; 2]));
+        assert_eq!(
+            (projection.points, projection.explained),
+            (vec![[0.0; 2]; 2], [0.0; 2])
+        );
     }
 }

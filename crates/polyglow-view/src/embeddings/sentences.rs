@@ -47,37 +47,59 @@ pub struct NearLine {
 }
 
 impl Sentences {
-    /// The vectors of lines by the states of a model after its last layer. Blank lines are left out.
+    /// The vectors of lines by the states of a model after its last layer. Blank lines are left
+    /// out.
     ///
     /// # Errors
     /// A line cannot be encoded.
     pub fn of_model(reader: Reader<'_>, texts: &[String], pool: Pool) -> Result<Self> {
         // Whitespace may be a token, but a line of nothing else is blank.
-        let texts: Vec<&str> = texts.iter().map(|text| if text.trim().is_empty() { "" } else { text }).collect();
+        let texts: Vec<&str> = texts
+            .iter()
+            .map(|text| if text.trim().is_empty() { "" } else { text })
+            .collect();
         let ids = reader.tokenizer.encode_batch(&texts)?;
         let mut vectors = vec![None; texts.len()];
-        reader.read(&ids.iter().map(Vec::as_slice).collect::<Vec<_>>(), &mut |line, states| {
-            let last = states.last().copied().unwrap_or_default();
-            let dim = last.len() / ids[line].len().min(reader.longest());
-            let count = if pool == Pool::First { 1 } else { last.len() / dim };
-            vectors[line] = Some(mean(last.chunks(dim).take(count), dim));
-        });
+        reader.read(
+            &ids.iter().map(Vec::as_slice).collect::<Vec<_>>(),
+            &mut |line, states| {
+                let last = states.last().copied().unwrap_or_default();
+                let dim = last.len() / ids[line].len().min(reader.longest());
+                let count = if pool == Pool::First {
+                    1
+                } else {
+                    last.len() / dim
+                };
+                vectors[line] = Some(mean(last.chunks(dim).take(count), dim));
+            },
+        );
         Ok(Self::new(vectors))
     }
 
-    /// The vectors of lines as the means of their word vectors. Lines without a known word are left out.
+    /// The vectors of lines as the means of their word vectors. Lines without a known word are left
+    /// out.
     ///
     /// # Errors
     /// A line cannot be encoded.
     pub fn of_words(embeddings: &Embeddings, texts: &[String]) -> Result<Self> {
-        Ok(Self::new(texts.iter().map(|text| embeddings.mean(text)).collect::<Result<_, _>>()?))
+        Ok(Self::new(
+            texts
+                .iter()
+                .map(|text| embeddings.mean(text))
+                .collect::<Result<_, _>>()?,
+        ))
     }
 
     fn new(vectors: Vec<Option<Vec<f32>>>) -> Self {
-        let found = (1..).zip(vectors).filter_map(|(line, vector)| Some((line, vector?)));
+        let found = (1..)
+            .zip(vectors)
+            .filter_map(|(line, vector)| Some((line, vector?)));
         let (lines, vectors): (Vec<usize>, Vec<Vec<f32>>) = found.unzip();
         let dim = vectors.first().map_or(1, Vec::len);
-        Self { lines, directions: Directions::new(vectors.concat(), dim) }
+        Self {
+            lines,
+            directions: Directions::new(vectors.concat(), dim),
+        }
     }
 
     /// The numbers of the lines that have a vector, from 1, in order.
@@ -85,14 +107,23 @@ impl Sentences {
         &self.lines
     }
 
-    /// The `count` lines most similar to the line at `place` in [`Self::lines`], without itself, most similar first.
-    /// Only lines with numbers up to `last` are searched, so that queries can follow the lines in one text.
+    /// The `count` lines most similar to the line at `place` in [`Self::lines`], without itself,
+    /// most similar first. Only lines with numbers up to `last` are searched, so that queries can
+    /// follow the lines in one text.
     ///
     /// # Panics
     /// There is no such place.
     pub fn nearest(&self, place: usize, count: usize, last: usize) -> Vec<NearLine> {
         let keep = |other: usize| other != place && self.lines[other] <= last;
-        let found = self.directions.nearest(self.directions.get(place), count, keep);
-        found.into_iter().map(|(place, cosine)| NearLine { line: self.lines[place], cosine }).collect()
+        let found = self
+            .directions
+            .nearest(self.directions.get(place), count, keep);
+        found
+            .into_iter()
+            .map(|(place, cosine)| NearLine {
+                line: self.lines[place],
+                cosine,
+            })
+            .collect()
     }
 }

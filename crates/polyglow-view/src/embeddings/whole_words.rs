@@ -29,12 +29,12 @@ pub struct WholeWord {
 type Counts = [u64; 2];
 
 impl Embeddings {
-    /// The words of a text that are one token each, the most frequent first, at most `count`. `sides` are those of the text
-    /// whose words are looked for.
+    /// The words of a text that are one token each, the most frequent first, at most `count`.
+    /// `sides` are those of the text whose words are looked for.
     ///
-    /// A side of a word is where its share of all words is larger. What spaces divide is a word, without the punctuation around
-    /// it; in scripts without spaces, such as Chinese and Thai, every token is one. The list is empty for the vectors of a file,
-    /// which belong to no text.
+    /// A side of a word is where its share of all words is larger. What spaces divide is a word,
+    /// without the punctuation around it; in scripts without spaces, such as Chinese and Thai,
+    /// every token is one. The list is empty for the vectors of a file, which belong to no text.
     ///
     /// # Errors
     /// The text cannot be read or encoded.
@@ -44,7 +44,9 @@ impl Embeddings {
         sides: &[Side],
         count: usize,
     ) -> Result<Vec<WholeWord>> {
-        let Lookup::Tokens(tokenizer, _) = &self.lookup else { return Ok(Vec::new()) };
+        let Lookup::Tokens(tokenizer, _) = &self.lookup else {
+            return Ok(Vec::new());
+        };
         let counted = count_words(pairs, sides)?;
         let mut totals = [0; 2];
         let mut of_token: HashMap<usize, Counts> = HashMap::new();
@@ -65,8 +67,8 @@ impl Embeddings {
             .collect())
     }
 
-    /// The first whole words in the order of the vocabulary or the file, at most `count`: those that have a letter, and
-    /// of a vocabulary those that are encoded as one token.
+    /// The first whole words in the order of the vocabulary or the file, at most `count`: those
+    /// that have a letter, and of a vocabulary those that are encoded as one token.
     ///
     /// # Errors
     /// A token cannot be encoded again.
@@ -92,7 +94,11 @@ impl Embeddings {
     }
 
     fn whole_word(&self, index: usize, side: Side) -> WholeWord {
-        WholeWord { text: self.words[index].trim_matches(SPACE).to_owned(), side, index }
+        WholeWord {
+            text: self.words[index].trim_matches(SPACE).to_owned(),
+            side,
+            index,
+        }
     }
 
     /// Whether a token or a word of a file is a whole word.
@@ -105,22 +111,37 @@ impl Embeddings {
         Ok(match &self.lookup {
             // As `<unk>` and `[PAD]`.
             Lookup::Spelling(_) => !(text.starts_with(['<', '[']) && text.ends_with(['>', ']'])),
-            Lookup::Tokens(tokenizer, _) => self.words_among(text, &encode(tokenizer, text)?).contains(&index),
+            Lookup::Tokens(tokenizer, _) => self
+                .words_among(text, &encode(tokenizer, text)?)
+                .contains(&index),
         })
     }
 
-    /// The tokens of a word that are words: the only one, or in a script without spaces all of that script. A token that is
-    /// nothing but a space does not count.
+    /// The tokens of a word that are words: the only one, or in a script without spaces all of that
+    /// script. A token that is nothing but a space does not count.
     fn words_among(&self, word: &str, ids: &[u32]) -> Vec<usize> {
-        let Lookup::Tokens(_, places) = &self.lookup else { return Vec::new() };
-        let is_space = |index: &usize| self.words[*index].chars().all(|character| character == SPACE);
+        let Lookup::Tokens(_, places) = &self.lookup else {
+            return Vec::new();
+        };
+        let is_space = |index: &usize| {
+            self.words[*index]
+                .chars()
+                .all(|character| character == SPACE)
+        };
         let tokens: Vec<Option<usize>> = ids.iter().map(|id| places[*id as usize]).collect();
-        let tokens: Vec<Option<usize>> =
-            tokens.into_iter().filter(|token| !token.as_ref().is_some_and(is_space)).collect();
+        let tokens: Vec<Option<usize>> = tokens
+            .into_iter()
+            .filter(|token| !token.as_ref().is_some_and(is_space))
+            .collect();
         match tokens[..] {
             [Some(only)] => vec![only],
             _ if word.contains(has_no_spaces) => {
-                let is_word = |index: &usize| self.words[*index].trim_matches(SPACE).chars().all(has_no_spaces);
+                let is_word = |index: &usize| {
+                    self.words[*index]
+                        .trim_matches(SPACE)
+                        .chars()
+                        .all(has_no_spaces)
+                };
                 tokens.into_iter().flatten().filter(is_word).collect()
             }
             _ => Vec::new(),
@@ -145,7 +166,11 @@ fn count_words(
                 Side::Src => (&pair.src, 0),
                 Side::Tgt => (&pair.tgt, 1),
             };
-            for word in text.split_whitespace().map(bare).filter(|word| word.contains(char::is_alphabetic)) {
+            for word in text
+                .split_whitespace()
+                .map(bare)
+                .filter(|word| word.contains(char::is_alphabetic))
+            {
                 match counted.get_mut(word) {
                     Some(counts) => counts[number] += 1,
                     None => counted.entry(word.to_owned()).or_default()[number] += 1,
@@ -157,13 +182,19 @@ fn count_words(
 }
 
 fn add(sum: &mut Counts, counts: Counts) {
-    sum.iter_mut().zip(counts).for_each(|(sum, count)| *sum += count);
+    sum.iter_mut()
+        .zip(counts)
+        .for_each(|(sum, count)| *sum += count);
 }
 
 /// The side of which a word is a larger share.
 fn side(counts: Counts, totals: Counts) -> Side {
     let share = |side: usize| counts[side] as f64 / totals[side].max(1) as f64;
-    if share(1) > share(0) { Side::Tgt } else { Side::Src }
+    if share(1) > share(0) {
+        Side::Tgt
+    } else {
+        Side::Src
+    }
 }
 
 /// Whether a letter is of a script that does not divide words by spaces.
@@ -184,21 +215,45 @@ mod tests {
     use super::*;
 
     fn pairs(lines: &[(&str, &str)]) -> Vec<Pair> {
-        lines.iter().map(|(src, tgt)| Pair { src: (*src).to_owned(), tgt: (*tgt).to_owned() }).collect()
+        lines
+            .iter()
+            .map(|(src, tgt)| Pair {
+                src: (*src).to_owned(),
+                tgt: (*tgt).to_owned(),
+            })
+            .collect()
     }
 
     /// Vectors of the vocabulary that is learned from both sides, all of them 1.
     fn embeddings(kind: Kind, vocab_size: usize, pairs: &[Pair]) -> Embeddings {
-        let config = TokenizerConfig { kind, vocab_size, ..TokenizerConfig::default() };
-        let lines: Vec<String> = pairs.iter().flat_map(|pair| [pair.src.clone(), pair.tgt.clone()]).collect();
-        let tokenizer = Tokenizer::train(&config, lines.into_iter().map(Ok), &mut |_, _| {}).unwrap();
+        let config = TokenizerConfig {
+            kind,
+            vocab_size,
+            ..TokenizerConfig::default()
+        };
+        let lines: Vec<String> = pairs
+            .iter()
+            .flat_map(|pair| [pair.src.clone(), pair.tgt.clone()])
+            .collect();
+        let tokenizer =
+            Tokenizer::train(&config, lines.into_iter().map(Ok), &mut |_, _| {}).unwrap();
         let table = vec![1.0; tokenizer.vocab_size()];
         Embeddings::of_table(&table, 1, &Arc::new(tokenizer))
     }
 
-    fn frequent(embeddings: &Embeddings, pairs: &[Pair], sides: &[Side], count: usize) -> Vec<(String, Side)> {
-        let words = embeddings.frequent_words(pairs.iter().cloned().map(Ok), sides, count).unwrap();
-        words.into_iter().map(|word| (word.text, word.side)).collect()
+    fn frequent(
+        embeddings: &Embeddings,
+        pairs: &[Pair],
+        sides: &[Side],
+        count: usize,
+    ) -> Vec<(String, Side)> {
+        let words = embeddings
+            .frequent_words(pairs.iter().cloned().map(Ok), sides, count)
+            .unwrap();
+        words
+            .into_iter()
+            .map(|word| (word.text, word.side))
+            .collect()
     }
 
     #[test]
@@ -210,20 +265,51 @@ mod tests {
         let pairs = pairs(&lines);
         let embeddings = embeddings(Kind::Bpe, 290, &pairs);
         let words = frequent(&embeddings, &pairs, &[Side::Src, Side::Tgt], 5);
-        let expected =
-            [("in", Side::Src), ("Rom", Side::Src), ("the", Side::Src), ("der", Side::Tgt), ("Hund", Side::Tgt)];
+        let expected = [
+            ("in", Side::Src),
+            ("Rom", Side::Src),
+            ("the", Side::Src),
+            ("der", Side::Tgt),
+            ("Hund", Side::Tgt),
+        ];
         let sorted = |words: Vec<(String, Side)>| {
-            let mut words: Vec<String> = words.into_iter().map(|(word, side)| format!("{word} {side:?}")).collect();
+            let mut words: Vec<String> = words
+                .into_iter()
+                .map(|(word, side)| format!("{word} {side:?}"))
+                .collect();
             words.sort();
             words
         };
-        assert_eq!(sorted(words.clone()), sorted(expected.map(|(word, side)| (word.to_owned(), side)).into()));
-        assert!(words[..2].iter().all(|(word, _)| ["in", "Rom"].contains(&word.as_str())), "{words:?}");
+        assert_eq!(
+            sorted(words.clone()),
+            sorted(expected.map(|(word, side)| (word.to_owned(), side)).into())
+        );
+        assert!(
+            words[..2]
+                .iter()
+                .all(|(word, _)| ["in", "Rom"].contains(&word.as_str())),
+            "{words:?}"
+        );
         let of_one_side = frequent(&embeddings, &pairs, &[Side::Tgt], 100);
-        assert!(of_one_side.iter().all(|(word, side)| *side == Side::Tgt && word != "the"), "{of_one_side:?}");
-        let first: Vec<String> = embeddings.first_words(400).unwrap().into_iter().map(|word| word.text).collect();
+        assert!(
+            of_one_side
+                .iter()
+                .all(|(word, side)| *side == Side::Tgt && word != "the"),
+            "{of_one_side:?}"
+        );
+        let first: Vec<String> = embeddings
+            .first_words(400)
+            .unwrap()
+            .into_iter()
+            .map(|word| word.text)
+            .collect();
         assert!(first.contains(&"Hund".to_owned()), "{first:?}");
-        assert!(!first.iter().any(|word| word == "ing" || word == "," || word.contains(SPACE)), "{first:?}");
+        assert!(
+            !first
+                .iter()
+                .any(|word| word == "ing" || word == "," || word.contains(SPACE)),
+            "{first:?}"
+        );
     }
 
     #[test]
@@ -231,6 +317,12 @@ mod tests {
         let pairs = pairs(&[("我们喜欢狗。", "we like dogs"); 9]);
         let embeddings = embeddings(Kind::Unigram, 60, &pairs);
         let words = frequent(&embeddings, &pairs, &[Side::Src], 100);
-        assert!(!words.is_empty() && words.iter().all(|(word, _)| word.chars().all(has_no_spaces)), "{words:?}");
+        assert!(
+            !words.is_empty()
+                && words
+                    .iter()
+                    .all(|(word, _)| word.chars().all(has_no_spaces)),
+            "{words:?}"
+        );
     }
 }

@@ -4,8 +4,8 @@ use maud::{Markup, html};
 
 use crate::drawing::extent;
 
-/// The size in units of the picture. The style sheet never shows it smaller than that where the paper is wide enough, so that
-/// letters are at least as large as it says.
+/// The size in units of the picture. The style sheet never shows it smaller than that where the
+/// paper is wide enough, so that letters are at least as large as it says.
 const WIDTH: f64 = 480.0;
 const HEIGHT: f64 = 270.0;
 /// Room for the numbers and the name of the vertical and of the horizontal axis.
@@ -54,23 +54,53 @@ pub(super) struct Labels<'a> {
 
 /// A chart of values over steps, with named axes and a legend; empty if no series has a point.
 pub(super) fn chart(labels: Labels<'_>, series: &[Series]) -> Markup {
-    let Labels { title, unit, logarithmic } = labels;
+    let Labels {
+        title,
+        unit,
+        logarithmic,
+    } = labels;
     let fits = |value: f64| value.is_finite() && (!logarithmic || value > 0.0);
-    let points = || series.iter().flat_map(|series| &series.points).filter(|(_, value)| fits(*value));
+    let points = || {
+        series
+            .iter()
+            .flat_map(|series| &series.points)
+            .filter(|(_, value)| fits(*value))
+    };
     if points().next().is_none() {
         return html! {};
     }
-    let steps = Axis::new(points().map(|(step, _)| *step).chain([0.0]), false, (LEFT, WIDTH - RIGHT));
-    let values = Axis::new(points().map(|(_, value)| *value), logarithmic, (HEIGHT - BOTTOM, TOP));
+    let steps = Axis::new(
+        points().map(|(step, _)| *step).chain([0.0]),
+        false,
+        (LEFT, WIDTH - RIGHT),
+    );
+    let values = Axis::new(
+        points().map(|(_, value)| *value),
+        logarithmic,
+        (HEIGHT - BOTTOM, TOP),
+    );
     let path = |series: &Series| {
         let stride = series.points.len().div_ceil(MOST_POINTS).max(1);
-        let kept = series.points.iter().rev().step_by(stride).rev().filter(|(_, value)| fits(*value));
-        kept.map(|&(step, value)| (steps.place(step), values.place(value), step, value)).collect::<Vec<_>>()
+        let kept = series
+            .points
+            .iter()
+            .rev()
+            .step_by(stride)
+            .rev()
+            .filter(|(_, value)| fits(*value));
+        kept.map(|&(step, value)| (steps.place(step), values.place(value), step, value))
+            .collect::<Vec<_>>()
     };
     let line = |path: &[(f64, f64, f64, f64)]| {
-        path.iter().map(|(x, y, ..)| format!("{x:.1},{y:.1}")).collect::<Vec<_>>().join(" ")
+        path.iter()
+            .map(|(x, y, ..)| format!("{x:.1},{y:.1}"))
+            .collect::<Vec<_>>()
+            .join(" ")
     };
-    let (middle, center) = (f64::midpoint(TOP, HEIGHT - BOTTOM), f64::midpoint(LEFT, WIDTH - RIGHT));
+    let (middle, center) = (
+        f64::midpoint(TOP, HEIGHT - BOTTOM),
+        f64::midpoint(LEFT, WIDTH - RIGHT),
+    );
     html! {
         figure {
             figcaption { (title) }
@@ -140,13 +170,31 @@ impl Axis {
     fn new(values: impl Iterator<Item = f64>, logarithmic: bool, places: (f64, f64)) -> Self {
         let scaled = |value: f64| if logarithmic { value.log10() } else { value };
         let (least, most) = extent(values.map(scaled));
-        let only = (least >= most).then_some(if logarithmic { 10f64.powf(least) } else { least });
-        let (least, most) = if only.is_none() { (least, most) } else { (least - 1.0, most + 1.0) };
-        Self { least, most, logarithmic, only, places }
+        let only = (least >= most).then_some(if logarithmic {
+            10f64.powf(least)
+        } else {
+            least
+        });
+        let (least, most) = if only.is_none() {
+            (least, most)
+        } else {
+            (least - 1.0, most + 1.0)
+        };
+        Self {
+            least,
+            most,
+            logarithmic,
+            only,
+            places,
+        }
     }
 
     fn place(&self, value: f64) -> f64 {
-        let value = if self.logarithmic { value.log10() } else { value };
+        let value = if self.logarithmic {
+            value.log10()
+        } else {
+            value
+        };
         let share = (value - self.least) / (self.most - self.least);
         self.places.0 + share * (self.places.1 - self.places.0)
     }
@@ -159,21 +207,35 @@ impl Axis {
         let range = self.most - self.least;
         if self.logarithmic && range >= 1.0 {
             let decades = (self.least.floor() as i32)..=(self.most.ceil() as i32);
-            let within = |value: &f64| (self.least - 1e-9..=self.most + 1e-9).contains(&value.log10());
-            let steps: &[f64] = if range < 2.0 { &[1.0, 2.0, 5.0] } else { &[1.0] };
+            let within =
+                |value: &f64| (self.least - 1e-9..=self.most + 1e-9).contains(&value.log10());
+            let steps: &[f64] = if range < 2.0 {
+                &[1.0, 2.0, 5.0]
+            } else {
+                &[1.0]
+            };
             return decades
                 .flat_map(|decade| steps.iter().map(move |step| step * 10f64.powi(decade)))
                 .filter(within)
                 .collect();
         }
-        let (least, most) =
-            if self.logarithmic { (10f64.powf(self.least), 10f64.powf(self.most)) } else { (self.least, self.most) };
+        let (least, most) = if self.logarithmic {
+            (10f64.powf(self.least), 10f64.powf(self.most))
+        } else {
+            (self.least, self.most)
+        };
         let rough = (most - least) / MARKS;
         let magnitude = 10f64.powf(rough.log10().floor());
-        let step = [1.0, 2.0, 5.0, 10.0].map(|factor| factor * magnitude).into_iter().find(|step| *step >= rough);
+        let step = [1.0, 2.0, 5.0, 10.0]
+            .map(|factor| factor * magnitude)
+            .into_iter()
+            .find(|step| *step >= rough);
         let step = step.unwrap_or(rough);
         let first = (least / step).ceil();
-        (0..=20).map(|index| (first + f64::from(index)) * step).take_while(|mark| *mark <= most + step * 1e-9).collect()
+        (0..=20)
+            .map(|index| (first + f64::from(index)) * step)
+            .take_while(|mark| *mark <= most + step * 1e-9)
+            .collect()
     }
 }
 
@@ -186,9 +248,17 @@ pub(super) fn number(value: f64) -> String {
         format!("{value:.1e}").replace(".0e", "e")
     } else if size >= 1000.0 {
         let digits = format!("{size:.0}");
-        let groups: Vec<&str> =
-            digits.as_bytes().rchunks(3).rev().filter_map(|group| str::from_utf8(group).ok()).collect();
-        format!("{}{}", if value < 0.0 { "-" } else { "" }, groups.join("\u{202f}"))
+        let groups: Vec<&str> = digits
+            .as_bytes()
+            .rchunks(3)
+            .rev()
+            .filter_map(|group| str::from_utf8(group).ok())
+            .collect();
+        format!(
+            "{}{}",
+            if value < 0.0 { "-" } else { "" },
+            groups.join("\u{202f}")
+        )
     } else {
         let decimals = if size >= 100.0 {
             1
@@ -198,7 +268,11 @@ pub(super) fn number(value: f64) -> String {
             4
         };
         let text = format!("{value:.decimals$}");
-        if text.contains('.') { text.trim_end_matches('0').trim_end_matches('.').to_owned() } else { text }
+        if text.contains('.') {
+            text.trim_end_matches('0').trim_end_matches('.').to_owned()
+        } else {
+            text
+        }
     }
 }
 
@@ -208,8 +282,13 @@ mod tests {
 
     #[test]
     fn marks_are_round_and_within_the_range() {
-        let marks = |values: [f64; 2], logarithmic| Axis::new(values.into_iter(), logarithmic, (0.0, 1.0)).marks();
-        assert_eq!(marks([0.0, 1000.0], false), [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]);
+        let marks = |values: [f64; 2], logarithmic| {
+            Axis::new(values.into_iter(), logarithmic, (0.0, 1.0)).marks()
+        };
+        assert_eq!(
+            marks([0.0, 1000.0], false),
+            [0.0, 200.0, 400.0, 600.0, 800.0, 1000.0]
+        );
         assert_eq!(marks([1.5, 900.0], true), [10.0, 100.0]);
         assert_eq!(marks([2.0, 45.0], true), [2.0, 5.0, 10.0, 20.0]);
         // Around a single value nothing is known: an accuracy of 0.5 has no axis down to -0.5.
@@ -220,13 +299,34 @@ mod tests {
     #[test]
     fn numbers_are_short() {
         let texts = [0.0, 12000.0, 0.35, 2.5e-4, 41.02, 7.0, 100.5, 1e8].map(number);
-        assert_eq!(texts, ["0", "12\u{202f}000", "0.35", "2.5e-4", "41.02", "7", "100.5", "1e8"]);
+        assert_eq!(
+            texts,
+            [
+                "0",
+                "12\u{202f}000",
+                "0.35",
+                "2.5e-4",
+                "41.02",
+                "7",
+                "100.5",
+                "1e8"
+            ]
+        );
     }
 
-    const LOSS: Labels<'_> = Labels { title: "loss", unit: "nats per target token", logarithmic: true };
+    const LOSS: Labels<'_> = Labels {
+        title: "loss",
+        unit: "nats per target token",
+        logarithmic: true,
+    };
 
     fn series(dashed: bool, points: &[(f64, f64)]) -> Series {
-        Series { name: "a".to_owned(), color: 0, dashed, points: points.to_vec() }
+        Series {
+            name: "a".to_owned(),
+            color: 0,
+            dashed,
+            points: points.to_vec(),
+        }
     }
 
     #[test]
@@ -240,11 +340,18 @@ mod tests {
     fn axes_have_names_and_a_legend_has_the_dashes_of_its_lines() {
         let points = [(1.0, 2.0), (2.0, 3.0)];
         let svg = chart(LOSS, &[series(true, &points), series(false, &points)]).into_string();
-        assert!(svg.contains(">step</text>") && svg.contains(">nats per target token (log scale)</text>"), "{svg}");
+        assert!(
+            svg.contains(">step</text>")
+                && svg.contains(">nats per target token (log scale)</text>"),
+            "{svg}"
+        );
         let dashed = format!("stroke-dasharray=\"{DASHES}\"");
         assert_eq!(svg.matches(&dashed).count(), 2, "{svg}");
         let (picture, legend) = svg.split_once("<ul class=\"legend\">").unwrap();
-        assert!(picture.contains(&dashed) && legend.matches("<line").count() == 2, "{legend}");
+        assert!(
+            picture.contains(&dashed) && legend.matches("<line").count() == 2,
+            "{legend}"
+        );
         assert_eq!(legend.matches(&dashed).count(), 1, "{legend}");
     }
 }

@@ -1,4 +1,5 @@
-//! The text that a run was trained on: its size, and all that `check` found in it before the first step.
+//! The text that a run was trained on: its size, and all that `check` found in it before the first
+//! step.
 
 use maud::{Markup, html};
 use serde_json::Value;
@@ -9,12 +10,16 @@ use super::page::{NONE, table, text};
 
 /// The sizes of the splits, the warnings and the findings.
 pub(super) fn data(run: &RunSummary) -> Markup {
-    let Some(inspection) = &run.inspection else { return html! {} };
+    let Some(inspection) = &run.inspection else {
+        return html! {};
+    };
     let list = |key: &str| inspection[key].as_array().map_or(&[][..], Vec::as_slice);
     let (splits, warnings, findings) = (list("splits"), list("warnings"), list("findings"));
     // Most warnings are about a finding, which says the same and has examples.
-    let others: Vec<&Value> =
-        warnings.iter().filter(|warning| !findings.iter().any(|finding| is_about(warning, finding))).collect();
+    let others: Vec<&Value> = warnings
+        .iter()
+        .filter(|warning| !findings.iter().any(|finding| is_about(warning, finding)))
+        .collect();
     html! {
         @if !splits.is_empty() {
             h2 { (run.name) ": data" }
@@ -53,23 +58,41 @@ fn sizes(splits: &[Value]) -> Markup {
         rows.push((title, row(&|split| count(&split[key]))));
     }
     let sides = [
-        ("src", ["source tokens", "mean length", "longest", "unknown"]),
-        ("tgt", ["target tokens", "mean length", "longest", "unknown"]),
+        (
+            "src",
+            ["source tokens", "mean length", "longest", "unknown"],
+        ),
+        (
+            "tgt",
+            ["target tokens", "mean length", "longest", "unknown"],
+        ),
     ];
     for (side, titles) in sides {
         for (title, key) in titles.into_iter().zip(["tokens", "mean_len", "longest"]) {
             rows.push((title, row(&|split| count(&split[side][key]))));
         }
-        let unknown = |split: &Value| format!("{:.2} %", 100.0 * split[side]["unknown_rate"].as_f64().unwrap_or(0.0));
+        let unknown = |split: &Value| {
+            format!(
+                "{:.2} %",
+                100.0 * split[side]["unknown_rate"].as_f64().unwrap_or(0.0)
+            )
+        };
         rows.push((titles[3], row(&unknown)));
     }
-    let heads: Vec<Markup> = splits.iter().map(|split| html! { (text(&split["name"])) }).collect();
+    let heads: Vec<Markup> = splits
+        .iter()
+        .map(|split| html! { (text(&split["name"])) })
+        .collect();
     table(&heads, &rows)
 }
 
 /// Whether a warning says that there are too many pairs of a finding.
 fn is_about(warning: &Value, finding: &Value) -> bool {
-    let (message, split, what) = (text(&warning["message"]), text(&finding["split"]), text(&finding["what"]));
+    let (message, split, what) = (
+        text(&warning["message"]),
+        text(&finding["split"]),
+        text(&finding["what"]),
+    );
     !what.is_empty()
         && message.starts_with(&format!("{split}: {} ", text(&finding["count"])))
         && message.ends_with(&what)
@@ -84,8 +107,12 @@ fn finding(finding: &Value, warning: Option<&Value>) -> Markup {
         Some(warning) => text(&warning["message"]),
         None => format!("{split}: {count} pairs ({share}) {what}"),
     };
-    let examples = finding["examples"].as_array().map_or(&[][..], Vec::as_slice);
-    let is_like = examples.iter().any(|example| !text(&example["same_as"]).is_empty());
+    let examples = finding["examples"]
+        .as_array()
+        .map_or(&[][..], Vec::as_slice);
+    let is_like = examples
+        .iter()
+        .any(|example| !text(&example["same_as"]).is_empty());
     html! {
         div.finding {
             h3 { @if warning.is_some() { span.warning { "warning" } " " } (heading) }
@@ -131,13 +158,29 @@ mod tests {
             "examples": [{"file": "a.en", "line": 7, "src": "a <b>", "tgt": "שלום", "same_as": "a.en:2"}],
         });
         let page = finding(&found, None).into_string();
-        for words in ["train: 3 pairs (1.3 %) have &lt;b&gt;", "trained on; look", "a.en:7", "a &lt;b&gt;", "a.en:2"] {
+        for words in [
+            "train: 3 pairs (1.3 %) have &lt;b&gt;",
+            "trained on; look",
+            "a.en:7",
+            "a &lt;b&gt;",
+            "a.en:2",
+        ] {
             assert!(page.contains(words), "no {words} in {page}");
         }
-        assert!(page.contains("<td dir=\"auto\">שלום</td>") && !page.contains("warning"), "{page}");
+        assert!(
+            page.contains("<td dir=\"auto\">שלום</td>") && !page.contains("warning"),
+            "{page}"
+        );
         let warning = json!({"message": "train: 3 pairs (1.3 %) have <b>", "hint": "look"});
         assert!(is_about(&warning, &found));
-        assert!(!is_about(&json!({"message": "valid: 3 pairs (1.3 %) have <b>", "hint": "look"}), &found));
-        assert!(finding(&found, Some(&warning)).into_string().contains("warning"));
+        assert!(!is_about(
+            &json!({"message": "valid: 3 pairs (1.3 %) have <b>", "hint": "look"}),
+            &found
+        ));
+        assert!(
+            finding(&found, Some(&warning))
+                .into_string()
+                .contains("warning")
+        );
     }
 }

@@ -3,7 +3,9 @@
 use maud::{Markup, html};
 use polyglow_metrics::Measure;
 use polyglow_train::config::Config;
-use polyglow_train::predict::measures::{ACCURACY, LOSS, PERPLEXITY, SCORES, TOKEN_ACCURACY, recorded};
+use polyglow_train::predict::measures::{
+    ACCURACY, LOSS, PERPLEXITY, SCORES, TOKEN_ACCURACY, recorded,
+};
 use serde_json::Value;
 
 use super::chart::{Labels, Series, chart, number};
@@ -17,7 +19,8 @@ const STYLE: &str = include_str!("page.css");
 /// Stands where a run has no such number.
 pub(super) const NONE: &str = "–";
 
-/// The report on these runs as an HTML page. `comparisons` are those of [`compare`](super::compare), and may be empty.
+/// The report on these runs as an HTML page. `comparisons` are those of
+/// [`compare`](super::compare), and may be empty.
 pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let body = html! {
@@ -52,12 +55,26 @@ pub(super) fn table(heads: &[Markup], rows: &[(&str, Vec<String>)]) -> Markup {
 /// The scores of the best validations, and what they cost.
 fn overview(runs: &[RunSummary]) -> Markup {
     let cell = |value: Option<f64>| value.map_or_else(|| NONE.to_owned(), number);
-    let sum = |run: &RunSummary, key: &str| run.of_kind("train").filter_map(|record| record[key].as_f64()).sum::<f64>();
-    let steps = |run: &RunSummary| run.of_kind("train").filter_map(|record| record["step"].as_f64()).last();
-    let speed = |run: &RunSummary| Some(sum(run, "tokens") / sum(run, "seconds")).filter(|rate| rate.is_finite());
-    let row = |title, cell: &dyn Fn(&RunSummary) -> String| (title, runs.iter().map(cell).collect::<Vec<_>>());
+    let sum = |run: &RunSummary, key: &str| {
+        run.of_kind("train")
+            .filter_map(|record| record[key].as_f64())
+            .sum::<f64>()
+    };
+    let steps = |run: &RunSummary| {
+        run.of_kind("train")
+            .filter_map(|record| record["step"].as_f64())
+            .last()
+    };
+    let speed = |run: &RunSummary| {
+        Some(sum(run, "tokens") / sum(run, "seconds")).filter(|rate| rate.is_finite())
+    };
+    let row = |title, cell: &dyn Fn(&RunSummary) -> String| {
+        (title, runs.iter().map(cell).collect::<Vec<_>>())
+    };
     let mut rows = vec![
-        row("parameters", &|run| cell(run.parameters.map(|count| count as f64))),
+        row("parameters", &|run| {
+            cell(run.parameters.map(|count| count as f64))
+        }),
         row("steps", &|run| cell(steps(run))),
         row("target tokens", &|run| number(sum(run, "tokens"))),
         row("time", &|run| duration(sum(run, "seconds"))),
@@ -65,9 +82,15 @@ fn overview(runs: &[RunSummary]) -> Markup {
         row("best step", &|run| cell(run.best.map(|step| step as f64))),
     ];
     for measure in recorded(runs.iter().filter_map(best_validation)) {
-        rows.push(row(measure.title, &|run| score(best_validation(run), &measure)));
+        rows.push(row(measure.title, &|run| {
+            score(best_validation(run), &measure)
+        }));
     }
-    let heads: Vec<Markup> = runs.iter().enumerate().map(|(index, run)| name(index, run)).collect();
+    let heads: Vec<Markup> = runs
+        .iter()
+        .enumerate()
+        .map(|(index, run)| name(index, run))
+        .collect();
     html! {
         (table(&heads, &rows))
         p.note { "Scores are those of the best validation, with greedy search. Time counts training steps only." }
@@ -78,19 +101,39 @@ fn overview(runs: &[RunSummary]) -> Markup {
 fn curves(runs: &[RunSummary]) -> Markup {
     let series = |kind: &'static str, key: &str| -> Vec<Series> {
         let one = |(index, run): (usize, &RunSummary)| Series {
-            name: if runs.len() > 1 { format!("{}, {kind}", run.name) } else { kind.to_owned() },
-            color: if runs.len() > 1 { color(index) } else { usize::from(kind == "valid") },
+            name: if runs.len() > 1 {
+                format!("{}, {kind}", run.name)
+            } else {
+                kind.to_owned()
+            },
+            color: if runs.len() > 1 {
+                color(index)
+            } else {
+                usize::from(kind == "valid")
+            },
             dashed: kind == "train" && runs.len() > 1,
             points: run
                 .of_kind(kind)
                 .filter_map(|record| Some((record["step"].as_f64()?, record[key].as_f64()?)))
                 .collect(),
         };
-        runs.iter().enumerate().map(one).filter(|series| !series.points.is_empty()).collect()
+        runs.iter()
+            .enumerate()
+            .map(one)
+            .filter(|series| !series.points.is_empty())
+            .collect()
     };
     let both = |key: &str| [series("train", key), series("valid", key)].concat();
-    let linear = |title, unit| Labels { title, unit, logarithmic: false };
-    let gradient = Labels { title: "norm of the gradient", unit: "L2 norm", logarithmic: true };
+    let linear = |title, unit| Labels {
+        title,
+        unit,
+        logarithmic: false,
+    };
+    let gradient = Labels {
+        title: "norm of the gradient",
+        unit: "L2 norm",
+        logarithmic: true,
+    };
     html! {
         h2 { "Curves" }
         div.charts {
@@ -154,13 +197,25 @@ fn tests(run: &RunSummary) -> Markup {
         return html! {};
     }
     let records: Vec<&Value> = run.of_kind("test").collect();
-    let row = |cell: &dyn Fn(&Value) -> String| records.iter().map(|record| cell(record)).collect::<Vec<_>>();
+    let row = |cell: &dyn Fn(&Value) -> String| {
+        records
+            .iter()
+            .map(|record| cell(record))
+            .collect::<Vec<_>>()
+    };
     let mut rows = vec![("step", row(&|record| text(&record["step"])))];
-    rows.extend(measures.iter().map(|measure| (measure.title, row(&|record| score(Some(record), measure)))));
+    rows.extend(
+        measures
+            .iter()
+            .map(|measure| (measure.title, row(&|record| score(Some(record), measure)))),
+    );
     let mut signatures = row(&|record| text(&record["signatures"]["bleu"]));
     signatures.retain(|signature| !signature.is_empty());
     signatures.dedup();
-    let heads: Vec<Markup> = records.iter().map(|record| html! { (text(&record["split"])) }).collect();
+    let heads: Vec<Markup> = records
+        .iter()
+        .map(|record| html! { (text(&record["split"])) })
+        .collect();
     html! {
         h2 { (run.name) ": tests" }
         (table(&heads, &rows))
@@ -181,7 +236,10 @@ fn best_validation(run: &RunSummary) -> Option<&Value> {
 
 fn score(record: Option<&Value>, measure: &Measure) -> String {
     let value = record.and_then(|record| record[measure.key].as_f64());
-    value.map_or_else(|| NONE.to_owned(), |value| format!("{value:.*}", measure.decimals))
+    value.map_or_else(
+        || NONE.to_owned(),
+        |value| format!("{value:.*}", measure.decimals),
+    )
 }
 
 /// The name of a run beside the color of its lines.
@@ -206,5 +264,14 @@ fn duration(seconds: f64) -> String {
 
 /// A value of JSON as text; nothing for null.
 pub(super) fn text(value: &Value) -> String {
-    value.as_str().map_or_else(|| if value.is_null() { String::new() } else { value.to_string() }, str::to_owned)
+    value.as_str().map_or_else(
+        || {
+            if value.is_null() {
+                String::new()
+            } else {
+                value.to_string()
+            }
+        },
+        str::to_owned,
+    )
 }

@@ -15,7 +15,8 @@ const SAMPLES: usize = 5;
 const STEP_WIDTH: usize = 6;
 const COLUMN_WIDTH: usize = 12;
 
-/// The translations of some sentences at some steps. Runs that were validated on the same text share their tables.
+/// The translations of some sentences at some steps. Runs that were validated on the same text
+/// share their tables.
 pub(super) fn samples(runs: &[RunSummary]) -> Markup {
     let groups = groups(runs);
     html! {
@@ -32,7 +33,10 @@ fn groups(runs: &[RunSummary]) -> Vec<Vec<(usize, &RunSummary)>> {
     let mut groups: Vec<Vec<(usize, &RunSummary)>> = Vec::new();
     let shown = |run: &RunSummary| !run.valid.is_empty() && !run.outputs.is_empty();
     for (number, run) in runs.iter().enumerate().filter(|(_, run)| shown(run)) {
-        match groups.iter_mut().find(|group| group[0].1.valid == run.valid) {
+        match groups
+            .iter_mut()
+            .find(|group| group[0].1.valid == run.valid)
+        {
             Some(group) => group.push((number, run)),
             None => groups.push(vec![(number, run)]),
         }
@@ -43,7 +47,10 @@ fn groups(runs: &[RunSummary]) -> Vec<Vec<(usize, &RunSummary)>> {
 /// The translations of one sentence: a row for each step, a column for each run.
 fn sample(group: &[(usize, &RunSummary)], index: usize) -> Markup {
     let pair = &group[0].1.valid[index];
-    let steps: BTreeSet<u64> = group.iter().flat_map(|(_, run)| run.outputs.iter().map(|(step, _)| *step)).collect();
+    let steps: BTreeSet<u64> = group
+        .iter()
+        .flat_map(|(_, run)| run.outputs.iter().map(|(step, _)| *step))
+        .collect();
     let width = STEP_WIDTH + COLUMN_WIDTH * group.len();
     html! {
         div.scroll {
@@ -70,7 +77,11 @@ fn sample(group: &[(usize, &RunSummary)], index: usize) -> Markup {
 
 /// What a run wrote for a sentence at a step; a dash where it was not validated then.
 fn output(run: &RunSummary, step: u64, index: usize) -> &str {
-    let lines = run.outputs.iter().find(|(found, _)| *found == step).map(|(_, lines)| lines);
+    let lines = run
+        .outputs
+        .iter()
+        .find(|(found, _)| *found == step)
+        .map(|(_, lines)| lines);
     lines.map_or(NONE, |lines| lines.get(index).map_or("", String::as_str))
 }
 
@@ -89,9 +100,15 @@ mod tests {
             parameters: None,
             best: None,
             records: Vec::new(),
-            valid: vec![Pair { src: src.to_owned(), tgt: "Hund".to_owned() }],
+            valid: vec![Pair {
+                src: src.to_owned(),
+                tgt: "Hund".to_owned(),
+            }],
             scoring: None,
-            outputs: outputs.iter().map(|(step, line)| (*step, vec![(*line).to_owned()])).collect(),
+            outputs: outputs
+                .iter()
+                .map(|(step, line)| (*step, vec![(*line).to_owned()]))
+                .collect(),
         }
     }
 
@@ -104,13 +121,26 @@ mod tests {
         ];
         let page = samples(&runs).into_string();
         let (shared, other) = page.split_once("<h2>other").unwrap();
-        assert!(shared.starts_with("<h2>one, two: translations over time</h2>"), "{shared}");
-        assert_eq!((shared.matches("<table").count(), shared.matches(">dog<").count()), (1, 1), "{shared}");
+        assert!(
+            shared.starts_with("<h2>one, two: translations over time</h2>"),
+            "{shared}"
+        );
+        assert_eq!(
+            (
+                shared.matches("<table").count(),
+                shared.matches(">dog<").count()
+            ),
+            (1, 1),
+            "{shared}"
+        );
         let rows: Vec<&str> = shared.split("<tr>").skip(4).collect();
         for (row, expected) in rows.iter().zip([["a1", NONE], ["a2", "b2"], [NONE, "b3"]]) {
             let cells: Vec<&str> = row.split("<td dir=\"auto\">").skip(1).collect();
-            let found: Vec<&str> =
-                cells.iter().filter_map(|cell| cell.split_once("</td>")).map(|(text, _)| text).collect();
+            let found: Vec<&str> = cells
+                .iter()
+                .filter_map(|cell| cell.split_once("</td>"))
+                .map(|(text, _)| text)
+                .collect();
             assert_eq!(found, expected, "{row}");
         }
         assert_eq!(rows.len(), 3);

@@ -51,13 +51,13 @@ pub struct RunSummary {
     pub best: Option<u64>,
     /// Every record of training, validation and tests.
     pub records: Vec<Value>,
-    /// The validation set; empty if there is none or it can be read neither where the config says nor
-    /// in the run.
+    /// The validation set; empty if there is none or it can be read neither where the config says
+    /// nor in the run.
     pub valid: Vec<Pair>,
     /// How its output is scored; `None` before it has tokenizers.
     pub scoring: Option<Scoring>,
-    /// Steps and output lines of some validations, in the order of the steps: the first, the last, the best, and some
-    /// between them.
+    /// Steps and output lines of some validations, in the order of the steps: the first, the last,
+    /// the best, and some between them.
     pub outputs: Vec<(u64, Vec<String>)>,
 }
 
@@ -71,22 +71,44 @@ impl RunSummary {
         let config = run.config()?;
         let records = records::read(&run.metrics_path())?;
         let newest = run.checkpoints(1).get("last")?;
-        let pairs =
-            || -> Result<Vec<Pair>> { Ok(run.open_set(&config, Split::Valid)?.pairs().collect::<Result<_, _>>()?) };
-        let valid = if config.data.has_valid() { pairs() } else { Ok(Vec::new()) };
+        let pairs = || -> Result<Vec<Pair>> {
+            Ok(run
+                .open_set(&config, Split::Valid)?
+                .pairs()
+                .collect::<Result<_, _>>()?)
+        };
+        let valid = if config.data.has_valid() {
+            pairs()
+        } else {
+            Ok(Vec::new())
+        };
         let valid = valid.unwrap_or_else(|error| {
             tracing::warn!("the samples have no sources: {error}");
             Vec::new()
         });
-        let steps: Vec<u64> = of_kind(&records, "valid").filter_map(|record| record["step"].as_u64()).collect();
-        let best = newest.as_ref().and_then(|checkpoint| checkpoint.state.best).map(|best| best.step);
+        let steps: Vec<u64> = of_kind(&records, "valid")
+            .filter_map(|record| record["step"].as_u64())
+            .collect();
+        let best = newest
+            .as_ref()
+            .and_then(|checkpoint| checkpoint.state.best)
+            .map(|best| best.step);
         let references = valid.iter().map(|pair| pair.tgt.as_str());
-        let scoring = || Scoring::new(run.tokenizers()?.tgt, config.train.bleu_tokenizer(references)?);
+        let scoring = || {
+            Scoring::new(
+                run.tokenizers()?.tgt,
+                config.train.bleu_tokenizer(references)?,
+            )
+        };
         let read = |step: u64| Some((step, lines(&run, step)?));
         Ok(Self {
             name: root.display().to_string(),
-            parameters: newest.map(|checkpoint| checkpoint.parameters()).transpose()?,
-            inspection: fs::read(run.inspection_path()).ok().and_then(|text| serde_json::from_slice(&text).ok()),
+            parameters: newest
+                .map(|checkpoint| checkpoint.parameters())
+                .transpose()?,
+            inspection: fs::read(run.inspection_path())
+                .ok()
+                .and_then(|text| serde_json::from_slice(&text).ok()),
             outputs: moments(&steps, best).into_iter().filter_map(read).collect(),
             scoring: run.has_tokenizers().then(scoring).transpose()?,
             config,
@@ -113,13 +135,19 @@ impl RunSummary {
 
     /// Whether the output of the best validation is there, with a reference for each line.
     pub(super) fn has_comparable_output(&self) -> bool {
-        !self.valid.is_empty() && self.best_output().is_some_and(|lines| lines.len() == self.valid.len())
+        !self.valid.is_empty()
+            && self
+                .best_output()
+                .is_some_and(|lines| lines.len() == self.valid.len())
     }
 
     /// The output of the best validation.
     pub(super) fn best_output(&self) -> Option<&[String]> {
         let best = self.best?;
-        self.outputs.iter().find(|(step, _)| *step == best).map(|(_, lines)| &**lines)
+        self.outputs
+            .iter()
+            .find(|(step, _)| *step == best)
+            .map(|(_, lines)| &**lines)
     }
 }
 
@@ -137,7 +165,8 @@ fn lines(run: &RunDirectory, step: u64) -> Option<Vec<String>> {
 fn moments(steps: &[u64], best: Option<u64>) -> Vec<u64> {
     let last = steps.len().saturating_sub(1);
     let chosen = |index: &usize| (0..MOMENTS).any(|moment| moment * last / (MOMENTS - 1) == *index);
-    let keep = |(index, step): (usize, &u64)| (chosen(&index) || Some(*step) == best).then_some(*step);
+    let keep =
+        |(index, step): (usize, &u64)| (chosen(&index) || Some(*step) == best).then_some(*step);
     steps.iter().enumerate().filter_map(keep).collect()
 }
 
@@ -148,7 +177,10 @@ mod tests {
     #[test]
     fn few_moments_stand_for_many_validations() {
         let steps: Vec<u64> = (1..=100).collect();
-        assert_eq!(moments(&steps, Some(50)), [1, 15, 29, 43, 50, 57, 71, 85, 100]);
+        assert_eq!(
+            moments(&steps, Some(50)),
+            [1, 15, 29, 43, 50, 57, 71, 85, 100]
+        );
         assert_eq!(moments(&[3, 6], None), [3, 6]);
         assert!(moments(&[], None).is_empty());
     }

@@ -27,7 +27,8 @@ use super::step::{STEP, flops};
 /// Pairs that are encoded at a time, so that the memory does not grow with the text.
 const PAIRS_PER_CHUNK: usize = 8192;
 
-/// The pipeline of a corpus from text to batches. Rates are per second; target tokens do not count padding.
+/// The pipeline of a corpus from text to batches. Rates are per second; target tokens do not count
+/// padding.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct DataReport {
     /// Threads that the CPU runs at once.
@@ -60,13 +61,15 @@ pub(crate) struct DataReport {
     pub(crate) peak_memory: Option<u64>,
 }
 
-/// What padding costs. The causal mask forbids a part of what counts as useful: of the decoder's self-attention about half.
+/// What padding costs. The causal mask forbids a part of what counts as useful: of the decoder's
+/// self-attention about half.
 #[derive(Clone, Copy, Debug, Default, Serialize)]
 pub(crate) struct Operations {
     /// Those of each example by itself.
     pub(crate) useful: f64,
-    /// Those of its batches, whose rows are as long as their longest. Positions without a target, such as padding and the
-    /// tokens that are not hidden, are left out of the output layer where it has kernels; of the useful ones, too.
+    /// Those of its batches, whose rows are as long as their longest. Positions without a target,
+    /// such as padding and the tokens that are not hidden, are left out of the output layer where
+    /// it has kernels; of the useful ones, too.
     pub(crate) done: f64,
 }
 
@@ -96,16 +99,35 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let vocabulary_seconds = timed("vocabulary", begin);
     let encode = encode(&corpus, &tokenizers, &mut timed)?;
     let begin = Instant::now();
-    let (path, filter) = (directory.path().join("train.ids"), Filter::new(&config.data, plan.content));
-    let (cache, _) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+    let (path, filter) = (
+        directory.path().join("train.ids"),
+        Filter::new(&config.data, plan.content),
+    );
+    let (cache, _) =
+        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     let build = timed("cache", begin);
     let shape = model_shape(plan, &tokenizers)?;
     let longest = shape.vocabulary().max_len - 1;
-    let setting =
-        Setting { plan: plan.clone(), tokenizers, valid: Arc::default(), bleu: BleuTokenizer::default(), longest };
-    let visitor = Batches { plan, shape: &shape, timed: &mut timed };
-    let BatchTimes { plan_seconds, batches, target_tokens, rows, seconds, operations } =
-        with_task(setting, &TrainingData::Text(Arc::new(cache)), visitor)?;
+    let setting = Setting {
+        plan: plan.clone(),
+        tokenizers,
+        valid: Arc::default(),
+        bleu: BleuTokenizer::default(),
+        longest,
+    };
+    let visitor = Batches {
+        plan,
+        shape: &shape,
+        timed: &mut timed,
+    };
+    let BatchTimes {
+        plan_seconds,
+        batches,
+        target_tokens,
+        rows,
+        seconds,
+        operations,
+    } = with_task(setting, &TrainingData::Text(Arc::new(cache)), visitor)?;
     let count = pairs as f64;
     Ok(DataReport {
         threads: threads(),
@@ -150,21 +172,29 @@ impl Visitor for Batches<'_> {
         let epoch = source.plan(0).map_err(Into::into)?;
         let batches = epoch.len();
         let plan_seconds = (self.timed)("plan", begin);
-        let stream = BatchStream::start(self.plan.sharded(task.source()), Position::default()).map_err(Into::into)?;
+        let stream = BatchStream::start(self.plan.sharded(task.source()), Position::default())
+            .map_err(Into::into)?;
         let begin = Instant::now();
-        let has_output_kernels =
-            matches!(self.plan.task, TaskPlan::Translation | TaskPlan::Language { .. } | TaskPlan::Masked);
+        let has_output_kernels = matches!(
+            self.plan.task,
+            TaskPlan::Translation | TaskPlan::Language { .. } | TaskPlan::Masked
+        );
         let leaves_out = has_output_kernels && self.plan.has_kernels;
         // Positions without a target do not come to the output layer.
         let left_out = |positions: usize, targets: usize| {
-            let count = if leaves_out { positions.saturating_sub(targets) } else { 0 };
+            let count = if leaves_out {
+                positions.saturating_sub(targets)
+            } else {
+                0
+            };
             STEP * count as f64 * shape.output_flops()
         };
         let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
         for placed in stream.take(batches) {
             let placed = placed.map_err(Into::into)?;
             for size in placed.batch.iter().map(|shard| task.size(shard)) {
-                done += flops(shape, &size.shape) - left_out(size.shape.rows * size.shape.tgt_len, size.targets);
+                done += flops(shape, &size.shape)
+                    - left_out(size.shape.rows * size.shape.tgt_len, size.targets);
                 target_tokens += size.targets;
             }
             rows += placed.examples.len();
@@ -178,7 +208,14 @@ impl Visitor for Batches<'_> {
             positions += size.rows * size.tgt_len;
         }
         useful -= left_out(positions, target_tokens);
-        Ok(BatchTimes { plan_seconds, batches, target_tokens, rows, seconds, operations: Operations { useful, done } })
+        Ok(BatchTimes {
+            plan_seconds,
+            batches,
+            target_tokens,
+            rows,
+            seconds,
+            operations: Operations { useful, done },
+        })
     }
 }
 
@@ -190,8 +227,12 @@ fn encode(
 ) -> anyhow::Result<f64> {
     let (mut pairs, mut seconds) = (corpus.pairs().peekable(), 0.0);
     while pairs.peek().is_some() {
-        let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
-        let (src, tgt): (Vec<&str>, Vec<&str>) = chunk.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
+        let chunk: Vec<Pair> = pairs
+            .by_ref()
+            .take(PAIRS_PER_CHUNK)
+            .collect::<Result<_, _>>()?;
+        let (src, tgt): (Vec<&str>, Vec<&str>) =
+            chunk.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
         let begin = Instant::now();
         tokenizers.src.encode_batch(&src)?;
         tokenizers.tgt.encode_batch(&tgt)?;

@@ -1,8 +1,9 @@
 //! A step on a GPU, counted instead of run: kernels, bytes, operations, memory.
 //!
-//! The step is made twice. Once with a few rows and dropped launches, which shows how many kernels each block of operations needs;
-//! `CubeCL` measures kernels for products there, so that it must be small. Then at its full size with weights that the device does not
-//! have: Burn then plans every block, and runs none.
+//! The step is made twice. Once with a few rows and dropped launches, which shows how many kernels
+//! each block of operations needs; `CubeCL` measures kernels for products there, so that it must be
+//! small. Then at its full size with weights that the device does not have: Burn then plans every
+//! block, and runs none.
 
 mod ledger;
 mod roofline;
@@ -54,8 +55,8 @@ pub(crate) struct LaunchesReport {
     pub(crate) phases: Vec<Counts>,
     /// Their sum.
     pub(crate) step: Counts,
-    /// The most bytes of tensors that live at once: weights, state of the optimizer, activations, gradients. What the memory manager
-    /// needs beyond them is not counted.
+    /// The most bytes of tensors that live at once: weights, state of the optimizer, activations,
+    /// gradients. What the memory manager needs beyond them is not counted.
     pub(crate) peak_memory: u64,
     /// How long a step would take.
     pub(crate) estimates: Vec<Estimate>,
@@ -84,7 +85,10 @@ pub(crate) struct Counts {
 
 impl Counts {
     fn of<'a>(name: &str, blocks: impl IntoIterator<Item = &'a Block>) -> Self {
-        let mut counts = Self { name: name.to_owned(), ..Self::default() };
+        let mut counts = Self {
+            name: name.to_owned(),
+            ..Self::default()
+        };
         for block in blocks {
             counts.blocks += 1;
             counts.launches += block.kernels.len();
@@ -100,15 +104,25 @@ impl Counts {
 ///
 /// # Errors
 /// The device is no GPU, or fails; a size does not fit another.
-pub(crate) fn bench_launches(plan: &Plan, batch: BatchShape, vocab_size: usize) -> anyhow::Result<LaunchesReport> {
-    let few = BatchShape { rows: batch.rows.min(FEW_ROWS), ..batch };
+pub(crate) fn bench_launches(
+    plan: &Plan,
+    batch: BatchShape,
+    vocab_size: usize,
+) -> anyhow::Result<LaunchesReport> {
+    let few = BatchShape {
+        rows: batch.rows.min(FEW_ROWS),
+        ..batch
+    };
     let ledger = Arc::new(Ledger::default());
     let launches = LaunchObservation::new(ledger.clone());
     let phases = Counted::new(plan, few, vocab_size)?.step(&ledger, |model| model)?;
     drop(launches);
     let mut known = KnownKernels::new();
     for block in phases.into_iter().flatten() {
-        known.entry(block.operations).or_default().push_back(block.kernels);
+        known
+            .entry(block.operations)
+            .or_default()
+            .push_back(block.kernels);
     }
 
     let mut counted = Counted::new(plan, batch, vocab_size)?;
@@ -121,10 +135,15 @@ pub(crate) fn bench_launches(plan: &Plan, batch: BatchShape, vocab_size: usize) 
     for &block in &all {
         kinds.entry(&block.operations).or_default().push(block);
         for &kernel in &block.kernels {
-            *kernels.entry(type_name_format(kernel, TypeNameFormatLevel::Balanced)).or_default() += 1;
+            *kernels
+                .entry(type_name_format(kernel, TypeNameFormatLevel::Balanced))
+                .or_default() += 1;
         }
     }
-    let mut kinds: Vec<Counts> = kinds.into_iter().map(|(name, blocks)| Counts::of(name, blocks)).collect();
+    let mut kinds: Vec<Counts> = kinds
+        .into_iter()
+        .map(|(name, blocks)| Counts::of(name, blocks))
+        .collect();
     kinds.sort_by_key(|kind| Reverse(kind.read + kind.written));
     kinds.truncate(KINDS);
     let blocks: Vec<Block> = all.iter().map(|&block| block.clone()).collect();
@@ -133,7 +152,11 @@ pub(crate) fn bench_launches(plan: &Plan, batch: BatchShape, vocab_size: usize) 
         parameters: counted.parameters,
         batch,
         step: Counts::of("step", all),
-        phases: PHASES.iter().zip(&phases).map(|(name, blocks)| Counts::of(name, blocks)).collect(),
+        phases: PHASES
+            .iter()
+            .zip(&phases)
+            .map(|(name, blocks)| Counts::of(name, blocks))
+            .collect(),
         peak_memory: ledger.peak(),
         estimates: estimates(&blocks),
         kinds,
@@ -153,12 +176,28 @@ struct Counted<'a> {
 impl<'a> Counted<'a> {
     fn new(plan: &'a Plan, batch: BatchShape, vocab_size: usize) -> anyhow::Result<Self> {
         let (task, shape) = RandomPairs::new(plan, &[batch], vocab_size)?;
-        Ok(Self { plan, task, parameters: 0, shape, device: plan.training_device()? })
+        Ok(Self {
+            plan,
+            task,
+            parameters: 0,
+            shape,
+            device: plan.training_device()?,
+        })
     }
 
     /// The blocks of a step, by phase, with launches dropped; `prepare` is given the model first.
-    fn step(&mut self, ledger: &Arc<Ledger>, prepare: impl FnOnce(Model) -> Model) -> Result<[Vec<Block>; 4]> {
-        let Self { plan, task, shape, device, parameters } = self;
+    fn step(
+        &mut self,
+        ledger: &Arc<Ledger>,
+        prepare: impl FnOnce(Model) -> Model,
+    ) -> Result<[Vec<Block>; 4]> {
+        let Self {
+            plan,
+            task,
+            shape,
+            device,
+            parameters,
+        } = self;
         let _dry = DryRun::new();
         let observation = FusionObservation::new(ledger.clone());
         let train = &plan.config.train;
@@ -172,7 +211,12 @@ impl<'a> Counted<'a> {
             device.sync()?;
             ledger.begin_step();
             *phases.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
-            let config = StepConfig { seed: plan.config.seed, step, lr: LR, first: 0 };
+            let config = StepConfig {
+                seed: plan.config.seed,
+                step,
+                lr: LR,
+                first: 0,
+            };
             // A device that cannot be waited for has failed, which the next wait says.
             let observe = |phase, _| {
                 let _ = device.sync();
@@ -184,7 +228,15 @@ impl<'a> Counted<'a> {
                 };
                 phases.lock().unwrap_or_else(PoisonError::into_inner)[phase].extend(ledger.take());
             };
-            (model, _) = observed_step(task, model, &mut optimizer, &window, device, config, &observe)?;
+            (model, _) = observed_step(
+                task,
+                model,
+                &mut optimizer,
+                &window,
+                device,
+                config,
+                &observe,
+            )?;
         }
         device.sync()?;
         drop(observation);
@@ -192,14 +244,19 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// Replaces weights by such as the device does not have. Whatever is computed from them is planned, and does not run.
+/// Replaces weights by such as the device does not have. Whatever is computed from them is planned,
+/// and does not run.
 struct Poisoned(Tensor<1>);
 
 impl ModuleMapper for Poisoned {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         param.map(|value| {
             let poisoned = Tensor::from_inner(value.clone().inner() * self.0.clone().unsqueeze());
-            if value.is_require_grad() { poisoned.require_grad() } else { poisoned }
+            if value.is_require_grad() {
+                poisoned.require_grad()
+            } else {
+                poisoned
+            }
         })
     }
 }
@@ -222,7 +279,8 @@ fn poison(device: &Device) -> anyhow::Result<Tensor<1>> {
     Ok(poison)
 }
 
-/// Stops every block before it runs. Burn then holds its results for failed, and what is computed from them.
+/// Stops every block before it runs. Burn then holds its results for failed, and what is computed
+/// from them.
 struct Refusal;
 
 impl FusionObserver for Refusal {

@@ -20,10 +20,11 @@ pub(crate) struct Machine {
     pub(crate) instructions: Option<&'static str>,
     /// Threads that a step on the CPU computes with.
     pub(crate) threads: usize,
-    /// Floating-point operations per second in a product of two `f32` matrices of 2048 x 2048, the best of several.
+    /// Floating-point operations per second in a product of two `f32` matrices of 2048 x 2048, the
+    /// best of several.
     pub(crate) matmul_peak: f64,
-    /// Which part of the CPU's time other programs of this machine had, until [`Machine::ended`]; `None` if the system does not
-    /// report it.
+    /// Which part of the CPU's time other programs of this machine had, until [`Machine::ended`];
+    /// `None` if the system does not report it.
     pub(crate) others: Option<f64>,
     /// The same of what the host of a virtual machine gave to others.
     pub(crate) stolen: Option<f64>,
@@ -64,9 +65,16 @@ impl Machine {
 
     /// The same machine when all is measured.
     pub(crate) fn ended(self) -> Self {
-        let passed =
-            self.began.zip(CpuTime::now()).map(|(began, now)| now.since(began)).filter(|passed| passed.all > 0);
-        Self { others: passed.map(CpuTime::others), stolen: passed.map(CpuTime::stolen), ..self }
+        let passed = self
+            .began
+            .zip(CpuTime::now())
+            .map(|(began, now)| now.since(began))
+            .filter(|passed| passed.all > 0);
+        Self {
+            others: passed.map(CpuTime::others),
+            stolen: passed.map(CpuTime::stolen),
+            ..self
+        }
     }
 }
 
@@ -88,8 +96,9 @@ impl CpuTime {
         Self::read(&machine.ok()?, &process.ok()?)
     }
 
-    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal, and two that are part of the first
-    /// two. And from `/proc/self/stat`, where user and system are the 12th and the 13th number after the program's name in brackets.
+    /// From the first line of `/proc/stat`: user, nice, system, idle, iowait, irq, softirq, steal,
+    /// and two that are part of the first two. And from `/proc/self/stat`, where user and system
+    /// are the 12th and the 13th number after the program's name in brackets.
     fn read(machine: &str, process: &str) -> Option<Self> {
         let numbers = |text: &str, skipped: usize, count: usize| -> Option<Vec<u64>> {
             let numbers = text.split_whitespace().skip(skipped).take(count);
@@ -101,7 +110,12 @@ impl CpuTime {
         let machine = numbers(machine.lines().next()?.strip_prefix("cpu ")?, 0, 8)?;
         let process = numbers(process.rsplit_once(')')?.1, 11, 2)?;
         let sum = |ticks: &[u64]| ticks.iter().sum();
-        Some(Self { all: sum(&machine), idle: sum(&machine[3..5]), stolen: machine[7], own: sum(&process) })
+        Some(Self {
+            all: sum(&machine),
+            idle: sum(&machine[3..5]),
+            stolen: machine[7],
+            own: sum(&process),
+        })
     }
 
     fn since(self, began: Self) -> Self {
@@ -135,13 +149,20 @@ mod tests {
 
     #[test]
     fn time_of_others_and_stolen_time_are_shares_of_all() {
-        let process = |ticks: &str| format!("7 (a ) b) R 1 7 7 0 -1 4194304 9 0 0 0 {ticks} 0 0 20 0 2 0 5 6 7\n");
-        let at = |line: &str, ticks: &str| CpuTime::read(&format!("{line}\ncpu0 1 2 3\n"), &process(ticks));
+        let process = |ticks: &str| {
+            format!("7 (a ) b) R 1 7 7 0 -1 4194304 9 0 0 0 {ticks} 0 0 20 0 2 0 5 6 7\n")
+        };
+        let at = |line: &str, ticks: &str| {
+            CpuTime::read(&format!("{line}\ncpu0 1 2 3\n"), &process(ticks))
+        };
         let began = at("cpu  100 10 40 800 20 0 5 25 7 0", "50 10").expect("it is whole");
         let ended = at("cpu  150 10 50 820 20 0 5 45 9 0", "70 15").expect("it is whole");
         // Of 100 ticks 20 were idle and 20 stolen, and 25 were this process's.
         let passed = ended.since(began);
-        assert!((passed.stolen() - 0.2).abs() < 1e-12 && (passed.others() - 0.35).abs() < 1e-12, "{passed:?}");
+        assert!(
+            (passed.stolen() - 0.2).abs() < 1e-12 && (passed.others() - 0.35).abs() < 1e-12,
+            "{passed:?}"
+        );
         let nothing = began.since(began);
         assert!(nothing.stolen().abs() < 1e-12 && nothing.others().abs() < 1e-12);
         assert!(at("cpu  1 2 3", "1 2").is_none() && at("intr 1 2 3 4 5 6 7 8", "1 2").is_none());

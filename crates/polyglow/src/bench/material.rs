@@ -1,4 +1,5 @@
-//! The material of a measurement: a task with batches of several lengths, and the shape of its model.
+//! The material of a measurement: a task with batches of several lengths, and the shape of its
+//! model.
 
 use std::sync::Arc;
 
@@ -6,7 +7,9 @@ use burn::tensor::Device;
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::error::DataError;
 use polyglow_data::sources::{BatchSource, PairBatch};
-use polyglow_model::{Inputs, Model, ModelShape, Pair, Predict, Targets, Task as TaskKind, Text, Vocabulary};
+use polyglow_model::{
+    Inputs, Model, ModelShape, Pair, Predict, Targets, Task as TaskKind, Text, Vocabulary,
+};
 use polyglow_train::Plan;
 use polyglow_train::device::{upload_rows, upload_targets};
 use polyglow_train::tasks::{BatchSize, Loss, MicroBatch, Task};
@@ -26,7 +29,9 @@ impl BatchSource for RandomSource {
     type Error = DataError;
 
     fn plan(&self, _: u64) -> Result<EpochPlan, DataError> {
-        Ok(EpochPlan::of_batches((0..self.shapes.len() as u32).map(|item| vec![item])))
+        Ok(EpochPlan::of_batches(
+            (0..self.shapes.len() as u32).map(|item| vec![item]),
+        ))
     }
 
     fn batch(&self, _: u64, items: &[u32]) -> Result<PairBatch, DataError> {
@@ -37,12 +42,19 @@ impl BatchSource for RandomSource {
     fn shards(&self, _: u64, items: &[u32], count: usize) -> Result<Vec<PairBatch>, DataError> {
         let shape = self.shapes[items[0] as usize];
         let count = count.min(shape.rows).max(1);
-        let rows = (0..count).map(|part| (part + 1) * shape.rows / count - part * shape.rows / count);
-        Ok(rows.map(|rows| BatchShape { rows, ..shape }.random_pairs(self.vocab_size)).collect())
+        let rows =
+            (0..count).map(|part| (part + 1) * shape.rows / count - part * shape.rows / count);
+        Ok(rows
+            .map(|rows| BatchShape { rows, ..shape }.random_pairs(self.vocab_size))
+            .collect())
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let BatchShape { rows, src_len, tgt_len } = self.shapes[items[0] as usize];
+        let BatchShape {
+            rows,
+            src_len,
+            tgt_len,
+        } = self.shapes[items[0] as usize];
         ([rows, src_len, tgt_len], rows * (src_len + tgt_len))
     }
 }
@@ -55,12 +67,21 @@ pub(crate) struct RandomPairs {
 }
 
 impl RandomPairs {
-    /// Sentences of these shapes for the model of a plan, and the shape of that model, with a shared vocabulary.
+    /// Sentences of these shapes for the model of a plan, and the shape of that model, with a
+    /// shared vocabulary.
     ///
     /// # Errors
     /// A size does not fit another.
-    pub(crate) fn new(plan: &Plan, shapes: &[BatchShape], vocab_size: usize) -> anyhow::Result<(Self, ModelShape)> {
-        let longest = shapes.iter().map(|shape| shape.src_len.max(shape.tgt_len)).max().unwrap_or(1);
+    pub(crate) fn new(
+        plan: &Plan,
+        shapes: &[BatchShape],
+        vocab_size: usize,
+    ) -> anyhow::Result<(Self, ModelShape)> {
+        let longest = shapes
+            .iter()
+            .map(|shape| shape.src_len.max(shape.tgt_len))
+            .max()
+            .unwrap_or(1);
         let vocabulary = Vocabulary {
             src_size: vocab_size,
             tgt_size: vocab_size,
@@ -71,9 +92,23 @@ impl RandomPairs {
             image: None,
         };
         let train = &plan.config.train;
-        let model = plan.config.model.shape(vocabulary)?.with_precision(train.precision);
-        let source = Arc::new(RandomSource { shapes: shapes.to_vec(), vocab_size });
-        Ok((Self { source, kind: plan.task.kind(), label_smoothing: train.label_smoothing }, model))
+        let model = plan
+            .config
+            .model
+            .shape(vocabulary)?
+            .with_precision(train.precision);
+        let source = Arc::new(RandomSource {
+            shapes: shapes.to_vec(),
+            vocab_size,
+        });
+        Ok((
+            Self {
+                source,
+                kind: plan.task.kind(),
+                label_smoothing: train.label_smoothing,
+            },
+            model,
+        ))
     }
 }
 
@@ -87,22 +122,50 @@ impl Task for RandomPairs {
     }
 
     fn size(&self, PairBatch { src, tgt_out, .. }: &PairBatch) -> BatchSize {
-        let (targets, bytes) = (tgt_out.num_real(), size_of::<i32>() * (src.ids.len() + 2 * tgt_out.ids.len()));
-        let shape = BatchShape { rows: src.num_rows(), src_len: src.len, tgt_len: tgt_out.len };
-        BatchSize { shape, real_positions: src.num_real() + targets, targets, bytes }
+        let (targets, bytes) = (
+            tgt_out.num_real(),
+            size_of::<i32>() * (src.ids.len() + 2 * tgt_out.ids.len()),
+        );
+        let shape = BatchShape {
+            rows: src.num_rows(),
+            src_len: src.len,
+            tgt_len: tgt_out.len,
+        };
+        BatchSize {
+            shape,
+            real_positions: src.num_real() + targets,
+            targets,
+            bytes,
+        }
     }
 
-    fn upload(&self, PairBatch { src, tgt_in, tgt_out, .. }: &PairBatch, device: &Device) -> Self::Inputs {
+    fn upload(
+        &self,
+        PairBatch {
+            src,
+            tgt_in,
+            tgt_out,
+            ..
+        }: &PairBatch,
+        device: &Device,
+    ) -> Self::Inputs {
         let tgt_in = upload_rows(tgt_in, device);
         let inputs = match self.kind {
-            TaskKind::Translation => Pair { src: upload_rows(src, device), tgt_in }.into(),
+            TaskKind::Translation => Pair {
+                src: upload_rows(src, device),
+                tgt_in,
+            }
+            .into(),
             _ => Text { ids: tgt_in }.into(),
         };
         (inputs, upload_targets(&tgt_out.ids, SPECIAL.pad, device))
     }
 
     fn loss(&self, model: &Model, (inputs, targets): Self::Inputs) -> Loss {
-        model.predict(inputs).loss(targets, self.label_smoothing, SPECIAL.pad).into()
+        model
+            .predict(inputs)
+            .loss(targets, self.label_smoothing, SPECIAL.pad)
+            .into()
     }
 }
 
@@ -110,27 +173,48 @@ impl Task for RandomPairs {
 ///
 /// # Errors
 /// The data cannot be read, or gives no batch.
-pub(crate) fn every_batch<T: Task>(task: &T, plan: &Plan) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
+pub(crate) fn every_batch<T: Task>(
+    task: &T,
+    plan: &Plan,
+) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
     let (source, epoch) = (plan.sharded(task.source()), first_epoch(task)?);
-    (0..epoch.len()).map(|place| source.batch(0, epoch.batch(place)).map_err(Into::into)).collect()
+    (0..epoch.len())
+        .map(|place| source.batch(0, epoch.batch(place)).map_err(Into::into))
+        .collect()
 }
 
-/// A batch of each of several lengths, the shortest first, which divide the first epoch of a task into equal parts.
+/// A batch of each of several lengths, the shortest first, which divide the first epoch of a task
+/// into equal parts.
 ///
 /// # Errors
 /// The data cannot be read, or gives no batch.
-pub(crate) fn buckets<T: Task>(task: &T, plan: &Plan) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
+pub(crate) fn buckets<T: Task>(
+    task: &T,
+    plan: &Plan,
+) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
     let (source, epoch) = (plan.sharded(task.source()), first_epoch(task)?);
     let mut places: Vec<usize> = (0..epoch.len()).collect();
     places.sort_by_key(|&place| source.size(0, epoch.batch(place)).0[1..].to_vec());
-    let mut chosen: Vec<usize> =
-        (0..NUM_BUCKETS).map(|bucket| (places.len() - 1) * bucket / (NUM_BUCKETS - 1)).collect();
+    let mut chosen: Vec<usize> = (0..NUM_BUCKETS)
+        .map(|bucket| (places.len() - 1) * bucket / (NUM_BUCKETS - 1))
+        .collect();
     chosen.dedup();
-    chosen.into_iter().map(|index| source.batch(0, epoch.batch(places[index])).map_err(Into::into)).collect()
+    chosen
+        .into_iter()
+        .map(|index| {
+            source
+                .batch(0, epoch.batch(places[index]))
+                .map_err(Into::into)
+        })
+        .collect()
 }
 
 /// The first epoch, which has at least one batch.
 fn first_epoch<T: Task>(task: &T) -> polyglow_train::Result<EpochPlan> {
     let epoch = task.source().plan(0).map_err(Into::into)?;
-    if epoch.is_empty() { Err(DataError::NoBatch.into()) } else { Ok(epoch) }
+    if epoch.is_empty() {
+        Err(DataError::NoBatch.into())
+    } else {
+        Ok(epoch)
+    }
 }

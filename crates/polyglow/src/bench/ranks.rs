@@ -51,8 +51,8 @@ pub(crate) struct RanksRow {
     pub(crate) ranks: u64,
     /// Sums of a step, in seconds.
     pub(crate) exchange_seconds: f64,
-    /// Target tokens a second of a rank, as a share of what it makes alone with as many micro-batches in a step, for
-    /// each of [`COLUMNS`].
+    /// Target tokens a second of a rank, as a share of what it makes alone with as many
+    /// micro-batches in a step, for each of [`COLUMNS`].
     pub(crate) efficiency: [f64; COLUMNS.len()],
     /// The least `train.accumulate_steps` with which it is 0.9; all ranks together.
     pub(crate) accumulate_steps: u64,
@@ -60,18 +60,26 @@ pub(crate) struct RanksRow {
 
 impl RanksReport {
     pub(crate) fn new(work: Work, network: Network) -> Self {
-        let numbers = std::iter::successors(Some(2), |ranks| Some(ranks * 2)).take_while(|&ranks| ranks <= MOST_RANKS);
-        Self { network, work, rows: numbers.map(|ranks| row(work, network, ranks)).collect() }
+        let numbers = std::iter::successors(Some(2), |ranks| Some(ranks * 2))
+            .take_while(|&ranks| ranks <= MOST_RANKS);
+        Self {
+            network,
+            work,
+            rows: numbers.map(|ranks| row(work, network, ranks)).collect(),
+        }
     }
 }
 
 fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
     let exchange = exchange_seconds(work, network, ranks);
-    let alone = |micro_batches: u64| micro_batches as f64 * work.micro_batch_seconds + work.update_seconds;
+    let alone =
+        |micro_batches: u64| micro_batches as f64 * work.micro_batch_seconds + work.update_seconds;
     let efficiency = |micro_batches: u64| alone(micro_batches) / (alone(micro_batches) + exchange);
     // `alone / (alone + exchange) = WANTED`, solved for the number of micro-batches.
     let enough = exchange * WANTED / (1.0 - WANTED);
-    let micro_batches = ((enough - work.update_seconds) / work.micro_batch_seconds).ceil().max(1.0) as u64;
+    let micro_batches = ((enough - work.update_seconds) / work.micro_batch_seconds)
+        .ceil()
+        .max(1.0) as u64;
     RanksRow {
         ranks,
         exchange_seconds: exchange,
@@ -86,14 +94,15 @@ fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
 /// (3 buckets + 2) (N-1) latency + 2 (N-1)/N G (1/network + 1/host)
 /// ```
 ///
-/// Each bucket of the `G` bytes of gradients takes a meeting and two exchanges, with a message to or from every other rank; two
-/// more meetings are for the losses and for whether one is asked to stop. One bucket is on its way at a time, so that the network waits
-/// while the host adds.
+/// Each bucket of the `G` bytes of gradients takes a meeting and two exchanges, with a message to
+/// or from every other rank; two more meetings are for the losses and for whether one is asked to
+/// stop. One bucket is on its way at a time, so that the network waits while the host adds.
 fn exchange_seconds(work: Work, network: Network, ranks: u64) -> f64 {
     let (values, others) = (work.parameters as f64, (ranks - 1) as f64);
     let buckets = (values / bucket_len(ranks as usize) as f64).ceil().max(1.0);
     let messages = (3.0 * buckets + 2.0) * others * network.latency;
-    let seconds_per_byte = 1.0 / (network.bits_per_second / 8.0 * USABLE) + 1.0 / network.host_bytes_per_second;
+    let seconds_per_byte =
+        1.0 / (network.bits_per_second / 8.0 * USABLE) + 1.0 / network.host_bytes_per_second;
     messages + 2.0 * others / ranks as f64 * values * work.bytes_per_value as f64 * seconds_per_byte
 }
 
@@ -101,20 +110,34 @@ fn exchange_seconds(work: Work, network: Network, ranks: u64) -> f64 {
 mod tests {
     use super::*;
 
-    const WORK: Work =
-        Work { parameters: 63_000_000, micro_batch_seconds: 0.9, update_seconds: 0.1, bytes_per_value: 4 };
-    const NETWORK: Network = Network { bits_per_second: 10e9, latency: 30e-6, host_bytes_per_second: 5e9 };
+    const WORK: Work = Work {
+        parameters: 63_000_000,
+        micro_batch_seconds: 0.9,
+        update_seconds: 0.1,
+        bytes_per_value: 4,
+    };
+    const NETWORK: Network = Network {
+        bits_per_second: 10e9,
+        latency: 30e-6,
+        host_bytes_per_second: 5e9,
+    };
 
     #[test]
     fn a_faster_network_and_more_micro_batches_are_worth_something() {
-        let efficiency = |network, ranks, column: usize| row(WORK, network, ranks).efficiency[column];
-        let fast = Network { bits_per_second: 100e9, latency: 5e-6, ..NETWORK };
+        let efficiency =
+            |network, ranks, column: usize| row(WORK, network, ranks).efficiency[column];
+        let fast = Network {
+            bits_per_second: 100e9,
+            latency: 5e-6,
+            ..NETWORK
+        };
         for ranks in [2, 8, 64, 1024] {
             assert!(efficiency(NETWORK, ranks, 0) < efficiency(NETWORK, ranks, 2));
             assert!(efficiency(NETWORK, ranks, 0) < efficiency(fast, ranks, 0));
         }
         assert!(efficiency(NETWORK, 64, 0) < efficiency(NETWORK, 2, 0));
-        // By hand: half of 252 MB goes out twice over 1.125 GB/s, and through a host of 5 GB/s, in 16 buckets.
+        // By hand: half of 252 MB goes out twice over 1.125 GB/s, and through a host of 5 GB/s, in
+        // 16 buckets.
         let seconds = 0.252 / 1.125 + 0.252 / 5.0 + 50.0 * 30e-6;
         assert!((row(WORK, NETWORK, 2).exchange_seconds / seconds - 1.0).abs() < 1e-9);
     }
@@ -128,7 +151,11 @@ mod tests {
                 alone / (alone + found.exchange_seconds)
             };
             let micro_batches = found.accumulate_steps / ranks;
-            assert!(of(micro_batches) >= WANTED && (micro_batches == 1 || of(micro_batches - 1) < WANTED), "{found:?}");
+            assert!(
+                of(micro_batches) >= WANTED
+                    && (micro_batches == 1 || of(micro_batches - 1) < WANTED),
+                "{found:?}"
+            );
         }
     }
 }

@@ -21,7 +21,10 @@ const TGT_LEN: usize = 25;
 const BATCHES: [usize; 2] = [1, 64];
 /// Hypotheses kept.
 const BEAMS: [usize; 2] = [1, 5];
-const MARKS: Marks = Marks { bos: SPECIAL.bos, eos: SPECIAL.eos };
+const MARKS: Marks = Marks {
+    bos: SPECIAL.bos,
+    eos: SPECIAL.eos,
+};
 
 /// Search of a model with random weights.
 #[derive(Clone, Debug, Serialize)]
@@ -53,7 +56,8 @@ pub(crate) struct SearchTimes {
     pub(crate) target_tokens_per_second: f64,
 }
 
-/// Measures `rounds` rounds, in which all ways to search take turns, with weights of each of `bits`: 32, or 8.
+/// Measures `rounds` rounds, in which all ways to search take turns, with weights of each of
+/// `bits`: 32, or 8.
 ///
 /// # Errors
 /// The device fails.
@@ -67,25 +71,51 @@ pub(crate) fn bench_search(
     let Plan { config, device, .. } = plan;
     let machine = Machine::measure(&config.device, device)?;
     let shape = shape.clone().with_room_for(TGT_LEN + 1);
-    let models = bits.iter().map(|&bits| model(&shape, config.seed, bits, device)).collect::<Vec<_>>();
-    let of_model = |model| BATCHES.map(|batch| BEAMS.map(|beam_size| (model, batch, beam_size))).concat();
+    let models = bits
+        .iter()
+        .map(|&bits| model(&shape, config.seed, bits, device))
+        .collect::<Vec<_>>();
+    let of_model = |model| {
+        BATCHES
+            .map(|batch| BEAMS.map(|beam_size| (model, batch, beam_size)))
+            .concat()
+    };
     let ways: Vec<(usize, usize, usize)> = (0..bits.len()).flat_map(of_model).collect();
     let mut seconds = vec![Vec::new(); ways.len()];
     // The first round is not measured: memory is allocated and kernels are tuned in it.
     for round in 0..=rounds {
         for (&(model, batch, beam_size), seconds) in ways.iter().zip(&mut seconds) {
             let begin = Instant::now();
-            run(&models[model], device, batch, &SearchConfig { beam_size, ..config.search.greedy() })?;
+            run(
+                &models[model],
+                device,
+                batch,
+                &SearchConfig {
+                    beam_size,
+                    ..config.search.greedy()
+                },
+            )?;
             let end = Instant::now();
             if round > 0 {
                 seconds.push((end - begin).as_secs_f64());
-                trace.add("search", begin, end, &format!("{batch} sentences, beam {beam_size}, {} bits", bits[model]));
+                trace.add(
+                    "search",
+                    begin,
+                    end,
+                    &format!("{batch} sentences, beam {beam_size}, {} bits", bits[model]),
+                );
             }
         }
     }
     let times = |((model, batch, beam_size), seconds): ((usize, usize, usize), Vec<f64>)| {
         let (time, bits) = (Spread::of(seconds), bits[model]);
-        SearchTimes { batch, beam_size, bits, time, target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median }
+        SearchTimes {
+            batch,
+            beam_size,
+            bits,
+            time,
+            target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median,
+        }
     };
     let searches = ways.into_iter().zip(seconds).map(times).collect();
     Ok(SearchReport {
@@ -103,7 +133,8 @@ fn model(shape: &ModelShape, seed: u64, bits: usize, device: &Device) -> Model {
     if bits == 32 {
         return model;
     }
-    let nearest = |_: &str, layout, weight: &_| Ok::<_, Infallible>(quantization::nearest(layout, weight));
+    let nearest =
+        |_: &str, layout, weight: &_| Ok::<_, Infallible>(quantization::nearest(layout, weight));
     quantization::quantize(model, nearest).unwrap_or_else(|never| match never {})
 }
 
@@ -112,10 +143,18 @@ fn run(model: &Model, device: &Device, batch: usize, config: &SearchConfig) -> a
     let id = |index| word(&[index], model.vocabulary().src_size) as i32;
     let src: Vec<i32> = (0..(batch * SRC_LEN) as u64).map(id).collect();
     let src = Tensor::<2, Int>::from_data(TensorData::new(src, [batch, SRC_LEN]), device);
-    let sentence = Sentence { min_len: TGT_LEN + 1, max_len: TGT_LEN, ..Sentence::default() };
+    let sentence = Sentence {
+        min_len: TGT_LEN + 1,
+        max_len: TGT_LEN,
+        ..Sentence::default()
+    };
     let mut next = Incremental::new([(model, src)], &[SPECIAL.pad, SPECIAL.bos]);
     let found = search(&mut next, &vec![sentence; batch], config, MARKS);
-    let whole = found.iter().all(|hypotheses| hypotheses.first().is_some_and(|best| best.ids.len() == TGT_LEN));
+    let whole = found.iter().all(|hypotheses| {
+        hypotheses
+            .first()
+            .is_some_and(|best| best.ids.len() == TGT_LEN)
+    });
     anyhow::ensure!(whole, "a hypothesis does not have {TGT_LEN} tokens");
     Ok(())
 }

@@ -8,7 +8,9 @@ use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::Sharded;
 use polyglow_model::{Model, ModelShape, Precision, computes_on_host, parameter};
 use polyglow_train::tasks::{BatchSize, MicroBatch, Task, Visitor};
-use polyglow_train::train::{Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory};
+use polyglow_train::train::{
+    Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory,
+};
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result, TrainError};
 use serde::Serialize;
@@ -34,13 +36,16 @@ pub(crate) struct StepReport {
     pub(crate) precision: Precision,
     /// Each length, the shortest first.
     pub(crate) buckets: Vec<BucketReport>,
-    /// Steps over the corpus in its order, with the batches prepared in the background; `None` without a corpus.
+    /// Steps over the corpus in its order, with the batches prepared in the background; `None`
+    /// without a corpus.
     pub(crate) stream: Option<StreamReport>,
-    /// The most memory of this process, in bytes, data included; `None` if the system does not report it.
+    /// The most memory of this process, in bytes, data included; `None` if the system does not
+    /// report it.
     pub(crate) peak_memory: Option<u64>,
 }
 
-/// Steps on one batch. The parts are timed in separate steps, which wait for the device after each part.
+/// Steps on one batch. The parts are timed in separate steps, which wait for the device after each
+/// part.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct BucketReport {
     /// The batch, with its padding.
@@ -51,7 +56,8 @@ pub(crate) struct BucketReport {
     pub(crate) step: Spread,
     /// Ids to the device.
     pub(crate) upload: Spread,
-    /// The forward pass with the loss, and with kernels with the gradients of the projection to the vocabulary.
+    /// The forward pass with the loss, and with kernels with the gradients of the projection to the
+    /// vocabulary.
     pub(crate) forward: Spread,
     /// The rest of the backward pass, with the addition of gradients.
     pub(crate) backward: Spread,
@@ -82,7 +88,8 @@ pub(crate) struct StreamReport {
     pub(crate) target_tokens_per_second: f64,
 }
 
-/// Measures `steps` steps on a batch of each length that a task has, and for a corpus as many in its order.
+/// Measures `steps` steps on a batch of each length that a task has, and for a corpus as many in
+/// its order.
 pub(crate) struct StepBench<'a> {
     /// What runs.
     pub(crate) plan: &'a Plan,
@@ -102,20 +109,40 @@ impl Visitor for StepBench<'_> {
     /// # Errors
     /// The device fails; a batch cannot be read.
     fn visit<T: Task<Model = Model>>(self, task: T) -> Result<StepReport> {
-        let Self { plan, shape, with_stream, steps, trace } = self;
+        let Self {
+            plan,
+            shape,
+            with_stream,
+            steps,
+            trace,
+        } = self;
         let machine = Machine::measure(&plan.config.device, &plan.device)?;
-        let batches = if with_stream { buckets(&task, plan)? } else { every_batch(&task, plan)? };
+        let batches = if with_stream {
+            buckets(&task, plan)?
+        } else {
+            every_batch(&task, plan)?
+        };
         let mut subject = Subject::new(plan, &task, shape)?;
-        let buckets = batches.into_iter().map(|batch| subject.bucket(&[batch], &machine, steps, trace));
+        let buckets = batches
+            .into_iter()
+            .map(|batch| subject.bucket(&[batch], &machine, steps, trace));
         let buckets = buckets.collect::<Result<_>>()?;
         let mut stream = None;
         if with_stream {
-            let batches = BatchStream::start(plan.sharded(task.source()), Position::default()).map_err(Into::into)?;
+            let batches = BatchStream::start(plan.sharded(task.source()), Position::default())
+                .map_err(Into::into)?;
             stream = Some(subject.stream(batches, steps)?);
         }
         let parameters = subject.model.as_ref().map_or(0, parameter::count);
         let precision = plan.config.train.precision;
-        Ok(StepReport { machine: machine.ended(), parameters, precision, buckets, stream, peak_memory: peak_memory() })
+        Ok(StepReport {
+            machine: machine.ended(),
+            parameters,
+            precision,
+            buckets,
+            stream,
+            peak_memory: peak_memory(),
+        })
     }
 }
 
@@ -136,7 +163,12 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         let optimizer = Optimizer::new(&plan.config.train, &model);
         Ok(Self {
             task,
-            config: StepConfig { seed, step: 0, lr: LR, first: 0 },
+            config: StepConfig {
+                seed,
+                step: 0,
+                lr: LR,
+                first: 0,
+            },
             shape,
             device,
             optimizer,
@@ -147,9 +179,19 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
     /// Makes a step on a batch; `observe` is told of each of its parts.
     fn step(&mut self, window: &[MicroBatch<T>], observe: &Observe<'_>) -> Result<StepRecord> {
         self.config.step += 1;
-        let model = self.model.take().ok_or_else(|| TrainError::new("a step failed before this one"))?;
-        let (model, record) =
-            observed_step(self.task, model, &mut self.optimizer, window, &self.device, self.config, observe)?;
+        let model = self
+            .model
+            .take()
+            .ok_or_else(|| TrainError::new("a step failed before this one"))?;
+        let (model, record) = observed_step(
+            self.task,
+            model,
+            &mut self.optimizer,
+            window,
+            &self.device,
+            self.config,
+            observe,
+        )?;
         self.model = Some(model);
         Ok(record)
     }
@@ -161,12 +203,20 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         steps: u64,
         trace: &mut Trace,
     ) -> Result<BucketReport> {
-        let sizes: Vec<BatchSize> = window[0].iter().map(|shard| self.task.size(shard)).collect();
+        let sizes: Vec<BatchSize> = window[0]
+            .iter()
+            .map(|shard| self.task.size(shard))
+            .collect();
         let size = BatchSize::of_all(sizes.iter().copied());
         let shape = size.shape;
         let mut whole = Vec::new();
-        // A GPU that is read from stands still until the host has more work for it. A training reads from it now and then.
-        let burst = if computes_on_host(&self.device) { 1 } else { BURST };
+        // A GPU that is read from stands still until the host has more work for it. A training
+        // reads from it now and then.
+        let burst = if computes_on_host(&self.device) {
+            1
+        } else {
+            BURST
+        };
         for number in 0..WARMUP + steps {
             let started = Instant::now();
             for _ in 1..burst {
@@ -182,7 +232,10 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
             self.parts(window, &shape, &mut parts, trace)?;
         }
         let [upload, forward, backward, update, read] = parts.map(Spread::of);
-        let flops: f64 = sizes.iter().map(|size| flops(self.shape, &size.shape)).sum();
+        let flops: f64 = sizes
+            .iter()
+            .map(|size| flops(self.shape, &size.shape))
+            .sum();
         let (step, target_tokens) = (Spread::of(whole), size.targets);
         let flops_per_second = flops / step.median;
         Ok(BucketReport {
@@ -202,8 +255,8 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         })
     }
 
-    /// Makes a step, and adds the seconds of each part to `parts`. Where shards are worked on side by side, each part has the share
-    /// of their time that it has of the work.
+    /// Makes a step, and adds the seconds of each part to `parts`. Where shards are worked on side
+    /// by side, each part has the share of their time that it has of the work.
     fn parts(
         &mut self,
         window: &[MicroBatch<T>],
@@ -221,10 +274,16 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
                 Phase::Backward => 2,
                 Phase::Update => 3,
             };
-            ended.lock().unwrap_or_else(PoisonError::into_inner).push((part, begin, Instant::now(), synced));
+            ended.lock().unwrap_or_else(PoisonError::into_inner).push((
+                part,
+                begin,
+                Instant::now(),
+                synced,
+            ));
         })?;
         let (mut seconds, mut passes) = ([0.0; 5], None);
-        for (part, begin, end, synced) in ended.into_inner().unwrap_or_else(PoisonError::into_inner) {
+        for (part, begin, end, synced) in ended.into_inner().unwrap_or_else(PoisonError::into_inner)
+        {
             synced?;
             trace.add(NAMES[part], begin, end, shape);
             seconds[part] += (end - begin).as_secs_f64();
@@ -239,21 +298,29 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         seconds[4] = begin.elapsed().as_secs_f64();
         let wall = passes.map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
         let side_by_side = wall / seconds[..3].iter().sum::<f64>();
-        seconds[..3].iter_mut().for_each(|seconds| *seconds *= side_by_side);
+        seconds[..3]
+            .iter_mut()
+            .for_each(|seconds| *seconds *= side_by_side);
         for (part, seconds) in parts.iter_mut().zip(seconds) {
             part.push(seconds);
         }
         Ok(())
     }
 
-    fn stream(&mut self, mut batches: BatchStream<Sharded<T::Source>>, steps: u64) -> Result<StreamReport> {
+    fn stream(
+        &mut self,
+        mut batches: BatchStream<Sharded<T::Source>>,
+        steps: u64,
+    ) -> Result<StreamReport> {
         let (mut waits, mut tokens, mut started) = (Vec::new(), 0, Instant::now());
         for number in 0..WARMUP + steps {
             if number == WARMUP {
                 (tokens, started) = (0, Instant::now());
             }
             let begin = Instant::now();
-            let placed = batches.next().ok_or_else(|| TrainError::new("the stream of batches ended"))?;
+            let placed = batches
+                .next()
+                .ok_or_else(|| TrainError::new("the stream of batches ended"))?;
             let batch = placed.map_err(Into::into)?.batch;
             waits.push(begin.elapsed().as_secs_f64());
             let record = self.step(&[batch], &|_, _| {})?;
@@ -264,20 +331,46 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         }
         let seconds = started.elapsed().as_secs_f64();
         let data_wait = Spread::of(waits.split_off(WARMUP as usize));
-        Ok(StreamReport { steps, data_wait, target_tokens_per_second: tokens as f64 / seconds })
+        Ok(StreamReport {
+            steps,
+            data_wait,
+            target_tokens_per_second: tokens as f64 / seconds,
+        })
     }
 }
 
 /// Waits for the end of a step.
 fn read(record: &StepRecord) -> Result<()> {
-    let StepRecord { loss_sum, nll_sum, grad_norm, .. } = record.clone();
-    let read = Transaction::default().register(loss_sum).register(nll_sum).register(grad_norm).execute();
-    let finite = read.iter().flat_map(|data| data.iter::<f64>()).all(f64::is_finite);
-    let message = || format!("the loss or the gradient of step {} is not finite", record.step);
-    if finite { Ok(()) } else { Err(TrainError::new(message())) }
+    let StepRecord {
+        loss_sum,
+        nll_sum,
+        grad_norm,
+        ..
+    } = record.clone();
+    let read = Transaction::default()
+        .register(loss_sum)
+        .register(nll_sum)
+        .register(grad_norm)
+        .execute();
+    let finite = read
+        .iter()
+        .flat_map(|data| data.iter::<f64>())
+        .all(f64::is_finite);
+    let message = || {
+        format!(
+            "the loss or the gradient of step {} is not finite",
+            record.step
+        )
+    };
+    if finite {
+        Ok(())
+    } else {
+        Err(TrainError::new(message()))
+    }
 }
 
-/// A step's operations for each of its forward pass: the backward pass does twice what the forward pass does.
+/// A step's operations for each of its forward pass: the backward pass does twice what the forward
+/// pass does.
 pub(super) const STEP: f64 = 3.0;
 
 /// Floating-point operations of all matrix products of a step.

@@ -1,4 +1,5 @@
-//! A timeline of what was measured, in the trace event format that Perfetto and Chrome's `about:tracing` open.
+//! A timeline of what was measured, in the trace event format that Perfetto and Chrome's
+//! `about:tracing` open.
 
 use std::path::Path;
 use std::time::Instant;
@@ -36,17 +37,36 @@ struct Arguments {
 
 impl Default for Trace {
     fn default() -> Self {
-        Self { origin: Instant::now(), events: Vec::new() }
+        Self {
+            origin: Instant::now(),
+            events: Vec::new(),
+        }
     }
 }
 
 impl Trace {
     /// Adds a part that lasted from `begin` to `end`, on a batch of that shape.
-    pub(crate) fn add(&mut self, name: &'static str, begin: Instant, end: Instant, batch: &impl ToString) {
+    pub(crate) fn add(
+        &mut self,
+        name: &'static str,
+        begin: Instant,
+        end: Instant,
+        batch: &impl ToString,
+    ) {
         let micros = |time: Instant| time.duration_since(self.origin).as_secs_f64() * 1e6;
         let (ts, end) = (micros(begin), micros(end));
-        let args = Arguments { batch: batch.to_string() };
-        self.events.push(Event { name, ph: "X", ts, dur: end - ts, pid: 1, tid: 1, args });
+        let args = Arguments {
+            batch: batch.to_string(),
+        };
+        self.events.push(Event {
+            name,
+            ph: "X",
+            ts,
+            dur: end - ts,
+            pid: 1,
+            tid: 1,
+            args,
+        });
     }
 
     /// Writes the timeline.
@@ -54,7 +74,10 @@ impl Trace {
     /// # Errors
     /// The file cannot be written.
     pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
-        let text = serde_json::to_string(&serde_json::json!({ "traceEvents": self.events, "displayTimeUnit": "ms" }))?;
-        file::write(path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+        let text = serde_json::to_string(
+            &serde_json::json!({ "traceEvents": self.events, "displayTimeUnit": "ms" }),
+        )?;
+        file::write(path, text.as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 }

@@ -48,7 +48,8 @@ pub(crate) struct AttentionArgs {
     /// Which head a picture shows, counted from 1 [default: the mean of all]
     #[arg(long, value_name = "N", value_parser = counts())]
     head: Option<usize>,
-    /// Print the source word with the most attention for each target word, as `source-target` counted from 0
+    /// Print the source word with the most attention for each target word, as `source-target`
+    /// counted from 0
     #[arg(long)]
     pharaoh: bool,
 }
@@ -66,29 +67,52 @@ fn kinds() -> impl TypedValueParser<Value = AttentionKind> {
     })
 }
 
-/// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture (`.png`, `.svg`, one map),
-/// and prints the hard alignment of its words if asked to.
+/// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture
+/// (`.png`, `.svg`, one map), and prints the hard alignment of its words if asked to.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; there is nothing to do, or no such layer or head (exit code 2); the file
-/// cannot be written.
+/// There is no such run, checkpoint or device; there is nothing to do, or no such layer or head
+/// (exit code 2); the file cannot be written.
 pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.out.is_none() && !args.pharaoh {
-        let error = usage(anyhow!("there is nothing to write: give `--out FILE` or `--pharaoh`"));
-        return Err(with_hint(error, "`--out attention.html` writes a page, `--pharaoh` prints links between words"));
+        let error = usage(anyhow!(
+            "there is nothing to write: give `--out FILE` or `--pharaoh`"
+        ));
+        return Err(with_hint(
+            error,
+            "`--out attention.html` writes a page, `--pharaoh` prints links between words",
+        ));
     }
     if args.src.trim().is_empty() {
-        return Err(with_hint(usage(anyhow!("the sentence is empty")), "give a sentence in quotes, behind the run"));
+        return Err(with_hint(
+            usage(anyhow!("the sentence is empty")),
+            "give a sentence in quotes, behind the run",
+        ));
     }
-    let out = args.out.as_deref().map(|path| Ok::<_, anyhow::Error>((path, Format::of(path)?))).transpose()?;
+    let out = args
+        .out
+        .as_deref()
+        .map(|path| Ok::<_, anyhow::Error>((path, Format::of(path)?)))
+        .transpose()?;
     let plan = args.model.open()?;
     let models = args.model.load(&plan)?;
     check_task(&models[0], |task| task != Task::Language)?;
     let task = plan.task.kind();
-    let own = if task.has_references() { AttentionKind::Cross } else { AttentionKind::Encoder };
-    let selection = Selection { kind: args.kind.unwrap_or(own), layer: args.layer, head: args.head };
+    let own = if task.has_references() {
+        AttentionKind::Cross
+    } else {
+        AttentionKind::Encoder
+    };
+    let selection = Selection {
+        kind: args.kind.unwrap_or(own),
+        layer: args.layer,
+        head: args.head,
+    };
     if task == Task::Captions && selection.kind != AttentionKind::Cross {
-        return Err(with_hint(usage(anyhow!("of a captioner only `cross` is drawn")), "leave `--kind` out"));
+        return Err(with_hint(
+            usage(anyhow!("of a captioner only `cross` is drawn")),
+            "leave `--kind` out",
+        ));
     }
     selection.check(&models[0].model.shape())?;
     if args.pharaoh {
@@ -99,7 +123,10 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         return of_image(&runner, plan.config.data.images(), args, selection, out);
     }
     if Path::new(&args.src).is_file() {
-        tracing::warn!("`{0}` is read as a sentence, although there is a file of that name", args.src);
+        tracing::warn!(
+            "`{0}` is read as a sentence, although there is a file of that name",
+            args.src
+        );
     }
     let mut unknown = UnknownWords::default();
     unknown.look_at(&runner.members[0].src, &args.src);
@@ -108,7 +135,11 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let tgt = match (&args.tgt, task) {
         (Some(tgt), _) => tgt.clone(),
         (None, Task::Translation) => runner.best(&[&args.src])?.swap_remove(0),
-        (None, Task::Labels) => labels::classify(&runner, &[&args.src])?.swap_remove(0).label,
+        (None, Task::Labels) => {
+            labels::classify(&runner, &[&args.src])?
+                .swap_remove(0)
+                .label
+        }
         (None, _) => String::new(),
     };
     tracing::info!("{} -> {tgt}", args.src);
@@ -118,14 +149,25 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         tracing::info!("wrote `{}`", path.display());
     }
     if args.pharaoh {
-        let links = align(&runner, &[Pair { src: args.src.clone(), tgt }])?;
+        let links = align(
+            &runner,
+            &[Pair {
+                src: args.src.clone(),
+                tgt,
+            }],
+        )?;
         let last = links.first().and_then(|layers| layers.last());
-        writeln!(io::stdout(), "{}", last.map_or_else(String::new, |links| format_links(links)))?;
+        writeln!(
+            io::stdout(),
+            "{}",
+            last.map_or_else(String::new, |links| format_links(links))
+        )?;
     }
     Ok(())
 }
 
-/// Draws the attention weights on an image: all layers and heads on a page, or one of them as a picture.
+/// Draws the attention weights on an image: all layers and heads on a page, or one of them as a
+/// picture.
 fn of_image(
     runner: &Runner,
     images: ImageConfig,
@@ -143,7 +185,12 @@ fn of_image(
             None => runner.best(&[&args.src])?.swap_remove(0),
         };
         tracing::info!("{} -> {caption}", args.src);
-        CaptionAttention::new(runner, pixels, &caption)?.write([&args.src, &caption], selection, format, path)?;
+        CaptionAttention::new(runner, pixels, &caption)?.write(
+            [&args.src, &caption],
+            selection,
+            format,
+            path,
+        )?;
         tracing::info!("wrote `{}`", path.display());
         return Ok(());
     }

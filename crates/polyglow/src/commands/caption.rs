@@ -31,7 +31,12 @@ pub(crate) struct CaptionArgs {
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     n_best: usize,
     /// What every caption begins with
-    #[arg(long, value_name = "TEXT", default_value = "", hide_default_value = true)]
+    #[arg(
+        long,
+        value_name = "TEXT",
+        default_value = "",
+        hide_default_value = true
+    )]
     prefix: String,
     /// A phrase that every caption contains; may be given several times
     #[arg(long, value_name = "TEXT")]
@@ -65,21 +70,33 @@ struct CaptionRecord<'a> {
 /// Prints what a model says about each image, in their order.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the model does not describe images (exit code 2); an image cannot be read.
+/// There is no such run, checkpoint or device; the model does not describe images (exit code 2); an
+/// image cannot be read.
 pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
     let plan = args.model.open_among(alone(), args.n_best)?;
     let beam_size = plan.config.search.beam_size;
     if args.n_best > beam_size {
-        let error = usage(anyhow!("`--n-best {}` is more than the beam size, {beam_size}", args.n_best));
-        return Err(with_hint(error, format!("add `--beam-size {}`", args.n_best)));
+        let error = usage(anyhow!(
+            "`--n-best {}` is more than the beam size, {beam_size}",
+            args.n_best
+        ));
+        return Err(with_hint(
+            error,
+            format!("add `--beam-size {}`", args.n_best),
+        ));
     }
     let models = args.model.load(&plan)?;
-    models.iter().try_for_each(|model| check_task(model, |task| task == Task::Captions))?;
+    models
+        .iter()
+        .try_for_each(|model| check_task(model, |task| task == Task::Captions))?;
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
     let mut first = 1;
     for images in args.images.chunks(PORTION) {
-        let names: Vec<String> = images.iter().map(|image| image.display().to_string()).collect();
+        let names: Vec<String> = images
+            .iter()
+            .map(|image| image.display().to_string())
+            .collect();
         let request = |name: &String| Request {
             text: name.clone(),
             prefix: args.prefix.clone(),
@@ -91,21 +108,42 @@ pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
         let found = runner.translate(&requests, first).with_context(which)?;
         first += images.len();
         for (image, captions) in names.iter().zip(&found) {
-            write(&mut out, args.format, image, &captions[..captions.len().min(args.n_best)])?;
+            write(
+                &mut out,
+                args.format,
+                image,
+                &captions[..captions.len().min(args.n_best)],
+            )?;
         }
     }
     Ok(())
 }
 
-fn write(out: &mut impl Write, format: Format, image: &str, captions: &[Translated]) -> anyhow::Result<()> {
+fn write(
+    out: &mut impl Write,
+    format: Format,
+    image: &str,
+    captions: &[Translated],
+) -> anyhow::Result<()> {
     if format == Format::Text {
-        return Ok(captions.iter().try_for_each(|caption| writeln!(out, "{}\t{image}", caption.text))?);
+        return Ok(captions
+            .iter()
+            .try_for_each(|caption| writeln!(out, "{}\t{image}", caption.text))?);
     }
-    let captions = captions.iter().map(|Translated { text, log_prob, score }| CaptionRecord {
-        text,
-        log_prob: *log_prob,
-        score: *score,
-    });
-    let record = Record { image, captions: captions.collect() };
+    let captions = captions.iter().map(
+        |Translated {
+             text,
+             log_prob,
+             score,
+         }| CaptionRecord {
+            text,
+            log_prob: *log_prob,
+            score: *score,
+        },
+    );
+    let record = Record {
+        image,
+        captions: captions.collect(),
+    };
     Ok(writeln!(out, "{}", serde_json::to_string(&record)?)?)
 }

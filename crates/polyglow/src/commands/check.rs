@@ -30,7 +30,8 @@ pub(crate) struct CheckArgs {
     /// Print the report as JSON, with every line number of a finding
     #[arg(long)]
     json: bool,
-    /// Write the lines of each finding into this directory, one `FILE:LINE` a line, such as `train.duplicates.txt`
+    /// Write the lines of each finding into this directory, one `FILE:LINE` a line, such as
+    /// `train.duplicates.txt`
     #[arg(long, value_name = "DIR")]
     list: Option<PathBuf>,
 }
@@ -65,24 +66,32 @@ struct Report<'a> {
     proposal: Option<&'a Proposal>,
 }
 
-/// Does everything that a training does before its first step, and some steps; leaves no file behind, and prints a
-/// report. Warnings are part of the report, not failures.
+/// Does everything that a training does before its first step, and some steps; leaves no file
+/// behind, and prints a report. Warnings are part of the report, not failures.
 ///
 /// # Errors
-/// Whatever would stop the training: a wrong config (exit code 2), a device that does not exist, text that cannot be
-/// read, a step that fails.
+/// Whatever would stop the training: a wrong config (exit code 2), a device that does not exist,
+/// text that cannot be read, a step that fails.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let config = args.source.load()?;
     if args.hours.is_some() && config.model.task() != Task::Translation {
-        return Err(usage(anyhow!("`--hours` proposes settings of models that translate, and this one does not")));
+        return Err(usage(anyhow!(
+            "`--hours` proposes settings of models that translate, and this one does not"
+        )));
     }
-    let (directory, started) = (tempfile::tempdir().context("cannot make a temporary directory")?, Instant::now());
+    let (directory, started) = (
+        tempfile::tempdir().context("cannot make a temporary directory")?,
+        Instant::now(),
+    );
     let mut observer = Passing::new();
     let training = Training::prepare(config, directory.path(), &mut observer)?;
     let inspection = inspect(&training, &default_run(&args.source.config))?;
     let before = started.elapsed().as_secs_f64();
     let propose = |hours: f64| {
-        let budget = Budget { seconds: seconds(hours)?, before };
+        let budget = Budget {
+            seconds: seconds(hours)?,
+            before,
+        };
         propose_for(&training, &inspection, budget, &mut observer)
     };
     let proposal = args.hours.map(propose).transpose()?;
@@ -91,27 +100,43 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     }
     let mut out = io::stdout().lock();
     if args.json {
-        let report = Report { config: &args.source.config, inspection: &inspection, proposal: proposal.as_ref() };
+        let report = Report {
+            config: &args.source.config,
+            inspection: &inspection,
+            proposal: proposal.as_ref(),
+        };
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
     }
     write!(out, "{inspection}")?;
     for warning in &inspection.warnings {
-        writeln!(out, "warning: {}\n  hint: {}", warning.message, warning.hint)?;
+        writeln!(
+            out,
+            "warning: {}\n  hint: {}",
+            warning.message, warning.hint
+        )?;
     }
     if let Some(proposal) = proposal {
         writeln!(out, "\nproposed for {}:", duration(proposal.seconds))?;
-        proposal.summary.iter().try_for_each(|line| writeln!(out, "# {line}"))?;
+        proposal
+            .summary
+            .iter()
+            .try_for_each(|line| writeln!(out, "# {line}"))?;
         write!(out, "{}", proposal.toml(""))?;
     }
     Ok(())
 }
 
-/// Writes a file for each finding, with all of its lines, and removes those of an earlier check that found more.
+/// Writes a file for each finding, with all of its lines, and removes those of an earlier check
+/// that found more.
 fn write_lists(directory: &Path, inspection: &Inspection) -> anyhow::Result<()> {
     fs_err::create_dir_all(directory)?;
     let path = |split: &str, check: Check| directory.join(format!("{split}.{}.txt", check.name()));
     for split in &inspection.splits {
-        for old in DETECTORS.iter().map(|detector| path(&split.name, detector.check)).filter(|old| old.is_file()) {
+        for old in DETECTORS
+            .iter()
+            .map(|detector| path(&split.name, detector.check))
+            .filter(|old| old.is_file())
+        {
             fs_err::remove_file(old)?;
         }
     }
@@ -123,8 +148,13 @@ fn write_lists(directory: &Path, inspection: &Inspection) -> anyhow::Result<()> 
                 text.extend([file, ":", &line.to_string(), "\n"]);
             }
         }
-        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
-        tracing::info!("wrote `{}`: {}", path.display(), counted(finding.count, "line"));
+        file::replace(&path, text.as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
+        tracing::info!(
+            "wrote `{}`: {}",
+            path.display(),
+            counted(finding.count, "line")
+        );
     }
     Ok(())
 }

@@ -31,25 +31,33 @@ pub(crate) struct ClassifyArgs {
     files: Vec<PathBuf>,
 }
 
-/// Prints a line for each line of text, or for each image: a label, its probability, and of an image its file,
-/// separated by tabs. A blank line stays blank.
+/// Prints a line for each line of text, or for each image: a label, its probability, and of an
+/// image its file, separated by tabs. A blank line stays blank.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the model gives no labels, or no image is named (exit code 2); something
-/// cannot be read.
+/// There is no such run, checkpoint or device; the model gives no labels, or no image is named
+/// (exit code 2); something cannot be read.
 pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let plan = args.model.open()?;
     let models = args.model.load(&plan)?;
-    models.iter().try_for_each(|model| check_task(model, Task::is_classification))?;
+    models
+        .iter()
+        .try_for_each(|model| check_task(model, Task::is_classification))?;
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
     if runner.kind() == Task::Images {
         return of_images(&runner, plan.config.data.images(), &args.files, &mut out);
     }
     if args.files.is_empty() {
-        return of_lines(&runner, Lines::from_reader(io::stdin(), Path::new("standard input"))?, &mut out);
+        return of_lines(
+            &runner,
+            Lines::from_reader(io::stdin(), Path::new("standard input"))?,
+            &mut out,
+        );
     }
-    args.files.iter().try_for_each(|file| of_lines(&runner, Lines::open(file)?, &mut out))
+    args.files
+        .iter()
+        .try_for_each(|file| of_lines(&runner, Lines::open(file)?, &mut out))
 }
 
 fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::Result<()> {
@@ -64,13 +72,21 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
             return Ok(());
         }
         let is_blank = |text: &&str| text.trim().is_empty();
-        let real: Vec<&str> = texts.iter().map(String::as_str).filter(|text| !is_blank(text)).collect();
+        let real: Vec<&str> = texts
+            .iter()
+            .map(String::as_str)
+            .filter(|text| !is_blank(text))
+            .collect();
         for text in &real {
             unknown.look_at(&runner.members[0].src, text);
         }
         let mut guesses = labels::classify(runner, &real)?.into_iter();
         for text in &texts {
-            match if is_blank(&text.as_str()) { None } else { guesses.next() } {
+            match if is_blank(&text.as_str()) {
+                None
+            } else {
+                guesses.next()
+            } {
                 Some(Guess { label, probability }) => writeln!(out, "{label}\t{probability:.4}")?,
                 None => writeln!(out)?,
             }
@@ -78,15 +94,28 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
     }
 }
 
-fn of_images(runner: &Runner, config: ImageConfig, files: &[PathBuf], out: &mut impl Write) -> anyhow::Result<()> {
+fn of_images(
+    runner: &Runner,
+    config: ImageConfig,
+    files: &[PathBuf],
+    out: &mut impl Write,
+) -> anyhow::Result<()> {
     if files.is_empty() {
         let error = usage(anyhow!("no image is given"));
-        return Err(with_hint(error, "name PNG or JPEG files: `polyglow classify RUN IMAGE.png ...`"));
+        return Err(with_hint(
+            error,
+            "name PNG or JPEG files: `polyglow classify RUN IMAGE.png ...`",
+        ));
     }
     for files in files.chunks(PORTION) {
-        let pixels: Vec<Vec<u8>> = files.iter().map(|file| read_image(file, config)).collect::<Result<_, _>>()?;
+        let pixels: Vec<Vec<u8>> = files
+            .iter()
+            .map(|file| read_image(file, config))
+            .collect::<Result<_, _>>()?;
         let pixels: Vec<&[u8]> = pixels.iter().map(Vec::as_slice).collect();
-        for (file, Guess { label, probability }) in files.iter().zip(images::classify(runner, &pixels)?) {
+        for (file, Guess { label, probability }) in
+            files.iter().zip(images::classify(runner, &pixels)?)
+        {
             writeln!(out, "{label}\t{probability:.4}\t{}", file.display())?;
         }
     }

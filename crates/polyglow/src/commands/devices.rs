@@ -27,19 +27,38 @@ struct Report {
 /// # Errors
 /// Stdout cannot be written to.
 pub(crate) fn run(args: &DevicesArgs) -> anyhow::Result<()> {
-    let report = Report { backends: device::compiled_in(), devices: device::list() };
+    let report = Report {
+        backends: device::compiled_in(),
+        devices: device::list(),
+    };
     let mut stdout = io::stdout().lock();
     if args.json {
-        return Ok(writeln!(stdout, "{}", serde_json::to_string_pretty(&report)?)?);
+        return Ok(writeln!(
+            stdout,
+            "{}",
+            serde_json::to_string_pretty(&report)?
+        )?);
     }
     writeln!(stdout, "{:<12} {:<15} ADAPTER", "DEVICE", "KIND")?;
     for backend in report.backends {
-        let mut found = report.devices.iter().filter(|device| device.backend == backend).peekable();
+        let mut found = report
+            .devices
+            .iter()
+            .filter(|device| device.backend == backend)
+            .peekable();
         if found.peek().is_none() {
-            writeln!(stdout, "{backend:<12} {:<15} nothing found on this machine", "-")?;
+            writeln!(
+                stdout,
+                "{backend:<12} {:<15} nothing found on this machine",
+                "-"
+            )?;
         }
         for device in found {
-            writeln!(stdout, "{:<12} {:<15} {}", device.name, device.kind, device.adapter)?;
+            writeln!(
+                stdout,
+                "{:<12} {:<15} {}",
+                device.name, device.kind, device.adapter
+            )?;
         }
     }
     Ok(())

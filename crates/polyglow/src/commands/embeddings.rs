@@ -50,18 +50,24 @@ struct Run {
 /// Explores vectors.
 ///
 /// # Errors
-/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something is asked of a file
-/// that only a model can answer (exit code 2); a file cannot be read or written.
+/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something
+/// is asked of a file that only a model can answer (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     // Refused here, before a model is loaded.
-    if let Action::Plot(PlotArgs { out, .. }) | Action::Context(ContextArgs { out: Some(out), .. }) = &args.action {
+    if let Action::Plot(PlotArgs { out, .. })
+    | Action::Context(ContextArgs { out: Some(out), .. }) = &args.action
+    {
         Format::of(out)?;
     }
     let opened = open(args)?;
     let embeddings = opened.embeddings();
     match &args.action {
-        Action::Nearest { word, shown, .. } => print_words(&embeddings.nearest(word, shown.count)?, args.json),
-        Action::Analogy { a, b, c, shown, .. } => print_words(&embeddings.analogy([a, b, c], shown.count)?, args.json),
+        Action::Nearest { word, shown, .. } => {
+            print_words(&embeddings.nearest(word, shown.count)?, args.json)
+        }
+        Action::Analogy { a, b, c, shown, .. } => {
+            print_words(&embeddings.analogy([a, b, c], shown.count)?, args.json)
+        }
         Action::Plot(plot_args) => plot(&opened, &args.source, plot_args),
         Action::Sentences(of) => sentences(&opened, of, args.json),
         Action::Context(of) => match &opened {
@@ -85,7 +91,11 @@ impl Run {
     fn reader(&self) -> Reader<'_> {
         let Self { trained, plan, .. } = self;
         let tokenizer = tokenizer(trained, trained.model.reading_side());
-        Reader { model: &trained.model, tokenizer, device: &plan.device }
+        Reader {
+            model: &trained.model,
+            tokenizer,
+            device: &plan.device,
+        }
     }
 }
 
@@ -98,7 +108,10 @@ fn tokenizer(trained: &TrainedModel, side: Side) -> &Arc<Tokenizer> {
 
 fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     if args.source.is_file() {
-        let given = [("--checkpoint", args.checkpoint.is_some()), ("--side", args.action.side().is_some())];
+        let given = [
+            ("--checkpoint", args.checkpoint.is_some()),
+            ("--side", args.action.side().is_some()),
+        ];
         if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
             let source = args.source.display();
             let error = anyhow!("`{option}` is for runs, but `{source}` is a file of vectors");
@@ -107,7 +120,11 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         let limits = VectorLimits::default();
         let vectors = WordVectors::read(&args.source, limits)?;
         if vectors.words.len() == limits.max_words {
-            tracing::warn!("`{}`: only the first {} words are read", args.source.display(), limits.max_words);
+            tracing::warn!(
+                "`{}`: only the first {} words are read",
+                args.source.display(),
+                limits.max_words
+            );
         }
         if vectors.repeated > 0 {
             let (source, repeated) = (args.source.display(), vectors.repeated);
@@ -116,11 +133,19 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         return Ok(Opened::File(Embeddings::of_file(vectors)));
     }
     if !args.source.exists() {
-        let error = anyhow!("there is no run and no file of vectors `{}`", args.source.display());
-        return Err(with_hint(usage(error), hint_of_system(&io::Error::from(io::ErrorKind::NotFound))));
+        let error = anyhow!(
+            "there is no run and no file of vectors `{}`",
+            args.source.display()
+        );
+        return Err(with_hint(
+            usage(error),
+            hint_of_system(&io::Error::from(io::ErrorKind::NotFound)),
+        ));
     }
     // Starting a GPU would take longer than looking up a few words.
-    let on_host = device::compiled_in().contains(&"flex").then(|| "flex".to_owned());
+    let on_host = device::compiled_in()
+        .contains(&"flex")
+        .then(|| "flex".to_owned());
     let checkpoint = args.checkpoint.as_deref().unwrap_or("best");
     let model_args = ModelArgs::of_run(&args.source, checkpoint, on_host);
     let plan = model_args.open()?;
@@ -130,9 +155,19 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         check_task(&trained, |task| task != Task::Captions)?;
     }
     let side = args.action.side().unwrap_or(trained.model.reading_side());
-    let embeddings = Embeddings::of_model(&trained.model, tokenizer(&trained, side), side, &plan.device);
+    let embeddings = Embeddings::of_model(
+        &trained.model,
+        tokenizer(&trained, side),
+        side,
+        &plan.device,
+    );
     let directory = RunDirectory::existing(&args.source)?;
-    Ok(Opened::Run(Box::new(Run { directory, plan, trained, embeddings })))
+    Ok(Opened::Run(Box::new(Run {
+        directory,
+        plan,
+        trained,
+        embeddings,
+    })))
 }
 
 fn print_words(neighbors: &[Neighbor], json: bool) -> anyhow::Result<()> {
@@ -147,16 +182,36 @@ fn print_words(neighbors: &[Neighbor], json: bool) -> anyhow::Result<()> {
 }
 
 fn print_json(value: &impl Serialize) -> anyhow::Result<()> {
-    Ok(writeln!(io::stdout(), "{}", serde_json::to_string_pretty(value)?)?)
+    Ok(writeln!(
+        io::stdout(),
+        "{}",
+        serde_json::to_string_pretty(value)?
+    )?)
 }
 
 /// The neighbors of a word after each layer of a model.
 fn context(run: &Run, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
-    let ContextArgs { text, word, shown, scale, rounds, out } = args;
-    let given = [("--scale", scale.is_some()), ("--rounds", rounds.is_some()), ("--out", out.is_some())];
+    let ContextArgs {
+        text,
+        word,
+        shown,
+        scale,
+        rounds,
+        out,
+    } = args;
+    let given = [
+        ("--scale", scale.is_some()),
+        ("--rounds", rounds.is_some()),
+        ("--out", out.is_some()),
+    ];
     if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-        let error = usage(anyhow!("`{option}` is for files of vectors: the attention of a run is its own"));
-        return Err(with_hint(error, "`polyglow attention` draws what a model looks at"));
+        let error = usage(anyhow!(
+            "`{option}` is for files of vectors: the attention of a run is its own"
+        ));
+        return Err(with_hint(
+            error,
+            "`polyglow attention` draws what a model looks at",
+        ));
     }
     let side = run.trained.model.reading_side();
     let bank = Bank::new(run.reader(), bank_sentences(run, side)?)?;
@@ -180,10 +235,17 @@ fn context(run: &Run, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
 
 /// The neighbors of a word after each round of attention over the vectors of its sentence.
 fn company(embeddings: &Embeddings, args: &ContextArgs, json: bool) -> anyhow::Result<()> {
-    let attending = Attending { scale: args.scale, rounds: args.rounds.unwrap_or(1), count: args.shown.count };
+    let attending = Attending {
+        scale: args.scale,
+        rounds: args.rounds.unwrap_or(1),
+        count: args.shown.count,
+    };
     let company = embeddings.in_company(&args.text, &args.word, attending)?;
     if !company.unknown.is_empty() {
-        tracing::warn!("without a vector, and left out: `{}`", company.unknown.join("`, `"));
+        tracing::warn!(
+            "without a vector, and left out: `{}`",
+            company.unknown.join("`, `")
+        );
     }
     if let Some(path) = &args.out {
         company.write(&args.text, Format::of(path)?, path)?;
@@ -196,7 +258,11 @@ fn company(embeddings: &Embeddings, args: &ContextArgs, json: bool) -> anyhow::R
     for round in &company.rounds {
         match round.round {
             0 => write!(out, "before")?,
-            number => write!(out, "round {number} takes\t{}\nround {number}", company.taken(round))?,
+            number => write!(
+                out,
+                "round {number} takes\t{}\nround {number}",
+                company.taken(round)
+            )?,
         }
         for Neighbor { word, cosine } in &round.neighbors {
             write!(out, "\t{word} {cosine:.3}")?;
@@ -206,20 +272,35 @@ fn company(embeddings: &Embeddings, args: &ContextArgs, json: bool) -> anyhow::R
     Ok(())
 }
 
-/// The first sentences of the run's validation set, or of its training text if there is no validation set.
+/// The first sentences of the run's validation set, or of its training text if there is no
+/// validation set.
 fn bank_sentences(run: &Run, side: Side) -> anyhow::Result<Vec<String>> {
     let config = &run.plan.config;
-    let split = if config.data.has_valid() { Split::Valid } else { Split::Train };
-    let text = |pair: polyglow_data::corpus::Pair| if side == Side::Src { pair.src } else { pair.tgt };
+    let split = if config.data.has_valid() {
+        Split::Valid
+    } else {
+        Split::Train
+    };
+    let text = |pair: polyglow_data::corpus::Pair| {
+        if side == Side::Src {
+            pair.src
+        } else {
+            pair.tgt
+        }
+    };
     let pairs = run.directory.open_set(config, split)?.pairs().take(BANK);
-    Ok(pairs.map(|pair| Ok(text(pair?))).collect::<Result<_, polyglow_data::error::DataError>>()?)
+    Ok(pairs
+        .map(|pair| Ok(text(pair?)))
+        .collect::<Result<_, polyglow_data::error::DataError>>()?)
 }
 
 fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {
     let written = file::write_with(path, |mut out| embeddings.write(&mut out));
     let left_out = written.with_context(|| format!("cannot write `{}`", path.display()))?;
     if left_out > 0 {
-        tracing::warn!("{left_out} words contain whitespace, which the format cannot represent: they are left out");
+        tracing::warn!(
+            "{left_out} words contain whitespace, which the format cannot represent: they are left out"
+        );
     }
     tracing::info!("wrote `{}`", path.display());
     Ok(())

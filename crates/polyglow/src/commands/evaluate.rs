@@ -39,8 +39,9 @@ pub(crate) struct EvaluateArgs {
     /// The set to score: `train`, `valid`, `test`, or a name of `[data.test]`
     #[arg(long, value_name = "NAME", default_value = "test")]
     split: String,
-    /// Also report how well attention agrees with gold alignments: a file in the Pharaoh format, one pair per line, or
-    /// `gold` for an embedded corpus; of captions how often words look at the shapes that they are about
+    /// Also report how well attention agrees with gold alignments: a file in the Pharaoh format,
+    /// one pair per line, or `gold` for an embedded corpus; of captions how often words look at the
+    /// shapes that they are about
     #[arg(long, value_name = "FILE")]
     alignments: Option<PathBuf>,
     /// Print the scores as JSON
@@ -94,28 +95,54 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let pairs = held_out.pairs();
     // Where the words of a caption should look is known of generated pictures.
     let points = plan.task.kind() == Task::Captions && args.alignments.is_some();
-    if points && (args.alignments.as_deref() != Some(Path::new(GOLD)) || config.data.corpus.is_none()) {
-        let error = usage(anyhow!("where the words of captions should look is known of generated pictures alone"));
-        return Err(with_hint(error, "give `--alignments gold` for a run of `captioned-shapes`, or leave it out"));
+    if points
+        && (args.alignments.as_deref() != Some(Path::new(GOLD)) || config.data.corpus.is_none())
+    {
+        let error = usage(anyhow!(
+            "where the words of captions should look is known of generated pictures alone"
+        ));
+        return Err(with_hint(
+            error,
+            "give `--alignments gold` for a run of `captioned-shapes`, or leave it out",
+        ));
     }
     let links = args.alignments.as_deref().filter(|_| !points);
-    let gold = links.map(|path| gold(path, config, &args.split, pairs)).transpose()?;
-    let bleu = config.train.bleu_tokenizer(pairs.iter().map(|pair| pair.tgt.as_str()))?;
+    let gold = links
+        .map(|path| gold(path, config, &args.split, pairs))
+        .transpose()?;
+    let bleu = config
+        .train
+        .bleu_tokenizer(pairs.iter().map(|pair| pair.tgt.as_str()))?;
     let trained = args.model.load(&plan)?;
     if gold.is_some() || points {
         check_attends(&trained[0])?;
     }
     let mut checkpoints = trained.iter().map(|model| model.checkpoint.path.clone());
-    let (checkpoint, ensemble) = (checkpoints.next().unwrap_or_default(), checkpoints.collect());
+    let (checkpoint, ensemble) = (
+        checkpoints.next().unwrap_or_default(),
+        checkpoints.collect(),
+    );
     let step = trained[0].checkpoint.state.step;
     let runner = runner(trained, &plan)?;
     let mut activity = Activity::new();
     activity.show(format!("testing on {} examples", held_out.len()));
-    let Evaluation { scores, first, num_scored, .. } = text.in_scope(|| evaluate(&runner, &held_out, &bleu))?;
+    let Evaluation {
+        scores,
+        first,
+        num_scored,
+        ..
+    } = text.in_scope(|| evaluate(&runner, &held_out, &bleu))?;
     let is_classifier = runner.kind().is_classification();
-    let labels = is_classifier.then(|| of_labels(&runner.tgt, &held_out.labels(), &first)).transpose()?;
+    let labels = is_classifier
+        .then(|| of_labels(&runner.tgt, &held_out.labels(), &first))
+        .transpose()?;
     let ngram = match runner.kind() {
-        Task::Translation | Task::Words | Task::Labels | Task::Images | Task::Captions | Task::Masked => None,
+        Task::Translation
+        | Task::Words
+        | Task::Labels
+        | Task::Images
+        | Task::Captions
+        | Task::Masked => None,
         Task::Language if !group.is_first() => None,
         Task::Language => {
             // Of a run that was moved: the training text is not kept with it.
@@ -129,7 +156,9 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
             }
         }
     };
-    let alignment_error_rates = gold.map(|gold| error_rates(&runner, pairs, &gold)).transpose()?;
+    let alignment_error_rates = gold
+        .map(|gold| error_rates(&runner, pairs, &gold))
+        .transpose()?;
     let pointing = points.then(|| pointing(&runner, pairs)).transpose()?;
     drop(activity);
     let report = Report {
@@ -146,7 +175,11 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         pointing,
         task: runner.kind(),
     };
-    if group.is_first() { write(&report, args.json) } else { Ok(()) }
+    if group.is_first() {
+        write(&report, args.json)
+    } else {
+        Ok(())
+    }
 }
 
 /// The set of that name.
@@ -155,7 +188,10 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
     known.extend(config.data.has_valid().then_some("valid"));
     known.extend(config.data.test_names());
     if !known.contains(&name) {
-        let error = usage(anyhow!("the run's config has no set `{name}`; there is {}", known.join(", ")));
+        let error = usage(anyhow!(
+            "the run's config has no set `{name}`; there is {}",
+            known.join(", ")
+        ));
         return Err(match nearest(name, known) {
             Some(known) => with_hint(error, format!("did you mean `{known}`?")),
             None => with_hint(error, "name one of these with `--split`"),
@@ -169,25 +205,48 @@ fn find_split<'a>(config: &Config, name: &'a str) -> anyhow::Result<Split<'a>> {
 }
 
 /// The gold links of every pair.
-fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
+fn gold(
+    path: &Path,
+    config: &Config,
+    split: &str,
+    pairs: &[Pair],
+) -> anyhow::Result<Vec<Vec<Link>>> {
     if path == Path::new(GOLD) {
         let toy = config.data.toy();
         let error = || {
-            let error = usage(anyhow!("`--alignments gold`: only an embedded corpus has gold alignments"));
-            with_hint(error, "give a file of links in the Pharaoh format, `0-0 1-2`, one pair per line")
+            let error = usage(anyhow!(
+                "`--alignments gold`: only an embedded corpus has gold alignments"
+            ));
+            with_hint(
+                error,
+                "give a file of links in the Pharaoh format, `0-0 1-2`, one pair per line",
+            )
         };
         let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }
     let gold: Vec<Vec<Link>> = LinkLines(Lines::open(path)?).collect::<Result<_, _>>()?;
-    ensure!(gold.iter().any(|links| !links.is_empty()), "`{}` has no links", path.display());
+    ensure!(
+        gold.iter().any(|links| !links.is_empty()),
+        "`{}` has no links",
+        path.display()
+    );
     let (found, wanted) = (gold.len(), pairs.len());
-    ensure!(found == wanted, "`{}` has {found} lines, but the set has {wanted} pairs", path.display());
+    ensure!(
+        found == wanted,
+        "`{}` has {found} lines, but the set has {wanted} pairs",
+        path.display()
+    );
     for (number, (pair, links)) in (1..).zip(pairs.iter().zip(&gold)) {
-        let (src, tgt) = (pair.src.split_whitespace().count(), pair.tgt.split_whitespace().count());
+        let (src, tgt) = (
+            pair.src.split_whitespace().count(),
+            pair.tgt.split_whitespace().count(),
+        );
         if let Some((left, right)) = links.iter().find(|link| link.0 >= src || link.1 >= tgt) {
             let path = path.display();
-            bail!("`{path}` line {number}: `{left}-{right}` is beyond the pair's {src} and {tgt} words");
+            bail!(
+                "`{path}` line {number}: `{left}-{right}` is beyond the pair's {src} and {tgt} words"
+            );
         }
     }
     Ok(gold)
@@ -197,7 +256,9 @@ fn gold(path: &Path, config: &Config, split: &str, pairs: &[Pair]) -> anyhow::Re
 fn error_rates(runner: &Runner, pairs: &[Pair], gold: &[Vec<Link>]) -> anyhow::Result<Vec<f64>> {
     let links = align(runner, pairs)?;
     let num_layers = links.first().map_or(0, Vec::len);
-    Ok((0..num_layers).map(|layer| error_rate(links.iter().map(|layers| &layers[layer]), gold)).collect())
+    Ok((0..num_layers)
+        .map(|layer| error_rate(links.iter().map(|layers| &layers[layer]), gold))
+        .collect())
 }
 
 fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
@@ -219,27 +280,55 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         pointing,
         task,
     } = report;
-    writeln!(out, "checkpoint      {}   step {step}", checkpoint.display())?;
+    writeln!(
+        out,
+        "checkpoint      {}   step {step}",
+        checkpoint.display()
+    )?;
     for other in ensemble {
         writeln!(out, "with            {}", other.display())?;
     }
     if let Some(count) = scores.truncated {
-        writeln!(out, "read in part    {count}   longer than the model; what is scored is their beginning")?;
+        writeln!(
+            out,
+            "read in part    {count}   longer than the model; what is scored is their beginning"
+        )?;
     }
     match &scores.translations {
-        None if labels.is_some() => writeln!(out, "split           {split}   {sentences} examples")?,
+        None if labels.is_some() => {
+            writeln!(out, "split           {split}   {sentences} examples")?
+        }
         None => writeln!(out, "split           {split}   {sentences} sentences")?,
-        Some(TranslationScores { bleu, chrf, exact_match, signatures }) => {
-            let what = if *task == Task::Captions { "captions" } else { "sentences" };
-            writeln!(out, "split           {split}   {sentences} {what}, beam {beam_size}")?;
+        Some(TranslationScores {
+            bleu,
+            chrf,
+            exact_match,
+            signatures,
+        }) => {
+            let what = if *task == Task::Captions {
+                "captions"
+            } else {
+                "sentences"
+            };
+            writeln!(
+                out,
+                "split           {split}   {sentences} {what}, beam {beam_size}"
+            )?;
             writeln!(out, "BLEU            {bleu:.2}   {}", signatures.bleu)?;
             writeln!(out, "chrF            {chrf:.2}   {}", signatures.chrf)?;
             writeln!(out, "exact match     {exact_match:.4}")?;
         }
     }
     if let (Task::Words, Some(accuracy)) = (task, scores.accuracy) {
-        writeln!(out, "accuracy        {accuracy:.4}   a context word scores above all drawn words")?;
-        return Ok(writeln!(out, "loss            {:.4}   nats per word, real or drawn", scores.loss)?);
+        writeln!(
+            out,
+            "accuracy        {accuracy:.4}   a context word scores above all drawn words"
+        )?;
+        return Ok(writeln!(
+            out,
+            "loss            {:.4}   nats per word, real or drawn",
+            scores.loss
+        )?);
     }
     if let (Some(accuracy), Some(labels)) = (scores.accuracy, labels) {
         writeln!(out, "accuracy        {accuracy:.4}")?;
@@ -249,20 +338,37 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     if let Some(accuracy) = scores.token_accuracy {
         writeln!(out, "token accuracy  {accuracy:.4}")?;
     }
-    writeln!(out, "loss            {:.4}   nats per target token", scores.loss)?;
+    writeln!(
+        out,
+        "loss            {:.4}   nats per target token",
+        scores.loss
+    )?;
     writeln!(out, "perplexity      {:.4}", scores.perplexity)?;
     if let Some(bits) = scores.bits_per_byte {
         writeln!(out, "bits per byte   {bits:.4}")?;
     }
-    if let Some(NgramScores { order, perplexity, bits_per_byte }) = ngram {
-        writeln!(out, "\na {order}-gram model of the same tokens and training text (modified Kneser-Ney):")?;
+    if let Some(NgramScores {
+        order,
+        perplexity,
+        bits_per_byte,
+    }) = ngram
+    {
+        writeln!(
+            out,
+            "\na {order}-gram model of the same tokens and training text (modified Kneser-Ney):"
+        )?;
         writeln!(out, "perplexity      {perplexity:.4}")?;
         writeln!(out, "bits per byte   {bits_per_byte:.4}")?;
     }
     for (layer, rate) in (1..).zip(alignment_error_rates.iter().flatten()) {
         writeln!(out, "AER             {rate:.4}   decoder layer {layer}")?;
     }
-    if let Some(Pointing { layers, chance, words }) = pointing {
+    if let Some(Pointing {
+        layers,
+        chance,
+        words,
+    }) = pointing
+    {
         for (layer, share) in (1..).zip(layers) {
             writeln!(
                 out,

@@ -12,7 +12,8 @@ use polyglow_train::run::RunDirectory;
 use super::model::check_free;
 use crate::activity::Activity;
 
-/// Keys that may differ from the training: they say something about the model, and change nothing in it.
+/// Keys that may differ from the training: they say something about the model, and change nothing
+/// in it.
 const FREE_KEYS: [&str; 4] = ["license=", "device=", "data.", "search."];
 
 /// What `polyglow export` is asked to do.
@@ -29,10 +30,12 @@ pub(crate) struct ExportArgs {
     /// The checkpoint: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or a path
     #[arg(long, value_name = "NAME", default_value = "best")]
     checkpoint: String,
-    /// What numbers are written as, not for `huggingface`: `float32`, `float16` or `int8` [default: `int8` for `web`, else as the checkpoint has them]
+    /// What numbers are written as, not for `huggingface`: `float32`, `float16` or `int8` [default:
+    /// `int8` for `web`, else as the checkpoint has them]
     #[arg(long, value_name = "NUMBERS", value_parser = PossibleValuesParser::new(Precision::ALL.map(Precision::name)))]
     precision: Option<String>,
-    /// Lines of the test set that a written translation model must translate as the run does, or nothing is kept; 0 tries none
+    /// Lines of the test set that a written translation model must translate as the run does, or
+    /// nothing is kept; 0 tries none
     #[arg(long, value_name = "N", default_value_t = 100)]
     verify: usize,
     /// For `web`: directory of the package polyglow-web [default: beside the program]
@@ -46,13 +49,20 @@ pub(crate) struct ExportArgs {
 /// Writes a checkpoint in another program's format, with a model card.
 ///
 /// # Errors
-/// As [`Export::write`]; an override is wrong, or is of a key that the model depends on (exit code 2).
+/// As [`Export::write`]; an override is wrong, or is of a key that the model depends on (exit code
+/// 2).
 pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     check_free(&args.overrides, &FREE_KEYS)?;
     let run = RunDirectory::existing(&args.run)?;
     let config = run.config_with(&args.overrides)?;
-    let target = Target::ALL.into_iter().find(|target| target.name() == args.to);
-    let precision = |name: &String| Precision::ALL.into_iter().find(|precision| precision.name() == name);
+    let target = Target::ALL
+        .into_iter()
+        .find(|target| target.name() == args.to);
+    let precision = |name: &String| {
+        Precision::ALL
+            .into_iter()
+            .find(|precision| precision.name() == name)
+    };
     let export = Export {
         target: target.ok_or_else(|| anyhow!("there is no format `{}`", args.to))?,
         checkpoint: args.checkpoint.clone(),
@@ -63,10 +73,18 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     };
     let mut activity = Activity::new();
     activity.show(format!("writing `{}`", args.out.display()));
-    let Exported { precision, bytes, verified } = export.write(&run, config)?;
+    let Exported {
+        precision,
+        bytes,
+        verified,
+    } = export.write(&run, config)?;
     drop(activity);
     let (out, megabytes) = (args.out.display(), bytes as f64 / 1e6);
-    tracing::info!("wrote `{out}` for {}, {}: {megabytes:.1} MB", args.to, precision.name());
+    tracing::info!(
+        "wrote `{out}` for {}, {}: {megabytes:.1} MB",
+        args.to,
+        precision.name()
+    );
     if verified > 0 {
         tracing::info!("read again, it translates {verified} lines as the run does");
     }
@@ -76,9 +94,12 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The package polyglow-web, where a release has it: beside the program, or in `share` beside its directory.
+/// The package polyglow-web, where a release has it: beside the program, or in `share` beside its
+/// directory.
 fn package() -> Option<PathBuf> {
     let program = env::current_exe().ok()?;
     let dir = program.parent()?;
-    [dir.join("polyglow-web"), dir.join("../share/polyglow/web")].into_iter().find(|dir| dir.is_dir())
+    [dir.join("polyglow-web"), dir.join("../share/polyglow/web")]
+        .into_iter()
+        .find(|dir| dir.is_dir())
 }

@@ -26,17 +26,29 @@ pub(crate) struct GenerateArgs {
     /// Number of texts to write
     #[arg(short = 'n', long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     count: usize,
-    /// Maximum length in tokens, prompt included [default: the longest that the model was trained on]
+    /// Maximum length in tokens, prompt included [default: the longest that the model was trained
+    /// on]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     max_len: Option<usize>,
-    /// Sampling temperature, which divides the log-probabilities: below 1 safer, above 1 more surprising
-    #[arg(long, value_name = "T", default_value = "1", allow_negative_numbers = true)]
+    /// Sampling temperature, which divides the log-probabilities: below 1 safer, above 1 more
+    /// surprising
+    #[arg(
+        long,
+        value_name = "T",
+        default_value = "1",
+        allow_negative_numbers = true
+    )]
     temperature: f64,
     /// Sample from this many of the most probable tokens; 0 for all
     #[arg(long, value_name = "K", default_value = "0")]
     top_k: usize,
     /// Sample from the fewest tokens whose probabilities add up to at least this
-    #[arg(long, value_name = "P", default_value = "1", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "P",
+        default_value = "1",
+        allow_negative_numbers = true
+    )]
     top_p: f64,
     /// Random seed; the same seed gives the same texts
     #[arg(long, value_name = "N", default_value = "1")]
@@ -52,8 +64,9 @@ pub(crate) struct GenerateArgs {
 /// Draws texts by the model's probabilities and prints each on a line.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the run is of a model that translates, or a number is out of its range
-/// (exit code 2); the prompt is too long or has words that the vocabulary lacks.
+/// There is no such run, checkpoint or device; the run is of a model that translates, or a number
+/// is out of its range (exit code 2); the prompt is too long or has words that the vocabulary
+/// lacks.
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     let model_args = ModelArgs::of_run(&args.run, &args.checkpoint, args.device.clone());
     let search_config = SearchConfig {
@@ -74,11 +87,19 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     let special = tokenizer.special();
     // A language model only uses the number of rows of the source.
     let source = upload(vec![special.bos as i32], 1, &plan.device);
-    let mut next = Incremental::new([(&trained.model, source)], &[special.pad, special.bos, special.unk]);
-    let marks = Marks { bos: special.bos, eos: special.eos };
+    let mut next = Incremental::new(
+        [(&trained.model, source)],
+        &[special.pad, special.bos, special.unk],
+    );
+    let marks = Marks {
+        bos: special.bos,
+        eos: special.eos,
+    };
     let mut out = io::stdout().lock();
     for hypothesis in search(&mut next, &[sentence], &search_config, marks).remove(0) {
-        let text = tokenizer.decode(&hypothesis.ids).context("decoding a text")?;
+        let text = tokenizer
+            .decode(&hypothesis.ids)
+            .context("decoding a text")?;
         writeln!(out, "{}", text.replace(['\n', '\r'], " "))?;
     }
     Ok(())
@@ -86,9 +107,15 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
 
 /// The prefix and the limits of the texts.
 fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow::Result<Sentence> {
-    let prefix = tokenizer.encode(&args.prompt).context("encoding the prompt")?;
+    let prefix = tokenizer
+        .encode(&args.prompt)
+        .context("encoding the prompt")?;
     let unknown = prefix.contains(&tokenizer.special().unk);
-    ensure!(!unknown, "the prompt `{}` has words or characters that the model's vocabulary lacks", args.prompt);
+    ensure!(
+        !unknown,
+        "the prompt `{}` has words or characters that the model's vocabulary lacks",
+        args.prompt
+    );
     let longest = model.vocabulary().max_len;
     let max_len = args.max_len.map_or(longest, |len| len + 1);
     if max_len > longest {
@@ -97,9 +124,22 @@ fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow
             max_len - 1,
             longest - 1
         );
-        return Err(with_hint(usage(error), "lower `--max-len`, or leave it out"));
+        return Err(with_hint(
+            usage(error),
+            "lower `--max-len`, or leave it out",
+        ));
     }
     let len = prefix.len();
-    ensure!(len < max_len, "the prompt has {len} tokens, which leaves none of the {} for the text", max_len - 1);
-    Ok(Sentence { min_len: 0, max_len, prefix, constraints: Vec::new(), number: 0 })
+    ensure!(
+        len < max_len,
+        "the prompt has {len} tokens, which leaves none of the {} for the text",
+        max_len - 1
+    );
+    Ok(Sentence {
+        min_len: 0,
+        max_len,
+        prefix,
+        constraints: Vec::new(),
+        number: 0,
+    })
 }

@@ -11,7 +11,8 @@ use crate::reference::{self, Entry, TEXT, alike_keys, find};
 /// What `polyglow help` is asked for.
 #[derive(Args)]
 pub(crate) struct HelpArgs {
-    /// A command, as in `help train`; or `config`, alone or with a table or a key, as in `help config train.lr`
+    /// A command, as in `help train`; or `config`, alone or with a table or a key, as in
+    /// `help config train.lr`
     #[arg(value_name = "TOPIC")]
     pub(crate) topics: Vec<String>,
 }
@@ -53,15 +54,26 @@ fn as_toml(entries: &[Entry]) -> String {
 }
 
 fn unknown(topic: &str) -> anyhow::Error {
-    let error = usage(anyhow!("no table and no key of a config is called `{topic}`"));
+    let error = usage(anyhow!(
+        "no table and no key of a config is called `{topic}`"
+    ));
     let tables = || {
-        let mut tables: Vec<&str> = reference::entries().iter().map(|entry| entry.table).collect();
+        let mut tables: Vec<&str> = reference::entries()
+            .iter()
+            .map(|entry| entry.table)
+            .collect();
         tables.dedup();
         tables.retain(|table| !table.is_empty());
         tables.join("`, `")
     };
     match &alike_keys(topic)[..] {
-        [] => with_hint(error, format!("the tables are `{}`; `polyglow help config` lists every key", tables())),
+        [] => with_hint(
+            error,
+            format!(
+                "the tables are `{}`; `polyglow help config` lists every key",
+                tables()
+            ),
+        ),
         near => with_hint(error, format!("did you mean `{}`?", near.join("` or `"))),
     }
 }

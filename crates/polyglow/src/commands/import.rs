@@ -9,23 +9,29 @@ use polyglow_train::wording::shell_word;
 /// What `polyglow import` is asked to do.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
-    /// Directory of the model: of Hugging Face (`config.json`, `model.safetensors` or `pytorch_model.bin`), or of
-    /// CTranslate2 (`model.bin`)
+    /// Directory of the model: of Hugging Face (`config.json`, `model.safetensors` or
+    /// `pytorch_model.bin`), or of CTranslate2 (`model.bin`)
     model: PathBuf,
     /// Directory of the run to make, which is not there yet
     #[arg(long, value_name = "DIR")]
     run: PathBuf,
 }
 
-/// Makes a run of a model, which then translates, is scored, averaged, quantized, exported and trained on as any other.
+/// Makes a run of a model, which then translates, is scored, averaged, quantized, exported and
+/// trained on as any other.
 ///
 /// # Errors
-/// As [`formats::import`]; there is something in the run's directory already (exit code 2); the disk refuses.
+/// As [`formats::import`]; there is something in the run's directory already (exit code 2); the
+/// disk refuses.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let model = formats::import(&args.model)?;
     let run = model.create_run(&args.run)?;
     let (root, config) = (shell_word(run.root()), shell_word(run.config_path()));
-    tracing::info!("made the run `{}` of `{}`", run.root().display(), args.model.display());
+    tracing::info!(
+        "made the run `{}` of `{}`",
+        run.root().display(),
+        args.model.display()
+    );
     tracing::info!("try it: polyglow translate {root}");
     tracing::info!(
         "train it on: polyglow train {config} --run {root} --fork NEW_RUN --set data.train=TEXT --set data.src=.. \

@@ -68,8 +68,22 @@ struct StateReport {
 
 impl StateReport {
     fn new(state: &TrainState, best_metric: Option<BestMetric>) -> Self {
-        let &TrainState { step, epoch, tokens, best, stale_validations, .. } = state;
-        Self { step, epoch, tokens, best, best_metric, stale_validations }
+        let &TrainState {
+            step,
+            epoch,
+            tokens,
+            best,
+            stale_validations,
+            ..
+        } = state;
+        Self {
+            step,
+            epoch,
+            tokens,
+            best,
+            best_metric,
+            stale_validations,
+        }
     }
 }
 
@@ -107,8 +121,15 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let checkpoints = run.checkpoints(1);
     let best_metric = config.train.best_metric;
     let newest = checkpoints.get("last")?;
-    let step = |name: &str| checkpoints.get(name).map(|found| found.map(|checkpoint| checkpoint.state.step));
-    let names = checkpoints.named()?.into_iter().filter(|name| name != "average");
+    let step = |name: &str| {
+        checkpoints
+            .get(name)
+            .map(|found| found.map(|checkpoint| checkpoint.state.step))
+    };
+    let names = checkpoints
+        .named()?
+        .into_iter()
+        .filter(|name| name != "average");
     let of_other = |name: String| match step(&name) {
         Ok(found) => Some((name, found?)),
         Err(error) => {
@@ -118,9 +139,18 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     };
     let others = names.filter_map(of_other).collect();
     // Training creates the tokenizers after the directory, so a new run may have none.
-    let vocabulary = run.tokenizers().ok().map(|tokenizers| VocabularyReport::new(&tokenizers));
+    let vocabulary = run
+        .tokenizers()
+        .ok()
+        .map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = records::read(&run.metrics_path())?;
-    let of = |kind: &str| records.iter().filter(|record| record["kind"] == kind).cloned().collect::<Vec<_>>();
+    let of = |kind: &str| {
+        records
+            .iter()
+            .filter(|record| record["kind"] == kind)
+            .cloned()
+            .collect::<Vec<_>>()
+    };
     let train = of("train").pop();
     let has_ranks = |record: &Value| record.get("ranks").is_some();
     Ok(Report {
@@ -148,7 +178,12 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
 
 /// The machines in a record of ranks.
 fn hosts(ranks: &Value) -> Vec<String> {
-    ranks["hosts"].as_array().into_iter().flatten().filter_map(|host| Some(host.as_str()?.to_owned())).collect()
+    ranks["hosts"]
+        .as_array()
+        .into_iter()
+        .flatten()
+        .filter_map(|host| Some(host.as_str()?.to_owned()))
+        .collect()
 }
 
 /// `2 on a, 2 on b`.
@@ -160,25 +195,58 @@ fn count_hosts(hosts: &[String]) -> String {
             None => counts.push((host, 1)),
         }
     }
-    counts.into_iter().map(|(host, count)| format!("{count} on {host}")).collect::<Vec<_>>().join(", ")
+    counts
+        .into_iter()
+        .map(|(host, count)| format!("{count} on {host}"))
+        .collect::<Vec<_>>()
+        .join(", ")
 }
 
 /// The architecture and its sizes: `transformer, 2+2 layers, d_model 128, d_ff 256, heads 4`.
 fn describe(model: &ModelConfig) -> String {
-    let encoder = model.num_encoder_layers.map_or(String::new(), |layers| format!("{layers}+"));
-    let sizes = [("d_model", model.d_model), ("d_ff", model.d_ff), ("heads", model.num_heads)];
-    let sizes = sizes.into_iter().filter_map(|(name, size)| Some(format!(", {name} {}", size?)));
-    let layers = model.num_decoder_layers.map_or(String::new(), |layers| layers.to_string());
+    let encoder = model
+        .num_encoder_layers
+        .map_or(String::new(), |layers| format!("{layers}+"));
+    let sizes = [
+        ("d_model", model.d_model),
+        ("d_ff", model.d_ff),
+        ("heads", model.num_heads),
+    ];
+    let sizes = sizes
+        .into_iter()
+        .filter_map(|(name, size)| Some(format!(", {name} {}", size?)));
+    let layers = model
+        .num_decoder_layers
+        .map_or(String::new(), |layers| layers.to_string());
     let layers = format!("{encoder}{layers}");
     let layers = layers.trim_end_matches('+');
-    let layers = if layers.is_empty() { String::new() } else { format!(", {layers} layers") };
+    let layers = if layers.is_empty() {
+        String::new()
+    } else {
+        format!(", {layers} layers")
+    };
     format!("{}{layers}{}", model.arch.name(), sizes.collect::<String>())
 }
 
-fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -> anyhow::Result<()> {
-    let Config { seed, device, data, tokenizer, model, train, .. } = &report.config;
+fn write_config(
+    out: &mut impl Write,
+    run: &RunDirectory,
+    report: &Report<'_>,
+) -> anyhow::Result<()> {
+    let Config {
+        seed,
+        device,
+        data,
+        tokenizer,
+        model,
+        train,
+        ..
+    } = &report.config;
     writeln!(out, "config       {}", run.config_path().display())?;
-    let name = data.corpus.as_ref().map_or(String::new(), |name| format!("{name}, "));
+    let name = data
+        .corpus
+        .as_ref()
+        .map_or(String::new(), |name| format!("{name}, "));
     match report.config.content() {
         Content::Pairs => {
             let (src, tgt) = data.languages()?;
@@ -204,7 +272,11 @@ fn write_config(out: &mut impl Write, run: &RunDirectory, report: &Report<'_>) -
         (None, epochs) => format!("{} epochs", epochs.unwrap_or(0)),
     };
     let accumulate = train.accumulate_steps;
-    writeln!(out, "training     {length} of {accumulate} x {} tokens, seed {seed}, on {device}", train.max_tokens)?;
+    writeln!(
+        out,
+        "training     {length} of {accumulate} x {} tokens, seed {seed}, on {device}",
+        train.max_tokens
+    )?;
     Ok(())
 }
 
@@ -213,19 +285,48 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         writeln!(out, "state        no checkpoint yet")?;
         return Ok(());
     };
-    let StateReport { step, epoch, tokens, best, best_metric, stale_validations } = state;
-    writeln!(out, "state        step {step}, {} done, {tokens} target tokens", counted(*epoch, "epoch"))?;
+    let StateReport {
+        step,
+        epoch,
+        tokens,
+        best,
+        best_metric,
+        stale_validations,
+    } = state;
+    writeln!(
+        out,
+        "state        step {step}, {} done, {tokens} target tokens",
+        counted(*epoch, "epoch")
+    )?;
     if let Some(best) = best {
-        let (metric, Best { step, score, .. }) = (best_metric.map_or("score", BestMetric::name), best);
-        writeln!(out, "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}")?;
+        let (metric, Best { step, score, .. }) =
+            (best_metric.map_or("score", BestMetric::name), best);
+        writeln!(
+            out,
+            "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}"
+        )?;
     }
-    let CheckpointsReport { steps, average, others, .. } = &report.checkpoints;
+    let CheckpointsReport {
+        steps,
+        average,
+        others,
+        ..
+    } = &report.checkpoints;
     let mut names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
     names.extend(average.map(|step| format!("average (to step {step})")));
-    names.extend(others.iter().map(|(name, step)| format!("{name} (of step {step})")));
+    names.extend(
+        others
+            .iter()
+            .map(|(name, step)| format!("{name} (of step {step})")),
+    );
     writeln!(out, "checkpoints  {}", names.join(", "))?;
     if !report.hosts.is_empty() {
-        writeln!(out, "ranks        {}: {}", report.hosts.len(), count_hosts(&report.hosts))?;
+        writeln!(
+            out,
+            "ranks        {}: {}",
+            report.hosts.len(),
+            count_hosts(&report.hosts)
+        )?;
     }
     if let Some(record) = &report.train {
         let number = |key: &str| record[key].as_f64().unwrap_or(f64::NAN);
@@ -248,16 +349,24 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
         return Ok(());
     }
     let records = || report.validations.iter().chain(&report.tests);
-    let columns: Vec<(Measure, usize)> =
-        recorded(records()).map(|measure| (measure, measure.title.len().max(LEAST_WIDTH))).collect();
+    let columns: Vec<(Measure, usize)> = recorded(records())
+        .map(|measure| (measure, measure.title.len().max(LEAST_WIDTH)))
+        .collect();
     write!(out, "\n{:12} {:>8}", "SPLIT", "STEP")?;
-    columns.iter().try_for_each(|(measure, width)| write!(out, " {:>width$}", measure.title.to_uppercase()))?;
+    columns.iter().try_for_each(|(measure, width)| {
+        write!(out, " {:>width$}", measure.title.to_uppercase())
+    })?;
     writeln!(out)?;
     for record in records() {
-        let (split, step) = (record["split"].as_str().unwrap_or_default(), record["step"].as_u64().unwrap_or(0));
+        let (split, step) = (
+            record["split"].as_str().unwrap_or_default(),
+            record["step"].as_u64().unwrap_or(0),
+        );
         write!(out, "{split:12} {step:>8}")?;
         for (Measure { key, decimals, .. }, width) in &columns {
-            let score = record[key].as_f64().map_or_else(|| "-".to_owned(), |score| format!("{score:.decimals$}"));
+            let score = record[key]
+                .as_f64()
+                .map_or_else(|| "-".to_owned(), |score| format!("{score:.decimals$}"));
             write!(out, " {score:>width$}")?;
         }
         writeln!(out)?;

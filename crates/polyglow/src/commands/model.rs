@@ -32,11 +32,12 @@ pub(super) struct ModelArgs {
     /// `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of a checkpoint
     #[arg(long, value_name = "NAME", default_value = "best")]
     pub(super) checkpoint: String,
-    /// Another model for an ensemble with the first: a run directory or a checkpoint; may be repeated
+    /// Another model for an ensemble with the first: a run directory or a checkpoint; may be
+    /// repeated
     #[arg(long, value_name = "PATH")]
     pub(super) ensemble: Vec<PathBuf>,
-    /// Beam size, 1 for greedy search [default: the config's]; or number of samples to draw, of which the
-    /// best are taken [default: as many as are asked for]
+    /// Beam size, 1 for greedy search [default: the config's]; or number of samples to draw, of
+    /// which the best are taken [default: as many as are asked for]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     pub(super) beam_size: Option<usize>,
     /// Override a key of `[search]` or `[data]`, `train.tokenize`, `train.dictionary`, `train.spm`,
@@ -61,26 +62,36 @@ impl ModelArgs {
         }
     }
 
-    /// What runs: the run's plan with what the arguments change in it, on the device that they name.
+    /// What runs: the run's plan with what the arguments change in it, on the device that they
+    /// name.
     ///
     /// # Errors
-    /// There is no such run or device; an override is wrong, or is of a key that the model depends on (exit code 2).
+    /// There is no such run or device; an override is wrong, or is of a key that the model depends
+    /// on (exit code 2).
     pub(crate) fn open(&self) -> anyhow::Result<Plan> {
         self.open_among(alone(), 1)
     }
 
-    /// As [`Self::open`], of one of several processes, and where so many samples are wanted of each line if samples are drawn.
+    /// As [`Self::open`], of one of several processes, and where so many samples are wanted of each
+    /// line if samples are drawn.
     ///
     /// # Errors
     /// As [`Self::open`].
     pub(crate) fn open_among(&self, group: Arc<dyn Group>, samples: usize) -> anyhow::Result<Plan> {
         check_free(&self.overrides, &FREE_KEYS)?;
         let mut overrides = self.overrides.clone();
-        overrides.extend(self.beam_size.map(|beam_size| format!("search.beam_size={beam_size}")));
+        overrides.extend(
+            self.beam_size
+                .map(|beam_size| format!("search.beam_size={beam_size}")),
+        );
         let run = RunDirectory::existing(&self.run)?;
         let mut config = run.config_with(&overrides)?;
-        if !overrides.iter().any(|set| set.starts_with("search.beam_size=")) {
-            // A run's config has a width for its beam, whether or not anybody asked for so many samples.
+        if !overrides
+            .iter()
+            .any(|set| set.starts_with("search.beam_size="))
+        {
+            // A run's config has a width for its beam, whether or not anybody asked for so many
+            // samples.
             config.search = config.search.drawing(samples);
         }
         config.device = self.device.clone().unwrap_or(config.device);
@@ -92,17 +103,26 @@ impl ModelArgs {
     /// # Errors
     /// As [`RunDirectory::load`] and [`TrainedModel::load`].
     pub(crate) fn load(&self, plan: &Plan) -> anyhow::Result<Vec<TrainedModel>> {
-        plan.group.wait_at_most(Duration::from_secs(plan.config.train.rank_timeout));
-        let mut models = vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, &plan.device)?];
+        plan.group
+            .wait_at_most(Duration::from_secs(plan.config.train.rank_timeout));
+        let mut models =
+            vec![RunDirectory::existing(&self.run)?.load(&self.checkpoint, &plan.device)?];
         for path in &self.ensemble {
             models.push(TrainedModel::load(path, &plan.device)?);
         }
         // Beside a training, or with a slow network disk, two ranks may find another `best`.
-        let hashes: Vec<_> = models.iter().map(|model| model.checkpoint.model_hash().map(str::to_owned)).collect();
+        let hashes: Vec<_> = models
+            .iter()
+            .map(|model| model.checkpoint.model_hash().map(str::to_owned))
+            .collect();
         let group = &plan.group;
         for (rank, theirs) in group.gather(hashes.clone())?.into_iter().enumerate() {
             if theirs != hashes {
-                let error = anyhow!("{} has other weights than {}", group.name(rank), group.name(group.rank()));
+                let error = anyhow!(
+                    "{} has other weights than {}",
+                    group.name(rank),
+                    group.name(group.rank())
+                );
                 return Err(with_hint(
                     error,
                     "all machines must see the same run; `--checkpoint step-N` names one for good",
@@ -113,16 +133,30 @@ impl ModelArgs {
     }
 }
 
-/// Makes sure that overrides change nothing that a trained model depends on: `free` is what keys may begin with.
+/// Makes sure that overrides change nothing that a trained model depends on: `free` is what keys
+/// may begin with.
 ///
 /// # Errors
 /// One does (exit code 2).
 pub(crate) fn check_free(overrides: &[String], free: &[&str]) -> anyhow::Result<()> {
-    let Some(fixed) = overrides.iter().find(|set| !free.iter().any(|free| set.starts_with(free))) else {
+    let Some(fixed) = overrides
+        .iter()
+        .find(|set| !free.iter().any(|free| set.starts_with(free)))
+    else {
         return Ok(());
     };
-    let error = usage(anyhow!("`--set {fixed}`: the model was trained with that key and depends on it"));
-    let free: Vec<&str> = free.iter().map(|key| key.trim_end_matches(['.', '='])).collect();
+    let error = usage(anyhow!(
+        "`--set {fixed}`: the model was trained with that key and depends on it"
+    ));
+    let free: Vec<&str> = free
+        .iter()
+        .map(|key| key.trim_end_matches(['.', '=']))
+        .collect();
     let free = free.join("`, `");
-    Err(with_hint(error, format!("`--set` may change `{free}` here; for another model, train with the changed config")))
+    Err(with_hint(
+        error,
+        format!(
+            "`--set` may change `{free}` here; for another model, train with the changed config"
+        ),
+    ))
 }

@@ -40,8 +40,8 @@ pub(crate) struct NewArgs {
     /// Target language: the ending of the target files, and the second column of `.tsv` files
     #[arg(long, value_name = "LANG")]
     tgt: String,
-    /// Folder with the parallel text: `train.en` and `train.fr`, `valid.*` or `dev.*`, `test.*`, plain or with `.gz`, or
-    /// `.tsv` files
+    /// Folder with the parallel text: `train.en` and `train.fr`, `valid.*` or `dev.*`, `test.*`,
+    /// plain or with `.gz`, or `.tsv` files
     #[arg(long, value_name = "DIR", default_value = "data")]
     data: PathBuf,
     /// Hours that the training may take, its preparation and its test included
@@ -50,7 +50,8 @@ pub(crate) struct NewArgs {
     /// Device to train on, as `polyglow devices` lists it
     #[arg(long, value_name = "NAME", default_value = "flex")]
     device: String,
-    /// What the model will be exported to, as `polyglow export --to` names it: a format may ask for another tokenizer
+    /// What the model will be exported to, as `polyglow export --to` names it: a format may ask for
+    /// another tokenizer
     #[arg(long = "for", value_name = "FORMAT", value_parser = PossibleValuesParser::new(Target::ALL.map(Target::name)))]
     format: Option<String>,
 }
@@ -65,15 +66,24 @@ impl NewArgs {
     }
 }
 
-/// Finds the text, splits sets off where they are missing, measures sizes of models on this machine, and writes a config
-/// with the reasons as comments.
+/// Finds the text, splits sets off where they are missing, measures sizes of models on this
+/// machine, and writes a config with the reasons as comments.
 ///
 /// # Errors
-/// The config is there already, or the arguments make no sense (exit code 2); there is no parallel text, or too little; a
-/// trial step fails; a file cannot be written.
+/// The config is there already, or the arguments make no sense (exit code 2); there is no parallel
+/// text, or too little; a trial step fails; a file cannot be written.
 pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
-    let NewArgs { src, tgt, hours, device, .. } = args;
-    let path = args.config.clone().unwrap_or_else(|| format!("{src}-{tgt}.toml").into());
+    let NewArgs {
+        src,
+        tgt,
+        hours,
+        device,
+        ..
+    } = args;
+    let path = args
+        .config
+        .clone()
+        .unwrap_or_else(|| format!("{src}-{tgt}.toml").into());
     if path.exists() {
         let error = usage(anyhow!("`{}` is there already", path.display()));
         return Err(with_hint(error, "give another name, or remove it"));
@@ -89,12 +99,23 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     }
     let seconds = proposal::seconds(*hours)?;
     let files = complete(find(&args.data, src, tgt)?, args)?;
-    let mut config = Config { device: device.clone(), data: data(&files, [src, tgt]), ..Config::default() };
+    let mut config = Config {
+        device: device.clone(),
+        data: data(&files, [src, tgt]),
+        ..Config::default()
+    };
     config.tokenizer.kind = args.tokenizer();
-    proposal::prepare(&mut config, count(&open(&files.train, [src, tgt])?)?, seconds);
+    proposal::prepare(
+        &mut config,
+        count(&open(&files.train, [src, tgt])?)?,
+        seconds,
+    );
 
     let mut observer = Passing::new();
-    let (directory, started) = (tempfile::tempdir().context("cannot make a temporary directory")?, Instant::now());
+    let (directory, started) = (
+        tempfile::tempdir().context("cannot make a temporary directory")?,
+        Instant::now(),
+    );
     let training = Training::prepare(config, directory.path(), &mut observer)?;
     let inspection = inspect(&training, directory.path())?;
     // A training does the same before its first step.
@@ -102,25 +123,55 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     for warning in &inspection.warnings {
         tracing::warn!("{warning}");
     }
-    let proposal = propose_for(&training, &inspection, Budget { seconds, before }, &mut observer)?;
-    let mut command = format!("polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}", shell_word(&args.data));
+    let proposal = propose_for(
+        &training,
+        &inspection,
+        Budget { seconds, before },
+        &mut observer,
+    )?;
+    let mut command = format!(
+        "polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}",
+        shell_word(&args.data)
+    );
     if let Some(format) = &args.format {
         command.extend([" --for ", format]);
     }
-    let text = text::write(&Subject { languages: [src, tgt], device, files: &files, command }, &proposal);
+    let text = text::write(
+        &Subject {
+            languages: [src, tgt],
+            device,
+            files: &files,
+            command,
+        },
+        &proposal,
+    );
     // What is written is read back, so that it is a config whatever names the files have.
     Config::from_text(&text, &[])?.validate()?;
-    file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
-    tracing::info!("wrote `{}`, for {} on this machine", path.display(), duration(seconds));
-    proposal.summary.iter().for_each(|line| tracing::info!("{line}"));
-    tracing::info!("next: `polyglow check {0}`, then `polyglow train {0}`", shell_word(&path));
+    file::replace(&path, text.as_bytes())
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
+    tracing::info!(
+        "wrote `{}`, for {} on this machine",
+        path.display(),
+        duration(seconds)
+    );
+    proposal
+        .summary
+        .iter()
+        .for_each(|line| tracing::info!("{line}"));
+    tracing::info!(
+        "next: `polyglow check {0}`, then `polyglow train {0}`",
+        shell_word(&path)
+    );
     Ok(())
 }
 
 /// Splits off what is missing; what an earlier command split off the same text is taken again.
 fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
     for path in &found.unused {
-        tracing::warn!("`{}` is not used: its name is not as plain as that of another", path.display());
+        tracing::warn!(
+            "`{}` is not used: its name is not as plain as that of another",
+            path.display()
+        );
     }
     let mut missing = Vec::new();
     if found.valid.is_none() {
@@ -136,15 +187,29 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
     let set = |name: &str| folder.join(name);
     provide(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
     let valid = found.valid.clone().or_else(|| Some(set("valid")));
-    let tests = if found.tests.is_empty() { vec![set("test")] } else { found.tests.clone() };
-    Ok(Found { train: set("train"), valid, tests, ..found })
+    let tests = if found.tests.is_empty() {
+        vec![set("test")]
+    } else {
+        found.tests.clone()
+    };
+    Ok(Found {
+        train: set("train"),
+        valid,
+        tests,
+        ..found
+    })
 }
 
 fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
     let test = match &files.tests[..] {
         [] => None,
         [test] => Some(TestFiles::One(test.clone())),
-        tests => Some(TestFiles::Named(tests.iter().map(|test| (text::name(test), test.clone())).collect())),
+        tests => Some(TestFiles::Named(
+            tests
+                .iter()
+                .map(|test| (text::name(test), test.clone()))
+                .collect(),
+        )),
     };
     DataConfig {
         train: Some(TrainFiles::One(files.train.clone())),

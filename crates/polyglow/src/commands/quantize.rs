@@ -27,21 +27,37 @@ pub(crate) struct QuantizeArgs {
     name: String,
 }
 
-/// Writes the weights of a checkpoint with every matrix rounded to 8 bits, and a scale for each output.
+/// Writes the weights of a checkpoint with every matrix rounded to 8 bits, and a scale for each
+/// output.
 ///
 /// # Errors
-/// There is no such run or checkpoint; the checkpoint is damaged; it is not a Transformer's or has 8 bits already, or
-/// the name is reserved (exit code 2); the new checkpoint cannot be written.
+/// There is no such run or checkpoint; the checkpoint is damaged; it is not a Transformer's or has
+/// 8 bits already, or the name is reserved (exit code 2); the new checkpoint cannot be written.
 pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
-    let QuantizeArgs { run, checkpoint, name } = args;
+    let QuantizeArgs {
+        run,
+        checkpoint,
+        name,
+    } = args;
     check_name(name)?;
     let directory = RunDirectory::existing(run)?;
     let model = directory.config()?.model;
     let is_recurrent = model.decoder == Some(CaptionDecoder::Rnn);
     if !matches!(model.arch, Arch::Transformer | Arch::Captioner) || is_recurrent {
-        let decoder = if is_recurrent { " and `model.decoder = \"rnn\"`" } else { "" };
-        let error = anyhow!("`{}` has `model.arch = \"{}\"`{decoder}", run.display(), model.arch.name());
-        return Err(with_hint(usage(error), "only `\"transformer\"` and `\"captioner\"` have 8-bit matrices"));
+        let decoder = if is_recurrent {
+            " and `model.decoder = \"rnn\"`"
+        } else {
+            ""
+        };
+        let error = anyhow!(
+            "`{}` has `model.arch = \"{}\"`{decoder}",
+            run.display(),
+            model.arch.name()
+        );
+        return Err(with_hint(
+            usage(error),
+            "only `\"transformer\"` and `\"captioner\"` have 8-bit matrices",
+        ));
     }
     let checkpoints = directory.checkpoints(1);
     checkpoints.tidy(|unfinished| unfinished == name)?;
@@ -52,27 +68,53 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     }
     let (found, weights) = directory.weights(checkpoint)?;
     if weights.is_int8() {
-        let error = anyhow!("the matrices of `{}` have 8 bits already", found.path.display());
-        return Err(with_hint(usage(error), "name the checkpoint that it was made from with `--checkpoint`"));
+        let error = anyhow!(
+            "the matrices of `{}` have 8 bits already",
+            found.path.display()
+        );
+        return Err(with_hint(
+            usage(error),
+            "name the checkpoint that it was made from with `--checkpoint`",
+        ));
     }
     let model = weights::quantize(&weights)?;
     let bytes = |sizes: &mut dyn Iterator<Item = usize>| sizes.sum::<usize>() as f64 / 1e6;
     let before = bytes(&mut weights.rest().map(|(_, data)| data.as_bytes().len()));
     let after = bytes(&mut model.iter().map(|(_, data)| data.as_bytes().len()));
-    let path = checkpoints.write(name, &Content { model, optimizer: Vec::new(), ema: Vec::new() }, &found.state)?;
+    let path = checkpoints.write(
+        name,
+        &Content {
+            model,
+            optimizer: Vec::new(),
+            ema: Vec::new(),
+        },
+        &found.state,
+    )?;
     let (from, path) = (found.path.display(), path.display());
-    tracing::info!("wrote `{from}` with 8-bit matrices to `{path}`: {after:.1} MB instead of {before:.1} MB");
-    tracing::info!("score it: polyglow evaluate {} --checkpoint {}", shell_word(run), shell_word(name));
+    tracing::info!(
+        "wrote `{from}` with 8-bit matrices to `{path}`: {after:.1} MB instead of {before:.1} MB"
+    );
+    tracing::info!(
+        "score it: polyglow evaluate {} --checkpoint {}",
+        shell_word(run),
+        shell_word(name)
+    );
     Ok(())
 }
 
 /// Makes sure that a name can be a directory among the run's checkpoints and is not reserved.
 fn check_name(name: &str) -> anyhow::Result<()> {
-    let plain = name.chars().all(|sign| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_') && !name.is_empty();
+    let plain = name
+        .chars()
+        .all(|sign| sign.is_ascii_alphanumeric() || sign == '-' || sign == '_')
+        && !name.is_empty();
     if plain && !TAKEN.contains(&name) && !name.starts_with("step-") {
         return Ok(());
     }
     let error = anyhow!("`--name {name}` cannot name an 8-bit checkpoint");
     let taken = TAKEN.join("`, `");
-    Err(with_hint(usage(error), format!("use letters, digits, `-` and `_`; `{taken}` and `step-N` are reserved")))
+    Err(with_hint(
+        usage(error),
+        format!("use letters, digits, `-` and `_`; `{taken}` and `step-N` are reserved"),
+    ))
 }

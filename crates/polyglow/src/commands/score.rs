@@ -57,29 +57,44 @@ struct TokenRecord {
     log_prob: f32,
 }
 
-/// Prints the log-probability of each line of the target given its source, and on stderr the perplexity of all. A pair that
-/// is longer than the model is marked, as what is printed is of its beginning.
+/// Prints the log-probability of each line of the target given its source, and on stderr the
+/// perplexity of all. A pair that is longer than the model is marked, as what is printed is of its
+/// beginning.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than the other (all pairs
-/// before that are scored), or both are empty.
+/// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than
+/// the other (all pairs before that are scored), or both are empty.
 pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
     let plan = args.model.open_among(Arc::clone(group), 1)?;
     // Rank 0 reads for all: where a file is a pipe, it can be read once.
-    let mut files =
-        group.is_first().then(|| anyhow::Ok((Lines::open(&args.src)?, Lines::open(&args.tgt)?))).transpose()?;
+    let mut files = group
+        .is_first()
+        .then(|| anyhow::Ok((Lines::open(&args.src)?, Lines::open(&args.tgt)?)))
+        .transpose()?;
     let models = args.model.load(&plan)?;
     check_translates(&models)?;
     let runner = runner(models, &plan)?;
-    let mut out: Box<dyn Write> = if group.is_first() { Box::new(io::stdout().lock()) } else { Box::new(io::sink()) };
+    let mut out: Box<dyn Write> = if group.is_first() {
+        Box::new(io::stdout().lock())
+    } else {
+        Box::new(io::sink())
+    };
     let mut activity = Activity::new();
     let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
     loop {
-        let (read, error) = files.as_mut().map_or_else(|| (Vec::new(), Ok(())), |(src, tgt)| portion(src, tgt));
+        let (read, error) = files
+            .as_mut()
+            .map_or_else(|| (Vec::new(), Ok(())), |(src, tgt)| portion(src, tgt));
         let pairs = group.share(|| Ok(read))?;
-        for (line, (pair, forced)) in (num_pairs + 1..).zip(pairs.iter().zip(runner.teacher_forced(&pairs)?)) {
+        for (line, (pair, forced)) in
+            (num_pairs + 1..).zip(pairs.iter().zip(runner.teacher_forced(&pairs)?))
+        {
             if args.json {
-                writeln!(out, "{}", serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?)?;
+                writeln!(
+                    out,
+                    "{}",
+                    serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?
+                )?;
             } else {
                 let mark = if forced.truncated { "\ttruncated" } else { "" };
                 writeln!(out, "{:.6}{mark}", forced.log_prob())?;
@@ -99,10 +114,15 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
     if num_pairs == 0 {
         let (src, tgt) = (args.src.display(), args.tgt.display());
         let error = anyhow!("`{src}` and `{tgt}` are empty: there is nothing to score");
-        return Err(with_hint(error, "give a file of sentences and a file of their translations"));
+        return Err(with_hint(
+            error,
+            "give a file of sentences and a file of their translations",
+        ));
     }
     let perplexity = (-log_prob / num_tokens as f64).exp();
-    tracing::info!("{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}");
+    tracing::info!(
+        "{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}"
+    );
     Ok(())
 }
 
@@ -124,17 +144,33 @@ fn next_pair(src: &mut Lines, tgt: &mut Lines) -> anyhow::Result<Option<Pair>> {
     let ended = if left.is_none() { &*src } else { &*tgt };
     if left.is_some() != right.is_some() {
         let (path, line) = (ended.path().display(), ended.line());
-        let other = if left.is_none() { tgt.path() } else { src.path() }.display();
+        let other = if left.is_none() {
+            tgt.path()
+        } else {
+            src.path()
+        }
+        .display();
         let error = anyhow!("`{path}` ends after line {line}, but `{other}` has more lines");
-        return Err(with_hint(error, "line n of one file must translate line n of the other"));
+        return Err(with_hint(
+            error,
+            "line n of one file must translate line n of the other",
+        ));
     }
     Ok(left.zip(right).map(|(src, tgt)| Pair { src, tgt }))
 }
 
-fn record(line: usize, pair: &Pair, forced: &Forced, tokenizer: &Tokenizer) -> anyhow::Result<Record> {
+fn record(
+    line: usize,
+    pair: &Pair,
+    forced: &Forced,
+    tokenizer: &Tokenizer,
+) -> anyhow::Result<Record> {
     let mut ids = tokenizer.encode(&pair.tgt)?;
     ids.push(tokenizer.special().eos);
-    let token = |(id, &log_prob): (u32, &f32)| TokenRecord { token: tokenizer.shown(id), log_prob };
+    let token = |(id, &log_prob): (u32, &f32)| TokenRecord {
+        token: tokenizer.shown(id),
+        log_prob,
+    };
     Ok(Record {
         line,
         log_prob: forced.log_prob(),

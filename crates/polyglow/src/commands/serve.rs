@@ -29,7 +29,8 @@ use crate::failure::{usage, with_hint};
 /// What `polyglow serve` is asked to do.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
-    /// Runs that translate, one for each pair of languages; `en-de=RUN` names languages that are not those of its config
+    /// Runs that translate, one for each pair of languages; `en-de=RUN` names languages that are
+    /// not those of its config
     #[arg(required = true, value_name = "RUN")]
     runs: Vec<String>,
     /// Address and port to listen at; `0.0.0.0:5000` lets other machines ask
@@ -41,7 +42,8 @@ pub(crate) struct ServeArgs {
     /// Beam size, 1 for greedy search [default: the config's]
     #[arg(long, value_name = "N", allow_negative_numbers = true, value_parser = counts())]
     beam_size: Option<usize>,
-    /// Override a key of `[search]` or `train.max_tokens`, as in `search.length_alpha=0.6`; may be repeated
+    /// Override a key of `[search]` or `train.max_tokens`, as in `search.length_alpha=0.6`; may be
+    /// repeated
     #[arg(long = "set", value_name = "KEY=VALUE")]
     overrides: Vec<String>,
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
@@ -56,7 +58,8 @@ pub(crate) struct ServeArgs {
     /// Bytes of a request, at most
     #[arg(long, value_name = "N", default_value = "1048576")]
     max_body: usize,
-    /// Seconds that a request may take to arrive, its answer to be found, and its client to take more of it
+    /// Seconds that a request may take to arrive, its answer to be found, and its client to take
+    /// more of it
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = counts())]
     timeout: usize,
     /// Other translations of a text, besides the best, at most
@@ -73,24 +76,33 @@ pub(crate) struct ServeArgs {
     require_api_key: bool,
 }
 
-/// Serves until Ctrl-C or SIGTERM, and then answers what has been asked. SIGHUP loads the models again.
+/// Serves until Ctrl-C or SIGTERM, and then answers what has been asked. SIGHUP loads the models
+/// again.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device, or two runs are for the same languages (exit code 2); the address is not
-/// to be had; the models fail while they serve.
+/// There is no such run, checkpoint or device, or two runs are for the same languages (exit code
+/// 2); the address is not to be had; the models fail while they serve.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     // Requests are small work; the cores are for the models.
-    let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(2)
+        .enable_all()
+        .build()?;
     let signals = Signals::install(&runtime)?;
     let models = models(args)?;
-    let pairs: Vec<String> = models.iter().map(|model| format!("{}-{}", model.source, model.target)).collect();
+    let pairs: Vec<String> = models
+        .iter()
+        .map(|model| format!("{}-{}", model.source, model.target))
+        .collect();
     let server = Server::new(models, limits(args), keys(args)?);
     keep_texts_from_the_log();
     signals.loading.store(false, Ordering::SeqCst);
     let ended = runtime.block_on(async {
-        let listener =
-            TcpListener::bind(args.listen).await.with_context(|| format!("cannot listen at {}", args.listen));
-        let listener = listener.map_err(|error| with_hint(error, "`--listen 127.0.0.1:5001` takes another port"))?;
+        let listener = TcpListener::bind(args.listen)
+            .await
+            .with_context(|| format!("cannot listen at {}", args.listen));
+        let listener = listener
+            .map_err(|error| with_hint(error, "`--listen 127.0.0.1:5001` takes another port"))?;
         let address = listener.local_addr()?;
         tracing::info!("{} at http://{address}; Ctrl-C ends", pairs.join(", "));
         #[cfg(unix)]
@@ -106,13 +118,18 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
             tracing::warn!("stopped; some clients did not take their answers, and were cut off");
             Ok(())
         }
-        Ended::Failed => Err(anyhow!("the models have failed, see above; the server ends")),
+        Ended::Failed => Err(anyhow!(
+            "the models have failed, see above; the server ends"
+        )),
     }
 }
 
-/// An address with a port. Of names it knows `localhost`: asking for others would be calling somebody.
+/// An address with a port. Of names it knows `localhost`: asking for others would be calling
+/// somebody.
 fn address(text: &str) -> Result<SocketAddr, String> {
-    let numbers = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    let numbers = text
+        .strip_prefix("localhost:")
+        .map(|port| format!("127.0.0.1:{port}"));
     let address = numbers.as_deref().unwrap_or(text).parse();
     address.map_err(|_| "write it in numbers, with a port, as in `127.0.0.1:5001`".to_owned())
 }
@@ -127,12 +144,17 @@ fn limits(args: &ServeArgs) -> Limits {
         alternatives: args.alternatives_limit,
         queue: args.queue,
         // So that whoever is turned away is told so.
-        connections: args.queue.saturating_mul(2).max(Limits::default().connections),
+        connections: args
+            .queue
+            .saturating_mul(2)
+            .max(Limits::default().connections),
     }
 }
 
 fn keys(args: &ServeArgs) -> anyhow::Result<Keys> {
-    let Some(path) = &args.api_keys else { return Ok(Keys::default()) };
+    let Some(path) = &args.api_keys else {
+        return Ok(Keys::default());
+    };
     let keys = Keys::parse(&fs_err::read_to_string(path)?, args.require_api_key);
     if keys.is_empty() {
         return Err(usage(anyhow!("`{}` has no key", path.display())));
@@ -145,12 +167,25 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
     let mut models: Vec<Model> = Vec::new();
     for text in &args.runs {
         let (pair, path) = match text.split_once('=') {
-            Some((pair, path)) if !PathBuf::from(text).exists() => (Some(pair), PathBuf::from(path)),
+            Some((pair, path)) if !PathBuf::from(text).exists() => {
+                (Some(pair), PathBuf::from(path))
+            }
             _ => (None, PathBuf::from(text)),
         };
-        let (source, target) = if let Some(pair) = pair { languages_of(pair)? } else { languages_of_run(&path)? };
-        if let Some(other) = models.iter().find(|other| (&other.source, &other.target) == (&source, &target)) {
-            let error = usage(anyhow!("two runs translate from `{}` to `{}`", other.source, other.target));
+        let (source, target) = if let Some(pair) = pair {
+            languages_of(pair)?
+        } else {
+            languages_of_run(&path)?
+        };
+        if let Some(other) = models
+            .iter()
+            .find(|other| (&other.source, &other.target) == (&source, &target))
+        {
+            let error = usage(anyhow!(
+                "two runs translate from `{}` to `{}`",
+                other.source,
+                other.target
+            ));
             return Err(with_hint(
                 error,
                 "for an ensemble, average their checkpoints; other languages are named as in `en-de=RUN`",
@@ -159,7 +194,12 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
         let mut model = ModelArgs::of_run(&path, &args.checkpoint, args.device.clone());
         (model.beam_size, model.overrides) = (args.beam_size, args.overrides.clone());
         let runner = load(&model)?;
-        models.push(Model { source, target, runner, reload: Box::new(move || Ok(load(&model)?)) });
+        models.push(Model {
+            source,
+            target,
+            runner,
+            reload: Box::new(move || Ok(load(&model)?)),
+        });
     }
     Ok(models)
 }
@@ -173,21 +213,35 @@ fn languages_of_run(path: &Path) -> anyhow::Result<(String, String)> {
     check_config(path, &config, |task| task == Task::Translation)?;
     let Ok((source, target)) = config.data.languages() else {
         let run = path.display();
-        let error = usage(anyhow!("the config of `{run}` does not say from which language to which it translates"));
-        let hint = format!("name them before the run, as in `polyglow serve en-de={run}` for English to German");
+        let error = usage(anyhow!(
+            "the config of `{run}` does not say from which language to which it translates"
+        ));
+        let hint = format!(
+            "name them before the run, as in `polyglow serve en-de={run}` for English to German"
+        );
         return Err(with_hint(error, hint));
     };
     Ok((source.to_owned(), target.to_owned()))
 }
 
-/// `en` and `de` of `en-de`; of more than one hyphen, as in `pt-BR-en`, the parts are not clear and `:` divides them.
+/// `en` and `de` of `en-de`; of more than one hyphen, as in `pt-BR-en`, the parts are not clear and
+/// `:` divides them.
 fn languages_of(pair: &str) -> anyhow::Result<(String, String)> {
-    let parts: Vec<&str> = if pair.contains(':') { pair.split(':').collect() } else { pair.split('-').collect() };
+    let parts: Vec<&str> = if pair.contains(':') {
+        pair.split(':').collect()
+    } else {
+        pair.split('-').collect()
+    };
     match parts[..] {
-        [source, target] if !source.is_empty() && !target.is_empty() => Ok((source.to_owned(), target.to_owned())),
+        [source, target] if !source.is_empty() && !target.is_empty() => {
+            Ok((source.to_owned(), target.to_owned()))
+        }
         _ => {
             let error = usage(anyhow!("`{pair}` is no pair of languages"));
-            Err(with_hint(error, "write it as in `en-de=RUN` or `zh-Hans:en=RUN`"))
+            Err(with_hint(
+                error,
+                "write it as in `en-de=RUN` or `zh-Hans:en=RUN`",
+            ))
         }
     }
 }
@@ -210,7 +264,8 @@ struct Signals<S> {
 }
 
 impl Signals<()> {
-    /// Handles signals from now on, before the models are loaded, so that SIGHUP does not end a process that loads them.
+    /// Handles signals from now on, before the models are loaded, so that SIGHUP does not end a
+    /// process that loads them.
     ///
     /// # Errors
     /// The handlers cannot be installed.
@@ -218,16 +273,23 @@ impl Signals<()> {
         let _inside = runtime.enter();
         let loading = Arc::new(AtomicBool::new(true));
         for number in [SIGINT, SIGTERM] {
-            flag::register_conditional_shutdown(number, 0, Arc::clone(&loading)).context("cannot handle signals")?;
+            flag::register_conditional_shutdown(number, 0, Arc::clone(&loading))
+                .context("cannot handle signals")?;
         }
         #[cfg(unix)]
         return Ok(Signals {
             loading,
-            stop: first(signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?),
+            stop: first(
+                signal(SignalKind::interrupt())?,
+                signal(SignalKind::terminate())?,
+            ),
             hang_up: signal(SignalKind::hangup())?,
         });
         #[cfg(not(unix))]
-        Ok(Signals { loading, stop: interrupted() })
+        Ok(Signals {
+            loading,
+            stop: interrupted(),
+        })
     }
 }
 
@@ -255,12 +317,16 @@ async fn reload_when_told(server: Server, mut hang_up: Signal) {
     }
 }
 
-/// From now on a panic is told by its place: what it says may have a part of what somebody asked in it.
+/// From now on a panic is told by its place: what it says may have a part of what somebody asked in
+/// it.
 fn keep_texts_from_the_log() {
     panic::set_hook(Box::new(|info| {
         if !polyglow_data::tokenizer::is_guarded() {
             let place = info.location().map(ToString::to_string);
-            tracing::error!("a panic at {}", place.as_deref().unwrap_or("an unknown place"));
+            tracing::error!(
+                "a panic at {}",
+                place.as_deref().unwrap_or("an unknown place")
+            );
         }
     }));
 }

@@ -28,13 +28,15 @@ pub(crate) struct TrainArgs {
     /// Directory of the run [default: runs/<name of the config>]
     #[arg(long, value_name = "DIR")]
     run: Option<PathBuf>,
-    /// Start a new run in this directory with the weights of the run `--run`: to fine-tune, or to change schedule or corpus
+    /// Start a new run in this directory with the weights of the run `--run`: to fine-tune, or to
+    /// change schedule or corpus
     #[arg(long, value_name = "NEW_RUN")]
     fork: Option<PathBuf>,
     /// The checkpoint whose weights a fork takes: `best`, `last`, `step-N`, `average` or `ema`
     #[arg(long, value_name = "NAME", default_value = "best", requires = "fork")]
     checkpoint: String,
-    /// A fork learns the vocabulary of its own config; tokens that the old run has keep their weights, others are drawn
+    /// A fork learns the vocabulary of its own config; tokens that the old run has keep their
+    /// weights, others are drawn
     #[arg(long, requires = "fork")]
     new_vocabulary: bool,
     /// Show a dashboard in the terminal; its key `q` saves and stops, like Ctrl-C
@@ -42,20 +44,35 @@ pub(crate) struct TrainArgs {
     tui: bool,
 }
 
-/// Prepares the data, trains to the end or until interrupted, and tests the result. Returns the exit code: 0 after the end,
-/// [`STOPPED`] where the same command has to go on.
+/// Prepares the data, trains to the end or until interrupted, and tests the result. Returns the
+/// exit code: 0 after the end, [`STOPPED`] where the same command has to go on.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
 pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let config = args.source.load()?;
-    // First of all: what another config does to the checks that follow would be blamed on something else.
+    // First of all: what another config does to the checks that follow would be blamed on something
+    // else.
     check_one_config(&**group, &config)?;
-    let screen = if args.tui { Screen::dashboard()? } else { Screen::Lines };
-    let mut progress: Box<dyn Observer> =
-        if group.is_first() { Box::new(Progress::new(screen)) } else { Box::new(Silent) };
-    let run = args.run.clone().unwrap_or_else(|| default_run(&args.source.config));
-    let start = |run| Start { run, checkpoint: args.checkpoint.clone(), new_vocabulary: args.new_vocabulary };
+    let screen = if args.tui {
+        Screen::dashboard()?
+    } else {
+        Screen::Lines
+    };
+    let mut progress: Box<dyn Observer> = if group.is_first() {
+        Box::new(Progress::new(screen))
+    } else {
+        Box::new(Silent)
+    };
+    let run = args
+        .run
+        .clone()
+        .unwrap_or_else(|| default_run(&args.source.config));
+    let start = |run| Start {
+        run,
+        checkpoint: args.checkpoint.clone(),
+        new_vocabulary: args.new_vocabulary,
+    };
     let (run, start) = match &args.fork {
         Some(new) => (new.clone(), Some(start(run))),
         None => (run, None),
@@ -70,15 +87,30 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
     drop(progress);
     match ending {
         Ending::Stopped => {
-            let why = if signals.has_hung_up() { ", because the terminal was closed (SIGHUP)" } else { "" };
-            tracing::info!("stopped after step {}{why}; the same command resumes it", state.step);
+            let why = if signals.has_hung_up() {
+                ", because the terminal was closed (SIGHUP)"
+            } else {
+                ""
+            };
+            tracing::info!(
+                "stopped after step {}{why}; the same command resumes it",
+                state.step
+            );
             return Ok(STOPPED);
         }
         Ending::OutOfPatience => {
             let patience = training.plan.config.train.patience;
-            tracing::info!("ended after step {}: no improvement in {}", state.step, counted(patience, "validation"));
+            tracing::info!(
+                "ended after step {}: no improvement in {}",
+                state.step,
+                counted(patience, "validation")
+            );
         }
-        Ending::Done => tracing::info!("trained {} steps on {} target tokens", state.step, state.tokens),
+        Ending::Done => tracing::info!(
+            "trained {} steps on {} target tokens",
+            state.step,
+            state.tokens
+        ),
     }
     // What follows saves nothing.
     signals.end_process_from_now_on();
@@ -93,8 +125,12 @@ fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
     for finding in &mut inspection.findings {
         finding.lines.clear();
     }
-    let (path, text) = (training.run.inspection_path(), serde_json::to_string_pretty(&inspection)? + "\n");
-    file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))?;
+    let (path, text) = (
+        training.run.inspection_path(),
+        serde_json::to_string_pretty(&inspection)? + "\n",
+    );
+    file::replace(&path, text.as_bytes())
+        .with_context(|| format!("cannot write `{}`", path.display()))?;
     for warning in inspection.warnings {
         tracing::warn!("{warning}");
     }

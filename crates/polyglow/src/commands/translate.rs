@@ -34,37 +34,44 @@ use sentences::SeveralSentences;
 const PORTION: usize = 2048;
 
 /// What `polyglow translate` is asked to do.
-#[expect(clippy::struct_excessive_bools, reason = "each is an option of the command line, independent of the others")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "each is an option of the command line, independent of the others"
+)]
 #[derive(Args)]
 pub(crate) struct TranslateArgs {
     #[command(flatten)]
     model: ModelArgs,
-    /// File to translate, one sentence per line [default: stdin]; for a single sentence: `echo '...' | polyglow translate RUN`
+    /// File to translate, one sentence per line [default: stdin]; for a single sentence:
+    /// `echo '...' | polyglow translate RUN`
     file: Option<PathBuf>,
     /// Write to this file instead of stdout
     #[arg(short, long, value_name = "FILE")]
     output: Option<PathBuf>,
-    /// Go on where the output of the same command with the same input ended that was killed, and keep what is written if this
-    /// one is: needs `--output`, whose file has another name until it is complete
+    /// Go on where the output of the same command with the same input ended that was killed, and
+    /// keep what is written if this one is: needs `--output`, whose file has another name until it
+    /// is complete
     #[arg(long, requires = "output")]
     resume: bool,
     /// Translations per line, at most the beam size
     #[arg(long, value_name = "N", default_value = "1", allow_negative_numbers = true, value_parser = counts())]
     n_best: usize,
-    /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`: one JSON object per
-    /// line
+    /// `text`: the translations alone; `tsv`: line, rank, score, log-probability, text; `jsonl`:
+    /// one JSON object per line
     #[arg(long, value_enum, default_value = "text")]
     format: Format,
     /// File with the beginning of each translation, one line per input line; blank for none
     #[arg(long, value_name = "FILE")]
     prefix: Option<PathBuf>,
-    /// File with phrases that each translation must contain, separated by tabs, one line per input line; blank for none
+    /// File with phrases that each translation must contain, separated by tabs, one line per input
+    /// line; blank for none
     #[arg(long, value_name = "FILE")]
     constraints: Option<PathBuf>,
     /// Replace each unknown word of a translation by the source word with the most attention
     #[arg(long)]
     replace_unknown: bool,
-    /// Translate each sentence of a line by itself; what is between sentences stays, and as many lines come out as go in
+    /// Translate each sentence of a line by itself; what is between sentences stays, and as many
+    /// lines come out as go in
     #[arg(long, conflicts_with_all = ["prefix", "constraints"])]
     split_sentences: bool,
     /// Read lines from the terminal, with line editing and a history
@@ -99,20 +106,32 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// Translates every line of the input and writes as many results, in their order.
 ///
 /// # Errors
-/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix or a constraint
-/// cannot be met; the output cannot be written.
+/// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix
+/// or a constraint cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let (n_best, plan) = (args.n_best, args.model.open_among(Arc::clone(group), args.n_best)?);
+    let (n_best, plan) = (
+        args.n_best,
+        args.model.open_among(Arc::clone(group), args.n_best)?,
+    );
     let beam_size = plan.config.search.beam_size;
-    let language = plan.config.data.languages().map_or("", |(src, _)| src).to_owned();
+    let language = plan
+        .config
+        .data
+        .languages()
+        .map_or("", |(src, _)| src)
+        .to_owned();
     if n_best > beam_size {
-        let error = usage(anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}"));
+        let error = usage(anyhow!(
+            "`--n-best {n_best}` is more than the beam size, {beam_size}"
+        ));
         return Err(with_hint(error, format!("add `--beam-size {n_best}`")));
     }
     if args.interactive {
         if !group.is_alone() {
-            let error =
-                usage(anyhow!("`--interactive` is for one process, and a launcher has started {}", group.size()));
+            let error = usage(anyhow!(
+                "`--interactive` is for one process, and a launcher has started {}",
+                group.size()
+            ));
             return Err(with_hint(error, "leave `mpirun` out"));
         }
         let models = args.model.load(&plan)?;
@@ -124,7 +143,10 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     if !group.is_first() {
         let models = args.model.load(&plan)?;
         check(args, &models)?;
-        return shared::help(&runner(models, &plan)?, &Results::new(Box::new(io::sink()), args, &language));
+        return shared::help(
+            &runner(models, &plan)?,
+            &Results::new(Box::new(io::sink()), args, &language),
+        );
     }
     let mut input = Input::open(args)?;
     if input.typed {
@@ -132,14 +154,21 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     }
     let models = args.model.load(&plan)?;
     check(args, &models)?;
-    let decided_by = if args.resume { decided_by(args, &plan, &models)? } else { String::new() };
+    let decided_by = if args.resume {
+        decided_by(args, &plan, &models)?
+    } else {
+        String::new()
+    };
     let runner = runner(models, &plan)?;
     if args.output.is_some() {
         input.probe()?;
     }
     let output = Output::create(args, &decided_by)?;
     if output.lines() > 0 {
-        tracing::info!("{} lines are translated; going on after them", output.lines());
+        tracing::info!(
+            "{} lines are translated; going on after them",
+            output.lines()
+        );
         input.skip(output.lines())?;
     }
     let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
@@ -156,21 +185,40 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     }
 }
 
-/// What output depends on besides the input, as a short name: the weights, the search, the batches, the format.
-fn decided_by(args: &TranslateArgs, plan: &Plan, models: &[TrainedModel]) -> anyhow::Result<String> {
-    let weights: Vec<_> =
-        models.iter().map(|model| (model.checkpoint.model_hash(), model.checkpoint.state.step)).collect();
+/// What output depends on besides the input, as a short name: the weights, the search, the batches,
+/// the format.
+fn decided_by(
+    args: &TranslateArgs,
+    plan: &Plan,
+    models: &[TrainedModel],
+) -> anyhow::Result<String> {
+    let weights: Vec<_> = models
+        .iter()
+        .map(|model| (model.checkpoint.model_hash(), model.checkpoint.state.step))
+        .collect();
     let files = [&args.prefix, &args.constraints];
     let replace_and_split = (args.replace_unknown, args.split_sentences);
-    let asked = (args.format as usize, args.n_best, replace_and_split, &args.model.checkpoint, files);
-    let decided_by = (weights, &plan.config.search, plan.config.train.max_tokens, plan.config.seed, asked);
+    let asked = (
+        args.format as usize,
+        args.n_best,
+        replace_and_split,
+        &args.model.checkpoint,
+        files,
+    );
+    let decided_by = (
+        weights,
+        &plan.config.search,
+        plan.config.train.max_tokens,
+        plan.config.seed,
+        asked,
+    );
     let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
     hash.truncate(8);
     Ok(hash)
 }
 
-/// Translates to the end of the input, of which so many lines are done. If translations are printed to a terminal, no other
-/// progress is shown.
+/// Translates to the end of the input, of which so many lines are done. If translations are printed
+/// to a terminal, no other progress is shown.
 fn translate(
     runner: &Runner,
     mut input: Input,
@@ -179,7 +227,8 @@ fn translate(
     shown: bool,
     done: usize,
 ) -> anyhow::Result<()> {
-    let mut watch = (!input.typed && io::stderr().is_terminal() && !shown).then(|| Watch::new(input.count(), done));
+    let mut watch = (!input.typed && io::stderr().is_terminal() && !shown)
+        .then(|| Watch::new(input.count(), done));
     let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
     while let Some(requests) = input.portion()? {
         let before = first_line - 1;
@@ -203,7 +252,10 @@ fn translate(
     unknown.warn();
     several.warn(input.lines.path());
     if first_line == 1 && !input.typed {
-        tracing::warn!("`{}` is empty: 0 lines translated", input.lines.path().display());
+        tracing::warn!(
+            "`{}` is empty: 0 lines translated",
+            input.lines.path().display()
+        );
     }
     input.finish()
 }
@@ -218,7 +270,11 @@ struct Watch {
 
 impl Watch {
     fn new(all: Option<usize>, done: usize) -> Self {
-        Self { activity: Activity::new(), pace: Pace::from(done as u64), all }
+        Self {
+            activity: Activity::new(),
+            pace: Pace::from(done as u64),
+            all,
+        }
     }
 
     fn show(&mut self, done: usize) {
@@ -228,7 +284,10 @@ impl Watch {
     fn words(&self, done: usize) -> String {
         let rate = self.pace.per_second(done as u64);
         let (of, left) = match self.all {
-            Some(all) => (format!(" of {all}"), format!(", left {}", self.pace.time_left(done as u64, all as u64))),
+            Some(all) => (
+                format!(" of {all}"),
+                format!(", left {}", self.pace.time_left(done as u64, all as u64)),
+            ),
             None => (String::new(), String::new()),
         };
         format!("translated {done}{of} lines, {rate:.1} lines/s{left}")
@@ -242,8 +301,14 @@ mod tests {
     #[test]
     fn whoever_waits_is_told_the_rate_and_the_time_left() {
         let words = Watch::new(Some(60), 0).words(20);
-        assert!(words.starts_with("translated 20 of 60 lines, ") && words.contains(" lines/s, left 0s"), "{words}");
+        assert!(
+            words.starts_with("translated 20 of 60 lines, ") && words.contains(" lines/s, left 0s"),
+            "{words}"
+        );
         let words = Watch::new(None, 0).words(20);
-        assert!(words.starts_with("translated 20 lines, ") && words.ends_with(" lines/s"), "{words}");
+        assert!(
+            words.starts_with("translated 20 lines, ") && words.ends_with(" lines/s"),
+            "{words}"
+        );
     }
 }

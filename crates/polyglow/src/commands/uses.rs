@@ -1,4 +1,5 @@
-//! What a model is used for, by its task: the one table behind checks, their hints, and what to type next.
+//! What a model is used for, by its task: the one table behind checks, their hints, and what to
+//! type next.
 
 use std::path::Path;
 
@@ -68,7 +69,12 @@ pub(super) fn of_task(task: Task) -> Use {
             "to teach it labels",
         ),
     };
-    Use { does, advice, command, note }
+    Use {
+        does,
+        advice,
+        command,
+        note,
+    }
 }
 
 /// Checks that the run at `path` is for a wanted task.
@@ -83,13 +89,20 @@ pub(super) fn check_plan(path: &Path, plan: &Plan, wanted: fn(Task) -> bool) -> 
 ///
 /// # Errors
 /// As [`check_plan`].
-pub(super) fn check_config(path: &Path, config: &Config, wanted: fn(Task) -> bool) -> anyhow::Result<()> {
+pub(super) fn check_config(
+    path: &Path,
+    config: &Config,
+    wanted: fn(Task) -> bool,
+) -> anyhow::Result<()> {
     let task = config.model.task();
     if wanted(task) {
         return Ok(());
     }
     let (Use { does, advice, .. }, arch) = (of_task(task), config.model.arch.name());
-    let error = anyhow!("`{}` has `model.arch = \"{arch}\"`, which {does}", path.display());
+    let error = anyhow!(
+        "`{}` has `model.arch = \"{arch}\"`, which {does}",
+        path.display()
+    );
     Err(with_hint(usage(error), advice))
 }
 
@@ -106,7 +119,9 @@ pub(super) fn check_task(model: &TrainedModel, wanted: fn(Task) -> bool) -> anyh
 /// # Errors
 /// As [`check_plan`].
 pub(super) fn check_translates(models: &[TrainedModel]) -> anyhow::Result<()> {
-    models.iter().try_for_each(|model| check_task(model, |task| task == Task::Translation))
+    models
+        .iter()
+        .try_for_each(|model| check_task(model, |task| task == Task::Translation))
 }
 
 /// Checks that a model shows where in the source it looks.
@@ -117,9 +132,13 @@ pub(super) fn check_attends(model: &TrainedModel) -> anyhow::Result<()> {
     let (num_layers, _) = model.model.shape().attention(AttentionKind::Cross);
     if num_layers == 0 {
         let path = model.checkpoint.path.display();
-        let error =
-            anyhow!("`{path}` has no attention to the source, so its words cannot be aligned with source words");
-        return Err(with_hint(usage(error), "leave `--replace-unknown` or `--alignments` out"));
+        let error = anyhow!(
+            "`{path}` has no attention to the source, so its words cannot be aligned with source words"
+        );
+        return Err(with_hint(
+            usage(error),
+            "leave `--replace-unknown` or `--alignments` out",
+        ));
     }
     Ok(())
 }

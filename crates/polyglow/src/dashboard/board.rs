@@ -15,9 +15,24 @@ use crate::activity::Pace;
 
 /// Numbers of a training that are plotted beside its scores.
 const TRAINING: [Measure; 3] = [
-    Measure { key: "lr", title: "learning rate", higher_is_better: true, decimals: 6 },
-    Measure { key: "tokens_per_second", title: "target tokens per second", higher_is_better: true, decimals: 0 },
-    Measure { key: "grad_norm", title: "gradient norm", higher_is_better: false, decimals: 3 },
+    Measure {
+        key: "lr",
+        title: "learning rate",
+        higher_is_better: true,
+        decimals: 6,
+    },
+    Measure {
+        key: "tokens_per_second",
+        title: "target tokens per second",
+        higher_is_better: true,
+        decimals: 0,
+    },
+    Measure {
+        key: "grad_norm",
+        title: "gradient norm",
+        higher_is_better: false,
+        decimals: 3,
+    },
 ];
 
 /// Columns of the table of numbers, and of a screen that has room for it.
@@ -55,8 +70,14 @@ struct Curve {
 impl Board {
     pub(super) fn new(label: &str, step: u64, last_step: u64) -> Self {
         let first = [LOSS, PERPLEXITY];
-        let rest = SCORES.into_iter().filter(|measure| !first.contains(measure));
-        let curve = |measure| Curve { measure, train: Vec::new(), valid: Vec::new() };
+        let rest = SCORES
+            .into_iter()
+            .filter(|measure| !first.contains(measure));
+        let curve = |measure| Curve {
+            measure,
+            train: Vec::new(),
+            valid: Vec::new(),
+        };
         Self {
             label: label.to_owned(),
             pace: Pace::from(step),
@@ -64,7 +85,12 @@ impl Board {
             last_step,
             epoch: None,
             is_validating: false,
-            curves: first.into_iter().chain(rest).chain(TRAINING).map(curve).collect(),
+            curves: first
+                .into_iter()
+                .chain(rest)
+                .chain(TRAINING)
+                .map(curve)
+                .collect(),
             selected: 0,
             wish: Wish::GoOn,
         }
@@ -116,7 +142,13 @@ impl Board {
         match key {
             b'\t' => self.select(1),
             b'q' if self.wish == Wish::GoOn => self.wish = Wish::Stop,
-            CTRL_C => self.wish = if self.wish == Wish::GoOn { Wish::Stop } else { Wish::Abort },
+            CTRL_C => {
+                self.wish = if self.wish == Wish::GoOn {
+                    Wish::Stop
+                } else {
+                    Wish::Abort
+                }
+            }
             _ => {}
         }
     }
@@ -128,32 +160,62 @@ impl Board {
 
     /// The curves that have points.
     fn plotted(&self) -> impl Iterator<Item = &Curve> {
-        self.curves.iter().filter(|curve| !curve.train.is_empty() || !curve.valid.is_empty())
+        self.curves
+            .iter()
+            .filter(|curve| !curve.train.is_empty() || !curve.valid.is_empty())
     }
 
     pub(super) fn draw(&self, frame: &mut Frame<'_>) {
-        let rows = [Constraint::Length(3), Constraint::Length(1), Constraint::Min(0), Constraint::Length(1)];
+        let rows = [
+            Constraint::Length(3),
+            Constraint::Length(1),
+            Constraint::Min(0),
+            Constraint::Length(1),
+        ];
         let [top, tabs, middle, bottom] = Layout::vertical(rows).areas(frame.area());
         frame.render_widget(self.progress(), top);
         let names = self.plotted().map(|curve| curve.measure.title);
-        frame.render_widget(Tabs::new(names).select(self.selected).highlight_style(Style::new().reversed()), tabs);
+        frame.render_widget(
+            Tabs::new(names)
+                .select(self.selected)
+                .highlight_style(Style::new().reversed()),
+            tabs,
+        );
         let width = if middle.width >= WIDE { TABLE_WIDTH } else { 0 };
-        let [plot, table] = Layout::horizontal([Constraint::Min(0), Constraint::Length(width)]).areas(middle);
+        let [plot, table] =
+            Layout::horizontal([Constraint::Min(0), Constraint::Length(width)]).areas(middle);
         match self.plotted().nth(self.selected) {
             Some(curve) => curve.draw(frame, plot),
-            None => frame.render_widget(Paragraph::new("the first report comes after `train.log_every` steps"), plot),
+            None => frame.render_widget(
+                Paragraph::new("the first report comes after `train.log_every` steps"),
+                plot,
+            ),
         }
         let numbers: Vec<Line<'_>> = self.plotted().map(Curve::line).collect();
         let title = format!("{:<26}{:>8}  {:>8}", "", "train", "valid");
-        frame.render_widget(Paragraph::new(numbers).block(Block::bordered().title(title)), table);
+        frame.render_widget(
+            Paragraph::new(numbers).block(Block::bordered().title(title)),
+            table,
+        );
         frame.render_widget(self.keys(), bottom);
     }
 
     /// How far the training has come.
     fn progress(&self) -> Gauge<'_> {
-        let (step, last, left) = (self.step, self.last_step, self.pace.time_left(self.step, self.last_step));
-        let epoch = self.epoch.map(|epoch| format!(", epoch {epoch}")).unwrap_or_default();
-        let now = if self.is_validating { ", validating" } else { "" };
+        let (step, last, left) = (
+            self.step,
+            self.last_step,
+            self.pace.time_left(self.step, self.last_step),
+        );
+        let epoch = self
+            .epoch
+            .map(|epoch| format!(", epoch {epoch}"))
+            .unwrap_or_default();
+        let now = if self.is_validating {
+            ", validating"
+        } else {
+            ""
+        };
         let share = step as f64 / last.max(1) as f64;
         Gauge::default()
             .block(Block::bordered().title(self.label.as_str()))
@@ -166,7 +228,9 @@ impl Board {
     fn keys(&self) -> Line<'static> {
         match self.wish {
             Wish::GoOn => Line::from("q: save and stop    tab: next plot"),
-            Wish::Stop => Line::from("saving and stopping; Ctrl-C: end now, without saving").yellow(),
+            Wish::Stop => {
+                Line::from("saving and stopping; Ctrl-C: end now, without saving").yellow()
+            }
             Wish::Abort => Line::from("ending without saving").red(),
         }
     }
@@ -180,21 +244,46 @@ impl Curve {
         let values = bounds(points().map(|point| point.1));
         let data = |name: &'static str, points, color| {
             let style = Style::new().fg(color);
-            Dataset::default().name(name).marker(Marker::Braille).graph_type(GraphType::Line).style(style).data(points)
+            Dataset::default()
+                .name(name)
+                .marker(Marker::Braille)
+                .graph_type(GraphType::Line)
+                .style(style)
+                .data(points)
         };
-        let all = [data("train", &train, Color::Cyan), data("valid", &valid, Color::Yellow)];
-        let shown = all.into_iter().zip([&train, &valid]).filter(|(_, points)| !points.is_empty());
+        let all = [
+            data("train", &train, Color::Cyan),
+            data("valid", &valid, Color::Yellow),
+        ];
+        let shown = all
+            .into_iter()
+            .zip([&train, &valid])
+            .filter(|(_, points)| !points.is_empty());
         let chart = Chart::new(shown.map(|(data, _)| data).collect())
             .block(Block::bordered().title(self.measure.title))
-            .x_axis(Axis::default().bounds(steps).labels(steps.map(|step| format!("{step:.0}"))))
+            .x_axis(
+                Axis::default()
+                    .bounds(steps)
+                    .labels(steps.map(|step| format!("{step:.0}"))),
+            )
             .y_axis(Axis::default().bounds(values).labels(values.map(number)));
         frame.render_widget(chart, area);
     }
 
     /// The newest values.
     fn line(&self) -> Line<'static> {
-        let newest = |points: &[(f64, f64)]| points.last().map(|point| number(point.1)).unwrap_or_default();
-        Line::from(format!("{:<26}{:>8}  {:>8}", self.measure.title, newest(&self.train), newest(&self.valid)))
+        let newest = |points: &[(f64, f64)]| {
+            points
+                .last()
+                .map(|point| number(point.1))
+                .unwrap_or_default()
+        };
+        Line::from(format!(
+            "{:<26}{:>8}  {:>8}",
+            self.measure.title,
+            newest(&self.train),
+            newest(&self.valid)
+        ))
     }
 }
 
@@ -206,8 +295,14 @@ fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
 
 /// The least and the largest value; a little apart where they are the same.
 fn bounds(values: impl Iterator<Item = f64>) -> [f64; 2] {
-    let [low, high] = values.fold([f64::MAX, f64::MIN], |[low, high], value| [low.min(value), high.max(value)]);
-    if low < high { [low, high] } else { [low - 0.5, high + 0.5] }
+    let [low, high] = values.fold([f64::MAX, f64::MIN], |[low, high], value| {
+        [low.min(value), high.max(value)]
+    });
+    if low < high {
+        [low, high]
+    } else {
+        [low - 0.5, high + 0.5]
+    }
 }
 
 /// A number with about four digits.

@@ -15,9 +15,14 @@ use crate::progress::{Progress, Screen as Choice, View};
 /// A screen of this size that a test can read.
 fn on_paper(width: u16, height: u16) -> (Draw, Arc<Mutex<String>>) {
     let paper = Arc::new(Mutex::new(String::new()));
-    let (page, mut terminal) = (Arc::clone(&paper), Terminal::new(TestBackend::new(width, height)).expect("it can"));
+    let (page, mut terminal) = (
+        Arc::clone(&paper),
+        Terminal::new(TestBackend::new(width, height)).expect("it can"),
+    );
     let draw = move |board: &Board| {
-        terminal.draw(|frame| board.draw(frame)).expect("memory does not refuse");
+        terminal
+            .draw(|frame| board.draw(frame))
+            .expect("memory does not refuse");
         if width > 0 {
             *page.lock().expect("nobody panics") = terminal.backend().to_string();
         }
@@ -36,14 +41,21 @@ struct Fixture {
 impl Fixture {
     fn new(metrics: &str) -> Self {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
-        fs::write(directory.path().join("metrics.jsonl"), metrics).expect("a file can be written there");
+        fs::write(directory.path().join("metrics.jsonl"), metrics)
+            .expect("a file can be written there");
         let (draw, paper) = on_paper(120, 30);
         let dashboard = Dashboard::new(draw, "runs/test", 10, 30);
         let screen = Arc::clone(&dashboard.screen);
         let mut progress = Progress::new(Choice::Dashboard);
         let run = RunDirectory::new(directory.path().to_owned());
-        progress.show_on(View::Dashboard(dashboard), &run, 10, 30).expect("the metrics can be read");
-        Self { paper, progress, screen }
+        progress
+            .show_on(View::Dashboard(dashboard), &run, 10, 30)
+            .expect("the metrics can be read");
+        Self {
+            paper,
+            progress,
+            screen,
+        }
     }
 
     fn press(&self, keys: &[u8]) {
@@ -74,7 +86,15 @@ impl Fixture {
             real_positions: 200,
         };
         let (elapsed, timed_tokens) = (Duration::from_millis(500), interval.tokens);
-        let report = TrainReport { step, epoch: 2, lr: 2e-3, timed_tokens, interval: &interval, elapsed, times: &[] };
+        let report = TrainReport {
+            step,
+            epoch: 2,
+            lr: 2e-3,
+            timed_tokens,
+            interval: &interval,
+            elapsed,
+            times: &[],
+        };
         let record = report.record();
         self.progress.step(step);
         self.progress.report(&report, &record);
@@ -97,8 +117,16 @@ fn the_numbers_of_the_metrics_file_are_shown() {
     ] {
         fixture.assert_shows(&format!("{title:<26}{train:>8}"));
     }
-    let signatures = Signatures { bleu: "b".to_owned(), chrf: "c".to_owned() };
-    let translations = Some(TranslationScores { bleu: 31.5, chrf: 52.25, exact_match: 0.125, signatures });
+    let signatures = Signatures {
+        bleu: "b".to_owned(),
+        chrf: "c".to_owned(),
+    };
+    let translations = Some(TranslationScores {
+        bleu: 31.5,
+        chrf: 52.25,
+        exact_match: 0.125,
+        signatures,
+    });
     let scores = Scores {
         translations,
         accuracy: None,
@@ -112,7 +140,11 @@ fn the_numbers_of_the_metrics_file_are_shown() {
     fixture.progress.validating(12);
     fixture.assert_shows(", validating");
     fixture.progress.scores(12, &scores, &record);
-    for (title, train, valid) in [("loss", "3.000", "1.000"), ("BLEU", "", "31.500"), ("chrF", "", "52.250")] {
+    for (title, train, valid) in [
+        ("loss", "3.000", "1.000"),
+        ("BLEU", "", "31.500"),
+        ("chrF", "", "52.250"),
+    ] {
         fixture.assert_shows(&format!("{title:<26}{train:>8}  {valid:>8}"));
     }
     fixture.progress.step(13);
@@ -163,8 +195,17 @@ fn keys_choose_among_the_curves_that_have_points() {
     let plotted = |fixture: &Fixture| {
         let seen = fixture.seen();
         // The title of the plot's frame, below the tabs.
-        let titles = ["loss", "perplexity", "learning rate", "target tokens per second", "gradient norm"];
-        titles.into_iter().find(|title| seen.contains(&format!("┌{title}─"))).map(str::to_owned)
+        let titles = [
+            "loss",
+            "perplexity",
+            "learning rate",
+            "target tokens per second",
+            "gradient norm",
+        ];
+        titles
+            .into_iter()
+            .find(|title| seen.contains(&format!("┌{title}─")))
+            .map(str::to_owned)
     };
     assert_eq!(plotted(&fixture).as_deref(), Some("loss"));
     for (key, title) in [
@@ -207,5 +248,8 @@ fn a_terminal_that_is_gone_is_given_up_and_the_training_goes_on() {
     dashboard.advance(1);
     dashboard.validating();
     dashboard.advance(2);
-    assert_eq!((*drawn.lock().expect("nobody panics"), dashboard.wish()), (1, Wish::GoOn));
+    assert_eq!(
+        (*drawn.lock().expect("nobody panics"), dashboard.wish()),
+        (1, Wish::GoOn)
+    );
 }

@@ -6,12 +6,15 @@ use polyglow_train::train::Training;
 use super::Warning;
 use crate::commands::metrics::PHRASES;
 
-/// Warns of a tokenizer that hardly splits the text, for want of spaces: BLEU is then near 0 whatever is learned.
+/// Warns of a tokenizer that hardly splits the text, for want of spaces: BLEU is then near 0
+/// whatever is learned.
 ///
 /// # Errors
 /// The text cannot be read.
 pub(super) fn find(training: &Training) -> Result<Option<Warning>> {
-    let Training { plan, text, bleu, .. } = training;
+    let Training {
+        plan, text, bleu, ..
+    } = training;
     if !plan.task.kind().has_references() {
         return Ok(None);
     }
@@ -26,5 +29,8 @@ pub(super) fn find(training: &Training) -> Result<Option<Warning>> {
         100.0 * share
     );
     let hint = "BLEU then compares whole phrases and is near 0, and so may `best` be wrong; leave the key out, or take \"char\"";
-    Ok(Some(Warning { message, hint: hint.to_owned() }))
+    Ok(Some(Warning {
+        message,
+        hint: hint.to_owned(),
+    }))
 }

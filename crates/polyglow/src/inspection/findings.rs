@@ -1,6 +1,8 @@
-//! What is odd about single pairs of the text: how many there are, some of them with their lines, and what becomes of them.
+//! What is odd about single pairs of the text: how many there are, some of them with their lines,
+//! and what becomes of them.
 //!
-//! A detector is a row of [`DETECTORS`]; one collector counts for all of them, and keeps the first examples of each.
+//! A detector is a row of [`DETECTORS`]; one collector counts for all of them, and keeps the first
+//! examples of each.
 
 mod characters;
 mod detectors;
@@ -90,26 +92,44 @@ pub(super) struct Collector {
 impl Collector {
     /// Nothing so far, in text of these languages.
     pub(super) fn new(languages: Languages) -> Self {
-        Self { languages, ..Self::default() }
+        Self {
+            languages,
+            ..Self::default()
+        }
     }
 
     /// Applies every detector that needs no more than the pair.
     pub(super) fn see(&mut self, place: Place<'_>, pair: &Pair) {
         for detector in DETECTORS {
-            if detector.test.is_some_and(|test| test(pair, &self.languages)) {
+            if detector
+                .test
+                .is_some_and(|test| test(pair, &self.languages))
+            {
                 self.add(detector.check, place, pair, None);
             }
         }
     }
 
     /// Adds a pair that was found elsewhere.
-    pub(super) fn add(&mut self, check: Check, place: Place<'_>, pair: &Pair, same_as: Option<String>) {
+    pub(super) fn add(
+        &mut self,
+        check: Check,
+        place: Place<'_>,
+        pair: &Pair,
+        same_as: Option<String>,
+    ) {
         let Place { file, line } = place;
         let found = &mut self.found[check as usize];
         found.count += 1;
         if found.examples.len() < EXAMPLES {
             let [src, tgt] = [&pair.src, &pair.tgt].map(|side| shown(side));
-            found.examples.push(Example { file: file.to_owned(), line, src, tgt, same_as });
+            found.examples.push(Example {
+                file: file.to_owned(),
+                line,
+                src,
+                tgt,
+                same_as,
+            });
         }
         match found.lines.get_mut(file) {
             Some(lines) => lines.push(line),
@@ -122,11 +142,22 @@ impl Collector {
         self.found[check as usize].count
     }
 
-    /// Returns the findings of a split with this number of pairs; `is_cleaned` says whether its text is cleaned before it is encoded.
+    /// Returns the findings of a split with this number of pairs; `is_cleaned` says whether its
+    /// text is cleaned before it is encoded.
     pub(super) fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
         let is_train = split == "train";
-        let found = DETECTORS.iter().zip(self.found).filter(|(_, found)| found.count > 0);
-        let finding = |(detector, Found { count, examples, lines }): (&Detector, Found)| Finding {
+        let found = DETECTORS
+            .iter()
+            .zip(self.found)
+            .filter(|(_, found)| found.count > 0);
+        let finding = |(
+            detector,
+            Found {
+                count,
+                examples,
+                lines,
+            },
+        ): (&Detector, Found)| Finding {
             check: detector.check,
             split: split.to_owned(),
             count,
@@ -171,7 +202,10 @@ mod tests {
     use super::*;
 
     fn pair(src: &str, tgt: &str) -> Pair {
-        Pair { src: src.to_owned(), tgt: tgt.to_owned() }
+        Pair {
+            src: src.to_owned(),
+            tgt: tgt.to_owned(),
+        }
     }
 
     #[test]
@@ -180,12 +214,32 @@ mod tests {
         for line in 1..=5 {
             collector.see(Place { file: "a.en", line }, &pair("a &amp; b", "c"));
         }
-        collector.see(Place { file: "a.en", line: 6 }, &pair("same", "same"));
+        collector.see(
+            Place {
+                file: "a.en",
+                line: 6,
+            },
+            &pair("same", "same"),
+        );
         let findings = collector.findings("train", 10, false);
-        let of = |finding: &Finding| (finding.check, finding.count, finding.share, finding.examples.len());
-        assert_eq!(findings.iter().map(of).collect::<Vec<_>>(), [(Check::Copies, 1, 0.1, 1), (Check::Html, 5, 0.5, 3)]);
+        let of = |finding: &Finding| {
+            (
+                finding.check,
+                finding.count,
+                finding.share,
+                finding.examples.len(),
+            )
+        };
+        assert_eq!(
+            findings.iter().map(of).collect::<Vec<_>>(),
+            [(Check::Copies, 1, 0.1, 1), (Check::Html, 5, 0.5, 3)]
+        );
         assert_eq!(findings[1].examples[2].line, 3);
-        assert!(findings.iter().all(|finding| finding.fate.contains("trained on")));
+        assert!(
+            findings
+                .iter()
+                .all(|finding| finding.fate.contains("trained on"))
+        );
     }
 
     #[test]

@@ -1,5 +1,6 @@
-//! Whether the lines of both sides belong together: long sentences have long translations, and numbers stay numbers. Where one
-//! side has lost a line, that holds for neighbors in its place; where it was shuffled, for nothing.
+//! Whether the lines of both sides belong together: long sentences have long translations, and
+//! numbers stay numbers. Where one side has lost a line, that holds for neighbors in its place;
+//! where it was shuffled, for nothing.
 
 use polyglow_data::corpus::Pair;
 
@@ -13,7 +14,8 @@ const FARTHEST: isize = 10;
 const UNRELATED: f64 = 0.15;
 /// Correlation of lengths from which lines do belong together.
 const RELATED: f64 = 0.4;
-/// Share of the lines with numbers that share one, from which lines belong together whatever their lengths.
+/// Share of the lines with numbers that share one, from which lines belong together whatever their
+/// lengths.
 const SHARED: f64 = 0.5;
 /// Lines with numbers on both sides that are needed to look at them.
 const FEWEST_NUMBERS: usize = 20;
@@ -28,7 +30,8 @@ struct Line {
     numbers: [Vec<String>; 2],
 }
 
-/// Looks at the pairs of a split: at all of them together, and block by block for lines that belong to neighbors.
+/// Looks at the pairs of a split: at all of them together, and block by block for lines that belong
+/// to neighbors.
 #[derive(Default)]
 pub(super) struct Fit {
     lens: Moments,
@@ -42,7 +45,8 @@ pub(super) struct Fit {
 /// What is wrong with the order of a side.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Disorder {
-    /// From this file and line on, the target of a source stands so many lines below it (or, below 0, above it).
+    /// From this file and line on, the target of a source stands so many lines below it (or, below
+    /// 0, above it).
     Shifted { file: String, line: u64, by: isize },
     /// The whole text is in no order: the correlation of the lengths.
     Shuffled { correlation: f64 },
@@ -57,7 +61,12 @@ impl Fit {
         let sides = [&pair.src, &pair.tgt];
         let lens = sides.map(|side| (side.trim().chars().count() as f64).ln());
         let lens = lens.map(|len| if len.is_finite() { len } else { f64::NAN });
-        let line = Line { file: file.to_owned(), number: line, lens, numbers: sides.map(|side| numbers(side)) };
+        let line = Line {
+            file: file.to_owned(),
+            number: line,
+            lens,
+            numbers: sides.map(|side| numbers(side)),
+        };
         self.lens.add(lens);
         if let Some(shares) = share_numbers(&line, &line) {
             self.with_numbers += 1;
@@ -73,7 +82,8 @@ impl Fit {
         }
     }
 
-    /// The correlation of the lengths of both sides; none for text that is too short, or whose lines all have one length.
+    /// The correlation of the lengths of both sides; none for text that is too short, or whose
+    /// lines all have one length.
     pub(super) fn correlation(&self) -> Option<f64> {
         self.lens.correlation()
     }
@@ -82,8 +92,12 @@ impl Fit {
     pub(super) fn disorder(&mut self) -> Option<Disorder> {
         self.finish_block();
         let shared = share_of(self.sharing, self.with_numbers).is_some_and(|share| share >= SHARED);
-        let shuffled = self.correlation().filter(|correlation| *correlation < UNRELATED && !shared);
-        self.shift.take().or(shuffled.map(|correlation| Disorder::Shuffled { correlation }))
+        let shuffled = self
+            .correlation()
+            .filter(|correlation| *correlation < UNRELATED && !shared);
+        self.shift
+            .take()
+            .or(shuffled.map(|correlation| Disorder::Shuffled { correlation }))
     }
 }
 
@@ -98,10 +112,16 @@ fn shift_of(block: &[Line]) -> Option<Disorder> {
     if correlation(0) >= UNRELATED || belongs(0) {
         return None;
     }
-    let offsets = (-FARTHEST..=FARTHEST).filter(|offset| *offset != 0).map(|offset| (offset, correlation(offset)));
+    let offsets = (-FARTHEST..=FARTHEST)
+        .filter(|offset| *offset != 0)
+        .map(|offset| (offset, correlation(offset)));
     let fitting = offsets.filter(|&(offset, found)| found >= RELATED || belongs(offset));
     let (by, _) = fitting.max_by(|a, b| a.1.total_cmp(&b.1))?;
-    Some(Disorder::Shifted { file: block[0].file.clone(), line: block[0].number, by })
+    Some(Disorder::Shifted {
+        file: block[0].file.clone(),
+        line: block[0].number,
+        by,
+    })
 }
 
 /// Sources and the targets so many lines after them.
@@ -146,7 +166,9 @@ impl Moments {
 
 /// The share of the pairs with numbers on both sides that share one; none where there are too few.
 fn shared(block: &[Line], offset: isize) -> Option<f64> {
-    let found: Vec<bool> = beside(block, offset).filter_map(|(src, tgt)| share_numbers(src, tgt)).collect();
+    let found: Vec<bool> = beside(block, offset)
+        .filter_map(|(src, tgt)| share_numbers(src, tgt))
+        .collect();
     share_of(found.iter().filter(|shares| **shares).count(), found.len())
 }
 
@@ -161,7 +183,9 @@ fn share_numbers(src: &Line, tgt: &Line) -> Option<bool> {
 }
 
 fn numbers(text: &str) -> Vec<String> {
-    let numbers = text.split(|character: char| !character.is_ascii_digit()).filter(|number| !number.is_empty());
+    let numbers = text
+        .split(|character: char| !character.is_ascii_digit())
+        .filter(|number| !number.is_empty());
     numbers.map(str::to_owned).collect()
 }
 
@@ -189,7 +213,10 @@ mod tests {
 
     /// The targets in another order.
     fn with_targets(pairs: &[Pair], of: impl Fn(usize) -> usize) -> Vec<Pair> {
-        let pair = |(index, pair): (usize, &Pair)| Pair { src: pair.src.clone(), tgt: pairs[of(index)].tgt.clone() };
+        let pair = |(index, pair): (usize, &Pair)| Pair {
+            src: pair.src.clone(),
+            tgt: pairs[of(index)].tgt.clone(),
+        };
         pairs.iter().enumerate().map(pair).collect()
     }
 
@@ -197,7 +224,10 @@ mod tests {
     fn lines_that_belong_together_are_in_order() {
         let mut fit = look(&pairs(1200));
         assert_eq!(fit.disorder(), None);
-        assert!(fit.correlation().is_some_and(|correlation| correlation > 0.9));
+        assert!(
+            fit.correlation()
+                .is_some_and(|correlation| correlation > 0.9)
+        );
     }
 
     #[test]
@@ -211,8 +241,18 @@ mod tests {
     fn a_lost_line_is_found_by_its_place() {
         let all = pairs(2000);
         // The target lost its line 1001, so the target of each line is that of the next one.
-        let shifted = with_targets(&all, |index| if index < 1000 { index } else { (index + 1).min(1999) });
-        let expected = Disorder::Shifted { file: "a.en".to_owned(), line: 1001, by: -1 };
+        let shifted = with_targets(&all, |index| {
+            if index < 1000 {
+                index
+            } else {
+                (index + 1).min(1999)
+            }
+        });
+        let expected = Disorder::Shifted {
+            file: "a.en".to_owned(),
+            line: 1001,
+            by: -1,
+        };
         assert_eq!(look(&shifted).disorder(), Some(expected));
     }
 
@@ -220,10 +260,22 @@ mod tests {
     fn a_shuffled_side_is_found_and_short_or_uniform_text_says_nothing() {
         let all = pairs(1000);
         let shuffled = with_targets(&all, |index| index * 387 % 1000);
-        assert!(matches!(look(&shuffled).disorder(), Some(Disorder::Shuffled { .. })));
+        assert!(matches!(
+            look(&shuffled).disorder(),
+            Some(Disorder::Shuffled { .. })
+        ));
         assert_eq!(look(&shuffled[..99]).disorder(), None);
-        let uniform = vec![Pair { src: "a b".to_owned(), tgt: "c".to_owned() }; 500];
-        assert_eq!((look(&uniform).disorder(), look(&uniform).correlation()), (None, None));
+        let uniform = vec![
+            Pair {
+                src: "a b".to_owned(),
+                tgt: "c".to_owned()
+            };
+            500
+        ];
+        assert_eq!(
+            (look(&uniform).disorder(), look(&uniform).correlation()),
+            (None, None)
+        );
     }
 
     #[test]
@@ -231,7 +283,10 @@ mod tests {
         let all = pairs(400);
         let mut shuffled = with_targets(&all, |index| index * 387 % 400);
         for (index, pair) in shuffled.iter_mut().enumerate() {
-            *pair = Pair { src: format!("{} {index}", pair.src), tgt: format!("{index} {}", pair.tgt) };
+            *pair = Pair {
+                src: format!("{} {index}", pair.src),
+                tgt: format!("{index} {}", pair.tgt),
+            };
         }
         assert_eq!(look(&shuffled).disorder(), None);
     }

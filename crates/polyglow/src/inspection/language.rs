@@ -11,7 +11,8 @@ use words::{LANGUAGES, hits};
 
 /// Letters of a side that are needed to say anything about its script.
 const FEW_LETTERS: usize = 3;
-/// Different small words of another language that make a sentence foreign, if it has none of its own.
+/// Different small words of another language that make a sentence foreign, if it has none of its
+/// own.
 const FOREIGN_WORDS: usize = 3;
 
 /// The languages of both sides, as far as they are known.
@@ -24,11 +25,17 @@ pub(crate) struct Languages {
 impl Languages {
     /// The languages that go by these endings of files.
     pub(super) fn new(src: &str, tgt: &str) -> Self {
-        Self { src: Expected::of(src), tgt: Expected::of(tgt) }
+        Self {
+            src: Expected::of(src),
+            tgt: Expected::of(tgt),
+        }
     }
 
     /// The sides of a pair, each with what is expected of it.
-    pub(super) fn sides<'a>(&'a self, pair: &'a Pair) -> impl Iterator<Item = (&'a Expected, &'a str)> {
+    pub(super) fn sides<'a>(
+        &'a self,
+        pair: &'a Pair,
+    ) -> impl Iterator<Item = (&'a Expected, &'a str)> {
         [(&self.src, &*pair.src), (&self.tgt, &*pair.tgt)].into_iter()
     }
 }
@@ -45,11 +52,14 @@ impl Expected {
     fn of(ending: &str) -> Self {
         let code = code(ending);
         let language = LANGUAGES.iter().position(|language| language.code == code);
-        Self { scripts: of_language(&code), language }
+        Self {
+            scripts: of_language(&code),
+            language,
+        }
     }
 
-    /// Whether nine of ten letters of a text are of other scripts. Names and technical words are no foreign text: in Chinese they
-    /// easily have more letters than the sentence around them.
+    /// Whether nine of ten letters of a text are of other scripts. Names and technical words are no
+    /// foreign text: in Chinese they easily have more letters than the sentence around them.
     pub(super) fn is_foreign_script(&self, text: &str) -> bool {
         if self.scripts.is_empty() {
             return false;
@@ -64,7 +74,9 @@ impl Expected {
 
     /// Whether a text has small words of another language, and none of its own.
     pub(super) fn is_foreign_language(&self, text: &str) -> bool {
-        let Some(own) = self.language else { return false };
+        let Some(own) = self.language else {
+            return false;
+        };
         let hits = hits(text);
         hits[own] == 0 && hits.iter().any(|&count| count >= FOREIGN_WORDS)
     }
@@ -86,7 +98,11 @@ const CLASSES: usize = 1 << 12;
 
 impl Default for Profile {
     fn default() -> Self {
-        Self { scripts: [(0, None); Script::COUNT], words: vec![0; LANGUAGES.len()], neighbors: vec![0.0; CLASSES] }
+        Self {
+            scripts: [(0, None); Script::COUNT],
+            words: vec![0; LANGUAGES.len()],
+            neighbors: vec![0.0; CLASSES],
+        }
     }
 }
 
@@ -102,7 +118,8 @@ impl Profile {
                 let (count, _) = self.scripts[script as usize];
                 self.scripts[script as usize] = (count + 1, Some(script));
             }
-            let class = (u32::from(before).wrapping_mul(0x9e37) ^ u32::from(character).wrapping_mul(0x85eb)) as usize;
+            let class = (u32::from(before).wrapping_mul(0x9e37)
+                ^ u32::from(character).wrapping_mul(0x85eb)) as usize;
             self.neighbors[class % CLASSES] += 1.0;
             before = character;
         }
@@ -114,27 +131,53 @@ impl Profile {
         script.filter(|_| *count > 100)
     }
 
-    /// The code and the name of the language that it looks like, if the text is enough to say it, and the language is one
-    /// whose words are known here.
+    /// The code and the name of the language that it looks like, if the text is enough to say it,
+    /// and the language is one whose words are known here.
     pub(super) fn language(&self) -> Option<(&'static str, &'static str)> {
-        let (best, &most) = self.words.iter().enumerate().max_by_key(|(_, count)| **count)?;
-        let next = self.words.iter().enumerate().filter(|(place, _)| *place != best).map(|(_, count)| *count).max()?;
+        let (best, &most) = self
+            .words
+            .iter()
+            .enumerate()
+            .max_by_key(|(_, count)| **count)?;
+        let next = self
+            .words
+            .iter()
+            .enumerate()
+            .filter(|(place, _)| *place != best)
+            .map(|(_, count)| *count)
+            .max()?;
         // Neighbors such as Danish and Norwegian share many words.
         (most >= 50 && most > next + next / 4).then(|| (LANGUAGES[best].code, LANGUAGES[best].name))
     }
 
-    /// How much two texts are made of the same characters in the same order, 0 to 1: the cosine of their counts.
+    /// How much two texts are made of the same characters in the same order, 0 to 1: the cosine of
+    /// their counts.
     pub(super) fn similarity(&self, other: &Self) -> f64 {
-        let product = |a: &[f64], b: &[f64]| a.iter().zip(b).map(|(a, b)| a.sqrt() * b.sqrt()).sum::<f64>();
+        let product = |a: &[f64], b: &[f64]| {
+            a.iter()
+                .zip(b)
+                .map(|(a, b)| a.sqrt() * b.sqrt())
+                .sum::<f64>()
+        };
         let (ours, theirs) = (&self.neighbors, &other.neighbors);
-        product(ours, theirs) / (product(ours, ours) * product(theirs, theirs)).sqrt().max(f64::MIN_POSITIVE)
+        product(ours, theirs)
+            / (product(ours, ours) * product(theirs, theirs))
+                .sqrt()
+                .max(f64::MIN_POSITIVE)
     }
 }
 
-/// The language of an ending: `en` of `en`, `en_US` and `eng`; whatever it is in lower case otherwise.
+/// The language of an ending: `en` of `en`, `en_US` and `eng`; whatever it is in lower case
+/// otherwise.
 pub(super) fn code(ending: &str) -> String {
-    let first = ending.split(['-', '_', '.']).next().unwrap_or_default().to_lowercase();
-    let long = LANGUAGES.iter().find(|language| language.long.contains(&&*first));
+    let first = ending
+        .split(['-', '_', '.'])
+        .next()
+        .unwrap_or_default()
+        .to_lowercase();
+    let long = LANGUAGES
+        .iter()
+        .find(|language| language.long.contains(&&*first));
     long.map_or(first, |language| language.code.to_owned())
 }
 
@@ -183,7 +226,12 @@ mod tests {
     #[test]
     fn a_name_among_other_letters_makes_no_sentence_foreign() {
         let languages = Languages::new("en", "de");
-        let foreign = |text: &str| (languages.src.is_foreign_script(text), languages.src.is_foreign_language(text));
+        let foreign = |text: &str| {
+            (
+                languages.src.is_foreign_script(text),
+                languages.src.is_foreign_language(text),
+            )
+        };
         assert_eq!(foreign("The word собака means dog"), (false, false));
         assert_eq!(foreign("собака в саду"), (true, false));
         assert_eq!(foreign("Le chien est dans la maison"), (false, true));

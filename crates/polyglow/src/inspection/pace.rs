@@ -13,7 +13,8 @@ pub(crate) struct TimedStep {
     pub(crate) seconds: f64,
 }
 
-/// Seconds of a step as a line over its operations: what every step takes, and what each operation adds.
+/// Seconds of a step as a line over its operations: what every step takes, and what each operation
+/// adds.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct Pace {
     /// Seconds that a step takes whatever its batch: the update, and starting the kernels.
@@ -23,18 +24,28 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The line through steps of several sizes, by least squares; where that would make time run backwards, the one through 0
-    /// or the one without a slope.
+    /// The line through steps of several sizes, by least squares; where that would make time run
+    /// backwards, the one through 0 or the one without a slope.
     pub(crate) fn of(steps: &[TimedStep]) -> Self {
         let count = steps.len().max(1) as f64;
         let mean = |value: fn(&TimedStep) -> f64| steps.iter().map(value).sum::<f64>() / count;
         let (flops, seconds) = (mean(|step| step.flops), mean(|step| step.seconds));
         let spread: f64 = steps.iter().map(|step| (step.flops - flops).powi(2)).sum();
-        let both: f64 = steps.iter().map(|step| (step.flops - flops) * (step.seconds - seconds)).sum();
-        let slope = if spread > 0.0 { both / spread } else { f64::INFINITY };
+        let both: f64 = steps
+            .iter()
+            .map(|step| (step.flops - flops) * (step.seconds - seconds))
+            .sum();
+        let slope = if spread > 0.0 {
+            both / spread
+        } else {
+            f64::INFINITY
+        };
         let most = seconds / flops.max(1.0);
         let per_flop = slope.clamp(0.0, most);
-        Self { per_step: seconds - per_flop * flops, per_flop }
+        Self {
+            per_step: seconds - per_flop * flops,
+            per_flop,
+        }
     }
 
     /// Seconds of a step with so many operations in its forward passes.
@@ -77,13 +88,25 @@ pub(crate) struct Workload {
 
 impl TimeEstimate {
     /// What follows from steps that were timed and the time of a validation.
-    pub(crate) fn new(timed: &[TimedStep], validation_seconds: Option<f64>, work: Workload) -> Self {
+    pub(crate) fn new(
+        timed: &[TimedStep],
+        validation_seconds: Option<f64>,
+        work: Workload,
+    ) -> Self {
         let pace = Pace::of(timed);
-        let Workload { step_flops, steps, validate_every } = work;
+        let Workload {
+            step_flops,
+            steps,
+            validate_every,
+        } = work;
         let tokens: usize = timed.iter().map(|step| step.tokens).sum();
         let seconds: f64 = timed.iter().map(|step| step.seconds).sum();
         let step_seconds = pace.seconds(step_flops);
-        let validations = if validation_seconds.is_some() { steps.div_ceil(validate_every) } else { 0 };
+        let validations = if validation_seconds.is_some() {
+            steps.div_ceil(validate_every)
+        } else {
+            0
+        };
         let validation_seconds = validation_seconds.unwrap_or(0.0);
         Self {
             timed_steps: timed.len(),
@@ -115,29 +138,64 @@ mod tests {
     use super::*;
 
     fn steps(of: &[(f64, f64)]) -> Vec<TimedStep> {
-        of.iter().map(|&(flops, seconds)| TimedStep { flops, tokens: 100, seconds }).collect()
+        of.iter()
+            .map(|&(flops, seconds)| TimedStep {
+                flops,
+                tokens: 100,
+                seconds,
+            })
+            .collect()
     }
 
     #[test]
     fn a_line_goes_through_what_was_timed() {
         // A tenth of a second, and one for each billion of operations.
         let pace = Pace::of(&steps(&[(1e9, 1.1), (2e9, 2.1), (4e9, 4.1)]));
-        assert!((pace.per_step - 0.1).abs() < 1e-9 && (pace.seconds(3e9) - 3.1).abs() < 1e-9, "{pace:?}");
-        // One size says nothing about the part that does not grow, and one step is better than none.
-        assert_eq!(Pace::of(&steps(&[(2e9, 4.0)])), Pace { per_step: 0.0, per_flop: 2e-9 });
+        assert!(
+            (pace.per_step - 0.1).abs() < 1e-9 && (pace.seconds(3e9) - 3.1).abs() < 1e-9,
+            "{pace:?}"
+        );
+        // One size says nothing about the part that does not grow, and one step is better than
+        // none.
+        assert_eq!(
+            Pace::of(&steps(&[(2e9, 4.0)])),
+            Pace {
+                per_step: 0.0,
+                per_flop: 2e-9
+            }
+        );
         // Small steps that were slower by chance: the time of all is the mean.
         let noisy = Pace::of(&steps(&[(1e9, 3.0), (3e9, 1.0)]));
-        assert_eq!(noisy, Pace { per_step: 2.0, per_flop: 0.0 });
+        assert_eq!(
+            noisy,
+            Pace {
+                per_step: 2.0,
+                per_flop: 0.0
+            }
+        );
         // A line that would start below 0 goes through 0.
         let steep = Pace::of(&steps(&[(1e9, 0.5), (3e9, 3.5)]));
-        assert_eq!(steep, Pace { per_step: 0.0, per_flop: 1e-9 });
+        assert_eq!(
+            steep,
+            Pace {
+                per_step: 0.0,
+                per_flop: 1e-9
+            }
+        );
     }
 
     #[test]
     fn validations_are_part_of_the_time() {
-        let work = Workload { step_flops: 2e9, steps: 1000, validate_every: 300 };
+        let work = Workload {
+            step_flops: 2e9,
+            steps: 1000,
+            validate_every: 300,
+        };
         let estimate = TimeEstimate::new(&steps(&[(1e9, 1.0), (3e9, 3.0)]), Some(30.0), work);
-        assert_eq!((estimate.step_seconds, estimate.target_tokens_per_second), (2.0, 50.0));
+        assert_eq!(
+            (estimate.step_seconds, estimate.target_tokens_per_second),
+            (2.0, 50.0)
+        );
         assert_eq!((estimate.validations, estimate.total_seconds), (4, 2120.0));
         let without = TimeEstimate::new(&steps(&[(2e9, 2.0)]), None, work);
         assert_eq!((without.validations, without.total_seconds), (0, 2000.0));
@@ -146,6 +204,9 @@ mod tests {
     #[test]
     fn times_have_the_unit_that_suits_them() {
         let text = [4.26, 40.0, 150.0, 720.0, 7200.0, 259_200.0].map(duration);
-        assert_eq!(text, ["4.3 s", "40 s", "2.5 min", "12 min", "2.0 h", "3.0 days"]);
+        assert_eq!(
+            text,
+            ["4.3 s", "40 s", "2.5 min", "12 min", "2.0 h", "3.0 days"]
+        );
     }
 }

@@ -6,10 +6,14 @@ use polyglow_train::train::Bytes;
 use polyglow_train::wording::counted;
 
 use super::warning::percent;
-use super::{ExportReport, Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport, duration};
+use super::{
+    ExportReport, Finding, Inspection, PlanReport, SplitReport, TimeEstimate, VocabularyReport,
+    duration,
+};
 
-/// The correlation of lengths that good text has: of their logarithms in characters it is 0.88 in the training text of Multi30k
-/// (29 000 pairs) and 0.87 in Tatoeba's English and German (165 177 pairs).
+/// The correlation of lengths that good text has: of their logarithms in characters it is 0.88 in
+/// the training text of Multi30k (29 000 pairs) and 0.87 in Tatoeba's English and German (165 177
+/// pairs).
 const USUAL_CORRELATION: &str = "0.8 or more";
 
 impl Display for Inspection {
@@ -17,7 +21,9 @@ impl Display for Inspection {
         write_splits(out, &self.splits)?;
         write_legend(out, &self.plan)?;
         write_sides(out, &self.splits)?;
-        self.findings.iter().try_for_each(|finding| write!(out, "{finding}"))?;
+        self.findings
+            .iter()
+            .try_for_each(|finding| write!(out, "{finding}"))?;
         if !self.findings.is_empty() {
             writeln!(out)?;
         }
@@ -30,12 +36,32 @@ impl Display for Inspection {
 /// Behind `finding: `, with its examples below it.
 impl Display for Finding {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Self { split, count, share, what, fate, examples, .. } = self;
-        writeln!(out, "{split}: {count} pairs ({}) {what}: {fate}", percent(*share))?;
+        let Self {
+            split,
+            count,
+            share,
+            what,
+            fate,
+            examples,
+            ..
+        } = self;
+        writeln!(
+            out,
+            "{split}: {count} pairs ({}) {what}: {fate}",
+            percent(*share)
+        )?;
         for example in examples {
             let (src, tgt) = (&example.src, &example.tgt);
-            let text = if src.is_empty() { tgt.clone() } else { format!("{src} | {tgt}") };
-            let same = example.same_as.as_ref().map(|there| format!("  = {there}")).unwrap_or_default();
+            let text = if src.is_empty() {
+                tgt.clone()
+            } else {
+                format!("{src} | {tgt}")
+            };
+            let same = example
+                .same_as
+                .as_ref()
+                .map(|there| format!("  = {there}"))
+                .unwrap_or_default();
             writeln!(out, "  {}:{}{same}  {text}", example.file, example.line)?;
         }
         Ok(())
@@ -45,12 +71,21 @@ impl Display for Finding {
 impl Display for VocabularyReport {
     fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
         let Self { src, tgt, shared } = self;
-        if *shared { write!(out, "{src} tokens, shared") } else { write!(out, "{src} source and {tgt} target tokens") }
+        if *shared {
+            write!(out, "{src} tokens, shared")
+        } else {
+            write!(out, "{src} source and {tgt} target tokens")
+        }
     }
 }
 
 fn width(splits: &[SplitReport]) -> usize {
-    splits.iter().map(|split| split.name.chars().count()).max().unwrap_or(0).max("SPLIT".len())
+    splits
+        .iter()
+        .map(|split| split.name.chars().count())
+        .max()
+        .unwrap_or(0)
+        .max("SPLIT".len())
 }
 
 /// One line per split.
@@ -59,13 +94,31 @@ fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result 
     writeln!(
         out,
         "{:width$} {:>10} {:>10} {:>10} {:>10} {:>10} {:>10} {:>12} {:>12}",
-        "SPLIT", "PAIRS", "EMPTY", "TOO LONG", "RATIO", "DUPLICATES", "COPIES", "SRC IN TRAIN", "TGT IN TRAIN"
+        "SPLIT",
+        "PAIRS",
+        "EMPTY",
+        "TOO LONG",
+        "RATIO",
+        "DUPLICATES",
+        "COPIES",
+        "SRC IN TRAIN",
+        "TGT IN TRAIN"
     )?;
     for split in splits {
-        let SplitReport { name, pairs, empty, too_long, ratio, duplicates, copies, in_train, targets_in_train, .. } =
-            split;
-        let [in_train, targets] =
-            [in_train, targets_in_train].map(|found| found.map_or_else(|| "-".to_owned(), |count| count.to_string()));
+        let SplitReport {
+            name,
+            pairs,
+            empty,
+            too_long,
+            ratio,
+            duplicates,
+            copies,
+            in_train,
+            targets_in_train,
+            ..
+        } = split;
+        let [in_train, targets] = [in_train, targets_in_train]
+            .map(|found| found.map_or_else(|| "-".to_owned(), |count| count.to_string()));
         writeln!(
             out,
             "{name:width$} {pairs:>10} {empty:>10} {too_long:>10} {ratio:>10} {duplicates:>10} {copies:>10} {in_train:>12} {targets:>12}"
@@ -76,7 +129,11 @@ fn write_splits(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result 
 
 /// What the columns mean.
 fn write_legend(out: &mut Formatter<'_>, plan: &PlanReport) -> fmt::Result {
-    let PlanReport { max_len, max_length_ratio, .. } = plan;
+    let PlanReport {
+        max_len,
+        max_length_ratio,
+        ..
+    } = plan;
     writeln!(
         out,
         "  EMPTY, TOO LONG (a side above {max_len} tokens) and RATIO (one side more than {max_length_ratio} times the other, in \
@@ -99,11 +156,18 @@ fn write_sides(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result {
             writeln!(
                 out,
                 "{:width$} {side:>10} {:>10} {:>10.1} {:>10} {unknown:>10} {:>10}",
-                split.name, found.side.tokens, found.mean_len, found.side.longest, found.changed_words
+                split.name,
+                found.side.tokens,
+                found.mean_len,
+                found.side.longest,
+                found.changed_words
             )?;
         }
     }
-    if splits.iter().any(|split| split.src.changed_words + split.tgt.changed_words > 0) {
+    if splits
+        .iter()
+        .any(|split| split.src.changed_words + split.tgt.changed_words > 0)
+    {
         writeln!(
             out,
             "  CHANGED: words that are cleaned or normalized before they are encoded, references before they are scored; \
@@ -123,15 +187,35 @@ fn write_sides(out: &mut Formatter<'_>, splits: &[SplitReport]) -> fmt::Result {
 }
 
 fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
-    let Inspection { plan, vocabulary, parameters, links, batches, step, .. } = inspection;
-    let PlanReport { task, device, on_host, has_kernels, max_tokens, pad_multiple, tokenize, .. } = plan;
+    let Inspection {
+        plan,
+        vocabulary,
+        parameters,
+        links,
+        batches,
+        step,
+        ..
+    } = inspection;
+    let PlanReport {
+        task,
+        device,
+        on_host,
+        has_kernels,
+        max_tokens,
+        pad_multiple,
+        tokenize,
+        ..
+    } = plan;
     let how = match (on_host, has_kernels) {
         (false, _) => "in its own memory",
         (true, true) => "in host memory, with fused kernels",
         (true, false) => "in host memory, without fused kernels",
     };
     writeln!(out, "device      {device}, {how}")?;
-    writeln!(out, "task        {task}: batches of at most {max_tokens} tokens, padded to multiples of {pad_multiple}")?;
+    writeln!(
+        out,
+        "task        {task}: batches of at most {max_tokens} tokens, padded to multiples of {pad_multiple}"
+    )?;
     if let Some(tokenize) = tokenize {
         writeln!(out, "BLEU        by the tokenizer `{tokenize}`")?;
     }
@@ -141,7 +225,11 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
         writeln!(out, "alignments  {links} links between tokens")?;
     }
     // On a GPU a shape takes time before the first step, which compiles its kernels.
-    let shapes = if *on_host { String::new() } else { format!(" in {} shapes", batches.shapes) };
+    let shapes = if *on_host {
+        String::new()
+    } else {
+        format!(" in {} shapes", batches.shapes)
+    };
     writeln!(
         out,
         "batches     {} per epoch{shapes}, {:.1} % padding; {} steps are {:.1} epochs",
@@ -160,8 +248,11 @@ fn write_model(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result 
 
 /// What the model can be exported to, and why not to the other formats.
 fn write_exports(out: &mut Formatter<'_>, exports: &[ExportReport]) -> fmt::Result {
-    let taken: Vec<&str> =
-        exports.iter().filter(|export| export.refused.is_none()).map(|export| export.format).collect();
+    let taken: Vec<&str> = exports
+        .iter()
+        .filter(|export| export.refused.is_none())
+        .map(|export| export.format)
+        .collect();
     if !exports.is_empty() {
         writeln!(out, "exports to  {}", taken.join(", "))?;
     }
@@ -175,8 +266,17 @@ fn write_exports(out: &mut Formatter<'_>, exports: &[ExportReport]) -> fmt::Resu
 
 /// What the training takes, and what this machine has.
 fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
-    let Inspection { memory, available_memory, disk, time, .. } = inspection;
-    let free = |free: Option<u64>| free.map(|free| format!("; {} is free", Bytes(free))).unwrap_or_default();
+    let Inspection {
+        memory,
+        available_memory,
+        disk,
+        time,
+        ..
+    } = inspection;
+    let free = |free: Option<u64>| {
+        free.map(|free| format!("; {} is free", Bytes(free)))
+            .unwrap_or_default()
+    };
     writeln!(
         out,
         "memory      about {}: weights {}, gradients {}, optimizer {}, moving average {}, activations {}{}",
@@ -198,10 +298,21 @@ fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Resul
         Bytes(disk.cache),
         free(disk.free)
     )?;
-    let TimeEstimate { timed_steps, step_seconds, target_tokens_per_second, steps, total_seconds, .. } = time;
+    let TimeEstimate {
+        timed_steps,
+        step_seconds,
+        target_tokens_per_second,
+        steps,
+        total_seconds,
+        ..
+    } = time;
     let validations = match time.validations {
         0 => String::new(),
-        count => format!(", and {} of {}", counted(count, "validation"), duration(time.validation_seconds)),
+        count => format!(
+            ", and {} of {}",
+            counted(count, "validation"),
+            duration(time.validation_seconds)
+        ),
     };
     writeln!(
         out,

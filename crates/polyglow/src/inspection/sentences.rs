@@ -9,7 +9,8 @@ use polyglow_train::predict::sentences::count;
 /// Lines that are looked at, from the start of each file.
 const LINES: usize = 2_000;
 
-/// The share of source lines that hold several sentences, 0 to 1, by a sample; `None` if the text is not of pairs.
+/// The share of source lines that hold several sentences, 0 to 1, by a sample; `None` if the text
+/// is not of pairs.
 pub(super) fn share_of_several(plan: &Plan, train: &Corpus) -> Result<Option<f64>, DataError> {
     if plan.content != Content::Pairs {
         return Ok(None);

@@ -1,4 +1,5 @@
-//! What is odd about whole sides of a split: they are swapped, of another language, or in another order.
+//! What is odd about whole sides of a split: they are swapped, of another language, or in another
+//! order.
 
 use super::fit::Disorder;
 use super::language::{Profile, code, is_known, scripts_of};
@@ -18,13 +19,20 @@ pub(super) struct Whole {
 /// Goes through everything that can be odd; the first split is the training text.
 pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warning> {
     let mut warnings = Vec::new();
-    let Some((train, held_out)) = wholes.split_first() else { return warnings };
+    let Some((train, held_out)) = wholes.split_first() else {
+        return warnings;
+    };
     for whole in std::iter::once(train).chain(held_out) {
         let split = &whole.split;
-        let found = [looks_like(&whole.profiles[0], src), looks_like(&whole.profiles[1], tgt)];
+        let found = [
+            looks_like(&whole.profiles[0], src),
+            looks_like(&whole.profiles[1], tgt),
+        ];
         let fits = |profile: &Profile, other: &str| looks_like(profile, other).is_none();
         match &found {
-            [Some(of_src), Some(of_tgt)] if fits(&whole.profiles[0], tgt) && fits(&whole.profiles[1], src) => {
+            [Some(of_src), Some(of_tgt)]
+                if fits(&whole.profiles[0], tgt) && fits(&whole.profiles[1], src) =>
+            {
                 warnings.push(Warning {
                     message: format!(
                         "{split}: the sides look swapped: the source looks like {of_src} and the target like {of_tgt}, and \
@@ -35,22 +43,35 @@ pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warnin
                 });
             }
             _ => {
-                for ((side, name), found) in [("source", src), ("target", tgt)].into_iter().zip(found) {
+                for ((side, name), found) in
+                    [("source", src), ("target", tgt)].into_iter().zip(found)
+                {
                     warnings.extend(found.map(|found| Warning {
-                        message: format!("{split}: the {side} looks like {found}, and its language is `{name}`"),
+                        message: format!(
+                            "{split}: the {side} looks like {found}, and its language is `{name}`"
+                        ),
                         hint: "look whether it is the right file".to_owned(),
                     }));
                 }
             }
         }
-        warnings.extend(whole.disorder.as_ref().map(|disorder| of_disorder(split, disorder)));
+        warnings.extend(
+            whole
+                .disorder
+                .as_ref()
+                .map(|disorder| of_disorder(split, disorder)),
+        );
     }
     for whole in held_out.iter().filter(|whole| is_exchanged(train, whole)) {
         let swapped = format!("{}: the sides look swapped", whole.split);
         // Named languages may have told it already.
-        if !warnings.iter().any(|warning| warning.message.starts_with(&swapped)) {
-            let message =
-                format!("{swapped}: its source is like the target of `train`, and its target like that source");
+        if !warnings
+            .iter()
+            .any(|warning| warning.message.starts_with(&swapped))
+        {
+            let message = format!(
+                "{swapped}: its source is like the target of `train`, and its target like that source"
+            );
             let hint = "exchange the two files of one of these splits".to_owned();
             warnings.push(Warning { message, hint });
         }
@@ -68,7 +89,8 @@ fn looks_like(profile: &Profile, language: &str) -> Option<String> {
     (is_known(language) && found != code(language)).then(|| name.to_owned())
 }
 
-/// Whether the source of a split is like the target of the training text, and its target like that text's source.
+/// Whether the source of a split is like the target of the training text, and its target like that
+/// text's source.
 fn is_exchanged(train: &Whole, other: &Whole) -> bool {
     let ([src, tgt], [other_src, other_tgt]) = (&train.profiles, &other.profiles);
     other_src.similarity(tgt) > other_src.similarity(src) + MORE_ALIKE
@@ -84,7 +106,8 @@ fn of_disorder(split: &str, disorder: &Disorder) -> Warning {
                     "{split}: from about line {line} of `{file}` on, the target of a line stands {lines} {} {place} it",
                     if lines == 1 { "line" } else { "lines" }
                 ),
-                hint: "a line is missing or too many on one side; find it before that line".to_owned(),
+                hint: "a line is missing or too many on one side; find it before that line"
+                    .to_owned(),
             }
         }
         Disorder::Shuffled { correlation } => Warning {
@@ -92,7 +115,8 @@ fn of_disorder(split: &str, disorder: &Disorder) -> Warning {
                 "{split}: lines do not look like translations of each other: the correlation of their lengths is {correlation:.2}, \
                  and no number of lines between them makes it higher"
             ),
-            hint: "look at some pairs: is one side in another order, or of another text?".to_owned(),
+            hint: "look at some pairs: is one side in another order, or of another text?"
+                .to_owned(),
         },
     }
 }
@@ -111,18 +135,31 @@ mod tests {
             (0..30).for_each(|_| profile.add(text));
             profile
         });
-        Whole { split: split.to_owned(), profiles, disorder: None }
+        Whole {
+            split: split.to_owned(),
+            profiles,
+            disorder: None,
+        }
     }
 
     fn messages(languages: [&str; 2], wholes: &mut [Whole]) -> Vec<String> {
-        find(&languages.map(str::to_owned), wholes).into_iter().map(|warning| warning.message).collect()
+        find(&languages.map(str::to_owned), wholes)
+            .into_iter()
+            .map(|warning| warning.message)
+            .collect()
     }
 
     #[test]
     fn sides_that_are_what_they_are_called_are_not_odd() {
         assert!(
-            messages(["en", "de"], &mut [whole("train", [ENGLISH, GERMAN]), whole("valid", [ENGLISH, GERMAN])])
-                .is_empty()
+            messages(
+                ["en", "de"],
+                &mut [
+                    whole("train", [ENGLISH, GERMAN]),
+                    whole("valid", [ENGLISH, GERMAN])
+                ]
+            )
+            .is_empty()
         );
         assert!(messages(["src", "tgt"], &mut [whole("train", [ENGLISH, JAPANESE])]).is_empty());
         assert!(messages(["en", "ja"], &mut [whole("train", [ENGLISH, JAPANESE])]).is_empty());
@@ -130,28 +167,58 @@ mod tests {
 
     #[test]
     fn swapped_sides_are_told_by_their_names_and_by_the_training_text() {
-        let [found] = &messages(["en", "de"], &mut [whole("train", [GERMAN, ENGLISH])])[..] else { panic!("one") };
-        assert!(found.starts_with("train: the sides look swapped: the source looks like German"), "{found}");
-        let [found] = &messages(["ja", "en"], &mut [whole("train", [ENGLISH, JAPANESE])])[..] else { panic!("one") };
+        let [found] = &messages(["en", "de"], &mut [whole("train", [GERMAN, ENGLISH])])[..] else {
+            panic!("one")
+        };
+        assert!(
+            found.starts_with("train: the sides look swapped: the source looks like German"),
+            "{found}"
+        );
+        let [found] = &messages(["ja", "en"], &mut [whole("train", [ENGLISH, JAPANESE])])[..]
+        else {
+            panic!("one")
+        };
         assert!(found.contains("the sides look swapped"), "{found}");
-        let mut unnamed = [whole("train", [ENGLISH, GERMAN]), whole("valid", [GERMAN, ENGLISH])];
-        let [found] = &messages(["src", "tgt"], &mut unnamed)[..] else { panic!("one") };
-        assert!(found.starts_with("valid: the sides look swapped: its source is like the target"), "{found}");
+        let mut unnamed = [
+            whole("train", [ENGLISH, GERMAN]),
+            whole("valid", [GERMAN, ENGLISH]),
+        ];
+        let [found] = &messages(["src", "tgt"], &mut unnamed)[..] else {
+            panic!("one")
+        };
+        assert!(
+            found.starts_with("valid: the sides look swapped: its source is like the target"),
+            "{found}"
+        );
     }
 
     #[test]
     fn a_side_of_another_language_is_named() {
         let found = messages(["en", "fr"], &mut [whole("train", [ENGLISH, GERMAN])]);
-        assert_eq!(found, ["train: the target looks like German, and its language is `fr`"]);
+        assert_eq!(
+            found,
+            ["train: the target looks like German, and its language is `fr`"]
+        );
         let found = messages(["en", "de"], &mut [whole("test", [ENGLISH, JAPANESE])]);
-        assert!(found[0].starts_with("test: the target looks like text in the script"), "{found:?}");
+        assert!(
+            found[0].starts_with("test: the target looks like text in the script"),
+            "{found:?}"
+        );
     }
 
     #[test]
     fn disorder_is_told_with_its_place() {
-        let disorder = Disorder::Shifted { file: "a.en".to_owned(), line: 501, by: -1 };
-        let mut shifted = [Whole { disorder: Some(disorder), ..whole("train", [ENGLISH, GERMAN]) }];
-        let expected = "train: from about line 501 of `a.en` on, the target of a line stands 1 line above it";
+        let disorder = Disorder::Shifted {
+            file: "a.en".to_owned(),
+            line: 501,
+            by: -1,
+        };
+        let mut shifted = [Whole {
+            disorder: Some(disorder),
+            ..whole("train", [ENGLISH, GERMAN])
+        }];
+        let expected =
+            "train: from about line 501 of `a.en` on, the target of a line stands 1 line above it";
         assert_eq!(messages(["en", "de"], &mut shifted), [expected]);
     }
 }

@@ -1,4 +1,5 @@
-//! The text of every split: sizes, unknown tokens, and what is odd about it, pair by pair and as a whole.
+//! The text of every split: sizes, unknown tokens, and what is odd about it, pair by pair and as a
+//! whole.
 
 mod reader;
 mod report;
@@ -23,13 +24,15 @@ pub(crate) use report::{SideStatistics, SplitReport};
 const PAIRS_PER_CHUNK: usize = 4096;
 
 /// What is said of sentences of an embedded corpus that are held out and trained on.
-const OF_EMBEDDED: &str = "the corpus is so, and scores on this set are in part of what was trained on";
+const OF_EMBEDDED: &str =
+    "the corpus is so, and scores on this set are in part of what was trained on";
 
 /// What was found in all splits.
 pub(super) struct TextReport {
     /// `train`, then `valid` if there is one, then the test sets.
     pub(super) splits: Vec<SplitReport>,
-    /// What is odd about pairs; of an embedded corpus, which nobody can change, only what its scores are of.
+    /// What is odd about pairs; of an embedded corpus, which nobody can change, only what its
+    /// scores are of.
     pub(super) findings: Vec<Finding>,
     /// What is odd about whole sides.
     pub(super) warnings: Vec<Warning>,
@@ -53,8 +56,9 @@ struct HeldOut {
 
 /// Reads the held-out sets, then streams the training text past them.
 ///
-/// `cache` has the ids of `train`; `None` for images. Sentences are compared by 64-bit hashes: among 10 million pairs the
-/// chance of a single false match is below one in 100 000. Memory holds some twenty bytes for each training pair.
+/// `cache` has the ids of `train`; `None` for images. Sentences are compared by 64-bit hashes:
+/// among 10 million pairs the chance of a single false match is below one in 100 000. Memory holds
+/// some twenty bytes for each training pair.
 ///
 /// # Errors
 /// A set cannot be read, is missing or empty.
@@ -65,21 +69,38 @@ pub(super) fn read_splits(
     tokenizers: &Tokenizers,
 ) -> Result<TextReport, DataError> {
     let data = &plan.config.data;
-    let languages = data.languages().map_or_else(|_| Default::default(), |(src, tgt)| [src.to_owned(), tgt.to_owned()]);
-    let setting = Setting { plan, tokenizers, languages };
+    let languages = data.languages().map_or_else(
+        |_| Default::default(),
+        |(src, tgt)| [src.to_owned(), tgt.to_owned()],
+    );
+    let setting = Setting {
+        plan,
+        tokenizers,
+        languages,
+    };
     let valid = data.has_valid().then_some(("valid", Split::Valid));
-    let tests = data.test_names().into_iter().map(|name| (name, Split::Test(name)));
+    let tests = data
+        .test_names()
+        .into_iter()
+        .map(|name| (name, Split::Test(name)));
     let splits: Vec<(&str, Split)> = valid.into_iter().chain(tests).collect();
-    let Some(cache) = cache else { return report::read_images(plan, train, &splits) };
+    let Some(cache) = cache else {
+        return report::read_images(plan, train, &splits);
+    };
 
-    let read = |(name, split)| setting.read_held_out(name, &Corpus::open(data, plan.content, split)?);
+    let read =
+        |(name, split)| setting.read_held_out(name, &Corpus::open(data, plan.content, split)?);
     let mut held_out: Vec<HeldOut> = splits.into_iter().map(read).collect::<Result<_, _>>()?;
-    let watched: HashSet<u64> =
-        held_out.iter().flat_map(|set| set.pairs.iter().flat_map(|(.., pair)| hashes(pair))).collect();
+    let watched: HashSet<u64> = held_out
+        .iter()
+        .flat_map(|set| set.pairs.iter().flat_map(|(.., pair)| hashes(pair)))
+        .collect();
     let mut found = HashMap::new();
     let train = setting.read_train(train, cache, |file, line, pair| {
         for hash in hashes(pair).filter(|hash| watched.contains(hash)) {
-            found.entry(hash).or_insert_with(|| format!("{file}:{line}"));
+            found
+                .entry(hash)
+                .or_insert_with(|| format!("{file}:{line}"));
         }
     })?;
     for set in &mut held_out {
@@ -87,8 +108,16 @@ pub(super) fn read_splits(
     }
 
     let mut readers = vec![(train, cache.report())];
-    readers.extend(held_out.iter_mut().map(|set| (std::mem::take(&mut set.reader), &set.report)));
-    let mut report = TextReport { splits: Vec::new(), findings: Vec::new(), warnings: Vec::new() };
+    readers.extend(
+        held_out
+            .iter_mut()
+            .map(|set| (std::mem::take(&mut set.reader), &set.report)),
+    );
+    let mut report = TextReport {
+        splits: Vec::new(),
+        findings: Vec::new(),
+        warnings: Vec::new(),
+    };
     let mut wholes: Vec<Whole> = Vec::new();
     let is_cleaned = tokenizers.src.cleans_text() && tokenizers.tgt.cleans_text();
     for (reader, corpus) in readers {
@@ -99,12 +128,20 @@ pub(super) fn read_splits(
     }
     if plan.content == Content::Captions {
         // Many images may be described alike.
-        report.findings.retain(|finding| finding.check != Check::TargetInTrain);
+        report
+            .findings
+            .retain(|finding| finding.check != Check::TargetInTrain);
     }
     if data.corpus.is_some() {
-        // Nobody can change what an embedded corpus repeats; but all should know what its scores are of.
-        report.findings.retain(|finding| finding.check == Check::SourceInTrain);
-        report.findings.iter_mut().for_each(|finding| finding.advice = OF_EMBEDDED);
+        // Nobody can change what an embedded corpus repeats; but all should know what its scores
+        // are of.
+        report
+            .findings
+            .retain(|finding| finding.check == Check::SourceInTrain);
+        report
+            .findings
+            .iter_mut()
+            .for_each(|finding| finding.advice = OF_EMBEDDED);
     } else if plan.content == Content::Pairs {
         report.warnings = sides::find(&setting.languages, &mut wholes);
     }
@@ -112,7 +149,8 @@ pub(super) fn read_splits(
 }
 
 impl Setting<'_> {
-    /// Streams the pairs that count, those that are left out as well; `watch` is called with those that are trained on.
+    /// Streams the pairs that count, those that are left out as well; `watch` is called with those
+    /// that are trained on.
     fn read_train(
         &self,
         train: &Corpus,
@@ -140,7 +178,9 @@ impl Setting<'_> {
                     watch(&of_part.name, line, &pair);
                 } else {
                     // What the filter lets through is longer than lengths can be in the cache.
-                    let reason = self.reason(filter.as_ref(), &pair)?.unwrap_or(Reason::TooLong);
+                    let reason = self
+                        .reason(filter.as_ref(), &pair)?
+                        .unwrap_or(Reason::TooLong);
                     reader.leave_out(reason, &of_part.name, line, &pair);
                 }
             }
@@ -148,7 +188,8 @@ impl Setting<'_> {
         Ok(reader)
     }
 
-    /// Counts the words of a pair that the tokenizers' normalization changes; names of images are no words.
+    /// Counts the words of a pair that the tokenizers' normalization changes; names of images are
+    /// no words.
     fn count_changes(&self, reader: &mut Reader, pair: &Pair) -> Result<(), DataError> {
         match self.plan.content {
             Content::Pairs | Content::Text => reader.count_changes(pair, self.tokenizers),
@@ -159,11 +200,19 @@ impl Setting<'_> {
     /// Why training leaves a pair out, or would; `None` if the filter lets it through.
     fn reason(&self, filter: Option<&Filter>, pair: &Pair) -> Result<Option<Reason>, DataError> {
         let len = |text: &str, tokenizer: &Tokenizer| {
-            if text.trim().is_empty() { Ok(0) } else { tokenizer.encode(text).map(|ids| ids.len()) }
+            if text.trim().is_empty() {
+                Ok(0)
+            } else {
+                tokenizer.encode(text).map(|ids| ids.len())
+            }
         };
         let tgt = len(&pair.tgt, &self.tokenizers.tgt)?;
         let one_sided = matches!(self.plan.content, Content::Text | Content::Captions);
-        let src = if one_sided { tgt } else { len(&pair.src, &self.tokenizers.src)? };
+        let src = if one_sided {
+            tgt
+        } else {
+            len(&pair.src, &self.tokenizers.src)?
+        };
         Ok(filter.and_then(|filter| filter.reject(src, tgt)))
     }
 
@@ -176,11 +225,21 @@ impl Setting<'_> {
             let (file, mut line) = (part.name(), 0);
             let mut pairs = part.pairs()?.peekable();
             while pairs.peek().is_some() {
-                let chunk: Vec<Pair> = pairs.by_ref().take(PAIRS_PER_CHUNK).collect::<Result<_, _>>()?;
+                let chunk: Vec<Pair> = pairs
+                    .by_ref()
+                    .take(PAIRS_PER_CHUNK)
+                    .collect::<Result<_, _>>()?;
                 let names = self.plan.content == Content::Captions;
-                let sources = chunk.iter().filter(|_| !names).map(|pair| pair.src.as_str());
+                let sources = chunk
+                    .iter()
+                    .filter(|_| !names)
+                    .map(|pair| pair.src.as_str());
                 count_tokens(&mut report.src, &self.tokenizers.src, sources)?;
-                count_tokens(&mut report.tgt, &self.tokenizers.tgt, chunk.iter().map(|pair| pair.tgt.as_str()))?;
+                count_tokens(
+                    &mut report.tgt,
+                    &self.tokenizers.tgt,
+                    chunk.iter().map(|pair| pair.tgt.as_str()),
+                )?;
                 for pair in chunk {
                     line += 1;
                     reader.see(&file, line, &pair, true);
@@ -194,7 +253,11 @@ impl Setting<'_> {
         }
         report.pairs = all.len() as u64;
         report.kept = report.pairs;
-        Ok(HeldOut { reader, report, pairs: all })
+        Ok(HeldOut {
+            reader,
+            report,
+            pairs: all,
+        })
     }
 }
 
@@ -203,10 +266,14 @@ impl HeldOut {
     fn mark(&mut self, found: &HashMap<u64, String>) {
         self.reader.is_compared = true;
         for (file, line, pair) in &self.pairs {
-            for (check, side) in [(Check::SourceInTrain, Side::Src), (Check::TargetInTrain, Side::Tgt)] {
+            for (check, side) in [
+                (Check::SourceInTrain, Side::Src),
+                (Check::TargetInTrain, Side::Tgt),
+            ] {
                 let known = hash_of(pair, side).and_then(|hash| found.get(&hash));
                 if let Some(there) = known {
-                    self.reader.add(check, file, *line, pair, Some(there.clone()));
+                    self.reader
+                        .add(check, file, *line, pair, Some(there.clone()));
                 }
             }
         }
@@ -215,10 +282,13 @@ impl HeldOut {
 
 /// What a sentence is compared by, apart for the side that is read and the one that is written.
 fn hashes(pair: &Pair) -> impl Iterator<Item = u64> {
-    [Side::Src, Side::Tgt].into_iter().filter_map(|side| hash_of(pair, side))
+    [Side::Src, Side::Tgt]
+        .into_iter()
+        .filter_map(|side| hash_of(pair, side))
 }
 
-/// The hash of a side; none of one that is empty. A text of one side is read, and nothing is beside it.
+/// The hash of a side; none of one that is empty. A text of one side is read, and nothing is beside
+/// it.
 fn hash_of(pair: &Pair, side: Side) -> Option<u64> {
     let text = match side {
         Side::Src if pair.src.is_empty() => &pair.tgt,

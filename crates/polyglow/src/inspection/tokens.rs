@@ -39,33 +39,52 @@ impl OwnText {
         let train = report["splits"].get(0)?;
         let side = |name: &str| {
             let number = |key: &str| train[name][key].as_f64();
-            Some(Own { mean_len: number("mean_len")?, tokens_per_char: number("tokens_per_char") })
+            Some(Own {
+                mean_len: number("mean_len")?,
+                tokens_per_char: number("tokens_per_char"),
+            })
         };
         let languages = run.config().ok().and_then(|config| languages(&config));
-        Some(Self { languages, sides: [side("src")?, side("tgt")?] })
+        Some(Self {
+            languages,
+            sides: [side("src")?, side("tgt")?],
+        })
     }
 }
 
 fn languages(config: &Config) -> Option<[String; 2]> {
-    config.data.languages().ok().map(|(src, tgt)| [src.to_owned(), tgt.to_owned()])
+    config
+        .data
+        .languages()
+        .ok()
+        .map(|(src, tgt)| [src.to_owned(), tgt.to_owned()])
 }
 
 /// What does not fit. `own` is the text that the tokenizers of a fork were made for.
 pub(super) fn find(plan: &Plan, train: &SplitReport, own: Option<&OwnText>) -> Vec<Warning> {
     let config = &plan.config;
-    let of_subwords = matches!(config.tokenizer.kind, Kind::Bpe | Kind::WordBpe | Kind::Unigram);
+    let of_subwords = matches!(
+        config.tokenizer.kind,
+        Kind::Bpe | Kind::WordBpe | Kind::Unigram
+    );
     let mut warnings = Vec::new();
     let now = languages(config);
-    if let Some((before, now)) =
-        own.and_then(|own| own.languages.clone()).zip(now).filter(|(before, now)| before != now)
+    if let Some((before, now)) = own
+        .and_then(|own| own.languages.clone())
+        .zip(now)
+        .filter(|(before, now)| before != now)
     {
         let ([src, tgt], [new_src, new_tgt]) = (before, now);
-        let message =
-            format!("the run was trained from `{src}` to `{tgt}`, and is now trained from `{new_src}` to `{new_tgt}`");
+        let message = format!(
+            "the run was trained from `{src}` to `{tgt}`, and is now trained from `{new_src}` to `{new_tgt}`"
+        );
         let hint = "a fork keeps the tokenizers; a new run without `--fork` makes its own";
         warnings.push(Warning::new(message, hint));
     }
-    for (side, (name, found)) in [("source", &train.src), ("target", &train.tgt)].into_iter().enumerate() {
+    for (side, (name, found)) in [("source", &train.src), ("target", &train.tgt)]
+        .into_iter()
+        .enumerate()
+    {
         let own = own.map(|own| &own.sides[side]);
         if let Some(message) = ill_fitting(name, found, own, of_subwords) {
             let hint = "a tokenizer made for this text makes shorter sequences, which train faster and better: leave out \
@@ -77,8 +96,17 @@ pub(super) fn find(plan: &Plan, train: &SplitReport, own: Option<&OwnText>) -> V
 }
 
 /// Why the tokenizer of a side does not fit its text, if it does not.
-fn ill_fitting(side: &str, found: &SideStatistics, own: Option<&Own>, of_subwords: bool) -> Option<String> {
-    let &SideStatistics { mean_len, tokens_per_char, .. } = found;
+fn ill_fitting(
+    side: &str,
+    found: &SideStatistics,
+    own: Option<&Own>,
+    of_subwords: bool,
+) -> Option<String> {
+    let &SideStatistics {
+        mean_len,
+        tokens_per_char,
+        ..
+    } = found;
     if let Some(own) = own {
         let times = match own.tokens_per_char {
             Some(own) => tokens_per_char / own.max(f64::MIN_POSITIVE),
@@ -108,25 +136,50 @@ mod tests {
     use super::*;
 
     fn side(mean_len: f64, tokens_per_char: f64) -> SideStatistics {
-        SideStatistics { side: SideReport::default(), mean_len, unknown_rate: 0.0, tokens_per_char, changed_words: 0 }
+        SideStatistics {
+            side: SideReport::default(),
+            mean_len,
+            unknown_rate: 0.0,
+            tokens_per_char,
+            changed_words: 0,
+        }
     }
 
     #[test]
     fn a_tokenizer_fits_until_it_makes_half_as_many_tokens_again_as_of_its_own_text() {
-        let own = Own { mean_len: 12.4, tokens_per_char: Some(0.3) };
-        assert_eq!(ill_fitting("target", &side(17.0, 0.44), Some(&own), true), None);
-        let found = ill_fitting("target", &side(55.4, 2.1), Some(&own), true).expect("it does not fit");
-        assert!(found.contains("55.4 tokens a sentence, and 12.4 in the text"), "{found}");
+        let own = Own {
+            mean_len: 12.4,
+            tokens_per_char: Some(0.3),
+        };
+        assert_eq!(
+            ill_fitting("target", &side(17.0, 0.44), Some(&own), true),
+            None
+        );
+        let found =
+            ill_fitting("target", &side(55.4, 2.1), Some(&own), true).expect("it does not fit");
+        assert!(
+            found.contains("55.4 tokens a sentence, and 12.4 in the text"),
+            "{found}"
+        );
         // Reports of earlier versions have no characters.
-        let old = Own { tokens_per_char: None, ..own };
-        assert_eq!(ill_fitting("target", &side(26.0, 0.4), Some(&old), true), None);
+        let old = Own {
+            tokens_per_char: None,
+            ..own
+        };
+        assert_eq!(
+            ill_fitting("target", &side(26.0, 0.4), Some(&old), true),
+            None
+        );
         assert!(ill_fitting("target", &side(55.4, 0.9), Some(&old), true).is_some());
     }
 
     #[test]
     fn without_its_own_text_only_bytes_are_told() {
         assert_eq!(ill_fitting("source", &side(30.0, 1.0), None, true), None);
-        assert!(ill_fitting("source", &side(60.0, 2.0), None, true).is_some_and(|found| found.contains("bytes alone")));
+        assert!(
+            ill_fitting("source", &side(60.0, 2.0), None, true)
+                .is_some_and(|found| found.contains("bytes alone"))
+        );
         assert_eq!(ill_fitting("source", &side(60.0, 2.0), None, false), None);
     }
 }

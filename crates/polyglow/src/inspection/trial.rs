@@ -1,5 +1,5 @@
-//! Trial steps with a throw-away model: one on the largest batch, which shows that memory suffices, and some over the mix of
-//! batches that an epoch has, which show how long training takes.
+//! Trial steps with a throw-away model: one on the largest batch, which shows that memory suffices,
+//! and some over the mix of batches that an epoch has, which show how long training takes.
 
 mod validation;
 
@@ -13,7 +13,8 @@ use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape, parameter};
 use polyglow_train::tasks::{MicroBatch, Task, Visitor};
 use polyglow_train::train::{
-    Bytes, DiskEstimate, MemoryEstimate, Optimizer, StepConfig, TrialReport, activations, last_step, step, try_step,
+    Bytes, DiskEstimate, MemoryEstimate, Optimizer, StepConfig, TrialReport, activations,
+    last_step, step, try_step,
 };
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result, TrainError};
@@ -23,9 +24,11 @@ use super::pace::{TimedStep, Workload};
 use crate::allocator;
 pub(super) use validation::time_validation;
 
-/// Places of an epoch, ordered by size, at which steps are timed, as shares of it: the middles of equal parts, in an order in
-/// which the first few stand for all.
-const PLACES: [f64; 8] = [0.5625, 0.1875, 0.8125, 0.3125, 0.6875, 0.0625, 0.9375, 0.4375];
+/// Places of an epoch, ordered by size, at which steps are timed, as shares of it: the middles of
+/// equal parts, in an order in which the first few stand for all.
+const PLACES: [f64; 8] = [
+    0.5625, 0.1875, 0.8125, 0.3125, 0.6875, 0.0625, 0.9375, 0.4375,
+];
 /// Steps that are timed however long they take.
 const FEWEST: usize = 3;
 /// Steps that are timed at most.
@@ -62,15 +65,30 @@ impl Visitor for Trial<'_> {
     type Output = Trials;
 
     fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Trials> {
-        let Self { plan, shape, cache, directory } = self;
+        let Self {
+            plan,
+            shape,
+            cache,
+            directory,
+        } = self;
         let epoch = task.source().plan(0).map_err(Into::into)?;
         let (batches, sizes) = plan_batches(plan, shape, &**task.source(), &epoch)?;
         let device = plan.training_device()?;
         let model = shape.init(plan.config.seed, &device);
         let (train, parameters) = (&plan.config.train, parameter::count(&model));
         let memory = MemoryEstimate::new(plan, shape, &model, batches.largest);
-        let disk = DiskEstimate::new(train, &model, (batches.steps, plan.config.data.has_valid()), cache, directory);
-        let BatchShape { rows, src_len, tgt_len } = batches.largest;
+        let disk = DiskEstimate::new(
+            train,
+            &model,
+            (batches.steps, plan.config.data.has_valid()),
+            cache,
+            directory,
+        );
+        let BatchShape {
+            rows,
+            src_len,
+            tgt_len,
+        } = batches.largest;
         tracing::info!(
             "trying a step on the largest batch: {rows} rows of {src_len} + {tgt_len} positions, about {}",
             Bytes(memory.total)
@@ -78,15 +96,37 @@ impl Visitor for Trial<'_> {
         // Noted for the message if memory runs out here, as it is for the steps of a training.
         allocator::note_batch(Some(batches.largest));
         let sharded = plan.sharded(task.source());
-        let largest = || sharded.batch(0, epoch.batch(sizes.largest)).map_err(Into::into);
+        let largest = || {
+            sharded
+                .batch(0, epoch.batch(sizes.largest))
+                .map_err(Into::into)
+        };
         let step = try_step(&task, plan, model, largest, &device);
         allocator::note_batch(None);
         let step = step?;
         // Another model, so that memory never holds two.
-        let timed = time_steps(&task, plan, shape.init(plan.config.seed, &device), &epoch, &sizes)?;
+        let timed = time_steps(
+            &task,
+            plan,
+            shape.init(plan.config.seed, &device),
+            &epoch,
+            &sizes,
+        )?;
         let step_flops = sizes.total_flops() / batches.steps_per_epoch as f64;
-        let work = Workload { step_flops, steps: batches.steps, validate_every: train.validate_every };
-        Ok(Trials { batches, parameters, memory, disk, step, timed, work })
+        let work = Workload {
+            step_flops,
+            steps: batches.steps,
+            validate_every: train.validate_every,
+        };
+        Ok(Trials {
+            batches,
+            parameters,
+            memory,
+            disk,
+            step,
+            timed,
+            work,
+        })
     }
 }
 
@@ -128,7 +168,8 @@ fn plan_batches<S: BatchSource>(
         }
     }
     flops.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, place, largest) = largest.ok_or_else(|| TrainError::new("the training text gives no batch"))?;
+    let (_, place, largest) =
+        largest.ok_or_else(|| TrainError::new("the training text gives no batch"))?;
     let train = &plan.config.train;
     let report = BatchesReport {
         per_epoch: epoch.len(),
@@ -138,11 +179,18 @@ fn plan_batches<S: BatchSource>(
         padding: 1.0 - real as f64 / positions as f64,
         largest,
     };
-    Ok((report, Sizes { largest: place, flops }))
+    Ok((
+        report,
+        Sizes {
+            largest: place,
+            flops,
+        },
+    ))
 }
 
-/// Times steps on batches of the sizes that an epoch has. Each batch of a GPU comes once before it is timed, because kernels
-/// are compiled for its shape; on a CPU the step on the largest batch was enough of a warm-up.
+/// Times steps on batches of the sizes that an epoch has. Each batch of a GPU comes once before it
+/// is timed, because kernels are compiled for its shape; on a CPU the step on the largest batch was
+/// enough of a warm-up.
 fn time_steps<T: Task<Model = Model>>(
     task: &T,
     plan: &Plan,
@@ -159,7 +207,10 @@ fn time_steps<T: Task<Model = Model>>(
         model: Some(model),
         step: 0,
     };
-    let (sharded, micro_batches) = (plan.sharded(task.source()), train.accumulate_steps.min(MOST_MICRO_BATCHES));
+    let (sharded, micro_batches) = (
+        plan.sharded(task.source()),
+        train.accumulate_steps.min(MOST_MICRO_BATCHES),
+    );
     let mut timed = Vec::new();
     let started = Instant::now();
     for index in 0..MOST {
@@ -171,14 +222,19 @@ fn time_steps<T: Task<Model = Model>>(
         let place = (share * sizes.flops.len() as f64) as usize + index / PLACES.len();
         let (flops, place) = sizes.flops[place % sizes.flops.len()];
         let batch = || sharded.batch(0, epoch.batch(place)).map_err(Into::into);
-        let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
+        let window: Vec<MicroBatch<T>> =
+            (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
         if !plan.on_host {
             subject.step(&window)?;
         }
         let begun = Instant::now();
         let tokens = subject.step(&window)?;
         let seconds = begun.elapsed().as_secs_f64();
-        timed.push(TimedStep { flops: micro_batches as f64 * flops, tokens, seconds });
+        timed.push(TimedStep {
+            flops: micro_batches as f64 * flops,
+            tokens,
+            seconds,
+        });
     }
     Ok(timed)
 }
@@ -197,10 +253,28 @@ impl<T: Task<Model = Model>> Subject<'_, T> {
     /// Makes a step and waits for its end; returns its target tokens.
     fn step(&mut self, window: &[MicroBatch<T>]) -> Result<usize> {
         self.step += 1;
-        let model = self.model.take().ok_or_else(|| TrainError::new("a trial step failed before this one"))?;
-        let config = StepConfig { seed: self.seed, step: self.step, lr: LR, first: 0 };
-        let (model, record) = step(self.task, model, &mut self.optimizer, window, &self.device, config)?;
-        Transaction::default().register(record.loss_sum).register(record.grad_norm).execute();
+        let model = self
+            .model
+            .take()
+            .ok_or_else(|| TrainError::new("a trial step failed before this one"))?;
+        let config = StepConfig {
+            seed: self.seed,
+            step: self.step,
+            lr: LR,
+            first: 0,
+        };
+        let (model, record) = step(
+            self.task,
+            model,
+            &mut self.optimizer,
+            window,
+            &self.device,
+            config,
+        )?;
+        Transaction::default()
+            .register(record.loss_sum)
+            .register(record.grad_norm)
+            .execute();
         self.device.sync()?;
         self.model = Some(model);
         Ok(record.num_tokens)

@@ -26,7 +26,10 @@ pub(crate) struct Warning {
 
 impl Warning {
     pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
-        Self { message: message.into(), hint: hint.into() }
+        Self {
+            message: message.into(),
+            hint: hint.into(),
+        }
     }
 }
 
@@ -38,11 +41,19 @@ impl fmt::Display for Warning {
 
 /// What is suspicious about the pairs of the splits.
 pub(super) fn of_text(splits: &[SplitReport], findings: &[Finding]) -> Vec<Warning> {
-    splits.iter().flat_map(|split| of_split(split, findings)).collect()
+    splits
+        .iter()
+        .flat_map(|split| of_split(split, findings))
+        .collect()
 }
 
 /// What is suspicious about a config, by the number of its steps and the links of its text.
-pub(super) fn of_config(config: &Config, has_valid: bool, batches: &BatchesReport, links: Option<u64>) -> Vec<Warning> {
+pub(super) fn of_config(
+    config: &Config,
+    has_valid: bool,
+    batches: &BatchesReport,
+    links: Option<u64>,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(links) = links.filter(|links| *links == 0 || config.train.alignment_weight == 0.0) {
         let message = format!("`data.alignments` has {links} links, which are not used");
@@ -50,28 +61,48 @@ pub(super) fn of_config(config: &Config, has_valid: bool, batches: &BatchesRepor
         warnings.push(Warning::new(message, hint));
     }
     if !has_valid {
-        let hint = "without it overfitting goes unnoticed: there is no `best` checkpoint and no patience";
+        let hint =
+            "without it overfitting goes unnoticed: there is no `best` checkpoint and no patience";
         warnings.push(Warning::new("there is no `data.valid`", hint));
     }
     let (warmup, steps) = (config.train.warmup_steps, batches.steps);
     if warmup >= steps {
-        let message = format!("the warm-up of {warmup} steps is not shorter than the training of {steps}");
-        let hint = "the learning rate never reaches its peak; lower `train.warmup_steps` or train longer";
+        let message =
+            format!("the warm-up of {warmup} steps is not shorter than the training of {steps}");
+        let hint =
+            "the learning rate never reaches its peak; lower `train.warmup_steps` or train longer";
         warnings.push(Warning::new(message, hint));
     }
     warnings
 }
 
-/// What this machine lacks. `available` is the memory that was free before the trial step, where the model is in it.
-pub(super) fn of_machine(memory: &MemoryEstimate, available: Option<u64>, disk: &DiskEstimate) -> Vec<Warning> {
+/// What this machine lacks. `available` is the memory that was free before the trial step, where
+/// the model is in it.
+pub(super) fn of_machine(
+    memory: &MemoryEstimate,
+    available: Option<u64>,
+    disk: &DiskEstimate,
+) -> Vec<Warning> {
     let mut warnings = Vec::new();
     if let Some(free) = available.filter(|free| *free < memory.total) {
-        let message = format!("training takes about {} of memory, and {} is free", Bytes(memory.total), Bytes(free));
-        warnings.push(Warning::new(message, "lower `train.max_tokens`, or take a smaller model"));
+        let message = format!(
+            "training takes about {} of memory, and {} is free",
+            Bytes(memory.total),
+            Bytes(free)
+        );
+        warnings.push(Warning::new(
+            message,
+            "lower `train.max_tokens`, or take a smaller model",
+        ));
     }
     if let Some(free) = disk.free.filter(|free| *free < disk.total) {
-        let message = format!("the run takes up to {} on its disk, and {} is free", Bytes(disk.total), Bytes(free));
-        let hint = "make room, lower `train.keep_last`, or give a directory on another disk with `--run`";
+        let message = format!(
+            "the run takes up to {} on its disk, and {} is free",
+            Bytes(disk.total),
+            Bytes(free)
+        );
+        let hint =
+            "make room, lower `train.keep_last`, or give a directory on another disk with `--run`";
         warnings.push(Warning::new(message, hint));
     }
     warnings
@@ -83,13 +114,21 @@ fn of_split(split: &SplitReport, findings: &[Finding]) -> Vec<Warning> {
     for (language, side) in [("source", &split.src), ("target", &split.tgt)] {
         let rate = side.unknown_rate;
         if rate > UNKNOWN {
-            let message = format!("{name}: {} of the {language} tokens are unknown to the vocabulary", percent(rate));
+            let message = format!(
+                "{name}: {} of the {language} tokens are unknown to the vocabulary",
+                percent(rate)
+            );
             let hint = "raise `tokenizer.vocab_size`, or take `tokenizer.kind = \"bpe\"`, which knows every text";
             warnings.push(Warning::new(message, hint));
         }
     }
     let left_out = split.left_out();
-    let SplitReport { empty, too_long, ratio, .. } = split;
+    let SplitReport {
+        empty,
+        too_long,
+        ratio,
+        ..
+    } = split;
     let many_left_out = split.share(left_out) > LEFT_OUT;
     if many_left_out {
         let share = percent(split.share(left_out));
@@ -99,11 +138,23 @@ fn of_split(split: &SplitReport, findings: &[Finding]) -> Vec<Warning> {
         let hint = "look whether lines belong together, or raise `data.max_len` or `data.max_length_ratio`";
         warnings.push(Warning::new(message, hint));
     }
-    let told = |check| many_left_out && matches!(check, Check::Empty | Check::TooLong | Check::Ratio);
-    let ours = findings.iter().filter(|found| found.split == *name && found.is_suspicious() && !told(found.check));
+    let told =
+        |check| many_left_out && matches!(check, Check::Empty | Check::TooLong | Check::Ratio);
+    let ours = findings
+        .iter()
+        .filter(|found| found.split == *name && found.is_suspicious() && !told(found.check));
     warnings.extend(ours.map(|found| {
-        let Finding { count, share, what, advice, .. } = found;
-        Warning::new(format!("{name}: {count} pairs ({}) {what}", percent(*share)), *advice)
+        let Finding {
+            count,
+            share,
+            what,
+            advice,
+            ..
+        } = found;
+        Warning::new(
+            format!("{name}: {count} pairs ({}) {what}", percent(*share)),
+            *advice,
+        )
     }));
     warnings
 }
@@ -123,8 +174,18 @@ mod tests {
     use super::*;
 
     fn clean() -> SplitReport {
-        let side = SideReport { tokens: 1000, longest: 20, unknown: 10 };
-        let side = SideStatistics { side, mean_len: 10.0, unknown_rate: 0.01, tokens_per_char: 0.3, changed_words: 0 };
+        let side = SideReport {
+            tokens: 1000,
+            longest: 20,
+            unknown: 10,
+        };
+        let side = SideStatistics {
+            side,
+            mean_len: 10.0,
+            unknown_rate: 0.01,
+            tokens_per_char: 0.3,
+            changed_words: 0,
+        };
         SplitReport {
             name: "train".to_owned(),
             pairs: 100,
@@ -162,33 +223,93 @@ mod tests {
 
     #[test]
     fn what_is_at_a_limit_is_not_suspicious_and_what_is_above_is() {
-        let at_limits = [finding(Check::Duplicates, 0.02), finding(Check::Copies, 0.02), finding(Check::Html, 0.01)];
+        let at_limits = [
+            finding(Check::Duplicates, 0.02),
+            finding(Check::Copies, 0.02),
+            finding(Check::Html, 0.01),
+        ];
         assert_eq!(of_split(&clean(), &at_limits), []);
-        let unknown = SideStatistics { unknown_rate: 0.011, ..clean().tgt };
+        let unknown = SideStatistics {
+            unknown_rate: 0.011,
+            ..clean().tgt
+        };
         let suspicious = [
-            (SplitReport { tgt: unknown, ..clean() }, vec![], "train: 1.1 % of the target tokens are unknown"),
-            (SplitReport { kept: 89, too_long: 1, ..clean() }, vec![], "train: 11 pairs (11.0 %) are left out"),
-            (clean(), vec![finding(Check::Duplicates, 0.03)], "train: 3 pairs (3.0 %) are so"),
-            (clean(), vec![finding(Check::Copies, 0.03)], "train: 3 pairs (3.0 %) are so"),
-            (clean(), vec![finding(Check::SourceInTrain, 0.01)], "train: 1 pairs (1.0 %) are so"),
-            (clean(), vec![finding(Check::Ratio, 0.02)], "train: 2 pairs (2.0 %) are so"),
+            (
+                SplitReport {
+                    tgt: unknown,
+                    ..clean()
+                },
+                vec![],
+                "train: 1.1 % of the target tokens are unknown",
+            ),
+            (
+                SplitReport {
+                    kept: 89,
+                    too_long: 1,
+                    ..clean()
+                },
+                vec![],
+                "train: 11 pairs (11.0 %) are left out",
+            ),
+            (
+                clean(),
+                vec![finding(Check::Duplicates, 0.03)],
+                "train: 3 pairs (3.0 %) are so",
+            ),
+            (
+                clean(),
+                vec![finding(Check::Copies, 0.03)],
+                "train: 3 pairs (3.0 %) are so",
+            ),
+            (
+                clean(),
+                vec![finding(Check::SourceInTrain, 0.01)],
+                "train: 1 pairs (1.0 %) are so",
+            ),
+            (
+                clean(),
+                vec![finding(Check::Ratio, 0.02)],
+                "train: 2 pairs (2.0 %) are so",
+            ),
         ];
         for (split, findings, message) in suspicious {
             let warnings = of_split(&split, &findings);
-            assert!(warnings.len() == 1 && warnings[0].message.starts_with(message), "{warnings:?}");
+            assert!(
+                warnings.len() == 1 && warnings[0].message.starts_with(message),
+                "{warnings:?}"
+            );
         }
         // What is left out is told once.
-        let many = SplitReport { kept: 80, ratio: 10, ..clean() };
+        let many = SplitReport {
+            kept: 80,
+            ratio: 10,
+            ..clean()
+        };
         assert_eq!(of_split(&many, &[finding(Check::Ratio, 0.1)]).len(), 1);
     }
 
     #[test]
     fn what_does_not_fit_the_machine_is_told_in_bytes() {
-        let memory = MemoryEstimate { weights: 0, gradients: 0, optimizer: 0, ema: 0, activations: 0, total: 3 << 30 };
-        let disk =
-            DiskEstimate { checkpoint: 0, checkpoints: 2, average: 0, cache: 0, total: 2 << 30, free: Some(1 << 30) };
-        let messages: Vec<String> =
-            of_machine(&memory, Some(1 << 30), &disk).into_iter().map(|warning| warning.message).collect();
+        let memory = MemoryEstimate {
+            weights: 0,
+            gradients: 0,
+            optimizer: 0,
+            ema: 0,
+            activations: 0,
+            total: 3 << 30,
+        };
+        let disk = DiskEstimate {
+            checkpoint: 0,
+            checkpoints: 2,
+            average: 0,
+            cache: 0,
+            total: 2 << 30,
+            free: Some(1 << 30),
+        };
+        let messages: Vec<String> = of_machine(&memory, Some(1 << 30), &disk)
+            .into_iter()
+            .map(|warning| warning.message)
+            .collect();
         assert_eq!(
             messages,
             [

@@ -20,7 +20,9 @@ pub(crate) fn seconds(hours: f64) -> anyhow::Result<f64> {
     if seconds.is_finite() && seconds >= 60.0 {
         return Ok(seconds);
     }
-    Err(usage(anyhow!("`--hours {hours}` is no time for a training: give at least 0.02, a little more than a minute")))
+    Err(usage(anyhow!(
+        "`--hours {hours}` is no time for a training: give at least 0.02, a little more than a minute"
+    )))
 }
 
 /// Sets what is known of a proposal before anything is measured.
@@ -34,7 +36,8 @@ pub(crate) fn prepare(config: &mut Config, pairs: u64, seconds: f64) {
     SIZES[0].set(config);
 }
 
-/// Measures sizes on the text of a training, from the smallest on until one is too large for the time, and proposes settings.
+/// Measures sizes on the text of a training, from the smallest on until one is too large for the
+/// time, and proposes settings.
 ///
 /// # Errors
 /// A trial step fails; what is trained on is no text.
@@ -47,19 +50,26 @@ pub(crate) fn propose_for(
     let cache = training.data.text()?;
     let splits = &inspection.splits;
     let pairs = |wanted: fn(&str) -> bool| -> f64 {
-        splits.iter().filter(|split| wanted(&split.name)).map(|split| split.pairs as f64).sum()
+        splits
+            .iter()
+            .filter(|split| wanted(&split.name))
+            .map(|split| split.pairs as f64)
+            .sum()
     };
     let corpus = Corpus {
         pairs: splits[0].pairs,
         tgt_tokens: cache.report().tgt.tokens,
         longest: longest(cache),
-        tests: pairs(|name| !["train", "valid"].contains(&name)) / pairs(|name| name == "valid").max(1.0),
+        tests: pairs(|name| !["train", "valid"].contains(&name))
+            / pairs(|name| name == "valid").max(1.0),
         kind: training.plan.config.tokenizer.kind,
     };
     let mut measured = Vec::new();
     for size in SIZES {
         let (name, layers) = (size.name(), size.num_layers);
-        observer.activity(&format!("trying the size {name} with {layers}+{layers} layers"));
+        observer.activity(&format!(
+            "trying the size {name} with {layers}+{layers} layers"
+        ));
         let mut config = training.plan.config.clone();
         size.set(&mut config);
         let (parameters, time) = measure(training, config)?;
@@ -82,8 +92,13 @@ pub(crate) fn propose_for(
 
 /// The length that 999 of 1000 pairs do not exceed on either side, in tokens.
 fn longest(cache: &IdCache) -> usize {
-    let mut longest: Vec<usize> =
-        (0..cache.len() as u32).map(|pair| cache.lengths(pair)).map(|(src, tgt)| src.max(tgt)).collect();
+    let mut longest: Vec<usize> = (0..cache.len() as u32)
+        .map(|pair| cache.lengths(pair))
+        .map(|(src, tgt)| src.max(tgt))
+        .collect();
     longest.sort_unstable();
-    longest.get(longest.len().saturating_sub(1 + longest.len() / 1000)).copied().unwrap_or(1)
+    longest
+        .get(longest.len().saturating_sub(1 + longest.len() / 1000))
+        .copied()
+        .unwrap_or(1)
 }

@@ -1,7 +1,8 @@
 //! The group of the processes of MPI: the only file that knows it.
 //!
-//! MPI waits in a loop that keeps a core busy, and for ever. So all ranks meet before they exchange anything: each tells rank 0
-//! that it is there, and sleeps in between until rank 0 says that all are. Who does not come has a name then.
+//! MPI waits in a loop that keeps a core busy, and for ever. So all ranks meet before they exchange
+//! anything: each tells rank 0 that it is there, and sleeps in between until rank 0 says that all
+//! are. Who does not come has a name then.
 
 use std::collections::BTreeSet;
 use std::fmt;
@@ -26,7 +27,8 @@ use super::cores::Cores;
 use super::version;
 use crate::failure;
 
-/// MPI while it runs. A static is not dropped when a panic unwinds: that would end MPI, which waits for ranks that wait for us.
+/// MPI while it runs. A static is not dropped when a panic unwinds: that would end MPI, which waits
+/// for ranks that wait for us.
 static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 
 /// This process among the others, once it has met them.
@@ -36,7 +38,8 @@ static WORLD: OnceLock<Arc<World>> = OnceLock::new();
 const HERE: i32 = 1;
 const GO: i32 = 2;
 
-/// Values that are summed at a time: 32 MiB, so that what MPI counts fits its integers and the buffers stay small.
+/// Values that are summed at a time: 32 MiB, so that what MPI counts fits its integers and the
+/// buffers stay small.
 const PIECE: usize = 1 << 23;
 
 /// Bytes that a rank gives at a time, over all ranks.
@@ -51,7 +54,8 @@ const IMPATIENCE: Duration = Duration::from_mins(1);
 /// How often it is looked whether an exchange hangs.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// How much longer the others wait for rank 0 than that for them, so that its message, which has the name, is the one.
+/// How much longer the others wait for rank 0 than that for them, so that its message, which has
+/// the name, is the one.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The processes of MPI.
@@ -69,9 +73,13 @@ struct World {
     since: Mutex<Option<Instant>>,
 }
 
-/// Lets Open MPI connect two machines twice, if nobody has said otherwise: one connection of its 4.1 gives six tenths of a
-/// network of 1 Gbit/s when both send, two give all of it (docs/cluster.md). Other libraries do not read this.
-#[expect(unsafe_code, reason = "Open MPI reads its settings from the environment")]
+/// Lets Open MPI connect two machines twice, if nobody has said otherwise: one connection of its
+/// 4.1 gives six tenths of a network of 1 Gbit/s when both send, two give all of it
+/// (docs/cluster.md). Other libraries do not read this.
+#[expect(
+    unsafe_code,
+    reason = "Open MPI reads its settings from the environment"
+)]
 fn use_the_whole_network() {
     const CONNECTIONS: &str = "OMPI_MCA_btl_tcp_links";
     if std::env::var_os(CONNECTIONS).is_none() {
@@ -80,7 +88,8 @@ fn use_the_whole_network() {
     }
 }
 
-/// Starts MPI with as many ranks as a launcher says there are, and deals the cores of a machine to its ranks.
+/// Starts MPI with as many ranks as a launcher says there are, and deals the cores of a machine to
+/// its ranks.
 pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
     use_the_whole_network();
     // A thread of its own exchanges gradients, but never two at once.
@@ -101,33 +110,52 @@ pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
         since: Mutex::default(),
     };
     if group.size != launched {
-        let error = anyhow!("a launcher has started {launched} processes, and this one finds {} by MPI", group.size);
+        let error = anyhow!(
+            "a launcher has started {launched} processes, and this one finds {} by MPI",
+            group.size
+        );
         let advice = "use the `mpirun` of the MPI that polyglow was built with, or with `srun` the right `--mpi`";
         return Err(failure::with_hint(error, advice));
     }
-    anyhow::ensure!(threading >= Threading::Serialized, "this MPI knows no threads: it gives {threading:?}");
+    anyhow::ensure!(
+        threading >= Threading::Serialized,
+        "this MPI knows no threads: it gives {threading:?}"
+    );
     let host = processor_name().unwrap_or_default();
     // Versions come before anything else, since another one may exchange other things.
     let versions = (&group as &dyn Group).gather(version::own())?;
     group.hosts = (&group as &dyn Group).gather(host.clone())?;
     if let Some(difference) = version::others(&versions, &group.hosts) {
-        return Err(failure::with_hint(failure::usage(anyhow!(difference)), "install one version on all machines"));
+        return Err(failure::with_hint(
+            failure::usage(anyhow!(difference)),
+            "install one version on all machines",
+        ));
     }
     group.cores = (&group as &dyn Group).gather(Cores::of_this_process(host))?;
     // It fails where there are threads already, which then keep their number.
     let threads = group.cores[group.rank].threads(&group.cores);
     if std::env::var_os("RAYON_NUM_THREADS").is_none() {
-        let _ = rayon::ThreadPoolBuilder::new().num_threads(threads).build_global();
+        let _ = rayon::ThreadPoolBuilder::new()
+            .num_threads(threads)
+            .build_global();
     }
     let group = WORLD.get_or_init(|| Arc::new(group));
-    thread::Builder::new().name("ranks".to_owned()).spawn(|| WORLD.get().map(|world| world.watch()))?;
+    thread::Builder::new()
+        .name("ranks".to_owned())
+        .spawn(|| WORLD.get().map(|world| world.watch()))?;
     Ok(Arc::clone(group) as Arc<dyn Group>)
 }
 
 /// Warns of machines whose cores are not used.
 pub(super) fn warn() {
-    let Some(world) = WORLD.get().filter(|world| world.rank == 0) else { return };
-    let warnings: BTreeSet<String> = world.cores.iter().filter_map(|rank| rank.warning(&world.cores)).collect();
+    let Some(world) = WORLD.get().filter(|world| world.rank == 0) else {
+        return;
+    };
+    let warnings: BTreeSet<String> = world
+        .cores
+        .iter()
+        .filter_map(|rank| rank.warning(&world.cores))
+        .collect();
     for warning in warnings {
         tracing::warn!("{warning}");
     }
@@ -160,7 +188,8 @@ pub(super) fn end_all(code: u8) {
     }
 }
 
-/// A reason to look at the clock less and less often: what is near comes at once, and what is far does not keep a core busy.
+/// A reason to look at the clock less and less often: what is near comes at once, and what is far
+/// does not keep a core busy.
 struct Patience {
     since: Instant,
     warned: bool,
@@ -168,7 +197,10 @@ struct Patience {
 
 impl Patience {
     fn new() -> Self {
-        Self { since: Instant::now(), warned: false }
+        Self {
+            since: Instant::now(),
+            warned: false,
+        }
     }
 
     /// Sleeps a little; `Err` after the limit.
@@ -176,7 +208,9 @@ impl Patience {
         let waited = self.since.elapsed();
         if waited > limit {
             let (whom, seconds) = (whom(), limit.as_secs());
-            return Err(TrainError::new(format!("no sign of {whom} for {seconds} s (`train.rank_timeout`)")));
+            return Err(TrainError::new(format!(
+                "no sign of {whom} for {seconds} s (`train.rank_timeout`)"
+            )));
         }
         if waited > IMPATIENCE && !self.warned {
             self.warned = true;
@@ -193,7 +227,10 @@ impl Patience {
 }
 
 /// Ends this process without a word to MPI, in which another thread waits.
-#[expect(unsafe_code, reason = "what the standard library has would first run what MPI wants to do at the end")]
+#[expect(
+    unsafe_code,
+    reason = "what the standard library has would first run what MPI wants to do at the end"
+)]
 fn end_process() -> ! {
     // SAFETY: it does not return.
     unsafe { libc::_exit(1) }
@@ -213,9 +250,14 @@ impl World {
             let mut missing: Vec<usize> = (1..self.size).collect();
             while !missing.is_empty() {
                 missing.retain(|&rank| {
-                    let there = world.process_at_rank(rank as i32).immediate_probe_with_tag(HERE).is_some();
+                    let there = world
+                        .process_at_rank(rank as i32)
+                        .immediate_probe_with_tag(HERE)
+                        .is_some();
                     if there {
-                        world.process_at_rank(rank as i32).receive_into_with_tag(&mut signal, HERE);
+                        world
+                            .process_at_rank(rank as i32)
+                            .receive_into_with_tag(&mut signal, HERE);
                     }
                     !there
                 });
@@ -224,7 +266,9 @@ impl World {
                 }
             }
             for rank in 1..self.size {
-                world.process_at_rank(rank as i32).send_with_tag(&signal, GO);
+                world
+                    .process_at_rank(rank as i32)
+                    .send_with_tag(&signal, GO);
             }
         } else {
             let first = world.process_at_rank(0);
@@ -240,7 +284,11 @@ impl World {
 
     /// `rank 3 on a, rank 4 on b`.
     fn names(&self, ranks: &[usize]) -> String {
-        ranks.iter().map(|&rank| (self as &dyn Group).name(rank)).collect::<Vec<_>>().join(", ")
+        ranks
+            .iter()
+            .map(|&rank| (self as &dyn Group).name(rank))
+            .collect::<Vec<_>>()
+            .join(", ")
     }
 
     fn count(&self, add: impl FnOnce(&mut Times)) {
@@ -258,16 +306,23 @@ impl World {
         Ok(exchanged)
     }
 
-    /// Ends this process, and with it all others, when an exchange does not end: one of them hangs in the midst of it.
+    /// Ends this process, and with it all others, when an exchange does not end: one of them hangs
+    /// in the midst of it.
     fn watch(&self) {
         loop {
             thread::sleep(WATCH);
             let limit = *locked(&self.limit);
             // Rank 0 speaks first, if it is not the one that hangs.
-            let patience = if self.rank == 0 { limit } else { limit.saturating_add(GRACE) };
+            let patience = if self.rank == 0 {
+                limit
+            } else {
+                limit.saturating_add(GRACE)
+            };
             if locked(&self.since).is_some_and(|since| since.elapsed() > patience) {
                 let seconds = limit.as_secs();
-                tracing::error!("an exchange has not ended for {seconds} s (`train.rank_timeout`): a rank hangs in it");
+                tracing::error!(
+                    "an exchange has not ended for {seconds} s (`train.rank_timeout`): a rank hangs in it"
+                );
                 end_process();
             }
         }
@@ -303,12 +358,20 @@ impl Group for World {
             world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
             let mut told = vec![Vec::new(); self.size];
             let most = PARCEL / self.size;
-            let rounds = lengths.iter().max().map_or(0, |&longest| (longest as usize).div_ceil(most));
+            let rounds = lengths
+                .iter()
+                .max()
+                .map_or(0, |&longest| (longest as usize).div_ceil(most));
             for round in 0..rounds {
                 let part = |len: usize| (round * most).min(len)..((round + 1) * most).min(len);
-                let counts: Vec<i32> = lengths.iter().map(|&len| part(len as usize).len() as i32).collect();
-                let starts: Vec<i32> =
-                    counts.iter().scan(0, |end, count| Some(std::mem::replace(end, *end + count))).collect();
+                let counts: Vec<i32> = lengths
+                    .iter()
+                    .map(|&len| part(len as usize).len() as i32)
+                    .collect();
+                let starts: Vec<i32> = counts
+                    .iter()
+                    .scan(0, |end, count| Some(std::mem::replace(end, *end + count)))
+                    .collect();
                 let mut all = vec![0u8; counts.iter().map(|&count| count as usize).sum()];
                 let mut places = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
                 world.all_gather_varcount_into(&own[part(own.len())], &mut places);
@@ -329,13 +392,14 @@ impl Group for World {
             let mut length = own.len() as u64;
             first.broadcast_into(&mut length);
             own.resize(length as usize, 0);
-            own.chunks_mut(PARCEL).for_each(|part| first.broadcast_into(part));
+            own.chunks_mut(PARCEL)
+                .for_each(|part| first.broadcast_into(part));
             own
         })
     }
 
-    /// Each rank gets its part of what all have, adds in the order of the ranks, and gives the sum to all: as many bytes as a ring
-    /// sends, in an order that is always the same.
+    /// Each rank gets its part of what all have, adds in the order of the ranks, and gives the sum
+    /// to all: as many bytes as a ring sends, in an order that is always the same.
     fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()> {
         self.together(|world| {
             for values in values.chunks_mut(PIECE / self.size * self.size) {
@@ -367,7 +431,9 @@ fn add(world: &SimpleCommunicator, values: &mut [f32], ranks: usize) {
     world.all_to_all_into(&*values, &mut received[..]);
     let (sum, others) = received.split_at_mut(values.len() / ranks);
     for other in others.chunks_exact(sum.len()) {
-        sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += value);
+        sum.iter_mut()
+            .zip(other)
+            .for_each(|(sum, value)| *sum += value);
     }
     world.all_gather_into(&*sum, values);
 }
@@ -385,7 +451,9 @@ fn add_rounded(world: &SimpleCommunicator, values: &mut [f32], ranks: usize) {
         first.convert_to_f32_slice(sum);
     }
     for other in parts {
-        sum.iter_mut().zip(other).for_each(|(sum, value)| *sum += value.to_f32());
+        sum.iter_mut()
+            .zip(other)
+            .for_each(|(sum, value)| *sum += value.to_f32());
     }
     let mut rounded = vec![bf16::ZERO; part];
     rounded.convert_from_f32_slice(sum);

@@ -2,16 +2,24 @@
 
 /// The version of this process: `0.1.0`, with the commit of a release.
 pub(super) fn own() -> String {
-    let commit = option_env!("POLYGLOW_COMMIT").map(|commit| format!(" ({commit})")).unwrap_or_default();
+    let commit = option_env!("POLYGLOW_COMMIT")
+        .map(|commit| format!(" ({commit})"))
+        .unwrap_or_default();
     format!("{}{commit}", env!("CARGO_PKG_VERSION"))
 }
 
-/// Says which ranks run another version than rank 0; none if all run one. `versions` and `hosts` have one entry a rank.
+/// Says which ranks run another version than rank 0; none if all run one. `versions` and `hosts`
+/// have one entry a rank.
 pub(super) fn others(versions: &[String], hosts: &[String]) -> Option<String> {
     let first = versions.first()?;
-    let others = versions.iter().zip(hosts).enumerate().filter(|(_, (version, _))| *version != first);
-    let others: Vec<String> =
-        others.map(|(rank, (version, host))| format!("rank {rank} on {host} runs polyglow {version}")).collect();
+    let others = versions
+        .iter()
+        .zip(hosts)
+        .enumerate()
+        .filter(|(_, (version, _))| *version != first);
+    let others: Vec<String> = others
+        .map(|(rank, (version, host))| format!("rank {rank} on {host} runs polyglow {version}"))
+        .collect();
     (!others.is_empty()).then(|| format!("{}, and rank 0 polyglow {first}", others.join(", ")))
 }
 

@@ -29,15 +29,33 @@ const SKIP_GRAM: &str = "arch = 'skipgram'\nd_model = 8";
 #[test]
 fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
     let place = Workplace::new();
-    for (arch, model) in [("rnn", RNN), ("lm", LM), ("rnn-lm", RNN_LM), ("skipgram", SKIP_GRAM)] {
+    for (arch, model) in [
+        ("rnn", RNN),
+        ("lm", LM),
+        ("rnn-lm", RNN_LM),
+        ("skipgram", SKIP_GRAM),
+    ] {
         let config = format!("{arch}.toml");
         configure(&place, &config, model);
         let (straight, resumed) = (format!("{arch}-straight"), format!("{arch}-resumed"));
         place.succeed(&["train", &config, "--run", &straight]);
-        place.succeed(&["train", &config, "--run", &resumed, "--set", "train.max_steps=3"]);
+        place.succeed(&[
+            "train",
+            &config,
+            "--run",
+            &resumed,
+            "--set",
+            "train.max_steps=3",
+        ]);
         place.succeed(&["train", &config, "--run", &resumed]);
         let weights = |run: &str| {
-            fs::read(place.path().join(run).join("checkpoints/step-6/model.safetensors")).expect("it is there")
+            fs::read(
+                place
+                    .path()
+                    .join(run)
+                    .join("checkpoints/step-6/model.safetensors"),
+            )
+            .expect("it is there")
         };
         assert!(weights(&straight) == weights(&resumed), "{arch}");
     }
@@ -49,17 +67,53 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
     configure(&place, "rnn.toml", RNN);
     place.succeed(&["train", "rnn.toml", "--run", "run"]);
     let scores = place.json(&["evaluate", "run", "--json"]);
-    assert!(scores["bleu"].is_number() && scores["loss"].as_f64().expect("a number").is_finite(), "{scores}");
+    assert!(
+        scores["bleu"].is_number() && scores["loss"].as_f64().expect("a number").is_finite(),
+        "{scores}"
+    );
     fs::write(place.path().join("input"), "look aaa now\n\nnow\n").expect("it can be written");
-    assert_eq!(place.succeed(&["translate", "run", "input", "--beam-size", "3"]).0.lines().count(), 3);
-    place.succeed(&["attention", "run", "look aaa now", "--tgt", "aaa sieh", "--out", "map.svg", "--pharaoh"]);
+    assert_eq!(
+        place
+            .succeed(&["translate", "run", "input", "--beam-size", "3"])
+            .0
+            .lines()
+            .count(),
+        3
+    );
+    place.succeed(&[
+        "attention",
+        "run",
+        "look aaa now",
+        "--tgt",
+        "aaa sieh",
+        "--out",
+        "map.svg",
+        "--pharaoh",
+    ]);
     place.succeed(&["attention", "run", "look aaa now", "--out", "map.html"]);
-    let message = place.fail(2, &["attention", "run", "look", "--out", "map.svg", "--kind", "encoder"]);
-    assert!(message.contains("this model has no attention of that kind"), "{message}");
+    let message = place.fail(
+        2,
+        &[
+            "attention",
+            "run",
+            "look",
+            "--out",
+            "map.svg",
+            "--kind",
+            "encoder",
+        ],
+    );
+    assert!(
+        message.contains("this model has no attention of that kind"),
+        "{message}"
+    );
     let message = place.fail(2, &["quantize", "run"]);
     assert!(message.contains("`model.arch = \"rnn\"`"), "{message}");
     let message = place.fail(2, &["generate", "run"]);
-    assert!(message.contains("which translates") && message.contains("`polyglow translate` is for it"), "{message}");
+    assert!(
+        message.contains("which translates") && message.contains("`polyglow translate` is for it"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -77,40 +131,130 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         "train.max_steps=40",
     ]);
     let scores = place.json(&["evaluate", "run", "--json"]);
-    let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
-    assert!(number("loss").is_finite() && (0.0..=1.0).contains(&number("accuracy")), "{scores}");
-    assert!(["bleu", "token_accuracy", "bits_per_byte", "ngram"].iter().all(|key| scores[key].is_null()), "{scores}");
-    assert!(place.succeed(&["evaluate", "run"]).0.contains("nats per word, real or drawn"));
+    let number = |key: &str| {
+        scores[key]
+            .as_f64()
+            .unwrap_or_else(|| panic!("no {key} in {scores}"))
+    };
+    assert!(
+        number("loss").is_finite() && (0.0..=1.0).contains(&number("accuracy")),
+        "{scores}"
+    );
+    assert!(
+        ["bleu", "token_accuracy", "bits_per_byte", "ngram"]
+            .iter()
+            .all(|key| scores[key].is_null()),
+        "{scores}"
+    );
+    assert!(
+        place
+            .succeed(&["evaluate", "run"])
+            .0
+            .contains("nats per word, real or drawn")
+    );
     // `sieh`, `look`, `now` and 26 words, less the one that is asked for.
-    assert_eq!(place.succeed(&["embeddings", "run", "nearest", "sieh", "-n", "99"]).0.lines().count(), 26);
-    let found = place.json(&["embeddings", "run", "context", "sieh aaa", "--word", "aaa", "--json"]);
-    assert_eq!(found.as_array().map(Vec::len), Some(1), "there is no layer: {found}");
+    assert_eq!(
+        place
+            .succeed(&["embeddings", "run", "nearest", "sieh", "-n", "99"])
+            .0
+            .lines()
+            .count(),
+        26
+    );
+    let found = place.json(&[
+        "embeddings",
+        "run",
+        "context",
+        "sieh aaa",
+        "--word",
+        "aaa",
+        "--json",
+    ]);
+    assert_eq!(
+        found.as_array().map(Vec::len),
+        Some(1),
+        "there is no layer: {found}"
+    );
     fs::write(place.path().join("lines"), "aaa sieh\nbbb\nsieh aaa\n").expect("it can be written");
-    let found = place.json(&["embeddings", "run", "sentences", "lines", "--json", "-n", "1"]);
-    assert_eq!(found[0]["neighbors"][0]["line"], 3, "the order of words does not matter: {found}");
-    assert!(place.succeed(&["info", "run"]).0.contains("skipgram, d_model 8"));
+    let found = place.json(&[
+        "embeddings",
+        "run",
+        "sentences",
+        "lines",
+        "--json",
+        "-n",
+        "1",
+    ]);
+    assert_eq!(
+        found[0]["neighbors"][0]["line"], 3,
+        "the order of words does not matter: {found}"
+    );
+    assert!(
+        place
+            .succeed(&["info", "run"])
+            .0
+            .contains("skipgram, d_model 8")
+    );
 
-    for command in [&["translate", "run"][..], &["score", "run", "train.en", "train.de"], &["generate", "run"]] {
+    for command in [
+        &["translate", "run"][..],
+        &["score", "run", "train.en", "train.de"],
+        &["generate", "run"],
+    ] {
         let message = place.fail(2, command);
         assert!(message.contains("`polyglow embeddings`"), "{message}");
     }
     for (setting, problem) in [
-        ("train.label_smoothing=0.1", "word vectors are trained without label smoothing"),
-        ("data.context_len=4", "`data.context_len` belongs to language models"),
-        ("train.precision='bf16'", "training word vectors has no matrix products"),
-        ("data.words.window=0", "`data.words.window` must lie in 1..=1000"),
+        (
+            "train.label_smoothing=0.1",
+            "word vectors are trained without label smoothing",
+        ),
+        (
+            "data.context_len=4",
+            "`data.context_len` belongs to language models",
+        ),
+        (
+            "train.precision='bf16'",
+            "training word vectors has no matrix products",
+        ),
+        (
+            "data.words.window=0",
+            "`data.words.window` must lie in 1..=1000",
+        ),
     ] {
-        let message = place.fail(2, &["train", "words.toml", "--run", "new", "--set", setting]);
+        let message = place.fail(
+            2,
+            &["train", "words.toml", "--run", "new", "--set", setting],
+        );
         assert!(message.contains(problem), "{message}");
     }
     fs::write(place.path().join("single.de"), "aaa\nnein aaa\n").expect("it can be written");
     let single = ["--set", "data.valid='single'"];
-    let message = place.fail(1, &[&["train", "words.toml", "--run", "new"][..], &single].concat());
-    assert!(message.contains("in the validation set: no line has two words"), "{message}");
+    let message = place.fail(
+        1,
+        &[&["train", "words.toml", "--run", "new"][..], &single].concat(),
+    );
+    assert!(
+        message.contains("in the validation set: no line has two words"),
+        "{message}"
+    );
     let message = place.fail(2, &["bench", "search", "words.toml"]);
     assert!(message.contains("has nothing to search"), "{message}");
-    let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.words.negatives=5"]);
-    assert!(message.contains("`[data.words]` belongs to word vectors"), "{message}");
+    let message = place.fail(
+        2,
+        &[
+            "train",
+            "tiny.toml",
+            "--run",
+            "new",
+            "--set",
+            "data.words.negatives=5",
+        ],
+    );
+    assert!(
+        message.contains("`[data.words]` belongs to word vectors"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -124,9 +268,21 @@ fn the_size_of_batches_is_found_for_rows_of_every_kind() {
     ] {
         let config = format!("{arch}.toml");
         configure(&place, &config, model);
-        let auto = ["train", &config, "--run", arch, "--set", "train.max_tokens='auto'", "--set", "train.max_steps=1"];
+        let auto = [
+            "train",
+            &config,
+            "--run",
+            arch,
+            "--set",
+            "train.max_tokens='auto'",
+            "--set",
+            "train.max_steps=1",
+        ];
         let (_, messages) = place.succeed(&[&auto[..], keys].concat());
-        assert!(messages.contains("train.max_tokens = 4096: "), "{arch}: {messages}");
+        assert!(
+            messages.contains("train.max_tokens = 4096: "),
+            "{arch}: {messages}"
+        );
     }
 }
 
@@ -136,42 +292,96 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
     configure(&place, "lm.toml", LM);
     place.succeed(&["train", "lm.toml", "--run", "run"]);
     let scores = place.json(&["evaluate", "run", "--json"]);
-    let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
-    assert!(scores["bleu"].is_null() && number("perplexity") > 1.0, "{scores}");
-    // Four lines of `sieh`, a space, a word of three letters and a break; three tokens each with the end mark.
+    let number = |key: &str| {
+        scores[key]
+            .as_f64()
+            .unwrap_or_else(|| panic!("no {key} in {scores}"))
+    };
+    assert!(
+        scores["bleu"].is_null() && number("perplexity") > 1.0,
+        "{scores}"
+    );
+    // Four lines of `sieh`, a space, a word of three letters and a break; three tokens each with
+    // the end mark.
     let bits = number("loss") * 12.0 / std::f64::consts::LN_2 / 36.0;
     assert!((number("bits_per_byte") - bits).abs() < 1e-9, "{scores}");
     assert_eq!(scores["ngram"]["order"], 5);
-    assert!(scores["ngram"]["perplexity"].as_f64().expect("a number") > 1.0, "{scores}");
+    assert!(
+        scores["ngram"]["perplexity"].as_f64().expect("a number") > 1.0,
+        "{scores}"
+    );
 
-    let generate = |seed: &str| place.succeed(&["generate", "run", "--prompt", "sieh", "-n", "5", "--seed", seed]).0;
+    let generate = |seed: &str| {
+        place
+            .succeed(&[
+                "generate", "run", "--prompt", "sieh", "-n", "5", "--seed", seed,
+            ])
+            .0
+    };
     let texts = generate("1");
     assert_eq!(texts.lines().count(), 5);
-    assert!(texts.lines().all(|text| text.starts_with("sieh")), "{texts}");
+    assert!(
+        texts.lines().all(|text| text.starts_with("sieh")),
+        "{texts}"
+    );
     assert_eq!(texts, generate("1"));
     assert_ne!(texts, generate("2"));
 
-    for command in
-        [&["translate", "run"][..], &["score", "run", "train.en", "train.de"], &["attention", "run", "a", "--pharaoh"]]
-    {
+    for command in [
+        &["translate", "run"][..],
+        &["score", "run", "train.en", "train.de"],
+        &["attention", "run", "a", "--pharaoh"],
+    ] {
         let message = place.fail(2, command);
-        assert!(message.contains("has no source") && message.contains("`polyglow generate`"), "{message}");
+        assert!(
+            message.contains("has no source") && message.contains("`polyglow generate`"),
+            "{message}"
+        );
     }
-    assert!(place.fail(1, &["generate", "run", "--prompt", "zebra"]).contains("vocabulary lacks"));
-    assert!(place.fail(2, &["generate", "run", "--max-len", "99"]).contains("reads and writes 20 tokens"));
-    assert!(place.fail(2, &["generate", "run", "--top-p", "2"]).contains("search.top_p"));
-    let message = place.fail(2, &["train", "lm.toml", "--run", "new", "--set", "tokenizer.shared=false"]);
+    assert!(
+        place
+            .fail(1, &["generate", "run", "--prompt", "zebra"])
+            .contains("vocabulary lacks")
+    );
+    assert!(
+        place
+            .fail(2, &["generate", "run", "--max-len", "99"])
+            .contains("reads and writes 20 tokens")
+    );
+    assert!(
+        place
+            .fail(2, &["generate", "run", "--top-p", "2"])
+            .contains("search.top_p")
+    );
+    let message = place.fail(
+        2,
+        &[
+            "train",
+            "lm.toml",
+            "--run",
+            "new",
+            "--set",
+            "tokenizer.shared=false",
+        ],
+    );
     assert!(message.contains("`tokenizer.shared = false`"), "{message}");
 }
 
-/// Windows of five positions begin at 0, 3, 6, ...; each position counts in the first window that has it.
+/// Windows of five positions begin at 0, 3, 6, ...; each position counts in the first window that
+/// has it.
 fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
     let device = Device::flex();
     let trained = TrainedModel::load(run, &device).expect("it is a run");
     let plan = trained.plan.clone();
     let runner = runner(vec![trained], &plan).expect("it is a model");
     let text = fs::read_to_string(text).expect("it is there");
-    let pairs: Vec<Pair> = text.lines().map(|tgt| Pair { src: String::new(), tgt: tgt.to_owned() }).collect();
+    let pairs: Vec<Pair> = text
+        .lines()
+        .map(|tgt| Pair {
+            src: String::new(),
+            tgt: tgt.to_owned(),
+        })
+        .collect();
     let found: Vec<f32> = teacher_forced(&runner, &pairs)
         .expect("it can be scored")
         .into_iter()
@@ -186,13 +396,25 @@ fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
     }
     assert_eq!(found.len(), outputs.len());
     for (position, (found, output)) in found.iter().zip(outputs).enumerate() {
-        let start = if position < 5 { 0 } else { (position - 2) / 3 * 3 };
-        let window: Vec<i32> = inputs[start..=position].iter().map(|&id| id as i32).collect();
+        let start = if position < 5 {
+            0
+        } else {
+            (position - 2) / 3 * 3
+        };
+        let window: Vec<i32> = inputs[start..=position]
+            .iter()
+            .map(|&id| id as i32)
+            .collect();
         let len = window.len();
         let ids = Tensor::<2, Int>::from_data(TensorData::new(window, [1, len]), &device);
         let log_probs = log_softmax(runner.members[0].model.predict(Text { ids }).logits(), 1);
-        let expected: f32 = log_probs.slice(s![len - 1..len, output as usize..=output as usize]).into_scalar();
-        assert!((found - expected).abs() < 1e-5, "position {position}: {found} and {expected}");
+        let expected: f32 = log_probs
+            .slice(s![len - 1..len, output as usize..=output as usize])
+            .into_scalar();
+        assert!(
+            (found - expected).abs() < 1e-5,
+            "position {position}: {found} and {expected}"
+        );
     }
 }
 
@@ -207,28 +429,73 @@ fn a_language_model_reads_a_text_in_windows() {
     train("straight", &[]);
     train("resumed", &["--set", "train.max_steps=3"]);
     train("resumed", &[]);
-    let weights =
-        |run: &str| fs::read(place.path().join(run).join("checkpoints/step-6/model.safetensors")).expect("it is there");
+    let weights = |run: &str| {
+        fs::read(
+            place
+                .path()
+                .join(run)
+                .join("checkpoints/step-6/model.safetensors"),
+        )
+        .expect("it is there")
+    };
     assert!(weights("straight") == weights("resumed"));
     let scores = place.json(&["evaluate", "straight", "--json"]);
-    let number = |key: &str| scores[key].as_f64().unwrap_or_else(|| panic!("no {key} in {scores}"));
+    let number = |key: &str| {
+        scores[key]
+            .as_f64()
+            .unwrap_or_else(|| panic!("no {key} in {scores}"))
+    };
     // The twelve tokens of the four lines, as without windows.
     let bits = number("loss") * 12.0 / std::f64::consts::LN_2 / 36.0;
     assert!((number("bits_per_byte") - bits).abs() < 1e-9, "{scores}");
-    assert_eq!(place.succeed(&["generate", "straight", "--prompt", "sieh", "-n", "2"]).0.lines().count(), 2);
+    assert_eq!(
+        place
+            .succeed(&["generate", "straight", "--prompt", "sieh", "-n", "2"])
+            .0
+            .lines()
+            .count(),
+        2
+    );
 
     // A longer window than the model has positions, and models that are not alike.
     place.succeed(&["evaluate", "straight", "--set", "data.context_len=64"]);
-    place.succeed(&["train", "lm.toml", "--run", "short", "--set", "data.context_len=3"]);
+    place.succeed(&[
+        "train",
+        "lm.toml",
+        "--run",
+        "short",
+        "--set",
+        "data.context_len=3",
+    ]);
     place.succeed(&["evaluate", "straight", "--ensemble", "short"]);
     configure(&place, "skipgram.toml", SKIP_GRAM);
     place.succeed(&["train", "skipgram.toml", "--run", "words"]);
     let message = place.fail(2, &["evaluate", "words", "--ensemble", "straight"]);
     assert!(message.contains("different tasks"), "{message}");
-    scores_of_windows_are_those_of_the_model(&place.path().join("straight"), &place.path().join("test.de"));
-    assert!(place.fail(2, &["generate", "straight", "--max-len", "5"]).contains("reads and writes 4 tokens"));
-    let message = place.fail(2, &["train", "tiny.toml", "--run", "new", "--set", "data.context_len=5"]);
-    assert!(message.contains("`data.context_len` belongs to language models"), "{message}");
+    scores_of_windows_are_those_of_the_model(
+        &place.path().join("straight"),
+        &place.path().join("test.de"),
+    );
+    assert!(
+        place
+            .fail(2, &["generate", "straight", "--max-len", "5"])
+            .contains("reads and writes 4 tokens")
+    );
+    let message = place.fail(
+        2,
+        &[
+            "train",
+            "tiny.toml",
+            "--run",
+            "new",
+            "--set",
+            "data.context_len=5",
+        ],
+    );
+    assert!(
+        message.contains("`data.context_len` belongs to language models"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -240,29 +507,54 @@ fn a_language_model_reads_plain_text_files() {
         .flat_map(|split| ["--set".to_owned(), format!("data.{split}={split}.de")])
         .collect();
     let text = fs::read_to_string(place.path().join("lm.toml")).expect("it is there");
-    let text = text.replace("src = \"en\"\n", "").replace("tgt = \"de\"\n", "");
+    let text = text
+        .replace("src = \"en\"\n", "")
+        .replace("tgt = \"de\"\n", "");
     fs::write(place.path().join("lm.toml"), text).expect("it can be written");
     let mut command = vec!["train", "lm.toml", "--run", "run"];
     command.extend(sides.iter().map(String::as_str));
     place.succeed(&command);
     assert!(place.json(&["evaluate", "run", "--json"])["bits_per_byte"].is_number());
     let info = place.succeed(&["info", "run"]).0;
-    assert!(info.contains("model        lm, 1 layers, d_model 8") && info.contains("data         one side"), "{info}");
+    assert!(
+        info.contains("model        lm, 1 layers, d_model 8")
+            && info.contains("data         one side"),
+        "{info}"
+    );
     let message = place.fail(1, &["train", "lm.toml", "--run", "other"]);
-    assert!(message.contains("`data.train`") || message.contains("data.train"), "{message}");
+    assert!(
+        message.contains("`data.train`") || message.contains("data.train"),
+        "{message}"
+    );
 }
 
 #[test]
 fn bf16_is_for_cpus_that_have_instructions_for_it() {
     let place = Workplace::new();
-    let train = ["train", "tiny.toml", "--run", "run", "--set", "train.precision=bf16"];
-    let message = place.fail(2, &[&train[..], &["--set", "train.gradient_checkpointing=true"]].concat());
+    let train = [
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.precision=bf16",
+    ];
+    let message = place.fail(
+        2,
+        &[&train[..], &["--set", "train.gradient_checkpointing=true"]].concat(),
+    );
     if polyglow_kernels::has_bf16_products() {
-        assert!(message.contains("`train.gradient_checkpointing` turns them off"), "{message}");
+        assert!(
+            message.contains("`train.gradient_checkpointing` turns them off"),
+            "{message}"
+        );
         place.succeed(&train);
         assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
     } else {
-        assert!(message.contains("neither AMX-BF16 nor AVX512-BF16"), "{message}");
+        assert!(
+            message.contains("neither AMX-BF16 nor AVX512-BF16"),
+            "{message}"
+        );
         assert!(!place.path().join("run").exists(), "nothing was begun");
     }
 }
@@ -270,10 +562,27 @@ fn bf16_is_for_cpus_that_have_instructions_for_it() {
 #[test]
 fn f16_is_imitated_on_a_cpu() {
     let place = Workplace::new();
-    let (_, message) = place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "train.precision=f16"]);
+    let (_, message) = place.succeed(&[
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.precision=f16",
+    ]);
     assert!(message.contains("a CPU imitates it"), "{message}");
     assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
-    let sums = ["train", "tiny.toml", "--run", "other", "--set", "train.exchange_precision=f16"];
+    let sums = [
+        "train",
+        "tiny.toml",
+        "--run",
+        "other",
+        "--set",
+        "train.exchange_precision=f16",
+    ];
     let message = place.fail(2, &sums);
-    assert!(message.contains("sums of gradients may be larger than f16 holds"), "{message}");
+    assert!(
+        message.contains("sums of gradients may be larger than f16 holds"),
+        "{message}"
+    );
 }

@@ -1,4 +1,5 @@
-//! What is wrong with a command, a config, a file or a run is an error message, never a panic, and overwrites nothing.
+//! What is wrong with a command, a config, a file or a run is an error message, never a panic, and
+//! overwrites nothing.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -20,12 +21,18 @@ const VALUES: &[(&str, &str)] = &[
     ("device=flex:1", "device `flex:1`"),
     ("device=cuda:-1", "cuda"),
     ("device=3", "device"),
-    ("model.arch=5", "expected one of the names that the key can have"),
+    (
+        "model.arch=5",
+        "expected one of the names that the key can have",
+    ),
     ("train.lr=-1", "with `--set`, in the config `tiny.toml`"),
     ("data.corpus=nothing", "data.corpus"),
     ("data.corpus=digits", "data.src"),
     ("data.train=", "data.train"),
-    ("data.train=nothing", "`data.train`: there is no file `nothing.en`"),
+    (
+        "data.train=nothing",
+        "`data.train`: there is no file `nothing.en`",
+    ),
     ("data.train=.", "data.train"),
     ("data.train=/dev/null", "data.train"),
     ("data.train=[]", "data.train"),
@@ -33,9 +40,15 @@ const VALUES: &[(&str, &str)] = &[
     ("data.train=[{path='train',weight=nan}]", "data.train"),
     ("data.train=[{path='train',weight=1e9}]", "data.train"),
     ("data.train=[{weight=1}]", "data.train"),
-    ("data.valid=nothing", "`data.valid`: there is no file `nothing.en`"),
+    (
+        "data.valid=nothing",
+        "`data.valid`: there is no file `nothing.en`",
+    ),
     ("data.valid=7", "data.valid"),
-    ("data.test=nothing", "`data.test`: there is no file `nothing.en`"),
+    (
+        "data.test=nothing",
+        "`data.test`: there is no file `nothing.en`",
+    ),
     ("data.test={a='test',b='nothing'}", "nothing.en"),
     ("data.alignments=nothing", "data.alignments"),
     ("data.alignments=gold", "data.alignments"),
@@ -57,7 +70,10 @@ const VALUES: &[(&str, &str)] = &[
     ("tokenizer.vocab_size=0", "tokenizer.vocab_size"),
     ("tokenizer.vocab_size=4", "tokenizer.vocab_size"),
     ("tokenizer.vocab_size=-8000", "vocab_size"),
-    ("tokenizer.vocab_size=9223372036854775807", "tokenizer.vocab_size"),
+    (
+        "tokenizer.vocab_size=9223372036854775807",
+        "tokenizer.vocab_size",
+    ),
     ("tokenizer.path=nothing.json", "nothing.json"),
     ("tokenizer.path=train.en", "train.en"),
     ("tokenizer.path=.", "tokenizer"),
@@ -79,7 +95,10 @@ const VALUES: &[(&str, &str)] = &[
     ("model.num_heads=16", "model.num_heads"),
     ("model.num_encoder_layers=0", "model.num_encoder_layers"),
     ("model.num_decoder_layers=0", "model.num_decoder_layers"),
-    ("model.num_decoder_layers=1000000000", "model.num_decoder_layers"),
+    (
+        "model.num_decoder_layers=1000000000",
+        "model.num_decoder_layers",
+    ),
     ("model.dropout=1", "model.dropout"),
     ("model.dropout=-0.1", "model.dropout"),
     ("model.attention_dropout=nan", "model.attention_dropout"),
@@ -151,8 +170,14 @@ const CONFIGS: &[(&str, &str)] = &[
     ("[data]\ncorpus = 'digits\n", "line 2"),
     ("data.corpus = 'digits'", "max_steps"),
     ("data.corpus = 'digits'\ntrain.max_steps = '1'", "line 2"),
-    ("data.corpus = 'digits'\ntrain.max_steps = 1\nmodel = 'tiny'", "line 3"),
-    ("data.corpus = 'digits'\ntrain.max_steps = 1\ndata.train = 'x'", "data.corpus"),
+    (
+        "data.corpus = 'digits'\ntrain.max_steps = 1\nmodel = 'tiny'",
+        "line 3",
+    ),
+    (
+        "data.corpus = 'digits'\ntrain.max_steps = 1\ndata.train = 'x'",
+        "data.corpus",
+    ),
     ("data = 1979-05-27", "line 1"),
     ("{\"data\": {\"corpus\": \"digits\"}}", "line 1"),
     ("<config/>", "line 1"),
@@ -168,7 +193,11 @@ struct Refusals<'a> {
 
 impl<'a> Refusals<'a> {
     fn new(place: &'a Workplace) -> Self {
-        Self { place, before: files(place.path()), wrong: Vec::new() }
+        Self {
+            place,
+            before: files(place.path()),
+            wrong: Vec::new(),
+        }
     }
 
     /// Runs a command that must be refused with these words.
@@ -177,7 +206,8 @@ impl<'a> Refusals<'a> {
         self.check(&arguments.join(" "), &output, words);
     }
 
-    /// The exit code is 1 or 2, the message has these words and a hint, and no file is another than before.
+    /// The exit code is 1 or 2, the message has these words and a hint, and no file is another than
+    /// before.
     fn check(&mut self, what: &str, output: &Output, words: &str) {
         let message = String::from_utf8_lossy(&output.stderr);
         let mut wrong = |problem: &str| self.wrong.push(format!("{what}: {problem}: {message}"));
@@ -190,7 +220,12 @@ impl<'a> Refusals<'a> {
         if !message.contains("\nhint: ") && !message.contains("try '--help'") {
             wrong("no hint");
         }
-        for never in ["panicked", "internal error", "stack backtrace", "RUST_BACKTRACE"] {
+        for never in [
+            "panicked",
+            "internal error",
+            "stack backtrace",
+            "RUST_BACKTRACE",
+        ] {
             if message.contains(never) {
                 wrong(never);
             }
@@ -198,14 +233,20 @@ impl<'a> Refusals<'a> {
         let after = files(self.place.path());
         for (path, content) in &self.before {
             if after.get(path) != Some(content) {
-                self.wrong.push(format!("{what} changed `{}`", path.display()));
+                self.wrong
+                    .push(format!("{what} changed `{}`", path.display()));
             }
         }
     }
 
     #[track_caller]
     fn finish(self) {
-        assert!(self.wrong.is_empty(), "{} are wrong:\n{}", self.wrong.len(), self.wrong.join("\n"));
+        assert!(
+            self.wrong.is_empty(),
+            "{} are wrong:\n{}",
+            self.wrong.len(),
+            self.wrong.join("\n")
+        );
     }
 }
 
@@ -220,7 +261,9 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
                 // What it points to is listed where it is, and some point to themselves.
             } else if path.is_dir() {
                 open.push(path);
-            } else if path.extension().is_none_or(|ending| ending != "log") && !path.ends_with("lock") {
+            } else if path.extension().is_none_or(|ending| ending != "log")
+                && !path.ends_with("lock")
+            {
                 files.insert(path.clone(), fs::read(&path).unwrap_or_default());
             }
         }
@@ -265,11 +308,23 @@ fn wrong_text_is_named_by_its_file_and_line() {
         ("train.de", b"", "train.de"),
         ("train.de", b"sieh\n", "train.en"),
         ("train.de", b"\xff\xfe\n", "`train.de` is in UTF-16"),
-        ("train.de", b"sieh\nsi\xe4h\n", "`train.de` line 2: invalid UTF-8"),
-        ("train.de", b"\x7fELF\x02\x01\x01\x00\xff\n", "`train.de` line 1"),
+        (
+            "train.de",
+            b"sieh\nsi\xe4h\n",
+            "`train.de` line 2: invalid UTF-8",
+        ),
+        (
+            "train.de",
+            b"\x7fELF\x02\x01\x01\x00\xff\n",
+            "`train.de` line 1",
+        ),
         ("train.de", b"\x1f\x8b\x08\x00broken", "train.de"),
         ("train.de", b"\x1f\x8b", "train.de"),
-        ("train.de", blank.as_bytes(), "every training pair is left out"),
+        (
+            "train.de",
+            blank.as_bytes(),
+            "every training pair is left out",
+        ),
         ("valid.de", b"", "valid.de"),
         ("valid.de", b"a\nb\nc\nd\ne\n", "valid.en"),
         ("valid.de", b"\xff\n", "`valid.de` line 1"),
@@ -287,8 +342,18 @@ fn wrong_text_is_named_by_its_file_and_line() {
     let [many, beyond] = ["look\n", "0-0 9-9\n"].map(|line| line.repeat(26));
     for (key, file, content, words) in [
         ("data.train", "text.tsv", "", "text.tsv"),
-        ("data.train", "text.tsv", "one column\n", "`text.tsv` line 1"),
-        ("data.train", "text.tsv", "a\tb\nc\td\te\n", "`text.tsv` line 2"),
+        (
+            "data.train",
+            "text.tsv",
+            "one column\n",
+            "`text.tsv` line 1",
+        ),
+        (
+            "data.train",
+            "text.tsv",
+            "a\tb\nc\td\te\n",
+            "`text.tsv` line 2",
+        ),
         ("data.train", "text.tsv", "a\tb\n\n", "`text.tsv` line 2"),
         ("data.alignments", "links", "0-0\n", "line 2"),
         ("data.alignments", "links", &beyond, "line 1"),
@@ -299,10 +364,25 @@ fn wrong_text_is_named_by_its_file_and_line() {
         let place = Workplace::new();
         fs::write(place.path().join(file), content).expect("it can be written");
         let mut refusals = Refusals::new(&place);
-        refusals.run(&["train", "tiny.toml", "--run", "run", "--set", &format!("{key}={file}")], words);
+        refusals.run(
+            &[
+                "train",
+                "tiny.toml",
+                "--run",
+                "run",
+                "--set",
+                &format!("{key}={file}"),
+            ],
+            words,
+        );
         wrong.extend(refusals.wrong);
     }
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[test]
@@ -310,10 +390,17 @@ fn odd_text_is_text() {
     let place = Workplace::new();
     // NUL bytes, a line of 10 MB, and every kind of space.
     let odd = format!("\0\n{}\n\u{a0}\u{2028}x\u{feff}\r\n", "x".repeat(10 << 20));
-    fs::write(place.path().join("train.en"), odd + &"look\n".repeat(23)).expect("it can be written");
+    fs::write(place.path().join("train.en"), odd + &"look\n".repeat(23))
+        .expect("it can be written");
     for kind in ["word", "bpe"] {
-        let (_, stderr) =
-            place.succeed(&["train", "tiny.toml", "--run", kind, "--set", &format!("tokenizer.kind={kind}")]);
+        let (_, stderr) = place.succeed(&[
+            "train",
+            "tiny.toml",
+            "--run",
+            kind,
+            "--set",
+            &format!("tokenizer.kind={kind}"),
+        ]);
         assert!(stderr.contains("of 26 pairs kept"), "{stderr}");
     }
 }
@@ -338,15 +425,27 @@ fn wrong_commands_are_explained() {
         ("train tiny.toml --fork new", "runs/tiny"),
         ("check", "<CONFIG>"),
         ("evaluate nothing", "no run in `nothing`"),
-        ("evaluate tiny.toml", "no run in `tiny.toml`: it is a config"),
+        (
+            "evaluate tiny.toml",
+            "no run in `tiny.toml`: it is a config",
+        ),
         ("evaluate run --split nothing", "nothing"),
         ("evaluate run --checkpoint step-99", "step-99"),
-        ("evaluate run --checkpoint /", "no checkpoint at `/`: that is no checkpoint"),
-        ("evaluate run --checkpoint no/such", "no checkpoint at `no/such`: there is no such directory"),
+        (
+            "evaluate run --checkpoint /",
+            "no checkpoint at `/`: that is no checkpoint",
+        ),
+        (
+            "evaluate run --checkpoint no/such",
+            "no checkpoint at `no/such`: there is no such directory",
+        ),
         ("evaluate run --beam-size 0", "--beam-size"),
         ("evaluate run --beam-size 1000", "beam"),
         ("evaluate run --beam-size x", "--beam-size"),
-        ("evaluate run --beam-size 99999999999999999999", "--beam-size"),
+        (
+            "evaluate run --beam-size 99999999999999999999",
+            "--beam-size",
+        ),
         ("evaluate run --alignments nothing", "nothing"),
         ("evaluate run --alignments gold", "gold"),
         ("evaluate run --alignments two", "two"),
@@ -362,10 +461,19 @@ fn wrong_commands_are_explained() {
         ("translate run two --n-best 2", "--n-best 2"),
         ("translate run two --format xml", "xml"),
         ("translate run two --prefix empty", "`empty` has no line 1"),
-        ("translate run two --prefix test.de", "`test.de` has more than the 2 lines"),
+        (
+            "translate run two --prefix test.de",
+            "`test.de` has more than the 2 lines",
+        ),
         ("translate run two --constraints nothing", "nothing"),
-        ("translate run two --constraints test.en", "`test.en` has more than the 2 lines"),
-        ("translate run two -o run", "cannot write `run`: it is a directory"),
+        (
+            "translate run two --constraints test.en",
+            "`test.en` has more than the 2 lines",
+        ),
+        (
+            "translate run two -o run",
+            "cannot write `run`: it is a directory",
+        ),
         (
             "translate run two -o nothing/x",
             "cannot write `nothing/x`: there is no directory `nothing`\nhint: `mkdir -p nothing`",
@@ -382,7 +490,10 @@ fn wrong_commands_are_explained() {
         ("attention run", "<SENTENCE>"),
         ("attention run look --layer 9 -o a.png", "9"),
         ("attention run look --head 9 -o a.png", "9"),
-        ("attention run look", "hint: `--out attention.html` writes a page"),
+        (
+            "attention run look",
+            "hint: `--out attention.html` writes a page",
+        ),
         ("attention run look -o a.bmp", "hint: `.html` writes a page"),
         ("attention run look -o nothing/a.html", "nothing/a.html"),
         ("average nothing", "no run in `nothing`"),
@@ -399,16 +510,28 @@ fn wrong_commands_are_explained() {
         ("bench", "<PART>"),
         ("bench speed", "speed"),
         ("bench step nothing.toml", "nothing.toml"),
-        ("bench step run", "the config of this run is `run/config.toml`"),
+        (
+            "bench step run",
+            "the config of this run is `run/config.toml`",
+        ),
         ("bench step tiny.toml --shape 1x1x1", "--shape"),
-        ("bench step --shape 18446744073709551615x1x1", "expected three whole numbers"),
+        (
+            "bench step --shape 18446744073709551615x1x1",
+            "expected three whole numbers",
+        ),
         ("bench step --shape 0x1x1", "expected three whole numbers"),
         ("bench step --vocab-size 99999999999", "--vocab-size"),
-        ("bench data --shape 1x1x1", "`--shape` changes nothing in this part of `bench`"),
+        (
+            "bench data --shape 1x1x1",
+            "`--shape` changes nothing in this part of `bench`",
+        ),
         ("bench search --network 1G", "`--network` changes nothing"),
         ("bench step --int8", "`--int8` changes nothing"),
         ("bench step --repetitions 0", "--repetitions"),
-        ("bench data tiny.toml --profile nothing/trace.json", "nothing/trace.json"),
+        (
+            "bench data tiny.toml --profile nothing/trace.json",
+            "nothing/trace.json",
+        ),
     ];
     let mut refusals = Refusals::new(&place);
     for (command, words) in cases {
@@ -441,51 +564,131 @@ fn loops_devices_and_closed_streams_are_errors() {
     ] {
         refusals.run(&command.split_whitespace().collect::<Vec<_>>(), words);
     }
-    let full = || File::options().write(true).open("/dev/full").expect("Linux has it");
-    for command in ["translate run test.en", "evaluate run", "info run", "metrics test.de test.de", "man"] {
+    let full = || {
+        File::options()
+            .write(true)
+            .open("/dev/full")
+            .expect("Linux has it")
+    };
+    for command in [
+        "translate run test.en",
+        "evaluate run",
+        "info run",
+        "metrics test.de test.de",
+        "man",
+    ] {
         let arguments: Vec<&str> = command.split_whitespace().collect();
-        let output = place.command(&arguments).stdout(full()).output().expect("the program starts");
+        let output = place
+            .command(&arguments)
+            .stdout(full())
+            .output()
+            .expect("the program starts");
         refusals.check(command, &output, "No space left on device");
     }
     refusals.finish();
     // Without any stdin, stdout or stderr there is nobody to tell, but an exit code is left.
-    let closed =
-        |streams: &str, command: &str| place.shell(&format!("exec \"$polyglow\" {command} {streams}")).status.code();
+    let closed = |streams: &str, command: &str| {
+        place
+            .shell(&format!("exec \"$polyglow\" {command} {streams}"))
+            .status
+            .code()
+    };
     assert_eq!(closed("<&-", "translate run test.en"), Some(0));
     assert!(matches!(closed("<&-", "translate run"), Some(0 | 1)));
-    assert!(matches!(closed(">&-", "translate run test.en"), Some(0 | 1)));
+    assert!(matches!(
+        closed(">&-", "translate run test.en"),
+        Some(0 | 1)
+    ));
     assert_eq!(closed("2>&-", "translate run nothing"), Some(1));
-    assert!(matches!(closed("<&- >&- 2>&-", "train tiny.toml --run other"), Some(0 | 1)));
+    assert!(matches!(
+        closed("<&- >&- 2>&-", "train tiny.toml --run other"),
+        Some(0 | 1)
+    ));
 }
 
 #[test]
 fn damaged_runs_are_named_by_their_files() {
     let cases: &[(&str, &str, &[u8], &str)] = &[
         ("translate run two", "config.toml", b"", "config.toml"),
-        ("translate run two", "config.toml", b"seed = [", "config.toml"),
-        ("train tiny.toml --run run", "config.toml", b"\xff", "config.toml"),
+        (
+            "translate run two",
+            "config.toml",
+            b"seed = [",
+            "config.toml",
+        ),
+        (
+            "train tiny.toml --run run",
+            "config.toml",
+            b"\xff",
+            "config.toml",
+        ),
         ("translate run two", "tokenizer.json", b"", "tokenizer.json"),
-        ("translate run two", "tokenizer.json", b"{}", "tokenizer.json"),
-        ("translate run two", "tokenizer.json", b"[1, 2]", "tokenizer.json"),
+        (
+            "translate run two",
+            "tokenizer.json",
+            b"{}",
+            "tokenizer.json",
+        ),
+        (
+            "translate run two",
+            "tokenizer.json",
+            b"[1, 2]",
+            "tokenizer.json",
+        ),
         (
             "translate run two",
             "tokenizer.json",
             b"{\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"a\": 4294967295}}}",
             "tokenizer.json",
         ),
-        ("translate run two", "tokenizer.json", b"{\"model\": {\"type\": \"Nothing\"}}", "tokenizer.json"),
-        ("translate run two", "checkpoints/step-6/state.json", b"", "step-6"),
-        ("translate run two", "checkpoints/step-6/state.json", b"{\"format\": 99}", "step-6"),
-        ("translate run two", "checkpoints/step-6/model.safetensors", b"", "model.safetensors"),
+        (
+            "translate run two",
+            "tokenizer.json",
+            b"{\"model\": {\"type\": \"Nothing\"}}",
+            "tokenizer.json",
+        ),
+        (
+            "translate run two",
+            "checkpoints/step-6/state.json",
+            b"",
+            "step-6",
+        ),
+        (
+            "translate run two",
+            "checkpoints/step-6/state.json",
+            b"{\"format\": 99}",
+            "step-6",
+        ),
+        (
+            "translate run two",
+            "checkpoints/step-6/model.safetensors",
+            b"",
+            "model.safetensors",
+        ),
         (
             "translate run two",
             "checkpoints/step-6/model.safetensors",
             b"\xff\xff\xff\xff\xff\xff\xff\x7f{}",
             "model.safetensors",
         ),
-        ("translate run two", "checkpoints/step-6/model.safetensors", b"PK\x03\x04", "model.safetensors"),
-        ("info run", "checkpoints/step-6/model.safetensors", b"\x80\x02]q\x00.", "model.safetensors"),
-        ("average run", "checkpoints/step-6/model.safetensors", b"\0", "model.safetensors"),
+        (
+            "translate run two",
+            "checkpoints/step-6/model.safetensors",
+            b"PK\x03\x04",
+            "model.safetensors",
+        ),
+        (
+            "info run",
+            "checkpoints/step-6/model.safetensors",
+            b"\x80\x02]q\x00.",
+            "model.safetensors",
+        ),
+        (
+            "average run",
+            "checkpoints/step-6/model.safetensors",
+            b"\0",
+            "model.safetensors",
+        ),
     ];
     let mut wrong = Vec::new();
     for &(command, file, content, words) in cases {
@@ -497,28 +700,60 @@ fn damaged_runs_are_named_by_their_files() {
         if command.starts_with("translate") {
             arguments.extend(["--checkpoint", "step-6"]);
         }
-        let what = format!("{command} with `{file}` = {:?}", String::from_utf8_lossy(content));
+        let what = format!(
+            "{command} with `{file}` = {:?}",
+            String::from_utf8_lossy(content)
+        );
         refusals.check(&what, &place.run(&arguments), words);
         wrong.extend(refusals.wrong);
     }
-    assert!(wrong.is_empty(), "{} are wrong:\n{}", wrong.len(), wrong.join("\n"));
+    assert!(
+        wrong.is_empty(),
+        "{} are wrong:\n{}",
+        wrong.len(),
+        wrong.join("\n")
+    );
 }
 
 #[cfg(unix)]
 #[test]
 fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
     let place = Workplace::trained();
-    for command in ["evaluate run", "info run", "check tiny.toml", "translate run"] {
+    for command in [
+        "evaluate run",
+        "info run",
+        "check tiny.toml",
+        "translate run",
+    ] {
         let output = place.shell(&format!("\"$polyglow\" {command} >&-"));
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
-        assert!(stderr.contains("standard output is closed"), "{command}: {stderr}");
+        assert!(
+            stderr.contains("standard output is closed"),
+            "{command}: {stderr}"
+        );
     }
-    // Results that go elsewhere are not lost, and neither stands a closed standard input in the way.
-    for command in ["evaluate run > scores <&-", "translate run test.en --output out >&-"] {
+    // Results that go elsewhere are not lost, and neither stands a closed standard input in the
+    // way.
+    for command in [
+        "evaluate run > scores <&-",
+        "translate run test.en --output out >&-",
+    ] {
         let output = place.shell(&format!("\"$polyglow\" {command}"));
-        assert!(output.status.success(), "{command}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{command}: {}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
-    assert!(fs::read_to_string(place.path().join("scores")).expect("it was written").contains("BLEU"));
-    assert!(fs::read_to_string(place.path().join("out")).expect("it was written").ends_with('\n'));
+    assert!(
+        fs::read_to_string(place.path().join("scores"))
+            .expect("it was written")
+            .contains("BLEU")
+    );
+    assert!(
+        fs::read_to_string(place.path().join("out"))
+            .expect("it was written")
+            .ends_with('\n')
+    );
 }

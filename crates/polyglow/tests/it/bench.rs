@@ -30,35 +30,63 @@ fn the_parts_of_a_step_and_its_rates_fit_together() {
     ]);
     let bucket = &report["buckets"][0];
     let number = |key: &str| bucket[key].as_f64().expect("a number");
-    assert_eq!(bucket["batch"], serde_json::json!({"rows": 4, "src_len": 5, "tgt_len": 6}));
     assert_eq!(
-        (bucket["target_tokens"].as_u64(), bucket["upload_bytes"].as_u64()),
+        bucket["batch"],
+        serde_json::json!({"rows": 4, "src_len": 5, "tgt_len": 6})
+    );
+    assert_eq!(
+        (
+            bucket["target_tokens"].as_u64(),
+            bucket["upload_bytes"].as_u64()
+        ),
         (Some(24), Some(4 * (20 + 24 + 24)))
     );
-    // Twice the multiplications of the forward pass, three times: 20 source and 24 target positions.
+    // Twice the multiplications of the forward pass, three times: 20 source and 24 target
+    // positions.
     let encoder = 20 * (4 * 256 + 2 * 512 + 2 * 16 * 5);
     let decoder = 24 * (6 * 256 + 2 * 512 + 2 * 16 * 11) + 20 * 2 * 256;
-    assert_eq!(number("flops") as u64, 6 * (encoder + decoder + 24 * 16 * 50));
+    assert_eq!(
+        number("flops") as u64,
+        6 * (encoder + decoder + 24 * 16 * 50)
+    );
     let median = bucket["step"]["median"].as_f64().expect("a number");
     let close = |left: f64, right: f64| (left / right - 1.0).abs() < 1e-9;
     assert!(close(number("target_tokens_per_second"), 24.0 / median));
     assert!(report["machine"]["instructions"].is_string());
     for share in ["others", "stolen"] {
         // Only Linux tells.
-        let share = report["machine"][share].as_f64().or((!cfg!(target_os = "linux")).then_some(0.0));
-        assert!(share.is_some_and(|share| (0.0..=1.0).contains(&share)), "{report}");
+        let share = report["machine"][share]
+            .as_f64()
+            .or((!cfg!(target_os = "linux")).then_some(0.0));
+        assert!(
+            share.is_some_and(|share| (0.0..=1.0).contains(&share)),
+            "{report}"
+        );
     }
     let peak = report["machine"]["matmul_peak"].as_f64().expect("a number");
-    assert!(close(number("share_of_peak"), number("flops_per_second") / peak));
+    assert!(close(
+        number("share_of_peak"),
+        number("flops_per_second") / peak
+    ));
     // Two steps of five parts each.
     let trace: serde_json::Value =
-        serde_json::from_slice(&fs::read(place.path().join("trace.json")).expect("it was written")).expect("JSON");
+        serde_json::from_slice(&fs::read(place.path().join("trace.json")).expect("it was written"))
+            .expect("JSON");
     let events = trace["traceEvents"].as_array().expect("a list");
     assert_eq!(events.len(), 10);
-    let names: Vec<&str> = events[..5].iter().filter_map(|event| event["name"].as_str()).collect();
+    let names: Vec<&str> = events[..5]
+        .iter()
+        .filter_map(|event| event["name"].as_str())
+        .collect();
     assert_eq!(names, ["upload", "forward", "backward", "update", "read"]);
-    let end = |event: &serde_json::Value| event["ts"].as_f64().unwrap_or(0.0) + event["dur"].as_f64().unwrap_or(0.0);
-    assert!(events.windows(2).all(|pair| pair[1]["ts"].as_f64().unwrap_or(0.0) >= end(&pair[0]) - 0.001));
+    let end = |event: &serde_json::Value| {
+        event["ts"].as_f64().unwrap_or(0.0) + event["dur"].as_f64().unwrap_or(0.0)
+    };
+    assert!(
+        events
+            .windows(2)
+            .all(|pair| pair[1]["ts"].as_f64().unwrap_or(0.0) >= end(&pair[0]) - 0.001)
+    );
 }
 
 #[test]
@@ -66,9 +94,16 @@ fn a_config_is_measured_on_its_own_text() {
     let place = Workplace::new();
     let report = place.json(&["bench", "step", "tiny.toml", "--json", "--repetitions", "2"]);
     assert_eq!(report["stream"]["steps"], 2);
-    assert!(report["buckets"].as_array().is_some_and(|buckets| !buckets.is_empty()));
+    assert!(
+        report["buckets"]
+            .as_array()
+            .is_some_and(|buckets| !buckets.is_empty())
+    );
     let report = place.json(&["bench", "data", "tiny.toml", "--json"]);
-    assert_eq!((report["pairs"].as_u64(), report["batches"].as_u64()), (Some(26), Some(2)));
+    assert_eq!(
+        (report["pairs"].as_u64(), report["batches"].as_u64()),
+        (Some(26), Some(2))
+    );
     let rate = |key: &str| report[key].as_f64().expect("a number");
     let pairs_per_batch = rate("batched_pairs_per_second") / rate("batches_per_second");
     assert!((pairs_per_batch - 13.0).abs() < 1e-9, "{pairs_per_batch}");
@@ -77,17 +112,35 @@ fn a_config_is_measured_on_its_own_text() {
     };
     // All pairs are of the same lengths; those of the other corpus are not.
     let [useful, done] = operations(&report);
-    assert!(useful > 0.0 && (useful / done - 1.0).abs() < 1e-12, "{useful} of {done}");
+    assert!(
+        useful > 0.0 && (useful / done - 1.0).abs() < 1e-12,
+        "{useful} of {done}"
+    );
     let config = "data.corpus = 'digits'\ntokenizer.kind = 'word'\nmodel.preset = 'tiny'\n\
                   train = { max_steps = 9, warmup_steps = 1, max_tokens = 64 }\n";
     fs::write(place.path().join("digits.toml"), config).expect("it can be written");
     let [useful, done] = operations(&place.json(&["bench", "data", "digits.toml", "--json"]));
     assert!(0.5 * done < useful && useful < done, "{useful} of {done}");
-    let report =
-        place.json(&["bench", "search", "tiny.toml", "--json", "--repetitions", "1", "--set", "search.beam_size=2"]);
-    let ways: Vec<_> =
-        report["searches"].as_array().expect("a list").iter().map(|way| [&way["batch"], &way["beam_size"]]).collect();
-    assert_eq!(serde_json::json!(ways), serde_json::json!([[1, 1], [1, 5], [64, 1], [64, 5]]));
+    let report = place.json(&[
+        "bench",
+        "search",
+        "tiny.toml",
+        "--json",
+        "--repetitions",
+        "1",
+        "--set",
+        "search.beam_size=2",
+    ]);
+    let ways: Vec<_> = report["searches"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|way| [&way["batch"], &way["beam_size"]])
+        .collect();
+    assert_eq!(
+        serde_json::json!(ways),
+        serde_json::json!([[1, 1], [1, 5], [64, 1], [64, 5]])
+    );
     let (text, _) = place.succeed(&["bench", "step", "tiny.toml", "--repetitions", "1"]);
     assert!(
         text.starts_with("flex, ")
@@ -95,26 +148,70 @@ fn a_config_is_measured_on_its_own_text() {
             && text.contains("over the corpus: "),
         "{text}"
     );
-    assert!(place.fail(2, &["bench", "step", "--shape", "3x4"]).contains("expected three whole numbers"));
-    assert!(place.fail(2, &["bench", "step", "--vocab-size", "4"]).contains("4 is not in 5.."));
+    assert!(
+        place
+            .fail(2, &["bench", "step", "--shape", "3x4"])
+            .contains("expected three whole numbers")
+    );
+    assert!(
+        place
+            .fail(2, &["bench", "step", "--vocab-size", "4"])
+            .contains("4 is not in 5..")
+    );
 }
 
 #[test]
 fn what_more_ranks_gain_follows_from_the_network_and_the_time_of_a_step() {
     let place = Workplace::new();
     let ranks = |network: &str, more: &[&str]| {
-        let asked = ["bench", "ranks", "--json", "--model", "tiny", "--micro-batch", "100", "--network", network];
+        let asked = [
+            "bench",
+            "ranks",
+            "--json",
+            "--model",
+            "tiny",
+            "--micro-batch",
+            "100",
+            "--network",
+            network,
+        ];
         place.json(&[&asked[..], more].concat())
     };
     let efficiency = |report: &serde_json::Value, row: usize, column: usize| {
-        report["rows"][row]["efficiency"][column].as_f64().expect("a number")
+        report["rows"][row]["efficiency"][column]
+            .as_f64()
+            .expect("a number")
     };
-    let (slow, fast) = (ranks("1G", &[]), ranks("100G", &["--latency", "5", "--host", "8"]));
-    assert_eq!(slow["rows"].as_array().map(Vec::len), Some(10), "2 to 1 024 ranks");
-    assert!(efficiency(&slow, 0, 0) < efficiency(&fast, 0, 0) && efficiency(&slow, 0, 0) < efficiency(&slow, 0, 3));
+    let (slow, fast) = (
+        ranks("1G", &[]),
+        ranks("100G", &["--latency", "5", "--host", "8"]),
+    );
+    assert_eq!(
+        slow["rows"].as_array().map(Vec::len),
+        Some(10),
+        "2 to 1 024 ranks"
+    );
+    assert!(
+        efficiency(&slow, 0, 0) < efficiency(&fast, 0, 0)
+            && efficiency(&slow, 0, 0) < efficiency(&slow, 0, 3)
+    );
     let halved = ranks("1G", &["--set", "train.exchange_precision=bf16"]);
     assert!(efficiency(&slow, 3, 0) < efficiency(&halved, 3, 0));
     place.fail(2, &["bench", "ranks", "--network", "fast"]);
-    let text = place.succeed(&["bench", "ranks", "--repetitions", "1", "--shape", "2x3x3", "--vocab-size", "20"]).0;
-    assert!(text.contains("accumulate_steps FOR 90 %") && text.contains("  1024 "), "{text}");
+    let text = place
+        .succeed(&[
+            "bench",
+            "ranks",
+            "--repetitions",
+            "1",
+            "--shape",
+            "2x3x3",
+            "--vocab-size",
+            "20",
+        ])
+        .0;
+    assert!(
+        text.contains("accumulate_steps FOR 90 %") && text.contains("  1024 "),
+        "{text}"
+    );
 }

@@ -1,4 +1,5 @@
-//! Captions: learned, written, scored against several references, and looked into, by the commands that serve all models.
+//! Captions: learned, written, scored against several references, and looked into, by the commands
+//! that serve all models.
 
 use std::fs;
 
@@ -43,22 +44,34 @@ fn place() -> Workplace {
             let pixel = |place: usize| {
                 let (row, column) = (place / 4, place % 4);
                 let bright = [column < 2, column >= 2, row < 2][half];
-                (if bright { 160 } else { 20 }) + ((image * 31 + place * 17 + split.len() * 7) % 60) as u8
+                (if bright { 160 } else { 20 })
+                    + ((image * 31 + place * 17 + split.len() * 7) % 60) as u8
             };
             let pixels: Vec<u8> = (0..16).map(pixel).collect();
-            image::save_buffer(folder.join(format!("{image}.png")), &pixels, 4, 4, image::ExtendedColorType::L8)
-                .expect("it can be written");
+            image::save_buffer(
+                folder.join(format!("{image}.png")),
+                &pixels,
+                4,
+                4,
+                image::ExtendedColorType::L8,
+            )
+            .expect("it can be written");
             let half = ["left", "right", "top"][half];
             for caption in [format!("a light at {half}"), format!("at {half} a light")] {
                 captions.extend([split, "/", &image.to_string(), ".png\t", &caption, "\n"]);
             }
         }
-        fs::write(place.path().join(format!("data/{split}.tsv")), captions).expect("it can be written");
+        fs::write(place.path().join(format!("data/{split}.tsv")), captions)
+            .expect("it can be written");
     }
     let data = "[data]\ntrain = 'data/train.tsv'\nvalid = 'data/test.tsv'\ntest = 'data/test.tsv'\nmax_len = 10\n
         [data.images]\nsize = [4, 4]\ngrayscale = true";
     let write = |name: &str, more: &str| {
-        fs::write(place.path().join(name), format!("{data}{CAPTIONER}{more}{TRAIN}")).expect("it can be written");
+        fs::write(
+            place.path().join(name),
+            format!("{data}{CAPTIONER}{more}{TRAIN}"),
+        )
+        .expect("it can be written");
     };
     write("transformer.toml", "");
     write("rnn.toml", "decoder = 'rnn'\n");
@@ -71,19 +84,51 @@ fn a_captioner_learns_and_says_what_it_sees() {
     let place = place();
     for (decoder, steps) in [("transformer", 120), ("rnn", 400), ("bahdanau", 400)] {
         let steps = format!("train.max_steps={steps}");
-        let (stdout, stderr) = place.succeed(&["train", &format!("{decoder}.toml"), "--run", decoder, "--set", &steps]);
-        assert!(stdout.contains("exact match 1.000") && stdout.contains("caption "), "{decoder}: {stdout}{stderr}");
-        assert!(!stderr.contains("warning: test: 100"), "names of images are no text: {stderr}");
+        let (stdout, stderr) = place.succeed(&[
+            "train",
+            &format!("{decoder}.toml"),
+            "--run",
+            decoder,
+            "--set",
+            &steps,
+        ]);
+        assert!(
+            stdout.contains("exact match 1.000") && stdout.contains("caption "),
+            "{decoder}: {stdout}{stderr}"
+        );
+        assert!(
+            !stderr.contains("warning: test: 100"),
+            "names of images are no text: {stderr}"
+        );
         let scores = place.json(&["evaluate", decoder, "--json"]);
         assert_eq!(scores["exact_match"].as_f64(), Some(1.0), "{scores}");
-        assert!(scores["bleu"].as_f64().is_some_and(|bleu| bleu > 99.99), "{scores}");
+        assert!(
+            scores["bleu"].as_f64().is_some_and(|bleu| bleu > 99.99),
+            "{scores}"
+        );
         // Each image has two references.
-        assert!(scores["signatures"]["bleu"].as_str().is_some_and(|bleu| bleu.starts_with("nrefs:2|")), "{scores}");
-        let found = place.succeed(&["caption", decoder, "data/test/0.png", "data/test/1.png", "data/test/2.png"]).0;
+        assert!(
+            scores["signatures"]["bleu"]
+                .as_str()
+                .is_some_and(|bleu| bleu.starts_with("nrefs:2|")),
+            "{scores}"
+        );
+        let found = place
+            .succeed(&[
+                "caption",
+                decoder,
+                "data/test/0.png",
+                "data/test/1.png",
+                "data/test/2.png",
+            ])
+            .0;
         for (line, half) in found.lines().zip(["left", "right", "top"]) {
             let (caption, image) = line.split_once('\t').expect("a caption and its image");
             let right = [format!("a light at {half}"), format!("at {half} a light")];
-            assert!(right.contains(&caption.to_owned()) && image.starts_with("data/test/"), "{line}");
+            assert!(
+                right.contains(&caption.to_owned()) && image.starts_with("data/test/"),
+                "{line}"
+            );
         }
         assert_eq!(found.lines().count(), 3);
     }
@@ -94,20 +139,54 @@ fn every_way_to_search_writes_captions() {
     let place = place();
     place.succeed(&["train", "transformer.toml", "--run", "run"]);
     let image = "data/test/1.png";
-    let best = place.succeed(&["caption", "run", image, "--beam-size", "4", "--n-best", "2"]).0;
-    let best: Vec<&str> = best.lines().map(|line| line.split('\t').next().unwrap_or_default()).collect();
-    assert!(best.len() == 2 && best.contains(&"a light at right") && best.contains(&"at right a light"), "{best:?}");
+    let best = place
+        .succeed(&["caption", "run", image, "--beam-size", "4", "--n-best", "2"])
+        .0;
+    let best: Vec<&str> = best
+        .lines()
+        .map(|line| line.split('\t').next().unwrap_or_default())
+        .collect();
+    assert!(
+        best.len() == 2 && best.contains(&"a light at right") && best.contains(&"at right a light"),
+        "{best:?}"
+    );
     for (prefix, whole) in [("at", "at right a light"), ("a", "a light at right")] {
-        let found = place.succeed(&["caption", "run", image, "--prefix", prefix]).0;
+        let found = place
+            .succeed(&["caption", "run", image, "--prefix", prefix])
+            .0;
         assert_eq!(found, format!("{whole}\t{image}\n"));
     }
-    let found = place.succeed(&["caption", "run", image, "--beam-size", "4", "--constraint", "top"]).0;
+    let found = place
+        .succeed(&[
+            "caption",
+            "run",
+            image,
+            "--beam-size",
+            "4",
+            "--constraint",
+            "top",
+        ])
+        .0;
     assert!(found.contains("top"), "{found}");
-    let drawn = place.succeed(&["caption", "run", image, "--set", "search.method='sample'", "--n-best", "3"]).0;
+    let drawn = place
+        .succeed(&[
+            "caption",
+            "run",
+            image,
+            "--set",
+            "search.method='sample'",
+            "--n-best",
+            "3",
+        ])
+        .0;
     assert_eq!(drawn.lines().count(), 3);
     let json = place.json(&["caption", "run", image, "--format", "jsonl"]);
     assert_eq!(json["image"].as_str(), Some(image));
-    assert!(json["captions"][0]["log_prob"].as_f64().is_some_and(|log_prob| (-5.0..=0.0).contains(&log_prob)));
+    assert!(
+        json["captions"][0]["log_prob"]
+            .as_f64()
+            .is_some_and(|log_prob| (-5.0..=0.0).contains(&log_prob))
+    );
 
     place.succeed(&["quantize", "run"]);
     let scores = place.json(&["evaluate", "run", "--checkpoint", "int8", "--json"]);
@@ -125,12 +204,39 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
     for decoder in ["transformer", "bahdanau"] {
         let config = format!("{decoder}.toml");
         let (straight, resumed) = (format!("{decoder}-straight"), format!("{decoder}-resumed"));
-        place.succeed(&["train", &config, "--run", &straight, "--set", "train.max_steps=40"]);
-        place.succeed(&["train", &config, "--run", &resumed, "--set", "train.max_steps=20"]);
-        let (_, stderr) = place.succeed(&["train", &config, "--run", &resumed, "--set", "train.max_steps=40"]);
+        place.succeed(&[
+            "train",
+            &config,
+            "--run",
+            &straight,
+            "--set",
+            "train.max_steps=40",
+        ]);
+        place.succeed(&[
+            "train",
+            &config,
+            "--run",
+            &resumed,
+            "--set",
+            "train.max_steps=20",
+        ]);
+        let (_, stderr) = place.succeed(&[
+            "train",
+            &config,
+            "--run",
+            &resumed,
+            "--set",
+            "train.max_steps=40",
+        ]);
         assert!(stderr.contains("resuming after step 20"), "{stderr}");
         let weights = |run: &str| {
-            fs::read(place.path().join(run).join("checkpoints/step-40/model.safetensors")).expect("it is there")
+            fs::read(
+                place
+                    .path()
+                    .join(run)
+                    .join("checkpoints/step-40/model.safetensors"),
+            )
+            .expect("it is there")
         };
         assert!(weights(&straight) == weights(&resumed), "{decoder}");
     }
@@ -139,17 +245,50 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
 #[test]
 fn each_word_shows_where_it_looked() {
     let place = place();
-    place.succeed(&["train", "transformer.toml", "--run", "run", "--set", "train.max_steps=20"]);
+    place.succeed(&[
+        "train",
+        "transformer.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.max_steps=20",
+    ]);
     let image = "data/test/1.png";
-    let (_, stderr) = place.succeed(&["attention", "run", image, "--out", "map.html", "--tgt", "a light at right"]);
-    assert!(stderr.contains("data/test/1.png -> a light at right"), "{stderr}");
+    let (_, stderr) = place.succeed(&[
+        "attention",
+        "run",
+        image,
+        "--out",
+        "map.html",
+        "--tgt",
+        "a light at right",
+    ]);
+    assert!(
+        stderr.contains("data/test/1.png -> a light at right"),
+        "{stderr}"
+    );
     let page = fs::read_to_string(place.path().join("map.html")).expect("it was written");
     // The image, and the four words and the end for the mean and for each of two heads.
-    assert_eq!(page.matches("<use href=\"#picture\">").count(), 1 + 3 * 5, "{page}");
+    assert_eq!(
+        page.matches("<use href=\"#picture\">").count(),
+        1 + 3 * 5,
+        "{page}"
+    );
     place.succeed(&["attention", "run", image, "--out", "map.png"]);
     let picture = image::open(place.path().join("map.png")).expect("it is a picture");
     assert!(picture.width() > 300);
-    let message = place.fail(2, &["attention", "run", image, "--out", "map.svg", "--layer", "2"]);
+    let message = place.fail(
+        2,
+        &[
+            "attention",
+            "run",
+            image,
+            "--out",
+            "map.svg",
+            "--layer",
+            "2",
+        ],
+    );
     assert!(message.contains("there is no layer 2"), "{message}");
     let message = place.fail(2, &["attention", "run", image, "--pharaoh"]);
     assert!(message.contains("describes images"), "{message}");
@@ -158,16 +297,36 @@ fn each_word_shows_where_it_looked() {
 #[test]
 fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
     let place = place();
-    place.succeed(&["train", "transformer.toml", "--run", "run", "--set", "train.max_steps=20"]);
+    place.succeed(&[
+        "train",
+        "transformer.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.max_steps=20",
+    ]);
     let image = place.path().join("data/train/3.png");
     let old = fs::read(&image).expect("it is there");
     let mut other = old.clone();
     *other.last_mut().expect("it is not empty") ^= 1;
-    let longer = ["train", "transformer.toml", "--run", "run", "--set", "train.max_steps=40"];
+    let longer = [
+        "train",
+        "transformer.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.max_steps=40",
+    ];
     fs::write(&image, other).expect("it can be written");
     let message = place.fail(2, &longer);
-    assert!(message.contains("`run` was trained with other content of the images that have captions"), "{message}");
-    assert!(message.contains("data/train/3.png` has changed (written "), "{message}");
+    assert!(
+        message.contains("`run` was trained with other content of the images that have captions"),
+        "{message}"
+    );
+    assert!(
+        message.contains("data/train/3.png` has changed (written "),
+        "{message}"
+    );
     fs::write(&image, old).expect("it can be written");
     place.succeed(&longer);
 }
@@ -175,33 +334,78 @@ fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
 #[test]
 fn where_words_look_is_scored_on_generated_pictures() {
     let place = place();
-    let config = "[data]\ncorpus = 'captioned-shapes'\nmax_examples = 40\nmax_len = 9\n".to_owned() + CAPTIONER + TRAIN;
-    let config = config.replace("patch_size = 2", "patch_size = 8").replace("max_steps = 120", "max_steps = 2");
-    fs::write(place.path().join("shapes.toml"), config.replace("warmup_steps = 2", "warmup_steps = 1"))
-        .expect("it can be written");
+    let config = "[data]\ncorpus = 'captioned-shapes'\nmax_examples = 40\nmax_len = 9\n".to_owned()
+        + CAPTIONER
+        + TRAIN;
+    let config = config
+        .replace("patch_size = 2", "patch_size = 8")
+        .replace("max_steps = 120", "max_steps = 2");
+    fs::write(
+        place.path().join("shapes.toml"),
+        config.replace("warmup_steps = 2", "warmup_steps = 1"),
+    )
+    .expect("it can be written");
     for decoder in ["transformer", "rnn"] {
         let kind = format!("model.decoder={decoder}");
         place.succeed(&["train", "shapes.toml", "--run", decoder, "--set", &kind]);
-        let scores = place.json(&["evaluate", decoder, "--split", "valid", "--alignments", "gold", "--json"]);
+        let scores = place.json(&[
+            "evaluate",
+            decoder,
+            "--split",
+            "valid",
+            "--alignments",
+            "gold",
+            "--json",
+        ]);
         let pointing = &scores["pointing"];
         let share = |value: &serde_json::Value| value.as_f64().expect("it is a share");
         // A model that has learned nothing points about as well as chance.
         let (chance, found) = (share(&pointing["chance"]), share(&pointing["layers"][0]));
-        assert!((0.3..0.5).contains(&chance) && (found - chance).abs() < 0.1, "{pointing}");
+        assert!(
+            (0.3..0.5).contains(&chance) && (found - chance).abs() < 0.1,
+            "{pointing}"
+        );
     }
-    let table = place.succeed(&["evaluate", "rnn", "--split", "valid", "--alignments", "gold"]).0;
-    assert!(table.contains("points right    0.") && table.contains("by chance"), "{table}");
-    let found = place.succeed(&["caption", "rnn", "captioned-shapes:test:17"]).0;
+    let table = place
+        .succeed(&[
+            "evaluate",
+            "rnn",
+            "--split",
+            "valid",
+            "--alignments",
+            "gold",
+        ])
+        .0;
+    assert!(
+        table.contains("points right    0.") && table.contains("by chance"),
+        "{table}"
+    );
+    let found = place
+        .succeed(&["caption", "rnn", "captioned-shapes:test:17"])
+        .0;
     assert!(found.ends_with("\tcaptioned-shapes:test:17\n"), "{found}");
 }
 
 #[test]
 fn what_a_captioner_is_not_for_is_said() {
     let place = place();
-    place.succeed(&["train", "transformer.toml", "--run", "run", "--set", "train.max_steps=20"]);
-    for command in [&["translate", "run", "data/test.tsv"][..], &["classify", "run", "data/test/1.png"]] {
+    place.succeed(&[
+        "train",
+        "transformer.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.max_steps=20",
+    ]);
+    for command in [
+        &["translate", "run", "data/test.tsv"][..],
+        &["classify", "run", "data/test/1.png"],
+    ] {
         let message = place.fail(2, command);
-        assert!(message.contains("describes images") && message.contains("`polyglow caption`"), "{message}");
+        assert!(
+            message.contains("describes images") && message.contains("`polyglow caption`"),
+            "{message}"
+        );
     }
     let message = place.fail(1, &["caption", "run", "data/test/none.png"]);
     assert!(message.contains("none.png"), "{message}");
@@ -209,14 +413,45 @@ fn what_a_captioner_is_not_for_is_said() {
     assert!(message.contains("neither a PNG nor a JPEG"), "{message}");
     let message = place.fail(2, &["caption", "run", "data/test/1.png", "--n-best", "9"]);
     assert!(message.contains("--beam-size 9"), "{message}");
-    let message = place.fail(2, &["train", "transformer.toml", "--run", "new", "--set", "tokenizer.shared=false"]);
+    let message = place.fail(
+        2,
+        &[
+            "train",
+            "transformer.toml",
+            "--run",
+            "new",
+            "--set",
+            "tokenizer.shared=false",
+        ],
+    );
     assert!(message.contains("tokenizer.shared"), "{message}");
-    place.succeed(&["train", "rnn.toml", "--run", "rnn", "--set", "train.max_steps=20"]);
+    place.succeed(&[
+        "train",
+        "rnn.toml",
+        "--run",
+        "rnn",
+        "--set",
+        "train.max_steps=20",
+    ]);
     let message = place.fail(2, &["evaluate", "run", "--alignments", "gold"]);
     assert!(message.contains("generated pictures"), "{message}");
-    let message = place.fail(2, &["attention", "run", "data/test/1.png", "--out", "a.png", "--kind", "encoder"]);
+    let message = place.fail(
+        2,
+        &[
+            "attention",
+            "run",
+            "data/test/1.png",
+            "--out",
+            "a.png",
+            "--kind",
+            "encoder",
+        ],
+    );
     assert!(message.contains("only `cross`"), "{message}");
-    let message = place.fail(2, &["embeddings", "run", "context", "a light", "--word", "light"]);
+    let message = place.fail(
+        2,
+        &["embeddings", "run", "context", "a light", "--word", "light"],
+    );
     assert!(message.contains("describes images"), "{message}");
     let nearest = place.succeed(&["embeddings", "run", "nearest", "left"]).0;
     assert!(nearest.contains('\t'), "{nearest}");
@@ -232,15 +467,35 @@ fn what_a_captioner_is_not_for_is_said() {
         "--set",
         "train.max_steps=20",
     ]);
-    let message = place.fail(2, &["caption", "run", "data/test/1.png", "--ensemble", "small"]);
+    let message = place.fail(
+        2,
+        &["caption", "run", "data/test/1.png", "--ensemble", "small"],
+    );
     assert!(message.contains("different sizes"), "{message}");
-    let message = place.fail(2, &["train", "transformer.toml", "--run", "new", "--set", "search.min_len_ratio=0.5"]);
+    let message = place.fail(
+        2,
+        &[
+            "train",
+            "transformer.toml",
+            "--run",
+            "new",
+            "--set",
+            "search.min_len_ratio=0.5",
+        ],
+    );
     assert!(message.contains("search.min_len_ratio"), "{message}");
     let message = place.fail(2, &["bench", "search", "transformer.toml"]);
     assert!(message.contains("reads images"), "{message}");
     let message = place.fail(2, &["quantize", "rnn"]);
     assert!(message.contains("model.decoder"), "{message}");
-    fs::write(place.path().join("data/train.tsv"), "train/0.png\ta\nnone.png\tb\n").expect("it can be written");
+    fs::write(
+        place.path().join("data/train.tsv"),
+        "train/0.png\ta\nnone.png\tb\n",
+    )
+    .expect("it can be written");
     let message = place.fail(1, &["check", "transformer.toml"]);
-    assert!(message.contains("train.tsv` line 2") && message.contains("none.png"), "{message}");
+    assert!(
+        message.contains("train.tsv` line 2") && message.contains("none.png"),
+        "{message}"
+    );
 }

@@ -15,8 +15,15 @@ fn dirty() -> Workplace {
     train.extend((0..5).map(|index| (format!("now {}", word(index)), String::new())));
     train.extend((0..3).map(|index| (word(index), format!("{} ", word(index)).repeat(21))));
     place.write("train", &train);
-    let test = [("look aaa now", "aaa sieh"), ("look strangely", "sieh"), ("now look", "sieh")];
-    place.write("test", &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    let test = [
+        ("look aaa now", "aaa sieh"),
+        ("look strangely", "sieh"),
+        ("now look", "sieh"),
+    ];
+    place.write(
+        "test",
+        &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())),
+    );
     place
 }
 
@@ -30,7 +37,12 @@ fn check(place: &Workplace, overrides: &[&str]) -> Value {
 fn clean_text_is_counted_and_gives_no_warning() {
     let place = Workplace::new();
     let report = check(&place, &[]);
-    let names: Vec<_> = report["splits"].as_array().expect("a list").iter().map(|split| &split["name"]).collect();
+    let names: Vec<_> = report["splits"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|split| &split["name"])
+        .collect();
     assert_eq!(names, ["train", "valid", "test"]);
     let train = json!({
         "name": "train", "pairs": 26, "kept": 26, "empty": 0, "too_long": 0, "ratio": 0,
@@ -41,30 +53,70 @@ fn clean_text_is_counted_and_gives_no_warning() {
         "duplicates": 0, "copies": 0, "in_train": null, "targets_in_train": null, "length_correlation": null,
     });
     assert_eq!(report["splits"][0], train);
-    assert_eq!((&report["splits"][2]["in_train"], &report["splits"][2]["targets_in_train"]), (&json!(0), &json!(0)));
-    assert_eq!((&report["warnings"], &report["findings"]), (&json!([]), &json!([])));
+    assert_eq!(
+        (
+            &report["splits"][2]["in_train"],
+            &report["splits"][2]["targets_in_train"]
+        ),
+        (&json!(0), &json!(0))
+    );
+    assert_eq!(
+        (&report["warnings"], &report["findings"]),
+        (&json!([]), &json!([]))
+    );
     // 26 words, `look`, `now`, `sieh` and the four special tokens.
-    assert_eq!(report["vocabulary"], json!({ "src": 33, "tgt": 33, "shared": true }));
+    assert_eq!(
+        report["vocabulary"],
+        json!({ "src": 33, "tgt": 33, "shared": true })
+    );
     // Rows are 4 + 3 positions with the ends of sentence, so a batch of 64 has 16 of them.
     let batches = &report["batches"];
-    assert_eq!(batches["largest"], json!({ "rows": 16, "src_len": 4, "tgt_len": 3 }));
-    assert_eq!((&batches["per_epoch"], &batches["steps"], &batches["padding"]), (&json!(2), &json!(6), &json!(0.0)));
-    let number = |pointer: &str| report.pointer(pointer).and_then(Value::as_f64).expect("a number");
+    assert_eq!(
+        batches["largest"],
+        json!({ "rows": 16, "src_len": 4, "tgt_len": 3 })
+    );
+    assert_eq!(
+        (
+            &batches["per_epoch"],
+            &batches["steps"],
+            &batches["padding"]
+        ),
+        (&json!(2), &json!(6), &json!(0.0))
+    );
+    let number = |pointer: &str| {
+        report
+            .pointer(pointer)
+            .and_then(Value::as_f64)
+            .expect("a number")
+    };
     let bytes = |part: &str| report["memory"][part].as_u64().expect("a number");
-    assert_eq!(bytes("weights"), 4 * report["parameters"].as_u64().expect("a number"));
+    assert_eq!(
+        bytes("weights"),
+        4 * report["parameters"].as_u64().expect("a number")
+    );
     let parts = ["weights", "gradients", "optimizer", "ema", "activations"];
     assert_eq!(bytes("total"), parts.map(bytes).iter().sum::<u64>());
     // An untrained model knows little more than that there are 33 tokens.
     assert!((number("/step/loss") - 33f64.ln()).abs() < 1.0, "{report}");
     assert!(number("/step/seconds") > 0.0 && number("/step/grad_norm") > 0.0);
     // Six steps, with a validation after every third.
-    assert_eq!((&report["time"]["steps"], &report["time"]["validations"]), (&json!(6), &json!(2)));
+    assert_eq!(
+        (&report["time"]["steps"], &report["time"]["validations"]),
+        (&json!(6), &json!(2))
+    );
     let parts = 6.0 * number("/time/step_seconds") + 2.0 * number("/time/validation_seconds");
-    assert!((number("/time/total_seconds") - parts).abs() < 1e-9 && parts > 0.0, "{report}");
-    // Three saves and two best ones at most, and one that is being written; the weights, and two numbers of Adam for each.
+    assert!(
+        (number("/time/total_seconds") - parts).abs() < 1e-9 && parts > 0.0,
+        "{report}"
+    );
+    // Three saves and two best ones at most, and one that is being written; the weights, and two
+    // numbers of Adam for each.
     let disk = |part: &str| report["disk"][part].as_u64().expect("a number");
     assert_eq!(disk("checkpoints"), 6);
-    assert!(disk("checkpoint") > 3 * bytes("weights") && disk("total") > 6 * disk("checkpoint"), "{report}");
+    assert!(
+        disk("checkpoint") > 3 * bytes("weights") && disk("total") > 6 * disk("checkpoint"),
+        "{report}"
+    );
 }
 
 #[test]
@@ -72,8 +124,14 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
     let place = dirty();
     let report = check(&place, &["train.warmup_steps=9"]);
     let train = &report["splits"][0];
-    for (key, count) in [("pairs", 50), ("kept", 42), ("empty", 5), ("too_long", 3), ("duplicates", 10), ("copies", 6)]
-    {
+    for (key, count) in [
+        ("pairs", 50),
+        ("kept", 42),
+        ("empty", 5),
+        ("too_long", 3),
+        ("duplicates", 10),
+        ("copies", 6),
+    ] {
         assert_eq!(train[key], count, "{key}");
     }
     assert_eq!(report["splits"][2]["in_train"], 1);
@@ -87,22 +145,48 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
         "test: 1 pairs (33.3 %) have a target that is also in the training text",
         "the warm-up of 9 steps is not shorter than the training of 6",
     ];
-    let messages: Vec<_> =
-        report["warnings"].as_array().expect("a list").iter().map(|found| &found["message"]).collect();
+    let messages: Vec<_> = report["warnings"]
+        .as_array()
+        .expect("a list")
+        .iter()
+        .map(|found| &found["message"])
+        .collect();
     assert_eq!(messages, warnings);
     let findings = report["findings"].as_array().expect("a list");
-    let found = |check: &str| findings.iter().find(|found| found["check"] == check).expect("it was found");
+    let found = |check: &str| {
+        findings
+            .iter()
+            .find(|found| found["check"] == check)
+            .expect("it was found")
+    };
     let empty = found("empty");
-    assert_eq!((&empty["count"], &empty["fate"]), (&json!(5), &json!("left out of the training")));
+    assert_eq!(
+        (&empty["count"], &empty["fate"]),
+        (&json!(5), &json!("left out of the training"))
+    );
     let lines = |check: &str| -> Vec<u64> {
         let examples = found(check)["examples"].as_array().expect("a list");
-        examples.iter().map(|example| example["line"].as_u64().expect("a line")).collect()
+        examples
+            .iter()
+            .map(|example| example["line"].as_u64().expect("a line"))
+            .collect()
     };
-    assert_eq!((lines("duplicates"), lines("copies")), (vec![27, 28, 29], vec![37, 38, 39]));
-    assert_eq!((lines("empty"), lines("too_long")), (vec![43, 44, 45], vec![48, 49, 50]));
-    let known =
-        json!([{ "file": "test.en", "line": 1, "src": "look aaa now", "tgt": "aaa sieh", "same_as": "train.en:1" }]);
-    assert_eq!((&found("source_in_train")["examples"], &found("target_in_train")["examples"]), (&known, &known));
+    assert_eq!(
+        (lines("duplicates"), lines("copies")),
+        (vec![27, 28, 29], vec![37, 38, 39])
+    );
+    assert_eq!(
+        (lines("empty"), lines("too_long")),
+        (vec![43, 44, 45], vec![48, 49, 50])
+    );
+    let known = json!([{ "file": "test.en", "line": 1, "src": "look aaa now", "tgt": "aaa sieh", "same_as": "train.en:1" }]);
+    assert_eq!(
+        (
+            &found("source_in_train")["examples"],
+            &found("target_in_train")["examples"]
+        ),
+        (&known, &known)
+    );
 }
 
 #[test]
@@ -110,12 +194,28 @@ fn every_line_of_a_finding_is_listed() {
     let place = dirty();
     let report = check(&place, &[]);
     let findings = report["findings"].as_array().expect("a list");
-    let found = |check: &str| findings.iter().find(|found| found["check"] == check).expect("it was found");
-    assert_eq!(found("duplicates")["lines"], json!({ "train.en": (27..=36).collect::<Vec<u64>>() }));
-    assert_eq!(found("empty")["lines"], json!({ "train.en": (43..=47).collect::<Vec<u64>>() }));
+    let found = |check: &str| {
+        findings
+            .iter()
+            .find(|found| found["check"] == check)
+            .expect("it was found")
+    };
+    assert_eq!(
+        found("duplicates")["lines"],
+        json!({ "train.en": (27..=36).collect::<Vec<u64>>() })
+    );
+    assert_eq!(
+        found("empty")["lines"],
+        json!({ "train.en": (43..=47).collect::<Vec<u64>>() })
+    );
     place.succeed(&["-q", "check", "tiny.toml", "--list", "lists"]);
-    let list = |name: &str| fs::read_to_string(place.path().join(format!("lists/{name}.txt"))).expect("it was written");
-    assert_eq!(list("train.too_long"), "train.en:48\ntrain.en:49\ntrain.en:50\n");
+    let list = |name: &str| {
+        fs::read_to_string(place.path().join(format!("lists/{name}.txt"))).expect("it was written")
+    };
+    assert_eq!(
+        list("train.too_long"),
+        "train.en:48\ntrain.en:49\ntrain.en:50\n"
+    );
     assert_eq!(list("test.source_in_train"), "test.en:1\n");
 }
 
@@ -134,25 +234,50 @@ fn held_out_text_is_counted_as_it_is_scored() {
         ("look\u{a0}ccc now", "ccc sie\u{ad}h"),
         ("", ""),
     ];
-    place.write("test", &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())));
+    place.write(
+        "test",
+        &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())),
+    );
     let report = check(&place, &[]);
     let test = &report["splits"][2];
-    for (key, count) in [("pairs", 5), ("kept", 5), ("empty", 2), ("too_long", 1), ("in_train", 1)] {
+    for (key, count) in [
+        ("pairs", 5),
+        ("kept", 5),
+        ("empty", 2),
+        ("too_long", 1),
+        ("in_train", 1),
+    ] {
         assert_eq!(test[key], count, "{key}");
     }
     assert_eq!(test["tgt"]["changed_words"], 1, "{report}");
     let findings = report["findings"].as_array().expect("a list");
-    let found = |check: &str| findings.iter().find(|found| found["check"] == check && found["split"] == "test");
+    let found = |check: &str| {
+        findings
+            .iter()
+            .find(|found| found["check"] == check && found["split"] == "test")
+    };
     let empty = found("empty").expect("it was found");
     assert_eq!(
         (&empty["lines"], &empty["fate"]),
-        (&json!({ "test.en": [3, 5] }), &json!("counted in the scores as it stands"))
+        (
+            &json!({ "test.en": [3, 5] }),
+            &json!("counted in the scores as it stands")
+        )
     );
-    assert_eq!(found("source_in_train").expect("`look bbb now` is")["lines"], json!({ "test.en": [3] }));
+    assert_eq!(
+        found("source_in_train").expect("`look bbb now` is")["lines"],
+        json!({ "test.en": [3] })
+    );
     let spaces = found("spaces").expect("there is a no-break space");
-    assert_eq!(spaces["fate"], "cleaned before they are encoded (`tokenizer.clean_text`)");
+    assert_eq!(
+        spaces["fate"],
+        "cleaned before they are encoded (`tokenizer.clean_text`)"
+    );
     let warned = report["warnings"].to_string();
-    assert!(warned.contains("test: 2 pairs (40.0 %) have an empty side") && !warned.contains("U+00A0"), "{warned}");
+    assert!(
+        warned.contains("test: 2 pairs (40.0 %) have an empty side") && !warned.contains("U+00A0"),
+        "{warned}"
+    );
 }
 
 #[test]
@@ -160,17 +285,33 @@ fn only_the_examples_that_are_trained_on_count() {
     let place = dirty();
     let report = check(&place, &["data.max_examples=27"]);
     let train = &report["splits"][0];
-    assert_eq!((&train["pairs"], &train["duplicates"], &train["copies"]), (&json!(27), &json!(1), &json!(0)));
-    assert!(report["findings"].as_array().expect("a list").iter().all(|found| found["check"] != "empty"), "{report}");
+    assert_eq!(
+        (&train["pairs"], &train["duplicates"], &train["copies"]),
+        (&json!(27), &json!(1), &json!(0))
+    );
+    assert!(
+        report["findings"]
+            .as_array()
+            .expect("a list")
+            .iter()
+            .all(|found| found["check"] != "empty"),
+        "{report}"
+    );
 }
 
 /// English and German sentences, from the embedded corpus.
 fn sentences(place: &Workplace, count: usize) -> Vec<(String, String)> {
     place.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
-    let read =
-        |side: &str| fs::read_to_string(place.path().join("mini/train").with_extension(side)).expect("it is there");
+    let read = |side: &str| {
+        fs::read_to_string(place.path().join("mini/train").with_extension(side))
+            .expect("it is there")
+    };
     let (en, de) = (read("en"), read("de"));
-    en.lines().zip(de.lines()).take(count).map(|(en, de)| (en.to_owned(), de.to_owned())).collect()
+    en.lines()
+        .zip(de.lines())
+        .take(count)
+        .map(|(en, de)| (en.to_owned(), de.to_owned()))
+        .collect()
 }
 
 #[test]
@@ -180,23 +321,42 @@ fn sides_that_are_swapped_or_shifted_are_told() {
     place.write("train", &pairs);
     let held_out = &pairs[..100];
     place.write("test", held_out);
-    let swapped: Vec<_> = held_out.iter().map(|(en, de)| (de.clone(), en.clone())).collect();
+    let swapped: Vec<_> = held_out
+        .iter()
+        .map(|(en, de)| (de.clone(), en.clone()))
+        .collect();
     place.write("valid", &swapped);
     let messages = |report: &Value| -> Vec<String> {
         let warnings = report["warnings"].as_array().expect("a list");
-        warnings.iter().map(|found| found["message"].as_str().expect("text").to_owned()).collect()
+        warnings
+            .iter()
+            .map(|found| found["message"].as_str().expect("text").to_owned())
+            .collect()
     };
     let found = messages(&check(&place, &[]));
-    let swaps: Vec<_> = found.iter().filter(|message| message.contains("the sides look swapped")).collect();
-    assert!(swaps.len() == 1 && swaps[0].starts_with("valid: "), "{found:?}");
-    assert!(!found.iter().any(|message| message.contains("stands")), "{found:?}");
+    let swaps: Vec<_> = found
+        .iter()
+        .filter(|message| message.contains("the sides look swapped"))
+        .collect();
+    assert!(
+        swaps.len() == 1 && swaps[0].starts_with("valid: "),
+        "{found:?}"
+    );
+    assert!(
+        !found.iter().any(|message| message.contains("stands")),
+        "{found:?}"
+    );
 
     // The target has lost its first line.
-    let shifted: Vec<_> =
-        pairs.iter().zip(pairs.iter().cycle().skip(1)).map(|((en, _), (_, de))| (en.clone(), de.clone())).collect();
+    let shifted: Vec<_> = pairs
+        .iter()
+        .zip(pairs.iter().cycle().skip(1))
+        .map(|((en, _), (_, de))| (en.clone(), de.clone()))
+        .collect();
     place.write("train", &shifted);
     let found = messages(&check(&place, &[]));
-    let expected = "train: from about line 1 of `train.en` on, the target of a line stands 1 line above it";
+    let expected =
+        "train: from about line 1 of `train.en` on, the target of a line stands 1 line above it";
     assert!(found.iter().any(|message| message == expected), "{found:?}");
 }
 
@@ -220,8 +380,15 @@ fn dirty_text_is_shown_with_its_lines() {
     ] {
         assert!(report.contains(line), "{line}\n{report}");
     }
-    for (line, what) in [(10, "schÃ¶ne"), (30, "кошка"), (40, "der Hund"), (60, "caf\u{fffd}")] {
-        let found = report.lines().any(|text| text.starts_with(&format!("  train.en:{line}  ")) && text.contains(what));
+    for (line, what) in [
+        (10, "schÃ¶ne"),
+        (30, "кошка"),
+        (40, "der Hund"),
+        (60, "caf\u{fffd}"),
+    ] {
+        let found = report
+            .lines()
+            .any(|text| text.starts_with(&format!("  train.en:{line}  ")) && text.contains(what));
         assert!(found, "{line}\n{report}");
     }
 }
@@ -231,13 +398,30 @@ fn settings_are_proposed_for_a_time() {
     let place = Workplace::new();
     let report = place.json(&["-q", "check", "tiny.toml", "--json", "--hours", "0.02"]);
     let keys = report["proposal"]["keys"].as_array().expect("a list");
-    let names: Vec<&str> = keys.iter().map(|key| key["name"].as_str().expect("a name")).collect();
-    for name in ["max_len", "vocab_size", "preset", "dropout", "lr", "warmup_steps", "max_steps"] {
+    let names: Vec<&str> = keys
+        .iter()
+        .map(|key| key["name"].as_str().expect("a name"))
+        .collect();
+    for name in [
+        "max_len",
+        "vocab_size",
+        "preset",
+        "dropout",
+        "lr",
+        "warmup_steps",
+        "max_steps",
+    ] {
         assert!(names.contains(&name), "{name}: {report}");
     }
     let measured = report["proposal"]["measured"].as_array().expect("a list");
-    let parameters: Vec<u64> = measured.iter().map(|size| size["parameters"].as_u64().expect("a number")).collect();
-    assert!(parameters.len() > 1 && parameters.is_sorted_by(|small, large| small < large), "{parameters:?}");
+    let parameters: Vec<u64> = measured
+        .iter()
+        .map(|size| size["parameters"].as_u64().expect("a number"))
+        .collect();
+    assert!(
+        parameters.len() > 1 && parameters.is_sorted_by(|small, large| small < large),
+        "{parameters:?}"
+    );
     let message = place.fail(2, &["check", "tiny.toml", "--hours", "0"]);
     assert!(message.contains("is no time for a training"), "{message}");
 }
@@ -255,39 +439,74 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
         ),
         "{report}"
     );
-    assert!(report.contains("test      source          7        2.3          3    14.29 %"), "{report}");
-    assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
-    assert!(report.contains("\nwarning: test: 1 pairs (33.3 %) are also in the training text\n  hint: "), "{report}");
-    assert!(messages.contains("trying a step on the largest batch"), "{messages}");
     assert!(
-        report.contains("RATIO (one side more than 9 times the other, in tokens): left out of training"),
+        report.contains("test      source          7        2.3          3    14.29 %"),
         "{report}"
     );
-    assert!(report.contains("  train.en:27  look aaa now | aaa sieh\n"), "{report}");
-    assert!(report.contains("\ntime        about ") && report.contains("\ndisk        up to "), "{report}");
+    assert!(report.contains("vocabulary  33 tokens, shared"), "{report}");
+    assert!(
+        report
+            .contains("\nwarning: test: 1 pairs (33.3 %) are also in the training text\n  hint: "),
+        "{report}"
+    );
+    assert!(
+        messages.contains("trying a step on the largest batch"),
+        "{messages}"
+    );
+    assert!(
+        report.contains(
+            "RATIO (one side more than 9 times the other, in tokens): left out of training"
+        ),
+        "{report}"
+    );
+    assert!(
+        report.contains("  train.en:27  look aaa now | aaa sieh\n"),
+        "{report}"
+    );
+    assert!(
+        report.contains("\ntime        about ") && report.contains("\ndisk        up to "),
+        "{report}"
+    );
 }
 
 #[test]
 fn training_warns_of_the_same_before_its_first_step() {
     let place = dirty();
     let (_, messages) = place.succeed(&["train", "tiny.toml", "--run", "run"]);
-    let warning = messages.find("are also in the training text; remove them").expect("a warning");
-    assert!(warning < messages.find("step 2/6").expect("a report"), "{messages}");
+    let warning = messages
+        .find("are also in the training text; remove them")
+        .expect("a warning");
+    assert!(
+        warning < messages.find("step 2/6").expect("a report"),
+        "{messages}"
+    );
 }
 
 #[test]
 fn text_that_does_not_fit_is_an_error_that_names_it() {
     let place = Workplace::new();
     let message = place.fail(1, &["check", "tiny.toml", "--set", "train.max_tokens=3"]);
-    assert!(message.contains("max_tokens") && message.contains("hint: "), "{message}");
+    assert!(
+        message.contains("max_tokens") && message.contains("hint: "),
+        "{message}"
+    );
     fs::write(place.path().join("valid.de"), "sieh\n").expect("it can be written");
     let message = place.fail(1, &["check", "tiny.toml"]);
-    assert!(message.contains("`valid.en` has 4 lines but `valid.de` has 1"), "{message}");
+    assert!(
+        message.contains("`valid.en` has 4 lines but `valid.de` has 1"),
+        "{message}"
+    );
     fs::remove_file(place.path().join("test.de")).expect("it is there");
-    for command in [&["check", "tiny.toml"][..], &["train", "tiny.toml", "--run", "run"]] {
+    for command in [
+        &["check", "tiny.toml"][..],
+        &["train", "tiny.toml", "--run", "run"],
+    ] {
         Workplace::write(&place, "valid", &train_pairs());
         let message = place.fail(1, command);
-        assert!(message.contains("`data.test`: there is no file `test.de`"), "{message}");
+        assert!(
+            message.contains("`data.test`: there is no file `test.de`"),
+            "{message}"
+        );
     }
     assert!(!place.path().join("run").exists());
 }
@@ -298,7 +517,10 @@ fn a_training_that_a_check_ended_can_begin_again_with_another_config() {
     let train = ["train", "tiny.toml", "--run", "run", "--set"];
     place.fail(1, &[&train[..], &["train.max_tokens=3"]].concat());
     place.succeed(&[&train[..], &["tokenizer.vocab_size=20"]].concat());
-    assert_eq!(place.json(&["info", "run", "--json"])["vocabulary"]["src"], 20);
+    assert_eq!(
+        place.json(&["info", "run", "--json"])["vocabulary"]["src"],
+        20
+    );
 }
 
 #[test]
@@ -306,12 +528,27 @@ fn what_is_beyond_max_examples_is_not_counted() {
     let place = dirty();
     let report = check(&place, &["data.max_examples=26"]);
     let train = &report["splits"][0];
-    for (key, count) in [("pairs", 26), ("kept", 26), ("duplicates", 0), ("copies", 0)] {
+    for (key, count) in [
+        ("pairs", 26),
+        ("kept", 26),
+        ("duplicates", 0),
+        ("copies", 0),
+    ] {
         assert_eq!(train[key], count, "{key}");
     }
-    assert_eq!(check(&place, &["data.max_examples=3"])["splits"][2]["in_train"], 1);
-    place.write("train", &train_pairs().into_iter().rev().collect::<Vec<_>>());
-    assert_eq!(check(&place, &["data.max_examples=3"])["splits"][2]["in_train"], 0, "`look aaa now` is the last");
+    assert_eq!(
+        check(&place, &["data.max_examples=3"])["splits"][2]["in_train"],
+        1
+    );
+    place.write(
+        "train",
+        &train_pairs().into_iter().rev().collect::<Vec<_>>(),
+    );
+    assert_eq!(
+        check(&place, &["data.max_examples=3"])["splits"][2]["in_train"],
+        0,
+        "`look aaa now` is the last"
+    );
     // Pictures, too.
     let images = "[data]\ncorpus = 'shapes'\nmax_examples = 50\n[model]\narch = 'vit'\npreset = 'tiny'\npatch_size = 16\n\
                   [train]\nmax_steps = 9\nwarmup_steps = 1\nlabel_smoothing = 0.0\n";
@@ -323,19 +560,29 @@ fn what_is_beyond_max_examples_is_not_counted() {
 fn without_validation_text_there_is_a_warning() {
     let place = Workplace::new();
     let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
-    fs::write(place.path().join("tiny.toml"), config.replace("valid = \"valid\"\n", "")).expect("it can be written");
+    fs::write(
+        place.path().join("tiny.toml"),
+        config.replace("valid = \"valid\"\n", ""),
+    )
+    .expect("it can be written");
     let report = check(&place, &[]);
     assert_eq!(report["warnings"][0]["message"], "there is no `data.valid`");
     assert_eq!(report["splits"][1]["name"], "test");
 }
 
-/// The difference between two batch sizes, both in as many shards, which is free of what the process takes besides. On one
-/// thread: on several, the peaks of shards meet or miss each other by chance.
+/// The difference between two batch sizes, both in as many shards, which is free of what the
+/// process takes besides. On one thread: on several, the peaks of shards meet or miss each other by
+/// chance.
 #[cfg(target_os = "linux")]
 #[test]
 fn the_memory_estimate_is_within_a_third_of_what_a_step_takes() {
     let place = Workplace::new();
-    let sizes = ["data.corpus=digits", "model.d_model=64", "model.d_ff=128", "model.num_heads=4"];
+    let sizes = [
+        "data.corpus=digits",
+        "model.d_model=64",
+        "model.d_ff=128",
+        "model.num_heads=4",
+    ];
     fs::write(
         place.path().join("tiny.toml"),
         "[tokenizer]\nkind = 'word'\n[train]\nmax_steps = 100\nwarmup_steps = 9\n",
@@ -347,9 +594,16 @@ fn the_memory_estimate_is_within_a_third_of_what_a_step_takes() {
         let mut command = place.command(&["-q", "check", "tiny.toml", "--json"]);
         let report = succeed(command.args(sets).env("RAYON_NUM_THREADS", "1")).0;
         let report: Value = serde_json::from_str(&report).expect("JSON");
-        ["/step/peak_memory", "/memory/total"]
-            .map(|pointer| report.pointer(pointer).and_then(Value::as_f64).expect("bytes"))
+        ["/step/peak_memory", "/memory/total"].map(|pointer| {
+            report
+                .pointer(pointer)
+                .and_then(Value::as_f64)
+                .expect("bytes")
+        })
     });
     let (measured, estimated) = (large[0] - small[0], large[1] - small[1]);
-    assert!((measured / estimated).ln().abs() < (1.0f64 / 0.75).ln(), "measured {measured}, estimated {estimated}");
+    assert!(
+        (measured / estimated).ln().abs() < (1.0f64 / 0.75).ln(),
+        "measured {measured}, estimated {estimated}"
+    );
 }

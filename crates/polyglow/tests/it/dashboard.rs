@@ -31,14 +31,27 @@ mod in_a_terminal {
         fn train(options: &str) -> Self {
             let place = Workplace::with(DIGITS);
             let program = env!("CARGO_BIN_EXE_polyglow");
-            let sets = ["max_steps", "validate_every", "save_every"].map(|key| format!("--set train.{key}=1000000"));
+            let sets = ["max_steps", "validate_every", "save_every"]
+                .map(|key| format!("--set train.{key}=1000000"));
             let sets = sets.join(" ");
-            let train = format!("stty rows 30 cols 120; exec '{program}' train tiny.toml --run run {options} {sets}");
+            let train = format!(
+                "stty rows 30 cols 120; exec '{program}' train tiny.toml --run run {options} {sets}"
+            );
             let screen = fs::File::create(place.path().join("screen")).expect("it can be made");
             let mut script = Command::new("script");
-            script.args(["-qfec", &train, "/dev/null"]).current_dir(place.path()).env_remove("RUST_LOG");
-            script.env("TERM", "xterm").stdin(Stdio::piped()).stdout(screen).stderr(Stdio::null());
-            let terminal = Self { script: hears_hangups(&mut script).spawn().expect("`script` starts"), place };
+            script
+                .args(["-qfec", &train, "/dev/null"])
+                .current_dir(place.path())
+                .env_remove("RUST_LOG");
+            script
+                .env("TERM", "xterm")
+                .stdin(Stdio::piped())
+                .stdout(screen)
+                .stderr(Stdio::null());
+            let terminal = Self {
+                script: hears_hangups(&mut script).spawn().expect("`script` starts"),
+                place,
+            };
             wait_until("a step was made", || newest_step(&terminal.run()).is_some());
             terminal
         }
@@ -56,8 +69,11 @@ mod in_a_terminal {
             let pid = fs::read_to_string(self.run().join("lock")).expect("the process wrote it");
             let stat = format!("/proc/{}/stat", pid.split(' ').next().expect("a number"));
             // A process that ended stays as a zombie where nobody asks for its exit code.
-            wait_until("the training ended", || fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z ")));
-            let state = fs::read_to_string(self.run().join("checkpoints/last/state.json")).expect("it was saved");
+            wait_until("the training ended", || {
+                fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
+            });
+            let state = fs::read_to_string(self.run().join("checkpoints/last/state.json"))
+                .expect("it was saved");
             let state: serde_json::Value = serde_json::from_str(&state).expect("it is JSON");
             state["step"].as_u64().expect("a number")
         }
@@ -78,14 +94,28 @@ mod in_a_terminal {
         let step = terminal.saved();
         // `EX_TEMPFAIL`: it is not done, and the same command resumes it.
         assert_eq!(terminal.script.wait().expect("it ends").code(), Some(75));
-        assert!(terminal.log().contains(&format!("stopped after step {step}; the same command")), "{}", terminal.log());
+        assert!(
+            terminal
+                .log()
+                .contains(&format!("stopped after step {step}; the same command")),
+            "{}",
+            terminal.log()
+        );
         let screen = fs::read(terminal.place.path().join("screen")).expect("it was written");
         let screen = String::from_utf8_lossy(&screen);
         // Blanks are not drawn, but jumped over.
-        assert!(["q:", "save", "and", "stop"].iter().all(|word| screen.contains(word)), "{screen}");
+        assert!(
+            ["q:", "save", "and", "stop"]
+                .iter()
+                .all(|word| screen.contains(word)),
+            "{screen}"
+        );
         // The terminal is as it was: the usual screen, with the cursor.
         let end = &screen[screen.rfind("\x1b[?1049l").expect("the dashboard was left")..];
-        assert!(end.contains("\x1b[?25h") && end.contains(&format!("stopped after step {step}")), "{end}");
+        assert!(
+            end.contains("\x1b[?25h") && end.contains(&format!("stopped after step {step}")),
+            "{end}"
+        );
     }
 
     #[test]
@@ -95,9 +125,14 @@ mod in_a_terminal {
             // With `script` goes the terminal, and the system sends SIGHUP.
             terminal.script.kill().expect("it is ours");
             let step = terminal.saved();
-            let words =
-                format!("stopped after step {step}, because the terminal was closed (SIGHUP); the same command");
-            assert!(terminal.log().contains(&words), "{options}: {}", terminal.log());
+            let words = format!(
+                "stopped after step {step}, because the terminal was closed (SIGHUP); the same command"
+            );
+            assert!(
+                terminal.log().contains(&words),
+                "{options}: {}",
+                terminal.log()
+            );
         }
     }
 }

@@ -5,7 +5,8 @@ use std::path::Path;
 
 use crate::program::{Workplace, checkpoint};
 
-/// A run of checkpoint format 1, stopped after step 10 of 20: `tests/golden/README.md` says how it was made.
+/// A run of checkpoint format 1, stopped after step 10 of 20: `tests/golden/README.md` says how it
+/// was made.
 const FORMAT_1: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/run-format-1");
 
 fn copy(from: &Path, to: &Path) {
@@ -15,7 +16,8 @@ fn copy(from: &Path, to: &Path) {
         let (old, new) = (entry.path(), to.join(entry.file_name()));
         if old.is_symlink() {
             #[cfg(unix)]
-            std::os::unix::fs::symlink(fs::read_link(&old).expect("a link"), new).expect("it can be made");
+            std::os::unix::fs::symlink(fs::read_link(&old).expect("a link"), new)
+                .expect("it can be made");
         } else if old.is_dir() {
             copy(&old, &new);
         } else {
@@ -32,14 +34,32 @@ fn a_run_of_format_1_is_read_used_and_continued() {
     assert_eq!(info["state"]["step"], 10);
     assert_eq!(info["checkpoints"]["best"], 7);
     fs::write(place.path().join("input"), "1 2 3\n").expect("it can be written");
-    assert_eq!(place.succeed(&["translate", "old", "input"]).0.lines().count(), 1);
+    assert_eq!(
+        place
+            .succeed(&["translate", "old", "input"])
+            .0
+            .lines()
+            .count(),
+        1
+    );
     // As the program that wrote it said. Rounding differs from machine to machine.
-    for (checkpoint, expected) in [("best", 2.743_023_6), ("last", 2.571_782_8), ("ema", 2.610_593_7)] {
+    for (checkpoint, expected) in [
+        ("best", 2.743_023_6),
+        ("last", 2.571_782_8),
+        ("ema", 2.610_593_7),
+    ] {
         let scores = place.json(&["evaluate", "old", "--checkpoint", checkpoint, "--json"]);
         let loss = scores["loss"].as_f64().expect("a number");
         assert!((loss - expected).abs() < 1e-4, "{checkpoint}: {loss}");
     }
-    let (_, stderr) = place.succeed(&["train", "old/config.toml", "--run", "old", "--set", "train.max_steps=20"]);
+    let (_, stderr) = place.succeed(&[
+        "train",
+        "old/config.toml",
+        "--run",
+        "old",
+        "--set",
+        "train.max_steps=20",
+    ]);
     assert!(stderr.contains("resuming after step 10"), "{stderr}");
     assert_eq!(place.json(&["info", "old", "--json"])["state"]["step"], 20);
 }
@@ -56,19 +76,29 @@ fn every_tensor_is_documented() {
     ];
     place.train("run", &overrides);
     let weights = |name| {
-        let path = checkpoint(&place.path().join("run"), name).path.join("model.safetensors");
+        let path = checkpoint(&place.path().join("run"), name)
+            .path
+            .join("model.safetensors");
         polyglow_train::predict::weights::Weights::read(&path).expect("it was written")
     };
     place.succeed(&["quantize", "run"]);
     let (weights, int8) = (weights("last"), weights("int8"));
     let names: Vec<&String> = weights.rest().map(|(name, _)| name).collect();
     for (name, _) in int8.rest() {
-        assert!(names.iter().any(|&known| known == name || format!("{known}.scale") == *name), "`{name}` is unknown");
+        assert!(
+            names
+                .iter()
+                .any(|&known| known == name || format!("{known}.scale") == *name),
+            "`{name}` is unknown"
+        );
     }
     let document = include_str!("../../../../docs/checkpoint.md");
     for (name, _) in weights.rest() {
         let name = name.replace(".layers.0.", ".layers.N.");
-        assert!(document.contains(&format!("`{name}`")), "`{name}` is not in docs/checkpoint.md");
+        assert!(
+            document.contains(&format!("`{name}`")),
+            "`{name}` is not in docs/checkpoint.md"
+        );
     }
     assert_eq!(
         weights.rest().count(),

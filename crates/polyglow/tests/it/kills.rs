@@ -14,11 +14,39 @@ use crate::program::{DIGITS, Workplace};
 
 /// What is different in each kind of run: between them they cover all that a checkpoint must carry.
 const VARIANTS: [(&str, &[&str]); 5] = [
-    ("accumulation and a moving average", &["train.accumulate_steps=2", "train.ema_decay=0.9"]),
-    ("a checkpoint at every step, of which three are kept", &["train.save_every=1", "train.keep_last=3"]),
-    ("a learned vocabulary with dropout", &["tokenizer.kind=bpe", "tokenizer.vocab_size=300", "tokenizer.dropout=0.1"]),
-    ("a fork with two vocabularies", &[FORK, "tokenizer.shared=false", "model.tie_embeddings=decoder"]),
-    ("an early end", &["train.lr=1e-30", "train.patience=2", "train.validate_every=3", "train.save_every=2"]),
+    (
+        "accumulation and a moving average",
+        &["train.accumulate_steps=2", "train.ema_decay=0.9"],
+    ),
+    (
+        "a checkpoint at every step, of which three are kept",
+        &["train.save_every=1", "train.keep_last=3"],
+    ),
+    (
+        "a learned vocabulary with dropout",
+        &[
+            "tokenizer.kind=bpe",
+            "tokenizer.vocab_size=300",
+            "tokenizer.dropout=0.1",
+        ],
+    ),
+    (
+        "a fork with two vocabularies",
+        &[
+            FORK,
+            "tokenizer.shared=false",
+            "model.tie_embeddings=decoder",
+        ],
+    ),
+    (
+        "an early end",
+        &[
+            "train.lr=1e-30",
+            "train.patience=2",
+            "train.validate_every=3",
+            "train.save_every=2",
+        ],
+    ),
 ];
 
 /// Stands among overrides for a run that starts from the weights of another.
@@ -49,9 +77,15 @@ impl Moment {
     /// Whether it has come for a process that trains in `run`.
     fn has_come(self, run: &Path, start: &mut Start) -> bool {
         match self {
-            Self::LearningTheVocabulary => run.join("cache").exists() && !run.join("tokenizer.json").exists(),
+            Self::LearningTheVocabulary => {
+                run.join("cache").exists() && !run.join("tokenizer.json").exists()
+            }
             Self::BuildingTheCache | Self::WritingACheckpoint => {
-                let name = if self == Self::BuildingTheCache { "cache" } else { "checkpoints" };
+                let name = if self == Self::BuildingTheCache {
+                    "cache"
+                } else {
+                    "checkpoints"
+                };
                 let unfinished = has_unfinished(&run.join(name));
                 // What an earlier kill left there is removed first.
                 start.leftover &= unfinished;
@@ -59,8 +93,11 @@ impl Moment {
             }
             Self::Validating => {
                 let log = fs::read(run.join("train.log")).unwrap_or_default();
-                let new = String::from_utf8_lossy(&log[start.log_bytes.min(log.len())..]).into_owned();
-                new.lines().last().is_some_and(|line| line.contains("validating after step"))
+                let new =
+                    String::from_utf8_lossy(&log[start.log_bytes.min(log.len())..]).into_owned();
+                new.lines()
+                    .last()
+                    .is_some_and(|line| line.contains("validating after step"))
             }
             Self::After(milliseconds) => start.time.elapsed() > Duration::from_millis(milliseconds),
         }
@@ -78,8 +115,17 @@ struct Start {
 
 /// Whether something in `dir` is being written that will be renamed when it is complete.
 fn has_unfinished(dir: &Path) -> bool {
-    let Ok(mut entries) = fs::read_dir(dir) else { return false };
-    entries.any(|entry| entry.is_ok_and(|entry| entry.path().extension().is_some_and(|ending| ending == "tmp")))
+    let Ok(mut entries) = fs::read_dir(dir) else {
+        return false;
+    };
+    entries.any(|entry| {
+        entry.is_ok_and(|entry| {
+            entry
+                .path()
+                .extension()
+                .is_some_and(|ending| ending == "tmp")
+        })
+    })
 }
 
 struct Place {
@@ -93,7 +139,10 @@ impl Place {
         if overrides.contains(&FORK) {
             workplace.train("origin", &[&["train.max_steps=5"], overrides].concat());
         }
-        Self { workplace, overrides }
+        Self {
+            workplace,
+            overrides,
+        }
     }
 
     fn run(&self) -> PathBuf {
@@ -102,15 +151,29 @@ impl Place {
 
     fn train(&self) -> Child {
         let fork = self.overrides.contains(&FORK);
-        let run: &[&str] = if fork { &["origin", "--fork", "run"] } else { &["run"] };
+        let run: &[&str] = if fork {
+            &["origin", "--fork", "run"]
+        } else {
+            &["run"]
+        };
         let mut command = self.workplace.command(&["train", "tiny.toml", "--run"]);
-        command.args(run).args(self.overrides.iter().flat_map(|set| ["--set", set]));
-        command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("the program starts")
+        command
+            .args(run)
+            .args(self.overrides.iter().flat_map(|set| ["--set", set]));
+        command
+            .stdout(Stdio::null())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("the program starts")
     }
 
     fn succeed(child: Child) {
         let output = child.wait_with_output().expect("it ends");
-        assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+        assert!(
+            output.status.success(),
+            "{}",
+            String::from_utf8_lossy(&output.stderr)
+        );
     }
 
     /// Trains to the end, and averages.
@@ -123,9 +186,15 @@ impl Place {
     /// Starts the training and kills it at that moment; false if it ended before.
     fn kill_at(&self, moment: Moment) -> bool {
         let log_bytes = fs::read(self.run().join("train.log")).map_or(0, |log| log.len());
-        let leftover = ["cache", "checkpoints"].iter().any(|name| has_unfinished(&self.run().join(name)));
+        let leftover = ["cache", "checkpoints"]
+            .iter()
+            .any(|name| has_unfinished(&self.run().join(name)));
         let mut child = self.train();
-        let mut start = Start { time: Instant::now(), log_bytes, leftover };
+        let mut start = Start {
+            time: Instant::now(),
+            log_bytes,
+            leftover,
+        };
         while !moment.has_come(&self.run(), &mut start) {
             if child.try_wait().expect("it is ours").is_some() {
                 Self::succeed(child);
@@ -138,16 +207,27 @@ impl Place {
     }
 }
 
-/// Every file of a run, but for what must differ: times, the number of the process, and where a fork comes from.
+/// Every file of a run, but for what must differ: times, the number of the process, and where a
+/// fork comes from.
 fn content(run: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
     let mut files = BTreeMap::new();
     let mut open = vec![run.to_owned()];
     while let Some(dir) = open.pop() {
         for entry in fs::read_dir(&dir).expect("it can be read") {
             let path = entry.expect("it can be read").path();
-            let name = path.strip_prefix(run).expect("it lies in the run").to_owned();
+            let name = path
+                .strip_prefix(run)
+                .expect("it lies in the run")
+                .to_owned();
             if path.is_symlink() {
-                files.insert(name, fs::read_link(&path).expect("a link").to_string_lossy().into_owned().into_bytes());
+                files.insert(
+                    name,
+                    fs::read_link(&path)
+                        .expect("a link")
+                        .to_string_lossy()
+                        .into_owned()
+                        .into_bytes(),
+                );
             } else if path.is_dir() {
                 open.push(path);
             } else if name == Path::new("metrics.jsonl") {
@@ -176,9 +256,12 @@ fn records(path: &Path) -> Vec<u8> {
     text.lines().map(parse).collect::<String>().into_bytes()
 }
 
-/// Kills runs of these variants, each at least `kills` times, and compares them with straight ones. Returns how many
-/// kills there were at each kind of moment.
-fn kill(variants: &[(&str, &'static [&'static str])], kills: usize) -> BTreeMap<&'static str, usize> {
+/// Kills runs of these variants, each at least `kills` times, and compares them with straight ones.
+/// Returns how many kills there were at each kind of moment.
+fn kill(
+    variants: &[(&str, &'static [&'static str])],
+    kills: usize,
+) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for &(name, overrides) in variants {
         let straight = Place::new(overrides);
@@ -205,10 +288,15 @@ fn kill(variants: &[(&str, &'static [&'static str])], kills: usize) -> BTreeMap<
             }
             assert!(killed > before, "{name}: no kill came in time");
             let found = place.finish();
-            let files = |content: &BTreeMap<PathBuf, Vec<u8>>| content.keys().cloned().collect::<Vec<_>>();
+            let files =
+                |content: &BTreeMap<PathBuf, Vec<u8>>| content.keys().cloned().collect::<Vec<_>>();
             assert_eq!(files(&found), files(&expected), "{name}");
             for (file, bytes) in &expected {
-                assert!(found[file] == *bytes, "{name}: `{}` differs after {killed} kills", file.display());
+                assert!(
+                    found[file] == *bytes,
+                    "{name}: `{}` differs after {killed} kills",
+                    file.display()
+                );
             }
         }
     }
@@ -227,9 +315,20 @@ fn a_run_that_is_killed_again_and_again_ends_with_the_bytes_of_a_straight_one() 
 #[ignore = "takes minutes"]
 fn fifty_kills_change_no_byte() {
     let counts = kill(&VARIANTS, 16);
-    println!("{counts:#?}, {} kills in all", counts.values().sum::<usize>());
+    println!(
+        "{counts:#?}, {} kills in all",
+        counts.values().sum::<usize>()
+    );
     assert!(counts.values().sum::<usize>() >= 50);
-    for moment in ["learning the vocabulary", "building the cache", "writing a checkpoint", "validating"] {
-        assert!(counts.contains_key(moment), "no kill came while {moment}: {counts:?}");
+    for moment in [
+        "learning the vocabulary",
+        "building the cache",
+        "writing a checkpoint",
+        "validating",
+    ] {
+        assert!(
+            counts.contains_key(moment),
+            "no kill came while {moment}: {counts:?}"
+        );
     }
 }

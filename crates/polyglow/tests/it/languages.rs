@@ -1,4 +1,5 @@
-//! BLEU in scripts with and without spaces: what `auto` chooses, that a run keeps it, and what is warned of.
+//! BLEU in scripts with and without spaces: what `auto` chooses, that a run keeps it, and what is
+//! warned of.
 
 use std::fs;
 
@@ -13,21 +14,38 @@ const THAI: [&str; 4] = [
     "พรุ่งนี้อากาศจะดีและไม่มีฝนตกทั้งวัน",
     "เขาทำงานที่มหาวิทยาลัยในกรุงเทพมานานแล้ว",
 ];
-const JAPANESE: [&str; 2] =
-    ["評議会は火曜日に三時間の議論の末に計画を承認した。", "彼は東京都に住んでいますが、京都で働いています。"];
+const JAPANESE: [&str; 2] = [
+    "評議会は火曜日に三時間の議論の末に計画を承認した。",
+    "彼は東京都に住んでいますが、京都で働いています。",
+];
 
 /// A workplace whose targets, of the language `tgt`, are these lines.
 fn place(tgt: &str, lines: &[&str]) -> Workplace {
     let place = Workplace::new();
     for split in ["train", "valid", "test"] {
-        let src: Vec<String> = (0..lines.len()).map(|number| format!("sentence {number}")).collect();
-        fs::write(place.path().join(format!("{split}.en")), src.join("\n") + "\n").expect("it can be written");
-        fs::write(place.path().join(format!("{split}.{tgt}")), lines.join("\n") + "\n").expect("it can be written");
+        let src: Vec<String> = (0..lines.len())
+            .map(|number| format!("sentence {number}"))
+            .collect();
+        fs::write(
+            place.path().join(format!("{split}.en")),
+            src.join("\n") + "\n",
+        )
+        .expect("it can be written");
+        fs::write(
+            place.path().join(format!("{split}.{tgt}")),
+            lines.join("\n") + "\n",
+        )
+        .expect("it can be written");
     }
     let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
-    let config = config.replace("tgt = \"de\"", &format!("tgt = \"{tgt}\"")).replace("\"word\"", "\"char\"");
-    fs::write(place.path().join("tiny.toml"), config.replace("max_len = 20", "max_len = 60\nmax_length_ratio = 9"))
-        .expect("it can be written");
+    let config = config
+        .replace("tgt = \"de\"", &format!("tgt = \"{tgt}\""))
+        .replace("\"word\"", "\"char\"");
+    fs::write(
+        place.path().join("tiny.toml"),
+        config.replace("max_len = 20", "max_len = 60\nmax_length_ratio = 9"),
+    )
+    .expect("it can be written");
     place
 }
 
@@ -38,8 +56,16 @@ fn check(place: &Workplace, overrides: &[&str]) -> (String, Vec<String>) {
     let report = place.json(&arguments);
     let warnings = report["warnings"].as_array().expect("a list").iter();
     let messages = warnings.map(|warning| warning["message"].as_str().expect("a text").to_owned());
-    let tokenize = report["plan"]["tokenize"].as_str().expect("translations are scored").to_owned();
-    (tokenize, messages.filter(|message| message.contains("train.tokenize")).collect())
+    let tokenize = report["plan"]["tokenize"]
+        .as_str()
+        .expect("translations are scored")
+        .to_owned();
+    (
+        tokenize,
+        messages
+            .filter(|message| message.contains("train.tokenize"))
+            .collect(),
+    )
 }
 
 #[test]
@@ -49,52 +75,103 @@ fn check_says_what_is_chosen_and_warns_of_what_does_not_suit() {
     for wrong in ["13a", "intl", "none", "zh"] {
         let (tokenize, warnings) = check(&thai, &[&format!("train.tokenize={wrong}")]);
         assert_eq!(tokenize, wrong);
-        let message = format!("`train.tokenize = \"{wrong}\"` leaves 100 % of the target's letters");
-        assert!(warnings.len() == 1 && warnings[0].starts_with(&message), "{warnings:?}");
+        let message =
+            format!("`train.tokenize = \"{wrong}\"` leaves 100 % of the target's letters");
+        assert!(
+            warnings.len() == 1 && warnings[0].starts_with(&message),
+            "{warnings:?}"
+        );
     }
     // The ending says nothing, the text does.
-    assert_eq!(check(&place("out", &JAPANESE), &[]), ("char".to_owned(), vec![]));
-    assert_eq!(check(&place("out", &["理事会批准了该计划。", "我喜欢吃苹果。"]), &[]), ("zh".to_owned(), vec![]));
-    assert_eq!(check(&place("de", &["der Rat", "der Plan"]), &[]), ("13a".to_owned(), vec![]));
+    assert_eq!(
+        check(&place("out", &JAPANESE), &[]),
+        ("char".to_owned(), vec![])
+    );
+    assert_eq!(
+        check(
+            &place("out", &["理事会批准了该计划。", "我喜欢吃苹果。"]),
+            &[]
+        ),
+        ("zh".to_owned(), vec![])
+    );
+    assert_eq!(
+        check(&place("de", &["der Rat", "der Plan"]), &[]),
+        ("13a".to_owned(), vec![])
+    );
     let (report, _) = thai.succeed(&["check", "tiny.toml"]);
-    assert!(report.contains("BLEU        by the tokenizer `char`"), "{report}");
+    assert!(
+        report.contains("BLEU        by the tokenizer `char`"),
+        "{report}"
+    );
 }
 
 #[test]
 fn a_run_keeps_what_was_chosen_when_it_began() {
     let place = place("ja", &JAPANESE);
-    let (_, messages) = place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "train.tokenize=13a"]);
-    assert!(messages.contains("`train.tokenize = \"13a\"` leaves 100 % of the target's letters"), "{messages}");
+    let (_, messages) = place.succeed(&[
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.tokenize=13a",
+    ]);
+    assert!(
+        messages.contains("`train.tokenize = \"13a\"` leaves 100 % of the target's letters"),
+        "{messages}"
+    );
     place.succeed(&["train", "tiny.toml", "--run", "auto"]);
     let config = fs::read_to_string(place.path().join("auto/config.toml")).expect("it is there");
     assert!(config.contains("tokenize = \"char\""), "{config}");
     let signature = |set: &[&str]| {
         let report = place.json(&[&["-q", "evaluate", "auto", "--json"], set].concat());
-        report["signatures"]["bleu"].as_str().expect("a text").to_owned()
+        report["signatures"]["bleu"]
+            .as_str()
+            .expect("a text")
+            .to_owned()
     };
     assert!(signature(&[]).contains("|tok:char|"));
     assert!(signature(&["--set", "train.tokenize=intl"]).contains("|tok:intl|"));
     // With a dictionary a new run would take `ja-mecab`; this one goes on as it began.
-    place.succeed(&["train", "tiny.toml", "--run", "auto", "--set", "train.dictionary=\"nowhere\""]);
+    place.succeed(&[
+        "train",
+        "tiny.toml",
+        "--run",
+        "auto",
+        "--set",
+        "train.dictionary=\"nowhere\"",
+    ]);
     let metrics = fs::read_to_string(place.path().join("auto/metrics.jsonl")).expect("it is there");
     let signatures = metrics.lines().filter_map(|line| {
         let record: Value = serde_json::from_str(line).expect("each line is JSON");
         record["signatures"]["bleu"].as_str().map(str::to_owned)
     });
     let signatures: Vec<String> = signatures.collect();
-    assert!(!signatures.is_empty() && signatures.iter().all(|found| found.contains("|tok:char|")), "{signatures:?}");
+    assert!(
+        !signatures.is_empty() && signatures.iter().all(|found| found.contains("|tok:char|")),
+        "{signatures:?}"
+    );
 }
 
 #[test]
 fn a_dictionary_that_is_missing_or_wrong_is_an_error_before_training() {
     let place = place("ja", &JAPANESE);
     for (set, words) in [
-        ("train.tokenize=ja-mecab", "the tokenizer `ja-mecab` needs the folder of a compiled MeCab dictionary"),
+        (
+            "train.tokenize=ja-mecab",
+            "the tokenizer `ja-mecab` needs the folder of a compiled MeCab dictionary",
+        ),
         ("train.dictionary=nowhere", "cannot read `nowhere/char.bin`"),
-        ("train.tokenize=flores101", "the tokenizer `flores101` needs a SentencePiece model"),
+        (
+            "train.tokenize=flores101",
+            "the tokenizer `flores101` needs a SentencePiece model",
+        ),
     ] {
         let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--set", set]);
-        assert!(message.contains(words) && message.contains("hint: `train.dictionary` names"), "{message}");
+        assert!(
+            message.contains(words) && message.contains("hint: `train.dictionary` names"),
+            "{message}"
+        );
         assert!(!place.path().join("run").join("config.toml").exists());
     }
 }
@@ -102,7 +179,9 @@ fn a_dictionary_that_is_missing_or_wrong_is_an_error_before_training() {
 #[test]
 fn metrics_choose_as_they_are_asked_to() {
     let place = Workplace::new();
-    let write = |name: &str, lines: &[&str]| fs::write(place.path().join(name), lines.join("\n") + "\n").expect("ok");
+    let write = |name: &str, lines: &[&str]| {
+        fs::write(place.path().join(name), lines.join("\n") + "\n").expect("ok")
+    };
     write("th", &THAI);
     write("ja", &JAPANESE);
     write("zh", &["理事会批准了该计划。"]);
@@ -121,7 +200,10 @@ fn metrics_choose_as_they_are_asked_to() {
         (&["-l", "en-ja", "--tokenize", "char"], "ja", "char"),
     ] {
         let (scores, _) = metrics(options, name);
-        assert!(scores.contains(&format!("|tok:{tokenizer}|")), "{options:?} {name}: {scores}");
+        assert!(
+            scores.contains(&format!("|tok:{tokenizer}|")),
+            "{options:?} {name}: {scores}"
+        );
     }
     let warning = "BLEU compares whole phrases";
     for (options, name, warned) in [
@@ -133,16 +215,32 @@ fn metrics_choose_as_they_are_asked_to() {
         (&["--metrics", "chrf"], "th", false),
         (&[], "en", false),
     ] {
-        assert_eq!(metrics(options, name).1.contains(warning), warned, "{options:?} {name}");
+        assert_eq!(
+            metrics(options, name).1.contains(warning),
+            warned,
+            "{options:?} {name}"
+        );
     }
     for (options, words) in [
         (&["-l", "en-ja"][..], "hint: `--dictionary DIR` names it"),
-        (&["--tokenize", "flores200"], "hint: `--spm FILE` names the model"),
-        (&["--tokenize", "ko-mecab", "--dictionary", "."], "cannot read `./char.bin`"),
-        (&["--tokenize", "flores101", "--spm", "ja"], "`ja` is no SentencePiece model that can be used"),
+        (
+            &["--tokenize", "flores200"],
+            "hint: `--spm FILE` names the model",
+        ),
+        (
+            &["--tokenize", "ko-mecab", "--dictionary", "."],
+            "cannot read `./char.bin`",
+        ),
+        (
+            &["--tokenize", "flores101", "--spm", "ja"],
+            "`ja` is no SentencePiece model that can be used",
+        ),
         (&["-l", "ja"], "such as `en-ja`"),
     ] {
-        let message = fail(2, polyglow(&[&["metrics", "ja", "ja"], options].concat()).current_dir(place.path()));
+        let message = fail(
+            2,
+            polyglow(&[&["metrics", "ja", "ja"], options].concat()).current_dir(place.path()),
+        );
         assert!(message.contains(words), "{options:?}: {message}");
     }
 }

@@ -9,7 +9,10 @@ use sha2::{Digest, Sha256};
 fn train(place: &Workplace, overrides: &[&str]) -> (f64, serde_json::Value) {
     place.train("run", overrides);
     let info = place.json(&["info", "run", "--json"]);
-    (info["train"]["loss"].as_f64().expect("a loss is a number"), info["tests"][0].clone())
+    (
+        info["train"]["loss"].as_f64().expect("a loss is a number"),
+        info["tests"][0].clone(),
+    )
 }
 
 #[test]
@@ -35,7 +38,13 @@ fn extreme_settings_train_to_finite_losses() {
         let place = Workplace::new();
         let (loss, test) = train(&place, overrides);
         assert!(loss.is_finite(), "{overrides:?}: {loss}");
-        assert!(test["loss"].as_f64().expect("a loss is a number").is_finite(), "{overrides:?}: {test}");
+        assert!(
+            test["loss"]
+                .as_f64()
+                .expect("a loss is a number")
+                .is_finite(),
+            "{overrides:?}: {test}"
+        );
     }
 }
 
@@ -47,11 +56,22 @@ fn a_corpus_of_one_pair_of_one_word_is_learned() {
     }
     // BLEU counts sequences of four words, so one word scores 0 even where it is right.
     let follow = "train.best_metric=chrf";
-    let (loss, test) = train(&place, &["train.max_steps=200", "train.lr=3e-3", "model.dropout=0", follow]);
+    let (loss, test) = train(
+        &place,
+        &[
+            "train.max_steps=200",
+            "train.lr=3e-3",
+            "model.dropout=0",
+            follow,
+        ],
+    );
     assert!(loss.is_finite());
     assert_eq!(test["exact_match"], 1.0, "{test}");
     fs::write(place.path().join("input"), "look\n\nlook\n").expect("it can be written");
-    assert_eq!(place.succeed(&["translate", "run", "input"]).0, "sieh\n\nsieh\n");
+    assert_eq!(
+        place.succeed(&["translate", "run", "input"]).0,
+        "sieh\n\nsieh\n"
+    );
 }
 
 #[test]
@@ -72,7 +92,10 @@ fn pairs_with_an_empty_side_are_left_out_and_counted() {
     pairs.insert(9, ("look".to_owned(), " \t".to_owned()));
     place.write("train", &pairs);
     let (_, stderr) = place.succeed(&["train", "tiny.toml", "--run", "run"]);
-    assert!(stderr.contains("26 of 28 pairs kept; left out: 2 with an empty side"), "{stderr}");
+    assert!(
+        stderr.contains("26 of 28 pairs kept; left out: 2 with an empty side"),
+        "{stderr}"
+    );
 }
 
 #[test]
@@ -87,11 +110,26 @@ fn weights_that_are_no_numbers_are_not_used() {
     let mut state: serde_json::Value = serde_json::from_str(&state).expect("JSON");
     // Somebody made the checksums fit.
     state.as_object_mut().expect("an object").remove("checksum");
-    let hash: String = Sha256::digest(&bytes).iter().fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
+    let hash: String = Sha256::digest(&bytes)
+        .iter()
+        .fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
     state["files"]["model.safetensors"] = hash.into();
     fs::write(path.join("state.json"), state.to_string()).expect("it can be written");
-    let message = place.fail(1, &["translate", "run", "test.en", "--checkpoint", "step-6"]);
+    let message = place.fail(
+        1,
+        &["translate", "run", "test.en", "--checkpoint", "step-6"],
+    );
     assert!(message.contains("holds NaN or infinity"), "{message}");
-    let message = place.fail(1, &["train", "tiny.toml", "--run", "run", "--set", "train.max_steps=8"]);
+    let message = place.fail(
+        1,
+        &[
+            "train",
+            "tiny.toml",
+            "--run",
+            "run",
+            "--set",
+            "train.max_steps=8",
+        ],
+    );
     assert!(message.contains("holds NaN or infinity"), "{message}");
 }

@@ -1,4 +1,5 @@
-//! `polyglow metrics` beside sacreBLEU's own command, whose output is in `tests/golden/metrics.json`.
+//! `polyglow metrics` beside sacreBLEU's own command, whose output is in
+//! `tests/golden/metrics.json`.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -55,7 +56,10 @@ impl Folder {
 
     fn run(&self, arguments: &[&str], stdin: &[u8], seed: Option<&str>) -> Output {
         let mut command = self.command(arguments, seed);
-        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
         let mut child = command.spawn().expect("the program starts");
         // A command that fails before it reads closes the pipe.
         let _ = child.stdin.take().expect("it is piped").write_all(stdin);
@@ -75,14 +79,32 @@ impl Folder {
 
 impl Golden {
     fn check(&self) {
-        let folder = Folder::new(self.files.iter().map(|(name, content)| (&**name, content.as_bytes())));
-        for Case { references, systems, options, json, stdout } in &self.cases {
+        let folder = Folder::new(
+            self.files
+                .iter()
+                .map(|(name, content)| (&**name, content.as_bytes())),
+        );
+        for Case {
+            references,
+            systems,
+            options,
+            json,
+            stdout,
+        } in &self.cases
+        {
             let mut arguments: Vec<&str> = vec![&systems[0]];
             arguments.extend(references.iter().map(String::as_str));
-            arguments.extend(systems[1..].iter().flat_map(|system| ["--hypothesis", system]));
+            arguments.extend(
+                systems[1..]
+                    .iter()
+                    .flat_map(|system| ["--hypothesis", system]),
+            );
             arguments.extend(options.iter().map(String::as_str));
             arguments.extend(json.then_some("--json"));
-            let expected = stdout.replace("{version}", concat!("polyglow-metrics-", env!("CARGO_PKG_VERSION")));
+            let expected = stdout.replace(
+                "{version}",
+                concat!("polyglow-metrics-", env!("CARGO_PKG_VERSION")),
+            );
             let found = without_explanation(&folder.stdout(&arguments));
             if *json && found.contains("p_value") {
                 let parse = |text| serde_json::from_str(text).expect("the output is JSON");
@@ -94,7 +116,8 @@ impl Golden {
     }
 }
 
-/// Cuts out what a test explains between its table and the signatures, in words that are not sacreBLEU's.
+/// Cuts out what a test explains between its table and the signatures, in words that are not
+/// sacreBLEU's.
 fn without_explanation(stdout: &str) -> String {
     let signatures = stdout.find("-----------------\nMetric signatures");
     match (stdout.split_once("\n\n"), signatures) {
@@ -106,14 +129,25 @@ fn without_explanation(stdout: &str) -> String {
 fn assert_close(found: &Value, expected: &Value, context: &[&str]) {
     match (found, expected) {
         (Value::Array(found), Value::Array(expected)) if found.len() == expected.len() => {
-            found.iter().zip(expected).for_each(|(found, expected)| assert_close(found, expected, context));
+            found
+                .iter()
+                .zip(expected)
+                .for_each(|(found, expected)| assert_close(found, expected, context));
         }
         (Value::Object(found), Value::Object(expected)) if found.len() == expected.len() => {
-            expected.iter().for_each(|(key, expected)| assert_close(&found[key], expected, context));
+            expected
+                .iter()
+                .for_each(|(key, expected)| assert_close(&found[key], expected, context));
         }
         (Value::Number(found), Value::Number(expected)) => {
-            let (found, expected) = (found.as_f64().expect("a float"), expected.as_f64().expect("a float"));
-            assert!((found - expected).abs() <= TOLERANCE, "{context:?}: {found} is not sacreBLEU's {expected}");
+            let (found, expected) = (
+                found.as_f64().expect("a float"),
+                expected.as_f64().expect("a float"),
+            );
+            assert!(
+                (found - expected).abs() <= TOLERANCE,
+                "{context:?}: {found} is not sacreBLEU's {expected}"
+            );
         }
         _ => assert_eq!(found, expected, "{context:?}"),
     }
@@ -121,7 +155,8 @@ fn assert_close(found: &Value, expected: &Value, context: &[&str]) {
 
 #[test]
 fn every_output_is_that_of_the_command_of_sacrebleu() {
-    let golden: Golden = serde_json::from_str(include_str!("../golden/metrics.json")).expect("the file is JSON");
+    let golden: Golden =
+        serde_json::from_str(include_str!("../golden/metrics.json")).expect("the file is JSON");
     assert!(golden.cases.len() > 40);
     golden.check();
 }
@@ -130,11 +165,19 @@ fn every_output_is_that_of_the_command_of_sacrebleu() {
 #[test]
 #[ignore = "needs sacreBLEU"]
 fn random_files_score_as_by_the_command_of_sacrebleu() {
-    let python = std::env::var("POLYGLOW_PYTHON").expect("POLYGLOW_PYTHON names a Python with sacreBLEU");
+    let python =
+        std::env::var("POLYGLOW_PYTHON").expect("POLYGLOW_PYTHON names a Python with sacreBLEU");
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../scripts/golden-metrics.py");
-    let run = Command::new(python).arg(script).args(["--random-commands", "300", "40"]).output();
+    let run = Command::new(python)
+        .arg(script)
+        .args(["--random-commands", "300", "40"])
+        .output();
     let run = run.expect("POLYGLOW_PYTHON can be run");
-    assert!(run.status.success(), "{}", String::from_utf8_lossy(&run.stderr));
+    assert!(
+        run.status.success(),
+        "{}",
+        String::from_utf8_lossy(&run.stderr)
+    );
     let golden: Golden = serde_json::from_slice(&run.stdout).expect("the script prints JSON");
     golden.check();
 }
@@ -153,17 +196,25 @@ fn stdin_and_gzip_are_read_as_files_are() {
         ("lines", "-", lines),
     ] {
         let output = folder.run(&[hypothesis, reference, "--score-only"], stdin, None);
-        assert_eq!(String::from_utf8_lossy(&output.stdout), "100.0\n", "{hypothesis} {reference}");
+        assert_eq!(
+            String::from_utf8_lossy(&output.stdout),
+            "100.0\n",
+            "{hypothesis} {reference}"
+        );
     }
 }
 
 #[test]
 fn a_line_scored_for_itself_may_keep_all_orders() {
     let folder = Folder::new([("hyp", &b"a b c\n"[..]), ("ref", b"a b c\n")]);
-    let score = |options: &[&str]| folder.stdout(&[&["hyp", "ref", "--score-only"], options].concat());
+    let score =
+        |options: &[&str]| folder.stdout(&[&["hyp", "ref", "--score-only"], options].concat());
     // Without effective order there is no 4-gram, and no score.
     assert_eq!(score(&["--sentence-level"]), "100.0\n");
-    assert_eq!(score(&["--sentence-level", "--effective-order", "false"]), "0.0\n");
+    assert_eq!(
+        score(&["--sentence-level", "--effective-order", "false"]),
+        "0.0\n"
+    );
     assert_eq!(score(&[]), "0.0\n");
     assert_eq!(score(&["--effective-order", "true"]), "100.0\n");
     assert_eq!(score(&["--max-ngram-order", "3"]), "100.0\n");
@@ -173,34 +224,70 @@ fn a_line_scored_for_itself_may_keep_all_orders() {
 fn lines_as_json_are_an_object_a_line() {
     let folder = Folder::new([("hyp", &b"a b c d\nx\n"[..]), ("ref", b"a b c d\ny\n")]);
     let stdout = folder.stdout(&["hyp", "ref", "--sentence-level", "--json"]);
-    let scores: Vec<Value> = stdout.lines().map(|line| serde_json::from_str(line).expect("a line is JSON")).collect();
+    let scores: Vec<Value> = stdout
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("a line is JSON"))
+        .collect();
     assert_eq!(scores.len(), 2);
-    assert_eq!((&scores[0]["score"], &scores[1]["score"]), (&Value::from(100.0), &Value::from(0.0)));
+    assert_eq!(
+        (&scores[0]["score"], &scores[1]["score"]),
+        (&Value::from(100.0), &Value::from(0.0))
+    );
     assert_eq!(scores[0]["eff"], "yes");
 }
 
 #[test]
 fn an_empty_line_is_a_segment_and_one_that_is_missing_is_an_error() {
-    let folder = Folder::new([("hyp", &b"a b\n\n\n"[..]), ("ref", b"a b\n\nc\n"), ("short", b"a b\n\n")]);
+    let folder = Folder::new([
+        ("hyp", &b"a b\n\n\n"[..]),
+        ("ref", b"a b\n\nc\n"),
+        ("short", b"a b\n\n"),
+    ]);
     let counts = folder.stdout(&["hyp", "ref", "--metrics", "bleu"]);
     assert!(counts.contains("hyp_len = 2 ref_len = 3"), "{counts}");
     let message = folder.stderr(1, &["hyp", "ref", "short"], None);
-    assert!(message.contains("`hyp` has 3 lines but `short` has 2: line 3 has no partner"), "{message}");
+    assert!(
+        message.contains("`hyp` has 3 lines but `short` has 2: line 3 has no partner"),
+        "{message}"
+    );
     assert!(message.contains("hint: "), "{message}");
 }
 
 #[test]
 fn a_file_that_cannot_be_scored_is_named_with_its_line() {
-    let folder =
-        Folder::new([("hyp", &b"a\nb\n"[..]), ("latin", b"fine\ncaf\xe9\n"), ("empty", b""), ("tabs", b"a\tb\nc\n")]);
+    let folder = Folder::new([
+        ("hyp", &b"a\nb\n"[..]),
+        ("latin", b"fine\ncaf\xe9\n"),
+        ("empty", b""),
+        ("tabs", b"a\tb\nc\n"),
+    ]);
     for (arguments, error, hint) in [
-        (&["hyp", "nowhere"][..], "cannot access `nowhere`", "hint: give the path of a file"),
-        (&["hyp", "latin"], "`latin` line 2: invalid UTF-8 at byte 4 of the line", "hint: convert the file"),
-        (&["empty", "hyp"], "`empty` is empty", "hint: there must be one line per segment"),
-        (&["hyp", "tabs", "--num-refs", "2"], "`tabs` line 2: 1 references instead of 2", "hint: `--num-refs` expects"),
+        (
+            &["hyp", "nowhere"][..],
+            "cannot access `nowhere`",
+            "hint: give the path of a file",
+        ),
+        (
+            &["hyp", "latin"],
+            "`latin` line 2: invalid UTF-8 at byte 4 of the line",
+            "hint: convert the file",
+        ),
+        (
+            &["empty", "hyp"],
+            "`empty` is empty",
+            "hint: there must be one line per segment",
+        ),
+        (
+            &["hyp", "tabs", "--num-refs", "2"],
+            "`tabs` line 2: 1 references instead of 2",
+            "hint: `--num-refs` expects",
+        ),
     ] {
         let message = folder.stderr(1, arguments, None);
-        assert!(message.contains(error) && message.contains(hint), "{message}");
+        assert!(
+            message.contains(error) && message.contains(hint),
+            "{message}"
+        );
     }
 }
 
@@ -208,31 +295,67 @@ fn a_file_that_cannot_be_scored_is_named_with_its_line() {
 fn options_that_do_not_go_together_are_wrong_usage() {
     let folder = Folder::new([("hyp", &b"a\n"[..]), ("other", b"a\n"), ("ref", b"a\n")]);
     for (options, message) in [
-        (&["--tokenize", "moses"][..], "there is no tokenizer `moses`; there are `13a`, `intl`"),
-        (&["--smooth-method", "ex"], "there is no smoothing method `ex`"),
+        (
+            &["--tokenize", "moses"][..],
+            "there is no tokenizer `moses`; there are `13a`, `intl`",
+        ),
+        (
+            &["--smooth-method", "ex"],
+            "there is no smoothing method `ex`",
+        ),
         (&["--metrics", "blue"], "[possible values: bleu, chrf, ter]"),
         (&["--paired-bs"], "--hypothesis <FILE>"),
-        (&["--paired-bs", "--paired-ar", "--hypothesis", "other"], "cannot be used with '--paired-ar'"),
-        (&["--confidence", "--hypothesis", "other"], "cannot be used with"),
-        (&["--sentence-level", "--metrics", "bleu", "ter"], "hint: run it once for each metric"),
-        (&["--sentence-level", "--hypothesis", "other"], "hint: run it once for each system"),
+        (
+            &["--paired-bs", "--paired-ar", "--hypothesis", "other"],
+            "cannot be used with '--paired-ar'",
+        ),
+        (
+            &["--confidence", "--hypothesis", "other"],
+            "cannot be used with",
+        ),
+        (
+            &["--sentence-level", "--metrics", "bleu", "ter"],
+            "hint: run it once for each metric",
+        ),
+        (
+            &["--sentence-level", "--hypothesis", "other"],
+            "hint: run it once for each system",
+        ),
         (&["--hypothesis", "hyp"], "`hyp` is given twice as a system"),
-        (&["--hypothesis", "-", "--metrics", "ter", "--", "-"], "standard input can be read only once"),
-        (&["other", "--num-refs", "2"], "`--num-refs` splits the lines of one reference file"),
-        (&["--metrics", "chrf", "--chrf-char-order", "0"], "hint: see `--chrf-char-order` and `--chrf-word-order`"),
-        (&["--smooth-method", "floor", "--smooth-value", "-1"], "not below 0, but it is -1"),
+        (
+            &["--hypothesis", "-", "--metrics", "ter", "--", "-"],
+            "standard input can be read only once",
+        ),
+        (
+            &["other", "--num-refs", "2"],
+            "`--num-refs` splits the lines of one reference file",
+        ),
+        (
+            &["--metrics", "chrf", "--chrf-char-order", "0"],
+            "hint: see `--chrf-char-order` and `--chrf-word-order`",
+        ),
+        (
+            &["--smooth-method", "floor", "--smooth-value", "-1"],
+            "not below 0, but it is -1",
+        ),
     ] {
         let stderr = folder.stderr(2, &[&["hyp", "ref"], options].concat(), None);
         assert!(stderr.contains(message), "{options:?}: {stderr}");
     }
     assert!(folder.stderr(2, &["hyp"], None).contains("<REF>..."));
-    assert!(folder.stderr(2, &["hyp", "ref"], Some("none")).contains("`SACREBLEU_SEED` is `none`"));
+    assert!(
+        folder
+            .stderr(2, &["hyp", "ref"], Some("none"))
+            .contains("`SACREBLEU_SEED` is `none`")
+    );
 }
 
 #[test]
 fn the_seed_comes_from_the_environment() {
     let text = |longest: usize| -> String {
-        (0..50).flat_map(|line| ["word ".repeat(5 + line % longest), "\n".to_owned()]).collect()
+        (0..50)
+            .flat_map(|line| ["word ".repeat(5 + line % longest), "\n".to_owned()])
+            .collect()
     };
     let lines = text(7);
     let reference = text(5);
@@ -243,7 +366,10 @@ fn the_seed_comes_from_the_environment() {
     };
     assert!(score(None).contains("|bs:1000|seed:12345|"));
     assert!(score(Some("7")).contains("|bs:1000|seed:7|"));
-    let interval = |text: &str| text.split_once("μ").map(|(_, interval)| interval.to_owned());
+    let interval = |text: &str| {
+        text.split_once("μ")
+            .map(|(_, interval)| interval.to_owned())
+    };
     assert_eq!(interval(&score(None)), interval(&score(Some("12345"))));
     assert_ne!(interval(&score(None)), interval(&score(Some("7"))));
 }
@@ -251,9 +377,17 @@ fn the_seed_comes_from_the_environment() {
 #[test]
 fn text_that_looks_tokenized_is_warned_of_but_scored() {
     let tokenized = "two words .\n".repeat(100);
-    let folder = Folder::new([("hyp", tokenized.as_bytes()), ("ref", &b"two words.\n".repeat(100)[..])]);
+    let folder = Folder::new([
+        ("hyp", tokenized.as_bytes()),
+        ("ref", &b"two words.\n".repeat(100)[..]),
+    ]);
     let output = folder.run(&["hyp", "ref"], b"", None);
     assert!(String::from_utf8_lossy(&output.stderr).contains("100 lines of `hyp` end in ` .`"));
     assert!(output.status.success() && !output.stdout.is_empty());
-    assert!(folder.run(&["hyp", "ref", "--force"], b"", None).stderr.is_empty());
+    assert!(
+        folder
+            .run(&["hyp", "ref", "--force"], b"", None)
+            .stderr
+            .is_empty()
+    );
 }

@@ -33,33 +33,68 @@ fn a_moved_run_is_scored_on_the_text_that_it_keeps() {
         let scores = home.json(&["evaluate", "run", "--split", split, "--json"]);
         let away = moved(&home);
         let (output, message) = away.succeed(&["evaluate", "run", "--split", split, "--json"]);
-        assert_eq!(serde_json::from_str::<serde_json::Value>(&output).expect("it is JSON")["bleu"], scores["bleu"]);
-        assert!(message.contains(&format!("there is no file `{split}.en`")), "{message}");
-        assert_eq!(message.matches("the text that the run keeps in `run/held-out/`").count(), 1, "{message}");
+        assert_eq!(
+            serde_json::from_str::<serde_json::Value>(&output).expect("it is JSON")["bleu"],
+            scores["bleu"]
+        );
+        assert!(
+            message.contains(&format!("there is no file `{split}.en`")),
+            "{message}"
+        );
+        assert_eq!(
+            message
+                .matches("the text that the run keeps in `run/held-out/`")
+                .count(),
+            1,
+            "{message}"
+        );
     }
     let away = moved(&home);
     away.succeed(&["report", "run"]);
     let page = fs::read_to_string(away.path().join("report.html")).expect("it was written");
-    assert!(page.contains("look aaa now") || page.contains("now look aaa"), "no source in {page}");
+    assert!(
+        page.contains("look aaa now") || page.contains("now look aaa"),
+        "no source in {page}"
+    );
     away.fail(1, &["evaluate", "run", "--split", "train"]);
     // Another name is not replaced.
-    assert!(away.fail(1, &["evaluate", "run", "--set", "data.test=typo"]).contains("typo.en"));
+    assert!(
+        away.fail(1, &["evaluate", "run", "--set", "data.test=typo"])
+            .contains("typo.en")
+    );
 
     fs::write(away.path().join("run/held-out/test.tgt"), "edited\n").expect("it can be written");
     let message = away.fail(1, &["evaluate", "run"]);
-    assert!(message.contains("test.tgt` is not the text of when training began"), "{message}");
+    assert!(
+        message.contains("test.tgt` is not the text of when training began"),
+        "{message}"
+    );
     fs::remove_dir_all(away.path().join("run/held-out")).expect("it can be removed");
     let message = away.fail(1, &["evaluate", "run"]);
-    assert!(message.contains("there is no file `test.en`") && message.contains("no copy"), "{message}");
+    assert!(
+        message.contains("there is no file `test.en`") && message.contains("no copy"),
+        "{message}"
+    );
 }
 
 #[test]
 fn files_that_have_changed_since_training_began_are_named() {
     let place = Workplace::trained();
-    assert!(!place.succeed(&["evaluate", "run"]).1.contains("when training began"));
-    place.write("test", &[("look aaa now".to_owned(), "aaa sieh".to_owned())]);
+    assert!(
+        !place
+            .succeed(&["evaluate", "run"])
+            .1
+            .contains("when training began")
+    );
+    place.write(
+        "test",
+        &[("look aaa now".to_owned(), "aaa sieh".to_owned())],
+    );
     let (output, message) = place.succeed(&["evaluate", "run"]);
-    assert!(message.contains("`test.en`, which is not the text of when training began"), "{message}");
+    assert!(
+        message.contains("`test.en`, which is not the text of when training began"),
+        "{message}"
+    );
     assert!(output.contains("1 sentences"), "{output}");
 }
 
@@ -73,8 +108,16 @@ fn one_file(model: &str) -> String {
 
 #[test]
 fn texts_with_labels_and_texts_with_one_side_are_kept_too() {
-    let labeled = ("arch = 'encoder'\nnum_encoder_layers = 1", "good\tlook aaa now\nbad\tnow look bbb\n", "accuracy");
-    let one_sided = ("arch = 'lm'\nnum_decoder_layers = 1", "look aaa now\nnow look bbb\n", "bits_per_byte");
+    let labeled = (
+        "arch = 'encoder'\nnum_encoder_layers = 1",
+        "good\tlook aaa now\nbad\tnow look bbb\n",
+        "accuracy",
+    );
+    let one_sided = (
+        "arch = 'lm'\nnum_decoder_layers = 1",
+        "look aaa now\nnow look bbb\n",
+        "bits_per_byte",
+    );
     for (model, text, score) in [labeled, one_sided] {
         let home = Workplace::with(&one_file(model));
         for split in ["train", "valid", "test"] {
@@ -83,7 +126,11 @@ fn texts_with_labels_and_texts_with_one_side_are_kept_too() {
         home.train("run", &[]);
         let away = moved(&home);
         let evaluate = ["evaluate", "run", "--split", "a/b", "--json"];
-        assert_eq!(away.json(&evaluate)[score], home.json(&evaluate)[score], "{model}");
+        assert_eq!(
+            away.json(&evaluate)[score],
+            home.json(&evaluate)[score],
+            "{model}"
+        );
         // Only a language model is compared with the n-grams of its training text.
         assert!(away.json(&evaluate)["ngram"].is_null());
     }

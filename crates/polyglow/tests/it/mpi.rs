@@ -11,7 +11,12 @@ use std::time::{Duration, Instant};
 use crate::program::{DIGITS, Workplace, newest_step, polyglow, wait_until};
 
 /// Files of a checkpoint whose bytes are compared.
-const FILES: [&str; 4] = ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"];
+const FILES: [&str; 4] = [
+    "model.safetensors",
+    "optimizer.safetensors",
+    "ema.safetensors",
+    "state.json",
+];
 
 /// Both ranks have a micro-batch of every step.
 const TWO: [&str; 2] = ["train.accumulate_steps=2", "train.ema_decay=0.9"];
@@ -22,16 +27,35 @@ const STOPPED: i32 = 75;
 /// `mpirun -n RANKS polyglow ARGUMENTS`. A job that hangs is killed after two minutes.
 fn mpirun(place: &Workplace, ranks: usize, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
-    command.args(["-k", "5", "120", "mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none", "-n"]);
-    command.arg(ranks.to_string()).arg(polyglow(&[]).get_program()).args(arguments);
-    command.current_dir(place.path()).stdin(Stdio::null()).env_remove("RUST_LOG");
+    command.args([
+        "-k",
+        "5",
+        "120",
+        "mpirun",
+        "--allow-run-as-root",
+        "--oversubscribe",
+        "--bind-to",
+        "none",
+        "-n",
+    ]);
+    command
+        .arg(ranks.to_string())
+        .arg(polyglow(&[]).get_program())
+        .args(arguments);
+    command
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .env_remove("RUST_LOG");
     command
 }
 
 /// `train` of this run, with overrides.
 fn train<'a>(run: &'a str, overrides: &[&'a str]) -> Vec<&'a str> {
     let sets = overrides.iter().flat_map(|set| ["--set", set]);
-    ["train", "tiny.toml", "--run", run].into_iter().chain(sets).collect()
+    ["train", "tiny.toml", "--run", run]
+        .into_iter()
+        .chain(sets)
+        .collect()
 }
 
 fn succeeded(output: &Output) -> String {
@@ -42,7 +66,14 @@ fn succeeded(output: &Output) -> String {
 
 fn same_bytes(place: &Workplace, one: &str, other: &str, step: u64) {
     for file in FILES {
-        let of = |run: &str| fs::read(place.path().join(format!("{run}/checkpoints/step-{step}/{file}"))).expect(file);
+        let of = |run: &str| {
+            fs::read(
+                place
+                    .path()
+                    .join(format!("{run}/checkpoints/step-{step}/{file}")),
+            )
+            .expect(file)
+        };
         assert!(of(one) == of(other), "`{file}` of `{one}` and `{other}`");
     }
 }
@@ -53,20 +84,37 @@ fn ranks_of(run: &Path) -> Vec<u32> {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
-        let is_rank = words[0].ends_with(b"/polyglow") && words.contains(&run.as_os_str().as_encoded_bytes());
+        let is_rank =
+            words[0].ends_with(b"/polyglow") && words.contains(&run.as_os_str().as_encoded_bytes());
         is_rank.then_some(id)
     };
-    fs::read_dir("/proc").expect("Linux has it").flatten().filter_map(of).collect()
+    fs::read_dir("/proc")
+        .expect("Linux has it")
+        .flatten()
+        .filter_map(of)
+        .collect()
 }
 
-/// Starts a long training of two ranks, waits for its first records, and returns it with the ids of its ranks.
+/// Starts a long training of two ranks, waits for its first records, and returns it with the ids of
+/// its ranks.
 fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u32>) {
     let run_text = run.to_str().expect("UTF-8");
-    let long: Vec<&str> = [&TWO[..], &["train.max_steps=100000", "train.save_every=5"], overrides].concat();
+    let long: Vec<&str> = [
+        &TWO[..],
+        &["train.max_steps=100000", "train.save_every=5"],
+        overrides,
+    ]
+    .concat();
     let mut command = mpirun(place, 2, &train(run_text, &long));
-    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+    let child = command
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("mpirun starts");
     let from = newest_step(run).unwrap_or(0);
-    wait_until("the first steps", || newest_step(run).is_some_and(|step| step > from + 5));
+    wait_until("the first steps", || {
+        newest_step(run).is_some_and(|step| step > from + 5)
+    });
     let ranks = ranks_of(run);
     assert_eq!(ranks.len(), 2, "two ranks");
     (child, ranks)
@@ -75,13 +123,22 @@ fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u
 /// A command of [`mpirun`] as a shell reads it, without `timeout`, which does not forward SIGUSR1.
 fn command_line(command: &Command) -> String {
     let words = command.get_args().skip_while(|word| *word != "mpirun");
-    words.map(|word| format!("'{}'", word.to_str().expect("UTF-8"))).collect::<Vec<_>>().join(" ")
+    words
+        .map(|word| format!("'{}'", word.to_str().expect("UTF-8")))
+        .collect::<Vec<_>>()
+        .join(" ")
 }
 
 /// The process of `mpirun`, which `timeout` has started.
 fn launcher_of(timeout: &Child) -> u32 {
-    let output = Command::new("pgrep").args(["-P", &timeout.id().to_string()]).output().expect("pgrep starts");
-    String::from_utf8_lossy(&output.stdout).trim().parse().expect("it has started one process")
+    let output = Command::new("pgrep")
+        .args(["-P", &timeout.id().to_string()])
+        .output()
+        .expect("pgrep starts");
+    String::from_utf8_lossy(&output.stdout)
+        .trim()
+        .parse()
+        .expect("it has started one process")
 }
 
 fn signal(id: u32, name: &str) {
@@ -90,7 +147,9 @@ fn signal(id: u32, name: &str) {
 
 /// Whether the process was still there to be sent a signal.
 fn sent(id: u32, name: &str) -> bool {
-    let sent = Command::new("kill").args([&format!("-{name}"), &id.to_string()]).status();
+    let sent = Command::new("kill")
+        .args([&format!("-{name}"), &id.to_string()])
+        .status();
     sent.expect("kill starts").success()
 }
 
@@ -98,41 +157,80 @@ fn sent(id: u32, name: &str) -> bool {
 fn end_of(child: Child) -> (String, Option<i32>, Duration) {
     let begun = Instant::now();
     let output = child.wait_with_output().expect("it ends");
-    (String::from_utf8_lossy(&output.stderr).into_owned(), output.status.code(), begun.elapsed())
+    (
+        String::from_utf8_lossy(&output.stderr).into_owned(),
+        output.status.code(),
+        begun.elapsed(),
+    )
 }
 
 #[test]
 fn two_ranks_write_the_bytes_of_one_process() {
     let place = Workplace::with(DIGITS);
     place.train("one", &TWO);
-    let said = succeeded(&mpirun(&place, 2, &train("two", &TWO)).output().expect("mpirun starts"));
+    let said = succeeded(
+        &mpirun(&place, 2, &train("two", &TWO))
+            .output()
+            .expect("mpirun starts"),
+    );
     same_bytes(&place, "one", "two", 20);
-    assert_eq!(said.matches("run directory").count(), 1, "rank 0 speaks for all: {said}");
-    let records = fs::read_to_string(place.path().join("two/metrics.jsonl")).expect("there are records");
-    assert!(records.contains(r#""kind":"ranks""#) && records.contains(r#""wait_seconds""#), "{records}");
-    let validation = |run: &str| fs::read(place.path().join(run).join("validation/step-14.txt")).expect("validated");
+    assert_eq!(
+        said.matches("run directory").count(),
+        1,
+        "rank 0 speaks for all: {said}"
+    );
+    let records =
+        fs::read_to_string(place.path().join("two/metrics.jsonl")).expect("there are records");
+    assert!(
+        records.contains(r#""kind":"ranks""#) && records.contains(r#""wait_seconds""#),
+        "{records}"
+    );
+    let validation = |run: &str| {
+        fs::read(place.path().join(run).join("validation/step-14.txt")).expect("validated")
+    };
     assert_eq!(validation("one"), validation("two"));
     let info = place.run(&["info", "two"]);
-    assert!(String::from_utf8_lossy(&info.stdout).contains("ranks        2: 2 on "), "{info:?}");
+    assert!(
+        String::from_utf8_lossy(&info.stdout).contains("ranks        2: 2 on "),
+        "{info:?}"
+    );
     // Three ranks share the work of using the model, too.
     let evaluate = |run: &'static str| ["evaluate", run, "--json", "--checkpoint", "last"];
     let alone = place.run(&evaluate("two"));
-    let shared = mpirun(&place, 3, &evaluate("two")).output().expect("mpirun starts");
+    let shared = mpirun(&place, 3, &evaluate("two"))
+        .output()
+        .expect("mpirun starts");
     succeeded(&shared);
-    assert_eq!(String::from_utf8_lossy(&alone.stdout), String::from_utf8_lossy(&shared.stdout));
+    assert_eq!(
+        String::from_utf8_lossy(&alone.stdout),
+        String::from_utf8_lossy(&shared.stdout)
+    );
 }
 
 #[test]
 fn lines_are_dealt_and_come_out_as_from_one_process() {
     let place = Workplace::trained();
-    let lines = ["look aaa now\n", "look bbb now\n", "look now\n", "look ccc ddd now\n"].concat().repeat(1250);
+    let lines = [
+        "look aaa now\n",
+        "look bbb now\n",
+        "look now\n",
+        "look ccc ddd now\n",
+    ]
+    .concat()
+    .repeat(1250);
     fs::write(place.path().join("lines"), &lines).expect("it can be written");
     let alone = place.run(&["translate", "run", "lines", "--format", "tsv"]);
     assert!(alone.status.success());
     for ranks in [2, 3] {
-        // With two ranks both have a portion to themselves, and all share the rest; with three they share all.
-        let shared =
-            mpirun(&place, ranks, &["translate", "run", "lines", "--format", "tsv"]).output().expect("it starts");
+        // With two ranks both have a portion to themselves, and all share the rest; with three they
+        // share all.
+        let shared = mpirun(
+            &place,
+            ranks,
+            &["translate", "run", "lines", "--format", "tsv"],
+        )
+        .output()
+        .expect("it starts");
         succeeded(&shared);
         assert!(shared.stdout == alone.stdout, "{ranks} ranks");
     }
@@ -144,16 +242,40 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
     assert!(piped.stdout == alone.stdout, "from a pipe");
 
     // Two ranks go on with what one has left.
-    let resume = ["translate", "run", "lines", "--format", "tsv", "--output", "out", "--resume"];
-    let portion =
-        |line: &&str| line.split('\t').next().is_some_and(|line| line.parse().is_ok_and(|line: u32| line <= 2049));
-    let mut child = place.command(&resume).stderr(Stdio::null()).spawn().expect("it starts");
+    let resume = [
+        "translate",
+        "run",
+        "lines",
+        "--format",
+        "tsv",
+        "--output",
+        "out",
+        "--resume",
+    ];
+    let portion = |line: &&str| {
+        line.split('\t')
+            .next()
+            .is_some_and(|line| line.parse().is_ok_and(|line: u32| line <= 2049))
+    };
+    let mut child = place
+        .command(&resume)
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     let growing = || {
-        let entries = fs::read_dir(place.path()).expect("it can be read").flatten().map(|entry| entry.path());
-        entries.into_iter().find(|path| path.extension().is_some_and(|ending| ending == "partial"))
+        let entries = fs::read_dir(place.path())
+            .expect("it can be read")
+            .flatten()
+            .map(|entry| entry.path());
+        entries
+            .into_iter()
+            .find(|path| path.extension().is_some_and(|ending| ending == "partial"))
     };
     wait_until("a file that grows", || growing().is_some());
-    child.kill().and_then(|()| child.wait()).expect("it is a process");
+    child
+        .kill()
+        .and_then(|()| child.wait())
+        .expect("it is a process");
     let text = String::from_utf8_lossy(&alone.stdout);
     let begun: String = text.split_inclusive('\n').take_while(portion).collect();
     fs::write(growing().expect("it stays"), begun).expect("it can be written");
@@ -165,11 +287,20 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
 #[test]
 fn what_is_wrong_in_all_ranks_is_said_once() {
     let place = Workplace::with(DIGITS);
-    let output = mpirun(&place, 3, &train("run", &TWO)).output().expect("mpirun starts");
+    let output = mpirun(&place, 3, &train("run", &TWO))
+        .output()
+        .expect("mpirun starts");
     let said = String::from_utf8_lossy(&output.stderr);
     assert_eq!(output.status.code(), Some(2), "{said}");
-    assert_eq!(said.matches("error: 3 ranks have nothing to share").count(), 1, "{said}");
-    assert!(said.contains("hint: `train.accumulate_steps` counts"), "{said}");
+    assert_eq!(
+        said.matches("error: 3 ranks have nothing to share").count(),
+        1,
+        "{said}"
+    );
+    assert!(
+        said.contains("hint: `train.accumulate_steps` counts"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -180,7 +311,10 @@ fn a_killed_rank_ends_all_and_the_same_command_goes_on() {
         let (child, ranks) = under_way(&place, &run, &[]);
         signal(ranks[victim], "KILL");
         let (said, code, took) = end_of(child);
-        assert!(code != Some(0) && took < Duration::from_secs(10), "{code:?} after {took:?}: {said}");
+        assert!(
+            code != Some(0) && took < Duration::from_secs(10),
+            "{code:?} after {took:?}: {said}"
+        );
         wait_until("all ranks have ended", || ranks_of(&run).is_empty());
     }
 }
@@ -196,7 +330,10 @@ fn a_rank_that_hangs_is_named_and_ends_all() {
     assert!(took < Duration::from_secs(10), "{took:?}: {said}");
     assert_eq!(code, Some(1), "{said}");
     // In the midst of an exchange nobody knows who it is.
-    assert!(said.contains("no sign of rank 1 on ") || said.contains("a rank hangs in it"), "{said}");
+    assert!(
+        said.contains("no sign of rank 1 on ") || said.contains("a rank hangs in it"),
+        "{said}"
+    );
     wait_until("all ranks have ended", || ranks_of(&run).is_empty());
 }
 
@@ -204,12 +341,26 @@ fn a_rank_that_hangs_is_named_and_ends_all() {
 fn what_fails_in_one_rank_alone_is_told_with_its_name_and_ends_all() {
     let place = Workplace::with(DIGITS);
     let mut command = mpirun(&place, 1, &train("run", &TWO));
-    command.args([":", "-n", "1"]).arg(polyglow(&[]).get_program());
-    command.args(train("run", &TWO)).args(["--device", "abacus"]);
-    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+    command
+        .args([":", "-n", "1"])
+        .arg(polyglow(&[]).get_program());
+    command
+        .args(train("run", &TWO))
+        .args(["--device", "abacus"]);
+    let child = command
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("mpirun starts");
     let (said, code, took) = end_of(child);
-    assert!(code == Some(2) && took < Duration::from_secs(10), "{code:?} after {took:?}: {said}");
-    assert!(said.contains("error: rank 1 on ") && said.contains("abacus"), "{said}");
+    assert!(
+        code == Some(2) && took < Duration::from_secs(10),
+        "{code:?} after {took:?}: {said}"
+    );
+    assert!(
+        said.contains("error: rank 1 on ") && said.contains("abacus"),
+        "{said}"
+    );
 }
 
 #[test]
@@ -222,7 +373,10 @@ fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
     assert_eq!(code, Some(STOPPED), "{said}");
     assert!(said.contains("stopped after step"), "{said}");
     let step = newest_step(&run).expect("there are records");
-    assert!(run.join("checkpoints/last").exists() && step > 5, "it was saved");
+    assert!(
+        run.join("checkpoints/last").exists() && step > 5,
+        "it was saved"
+    );
 }
 
 #[test]
@@ -236,7 +390,8 @@ fn a_launcher_that_is_asked_to_stop_ends_with_the_same_code() {
     assert!(said.contains("stopped after step"), "{said}");
 }
 
-/// Open MPI ends with 1 after SIGTERM, whatever the ranks' codes are; the script of docs/cluster.md makes it SIGUSR1.
+/// Open MPI ends with 1 after SIGTERM, whatever the ranks' codes are; the script of docs/cluster.md
+/// makes it SIGUSR1.
 #[test]
 fn a_script_that_is_asked_to_end_forwards_it_and_ends_with_the_same_code() {
     let place = Workplace::with(DIGITS);
@@ -244,14 +399,33 @@ fn a_script_that_is_asked_to_end_forwards_it_and_ends_with_the_same_code() {
     let overrides = [&TWO[..], &["train.max_steps=100000", "train.save_every=5"]].concat();
     let arguments = train(run.to_str().expect("UTF-8"), &overrides);
     let mpirun = mpirun(&place, 2, &arguments);
-    let documented =
-        fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/cluster.md")).expect("it is there");
-    let trap = documented.split_once("polyglow train my.toml &\n").expect("the script").1;
-    let script = format!("{} &\n{}", command_line(&mpirun), trap.split("```").next().expect("its end"));
+    let documented = fs::read_to_string(concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/../../docs/cluster.md"
+    ))
+    .expect("it is there");
+    let trap = documented
+        .split_once("polyglow train my.toml &\n")
+        .expect("the script")
+        .1;
+    let script = format!(
+        "{} &\n{}",
+        command_line(&mpirun),
+        trap.split("```").next().expect("its end")
+    );
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).current_dir(place.path()).stdin(Stdio::null());
-    let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("sh starts");
-    wait_until("the first steps", || newest_step(&run).is_some_and(|step| step > 5));
+    command
+        .args(["-c", &script])
+        .current_dir(place.path())
+        .stdin(Stdio::null());
+    let child = command
+        .stderr(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("sh starts");
+    wait_until("the first steps", || {
+        newest_step(&run).is_some_and(|step| step > 5)
+    });
     signal(child.id(), "TERM");
     let (said, code, _) = end_of(child);
     assert_eq!(code, Some(STOPPED), "{said}");
@@ -263,20 +437,41 @@ fn ranks_with_different_configs_are_refused_with_keys_and_values() {
     let place = Workplace::with(DIGITS);
     for (set, expected) in [
         ("seed=7", "`seed = 7` (rank 0: `"),
-        ("train.accumulate_steps=1", "`train.accumulate_steps = 1` (rank 0: `2`)"),
+        (
+            "train.accumulate_steps=1",
+            "`train.accumulate_steps = 1` (rank 0: `2`)",
+        ),
         ("train.save_every=3", "`train.save_every = 3` (rank 0: `"),
-        ("train.max_tokens=100", "`train.max_tokens = 100` (rank 0: `"),
+        (
+            "train.max_tokens=100",
+            "`train.max_tokens = 100` (rank 0: `",
+        ),
         ("train.lr=0.5", "`train.lr = 0.5` (rank 0: `"),
     ] {
         let mut command = mpirun(&place, 1, &train("run", &TWO));
-        command.args([":", "-n", "1"]).arg(polyglow(&[]).get_program());
+        command
+            .args([":", "-n", "1"])
+            .arg(polyglow(&[]).get_program());
         command.args(train("run", &TWO)).args(["--set", set]);
-        let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+        let child = command
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("mpirun starts");
         let (said, code, took) = end_of(child);
-        assert!(code == Some(2) && took < Duration::from_secs(20), "{set}: {code:?} after {took:?}: {said}");
+        assert!(
+            code == Some(2) && took < Duration::from_secs(20),
+            "{set}: {code:?} after {took:?}: {said}"
+        );
         assert_eq!(said.matches("error: ").count(), 1, "rank 0 says it: {said}");
-        assert!(said.contains("rank 1 on ") && said.contains(expected), "{set}: {said}");
-        assert!(!place.path().join("run").exists(), "{set}: nothing was written");
+        assert!(
+            said.contains("rank 1 on ") && said.contains(expected),
+            "{set}: {said}"
+        );
+        assert!(
+            !place.path().join("run").exists(),
+            "{set}: nothing was written"
+        );
     }
 }
 
@@ -293,11 +488,18 @@ fn fifty_kills_of_random_ranks_change_no_byte() {
             break;
         }
         let mut command = mpirun(&place, 2, &train(run_text, &overrides));
-        let child = command.stderr(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("mpirun starts");
+        let child = command
+            .stderr(Stdio::piped())
+            .stdout(Stdio::piped())
+            .spawn()
+            .expect("mpirun starts");
         // Anywhere between the first millisecond and the last.
         std::thread::sleep(Duration::from_millis(attempt * 7919 % 1500));
         // One that ends by itself in between is not counted.
-        if ranks_of(&run).get(attempt as usize % 2).is_some_and(|rank| sent(*rank, "KILL")) {
+        if ranks_of(&run)
+            .get(attempt as usize % 2)
+            .is_some_and(|rank| sent(*rank, "KILL"))
+        {
             kills += 1;
         }
         end_of(child);
@@ -308,6 +510,10 @@ fn fifty_kills_of_random_ranks_change_no_byte() {
         }
     }
     assert_eq!(kills, 50);
-    succeeded(&mpirun(&place, 2, &train(run_text, &overrides)).output().expect("mpirun starts"));
+    succeeded(
+        &mpirun(&place, 2, &train(run_text, &overrides))
+            .output()
+            .expect("mpirun starts"),
+    );
     same_bytes(&place, "straight", "run", 60);
 }

@@ -12,7 +12,8 @@ fn folder(place: &Workplace, sets: &[(&str, &str)]) {
     fs::create_dir(place.path().join("data")).expect("it can be made");
     for (set, name) in sets {
         for side in ["en", "de"] {
-            let text = fs::read_to_string(place.path().join(format!("mini/{set}.{side}"))).expect("it is there");
+            let text = fs::read_to_string(place.path().join(format!("mini/{set}.{side}")))
+                .expect("it is there");
             let lines: Vec<&str> = text.lines().take(600).collect();
             let path = place.path().join(format!("data/{name}.{side}"));
             fs::write(path, lines.join("\n") + "\n").expect("it can be written");
@@ -21,15 +22,36 @@ fn folder(place: &Workplace, sets: &[(&str, &str)]) {
 }
 
 fn lines(path: &Path) -> Vec<String> {
-    fs::read_to_string(path).expect("it is there").lines().map(str::to_owned).collect()
+    fs::read_to_string(path)
+        .expect("it is there")
+        .lines()
+        .map(str::to_owned)
+        .collect()
 }
 
-const NEW: [&str; 8] = ["new", "--src", "en", "--tgt", "de", "--hours", "0.02", "mine.toml"];
+const NEW: [&str; 8] = [
+    "new",
+    "--src",
+    "en",
+    "--tgt",
+    "de",
+    "--hours",
+    "0.02",
+    "mine.toml",
+];
 
 #[test]
 fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
     let place = Workplace::new();
-    folder(&place, &[("train", "train.en-de"), ("valid", "dev"), ("test", "newstest2014"), ("test_comp", "test-b")]);
+    folder(
+        &place,
+        &[
+            ("train", "train.en-de"),
+            ("valid", "dev"),
+            ("test", "newstest2014"),
+            ("test_comp", "test-b"),
+        ],
+    );
     let (_, messages) = place.succeed(&NEW);
     assert!(messages.contains("wrote `mine.toml`"), "{messages}");
     let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
@@ -44,39 +66,89 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
         assert!(text.contains(line), "{line}\n{text}");
     }
     assert!(
-        text.starts_with("# en to de, written by: polyglow new --src en --tgt de --data data --hours 0.02\n"),
+        text.starts_with(
+            "# en to de, written by: polyglow new --src en --tgt de --data data --hours 0.02\n"
+        ),
         "{text}"
     );
     let checked = place.json(&["-q", "check", "mine.toml", "--json"]);
     assert_eq!(checked["splits"].as_array().expect("a list").len(), 4);
-    let short = ["train.max_steps=2", "train.warmup_steps=1", "train.validate_every=1", "search.beam_size=1"];
+    let short = [
+        "train.max_steps=2",
+        "train.warmup_steps=1",
+        "train.validate_every=1",
+        "search.beam_size=1",
+    ];
     let overrides = short.iter().flat_map(|set| ["--set", *set]);
-    let train: Vec<&str> = ["train", "mine.toml"].into_iter().chain(overrides).collect();
+    let train: Vec<&str> = ["train", "mine.toml"]
+        .into_iter()
+        .chain(overrides)
+        .collect();
     let (scores, _) = place.succeed(&train);
-    assert!(scores.contains("newstest2014: ") && scores.contains("test-b: "), "{scores}");
+    assert!(
+        scores.contains("newstest2014: ") && scores.contains("test-b: "),
+        "{scores}"
+    );
 }
 
 #[test]
 fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
     let place = Workplace::new();
-    folder(&place, &[("train", "train"), ("valid", "valid"), ("test", "test")]);
+    folder(
+        &place,
+        &[("train", "train"), ("valid", "valid"), ("test", "test")],
+    );
     let arguments: Vec<&str> = NEW.into_iter().chain(["--for", "argos"]).collect();
     place.succeed(&arguments);
     let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
-    assert!(text.contains("kind = \"unigram\"") && text.contains("--for argos\n"), "{text}");
-    let (report, _) = place.succeed(&["-q", "check", "mine.toml"]);
-    assert!(report.contains("exports to  ctranslate2, huggingface, argos, sentencepiece, web\n"), "{report}");
-    let (report, _) = place.succeed(&["-q", "check", "mine.toml", "--set", "tokenizer.kind=bpe"]);
-    assert!(report.contains("exports to  ctranslate2, huggingface, web\n"), "{report}");
     assert!(
-        report.contains("not argos: tokenizer `bpe`") && report.contains("tokenizer.kind = \"unigram\""),
+        text.contains("kind = \"unigram\"") && text.contains("--for argos\n"),
+        "{text}"
+    );
+    let (report, _) = place.succeed(&["-q", "check", "mine.toml"]);
+    assert!(
+        report.contains("exports to  ctranslate2, huggingface, argos, sentencepiece, web\n"),
         "{report}"
     );
-    let short = ["train.max_steps=2", "train.warmup_steps=1", "train.validate_every=1", "search.beam_size=1"];
+    let (report, _) = place.succeed(&["-q", "check", "mine.toml", "--set", "tokenizer.kind=bpe"]);
+    assert!(
+        report.contains("exports to  ctranslate2, huggingface, web\n"),
+        "{report}"
+    );
+    assert!(
+        report.contains("not argos: tokenizer `bpe`")
+            && report.contains("tokenizer.kind = \"unigram\""),
+        "{report}"
+    );
+    let short = [
+        "train.max_steps=2",
+        "train.warmup_steps=1",
+        "train.validate_every=1",
+        "search.beam_size=1",
+    ];
     let overrides = short.iter().flat_map(|set| ["--set", *set]);
-    place.succeed(&["train", "mine.toml"].into_iter().chain(overrides).collect::<Vec<_>>());
-    place.succeed(&["export", "runs/mine", "--to", "argos", "--out", "package", "--verify", "20"]);
-    assert!(place.path().join("package/translate-en_de-1_0.argosmodel").is_file());
+    place.succeed(
+        &["train", "mine.toml"]
+            .into_iter()
+            .chain(overrides)
+            .collect::<Vec<_>>(),
+    );
+    place.succeed(&[
+        "export",
+        "runs/mine",
+        "--to",
+        "argos",
+        "--out",
+        "package",
+        "--verify",
+        "20",
+    ]);
+    assert!(
+        place
+            .path()
+            .join("package/translate-en_de-1_0.argosmodel")
+            .is_file()
+    );
 }
 
 #[test]
@@ -91,7 +163,8 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
         "{text}"
     );
     let read = |side: &str| {
-        ["train", "valid", "test"].map(|set| lines(&place.path().join(format!("data/split/{set}.{side}"))))
+        ["train", "valid", "test"]
+            .map(|set| lines(&place.path().join(format!("data/split/{set}.{side}"))))
     };
     let (en, de) = (read("en"), read("de"));
     assert_eq!(en.iter().map(Vec::len).sum::<usize>(), all.len());
@@ -102,13 +175,19 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
         assert!(valid.iter().all(|line| !test.contains(line)));
     }
     // Lines still belong together, and the same command takes the same sets.
-    let pairs: HashSet<(String, String)> = all.into_iter().zip(lines(&place.path().join("data/talks.de"))).collect();
+    let pairs: HashSet<(String, String)> = all
+        .into_iter()
+        .zip(lines(&place.path().join("data/talks.de")))
+        .collect();
     for (en, de) in en.iter().flatten().zip(de.iter().flatten()) {
         assert!(pairs.contains(&(en.clone(), de.clone())), "{en} {de}");
     }
     fs::remove_file(place.path().join("mine.toml")).expect("it is there");
     let (_, messages) = place.succeed(&NEW);
-    assert!(messages.contains("taking what was split off before"), "{messages}");
+    assert!(
+        messages.contains("taking what was split off before"),
+        "{messages}"
+    );
     // Of other text it is not taken.
     fs::remove_file(place.path().join("mine.toml")).expect("it is there");
     for side in ["en", "de"] {
@@ -116,7 +195,10 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
         fs::write(&path, lines(&path)[1..].join("\n") + "\n").expect("it can be written");
     }
     let message = place.fail(2, &NEW);
-    assert!(message.contains("`data/split` was split off 600 pairs, and `data/talks` has 599 now"), "{message}");
+    assert!(
+        message.contains("`data/split` was split off 600 pairs, and `data/talks` has 599 now"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -125,7 +207,11 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
     folder(&place, &[("train", "talks")]);
     let again = |code: i32| {
         let _ = fs::remove_file(place.path().join("mine.toml"));
-        if code == 0 { place.succeed(&NEW).1 } else { place.fail(code, &NEW) }
+        if code == 0 {
+            place.succeed(&NEW).1
+        } else {
+            place.fail(code, &NEW)
+        }
     };
     let correct = |number: usize| {
         let path = place.path().join("data/talks.de");
@@ -135,12 +221,19 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
         all.swap_remove(number)
     };
     let split = |file: &str| place.path().join("data/split").join(file);
-    let has = |line: &String| ["train.de", "valid.de", "test.de"].iter().any(|file| lines(&split(file)).contains(line));
+    let has = |line: &String| {
+        ["train.de", "valid.de", "test.de"]
+            .iter()
+            .any(|file| lines(&split(file)).contains(line))
+    };
     again(0);
     let corrected = correct(7);
     assert!(!has(&corrected));
     let messages = again(0);
-    assert!(messages.contains("`data/talks` is split again, because it has changed since it was split"), "{messages}");
+    assert!(
+        messages.contains("`data/talks` is split again, because it has changed since it was split"),
+        "{messages}"
+    );
     assert!(has(&corrected));
     assert!(again(0).contains("taking what was split off before"));
     // After a kill some files are missing.
@@ -149,16 +242,31 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
     assert_eq!(lines(&split("test.de")).len(), 30);
     // What somebody has edited is taken, and never written over.
     let edited = fs::read_to_string(split("train.de")).expect("it is there") + "\n";
-    fs::write(split("train.de"), edited.replacen(' ', "  ", 1).trim_end().to_owned() + "\n")
-        .expect("it can be written");
+    fs::write(
+        split("train.de"),
+        edited.replacen(' ', "  ", 1).trim_end().to_owned() + "\n",
+    )
+    .expect("it can be written");
     let edited = fs::read_to_string(split("train.de")).expect("it is there");
     let messages = again(0);
-    assert!(messages.contains("`train.de` in `data/split` was edited, and is taken as it is"), "{messages}");
+    assert!(
+        messages.contains("`train.de` in `data/split` was edited, and is taken as it is"),
+        "{messages}"
+    );
     correct(8);
     let message = again(2);
-    assert!(message.contains("was edited after it was split off, and the text has changed since"), "{message}");
-    assert!(message.contains("hint: rename `data/split` to keep it"), "{message}");
-    assert_eq!(fs::read_to_string(split("train.de")).expect("it is there"), edited);
+    assert!(
+        message.contains("was edited after it was split off, and the text has changed since"),
+        "{message}"
+    );
+    assert!(
+        message.contains("hint: rename `data/split` to keep it"),
+        "{message}"
+    );
+    assert_eq!(
+        fs::read_to_string(split("train.de")).expect("it is there"),
+        edited
+    );
     // A split of before has no record: it is compared with the text.
     fs::remove_dir_all(split("")).expect("it is there");
     again(0);
@@ -166,10 +274,16 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
     assert!(again(0).contains("taking what was split off before"));
     correct(9);
     let message = again(2);
-    assert!(message.contains("`data/split` has other pairs than `data/talks`"), "{message}");
+    assert!(
+        message.contains("`data/split` has other pairs than `data/talks`"),
+        "{message}"
+    );
     fs::remove_file(split("test.de")).expect("it is there");
     let message = again(2);
-    assert!(message.contains("was not split off by this command"), "{message}");
+    assert!(
+        message.contains("was not split off by this command"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -177,24 +291,64 @@ fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
     let place = Workplace::new();
     let refused = |arguments: &[&str], code: i32, words: [&str; 2]| {
         let message = place.fail(code, arguments);
-        assert!(words.iter().all(|word| message.contains(word)), "{arguments:?}: {message}");
+        assert!(
+            words.iter().all(|word| message.contains(word)),
+            "{arguments:?}: {message}"
+        );
     };
     fs::create_dir(place.path().join("data")).expect("it can be made");
-    refused(&NEW, 2, ["no parallel text of `en` and `de` in `data`", "hint: looked for two files with one name"]);
+    refused(
+        &NEW,
+        2,
+        [
+            "no parallel text of `en` and `de` in `data`",
+            "hint: looked for two files with one name",
+        ],
+    );
     refused(
         &["new", "--src", "en", "--tgt", "de", "--data", "tiny.toml"],
         2,
         ["is a file", "the folder that it is in"],
     );
-    refused(&["new", "--src", "en", "--tgt", "de", "tiny.toml"], 2, ["`tiny.toml` is there already", "another name"]);
-    refused(&["new", "--src", "en", "--tgt", "en"], 2, ["`--src` and `--tgt` are both `en`", "ending"]);
-    refused(&["new", "--src", "en", "--tgt", "de", "--hours", "0"], 2, ["is no time for a training", "0.02"]);
-    refused(&["new", "--src", "en", "--tgt", "de", "--data", "none"], 1, ["none", "hint: "]);
+    refused(
+        &["new", "--src", "en", "--tgt", "de", "tiny.toml"],
+        2,
+        ["`tiny.toml` is there already", "another name"],
+    );
+    refused(
+        &["new", "--src", "en", "--tgt", "en"],
+        2,
+        ["`--src` and `--tgt` are both `en`", "ending"],
+    );
+    refused(
+        &["new", "--src", "en", "--tgt", "de", "--hours", "0"],
+        2,
+        ["is no time for a training", "0.02"],
+    );
+    refused(
+        &["new", "--src", "en", "--tgt", "de", "--data", "none"],
+        1,
+        ["none", "hint: "],
+    );
     for name in ["data/a", "data/b"] {
         place.write(name, &train_pairs());
     }
-    refused(&NEW, 2, ["several texts in `data` may be the one to train on: `a`, `b`", "put `train` into the name"]);
+    refused(
+        &NEW,
+        2,
+        [
+            "several texts in `data` may be the one to train on: `a`, `b`",
+            "put `train` into the name",
+        ],
+    );
     fs::remove_file(place.path().join("data/b.en")).expect("it is there");
-    refused(&NEW, 1, ["the training text has 26 pairs, too few to split sets off it", "200 are needed"]);
+    refused(
+        &NEW,
+        1,
+        [
+            "the training text has 26 pairs, too few to split sets off it",
+            "200 are needed",
+        ],
+    );
     assert!(!place.path().join("mine.toml").exists());
 }

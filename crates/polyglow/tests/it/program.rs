@@ -72,20 +72,32 @@ beam_size = 2
 /// The program without stdin, and without the variables that change what it prints.
 pub(crate) fn polyglow(arguments: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_polyglow"));
-    command.args(arguments).env_remove("RUST_LOG").env_remove("RUST_BACKTRACE").stdin(Stdio::null());
+    command
+        .args(arguments)
+        .env_remove("RUST_LOG")
+        .env_remove("RUST_BACKTRACE")
+        .stdin(Stdio::null());
     command
 }
 
-/// Lets a child end, or do what it does, at SIGHUP, although the tests may run under `nohup`, which ignores it.
+/// Lets a child end, or do what it does, at SIGHUP, although the tests may run under `nohup`, which
+/// ignores it.
 #[cfg(unix)]
-#[expect(unsafe_code, reason = "the standard library cannot set how a child handles signals")]
+#[expect(
+    unsafe_code,
+    reason = "the standard library cannot set how a child handles signals"
+)]
 pub(crate) fn hears_hangups(command: &mut Command) -> &mut Command {
     use std::os::unix::process::CommandExt;
 
     let reset = || {
         // SAFETY: `signal` may be called between `fork` and `exec`, and takes no memory.
         let before = unsafe { libc::signal(libc::SIGHUP, libc::SIG_DFL) };
-        if before == libc::SIG_ERR { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+        if before == libc::SIG_ERR {
+            Err(std::io::Error::last_os_error())
+        } else {
+            Ok(())
+        }
     };
     // SAFETY: the closure does nothing but this call.
     unsafe { command.pre_exec(reset) }
@@ -96,33 +108,55 @@ pub(crate) fn succeed(command: &mut Command) -> (String, String) {
     let output = command.output().expect("the program starts");
     let stderr = with_slashes(String::from_utf8(output.stderr).expect("messages are UTF-8"));
     assert!(output.status.success(), "{command:?}: {stderr}");
-    (String::from_utf8(output.stdout).expect("output is UTF-8"), stderr)
+    (
+        String::from_utf8(output.stdout).expect("output is UTF-8"),
+        stderr,
+    )
 }
 
 /// What a command that must fail says on stderr; nothing may stand on stdout.
 pub(crate) fn fail(exit_code: i32, command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let stderr = with_slashes(String::from_utf8(output.stderr).expect("messages are UTF-8"));
-    assert_eq!(output.status.code(), Some(exit_code), "{command:?}: {stderr}");
-    assert!(!stderr.contains("panicked") && output.stdout.is_empty(), "{command:?}: {stderr}");
+    assert_eq!(
+        output.status.code(),
+        Some(exit_code),
+        "{command:?}: {stderr}"
+    );
+    assert!(
+        !stderr.contains("panicked") && output.stdout.is_empty(),
+        "{command:?}: {stderr}"
+    );
     stderr
 }
 
 /// Messages with paths as tests write them, also on Windows.
 fn with_slashes(text: String) -> String {
-    if cfg!(windows) { text.replace('\\', "/") } else { text }
+    if cfg!(windows) {
+        text.replace('\\', "/")
+    } else {
+        text
+    }
 }
 
 /// The checkpoint that a run calls `last`, `best` or by another name.
 pub(crate) fn checkpoint(run: &Path, name: &str) -> Checkpoint {
-    RunDirectory::new(run).checkpoints(1).find(name).expect("it was saved")
+    RunDirectory::new(run)
+        .checkpoints(1)
+        .find(name)
+        .expect("it was saved")
 }
 
 /// The step of the last whole record of a run; `None` before the first.
 #[cfg(unix)]
 pub(crate) fn newest_step(run: &Path) -> Option<u64> {
     let lines = fs::read_to_string(run.join("metrics.jsonl")).ok()?;
-    lines.lines().rev().find_map(|line| serde_json::from_str::<Value>(line).ok()?.get("step")?.as_u64())
+    lines.lines().rev().find_map(|line| {
+        serde_json::from_str::<Value>(line)
+            .ok()?
+            .get("step")?
+            .as_u64()
+    })
 }
 
 /// Waits for something to come true.
@@ -131,7 +165,10 @@ pub(crate) fn newest_step(run: &Path) -> Option<u64> {
 pub(crate) fn wait_until(what: &str, is_true: impl Fn() -> bool) {
     let begun = Instant::now();
     while !is_true() {
-        assert!(begun.elapsed() < Duration::from_mins(2), "not within two minutes: {what}");
+        assert!(
+            begun.elapsed() < Duration::from_mins(2),
+            "not within two minutes: {what}"
+        );
         std::thread::sleep(Duration::from_millis(20));
     }
 }
@@ -143,7 +180,14 @@ pub(crate) fn word(index: u8) -> String {
 
 /// 26 pairs of 3 and 2 words.
 pub(crate) fn train_pairs() -> Vec<(String, String)> {
-    (0..26).map(|index| (format!("look {} now", word(index)), format!("{} sieh", word(index)))).collect()
+    (0..26)
+        .map(|index| {
+            (
+                format!("look {} now", word(index)),
+                format!("{} sieh", word(index)),
+            )
+        })
+        .collect()
 }
 
 impl Workplace {
@@ -160,7 +204,12 @@ impl Workplace {
         place.write("train", &train_pairs());
         let held_out = |words: [&str; 2]| -> Vec<_> {
             (0..4)
-                .map(|index| (format!("{} {}", words.join(" "), word(index)), format!("sieh {}", word(index))))
+                .map(|index| {
+                    (
+                        format!("{} {}", words.join(" "), word(index)),
+                        format!("sieh {}", word(index)),
+                    )
+                })
                 .collect()
         };
         place.write("valid", &held_out(["now", "look"]));
@@ -180,36 +229,53 @@ impl Workplace {
     }
 
     pub(crate) fn write(&self, split: &str, pairs: &[(String, String)]) {
-        let side =
-            |side: fn(&(String, String)) -> &String| pairs.iter().map(|pair| side(pair).clone() + "\n").collect();
-        let files: [(&str, String); 2] = [("en", side(|pair| &pair.0)), ("de", side(|pair| &pair.1))];
+        let side = |side: fn(&(String, String)) -> &String| {
+            pairs.iter().map(|pair| side(pair).clone() + "\n").collect()
+        };
+        let files: [(&str, String); 2] =
+            [("en", side(|pair| &pair.0)), ("de", side(|pair| &pair.1))];
         for (language, text) in files {
-            fs::write(self.path().join(format!("{split}.{language}")), text).expect("it can be written");
+            fs::write(self.path().join(format!("{split}.{language}")), text)
+                .expect("it can be written");
         }
     }
 
     pub(crate) fn command(&self, arguments: &[&str]) -> Command {
         let mut command = polyglow(arguments);
-        command.current_dir(self.path()).env("XDG_STATE_HOME", self.path().join("state"));
+        command
+            .current_dir(self.path())
+            .env("XDG_STATE_HOME", self.path().join("state"));
         command
     }
 
     pub(crate) fn run(&self, arguments: &[&str]) -> Output {
-        self.command(arguments).output().expect("the program starts")
+        self.command(arguments)
+            .output()
+            .expect("the program starts")
     }
 
     /// Runs a command that reads one of the files on stdin.
     pub(crate) fn feed(&self, file: &str, arguments: &[&str]) -> Output {
         let file = File::open(self.path().join(file)).expect("it can be read");
-        self.command(arguments).stdin(file).output().expect("the program starts")
+        self.command(arguments)
+            .stdin(file)
+            .output()
+            .expect("the program starts")
     }
 
     /// Runs a shell command with `$polyglow` in it.
     #[cfg(unix)]
     pub(crate) fn shell(&self, script: &str) -> Output {
         let mut command = Command::new("bash");
-        command.args(["-c", script]).env("polyglow", env!("CARGO_BIN_EXE_polyglow")).env_remove("RUST_LOG");
-        command.current_dir(self.path()).stdin(Stdio::null()).output().expect("bash starts")
+        command
+            .args(["-c", script])
+            .env("polyglow", env!("CARGO_BIN_EXE_polyglow"))
+            .env_remove("RUST_LOG");
+        command
+            .current_dir(self.path())
+            .stdin(Stdio::null())
+            .output()
+            .expect("bash starts")
     }
 
     /// What a command that must succeed writes to stdout and stderr.

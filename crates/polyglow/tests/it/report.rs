@@ -10,47 +10,92 @@ fn a_page_holds_all_runs_and_needs_nothing_else() {
     // Markup in the text is text.
     place.write(
         "valid",
-        &[("look <b>now</b>".to_owned(), "sieh & staune".to_owned()), ("now".to_owned(), "jetzt".to_owned())],
+        &[
+            ("look <b>now</b>".to_owned(), "sieh & staune".to_owned()),
+            ("now".to_owned(), "jetzt".to_owned()),
+        ],
     );
     place.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
     place.succeed(&["train", "tiny.toml", "--run", "third", "--set", "seed=3"]);
     place.succeed(&["report", "other", "third", "--out", "page.html"]);
     let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
     assert!(page.starts_with("<!DOCTYPE html>"));
-    for words in ["other", "third", "Curves", "Best validations, resampled", "</svg>"] {
+    for words in [
+        "other",
+        "third",
+        "Curves",
+        "Best validations, resampled",
+        "</svg>",
+    ] {
         assert!(page.contains(words), "no {words}");
     }
     assert!(
-        page.contains("look &lt;b&gt;now&lt;/b&gt;") && page.contains("sieh &amp; staune") && !page.contains("<b>")
+        page.contains("look &lt;b&gt;now&lt;/b&gt;")
+            && page.contains("sieh &amp; staune")
+            && !page.contains("<b>")
     );
     // All that `check` found is there, with its examples.
-    let found = fs::read_to_string(place.path().join("other/inspection.json")).expect("it was written");
+    let found =
+        fs::read_to_string(place.path().join("other/inspection.json")).expect("it was written");
     let found: serde_json::Value = serde_json::from_str(&found).expect("it is JSON");
     let escaped = |text: &serde_json::Value| {
-        let text = text.as_str().expect("it is text").replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;");
+        let text = text
+            .as_str()
+            .expect("it is text")
+            .replace('&', "&amp;")
+            .replace('<', "&lt;")
+            .replace('>', "&gt;");
         text.replace('"', "&quot;")
     };
-    let (findings, warnings) = (found["findings"].as_array().unwrap(), found["warnings"].as_array().unwrap());
+    let (findings, warnings) = (
+        found["findings"].as_array().unwrap(),
+        found["warnings"].as_array().unwrap(),
+    );
     assert!(!findings.is_empty() && !warnings.is_empty());
     for finding in findings {
-        assert!(page.contains(&escaped(&finding["what"])) && page.contains(&escaped(&finding["advice"])), "{finding}");
+        assert!(
+            page.contains(&escaped(&finding["what"]))
+                && page.contains(&escaped(&finding["advice"])),
+            "{finding}"
+        );
         for example in finding["examples"].as_array().unwrap() {
-            assert!(page.contains(&format!("{}:{}", escaped(&example["file"]), example["line"])), "{example}");
+            assert!(
+                page.contains(&format!(
+                    "{}:{}",
+                    escaped(&example["file"]),
+                    example["line"]
+                )),
+                "{example}"
+            );
         }
     }
     for warning in warnings {
-        assert!(page.contains(&escaped(&warning["message"])) && page.contains(&escaped(&warning["hint"])), "{warning}");
+        assert!(
+            page.contains(&escaped(&warning["message"]))
+                && page.contains(&escaped(&warning["hint"])),
+            "{warning}"
+        );
     }
     // Both runs' translations are in one table, and axes have names.
-    assert!(page.contains("<h2>other, third: translations over time</h2>"), "{page}");
-    assert!(page.contains(">step</text>") && page.contains(">nats per target token</text>"), "{page}");
+    assert!(
+        page.contains("<h2>other, third: translations over time</h2>"),
+        "{page}"
+    );
+    assert!(
+        page.contains(">step</text>") && page.contains(">nats per target token</text>"),
+        "{page}"
+    );
     for outside in ["http:", "https:", "<script", "<link", "@import", "url("] {
         assert!(!page.contains(outside), "{outside}");
     }
     // Every tag that is opened is closed.
     for tag in ["table", "tr", "td", "svg", "figure", "div", "html"] {
         let count = |pattern: &str| page.matches(pattern).count();
-        assert_eq!(count(&format!("<{tag}>")) + count(&format!("<{tag} ")), count(&format!("</{tag}>")), "{tag}");
+        assert_eq!(
+            count(&format!("<{tag}>")) + count(&format!("<{tag} ")),
+            count(&format!("</{tag}>")),
+            "{tag}"
+        );
     }
     let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
     let config = config.replace("valid = \"valid\"\n", "");

@@ -13,20 +13,44 @@ fn write(place: &Workplace, name: &str, content: &str) {
 #[test]
 fn a_pair_that_is_longer_than_the_model_is_marked() {
     let place = Workplace::trained();
-    write(&place, "over.en", &format!("look\nlook\n{}\n", "aaa ".repeat(21)));
-    write(&place, "over.de", &format!("sieh\n{}\nsieh\n", "aaa ".repeat(40)));
+    write(
+        &place,
+        "over.en",
+        &format!("look\nlook\n{}\n", "aaa ".repeat(21)),
+    );
+    write(
+        &place,
+        "over.de",
+        &format!("sieh\n{}\nsieh\n", "aaa ".repeat(40)),
+    );
     let (output, message) = place.succeed(&["score", "run", "over.en", "over.de"]);
-    let marked: Vec<bool> = output.lines().map(|line| line.ends_with("\ttruncated")).collect();
+    let marked: Vec<bool> = output
+        .lines()
+        .map(|line| line.ends_with("\ttruncated"))
+        .collect();
     assert_eq!(marked, [false, true, true], "{output}");
-    assert!(message.contains("2 pairs are longer than the model's 20 tokens"), "{message}");
-    let json = place.succeed(&["score", "run", "over.en", "over.de", "--json"]).0;
-    let records: Vec<Value> = json.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(
+        message.contains("2 pairs are longer than the model's 20 tokens"),
+        "{message}"
+    );
+    let json = place
+        .succeed(&["score", "run", "over.en", "over.de", "--json"])
+        .0;
+    let records: Vec<Value> = json
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("JSON"))
+        .collect();
     let last = |record: &Value| {
         let tokens = record["tokens"].as_array().expect("a list");
-        (record["truncated"].clone(), tokens.len(), tokens[tokens.len() - 1]["token"].clone())
+        (
+            record["truncated"].clone(),
+            tokens.len(),
+            tokens[tokens.len() - 1]["token"].clone(),
+        )
     };
     let expected = [(false, 2, "</s>"), (true, 20, "aaa"), (true, 2, "</s>")];
-    let expected = expected.map(|(truncated, len, token)| (Value::from(truncated), len, Value::from(token)));
+    let expected =
+        expected.map(|(truncated, len, token)| (Value::from(truncated), len, Value::from(token)));
     assert_eq!(records.iter().map(last).collect::<Vec<_>>(), expected);
 }
 
@@ -39,5 +63,8 @@ fn texts_of_different_lengths_are_scored_up_to_the_end_of_the_shorter() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("`two.de` ends after line 2, but `input.en` has more lines"), "{message}");
+    assert!(
+        message.contains("`two.de` ends after line 2, but `input.en` has more lines"),
+        "{message}"
+    );
 }

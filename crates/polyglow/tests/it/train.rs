@@ -51,8 +51,16 @@ fn digits_are_learned_to_a_sequence_accuracy_of_098() {
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/digits.toml");
     place.succeed(&["train", config, "--run", "run"]);
     let scores = place.json(&["evaluate", "run", "--json"]);
-    assert!(scores["exact_match"].as_f64().expect("a number") >= 0.98, "{scores}");
-    assert!(scores["signatures"]["bleu"].as_str().expect("a string").starts_with("nrefs:1|case:mixed|eff:no|tok:13a"));
+    assert!(
+        scores["exact_match"].as_f64().expect("a number") >= 0.98,
+        "{scores}"
+    );
+    assert!(
+        scores["signatures"]["bleu"]
+            .as_str()
+            .expect("a string")
+            .starts_with("nrefs:1|case:mixed|eff:no|tok:13a")
+    );
 }
 
 #[test]
@@ -65,15 +73,29 @@ fn a_resumed_run_is_the_straight_run_byte_for_byte() {
         let _ = fs::remove_dir_all(run.join("checkpoints").join(step));
     }
     train(&place, &[]);
-    for file in ["model.safetensors", "optimizer.safetensors", "ema.safetensors", "state.json"] {
-        let read = |run: &Path| fs::read(run.join("checkpoints/step-20").join(file)).expect("it was written");
+    for file in [
+        "model.safetensors",
+        "optimizer.safetensors",
+        "ema.safetensors",
+        "state.json",
+    ] {
+        let read = |run: &Path| {
+            fs::read(run.join("checkpoints/step-20").join(file)).expect("it was written")
+        };
         assert!(read(straight) == read(&run), "{file}");
     }
     assert_eq!(metrics(straight), metrics(&run));
     let splits = |kind: &str| {
         let records = metrics(&run);
         let of_kind = records.iter().filter(|record| record["kind"] == kind);
-        of_kind.map(|record| (record["step"].as_u64().unwrap_or(0), record["split"].clone())).collect::<Vec<_>>()
+        of_kind
+            .map(|record| {
+                (
+                    record["step"].as_u64().unwrap_or(0),
+                    record["split"].clone(),
+                )
+            })
+            .collect::<Vec<_>>()
     };
     let steps: Vec<u64> = splits("train").iter().map(|(step, _)| *step).collect();
     assert_eq!(steps, [3, 6, 9, 12, 15, 18, 20]);
@@ -85,10 +107,21 @@ fn a_resumed_run_is_the_straight_run_byte_for_byte() {
 
 #[test]
 fn a_changed_config_is_refused_by_naming_the_key() {
-    let sets = ["--set", "train.lr=1e-2", "--set", "train.max_steps=19", "--set", "train.log_every=1"];
-    let message = TRAINED.fail(2, &[&["train", "tiny.toml", "--run", "run"][..], &sets].concat());
+    let sets = [
+        "--set",
+        "train.lr=1e-2",
+        "--set",
+        "train.max_steps=19",
+        "--set",
+        "train.log_every=1",
+    ];
+    let message = TRAINED.fail(
+        2,
+        &[&["train", "tiny.toml", "--run", "run"][..], &sets].concat(),
+    );
     assert!(
-        message.contains("config: `train.lr = 0.005`, now `0.01`; `train.max_steps = 20`, now `19`\n"),
+        message
+            .contains("config: `train.lr = 0.005`, now `0.01`; `train.max_steps = 20`, now `19`\n"),
         "{message}"
     );
 }
@@ -101,8 +134,12 @@ fn a_changed_text_is_refused_by_naming_the_file_and_when_it_was_written() {
     pairs[3].1.push_str(" nun");
     place.write("train", &pairs);
     let message = place.fail(2, &["train", "tiny.toml", "--run", "run"]);
-    let words = "other content of the training text (`data.train`): `train.de` has changed (written ";
-    assert!(message.contains(words) && message.contains(" ago)\n"), "{message}");
+    let words =
+        "other content of the training text (`data.train`): `train.de` has changed (written ";
+    assert!(
+        message.contains(words) && message.contains(" ago)\n"),
+        "{message}"
+    );
     assert!(!message.contains("train.en"), "{message}");
     // A file that was written again with the same content has not changed.
     fs::write(place.path().join("train.de"), before).expect("it can be written");
@@ -122,9 +159,12 @@ fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently()
     json.as_object_mut().expect("an object").remove("checksum");
     fs::write(state(&run), json.to_string()).expect("it can be written");
     let message = place.succeed(&["train", "tiny.toml", "--run", "run"]).1;
-    let words = format!("computed with those of another CPU, those to come with {here}: they round differently");
+    let words = format!(
+        "computed with those of another CPU, those to come with {here}: they round differently"
+    );
     assert!(message.contains(&words), "{message}");
-    let newest = fs::read_to_string(run.join("checkpoints/step-20/state.json")).expect("it was written");
+    let newest =
+        fs::read_to_string(run.join("checkpoints/step-20/state.json")).expect("it was written");
     let newest: serde_json::Value = serde_json::from_str(&newest).expect("JSON");
     assert_eq!(newest["instructions"], here);
 }
@@ -133,18 +173,32 @@ fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently()
 fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
     let straight = &TRAINED.path().join("run");
     let short = place();
-    train(&short, &["train.max_steps=10", "train.keep_last=1", "train.save_every=10"]);
+    train(
+        &short,
+        &[
+            "train.max_steps=10",
+            "train.keep_last=1",
+            "train.save_every=10",
+        ],
+    );
     let run = train(&short, &[]);
-    let read = |run: &Path| fs::read(run.join("checkpoints/step-20/model.safetensors")).expect("it was written");
+    let read = |run: &Path| {
+        fs::read(run.join("checkpoints/step-20/model.safetensors")).expect("it was written")
+    };
     assert!(read(straight) == read(&run));
     // Where the schedule aims at the end, another end is another training.
     let cosine = "train.schedule=cosine";
     let place = place();
     train(&place, &["train.max_steps=11", cosine]);
     let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--set", cosine]);
-    assert!(message.contains("`train.max_steps = 11`, now `20`"), "{message}");
     assert!(
-        message.contains("hint: the learning rate of every step depends on the last step; set it back"),
+        message.contains("`train.max_steps = 11`, now `20`"),
+        "{message}"
+    );
+    assert!(
+        message.contains(
+            "hint: the learning rate of every step depends on the last step; set it back"
+        ),
         "{message}"
     );
 }
@@ -152,18 +206,44 @@ fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
 #[test]
 fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
     let place = place();
-    let overrides = ["--set", "train.lr=1e38", "--set", "train.schedule=constant", "--set", "train.warmup_steps=0"];
-    let command = ["train", "tiny.toml", "--run", "run", "--set", "train.max_skipped_steps=0"];
+    let overrides = [
+        "--set",
+        "train.lr=1e38",
+        "--set",
+        "train.schedule=constant",
+        "--set",
+        "train.warmup_steps=0",
+    ];
+    let command = [
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--set",
+        "train.max_skipped_steps=0",
+    ];
     let message = place.fail(1, &[&command[..], &overrides].concat());
     assert!(message.contains("step 2 is not finite"), "{message}");
-    assert!(message.contains("digits") && message.contains("hint:"), "{message}");
-    assert!(!place.path().join("run/checkpoints").exists(), "nothing is saved from an interval with a bad step");
+    assert!(
+        message.contains("digits") && message.contains("hint:"),
+        "{message}"
+    );
+    assert!(
+        !place.path().join("run/checkpoints").exists(),
+        "nothing is saved from an interval with a bad step"
+    );
 }
 
 /// Options of a training that ends only when it is asked to.
 #[cfg(unix)]
-const ENDLESS: [&str; 6] =
-    ["--set", "train.max_steps=1000000", "--set", "train.validate_every=1000000", "--set", "train.save_every=1000000"];
+const ENDLESS: [&str; 6] = [
+    "--set",
+    "train.max_steps=1000000",
+    "--set",
+    "train.validate_every=1000000",
+    "--set",
+    "train.save_every=1000000",
+];
 
 /// The exit code of a training that the same command resumes: `EX_TEMPFAIL`.
 #[cfg(unix)]
@@ -173,7 +253,10 @@ const STOPPED: i32 = 75;
 #[cfg(unix)]
 fn send(signals: &[&str], child: &Child) {
     for signal in signals {
-        let sent = Command::new("kill").args([signal, &*child.id().to_string()]).status().expect("kill runs");
+        let sent = Command::new("kill")
+            .args([signal, &*child.id().to_string()])
+            .status()
+            .expect("kill runs");
         assert!(sent.success());
     }
 }
@@ -185,24 +268,51 @@ fn signals_save_and_the_same_command_goes_on() {
     let run = place.path().join("run");
     let arguments = [&["train", "tiny.toml", "--run", "run"][..], &ENDLESS].concat();
     let mut reached = 0;
-    // A terminal that is closed may send SIGHUP more than once, and a service manager sends SIGTERM with it.
-    for signals in [&["-TERM"][..], &["-INT"], &["-HUP", "-HUP"], &["-HUP", "-TERM"], &["-TERM", "-HUP"]] {
+    // A terminal that is closed may send SIGHUP more than once, and a service manager sends SIGTERM
+    // with it.
+    for signals in [
+        &["-TERM"][..],
+        &["-INT"],
+        &["-HUP", "-HUP"],
+        &["-HUP", "-TERM"],
+        &["-TERM", "-HUP"],
+    ] {
         let mut command = place.command(&arguments);
-        hears_hangups(&mut command).stderr(Stdio::null()).stdout(Stdio::null());
+        hears_hangups(&mut command)
+            .stderr(Stdio::null())
+            .stdout(Stdio::null());
         let mut child = command.spawn().expect("it starts");
-        wait_until("a step was made", || newest_step(&run).is_some_and(|step| step > reached));
+        wait_until("a step was made", || {
+            newest_step(&run).is_some_and(|step| step > reached)
+        });
         let message = place.fail(1, &arguments);
-        assert!(message.contains(&format!("is in use: process {} trains there", child.id())), "{message}");
+        assert!(
+            message.contains(&format!("is in use: process {} trains there", child.id())),
+            "{message}"
+        );
         send(signals, &child);
-        assert_eq!(child.wait().expect("it ends").code(), Some(STOPPED), "{signals:?}");
+        assert_eq!(
+            child.wait().expect("it ends").code(),
+            Some(STOPPED),
+            "{signals:?}"
+        );
         let step = checkpoint(&run, "last").state.step;
         assert!(step > reached);
         reached = step;
         let log = fs::read_to_string(run.join("train.log")).expect("it was written");
-        let why = if signals[0] == "-HUP" { ", because the terminal was closed (SIGHUP)" } else { "" };
+        let why = if signals[0] == "-HUP" {
+            ", because the terminal was closed (SIGHUP)"
+        } else {
+            ""
+        };
         // Of two different signals the second may come too late to be noted.
         if signals[0] == signals[signals.len() - 1] {
-            assert!(log.contains(&format!("stopped after step {step}{why}; the same command resumes it")), "{log}");
+            assert!(
+                log.contains(&format!(
+                    "stopped after step {step}{why}; the same command resumes it"
+                )),
+                "{log}"
+            );
         }
     }
 }
@@ -214,15 +324,32 @@ fn a_loop_starts_a_stopped_training_again_until_it_is_done() {
     let program = env!("CARGO_BIN_EXE_polyglow");
     let rarely = "--set train.save_every=1000000 --set train.validate_every=1000000";
     let train = format!("{program} train tiny.toml --run run --set train.max_steps=1500 {rarely}");
-    let script = format!("while {train} > /dev/null; code=$?; echo $code; [ $code -eq 75 ]; do :; done");
+    let script =
+        format!("while {train} > /dev/null; code=$?; echo $code; [ $code -eq 75 ]; do :; done");
     let mut command = Command::new("sh");
-    command.args(["-c", &script]).current_dir(place.path()).stdin(Stdio::null()).stderr(Stdio::null());
+    command
+        .args(["-c", &script])
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .stderr(Stdio::null());
     let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
     let run = place.path().join("run");
     wait_until("a step was made", || newest_step(&run).is_some());
-    let training = Command::new("pgrep").args(["-P", &child.id().to_string()]).output().expect("pgrep runs");
-    let training = String::from_utf8(training.stdout).expect("a number").trim().to_owned();
-    assert!(Command::new("kill").args(["-USR1", &training]).status().expect("kill runs").success());
+    let training = Command::new("pgrep")
+        .args(["-P", &child.id().to_string()])
+        .output()
+        .expect("pgrep runs");
+    let training = String::from_utf8(training.stdout)
+        .expect("a number")
+        .trim()
+        .to_owned();
+    assert!(
+        Command::new("kill")
+            .args(["-USR1", &training])
+            .status()
+            .expect("kill runs")
+            .success()
+    );
     let output = child.wait_with_output().expect("it ends");
     assert_eq!(String::from_utf8_lossy(&output.stdout), "75\n0\n");
     assert_eq!(checkpoint(&run, "last").state.step, 1500);
@@ -234,8 +361,15 @@ fn a_training_under_nohup_outlives_its_terminal() {
     let place = place();
     let run = place.path().join("run");
     let mut command = Command::new("nohup");
-    command.arg(env!("CARGO_BIN_EXE_polyglow")).args(["train", "tiny.toml", "--run", "run"]).args(ENDLESS);
-    command.current_dir(place.path()).stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
+    command
+        .arg(env!("CARGO_BIN_EXE_polyglow"))
+        .args(["train", "tiny.toml", "--run", "run"])
+        .args(ENDLESS);
+    command
+        .current_dir(place.path())
+        .stdin(Stdio::null())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null());
     let mut child = command.spawn().expect("nohup starts");
     wait_until("a step was made", || newest_step(&run).is_some());
     send(&["-HUP"], &child);
@@ -248,8 +382,14 @@ fn a_training_under_nohup_outlives_its_terminal() {
 #[test]
 fn a_run_that_is_out_of_patience_saves_where_it_ends() {
     let place = place();
-    // The weights do not move, so no validation after the first is better; the warm-up ends after step 10.
-    let sets = ["train.lr=1e-30", "train.patience=1", "train.validate_every=2", "train.save_every=100"];
+    // The weights do not move, so no validation after the first is better; the warm-up ends after
+    // step 10.
+    let sets = [
+        "train.lr=1e-30",
+        "train.patience=1",
+        "train.validate_every=2",
+        "train.save_every=100",
+    ];
     let run = train(&place, &sets);
     assert_eq!(checkpoint(&run, "last").state.step, 12);
     assert_eq!(checkpoint(&run, "best").state.step, 2);
@@ -258,21 +398,46 @@ fn a_run_that_is_out_of_patience_saves_where_it_ends() {
 #[test]
 fn patience_begins_after_the_warm_up() {
     let place = place();
-    let sets =
-        ["train.lr=1e-30", "train.warmup_steps=5", "train.patience=2", "train.validate_every=1", "train.max_steps=12"];
+    let sets = [
+        "train.lr=1e-30",
+        "train.warmup_steps=5",
+        "train.patience=2",
+        "train.validate_every=1",
+        "train.max_steps=12",
+    ];
     let run = train(&place, &sets);
-    assert_eq!(checkpoint(&run, "last").state.step, 7, "the validations after steps 6 and 7 brought nothing");
+    assert_eq!(
+        checkpoint(&run, "last").state.step,
+        7,
+        "the validations after steps 6 and 7 brought nothing"
+    );
     assert_eq!(checkpoint(&run, "best").state.step, 1);
 }
 
 #[test]
 fn a_loss_that_has_diverged_is_said_once() {
     let place = place();
-    let diverging = ["train.lr=30", "train.schedule=constant", "train.max_steps=20", "train.log_every=1"];
+    let diverging = [
+        "train.lr=30",
+        "train.schedule=constant",
+        "train.max_steps=20",
+        "train.log_every=1",
+    ];
     let message = place.train("diverged", &diverging).1;
-    assert_eq!(message.matches("warning: the loss has diverged: at step ").count(), 1, "{message}");
-    assert!(message.contains("start again with a lower `train.lr`, more `train.warmup_steps`"), "{message}");
-    let message = place.train("run", &["train.max_steps=20", "train.log_every=1"]).1;
+    assert_eq!(
+        message
+            .matches("warning: the loss has diverged: at step ")
+            .count(),
+        1,
+        "{message}"
+    );
+    assert!(
+        message.contains("start again with a lower `train.lr`, more `train.warmup_steps`"),
+        "{message}"
+    );
+    let message = place
+        .train("run", &["train.max_steps=20", "train.log_every=1"])
+        .1;
     assert!(!message.contains("diverged"), "{message}");
 }
 
@@ -285,7 +450,10 @@ fn a_damaged_best_checkpoint_is_an_error_and_not_another_checkpoint() {
     *bytes.last_mut().expect("it is not empty") ^= 1;
     fs::write(&weights, bytes).expect("it can be written");
     let message = place.fail(1, &["evaluate", "run"]);
-    assert!(message.contains("is damaged") && message.contains("`model.safetensors`"), "{message}");
+    assert!(
+        message.contains("is damaged") && message.contains("`model.safetensors`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -318,13 +486,22 @@ fn a_reader_that_has_enough_gets_whole_lines_and_ends_the_translation() {
     let input = TRAINED.path().join("many.txt");
     let arguments = ["translate", "run", "many.txt", "--beam-size", "1"];
     fs::write(&input, "1 2 3\n".repeat(5000)).expect("it can be written");
-    let mut child =
-        TRAINED.command(&arguments).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("the program starts");
+    let mut child = TRAINED
+        .command(&arguments)
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .expect("the program starts");
     let mut lines = BufReader::new(child.stdout.take().expect("it is piped")).lines();
     let first = lines.next().expect("there is a line").expect("it is UTF-8");
     drop(lines);
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stderr));
+    assert_eq!(
+        output.status.code(),
+        Some(0),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     fs::write(&input, "1 2 3\n").expect("it can be written");
     let (alone, _) = TRAINED.succeed(&arguments);
     assert_eq!(alone.trim_end_matches('\n'), first);
@@ -332,22 +509,55 @@ fn a_reader_that_has_enough_gets_whole_lines_and_ends_the_translation() {
 
 #[test]
 fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
-    let [output, bad, none] = ["kept.txt", "bad.txt", "none.txt"].map(|name| TRAINED.path().join(name));
+    let [output, bad, none] =
+        ["kept.txt", "bad.txt", "none.txt"].map(|name| TRAINED.path().join(name));
     fs::write(&output, "an earlier translation\n").expect("it can be written");
     fs::write(&bad, b"\xff\n").expect("it can be written");
     fs::write(&none, "\n\n").expect("it can be written");
     let message = TRAINED.fail(1, &["translate", "run", "bad.txt", "-o", "kept.txt"]);
     assert!(message.contains("line 1: invalid UTF-8"), "{message}");
-    assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
+    assert_eq!(
+        fs::read_to_string(&output).expect("it is there"),
+        "an earlier translation\n"
+    );
     // An error behind the first lines.
-    let message = TRAINED.fail(1, &["translate", "run", "kept.txt", "--prefix", "none.txt", "-o", "kept.txt"]);
-    let partial = message.split('`').find(|part| part.ends_with(".partial")).expect("the hint names the file");
-    assert_eq!(fs::read_to_string(&output).expect("it is there"), "an earlier translation\n");
-    assert_eq!(fs::read_to_string(partial).expect("it is there").lines().count(), 1);
+    let message = TRAINED.fail(
+        1,
+        &[
+            "translate",
+            "run",
+            "kept.txt",
+            "--prefix",
+            "none.txt",
+            "-o",
+            "kept.txt",
+        ],
+    );
+    let partial = message
+        .split('`')
+        .find(|part| part.ends_with(".partial"))
+        .expect("the hint names the file");
+    assert_eq!(
+        fs::read_to_string(&output).expect("it is there"),
+        "an earlier translation\n"
+    );
+    assert_eq!(
+        fs::read_to_string(partial)
+            .expect("it is there")
+            .lines()
+            .count(),
+        1
+    );
     #[cfg(unix)]
     let mode = {
         use std::os::unix::fs::PermissionsExt;
-        let mode = || fs::metadata(&output).expect("it is there").permissions().mode() & 0o777;
+        let mode = || {
+            fs::metadata(&output)
+                .expect("it is there")
+                .permissions()
+                .mode()
+                & 0o777
+        };
         fs::set_permissions(&output, PermissionsExt::from_mode(0o640)).expect("it is ours");
         mode
     };
@@ -357,7 +567,10 @@ fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
     assert_eq!(mode(), 0o640);
     let written = fs::read_to_string(&output).expect("it is there");
     fs::write(&none, "an earlier translation\n").expect("it can be written");
-    assert_eq!(written, TRAINED.succeed(&["translate", "run", "none.txt"]).0);
+    assert_eq!(
+        written,
+        TRAINED.succeed(&["translate", "run", "none.txt"]).0
+    );
     assert_ne!(written, "an earlier translation\n");
 }
 
@@ -365,14 +578,41 @@ fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
 fn guided_alignment_turns_the_attention_to_where_it_should_be() {
     let error_rate = |weight: &str| {
         let place = place();
-        train(&place, &["data.alignments=gold", "train.max_steps=120", "train.validate_every=120", weight]);
-        let scores = place.json(&["evaluate", "run", "--alignments", "gold", "--checkpoint", "last", "--json"]);
-        scores["alignment_error_rates"][0].as_f64().expect("a number")
+        train(
+            &place,
+            &[
+                "data.alignments=gold",
+                "train.max_steps=120",
+                "train.validate_every=120",
+                weight,
+            ],
+        );
+        let scores = place.json(&[
+            "evaluate",
+            "run",
+            "--alignments",
+            "gold",
+            "--checkpoint",
+            "last",
+            "--json",
+        ]);
+        scores["alignment_error_rates"][0]
+            .as_f64()
+            .expect("a number")
     };
-    let (free, guided) = (error_rate("train.alignment_weight=0"), error_rate("train.alignment_weight=2"));
+    let (free, guided) = (
+        error_rate("train.alignment_weight=0"),
+        error_rate("train.alignment_weight=2"),
+    );
     assert!(guided < free - 0.1, "{guided}, {free}");
-    let message = TRAINED.fail(2, &["check", "tiny.toml", "--set", "train.alignment_weight=0.9"]);
-    assert!(message.contains("`train.alignment_weight = 0.9`: there are no `data.alignments`"), "{message}");
+    let message = TRAINED.fail(
+        2,
+        &["check", "tiny.toml", "--set", "train.alignment_weight=0.9"],
+    );
+    assert!(
+        message.contains("`train.alignment_weight = 0.9`: there are no `data.alignments`"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -380,21 +620,50 @@ fn an_embedded_corpus_brings_its_gold_alignments_along() {
     let scores = TRAINED.json(&["evaluate", "run", "--alignments", "gold", "--json"]);
     let rates = scores["alignment_error_rates"].as_array().expect("a list");
     assert!(!rates.is_empty());
-    assert!(rates.iter().all(|rate| rate.as_f64().is_some_and(|rate| (0.0..1.0).contains(&rate))), "{rates:?}");
+    assert!(
+        rates
+            .iter()
+            .all(|rate| rate.as_f64().is_some_and(|rate| (0.0..1.0).contains(&rate))),
+        "{rates:?}"
+    );
 }
 
 #[test]
 fn every_name_of_a_checkpoint_can_be_evaluated_and_a_wrong_one_is_an_error_that_lists_them() {
     for checkpoint in ["best", "last", "step-15", "ema"] {
-        let scores = TRAINED.json(&["evaluate", "run", "--split", "valid", "--json", "--checkpoint", checkpoint]);
-        for field in ["bleu", "chrf", "exact_match", "token_accuracy", "loss", "perplexity"] {
-            assert!(scores[field].as_f64().is_some_and(f64::is_finite), "{checkpoint}: {field}");
+        let scores = TRAINED.json(&[
+            "evaluate",
+            "run",
+            "--split",
+            "valid",
+            "--json",
+            "--checkpoint",
+            checkpoint,
+        ]);
+        for field in [
+            "bleu",
+            "chrf",
+            "exact_match",
+            "token_accuracy",
+            "loss",
+            "perplexity",
+        ] {
+            assert!(
+                scores[field].as_f64().is_some_and(f64::is_finite),
+                "{checkpoint}: {field}"
+            );
         }
     }
     let message = TRAINED.fail(1, &["evaluate", "run", "--checkpoint", "step-3"]);
-    assert!(message.contains("step-15") && message.contains("last"), "{message}");
+    assert!(
+        message.contains("step-15") && message.contains("last"),
+        "{message}"
+    );
     let message = TRAINED.fail(2, &["evaluate", "run", "--split", "nothing"]);
-    assert!(message.contains("there is train, valid, test, test_long"), "{message}");
+    assert!(
+        message.contains("there is train, valid, test, test_long"),
+        "{message}"
+    );
     let message = TRAINED.fail(1, &["evaluate", "/nowhere"]);
     assert!(message.contains("no run in `/nowhere`"), "{message}");
 }
@@ -402,14 +671,27 @@ fn every_name_of_a_checkpoint_can_be_evaluated_and_a_wrong_one_is_an_error_that_
 #[test]
 fn the_validation_record_holds_what_evaluate_says() {
     let records = metrics(&TRAINED.path().join("run"));
-    let valid = records.iter().rfind(|record| record["kind"] == "valid").expect("there was a validation");
+    let valid = records
+        .iter()
+        .rfind(|record| record["kind"] == "valid")
+        .expect("there was a validation");
     let step = valid["step"].as_u64().expect("a number");
-    let arguments = ["evaluate", "run", "--split", "valid", "--json", "--beam-size", "1", "--checkpoint"];
+    let arguments = [
+        "evaluate",
+        "run",
+        "--split",
+        "valid",
+        "--json",
+        "--beam-size",
+        "1",
+        "--checkpoint",
+    ];
     let scores = TRAINED.json(&[&arguments[..], &[&format!("step-{step}")]].concat());
     for field in ["bleu", "chrf", "exact_match", "token_accuracy"] {
         assert_eq!(scores[field], valid[field], "{field}");
     }
-    let difference = scores["loss"].as_f64().expect("a number") - valid["loss"].as_f64().expect("a number");
+    let difference =
+        scores["loss"].as_f64().expect("a number") - valid["loss"].as_f64().expect("a number");
     assert!(difference.abs() < 1e-6);
 }
 
@@ -419,11 +701,23 @@ fn a_size_of_batches_that_was_looked_for_is_kept_by_the_run() {
     place.succeed(&["check", "tiny.toml", "--set", "train.max_tokens=auto"]);
     let run = train(&place, &["train.max_tokens=auto", "train.max_steps=3"]);
     let kept = fs::read_to_string(run.join("config.toml")).expect("it was written");
-    // Flex computes in host memory, where nothing is tried; and this model needs next to none of it.
+    // Flex computes in host memory, where nothing is tried; and this model needs next to none of
+    // it.
     assert!(kept.contains("\nmax_tokens = 4096\n"), "{kept}");
     train(&place, &["train.max_tokens=auto", "train.max_steps=5"]);
     train(&place, &["train.max_tokens=4096", "train.max_steps=5"]);
-    let other = ["--set", "train.max_tokens=2048", "--set", "train.max_steps=5"];
-    let message = place.fail(2, &[&["train", "tiny.toml", "--run", "run"][..], &other].concat());
-    assert!(message.contains("`train.max_tokens = 4096`, now `2048`"), "{message}");
+    let other = [
+        "--set",
+        "train.max_tokens=2048",
+        "--set",
+        "train.max_steps=5",
+    ];
+    let message = place.fail(
+        2,
+        &[&["train", "tiny.toml", "--run", "run"][..], &other].concat(),
+    );
+    assert!(
+        message.contains("`train.max_tokens = 4096`, now `2048`"),
+        "{message}"
+    );
 }

@@ -10,23 +10,33 @@ use serde_json::Value;
 
 use crate::program::{Workplace, train_pairs, wait_until};
 
-/// A workplace with the runs `run` and `other`, of another seed, and a text of four lines, one of them blank.
+/// A workplace with the runs `run` and `other`, of another seed, and a text of four lines, one of
+/// them blank.
 static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
     let place = Workplace::trained();
     place.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
-    fs::write(place.path().join("input.en"), "look aaa now\nnow\n\nlook bbb\n").expect("it can be written");
+    fs::write(
+        place.path().join("input.en"),
+        "look aaa now\nnow\n\nlook bbb\n",
+    )
+    .expect("it can be written");
     place
 });
 
 /// What `translate run input.en` prints with these options.
 fn translate(options: &[&str]) -> String {
-    PLACE.succeed(&[&["translate", "run", "input.en"][..], options].concat()).0
+    PLACE
+        .succeed(&[&["translate", "run", "input.en"][..], options].concat())
+        .0
 }
 
 /// The objects that it prints with these options.
 fn records(options: &[&str]) -> Vec<Value> {
     let output = translate(&[&["--format", "jsonl"], options].concat());
-    output.lines().map(|line| serde_json::from_str(line).expect("every line is JSON")).collect()
+    output
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("every line is JSON"))
+        .collect()
 }
 
 fn write(name: &str, content: &str) {
@@ -43,15 +53,23 @@ fn all_formats_hold_the_same_translations() {
         let hypotheses = record["hypotheses"].as_array().expect("a list");
         assert_eq!(hypotheses.len(), if number == 3 { 1 } else { 2 });
         for rank in 0..2 {
-            text +=
-                &(hypotheses.get(rank).map_or("", |found| found["text"].as_str().expect("a text")).to_owned() + "\n");
+            text += &(hypotheses
+                .get(rank)
+                .map_or("", |found| found["text"].as_str().expect("a text"))
+                .to_owned()
+                + "\n");
         }
         for (rank, found) in (1..).zip(hypotheses) {
             let number_of = |key: &str| found[key].as_f64().expect("a number") as f32;
             let (score, log_prob) = (number_of("score"), number_of("log_prob"));
             let text = found["text"].as_str().expect("a text");
             table.push_str(
-                &[number.to_string(), rank.to_string(), format!("{score:.6}\t{log_prob:.6}\t{text}\n")].join("\t"),
+                &[
+                    number.to_string(),
+                    rank.to_string(),
+                    format!("{score:.6}\t{log_prob:.6}\t{text}\n"),
+                ]
+                .join("\t"),
             );
         }
     }
@@ -59,46 +77,86 @@ fn all_formats_hold_the_same_translations() {
     let first = &records[0]["hypotheses"][0];
     let links = first["alignment"].as_array().expect("a list");
     assert_eq!(links.len(), words(&first["text"]));
-    assert!(links.iter().all(|link| link[0].as_u64().is_some_and(|word| word < 3)), "{links:?}");
+    assert!(
+        links
+            .iter()
+            .all(|link| link[0].as_u64().is_some_and(|word| word < 3)),
+        "{links:?}"
+    );
     assert_eq!(records[0]["source"], "look aaa now");
     assert_eq!(records[2]["hypotheses"][0]["text"], "");
     assert_eq!(translate(&["--beam-size", "3", "--n-best", "2"]), text);
-    assert_eq!(translate(&["--beam-size", "3", "--n-best", "2", "--format", "tsv"]), table);
+    assert_eq!(
+        translate(&["--beam-size", "3", "--n-best", "2", "--format", "tsv"]),
+        table
+    );
 }
 
 #[test]
 fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
     // The model has hardly learned to end; of some samples, the shortest has.
-    let records = records(&["--beam-size", "16", "--n-best", "16", "--set", "search.method=sample"]);
+    let records = records(&[
+        "--beam-size",
+        "16",
+        "--n-best",
+        "16",
+        "--set",
+        "search.method=sample",
+    ]);
     let text = |found: &Value| found["text"].as_str().expect("a text").to_owned();
     let shortest = |record: &Value| {
         let found = record["hypotheses"].as_array().expect("a list").iter();
-        found.min_by_key(|found| text(found).len()).expect("at least one").clone()
+        found
+            .min_by_key(|found| text(found).len())
+            .expect("at least one")
+            .clone()
     };
     let found: Vec<Value> = records.iter().map(shortest).collect();
     let lines: Vec<String> = found.iter().map(text).collect();
     write("found.de", &(lines.join("\n") + "\n"));
     let (output, message) = PLACE.succeed(&["score", "run", "input.en", "found.de"]);
-    let number_of = |line: &str| line.split('\t').next().expect("a field").parse::<f64>().expect("a number");
+    let number_of = |line: &str| {
+        line.split('\t')
+            .next()
+            .expect("a field")
+            .parse::<f64>()
+            .expect("a number")
+    };
     let mut compared = 0;
     for (line, (scored, found)) in output.lines().zip(&found).enumerate() {
-        let (scored, found) = (number_of(scored), found["log_prob"].as_f64().expect("a number"));
+        let (scored, found) = (
+            number_of(scored),
+            found["log_prob"].as_f64().expect("a number"),
+        );
         let len = lines[line].split_whitespace().count();
-        // No search for a blank line; what did not end within the model's 20 tokens has no end mark to count.
+        // No search for a blank line; what did not end within the model's 20 tokens has no end mark
+        // to count.
         if (1..20).contains(&len) {
             compared += 1;
-            assert!((scored - found).abs() < 1e-4, "line {line}: {scored}, {found}");
+            assert!(
+                (scored - found).abs() < 1e-4,
+                "line {line}: {scored}, {found}"
+            );
         }
     }
     assert!(compared > 0, "{lines:?}");
     assert!(message.contains("4 pairs"), "{message}");
-    let json = PLACE.succeed(&["score", "run", "input.en", "found.de", "--json"]).0;
+    let json = PLACE
+        .succeed(&["score", "run", "input.en", "found.de", "--json"])
+        .0;
     for (line, text) in json.lines().zip(output.lines()) {
         let record: Value = serde_json::from_str(line).expect("every line is JSON");
         let tokens = record["tokens"].as_array().expect("a list");
-        let sum: f64 = tokens.iter().map(|token| token["log_prob"].as_f64().expect("a number")).sum();
+        let sum: f64 = tokens
+            .iter()
+            .map(|token| token["log_prob"].as_f64().expect("a number"))
+            .sum();
         assert!((sum - number_of(text)).abs() < 1e-4);
-        assert_eq!(tokens.last().expect("a token")["token"] == "</s>", record["truncated"] == false, "{record}");
+        assert_eq!(
+            tokens.last().expect("a token")["token"] == "</s>",
+            record["truncated"] == false,
+            "{record}"
+        );
     }
 }
 
@@ -106,34 +164,84 @@ fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
 fn prefixes_and_constraints_stand_in_the_translations() {
     write("prefix.de", "ddd sieh\n\n\nccc\n");
     write("words.de", "\neee sieh\tfff\n\n\n");
-    let output = translate(&["--prefix", "prefix.de", "--constraints", "words.de", "--beam-size", "4"]);
+    let output = translate(&[
+        "--prefix",
+        "prefix.de",
+        "--constraints",
+        "words.de",
+        "--beam-size",
+        "4",
+    ]);
     let lines: Vec<&str> = output.lines().collect();
-    assert!(lines[0].starts_with("ddd sieh") && lines[3].starts_with("ccc"), "{output}");
-    assert!(lines[1].contains("eee sieh") && lines[1].contains("fff"), "{output}");
+    assert!(
+        lines[0].starts_with("ddd sieh") && lines[3].starts_with("ccc"),
+        "{output}"
+    );
+    assert!(
+        lines[1].contains("eee sieh") && lines[1].contains("fff"),
+        "{output}"
+    );
     assert_eq!(lines[2], "");
 }
 
 #[test]
 fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
-    let fail = |options: &[&str]| PLACE.fail(1, &[&["translate", "run", "input.en"][..], options].concat());
+    let fail = |options: &[&str]| {
+        PLACE.fail(
+            1,
+            &[&["translate", "run", "input.en"][..], options].concat(),
+        )
+    };
     write("unknown.de", "\nzzz zzzz\n\n\n");
     let message = fail(&["--constraints", "unknown.de"]);
-    assert!(message.contains("line 2: `zzz zzzz` has words that the target vocabulary lacks"), "{message}");
+    assert!(
+        message.contains("line 2: `zzz zzzz` has words that the target vocabulary lacks"),
+        "{message}"
+    );
     write("long.de", &("aaa ".repeat(30) + "\n\n\n\n"));
     let message = fail(&["--constraints", "long.de"]);
-    assert!(message.contains("line 1: ") && message.contains("31 tokens"), "{message}");
+    assert!(
+        message.contains("line 1: ") && message.contains("31 tokens"),
+        "{message}"
+    );
     write("short.de", "aaa\n");
     let message = PLACE.fail(1, &["translate", "run", "input.en", "--prefix", "short.de"]);
     assert!(message.contains("`short.de` has no line 2"), "{message}");
     let output = PLACE.run(&["translate", "run", "short.de", "--prefix", "input.en"]);
     let message = String::from_utf8_lossy(&output.stderr);
-    assert!(message.contains("`input.en` has more than the 1 lines of the input"), "{message}");
-    let message = PLACE.fail(2, &["translate", "run", "input.en", "--n-best", "2", "--beam-size", "1"]);
-    assert!(message.contains("`--n-best 2` is more than the beam size, 1"), "{message}");
+    assert!(
+        message.contains("`input.en` has more than the 1 lines of the input"),
+        "{message}"
+    );
+    let message = PLACE.fail(
+        2,
+        &[
+            "translate",
+            "run",
+            "input.en",
+            "--n-best",
+            "2",
+            "--beam-size",
+            "1",
+        ],
+    );
+    assert!(
+        message.contains("`--n-best 2` is more than the beam size, 1"),
+        "{message}"
+    );
     let message = PLACE.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
-    assert!(message.contains("a beam of 1000 is wider than the target vocabulary of"), "{message}");
-    let message = PLACE.fail(2, &["translate", "run", "input.en", "--set", "model.d_model=4"]);
-    assert!(message.contains("the model was trained with that key"), "{message}");
+    assert!(
+        message.contains("a beam of 1000 is wider than the target vocabulary of"),
+        "{message}"
+    );
+    let message = PLACE.fail(
+        2,
+        &["translate", "run", "input.en", "--set", "model.d_model=4"],
+    );
+    assert!(
+        message.contains("the model was trained with that key"),
+        "{message}"
+    );
 }
 
 #[test]
@@ -142,29 +250,62 @@ fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
     for twice in ["run", "run/checkpoints/best"] {
         let twice = records(&["--ensemble", twice]);
         for (alone, twice) in alone.iter().zip(&twice) {
-            assert_eq!(alone["hypotheses"][0]["text"], twice["hypotheses"][0]["text"]);
+            assert_eq!(
+                alone["hypotheses"][0]["text"],
+                twice["hypotheses"][0]["text"]
+            );
         }
     }
-    let evaluate = |options: &[&str]| PLACE.json(&[&["evaluate", "run", "--json"][..], options].concat());
+    let evaluate =
+        |options: &[&str]| PLACE.json(&[&["evaluate", "run", "--json"][..], options].concat());
     let loss = |scores: &Value| scores["loss"].as_f64().expect("a number");
     let (one, twice) = (evaluate(&[]), evaluate(&["--ensemble", "run"]));
     assert!((loss(&one) - loss(&twice)).abs() < 1e-5);
-    let (other, both) = (PLACE.json(&["evaluate", "other", "--json"]), evaluate(&["--ensemble", "other"]));
+    let (other, both) = (
+        PLACE.json(&["evaluate", "other", "--json"]),
+        evaluate(&["--ensemble", "other"]),
+    );
     // The logarithm is concave, so the loss of the mean is below the mean of the losses.
     assert!(loss(&both) < f64::midpoint(loss(&one), loss(&other)) + 1e-6);
     assert!((loss(&both) - loss(&one)).abs() > 1e-6);
     let place = Workplace::new();
-    place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "tokenizer.kind=char"]);
+    place.succeed(&[
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--set",
+        "tokenizer.kind=char",
+    ]);
     let path = place.path().join("run");
-    let message = PLACE.fail(2, &["translate", "run", "input.en", "--ensemble", path.to_str().expect("UTF-8")]);
-    assert!(message.contains("their target vocabularies differ"), "{message}");
+    let message = PLACE.fail(
+        2,
+        &[
+            "translate",
+            "run",
+            "input.en",
+            "--ensemble",
+            path.to_str().expect("UTF-8"),
+        ],
+    );
+    assert!(
+        message.contains("their target vocabularies differ"),
+        "{message}"
+    );
 }
 
 #[test]
 fn samples_follow_their_seed_and_not_their_batch() {
     let sample = |seed: &str, max_tokens: &str| {
         let seed = format!("search.seed={seed}");
-        let method = ["--set", "search.method=sample", "--beam-size", "3", "--n-best", "3"];
+        let method = [
+            "--set",
+            "search.method=sample",
+            "--beam-size",
+            "3",
+            "--n-best",
+            "3",
+        ];
         translate(&[&method[..], &["--set", &seed, "--set", max_tokens]].concat())
     };
     // All four lines in one batch, or each in its own.
@@ -176,15 +317,43 @@ fn samples_follow_their_seed_and_not_their_batch() {
 #[test]
 fn a_sample_is_one_draw_unless_more_are_asked_for() {
     // A run whose config has a beam of four, as most have.
-    let sample = |options: &[&str]| translate(&[&["--set", "search.method=sample"], options].concat());
-    PLACE.succeed(&["train", "tiny.toml", "--run", "wide", "--set", "search.beam_size=4"]);
-    let one = PLACE.succeed(&["translate", "wide", "input.en", "--set", "search.method=sample"]).0;
+    let sample =
+        |options: &[&str]| translate(&[&["--set", "search.method=sample"], options].concat());
+    PLACE.succeed(&[
+        "train",
+        "tiny.toml",
+        "--run",
+        "wide",
+        "--set",
+        "search.beam_size=4",
+    ]);
+    let one = PLACE
+        .succeed(&[
+            "translate",
+            "wide",
+            "input.en",
+            "--set",
+            "search.method=sample",
+        ])
+        .0;
     assert_eq!(one, sample(&["--beam-size", "1"]));
     assert_ne!(one, sample(&["--beam-size", "16"]), "the best of sixteen");
-    assert_eq!(sample(&["--n-best", "3"]), sample(&["--n-best", "3", "--beam-size", "3"]));
-    let evaluate = |options: &[&str]| PLACE.json(&[&["evaluate", "wide", "--json"][..], options].concat());
+    assert_eq!(
+        sample(&["--n-best", "3"]),
+        sample(&["--n-best", "3", "--beam-size", "3"])
+    );
+    let evaluate =
+        |options: &[&str]| PLACE.json(&[&["evaluate", "wide", "--json"][..], options].concat());
     assert_eq!(evaluate(&["--set", "search.method=sample"])["beam_size"], 1);
-    assert_eq!(evaluate(&["--set", "search.method=sample", "--set", "search.beam_size=3"])["beam_size"], 3);
+    assert_eq!(
+        evaluate(&[
+            "--set",
+            "search.method=sample",
+            "--set",
+            "search.beam_size=3"
+        ])["beam_size"],
+        3
+    );
     assert_eq!(evaluate(&[])["beam_size"], 4);
 }
 
@@ -192,20 +361,55 @@ fn a_sample_is_one_draw_unless_more_are_asked_for() {
 fn unknown_words_are_replaced_by_words_of_the_source() {
     let place = Workplace::new();
     // Of 27 target words only the most frequent is known.
-    place.succeed(&["train", "tiny.toml", "--run", "run", "--set", "tokenizer.vocab_size=5"]);
+    place.succeed(&[
+        "train",
+        "tiny.toml",
+        "--run",
+        "run",
+        "--set",
+        "tokenizer.vocab_size=5",
+    ]);
     fs::write(place.path().join("input.en"), "look aaa now\nnow bbb\n").expect("it can be written");
-    let arguments =
-        ["translate", "run", "input.en", "--set", "search.method=sample", "--beam-size", "5", "--n-best", "5"];
+    let arguments = [
+        "translate",
+        "run",
+        "input.en",
+        "--set",
+        "search.method=sample",
+        "--beam-size",
+        "5",
+        "--n-best",
+        "5",
+    ];
     let plain = place.succeed(&arguments).0;
-    let replaced = place.succeed(&[&arguments[..], &["--replace-unknown"]].concat()).0;
-    assert!(plain.contains("<unk>") && !replaced.contains("<unk>"), "{plain}");
+    let replaced = place
+        .succeed(&[&arguments[..], &["--replace-unknown"]].concat())
+        .0;
+    assert!(
+        plain.contains("<unk>") && !replaced.contains("<unk>"),
+        "{plain}"
+    );
     let mut compared = 0;
     for (line, (plain, replaced)) in plain.lines().zip(replaced.lines()).enumerate() {
-        let source: &[&str] = if line < 5 { &["look", "aaa", "now"] } else { &["now", "bbb"] };
-        assert_eq!(plain.split_whitespace().count(), replaced.split_whitespace().count());
+        let source: &[&str] = if line < 5 {
+            &["look", "aaa", "now"]
+        } else {
+            &["now", "bbb"]
+        };
+        assert_eq!(
+            plain.split_whitespace().count(),
+            replaced.split_whitespace().count()
+        );
         for (plain, replaced) in plain.split_whitespace().zip(replaced.split_whitespace()) {
             compared += usize::from(plain == "<unk>");
-            assert!(if plain == "<unk>" { source.contains(&replaced) } else { plain == replaced }, "{replaced}");
+            assert!(
+                if plain == "<unk>" {
+                    source.contains(&replaced)
+                } else {
+                    plain == replaced
+                },
+                "{replaced}"
+            );
         }
     }
     assert!(compared > 0);
@@ -214,25 +418,41 @@ fn unknown_words_are_replaced_by_words_of_the_source() {
 #[test]
 fn lines_that_are_typed_are_translated_and_remembered() {
     let output = PLACE.feed("input.en", &["translate", "run", "--interactive"]);
-    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    assert!(
+        output.status.success(),
+        "{}",
+        String::from_utf8_lossy(&output.stderr)
+    );
     assert_eq!(String::from_utf8_lossy(&output.stdout), translate(&[]));
-    let history = fs::read_to_string(PLACE.path().join("state/polyglow/history")).expect("it was written");
-    assert!(history.contains("look aaa now") && history.contains("look bbb"), "{history}");
+    let history =
+        fs::read_to_string(PLACE.path().join("state/polyglow/history")).expect("it was written");
+    assert!(
+        history.contains("look aaa now") && history.contains("look bbb"),
+        "{history}"
+    );
 }
 
 #[test]
 fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
     let sentence = |index| format!("{} .", [["aaa", "bbb", "ccc"][index]; 12].join(" "));
     let whole: Vec<String> = (0..3).map(sentence).collect();
-    write("long.en", &(whole.join(" ") + "\n" + &whole.join("\n") + "\n"));
+    write(
+        "long.en",
+        &(whole.join(" ") + "\n" + &whole.join("\n") + "\n"),
+    );
     let (output, message) = PLACE.succeed(&["translate", "run", "long.en"]);
-    assert!(message.contains("line 1 has more than the model's 20 tokens: it is translated in pieces"), "{message}");
+    assert!(
+        message.contains("line 1 has more than the model's 20 tokens: it is translated in pieces"),
+        "{message}"
+    );
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], lines[1..].join(" "));
     write("longer.en", &format!("{0}\naaa\n{0}\n", whole.join(" ")));
     let message = PLACE.succeed(&["translate", "run", "longer.en"]).1;
     assert!(
-        message.contains("2 lines, the first of them 1 and the last 3, have more than the model's 20 tokens"),
+        message.contains(
+            "2 lines, the first of them 1 and the last 3, have more than the model's 20 tokens"
+        ),
         "{message}"
     );
 }
@@ -242,23 +462,55 @@ fn sentences_of_a_line_are_translated_each_by_itself_if_asked_for() {
     write("several.en", "- look aaa. Look bbb! 😆\n\nnow\n");
     write("single.en", "look aaa.\nLook bbb!\nnow\n");
     let single = PLACE.succeed(&["translate", "run", "single.en"]).0;
-    let [first, second, third] = single.lines().collect::<Vec<_>>()[..] else { panic!("{single}") };
+    let [first, second, third] = single.lines().collect::<Vec<_>>()[..] else {
+        panic!("{single}")
+    };
     let (output, message) = PLACE.succeed(&["translate", "run", "several.en", "--split-sentences"]);
     assert_eq!(output, format!("- {first} {second} 😆\n\n{third}\n"));
     assert!(!message.contains("sentences"), "{message}");
     let message = PLACE.succeed(&["translate", "run", "several.en"]).1;
-    let warning = "line 1 of several.en holds 2 sentences, but 100 % of the training lines hold one";
+    let warning =
+        "line 1 of several.en holds 2 sentences, but 100 % of the training lines hold one";
     assert!(message.contains(warning), "{message}");
-    let json = PLACE.succeed(&["translate", "run", "several.en", "--split-sentences", "--format", "jsonl"]).0;
+    let json = PLACE
+        .succeed(&[
+            "translate",
+            "run",
+            "several.en",
+            "--split-sentences",
+            "--format",
+            "jsonl",
+        ])
+        .0;
     let record: Value = serde_json::from_str(json.lines().next().expect("a line")).expect("JSON");
-    let links = record["hypotheses"][0]["alignment"].as_array().expect("a list");
+    let links = record["hypotheses"][0]["alignment"]
+        .as_array()
+        .expect("a list");
     let words = |text: &str| text.split_whitespace().count() as u64;
     // The words of the two sentences are those after the dash and before the emoji.
     let targets: Vec<u64> = links.iter().filter_map(|link| link[1].as_u64()).collect();
-    assert_eq!(targets, (1..=words(first) + words(second)).collect::<Vec<_>>());
-    assert!(links.iter().all(|link| link[0].as_u64().is_some_and(|word| (1..5).contains(&word))), "{links:?}");
-    let arguments = ["translate", "run", "several.en", "--split-sentences", "--prefix", "single.en"];
-    assert!(PLACE.fail(2, &arguments).contains("cannot be used with"), "it says what does not go together");
+    assert_eq!(
+        targets,
+        (1..=words(first) + words(second)).collect::<Vec<_>>()
+    );
+    assert!(
+        links
+            .iter()
+            .all(|link| link[0].as_u64().is_some_and(|word| (1..5).contains(&word))),
+        "{links:?}"
+    );
+    let arguments = [
+        "translate",
+        "run",
+        "several.en",
+        "--split-sentences",
+        "--prefix",
+        "single.en",
+    ];
+    assert!(
+        PLACE.fail(2, &arguments).contains("cannot be used with"),
+        "it says what does not go together"
+    );
 }
 
 #[test]
@@ -271,9 +523,18 @@ fn words_that_the_vocabulary_lacks_are_named() {
         &["embeddings", "run", "sentences", "unknown.en"],
     ] {
         let message = PLACE.succeed(command).1;
-        assert_eq!(message.matches(warning).count(), 1, "{command:?}: {message}");
+        assert_eq!(
+            message.matches(warning).count(),
+            1,
+            "{command:?}: {message}"
+        );
     }
-    assert!(!PLACE.succeed(&["translate", "run", "input.en"]).1.contains("lacks"));
+    assert!(
+        !PLACE
+            .succeed(&["translate", "run", "input.en"])
+            .1
+            .contains("lacks")
+    );
     let output = PLACE.feed("unknown.en", &["translate", "run", "--interactive"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains(warning));
 }
@@ -284,11 +545,24 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     let scores = PLACE.json(&["evaluate", "run", "--alignments", "gold.align", "--json"]);
     let rates = scores["alignment_error_rates"].as_array().expect("a list");
     assert_eq!(rates.len(), 1);
-    assert!(rates[0].as_f64().is_some_and(|rate| (0.0..=1.0).contains(&rate)), "{rates:?}");
+    assert!(
+        rates[0]
+            .as_f64()
+            .is_some_and(|rate| (0.0..=1.0).contains(&rate)),
+        "{rates:?}"
+    );
     // Against the model's own links there is no error, and against all others everything is wrong.
     let read = |name: &str| fs::read_to_string(PLACE.path().join(name)).expect("it is there");
-    let own = |(src, tgt)| PLACE.succeed(&["attention", "run", src, "--tgt", tgt, "--pharaoh"]).0;
-    let links: String = read("test.en").lines().zip(read("test.de").lines()).map(own).collect();
+    let own = |(src, tgt)| {
+        PLACE
+            .succeed(&["attention", "run", src, "--tgt", tgt, "--pharaoh"])
+            .0
+    };
+    let links: String = read("test.en")
+        .lines()
+        .zip(read("test.de").lines())
+        .map(own)
+        .collect();
     let rate_of = |links: &str| {
         write("own.align", links);
         PLACE.json(&["evaluate", "run", "--alignments", "own.align", "--json"])["alignment_error_rates"][0].clone()
@@ -296,10 +570,15 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     assert_eq!(rate_of(&links), 0.0, "{links}");
     let moved = |link: &str| {
         let (src, tgt) = link.split_once('-').expect("a link");
-        format!("{}-{tgt} ", (src.parse::<usize>().expect("a number") + 1) % 3)
+        format!(
+            "{}-{tgt} ",
+            (src.parse::<usize>().expect("a number") + 1) % 3
+        )
     };
-    let moved: String =
-        links.lines().map(|line| line.split_whitespace().map(moved).collect::<String>() + "\n").collect();
+    let moved: String = links
+        .lines()
+        .map(|line| line.split_whitespace().map(moved).collect::<String>() + "\n")
+        .collect();
     assert_eq!(rate_of(&moved), 1.0, "{moved}");
     let fail = |content: &str| {
         write("wrong.align", content);
@@ -308,21 +587,36 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     assert!(fail("0-0\n0:0\n\n\n").contains("`wrong.align` line 2: `0:0` is not a list of links"));
     assert!(fail("0-0\n").contains("`wrong.align` has 1 lines, but the set has 4 pairs"));
     assert!(fail("\n\n\n\n").contains("`wrong.align` has no links"));
-    assert!(fail("0-0\n9-0\n\n\n").contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words"));
+    assert!(
+        fail("0-0\n9-0\n\n\n")
+            .contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words")
+    );
     let message = PLACE.fail(2, &["evaluate", "run", "--alignments", "gold"]);
-    assert!(message.contains("only an embedded corpus has gold alignments"), "{message}");
+    assert!(
+        message.contains("only an embedded corpus has gold alignments"),
+        "{message}"
+    );
 }
 
 #[test]
 fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
     let message = PLACE.fail(1, &["translate", "run", "look aaa now"]);
-    assert!(message.contains("error: there is no file `look aaa now`\n"), "{message}");
     assert!(
-        message.contains("hint: to translate a sentence, pipe it: `echo 'look aaa now' | polyglow translate run`"),
+        message.contains("error: there is no file `look aaa now`\n"),
+        "{message}"
+    );
+    assert!(
+        message.contains(
+            "hint: to translate a sentence, pipe it: `echo 'look aaa now' | polyglow translate run`"
+        ),
         "{message}"
     );
     let message = PLACE.fail(1, &["translate", "run", "none.en"]);
-    assert!(message.contains("hint: is the name spelled right, from the current directory? to translate"), "{message}");
+    assert!(
+        message
+            .contains("hint: is the name spelled right, from the current directory? to translate"),
+        "{message}"
+    );
     // A file is a file, whatever its name looks like.
     write("look now.", "look aaa now\n");
     write("plain.en", "look aaa now\n");
@@ -334,28 +628,71 @@ fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
 fn an_empty_input_is_said_to_be_empty() {
     write("nothing.en", "");
     let (output, message) = PLACE.succeed(&["translate", "run", "nothing.en"]);
-    assert!(output.is_empty() && message.contains("warning: `nothing.en` is empty: 0 lines translated\n"), "{message}");
+    assert!(
+        output.is_empty()
+            && message.contains("warning: `nothing.en` is empty: 0 lines translated\n"),
+        "{message}"
+    );
     let message = PLACE.succeed(&["translate", "run"]).1;
-    assert!(message.contains("`standard input` is empty: 0 lines translated"), "{message}");
-    assert!(!PLACE.succeed(&["translate", "run", "input.en"]).1.contains("0 lines"));
+    assert!(
+        message.contains("`standard input` is empty: 0 lines translated"),
+        "{message}"
+    );
+    assert!(
+        !PLACE
+            .succeed(&["translate", "run", "input.en"])
+            .1
+            .contains("0 lines")
+    );
 }
 
 #[test]
 fn runs_that_do_not_belong_together_are_named() {
     let place = Workplace::trained();
-    let reversed: Vec<_> = train_pairs().into_iter().map(|(src, tgt)| (tgt + " hier", src)).collect();
+    let reversed: Vec<_> = train_pairs()
+        .into_iter()
+        .map(|(src, tgt)| (tgt + " hier", src))
+        .collect();
     place.write("train", &reversed);
     place.train("turned", &["data.src=de", "data.tgt=en"]);
-    let message = place.fail(2, &["translate", "run", "test.en", "--checkpoint", "turned/checkpoints/step-6"]);
-    assert!(message.contains("`turned/checkpoints/step-6` belongs to another run than `run`"), "{message}");
-    assert!(message.contains("hint: name that run instead of this one: `turned`"), "{message}");
+    let message = place.fail(
+        2,
+        &[
+            "translate",
+            "run",
+            "test.en",
+            "--checkpoint",
+            "turned/checkpoints/step-6",
+        ],
+    );
+    assert!(
+        message.contains("`turned/checkpoints/step-6` belongs to another run than `run`"),
+        "{message}"
+    );
+    assert!(
+        message.contains("hint: name that run instead of this one: `turned`"),
+        "{message}"
+    );
     let message = place.fail(2, &["translate", "run", "test.en", "--ensemble", "turned"]);
-    assert!(message.contains("cannot be an ensemble: one writes `de`, the other `en`"), "{message}");
-    assert!(message.contains("hint: an ensemble is of models of the same languages"), "{message}");
+    assert!(
+        message.contains("cannot be an ensemble: one writes `de`, the other `en`"),
+        "{message}"
+    );
+    assert!(
+        message.contains("hint: an ensemble is of models of the same languages"),
+        "{message}"
+    );
     // The run's own tokenizer was replaced.
-    fs::copy(place.path().join("turned/tokenizer.json"), place.path().join("run/tokenizer.json")).expect("it is there");
+    fs::copy(
+        place.path().join("turned/tokenizer.json"),
+        place.path().join("run/tokenizer.json"),
+    )
+    .expect("it is there");
     let message = place.fail(1, &["translate", "run", "test.en"]);
-    assert!(message.contains("hint: restore the old `tokenizer.json`"), "{message}");
+    assert!(
+        message.contains("hint: restore the old `tokenizer.json`"),
+        "{message}"
+    );
 }
 
 #[cfg(target_os = "linux")]
@@ -363,27 +700,43 @@ fn runs_that_do_not_belong_together_are_named() {
 fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     write("long-one.en", &"look aaa now\n".repeat(3000));
     let program = env!("CARGO_BIN_EXE_polyglow");
-    let translate = format!("stty rows 24 cols 120; '{program}' translate run long-one.en -o long-one.de");
+    let translate =
+        format!("stty rows 24 cols 120; '{program}' translate run long-one.en -o long-one.de");
     let mut command = std::process::Command::new("script");
     command
         .args(["-qec", &translate, "/dev/null"])
         .current_dir(PLACE.path())
         .env_remove("RUST_LOG")
         .env("TERM", "xterm");
-    let output = command.stdin(std::process::Stdio::null()).output().expect("`script` starts");
+    let output = command
+        .stdin(std::process::Stdio::null())
+        .output()
+        .expect("`script` starts");
     let screen = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success(), "{screen}");
     for words in [" of 3000 lines, ", " lines/s, left "] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
-    assert_eq!(fs::read_to_string(PLACE.path().join("long-one.de")).expect("it was written").lines().count(), 3000);
+    assert_eq!(
+        fs::read_to_string(PLACE.path().join("long-one.de"))
+            .expect("it was written")
+            .lines()
+            .count(),
+        3000
+    );
 }
 
 /// Files that grow beside the output of this name.
 fn partial(name: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(PLACE.path()).expect("it can be read").flatten().map(|entry| entry.path());
+    let entries = fs::read_dir(PLACE.path())
+        .expect("it can be read")
+        .flatten()
+        .map(|entry| entry.path());
     let is_partial = |path: &PathBuf| {
-        let file = path.file_name().and_then(|file| file.to_str()).unwrap_or_default();
+        let file = path
+            .file_name()
+            .and_then(|file| file.to_str())
+            .unwrap_or_default();
         file.starts_with(name) && file.ends_with(".partial")
     };
     entries.filter(is_partial).collect()
@@ -392,18 +745,44 @@ fn partial(name: &str) -> Vec<PathBuf> {
 #[test]
 fn a_killed_translation_goes_on_where_its_output_ends() {
     // Blank lines need no model.
-    let text: String = (0..5000).map(|line| if line % 500 == 0 { "look aaa now\n" } else { "\n" }).collect();
+    let text: String = (0..5000)
+        .map(|line| {
+            if line % 500 == 0 {
+                "look aaa now\n"
+            } else {
+                "\n"
+            }
+        })
+        .collect();
     write("many.en", &text);
     let straight = PLACE.succeed(&["translate", "run", "many.en"]).0;
 
     let resume = ["--output", "many.de", "--resume"];
     let mut command = PLACE.command(&[&["translate", "run"][..], &resume].concat());
-    let mut child = command.stdin(Stdio::piped()).stderr(Stdio::null()).spawn().expect("it starts");
+    let mut child = command
+        .stdin(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .expect("it starts");
     let mut input = child.stdin.take().expect("it is a pipe");
-    input.write_all(&text.as_bytes()[..text.len() - 100]).expect("it reads");
-    let lines = |path: &PathBuf| fs::read_to_string(path).expect("it is text").lines().count();
-    wait_until("two portions", || partial("many.de").first().is_some_and(|path| lines(path) >= 4096));
-    child.kill().and_then(|()| child.wait()).expect("it was alive");
+    input
+        .write_all(&text.as_bytes()[..text.len() - 100])
+        .expect("it reads");
+    let lines = |path: &PathBuf| {
+        fs::read_to_string(path)
+            .expect("it is text")
+            .lines()
+            .count()
+    };
+    wait_until("two portions", || {
+        partial("many.de")
+            .first()
+            .is_some_and(|path| lines(path) >= 4096)
+    });
+    child
+        .kill()
+        .and_then(|()| child.wait())
+        .expect("it was alive");
     drop(input);
     let found = partial("many.de").pop().expect("it stays");
     // As if it had been killed while it wrote.
@@ -414,16 +793,26 @@ fn a_killed_translation_goes_on_where_its_output_ends() {
         .expect("it grows");
 
     // What other settings have made is not gone on with.
-    let other = [&["translate", "run", "input.en", "--beam-size", "2"][..], &resume].concat();
+    let other = [
+        &["translate", "run", "input.en", "--beam-size", "2"][..],
+        &resume,
+    ]
+    .concat();
     PLACE.succeed(&other);
     assert_eq!(partial("many.de"), [found.as_path()]);
     fs::remove_file(PLACE.path().join("many.de")).expect("it is there");
 
     let (_, said) = PLACE.succeed(&[&["translate", "run", "many.en"][..], &resume].concat());
-    assert!(said.contains("4096 lines are translated; going on after them"), "{said}");
+    assert!(
+        said.contains("4096 lines are translated; going on after them"),
+        "{said}"
+    );
     assert!(fs::read_to_string(PLACE.path().join("many.de")).expect("it is there") == straight);
     assert!(partial("many.de").is_empty());
 
     PLACE.fail(2, &["translate", "run", "many.en", "--resume"]);
-    PLACE.fail(2, &["translate", "run", "many.en", "--resume", "--output", "-"]);
+    PLACE.fail(
+        2,
+        &["translate", "run", "many.en", "--resume", "--output", "-"],
+    );
 }

@@ -1,4 +1,5 @@
-//! What is the user's stays: a folder with other files is no place for a run, and output that fails leaves the old file whole.
+//! What is the user's stays: a folder with other files is no place for a run, and output that fails
+//! leaves the old file whole.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -25,7 +26,12 @@ fn a_folder_of_other_files_is_no_place_for_a_run() {
     let place = Workplace::trained();
     let mine = place.path().join("mine");
     fs::create_dir_all(mine.join("checkpoints/step-2")).expect("it can be made");
-    for name in ["notes.tmp", "tokenizer.json", "config.toml", "checkpoints/step-2/model.pt"] {
+    for name in [
+        "notes.tmp",
+        "tokenizer.json",
+        "config.toml",
+        "checkpoints/step-2/model.pt",
+    ] {
         fs::write(mine.join(name), format!("my own {name}\n")).expect("it can be written");
     }
     let before = files(place.path());
@@ -35,29 +41,49 @@ fn a_folder_of_other_files_is_no_place_for_a_run() {
         &["train", "tiny.toml", "--run", "."],
     ] {
         let message = place.fail(2, command);
-        assert!(message.contains("holds no run but other files"), "{message}");
-        assert!(message.contains("hint: give a new or an empty directory for the run"), "{message}");
+        assert!(
+            message.contains("holds no run but other files"),
+            "{message}"
+        );
+        assert!(
+            message.contains("hint: give a new or an empty directory for the run"),
+            "{message}"
+        );
     }
     let message = place.fail(2, &["train", "tiny.toml", "--run", "mine"]);
-    assert!(message.contains("`mine` holds no run but other files"), "{message}");
-    assert!(message.contains("`checkpoints`, `config.toml`, `notes.tmp` and 1 more"), "{message}");
-    let message = place.fail(2, &["export", "run", "--to", "ctranslate2", "--out", "mine"]);
+    assert!(
+        message.contains("`mine` holds no run but other files"),
+        "{message}"
+    );
+    assert!(
+        message.contains("`checkpoints`, `config.toml`, `notes.tmp` and 1 more"),
+        "{message}"
+    );
+    let message = place.fail(
+        2,
+        &["export", "run", "--to", "ctranslate2", "--out", "mine"],
+    );
     assert!(message.contains("`mine` is there already"), "{message}");
     assert_eq!(files(place.path()), before);
     place.succeed(&["export", "run", "--to", "ctranslate2", "--out", "exported"]);
     let message = place.fail(2, &["import", "exported", "--run", "mine"]);
     assert!(message.contains("`mine` is there already"), "{message}");
-    // What is empty, what only a killed training has left, and a run are accepted; and a user's file in it stays.
+    // What is empty, what only a killed training has left, and a run are accepted; and a user's
+    // file in it stays.
     fs::create_dir_all(place.path().join("killed/cache")).expect("it can be made");
     fs::write(place.path().join("killed/lock"), "").expect("it can be written");
-    fs::write(place.path().join("killed/cache/train.ids.123.tmp"), "half").expect("it can be written");
+    fs::write(place.path().join("killed/cache/train.ids.123.tmp"), "half")
+        .expect("it can be written");
     fs::write(place.path().join("killed/cache/mine.tmp"), "mine").expect("it can be written");
     place.train("killed", &["train.max_steps=2"]);
     assert!(!place.path().join("killed/cache/train.ids.123.tmp").exists());
     assert!(place.path().join("killed/cache/mine.tmp").exists());
     fs::write(place.path().join("run/notes.tmp"), "mine").expect("it can be written");
     place.train("run", &["train.max_steps=7"]);
-    assert_eq!(fs::read_to_string(place.path().join("run/notes.tmp")).expect("it is there"), "mine");
+    assert_eq!(
+        fs::read_to_string(place.path().join("run/notes.tmp")).expect("it is there"),
+        "mine"
+    );
 }
 
 /// Files may not grow beyond a kilobyte, as on a disk that is full, and the program is told so.
@@ -65,15 +91,29 @@ fn a_folder_of_other_files_is_no_place_for_a_run() {
 #[test]
 fn output_that_cannot_be_written_leaves_the_old_file_whole() {
     let place = Workplace::trained();
-    let lines = fs::read_to_string(place.path().join("test.en")).expect("it is there").repeat(50);
+    let lines = fs::read_to_string(place.path().join("test.en"))
+        .expect("it is there")
+        .repeat(50);
     fs::write(place.path().join("many.en"), lines).expect("it can be written");
     fs::create_dir(place.path().join("out")).expect("it can be made");
     for (command, path) in [
         ("report run --out out/report.html", "out/report.html"),
-        ("report run --tensorboard out/events", "out/events/events.out.tfevents.0000000000.polyglow"),
-        ("attention run 'look aaa now' --out out/map.html", "out/map.html"),
-        ("attention run 'look aaa now' --out out/map.svg", "out/map.svg"),
-        ("attention run 'look aaa now' --out out/map.png", "out/map.png"),
+        (
+            "report run --tensorboard out/events",
+            "out/events/events.out.tfevents.0000000000.polyglow",
+        ),
+        (
+            "attention run 'look aaa now' --out out/map.html",
+            "out/map.html",
+        ),
+        (
+            "attention run 'look aaa now' --out out/map.svg",
+            "out/map.svg",
+        ),
+        (
+            "attention run 'look aaa now' --out out/map.png",
+            "out/map.png",
+        ),
         ("embeddings run plot --out out/words.html", "out/words.html"),
         ("embeddings run plot --out out/words.svg", "out/words.svg"),
         ("embeddings run export out/words.vec", "out/words.vec"),
@@ -81,16 +121,30 @@ fn output_that_cannot_be_written_leaves_the_old_file_whole() {
         ("man --out out/man", "out/man/polyglow.1"),
     ] {
         let written = place.shell(&format!("$polyglow {command}"));
-        assert!(written.status.success(), "{command}: {}", String::from_utf8_lossy(&written.stderr));
+        assert!(
+            written.status.success(),
+            "{command}: {}",
+            String::from_utf8_lossy(&written.stderr)
+        );
         let old = fs::read(place.path().join(path)).expect("it was written");
         assert!(old.len() > 1024, "{command} writes {} bytes", old.len());
-        let names = || files(&place.path().join("out")).into_keys().filter(|path| !path.ends_with("many.de.partial"));
+        let names = || {
+            files(&place.path().join("out"))
+                .into_keys()
+                .filter(|path| !path.ends_with("many.de.partial"))
+        };
         let before: Vec<PathBuf> = names().collect();
         let failed = place.shell(&format!("ulimit -f 1; exec $polyglow {command}"));
         let message = String::from_utf8_lossy(&failed.stderr);
         assert_eq!(failed.status.code(), Some(1), "{command}: {message}");
-        assert!(message.contains("File too large") && !message.contains(".tmp`"), "{command}: {message}");
-        assert!(fs::read(place.path().join(path)).expect("it is there") == old, "{command} changed `{path}`");
+        assert!(
+            message.contains("File too large") && !message.contains(".tmp`"),
+            "{command}: {message}"
+        );
+        assert!(
+            fs::read(place.path().join(path)).expect("it is there") == old,
+            "{command} changed `{path}`"
+        );
         // Lines that were translated before the error are kept, and said to be.
         assert_eq!(names().collect::<Vec<_>>(), before, "{command}");
     }
@@ -112,7 +166,8 @@ fn output_that_cannot_be_written_leaves_the_old_file_whole() {
 #[test]
 fn output_goes_where_links_and_pipes_lead() {
     let place = Workplace::trained();
-    std::os::unix::fs::symlink("page.html", place.path().join("link.html")).expect("it can be made");
+    std::os::unix::fs::symlink("page.html", place.path().join("link.html"))
+        .expect("it can be made");
     for _ in 0..2 {
         place.succeed(&["report", "run", "--out", "link.html"]);
         assert!(place.path().join("link.html").is_symlink());

@@ -1,4 +1,5 @@
-//! Building the id cache: text is read in chunks and encoded on all cores, and the ids are appended to a file.
+//! Building the id cache: text is read in chunks and encoded on all cores, and the ids are appended
+//! to a file.
 
 use std::fs::File;
 use std::io::{BufWriter, Seek, SeekFrom, Write};
@@ -17,7 +18,8 @@ use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, and few enough to take little memory.
 const PAIRS_PER_CHUNK: usize = 8192;
-/// Bytes of text from which fewer pairs are in memory: encoding takes a hundred times the memory of what is encoded.
+/// Bytes of text from which fewer pairs are in memory: encoding takes a hundred times the memory of
+/// what is encoded.
 const BYTES_PER_CHUNK: usize = 1 << 25;
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -39,9 +41,18 @@ pub(super) fn build(
     let mut builder = Builder {
         tokenizers,
         filter,
-        // A link position may be as large as a length, which 15 bits beside the mark cannot express.
-        width: if aligned { IdWidth::Wide } else { IdWidth::for_vocab(vocab_size) },
-        output: Output { writer: BufWriter::with_capacity(BUFFER_BYTES, new.file()), crc: Crc::new(), path },
+        // A link position may be as large as a length, which 15 bits beside the mark cannot
+        // express.
+        width: if aligned {
+            IdWidth::Wide
+        } else {
+            IdWidth::for_vocab(vocab_size)
+        },
+        output: Output {
+            writer: BufWriter::with_capacity(BUFFER_BYTES, new.file()),
+            crc: Crc::new(),
+            path,
+        },
         report: CorpusReport::default(),
         src_lens: Vec::new(),
         tgt_lens: Vec::new(),
@@ -51,10 +62,16 @@ pub(super) fn build(
         aligned,
         is_text: false,
     };
-    builder.output.writer.write_all(&[0; HEADER_BYTES]).map_err(DataError::io(path))?;
+    builder
+        .output
+        .writer
+        .write_all(&[0; HEADER_BYTES])
+        .map_err(DataError::io(path))?;
     let sample = corpus.sample();
     for (index, part) in corpus.parts().iter().enumerate() {
-        let left = corpus.max_examples().map_or(u64::MAX, |most| most.saturating_sub(builder.report.pairs));
+        let left = corpus
+            .max_examples()
+            .map_or(u64::MAX, |most| most.saturating_sub(builder.report.pairs));
         let is_drawn = |line| sample.as_ref().is_none_or(|sample| sample.has(index, line));
         builder.add_part(part, left, is_drawn, progress)?;
     }
@@ -96,7 +113,8 @@ struct Encoded {
 }
 
 impl Builder<'_> {
-    /// Adds the first `most` pairs of a part whose lines, counted from 1, are drawn. Those with alignments all are.
+    /// Adds the first `most` pairs of a part whose lines, counted from 1, are drawn. Those with
+    /// alignments all are.
     fn add_part(
         &mut self,
         part: &Part,
@@ -104,7 +122,11 @@ impl Builder<'_> {
         is_drawn: impl Fn(u64) -> bool,
         progress: &mut Progress,
     ) -> Result<(), DataError> {
-        self.report.parts.push(PartReport { name: part.name(), pairs: 0, kept: 0 });
+        self.report.parts.push(PartReport {
+            name: part.name(),
+            pairs: 0,
+            kept: 0,
+        });
         self.is_text = part.is_text();
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let drawn = (1..).zip(part.pairs()?).filter(|(line, _)| is_drawn(*line));
@@ -113,9 +135,13 @@ impl Builder<'_> {
         while pairs.peek().is_some() {
             let (numbers, chunk) = next_chunk(&mut pairs)?;
             let encoded: Vec<Encoded> = match &mut alignments {
-                None => chunk.par_iter().map(|pair| encode(pair, self.tokenizers)).collect::<Result<_, _>>()?,
+                None => chunk
+                    .par_iter()
+                    .map(|pair| encode(pair, self.tokenizers))
+                    .collect::<Result<_, _>>()?,
                 Some(alignments) => {
-                    let links: Vec<Vec<Link>> = alignments.take(chunk.len()).collect::<Result<_, _>>()?;
+                    let links: Vec<Vec<Link>> =
+                        alignments.take(chunk.len()).collect::<Result<_, _>>()?;
                     let before = self.report.parts.last().map_or(0, |part| part.pairs);
                     if links.len() < chunk.len() {
                         return Err(part.uneven_alignments(before + links.len() as u64 + 1));
@@ -124,7 +150,12 @@ impl Builder<'_> {
                         encode_aligned(pair, links, self.tokenizers, self.filter)?
                             .ok_or_else(|| part.link_beyond(before + line as u64 + 1))
                     };
-                    chunk.par_iter().zip(&links).enumerate().map(encode).collect::<Result<_, _>>()?
+                    chunk
+                        .par_iter()
+                        .zip(&links)
+                        .enumerate()
+                        .map(encode)
+                        .collect::<Result<_, _>>()?
                 }
             };
             let mut bytes = Vec::new();
@@ -139,27 +170,38 @@ impl Builder<'_> {
             return Err(part.uneven_alignments(read + 1));
         }
         if self.src_lens.len() > u32::MAX as usize {
-            return Err(damaged(self.output.path, "it would hold more than 2^32 examples"));
+            return Err(damaged(
+                self.output.path,
+                "it would hold more than 2^32 examples",
+            ));
         }
         Ok(())
     }
 
     fn add(&mut self, line: u64, encoded: &Encoded, bytes: &mut Vec<u8>) {
-        let Encoded { example: Example { src, tgt }, links } = encoded;
+        let Encoded {
+            example: Example { src, tgt },
+            links,
+        } = encoded;
         let report = &mut self.report;
         report.pairs += 1;
-        let part = report.parts.last_mut().expect("`add_part` begins a part before it adds to it");
+        let part = report
+            .parts
+            .last_mut()
+            .expect("`add_part` begins a part before it adds to it");
         part.pairs += 1;
-        // The missing side of one-sided text must not be rejected as empty, so the text is compared with itself.
+        // The missing side of one-sided text must not be rejected as empty, so the text is compared
+        // with itself.
         let other_len = if self.is_text { tgt.len() } else { src.len() };
         if let Some(reason) = left_out(self.filter, other_len, tgt.len()) {
             return report.leave_out(reason);
         }
         part.kept += 1;
         report.kept += 1;
-        for (side, ids, tokenizer) in
-            [(&mut report.src, src, &self.tokenizers.src), (&mut report.tgt, tgt, &self.tokenizers.tgt)]
-        {
+        for (side, ids, tokenizer) in [
+            (&mut report.src, src, &self.tokenizers.src),
+            (&mut report.tgt, tgt, &self.tokenizers.tgt),
+        ] {
             let unk = tokenizer.special().unk;
             side.tokens += ids.len() as u64;
             side.unknown += ids.iter().filter(|&id| id & !WORD_START == unk).count() as u64;
@@ -168,7 +210,8 @@ impl Builder<'_> {
             self.num_ids += ids.len() as u64;
         }
         if self.aligned {
-            // Two bytes per number keep the table small. More links in one sentence carry no information: drop them.
+            // Two bytes per number keep the table small. More links in one sentence carry no
+            // information: drop them.
             let count = u16::try_from(links.len()).unwrap_or(0);
             for &(src, tgt) in &links[..usize::from(count)] {
                 self.width.write(&[src as u32, tgt as u32], bytes);
@@ -184,19 +227,31 @@ impl Builder<'_> {
 
     fn finish(mut self, key: &[u8; 32]) -> Result<(), DataError> {
         if self.report.kept == 0 {
-            return Err(DataError::NothingKept { reasons: self.report.to_string() });
+            return Err(DataError::NothingKept {
+                reasons: self.report.to_string(),
+            });
         }
         for lengths in [&self.src_lens, &self.tgt_lens, &self.num_links] {
             for chunk in lengths.chunks(BUFFER_BYTES) {
-                self.output.write(&chunk.iter().flat_map(|length| length.to_le_bytes()).collect::<Vec<_>>())?;
+                self.output.write(
+                    &chunk
+                        .iter()
+                        .flat_map(|length| length.to_le_bytes())
+                        .collect::<Vec<_>>(),
+                )?;
             }
         }
         for chunk in self.lines.chunks(BUFFER_BYTES) {
-            self.output.write(&chunk.iter().flat_map(|line| line.to_le_bytes()).collect::<Vec<_>>())?;
+            self.output.write(
+                &chunk
+                    .iter()
+                    .flat_map(|line| line.to_le_bytes())
+                    .collect::<Vec<_>>(),
+            )?;
         }
         let path = self.output.path;
-        let report =
-            serde_json::to_vec(&self.report).map_err(|error| DataError::io(path)(std::io::Error::other(error)))?;
+        let report = serde_json::to_vec(&self.report)
+            .map_err(|error| DataError::io(path)(std::io::Error::other(error)))?;
         self.output.write(&report)?;
         let header = Header {
             key: *key,
@@ -218,7 +273,9 @@ fn next_chunk(
     let (mut lines, mut chunk) = (Vec::new(), Vec::new());
     let mut bytes = 0;
     while chunk.len() < PAIRS_PER_CHUNK && bytes < BYTES_PER_CHUNK {
-        let Some((line, pair)) = pairs.next() else { break };
+        let Some((line, pair)) = pairs.next() else {
+            break;
+        };
         let pair = pair?;
         bytes += pair.src.len() + pair.tgt.len();
         lines.push(line);
@@ -236,7 +293,9 @@ struct Output<'a> {
 impl Output<'_> {
     fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         self.crc.update(bytes);
-        self.writer.write_all(bytes).map_err(DataError::io(self.path))
+        self.writer
+            .write_all(bytes)
+            .map_err(DataError::io(self.path))
     }
 
     /// Writes the header, which is only known now, over the zeros at the start.
@@ -247,18 +306,31 @@ impl Output<'_> {
     }
 }
 
-/// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has tokens for spaces.
+/// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has
+/// tokens for spaces.
 fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Encoded, DataError> {
     let side = |text: &str, tokenizer: &Tokenizer| {
-        if text.trim().is_empty() { Ok(Vec::new()) } else { tokenizer.encode_marked(text) }
+        if text.trim().is_empty() {
+            Ok(Vec::new())
+        } else {
+            tokenizer.encode_marked(text)
+        }
     };
-    let example = Example { src: side(&pair.src, &tokenizers.src)?, tgt: side(&pair.tgt, &tokenizers.tgt)? };
-    Ok(Encoded { example, links: Vec::new() })
+    let example = Example {
+        src: side(&pair.src, &tokenizers.src)?,
+        tgt: side(&pair.tgt, &tokenizers.tgt)?,
+    };
+    Ok(Encoded {
+        example,
+        links: Vec::new(),
+    })
 }
 
-/// Encodes a pair, and turns links between words into links between all their tokens, sorted by target position.
+/// Encodes a pair, and turns links between words into links between all their tokens, sorted by
+/// target position.
 ///
-/// `None` if a link refers to a word that does not exist. A pair that the filter rejects gets no links.
+/// `None` if a link refers to a word that does not exist. A pair that the filter rejects gets no
+/// links.
 fn encode_aligned(
     pair: &Pair,
     links: &[Link],
@@ -268,11 +340,21 @@ fn encode_aligned(
     let Encoded { example, .. } = encode(pair, tokenizers)?;
     let count = |text: &str| text.split_whitespace().count();
     let (num_src, num_tgt) = (count(&pair.src), count(&pair.tgt));
-    if links.iter().any(|&(src, tgt)| src >= num_src || tgt >= num_tgt) {
+    if links
+        .iter()
+        .any(|&(src, tgt)| src >= num_src || tgt >= num_tgt)
+    {
         return Ok(None);
     }
-    if filter.is_some_and(|filter| filter.reject(example.src.len(), example.tgt.len()).is_some()) {
-        return Ok(Some(Encoded { example, links: Vec::new() }));
+    if filter.is_some_and(|filter| {
+        filter
+            .reject(example.src.len(), example.tgt.len())
+            .is_some()
+    }) {
+        return Ok(Some(Encoded {
+            example,
+            links: Vec::new(),
+        }));
     }
     let src_tokens = tokens_of_words(&pair.src, num_src, &tokenizers.src)?;
     let tgt_tokens = tokens_of_words(&pair.tgt, num_tgt, &tokenizers.tgt)?;
@@ -284,11 +366,18 @@ fn encode_aligned(
     }
     token_links.sort_unstable_by_key(|&(src, tgt)| (tgt, src));
     token_links.dedup();
-    Ok(Some(Encoded { example, links: token_links }))
+    Ok(Some(Encoded {
+        example,
+        links: token_links,
+    }))
 }
 
 /// For each word, the positions of its tokens.
-fn tokens_of_words(text: &str, num_words: usize, tokenizer: &Tokenizer) -> Result<Vec<Vec<usize>>, DataError> {
+fn tokens_of_words(
+    text: &str,
+    num_words: usize,
+    tokenizer: &Tokenizer,
+) -> Result<Vec<Vec<usize>>, DataError> {
     let mut tokens = vec![Vec::new(); num_words];
     for (token, word) in tokenizer.encode_words(text)?.1.into_iter().enumerate() {
         // Text that consists of whitespace may have tokens, but has no words.

@@ -1,5 +1,5 @@
-//! The file format of the id cache: header, ids and links, lengths, line numbers, report. All numbers are
-//! little-endian.
+//! The file format of the id cache: header, ids and links, lengths, line numbers, report. All
+//! numbers are little-endian.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -34,7 +34,8 @@ pub(super) struct Header {
     pub(super) examples: u64,
     /// Number of ids of all examples, counting a link as two.
     pub(super) ids: u64,
-    /// Number of entries in the table of link counts: as many as examples, or 0 if the text is not aligned.
+    /// Number of entries in the table of link counts: as many as examples, or 0 if the text is not
+    /// aligned.
     pub(super) aligned: u64,
     pub(super) report_bytes: u64,
     /// CRC-32 of everything after the header.
@@ -51,7 +52,11 @@ pub(super) struct Tables {
 
 impl IdWidth {
     pub(super) fn for_vocab(vocab_size: usize) -> Self {
-        if vocab_size <= usize::from(NARROW_WORD_START) { Self::Narrow } else { Self::Wide }
+        if vocab_size <= usize::from(NARROW_WORD_START) {
+            Self::Narrow
+        } else {
+            Self::Wide
+        }
     }
 
     pub(super) fn bytes(self) -> usize {
@@ -65,7 +70,11 @@ impl IdWidth {
         for &id in ids {
             match self {
                 Self::Narrow => {
-                    let mark = if id & WORD_START == 0 { 0 } else { NARROW_WORD_START };
+                    let mark = if id & WORD_START == 0 {
+                        0
+                    } else {
+                        NARROW_WORD_START
+                    };
                     bytes.extend((id as u16 | mark).to_le_bytes());
                 }
                 Self::Wide => bytes.extend(id.to_le_bytes()),
@@ -75,8 +84,18 @@ impl IdWidth {
 
     fn read(self, bytes: &[u8]) -> Vec<u32> {
         match self {
-            Self::Narrow => bytes.as_chunks().0.iter().map(|&two| widen(u16::from_le_bytes(two))).collect(),
-            Self::Wide => bytes.as_chunks().0.iter().map(|&four| u32::from_le_bytes(four)).collect(),
+            Self::Narrow => bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&two| widen(u16::from_le_bytes(two)))
+                .collect(),
+            Self::Wide => bytes
+                .as_chunks()
+                .0
+                .iter()
+                .map(|&four| u32::from_le_bytes(four))
+                .collect(),
         }
     }
 }
@@ -99,8 +118,16 @@ impl Header {
     pub(super) fn read(file: &File, path: &Path, key: &[u8; 32]) -> Result<Self, DataError> {
         let mut bytes = [0; HEADER_BYTES];
         read_at(file, &mut bytes, 0).map_err(DataError::io(path))?;
-        let long = |start: usize| bytes[start..].first_chunk().map_or(0, |eight| u64::from_le_bytes(*eight));
-        let short = |start: usize| bytes[start..].first_chunk().map_or(0, |four| u32::from_le_bytes(*four));
+        let long = |start: usize| {
+            bytes[start..]
+                .first_chunk()
+                .map_or(0, |eight| u64::from_le_bytes(*eight))
+        };
+        let short = |start: usize| {
+            bytes[start..]
+                .first_chunk()
+                .map_or(0, |four| u32::from_le_bytes(*four))
+        };
         let width = match short(64) {
             2 => IdWidth::Narrow,
             4 => IdWidth::Wide,
@@ -119,10 +146,17 @@ impl Header {
             return Err(damaged(path, "only a part of it is aligned"));
         }
         if header.to_bytes() != bytes {
-            return Err(damaged(path, "it belongs to another corpus, tokenizer or version"));
+            return Err(damaged(
+                path,
+                "it belongs to another corpus, tokenizer or version",
+            ));
         }
         let length = file.metadata().map_err(DataError::io(path))?.len();
-        if header.lines_start().and_then(|start| start.checked_add(header.after_lengths()?)) != Some(length) {
+        if header
+            .lines_start()
+            .and_then(|start| start.checked_add(header.after_lengths()?))
+            != Some(length)
+        {
             return Err(damaged(path, "its length does not fit its header"));
         }
         Ok(header)
@@ -131,19 +165,34 @@ impl Header {
     /// The offset of the line numbers; `None` if the numbers in the header overflow.
     fn lines_start(&self) -> Option<u64> {
         let ids = self.ids.checked_mul(self.width.bytes() as u64)?;
-        let lengths = self.examples.checked_mul(2)?.checked_add(self.aligned)?.checked_mul(LENGTH_BYTES)?;
+        let lengths = self
+            .examples
+            .checked_mul(2)?
+            .checked_add(self.aligned)?
+            .checked_mul(LENGTH_BYTES)?;
         ids.checked_add(lengths)?.checked_add(HEADER_BYTES as u64)
     }
 
     fn after_lengths(&self) -> Option<u64> {
-        self.examples.checked_mul(LINE_BYTES)?.checked_add(self.report_bytes)
+        self.examples
+            .checked_mul(LINE_BYTES)?
+            .checked_add(self.report_bytes)
     }
 }
 
 /// Reads everything after the header once, verifies its checksum, and returns the small tables.
-pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Result<Tables, DataError> {
-    file.seek(SeekFrom::Start(HEADER_BYTES as u64)).map_err(DataError::io(path))?;
-    let mut body = Body { reader: BufReader::with_capacity(BUFFER_BYTES, file), crc: Crc::new(), path };
+pub(super) fn read_tables(
+    mut file: &File,
+    path: &Path,
+    header: &Header,
+) -> Result<Tables, DataError> {
+    file.seek(SeekFrom::Start(HEADER_BYTES as u64))
+        .map_err(DataError::io(path))?;
+    let mut body = Body {
+        reader: BufReader::with_capacity(BUFFER_BYTES, file),
+        crc: Crc::new(),
+        path,
+    };
     body.skip(header.ids * header.width.bytes() as u64)?;
     let src_lens = body.lengths(header.examples)?;
     let tgt_lens = body.lengths(header.examples)?;
@@ -154,8 +203,14 @@ pub(super) fn read_tables(mut file: &File, path: &Path, header: &Header) -> Resu
     if body.crc.sum() != header.checksum {
         return Err(damaged(path, "its checksum does not fit"));
     }
-    let report = serde_json::from_slice(&report).map_err(|_| damaged(path, "its report cannot be read"))?;
-    Ok(Tables { src_lens, tgt_lens, num_links, report })
+    let report =
+        serde_json::from_slice(&report).map_err(|_| damaged(path, "its report cannot be read"))?;
+    Ok(Tables {
+        src_lens,
+        tgt_lens,
+        num_links,
+        report,
+    })
 }
 
 /// Reads `count` ids after the first `before` ones.
@@ -167,7 +222,12 @@ pub(super) fn read_ids(
     count: usize,
 ) -> Result<Vec<u32>, DataError> {
     let mut bytes = vec![0; count * width.bytes()];
-    read_at(file, &mut bytes, HEADER_BYTES as u64 + before * width.bytes() as u64).map_err(DataError::io(path))?;
+    read_at(
+        file,
+        &mut bytes,
+        HEADER_BYTES as u64 + before * width.bytes() as u64,
+    )
+    .map_err(DataError::io(path))?;
     Ok(width.read(&bytes))
 }
 
@@ -182,12 +242,21 @@ pub(super) fn read_lines(
 ) -> Result<Vec<u32>, DataError> {
     let start = HEADER_BYTES as u64 + ids * width.bytes() as u64 + lengths * LENGTH_BYTES;
     let mut bytes = vec![0; examples * LINE_BYTES as usize];
-    read_at(file, &mut bytes, start + u64::from(first) * LINE_BYTES).map_err(DataError::io(path))?;
-    Ok(bytes.as_chunks().0.iter().map(|&line| u32::from_le_bytes(line)).collect())
+    read_at(file, &mut bytes, start + u64::from(first) * LINE_BYTES)
+        .map_err(DataError::io(path))?;
+    Ok(bytes
+        .as_chunks()
+        .0
+        .iter()
+        .map(|&line| u32::from_le_bytes(line))
+        .collect())
 }
 
 pub(super) fn damaged(path: &Path, problem: &str) -> DataError {
-    DataError::Cache { path: path.to_owned(), problem: problem.to_owned() }
+    DataError::Cache {
+        path: path.to_owned(),
+        problem: problem.to_owned(),
+    }
 }
 
 struct Body<'a> {
@@ -198,7 +267,9 @@ struct Body<'a> {
 
 impl Body<'_> {
     fn read(&mut self, bytes: &mut [u8]) -> Result<(), DataError> {
-        self.reader.read_exact(bytes).map_err(DataError::io(self.path))?;
+        self.reader
+            .read_exact(bytes)
+            .map_err(DataError::io(self.path))?;
         self.crc.update(bytes);
         Ok(())
     }
@@ -219,14 +290,24 @@ impl Body<'_> {
         while lengths.len() < count as usize {
             let part = (count as usize - lengths.len()).min(BUFFER_BYTES / 2) * 2;
             self.read(&mut buffer[..part])?;
-            lengths.extend(buffer[..part].as_chunks().0.iter().map(|&two| u16::from_le_bytes(two)));
+            lengths.extend(
+                buffer[..part]
+                    .as_chunks()
+                    .0
+                    .iter()
+                    .map(|&two| u16::from_le_bytes(two)),
+            );
         }
         Ok(lengths)
     }
 }
 
 fn widen(id: u16) -> u32 {
-    let mark = if id & NARROW_WORD_START == 0 { 0 } else { WORD_START };
+    let mark = if id & NARROW_WORD_START == 0 {
+        0
+    } else {
+        WORD_START
+    };
     u32::from(id & !NARROW_WORD_START) | mark
 }
 

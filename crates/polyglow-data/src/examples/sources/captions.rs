@@ -29,11 +29,12 @@ pub struct CaptionImages {
 }
 
 impl CaptionImages {
-    /// Reads the images of the captions that are in `cache`, which is of the target side of `corpus`.
+    /// Reads the images of the captions that are in `cache`, which is of the target side of
+    /// `corpus`.
     ///
     /// # Errors
-    /// [`DataError::Image`] and [`DataError::Io`] for a file that is no image; [`DataError::Captions`] if they do not fit into
-    /// the memory that images may take.
+    /// [`DataError::Image`] and [`DataError::Io`] for a file that is no image;
+    /// [`DataError::Captions`] if they do not fit into the memory that images may take.
     pub fn read(corpus: &Corpus, cache: &IdCache, config: ImageConfig) -> Result<Self, DataError> {
         let lines = cache.lines()?;
         let (mut names, mut numbers) = (Vec::new(), HashMap::new());
@@ -49,19 +50,34 @@ impl CaptionImages {
                 of_examples.push(number);
             }
         }
-        let (num_bytes, most) = (config.shape().iter().product::<usize>(), ImageLimits::default().max_bytes);
+        let (num_bytes, most) = (
+            config.shape().iter().product::<usize>(),
+            ImageLimits::default().max_bytes,
+        );
         if names.len().saturating_mul(num_bytes) > most {
-            let problem =
-                format!("has {} images of {num_bytes} bytes, which do not fit into {most} bytes", names.len());
+            let problem = format!(
+                "has {} images of {num_bytes} bytes, which do not fit into {most} bytes",
+                names.len()
+            );
             let path = PathBuf::from(corpus.parts().first().map(Part::name).unwrap_or_default());
-            return Err(DataError::Captions { path, line: 0, problem });
+            return Err(DataError::Captions {
+                path,
+                line: 0,
+                problem,
+            });
         }
         let mut pixels = Vec::with_capacity(names.len() * num_bytes);
         for chunk in names.chunks(CHUNK) {
-            let images = chunk.par_iter().map(|name| read_image(Path::new(name), config));
+            let images = chunk
+                .par_iter()
+                .map(|name| read_image(Path::new(name), config));
             pixels.extend(images.collect::<Result<Vec<_>, _>>()?.concat());
         }
-        Ok(Self { pixels, num_bytes, of_examples })
+        Ok(Self {
+            pixels,
+            num_bytes,
+            of_examples,
+        })
     }
 
     /// Number of different images.
@@ -90,7 +106,8 @@ pub struct CaptionSource {
 }
 
 impl CaptionSource {
-    /// The captions of `cache`, which is of text that has one side; an image counts as `num_patches` positions in a batch.
+    /// The captions of `cache`, which is of text that has one side; an image counts as
+    /// `num_patches` positions in a batch.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -102,13 +119,21 @@ impl CaptionSource {
     ) -> Result<Self, DataError> {
         let cached = Cached { cache, config };
         let dropout = cached.dropout()?;
-        Ok(Self { cached, dropout, images, num_patches })
+        Ok(Self {
+            cached,
+            dropout,
+            images,
+            num_patches,
+        })
     }
 
     /// Positions of a caption, with one mark.
     fn padded(&self, example: u32) -> (usize, usize) {
         let Cached { cache, config } = &self.cached;
-        (self.num_patches, config.padded(config.planned_len(cache.lengths(example).1) + 1))
+        (
+            self.num_patches,
+            config.padded(config.planned_len(cache.lengths(example).1) + 1),
+        )
     }
 }
 
@@ -123,11 +148,21 @@ impl BatchSource for CaptionSource {
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<PairBatch, DataError> {
         let mut examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
         for (example, &item) in examples.iter_mut().zip(items) {
-            example.src = self.images.of_example(item).iter().map(|&byte| u32::from(byte)).collect();
+            example.src = self
+                .images
+                .of_example(item)
+                .iter()
+                .map(|&byte| u32::from(byte))
+                .collect();
         }
         let Cached { cache, config } = &self.cached;
         let special = cache.tokenizers().tgt.special();
-        Ok(PairBatch::new(&examples, special, special, config.pad_multiple))
+        Ok(PairBatch::new(
+            &examples,
+            special,
+            special,
+            config.pad_multiple,
+        ))
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {

@@ -29,8 +29,9 @@ pub struct ImageSource {
 }
 
 impl ImageSource {
-    /// The images of `images` with the ids of their labels; `parts` are the images of each corpus, and how often an epoch
-    /// holds each of them. With `augment` each is mirrored and turned at random in every epoch.
+    /// The images of `images` with the ids of their labels; `parts` are the images of each corpus,
+    /// and how often an epoch holds each of them. With `augment` each is mirrored and turned at
+    /// random in every epoch.
     pub fn new(
         images: Arc<ImageSet>,
         labels: Arc<[i32]>,
@@ -38,7 +39,13 @@ impl ImageSource {
         config: BatchingConfig,
         augment: bool,
     ) -> Self {
-        Self { images, labels, parts, config, augment }
+        Self {
+            images,
+            labels,
+            parts,
+            config,
+            augment,
+        }
     }
 
     fn num_bytes(&self) -> usize {
@@ -61,16 +68,29 @@ impl BatchSource for ImageSource {
         for &item in items {
             let image = self.images.example(item as usize).pixels;
             if self.augment {
-                pixels.extend(turn(image, shape, Purpose::Row.mix(&[self.config.seed, epoch, u64::from(item)])));
+                pixels.extend(turn(
+                    image,
+                    shape,
+                    Purpose::Row.mix(&[self.config.seed, epoch, u64::from(item)]),
+                ));
             } else {
                 pixels.extend_from_slice(image);
             }
         }
-        Ok(ImageBatch { pixels, labels: items.iter().map(|&item| self.labels[item as usize]).collect() })
+        Ok(ImageBatch {
+            pixels,
+            labels: items
+                .iter()
+                .map(|&item| self.labels[item as usize])
+                .collect(),
+        })
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        ([items.len(), self.num_bytes(), 1], items.len() * (self.num_bytes() + 1))
+        (
+            [items.len(), self.num_bytes(), 1],
+            items.len() * (self.num_bytes() + 1),
+        )
     }
 
     fn origin(&self, example: u32) -> String {

@@ -21,7 +21,8 @@ pub struct LabelBatch {
 }
 
 impl LabelBatch {
-    /// Texts in the sources of examples, and labels in their targets; `unknown` stands for a label that is missing.
+    /// Texts in the sources of examples, and labels in their targets; `unknown` stands for a label
+    /// that is missing.
     pub fn new(examples: &[Example], text: SpecialIds, unknown: u32, pad_multiple: usize) -> Self {
         let texts: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
         let label = |example: &Example| example.tgt.first().map_or(unknown, |&label| label) as i32;
@@ -51,7 +52,10 @@ impl LabelSource {
 
     fn padded(&self, example: u32) -> (usize, usize) {
         let Cached { cache, config } = &self.cached;
-        (config.padded(config.planned_len(cache.lengths(example).0) + 1), config.padded(1))
+        (
+            config.padded(config.planned_len(cache.lengths(example).0) + 1),
+            config.padded(1),
+        )
     }
 }
 
@@ -66,8 +70,16 @@ impl BatchSource for LabelSource {
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<LabelBatch, DataError> {
         let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
         let Cached { cache, config } = &self.cached;
-        let (texts, labels) = (cache.tokenizers().src.special(), cache.tokenizers().tgt.special());
-        Ok(LabelBatch::new(&examples, texts, labels.unk, config.pad_multiple))
+        let (texts, labels) = (
+            cache.tokenizers().src.special(),
+            cache.tokenizers().tgt.special(),
+        );
+        Ok(LabelBatch::new(
+            &examples,
+            texts,
+            labels.unk,
+            config.pad_multiple,
+        ))
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
@@ -86,9 +98,26 @@ mod tests {
 
     #[test]
     fn a_label_is_the_only_target() {
-        let example = |src: &[u32], label| Example { src: src.to_vec(), tgt: vec![label] };
-        let examples = [example(&[10, 11, 12], 20), example(&[13], 21), Example::default()];
-        let batch = LabelBatch::new(&examples, SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 }, 6, 1);
+        let example = |src: &[u32], label| Example {
+            src: src.to_vec(),
+            tgt: vec![label],
+        };
+        let examples = [
+            example(&[10, 11, 12], 20),
+            example(&[13], 21),
+            Example::default(),
+        ];
+        let batch = LabelBatch::new(
+            &examples,
+            SpecialIds {
+                pad: 0,
+                bos: 1,
+                eos: 2,
+                unk: 3,
+            },
+            6,
+            1,
+        );
         assert_eq!(batch.texts.ids, [10, 11, 12, 2, 13, 2, 0, 0, 2, 0, 0, 0]);
         assert_eq!(batch.labels, [20, 21, 6]);
     }

@@ -21,13 +21,24 @@ pub struct TextBatch {
 
 impl TextBatch {
     /// Whole lines: `<s> t1 t2` is read, `t1 t2 </s>` predicted.
-    pub fn of_lines<R: AsRef<[u32]>>(lines: &[R], special: SpecialIds, pad_multiple: usize) -> Self {
-        let longest = lines.iter().map(|line| line.as_ref().len() + 1).max().unwrap_or(0);
+    pub fn of_lines<R: AsRef<[u32]>>(
+        lines: &[R],
+        special: SpecialIds,
+        pad_multiple: usize,
+    ) -> Self {
+        let longest = lines
+            .iter()
+            .map(|line| line.as_ref().len() + 1)
+            .max()
+            .unwrap_or(0);
         let mut inputs = Padded::with_room(lines.len(), longest, pad_multiple);
         for line in lines {
             inputs.push(&[&[special.bos], line.as_ref()], special.pad);
         }
-        Self { inputs, targets: Padded::ended(lines, special.eos, special.pad, pad_multiple) }
+        Self {
+            inputs,
+            targets: Padded::ended(lines, special.eos, special.pad, pad_multiple),
+        }
     }
 }
 
@@ -55,14 +66,20 @@ impl BatchSource for LineSource {
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
         let Cached { cache, config } = &self.cached;
-        self.cached.plan(epoch, |example| pairs::padded(config, cache.lengths(example)))
+        self.cached.plan(epoch, |example| {
+            pairs::padded(config, cache.lengths(example))
+        })
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<TextBatch, DataError> {
         let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
         let lines: Vec<&[u32]> = examples.iter().map(|example| &*example.tgt).collect();
         let Cached { cache, config } = &self.cached;
-        Ok(TextBatch::of_lines(&lines, cache.tokenizers().tgt.special(), config.pad_multiple))
+        Ok(TextBatch::of_lines(
+            &lines,
+            cache.tokenizers().tgt.special(),
+            config.pad_multiple,
+        ))
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {

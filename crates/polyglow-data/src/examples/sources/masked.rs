@@ -33,11 +33,16 @@ impl MaskedBatch {
             asked.push(&[&text.asked], special.pad);
         }
         let num_asked = texts.iter().map(|text| text.num_asked(special)).sum();
-        Self { shown, asked: asked.ids, num_asked }
+        Self {
+            shown,
+            asked: asked.ids,
+            num_asked,
+        }
     }
 }
 
-/// Batches of texts with hidden tokens from an id cache of text that has one side; other tokens in each epoch.
+/// Batches of texts with hidden tokens from an id cache of text that has one side; other tokens in
+/// each epoch.
 pub struct MaskedSource {
     cached: Cached,
     dropout: Option<BpeDropout>,
@@ -78,11 +83,20 @@ impl BatchSource for MaskedSource {
             let key = Purpose::Row.mix(&[config.seed, epoch, u64::from(item)]);
             Masked::new(&example.tgt, special, vocab_size, key)
         });
-        Ok(MaskedBatch::new(&texts.collect::<Vec<_>>(), special, config.pad_multiple))
+        Ok(MaskedBatch::new(
+            &texts.collect::<Vec<_>>(),
+            special,
+            config.pad_multiple,
+        ))
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let real = |item| (self.cached.cache.lengths(item).1 + 1, self.cached.cache.lengths(item).1 + 1);
+        let real = |item| {
+            (
+                self.cached.cache.lengths(item).1 + 1,
+                self.cached.cache.lengths(item).1 + 1,
+            )
+        };
         size_of_rows(items, |item| self.padded(item), real)
     }
 
@@ -97,9 +111,26 @@ mod tests {
 
     #[test]
     fn hidden_tokens_are_the_targets_at_their_places() {
-        let texts =
-            [Masked { shown: vec![10, 1, 12], asked: vec![0, 11, 0] }, Masked { shown: vec![13], asked: vec![13] }];
-        let batch = MaskedBatch::new(&texts, SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 }, 1);
+        let texts = [
+            Masked {
+                shown: vec![10, 1, 12],
+                asked: vec![0, 11, 0],
+            },
+            Masked {
+                shown: vec![13],
+                asked: vec![13],
+            },
+        ];
+        let batch = MaskedBatch::new(
+            &texts,
+            SpecialIds {
+                pad: 0,
+                bos: 1,
+                eos: 2,
+                unk: 3,
+            },
+            1,
+        );
         assert_eq!(batch.shown.ids, [10, 1, 12, 2, 13, 2, 0, 0]);
         assert_eq!(batch.asked, [0, 11, 0, 0, 13, 0, 0, 0]);
         assert_eq!((batch.num_asked, batch.shown.num_real()), (2, 6));

@@ -14,8 +14,8 @@ use crate::special::SpecialIds;
 
 /// Padded sentence pairs.
 ///
-/// With source ids `s1 s2` and target ids `t1 t2`, the rows are `s1 s2 </s>`, `<s> t1 t2` and `t1 t2 </s>`: at each
-/// target position the decoder sees what precedes it (teacher forcing).
+/// With source ids `s1 s2` and target ids `t1 t2`, the rows are `s1 s2 </s>`, `<s> t1 t2` and
+/// `t1 t2 </s>`: at each target position the decoder sees what precedes it (teacher forcing).
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct PairBatch {
     /// Source ids and end of sentence, `[batch, src_len]`.
@@ -24,14 +24,19 @@ pub struct PairBatch {
     pub tgt_in: Padded,
     /// Target ids and end of sentence, `[batch, tgt_len]`.
     pub tgt_out: Padded,
-    /// Where each target position should look, `[batch, tgt_len, src_len]` row by row: its linked source positions share 1,
-    /// and what has no link has zeros. `None` if the text is not aligned.
+    /// Where each target position should look, `[batch, tgt_len, src_len]` row by row: its linked
+    /// source positions share 1, and what has no link has zeros. `None` if the text is not aligned.
     pub gold_attention: Option<Vec<f32>>,
 }
 
 impl PairBatch {
     /// Pads examples to multiples of `pad_multiple`.
-    pub fn new(examples: &[Example], src: SpecialIds, tgt: SpecialIds, pad_multiple: usize) -> Self {
+    pub fn new(
+        examples: &[Example],
+        src: SpecialIds,
+        tgt: SpecialIds,
+        pad_multiple: usize,
+    ) -> Self {
         let sources: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
         let targets: Vec<&[u32]> = examples.iter().map(|example| &*example.tgt).collect();
         Self {
@@ -42,7 +47,8 @@ impl PairBatch {
         }
     }
 
-    /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and sorted by the target.
+    /// Adds [`Self::gold_attention`] from the links of each row, which are between tokens and
+    /// sorted by the target.
     #[must_use]
     pub fn with_links(mut self, links: &[Vec<Link>]) -> Self {
         let (src_len, tgt_len) = (self.src.len, self.tgt_out.len);
@@ -69,16 +75,24 @@ pub struct PairSource {
 }
 
 impl PairSource {
-    /// Pairs of `cache`; with `links` also where each target token should look, but not with BPE dropout, whose tokens
-    /// alignments do not know.
+    /// Pairs of `cache`; with `links` also where each target token should look, but not with BPE
+    /// dropout, whose tokens alignments do not know.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if a tokenizer is not plain BPE and `config` asks for BPE dropout.
-    pub fn new(cache: Arc<IdCache>, config: BatchingConfig, links: bool) -> Result<Self, DataError> {
+    pub fn new(
+        cache: Arc<IdCache>,
+        config: BatchingConfig,
+        links: bool,
+    ) -> Result<Self, DataError> {
         let cached = Cached { cache, config };
         let dropout = cached.dropout()?;
         let links = links && dropout.is_none() && cached.cache.is_aligned();
-        Ok(Self { cached, dropout, links })
+        Ok(Self {
+            cached,
+            dropout,
+            links,
+        })
     }
 }
 
@@ -88,7 +102,8 @@ impl BatchSource for PairSource {
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
         let Cached { cache, config } = &self.cached;
-        self.cached.plan(epoch, |example| padded(config, cache.lengths(example)))
+        self.cached
+            .plan(epoch, |example| padded(config, cache.lengths(example)))
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<PairBatch, DataError> {
@@ -107,7 +122,11 @@ impl BatchSource for PairSource {
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let Cached { cache, config } = &self.cached;
         let real = |(src, tgt): (usize, usize)| (src + 1, tgt + 1);
-        size_of_rows(items, |item| padded(config, cache.lengths(item)), |item| real(cache.lengths(item)))
+        size_of_rows(
+            items,
+            |item| padded(config, cache.lengths(item)),
+            |item| real(cache.lengths(item)),
+        )
     }
 
     fn origin(&self, example: u32) -> String {
@@ -117,37 +136,74 @@ impl BatchSource for PairSource {
 
 /// Padded source and target positions of an example with this many ids, each side with one mark.
 pub(super) fn padded(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usize) {
-    (config.padded(config.planned_len(src) + 1), config.padded(config.planned_len(tgt) + 1))
+    (
+        config.padded(config.planned_len(src) + 1),
+        config.padded(config.planned_len(tgt) + 1),
+    )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const SRC: SpecialIds = SpecialIds { pad: 0, bos: 1, eos: 2, unk: 3 };
-    const TGT: SpecialIds = SpecialIds { pad: 9, bos: 7, eos: 8, unk: 6 };
+    const SRC: SpecialIds = SpecialIds {
+        pad: 0,
+        bos: 1,
+        eos: 2,
+        unk: 3,
+    };
+    const TGT: SpecialIds = SpecialIds {
+        pad: 9,
+        bos: 7,
+        eos: 8,
+        unk: 6,
+    };
 
     fn examples() -> Vec<Example> {
         vec![
-            Example { src: vec![10, 11, 12], tgt: vec![20] },
-            Example { src: vec![13], tgt: vec![21, 22] },
-            Example { src: vec![], tgt: vec![] },
+            Example {
+                src: vec![10, 11, 12],
+                tgt: vec![20],
+            },
+            Example {
+                src: vec![13],
+                tgt: vec![21, 22],
+            },
+            Example {
+                src: vec![],
+                tgt: vec![],
+            },
         ]
     }
 
     #[test]
     fn the_decoder_input_is_the_output_moved_right_by_one() {
-        let PairBatch { src, tgt_in, tgt_out, .. } = PairBatch::new(&examples(), SRC, TGT, 1);
-        assert_eq!((src.num_rows(), src.len, tgt_in.len, tgt_out.len), (3, 4, 3, 3));
+        let PairBatch {
+            src,
+            tgt_in,
+            tgt_out,
+            ..
+        } = PairBatch::new(&examples(), SRC, TGT, 1);
+        assert_eq!(
+            (src.num_rows(), src.len, tgt_in.len, tgt_out.len),
+            (3, 4, 3, 3)
+        );
         assert_eq!(src.ids, [10, 11, 12, 2, 13, 2, 0, 0, 2, 0, 0, 0]);
         assert_eq!(tgt_in.ids, [7, 20, 9, 7, 21, 22, 7, 9, 9]);
         assert_eq!(tgt_out.ids, [20, 8, 9, 21, 22, 8, 8, 9, 9]);
-        assert_eq!((src.lengths, tgt_out.lengths), (vec![4, 2, 1], vec![2, 3, 1]));
+        assert_eq!(
+            (src.lengths, tgt_out.lengths),
+            (vec![4, 2, 1], vec![2, 3, 1])
+        );
     }
 
     #[test]
     fn the_links_of_a_target_position_share_its_attention() {
-        let batch = PairBatch::new(&examples(), SRC, TGT, 1).with_links(&[vec![(0, 0), (2, 0)], vec![(0, 1)], vec![]]);
+        let batch = PairBatch::new(&examples(), SRC, TGT, 1).with_links(&[
+            vec![(0, 0), (2, 0)],
+            vec![(0, 1)],
+            vec![],
+        ]);
         let mut expected = vec![0.0; 3 * 3 * 4];
         (expected[0], expected[2]) = (0.5, 0.5);
         // The second row's second target token.

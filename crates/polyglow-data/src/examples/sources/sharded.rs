@@ -7,17 +7,18 @@ use crate::batching::EpochPlan;
 
 /// Shards that most machines have cores for.
 const FEW: usize = 4;
-/// Positions that each of a few shards has at least: with fewer, products of matrices and whatever is done once for each shard take
-/// longer than another core saves.
+/// Positions that each of a few shards has at least: with fewer, products of matrices and whatever
+/// is done once for each shard take longer than another core saves.
 const FEWEST_POSITIONS: usize = 512;
-/// Positions that each of more shards has at least: with fewer, the gradients that every shard adds cost 1 to 8 % of a step. More
-/// cores than shards divide the products of a shard among them.
+/// Positions that each of more shards has at least: with fewer, the gradients that every shard adds
+/// cost 1 to 8 % of a step. More cores than shards divide the products of a shard among them.
 const FEWEST_POSITIONS_OF_MANY: usize = 1024;
 
-/// A source whose batches come in shards: a CPU works on several of them side by side, each on a core.
+/// A source whose batches come in shards: a CPU works on several of them side by side, each on a
+/// core.
 ///
-/// How many there are follows from the size of the batch alone, never from the machine, so that a training gives the same bits
-/// wherever it runs.
+/// How many there are follows from the size of the batch alone, never from the machine, so that a
+/// training gives the same bits wherever it runs.
 pub struct Sharded<S> {
     source: Arc<S>,
     most: usize,
@@ -40,7 +41,11 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<Vec<S::Batch>, S::Error> {
         let [rows, src_len, tgt_len] = self.source.size(epoch, items).0;
-        self.source.shards(epoch, items, num_shards(rows * (src_len + tgt_len), self.most))
+        self.source.shards(
+            epoch,
+            items,
+            num_shards(rows * (src_len + tgt_len), self.most),
+        )
     }
 
     fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize) {
@@ -56,13 +61,18 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
     }
 }
 
-/// Shards of a batch with so many padded positions, of both sides: a power of two, and `most` at most.
+/// Shards of a batch with so many padded positions, of both sides: a power of two, and `most` at
+/// most.
 pub fn num_shards(positions: usize, most: usize) -> usize {
     let of = |fewest: usize| 1 << (positions / fewest).max(1).ilog2();
-    of(FEWEST_POSITIONS).min(FEW).max(of(FEWEST_POSITIONS_OF_MANY)).min(most)
+    of(FEWEST_POSITIONS)
+        .min(FEW)
+        .max(of(FEWEST_POSITIONS_OF_MANY))
+        .min(most)
 }
 
-/// `items` in `count` runs of neighbors, which are as many as possible and differ by one at most. None is empty.
+/// `items` in `count` runs of neighbors, which are as many as possible and differ by one at most.
+/// None is empty.
 pub(super) fn runs(items: &[u32], count: usize) -> impl Iterator<Item = &[u32]> {
     let count = count.min(items.len()).max(1);
     (0..count).map(move |run| &items[run * items.len() / count..(run + 1) * items.len() / count])
@@ -74,7 +84,8 @@ mod tests {
 
     #[test]
     fn a_batch_has_as_many_shards_as_keep_cores_busy() {
-        let shards = [0, 1023, 1024, 2047, 2048, 8191, 8192, 1 << 20].map(|positions| num_shards(positions, 8));
+        let shards = [0, 1023, 1024, 2047, 2048, 8191, 8192, 1 << 20]
+            .map(|positions| num_shards(positions, 8));
         assert_eq!(shards, [1, 1, 2, 2, 4, 4, 8, 8]);
         assert_eq!(num_shards(1 << 20, 1), 1);
     }
@@ -85,7 +96,11 @@ mod tests {
         for count in 1..12 {
             let runs: Vec<&[u32]> = runs(&items, count).collect();
             assert_eq!((runs.concat(), runs.len()), (items.clone(), count.min(9)));
-            assert!(runs.iter().all(|run| run.len() == 9 / runs.len() || run.len() == 9 / runs.len() + 1), "{runs:?}");
+            assert!(
+                runs.iter()
+                    .all(|run| run.len() == 9 / runs.len() || run.len() == 9 / runs.len() + 1),
+                "{runs:?}"
+            );
         }
     }
 }

@@ -24,14 +24,21 @@ impl SkipGramBatch {
     pub fn new(rows: &[SkipGram]) -> Self {
         Self {
             centers: rows.iter().map(|row| row.center as i32).collect(),
-            candidates: rows.iter().flat_map(|row| &row.candidates).map(|&id| id as i32).collect(),
+            candidates: rows
+                .iter()
+                .flat_map(|row| &row.candidates)
+                .map(|&id| id as i32)
+                .collect(),
             count: rows.first().map_or(0, |row| row.candidates.len()),
         }
     }
 
-    /// 1 for each candidate that is from the text, and 0 for each that is drawn, `[rows, count]` row by row.
+    /// 1 for each candidate that is from the text, and 0 for each that is drawn, `[rows, count]`
+    /// row by row.
     pub fn is_real(&self) -> Vec<i32> {
-        (0..self.candidates.len()).map(|place| i32::from(place % self.count == 0)).collect()
+        (0..self.candidates.len())
+            .map(|place| i32::from(place % self.count == 0))
+            .collect()
     }
 }
 
@@ -47,18 +54,35 @@ impl SkipGramSource {
     ///
     /// # Errors
     /// [`DataError::Dropout`] if `batching` asks for BPE dropout; the cache cannot be read.
-    pub fn new(cache: Arc<IdCache>, batching: BatchingConfig, config: SkipGrams) -> Result<Self, DataError> {
+    pub fn new(
+        cache: Arc<IdCache>,
+        batching: BatchingConfig,
+        config: SkipGrams,
+    ) -> Result<Self, DataError> {
         let tokenizer = &cache.tokenizers().tgt;
-        let lines = (0..cache.len() as u32).map(|example| Ok::<_, DataError>(cache.example(example)?.tgt));
-        let sampler = SkipGramSampler::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)?;
-        let cached = Cached { cache, config: batching };
-        cached.refuse_dropout("skip-grams are drawn by the frequencies of tokens, which dropout changes")?;
-        Ok(Self { cached, config, sampler })
+        let lines =
+            (0..cache.len() as u32).map(|example| Ok::<_, DataError>(cache.example(example)?.tgt));
+        let sampler =
+            SkipGramSampler::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)?;
+        let cached = Cached {
+            cache,
+            config: batching,
+        };
+        cached.refuse_dropout(
+            "skip-grams are drawn by the frequencies of tokens, which dropout changes",
+        )?;
+        Ok(Self {
+            cached,
+            config,
+            sampler,
+        })
     }
 
     /// Rows that a line gives at most.
     fn most_rows(&self, example: u32) -> usize {
-        self.config.most_pairs(self.cached.cache.lengths(example).1).max(1)
+        self.config
+            .most_pairs(self.cached.cache.lengths(example).1)
+            .max(1)
     }
 }
 
@@ -78,7 +102,10 @@ impl BatchSource for SkipGramSource {
         let Cached { cache, config } = &self.cached;
         let mut rows = Vec::new();
         for &item in items {
-            rows.extend(self.sampler.rows(&cache.example(item)?.tgt, &[config.seed, epoch, u64::from(item)]));
+            rows.extend(self.sampler.rows(
+                &cache.example(item)?.tgt,
+                &[config.seed, epoch, u64::from(item)],
+            ));
         }
         if rows.is_empty() {
             rows.push(self.sampler.nothing());
@@ -91,10 +118,14 @@ impl BatchSource for SkipGramSource {
         Ok(vec![self.batch(epoch, items)?])
     }
 
-    /// About four times what a batch has: of a word's window and of frequent words, only what is drawn is in it.
+    /// About four times what a batch has: of a word's window and of frequent words, only what is
+    /// drawn is in it.
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let most = items.iter().map(|&item| self.most_rows(item));
-        let padded: usize = most.clone().map(|rows| self.cached.config.padded(rows)).sum();
+        let padded: usize = most
+            .clone()
+            .map(|rows| self.cached.config.padded(rows))
+            .sum();
         let real = most.map(|rows| rows * (1 + self.config.candidates())).sum();
         ([padded, 1, self.config.candidates()], real)
     }
@@ -110,9 +141,15 @@ mod tests {
 
     #[test]
     fn the_first_candidate_is_the_real_one() {
-        let row = |center, candidates: &[u32]| SkipGram { center, candidates: candidates.to_vec() };
+        let row = |center, candidates: &[u32]| SkipGram {
+            center,
+            candidates: candidates.to_vec(),
+        };
         let batch = SkipGramBatch::new(&[row(4, &[5, 6, 7]), row(5, &[4, 6, 6])]);
-        assert_eq!((&*batch.centers, &*batch.candidates), (&[4, 5][..], &[5, 6, 7, 4, 6, 6][..]));
+        assert_eq!(
+            (&*batch.centers, &*batch.candidates),
+            (&[4, 5][..], &[5, 6, 7, 4, 6, 6][..])
+        );
         assert_eq!(batch.is_real(), [1, 0, 0, 1, 0, 0]);
     }
 }

@@ -12,13 +12,15 @@ use crate::error::DataError;
 use crate::labeled::LabelSet;
 
 const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
-/// Images that are decoded at a time, which bounds the memory that they take in addition to the set.
+/// Images that are decoded at a time, which bounds the memory that they take in addition to the
+/// set.
 const CHUNK: usize = 256;
 
 /// How images are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderOptions {
-    /// Height and width to resize all images to; if `None`, all images must have the size of the first one.
+    /// Height and width to resize all images to; if `None`, all images must have the size of the
+    /// first one.
     pub size: Option<(usize, usize)>,
     /// Channels to convert to; transparency is dropped.
     pub channels: Channels,
@@ -45,40 +47,67 @@ impl Channels {
     }
 }
 
-/// Reads the PNG and JPEG files in the folders of `dir`, ordered by name. Other files, and names that begin with a dot,
-/// are ignored.
+/// Reads the PNG and JPEG files in the folders of `dir`, ordered by name. Other files, and names
+/// that begin with a dot, are ignored.
 ///
-/// The set of labels is `labels` if given, such as that of the training set, and otherwise the names of the folders.
+/// The set of labels is `labels` if given, such as that of the training set, and otherwise the
+/// names of the folders.
 ///
 /// # Errors
-/// [`DataError::Image`] if a file is not an image, or too large, or differs in size from the first one; if the name of
-/// a folder is not in `labels`; if there is no image in `dir`, or more than the limits allow. [`DataError::Io`].
-pub fn read_folder(dir: &Path, options: &FolderOptions, labels: Option<&LabelSet>) -> Result<ImageSet, DataError> {
-    let folders: Vec<PathBuf> = entries(dir)?.into_iter().filter(|path| path.is_dir()).collect();
+/// [`DataError::Image`] if a file is not an image, or too large, or differs in size from the first
+/// one; if the name of a folder is not in `labels`; if there is no image in `dir`, or more than the
+/// limits allow. [`DataError::Io`].
+pub fn read_folder(
+    dir: &Path,
+    options: &FolderOptions,
+    labels: Option<&LabelSet>,
+) -> Result<ImageSet, DataError> {
+    let folders: Vec<PathBuf> = entries(dir)?
+        .into_iter()
+        .filter(|path| path.is_dir())
+        .collect();
     let labels = match labels {
         Some(labels) => labels.clone(),
         None => LabelSet::new(folders.iter().map(|folder| name(folder))),
     };
     let mut files = Vec::new();
     for folder in &folders {
-        let unknown = || wrong(folder, "its name is not a label of the training set".to_owned());
+        let unknown = || {
+            wrong(
+                folder,
+                "its name is not a label of the training set".to_owned(),
+            )
+        };
         let label = labels.id(&name(folder)).ok_or_else(unknown)?;
-        files.extend(entries(folder)?.into_iter().filter(|path| is_image(path)).map(|path| (path, label)));
+        files.extend(
+            entries(folder)?
+                .into_iter()
+                .filter(|path| is_image(path))
+                .map(|path| (path, label)),
+        );
     }
     if files.is_empty() {
-        return Err(wrong(dir, "there are no folders with PNG or JPEG files in it".to_owned()));
+        return Err(wrong(
+            dir,
+            "there are no folders with PNG or JPEG files in it".to_owned(),
+        ));
     }
     read_files(dir, &files, labels, options)
 }
 
-/// Reads one file, converted as [`read_folder`] does; with `options.size` of `None` it keeps its own size.
+/// Reads one file, converted as [`read_folder`] does; with `options.size` of `None` it keeps its
+/// own size.
 ///
 /// # Errors
 /// As [`read_folder`].
 pub fn read_file(path: &Path, options: &FolderOptions) -> Result<Vec<u8>, DataError> {
     let image = decode(path, options.limits)?;
     let own = (image.height() as usize, image.width() as usize);
-    Ok(convert(image, options.size.unwrap_or(own), options.channels))
+    Ok(convert(
+        image,
+        options.size.unwrap_or(own),
+        options.channels,
+    ))
 }
 
 fn read_files(
@@ -89,12 +118,18 @@ fn read_files(
 ) -> Result<ImageSet, DataError> {
     let limits = options.limits;
     let first = decode(&files[0].0, limits)?;
-    let (height, width) = options.size.unwrap_or((first.height() as usize, first.width() as usize));
+    let (height, width) = options
+        .size
+        .unwrap_or((first.height() as usize, first.width() as usize));
     let channels = options.channels.count();
-    let bytes = [height, width, channels].into_iter().try_fold(files.len(), usize::checked_mul);
+    let bytes = [height, width, channels]
+        .into_iter()
+        .try_fold(files.len(), usize::checked_mul);
     let Some(bytes) = bytes.filter(|&bytes| (1..=limits.max_bytes).contains(&bytes)) else {
         let (num_images, most) = (files.len(), limits.max_bytes);
-        let problem = format!("{num_images} images of {width}x{height} pixels do not fit into 1 to {most} bytes");
+        let problem = format!(
+            "{num_images} images of {width}x{height} pixels do not fit into 1 to {most} bytes"
+        );
         return Err(wrong(dir, problem));
     };
     let mut pixels = Vec::with_capacity(bytes);
@@ -105,7 +140,9 @@ fn read_files(
             if options.size.is_none() && found != (height, width) {
                 let (found_height, found_width) = found;
                 let first = files[0].0.display();
-                let problem = format!("it has {found_width}x{found_height} pixels, and `{first}` has {width}x{height}");
+                let problem = format!(
+                    "it has {found_width}x{found_height} pixels, and `{first}` has {width}x{height}"
+                );
                 return Err(wrong(path, problem));
             }
             Ok(convert(image, (height, width), options.channels))
@@ -115,22 +152,36 @@ fn read_files(
         }
     }
     let label_ids = files.iter().map(|(_, label)| *label).collect();
-    Ok(ImageSet { height, width, channels, labels, pixels, label_ids })
+    Ok(ImageSet {
+        height,
+        width,
+        channels,
+        labels,
+        pixels,
+        label_ids,
+    })
 }
 
 /// Decodes a file. Its first bytes determine the format, not its name.
 fn decode(path: &Path, limits: ImageLimits) -> Result<DynamicImage, DataError> {
     let file = BufReader::new(File::open(path).map_err(DataError::io(path))?);
-    let mut reader = ImageReader::new(file).with_guessed_format().map_err(DataError::io(path))?;
+    let mut reader = ImageReader::new(file)
+        .with_guessed_format()
+        .map_err(DataError::io(path))?;
     if !matches!(reader.format(), Some(ImageFormat::Png | ImageFormat::Jpeg)) {
         // Another crate in the same program may have enabled more formats of the `image` crate.
-        return Err(wrong(path, "it is neither a PNG nor a JPEG file".to_owned()));
+        return Err(wrong(
+            path,
+            "it is neither a PNG nor a JPEG file".to_owned(),
+        ));
     }
     let mut decoding = Limits::default();
     decoding.max_image_width = Some(limits.max_side);
     decoding.max_image_height = Some(limits.max_side);
     reader.limits(decoding);
-    reader.decode().map_err(|error| wrong(path, error.to_string()))
+    reader
+        .decode()
+        .map_err(|error| wrong(path, error.to_string()))
 }
 
 fn convert(image: DynamicImage, (height, width): (usize, usize), channels: Channels) -> Vec<u8> {
@@ -160,13 +211,22 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
 
 fn is_image(path: &Path) -> bool {
     path.is_file()
-        && path.extension().is_some_and(|found| ENDINGS.iter().any(|ending| found.eq_ignore_ascii_case(ending)))
+        && path.extension().is_some_and(|found| {
+            ENDINGS
+                .iter()
+                .any(|ending| found.eq_ignore_ascii_case(ending))
+        })
 }
 
 fn name(path: &Path) -> String {
-    path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
+    path.file_name()
+        .map(|name| name.to_string_lossy().into_owned())
+        .unwrap_or_default()
 }
 
 fn wrong(path: &Path, problem: String) -> DataError {
-    DataError::Image { path: path.to_owned(), problem }
+    DataError::Image {
+        path: path.to_owned(),
+        problem,
+    }
 }

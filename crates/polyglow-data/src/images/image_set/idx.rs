@@ -20,22 +20,27 @@ struct Array {
     values: Vec<u8>,
 }
 
-/// Reads images and their labels, such as `train-images-idx3-ubyte.gz` and `train-labels-idx1-ubyte.gz`.
+/// Reads images and their labels, such as `train-images-idx3-ubyte.gz` and
+/// `train-labels-idx1-ubyte.gz`.
 ///
-/// A file begins with two zero bytes, the type of its values (8 for bytes) and the number of axes. The length of each
-/// axis follows as a big-endian 32-bit integer, and then the values. The names of the labels are their numbers, padded
-/// with zeros to equal length. The set of labels is `known` if given, such as that of the training set.
+/// A file begins with two zero bytes, the type of its values (8 for bytes) and the number of axes.
+/// The length of each axis follows as a big-endian 32-bit integer, and then the values. The names
+/// of the labels are their numbers, padded with zeros to equal length. The set of labels is `known`
+/// if given, such as that of the training set.
 ///
 /// # Errors
-/// [`DataError::Image`] if a header is wrong, the length differs from it, a limit is exceeded, or a label is not in
-/// `known`; [`DataError::Io`].
+/// [`DataError::Image`] if a header is wrong, the length differs from it, a limit is exceeded, or a
+/// label is not in `known`; [`DataError::Io`].
 pub fn read_idx(
     images: &Path,
     labels: &Path,
     limits: ImageLimits,
     known: Option<&LabelSet>,
 ) -> Result<ImageSet, DataError> {
-    let Array { shape, values: pixels } = read(images, limits)?;
+    let Array {
+        shape,
+        values: pixels,
+    } = read(images, limits)?;
     let (count, height, width, channels) = match *shape {
         [count, height, width] => (count, height, width, 1),
         [count, height, width, channels @ (1 | 3)] => (count, height, width, channels),
@@ -46,70 +51,147 @@ pub fn read_idx(
             ));
         }
     };
-    if [height, width].iter().any(|&side| side == 0 || side > limits.max_side as usize) {
+    if [height, width]
+        .iter()
+        .any(|&side| side == 0 || side > limits.max_side as usize)
+    {
         return Err(wrong(
             images,
-            format!("width and height must be 1 to {} pixels, not {width}x{height}", limits.max_side),
+            format!(
+                "width and height must be 1 to {} pixels, not {width}x{height}",
+                limits.max_side
+            ),
         ));
     }
     let Array { shape, values } = read(labels, limits)?;
     if *shape != [count] {
-        return Err(wrong(labels, format!("its axes {shape:?} do not give one label for each of {count} images")));
+        return Err(wrong(
+            labels,
+            format!("its axes {shape:?} do not give one label for each of {count} images"),
+        ));
     }
     let (label_ids, labels) = number(&values, known, labels)?;
-    Ok(ImageSet { height, width, channels, labels, pixels, label_ids })
+    Ok(ImageSet {
+        height,
+        width,
+        channels,
+        labels,
+        pixels,
+        label_ids,
+    })
 }
 
-fn number(values: &[u8], known: Option<&LabelSet>, path: &Path) -> Result<(Vec<u32>, LabelSet), DataError> {
+fn number(
+    values: &[u8],
+    known: Option<&LabelSet>,
+    path: &Path,
+) -> Result<(Vec<u32>, LabelSet), DataError> {
     let digits = match known {
         Some(known) => known.names().first().map_or(1, String::len),
-        None => values.iter().max().map_or(1, |largest| largest.to_string().len()),
+        None => values
+            .iter()
+            .max()
+            .map_or(1, |largest| largest.to_string().len()),
     };
-    let names: Vec<String> = (0..=u8::MAX).map(|value| format!("{value:0digits$}")).collect();
+    let names: Vec<String> = (0..=u8::MAX)
+        .map(|value| format!("{value:0digits$}"))
+        .collect();
     let labels = match known {
         Some(known) => known.clone(),
-        None => LabelSet::new(values.iter().max().map_or(&names[..0], |&largest| &names[..=largest.into()]).to_vec()),
+        None => LabelSet::new(
+            values
+                .iter()
+                .max()
+                .map_or(&names[..0], |&largest| &names[..=largest.into()])
+                .to_vec(),
+        ),
     };
     let ids: Vec<Option<u32>> = names.iter().map(|name| labels.id(name)).collect();
     let id = |(place, &value): (usize, &u8)| {
-        let unknown = || wrong(path, format!("label {value} of image {} is not one of the training set", place + 1));
+        let unknown = || {
+            wrong(
+                path,
+                format!(
+                    "label {value} of image {} is not one of the training set",
+                    place + 1
+                ),
+            )
+        };
         ids[usize::from(value)].ok_or_else(unknown)
     };
-    Ok((values.iter().enumerate().map(id).collect::<Result<_, _>>()?, labels))
+    Ok((
+        values
+            .iter()
+            .enumerate()
+            .map(id)
+            .collect::<Result<_, _>>()?,
+        labels,
+    ))
 }
 
 fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
     let mut reader = decompress(File::open(path).map_err(DataError::io(path))?, path)?;
     let mut four = || {
         let mut bytes = [0; 4];
-        reader.read_exact(&mut bytes).map_err(|_| wrong(path, "it ends inside its header".to_owned()))?;
+        reader
+            .read_exact(&mut bytes)
+            .map_err(|_| wrong(path, "it ends inside its header".to_owned()))?;
         Ok(bytes)
     };
     let num_axes = match four()? {
         [0, 0, BYTES, axes @ 1..=MOST_AXES] => axes,
-        [0, 0, code, 1..=MOST_AXES] => return Err(wrong(path, format!("its values are not bytes but of type {code}"))),
+        [0, 0, code, 1..=MOST_AXES] => {
+            return Err(wrong(
+                path,
+                format!("its values are not bytes but of type {code}"),
+            ));
+        }
         bytes => {
             return Err(wrong(
                 path,
-                format!("it begins with {bytes:?}, so it is not an IDX file of 1 to {MOST_AXES} axes"),
+                format!(
+                    "it begins with {bytes:?}, so it is not an IDX file of 1 to {MOST_AXES} axes"
+                ),
             ));
         }
     };
-    let shape = (0..num_axes).map(|_| Ok(u32::from_be_bytes(four()?) as usize)).collect::<Result<Vec<_>, _>>()?;
-    let len = shape.iter().copied().try_fold(1, usize::checked_mul).filter(|&len| len <= limits.max_bytes);
+    let shape = (0..num_axes)
+        .map(|_| Ok(u32::from_be_bytes(four()?) as usize))
+        .collect::<Result<Vec<_>, _>>()?;
+    let len = shape
+        .iter()
+        .copied()
+        .try_fold(1, usize::checked_mul)
+        .filter(|&len| len <= limits.max_bytes);
     let Some(len) = len else {
-        return Err(wrong(path, format!("its axes {shape:?} have more than {} values", limits.max_bytes)));
+        return Err(wrong(
+            path,
+            format!(
+                "its axes {shape:?} have more than {} values",
+                limits.max_bytes
+            ),
+        ));
     };
-    // Memory is not allocated by the length in the header, which may be wrong, but grows with the values that are read.
+    // Memory is not allocated by the length in the header, which may be wrong, but grows with the
+    // values that are read.
     let mut values = Vec::new();
-    reader.take(len as u64 + 1).read_to_end(&mut values).map_err(DataError::io(path))?;
+    reader
+        .take(len as u64 + 1)
+        .read_to_end(&mut values)
+        .map_err(DataError::io(path))?;
     if values.len() != len {
         let than = if values.len() < len { "fewer" } else { "more" };
-        return Err(wrong(path, format!("it has {than} values than the {len} of its axes {shape:?}")));
+        return Err(wrong(
+            path,
+            format!("it has {than} values than the {len} of its axes {shape:?}"),
+        ));
     }
     Ok(Array { shape, values })
 }
 
 fn wrong(path: &Path, problem: String) -> DataError {
-    DataError::Image { path: path.to_owned(), problem }
+    DataError::Image {
+        path: path.to_owned(),
+        problem,
+    }
 }

@@ -6,7 +6,8 @@ use crate::lines::Lines;
 
 /// Iterates over the links of a file, one line per sentence pair.
 ///
-/// Yields [`DataError::Alignment`] for a line that is not a list of links, and the errors of [`Lines`].
+/// Yields [`DataError::Alignment`] for a line that is not a list of links, and the errors of
+/// [`Lines`].
 pub struct LinkLines(pub Lines);
 
 impl Iterator for LinkLines {

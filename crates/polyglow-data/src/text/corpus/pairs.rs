@@ -17,12 +17,25 @@ pub struct Pairs {
 
 /// What is read from.
 pub(super) enum Reader {
-    Embedded { pairs: Arc<Vec<Pair>>, next: usize },
-    TwoFiles { src: Lines, tgt: Lines },
+    Embedded {
+        pairs: Arc<Vec<Pair>>,
+        next: usize,
+    },
+    TwoFiles {
+        src: Lines,
+        tgt: Lines,
+    },
     Tsv(Lines),
     Text(Lines),
-    Labeled { lines: LabeledLines, path: PathBuf, any: bool },
-    Images { images: Arc<ImageSet>, next: usize },
+    Labeled {
+        lines: LabeledLines,
+        path: PathBuf,
+        any: bool,
+    },
+    Images {
+        images: Arc<ImageSet>,
+        next: usize,
+    },
 }
 
 impl Iterator for Pairs {
@@ -38,15 +51,24 @@ impl Iterator for Pairs {
             Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
             Reader::Text(lines) => text::next(lines).transpose(),
             Reader::Labeled { lines, path, any } => {
-                let next =
-                    lines.next().map(|line| line.map(|LabeledText { label, text }| Pair { src: text, tgt: label }));
+                let next = lines.next().map(|line| {
+                    line.map(|LabeledText { label, text }| Pair {
+                        src: text,
+                        tgt: label,
+                    })
+                });
                 let is_first = !std::mem::replace(any, true);
                 next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
             }
             Reader::Images { images, next } => {
                 *next += 1;
                 let label = images.label_ids.get(*next - 1);
-                label.map(|&id| Ok(Pair { src: String::new(), tgt: images.labels.names()[id as usize].clone() }))
+                label.map(|&id| {
+                    Ok(Pair {
+                        src: String::new(),
+                        tgt: images.labels.names()[id as usize].clone(),
+                    })
+                })
             }
         };
         if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {
@@ -59,11 +81,13 @@ impl Iterator for Pairs {
 fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataError> {
     match (src.next().transpose()?, tgt.next().transpose()?) {
         (Some(src), Some(tgt)) => Ok(Some(Pair { src, tgt })),
-        (None, None) if src.line() == 0 => Err(DataError::Empty { path: src.path().to_owned() }),
+        (None, None) if src.line() == 0 => Err(DataError::Empty {
+            path: src.path().to_owned(),
+        }),
         (None, None) => Ok(None),
         _ => {
-            // The line counts of both files help more than the first missing line: a difference of 1 is an odd line
-            // somewhere, and a large one a truncated file.
+            // The line counts of both files help more than the first missing line: a difference of
+            // 1 is an odd line somewhere, and a large one a truncated file.
             let count = |lines: &mut Lines| lines.try_for_each(|line| line.map(drop));
             count(src)?;
             count(tgt)?;
@@ -79,26 +103,47 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
 
 fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
     let Some(line) = lines.next().transpose()? else {
-        return if lines.line() == 0 { Err(DataError::Empty { path: lines.path().to_owned() }) } else { Ok(None) };
+        return if lines.line() == 0 {
+            Err(DataError::Empty {
+                path: lines.path().to_owned(),
+            })
+        } else {
+            Ok(None)
+        };
     };
     match *line.split('\t').collect::<Vec<_>>() {
-        [src, tgt] => Ok(Some(Pair { src: src.to_owned(), tgt: tgt.to_owned() })),
+        [src, tgt] => Ok(Some(Pair {
+            src: src.to_owned(),
+            tgt: tgt.to_owned(),
+        })),
         ref columns => {
             let (path, line) = (lines.path().to_owned(), lines.line());
-            Err(DataError::Columns { path, line, found: columns.len(), texts: text_columns(columns) })
+            Err(DataError::Columns {
+                path,
+                line,
+                found: columns.len(),
+                texts: text_columns(columns),
+            })
         }
     }
 }
 
-/// The first two columns that look like text, counted from 1: those with spaces or with many letters, and not numbers, links or
-/// licenses.
+/// The first two columns that look like text, counted from 1: those with spaces or with many
+/// letters, and not numbers, links or licenses.
 fn text_columns(columns: &[&str]) -> Option<[usize; 2]> {
     let is_text = |column: &str| {
-        let letters = column.chars().filter(|character| character.is_alphabetic()).count();
+        let letters = column
+            .chars()
+            .filter(|character| character.is_alphabetic())
+            .count();
         let is_long = column.contains(' ') || letters > 8;
         letters > 0 && is_long && !column.contains("://") && !column.starts_with("CC")
     };
-    let mut texts = columns.iter().zip(1..).filter(|(column, _)| is_text(column)).map(|(_, number)| number);
+    let mut texts = columns
+        .iter()
+        .zip(1..)
+        .filter(|(column, _)| is_text(column))
+        .map(|(_, number)| number);
     Some([texts.next()?, texts.next()?])
 }
 
@@ -110,14 +155,21 @@ mod tests {
     fn the_columns_with_text_are_told_from_numbers_links_and_licenses() {
         for (line, texts) in [
             ("12\tThe dog sleeps.\t77\tDer Hund schläft.", Some([2, 4])),
-            ("The dog.\tDer Hund.\tCC-BY 2.0 (France) Attribution: tatoeba.org", Some([1, 2])),
+            (
+                "The dog.\tDer Hund.\tCC-BY 2.0 (France) Attribution: tatoeba.org",
+                Some([1, 2]),
+            ),
             ("1.07\tThe dog.\tDer Hund.", Some([2, 3])),
             ("en\tde\tThe dog.\tDer Hund.", Some([3, 4])),
             ("https://a.org/x y\tThe dog.\tDer Hund.", Some([2, 3])),
             ("a\tb\tc", None),
             ("no tab", None),
         ] {
-            assert_eq!(text_columns(&line.split('\t').collect::<Vec<_>>()), texts, "{line}");
+            assert_eq!(
+                text_columns(&line.split('\t').collect::<Vec<_>>()),
+                texts,
+                "{line}"
+            );
         }
     }
 }

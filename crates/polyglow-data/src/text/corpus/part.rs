@@ -87,30 +87,45 @@ impl Part {
     /// [`DataError::Io`] if a file cannot be opened. The iterator yields errors for wrong content.
     pub fn pairs(&self) -> Result<Pairs, DataError> {
         let reader = match &self.source {
-            Source::Embedded { pairs, .. } | Source::Captions { pairs, .. } => {
-                Reader::Embedded { pairs: Arc::clone(pairs), next: 0 }
-            }
-            Source::TwoFiles { src, tgt } => Reader::TwoFiles { src: Lines::open(src)?, tgt: Lines::open(tgt)? },
+            Source::Embedded { pairs, .. } | Source::Captions { pairs, .. } => Reader::Embedded {
+                pairs: Arc::clone(pairs),
+                next: 0,
+            },
+            Source::TwoFiles { src, tgt } => Reader::TwoFiles {
+                src: Lines::open(src)?,
+                tgt: Lines::open(tgt)?,
+            },
             Source::Tsv(path) => Reader::Tsv(Lines::open(path)?),
             Source::Text(path) => Reader::Text(Lines::open(path)?),
-            Source::Labeled(path) => {
-                Reader::Labeled { lines: LabeledLines::open(path)?, path: path.clone(), any: false }
-            }
-            Source::Images { images, .. } => Reader::Images { images: Arc::clone(images), next: 0 },
+            Source::Labeled(path) => Reader::Labeled {
+                lines: LabeledLines::open(path)?,
+                path: path.clone(),
+                any: false,
+            },
+            Source::Images { images, .. } => Reader::Images {
+                images: Arc::clone(images),
+                next: 0,
+            },
         };
-        Ok(Pairs { reader, is_text: self.is_text })
+        Ok(Pairs {
+            reader,
+            is_text: self.is_text,
+        })
     }
 
     /// Streams the word alignment of every pair; `None` if this part has no alignments.
     ///
     /// # Errors
-    /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong content.
+    /// [`DataError::Io`] if the file cannot be opened. The iterator yields errors for wrong
+    /// content.
     pub fn alignments(&self) -> Result<Option<AlignmentStream>, DataError> {
         Ok(match &self.alignments {
             None => None,
             Some(Alignments::Embedded(links)) => {
                 let links = Arc::clone(links);
-                Some(Box::new((0..links.len()).map(move |pair| Ok(links[pair].clone()))))
+                Some(Box::new(
+                    (0..links.len()).map(move |pair| Ok(links[pair].clone())),
+                ))
             }
             Some(Alignments::File(path)) => Some(Box::new(LinkLines(Lines::open(path)?))),
         })
@@ -118,12 +133,20 @@ impl Part {
 
     /// The error that either the alignments or the pairs end before `line`.
     pub(crate) fn uneven_alignments(&self, line: u64) -> DataError {
-        DataError::AlignmentCount { path: self.alignments_path(), line, corpus: self.name() }
+        DataError::AlignmentCount {
+            path: self.alignments_path(),
+            line,
+            corpus: self.name(),
+        }
     }
 
     /// The error that a link on `line` refers to a word that the pair does not have.
     pub(crate) fn link_beyond(&self, line: u64) -> DataError {
-        DataError::LinkBeyond { path: self.alignments_path(), line, corpus: self.name() }
+        DataError::LinkBeyond {
+            path: self.alignments_path(),
+            line,
+            corpus: self.name(),
+        }
     }
 
     fn alignments_path(&self) -> PathBuf {
@@ -139,7 +162,11 @@ impl Part {
     }
 
     /// Hashes the text and the alignments, but not the weight; and each file by itself.
-    pub(super) fn add_to(&self, hash: &mut Sha256, files: &mut Vec<(PathBuf, [u8; 32])>) -> Result<(), DataError> {
+    pub(super) fn add_to(
+        &self,
+        hash: &mut Sha256,
+        files: &mut Vec<(PathBuf, [u8; 32])>,
+    ) -> Result<(), DataError> {
         if self.is_text {
             hash.update(b"one side");
         }
@@ -176,9 +203,12 @@ impl Part {
             Source::Captions { path, pairs } => {
                 hash.update(b"captions");
                 add_file(hash, files, path)?;
-                // Their sizes tell most images that were replaced, without reading all of them: see `image_hashes`.
+                // Their sizes tell most images that were replaced, without reading all of them: see
+                // `image_hashes`.
                 for (image, _) in in_order(pairs) {
-                    let bytes = std::fs::metadata(image).map_err(DataError::io(Path::new(image)))?.len();
+                    let bytes = std::fs::metadata(image)
+                        .map_err(DataError::io(Path::new(image)))?
+                        .len();
                     hash.update(bytes.to_le_bytes());
                 }
                 Ok(())
@@ -206,9 +236,12 @@ impl Part {
         }
     }
 
-    /// SHA-256 of every image that has captions here, in the order in which they occur; nothing of other parts.
+    /// SHA-256 of every image that has captions here, in the order in which they occur; nothing of
+    /// other parts.
     pub(super) fn image_hashes(&self) -> Result<Vec<(PathBuf, [u8; 32])>, DataError> {
-        let Source::Captions { pairs, .. } = &self.source else { return Ok(Vec::new()) };
+        let Source::Captions { pairs, .. } = &self.source else {
+            return Ok(Vec::new());
+        };
         let hash = |(image, _): (&str, _)| {
             let path = Path::new(image);
             let bytes = std::fs::read(path).map_err(DataError::io(path))?;
@@ -218,14 +251,19 @@ impl Part {
     }
 }
 
-fn add_file(hash: &mut Sha256, files: &mut Vec<(PathBuf, [u8; 32])>, path: &Path) -> Result<(), DataError> {
+fn add_file(
+    hash: &mut Sha256,
+    files: &mut Vec<(PathBuf, [u8; 32])>,
+    path: &Path,
+) -> Result<(), DataError> {
     let mut file = File::open(path).map_err(DataError::io(path))?;
     let mut buffer = vec![0; 1 << 18];
     let (mut total, mut own) = (0_u64, Sha256::new());
     loop {
         let read = file.read(&mut buffer).map_err(DataError::io(path))?;
         if read == 0 {
-            // The length marks where one file ends, so that text moved from one file to the next changes the hash.
+            // The length marks where one file ends, so that text moved from one file to the next
+            // changes the hash.
             hash.update(total.to_le_bytes());
             files.push((path.to_owned(), own.finalize().into()));
             return Ok(());

@@ -1,5 +1,5 @@
-//! Which labeled or captioned images are trained on, if not all of them: a sample of all, drawn by a seed, because such
-//! data mostly lies label by label.
+//! Which labeled or captioned images are trained on, if not all of them: a sample of all, drawn by
+//! a seed, because such data mostly lies label by label.
 
 use super::Corpus;
 use crate::config::Content;
@@ -17,7 +17,8 @@ impl Sample {
     fn draw(lens: &[usize], count: u64, seed: u64) -> Self {
         let mut left = lens.iter().sum::<usize>() as u64;
         let (mut wanted, mut example) = (count.min(left), 0);
-        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) draws exactly as many as wanted in one pass.
+        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) draws exactly as many as wanted in
+        // one pass.
         let mut is_drawn = || {
             let drawn = below(Purpose::Sample.mix(&[seed, example]), left) < wanted;
             wanted -= u64::from(drawn);
@@ -25,13 +26,18 @@ impl Sample {
             example += 1;
             drawn
         };
-        let parts = lens.iter().map(|&len| (0..len).map(|_| is_drawn()).collect()).collect();
+        let parts = lens
+            .iter()
+            .map(|&len| (0..len).map(|_| is_drawn()).collect())
+            .collect();
         Self { parts }
     }
 
     /// Whether the example on `line` of a part was drawn; lines count from 1.
     pub fn has(&self, part: usize, line: u64) -> bool {
-        let place = usize::try_from(line).ok().and_then(|line| line.checked_sub(1));
+        let place = usize::try_from(line)
+            .ok()
+            .and_then(|line| line.checked_sub(1));
         place.is_some_and(|place| self.parts[part].get(place) == Some(&true))
     }
 
@@ -43,23 +49,34 @@ impl Sample {
     /// The drawn examples, counted over all parts from 0.
     pub(super) fn indices(&self) -> Vec<usize> {
         let drawn = self.parts.iter().flatten().enumerate();
-        drawn.filter(|(_, drawn)| **drawn).map(|(index, _)| index).collect()
+        drawn
+            .filter(|(_, drawn)| **drawn)
+            .map(|(index, _)| index)
+            .collect()
     }
 }
 
 impl Corpus {
-    /// With a seed by which [`DataConfig::max_examples`](crate::config::DataConfig::max_examples) draws from images and
-    /// captions. Without one, and of all other text, the first are taken.
+    /// With a seed by which [`DataConfig::max_examples`](crate::config::DataConfig::max_examples)
+    /// draws from images and captions. Without one, and of all other text, the first are taken.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
         let is_drawn = matches!(self.content, Content::Images | Content::Captions);
-        Self { seed: is_drawn.then_some(seed), ..self }
+        Self {
+            seed: is_drawn.then_some(seed),
+            ..self
+        }
     }
 
-    /// The examples that are trained on, where a sample of them is; `None` where all are, or the first.
+    /// The examples that are trained on, where a sample of them is; `None` where all are, or the
+    /// first.
     pub fn sample(&self) -> Option<Sample> {
         let (seed, count) = (self.seed?, self.max_examples?);
-        let lens: Vec<usize> = self.parts.iter().map(super::Part::len_in_memory).collect::<Option<_>>()?;
+        let lens: Vec<usize> = self
+            .parts
+            .iter()
+            .map(super::Part::len_in_memory)
+            .collect::<Option<_>>()?;
         Some(Sample::draw(&lens, count, seed))
     }
 }
@@ -76,7 +93,14 @@ mod tests {
         // 200 and 100 are expected; the standard deviation is 6.7.
         assert!((180..=220).contains(&first), "{first}");
         assert_eq!(sample.indices().len(), 300);
-        assert_eq!(sample.indices().iter().filter(|&&index| index < 600).count(), first);
+        assert_eq!(
+            sample
+                .indices()
+                .iter()
+                .filter(|&&index| index < 600)
+                .count(),
+            first
+        );
         let lines = (1..=600).filter(|&line| sample.has(0, line)).count();
         assert_eq!(lines, first);
         assert!(!sample.has(0, 0) && !sample.has(0, 601));

@@ -8,21 +8,32 @@ use crate::error::DataError;
 use crate::lines::Lines;
 
 impl Corpus {
-    /// Opens a text file, plain or with `.gz`. Each line becomes the target of a pair with an empty source.
+    /// Opens a text file, plain or with `.gz`. Each line becomes the target of a pair with an empty
+    /// source.
     ///
-    /// Blank lines become pairs with two empty sides. A [filter](crate::example::Filter) leaves them out of training; a text
-    /// that is read in windows has none, and they stay as examples without ids, which divide documents.
+    /// Blank lines become pairs with two empty sides. A [filter](crate::example::Filter) leaves
+    /// them out of training; a text that is read in windows has none, and they stay as examples
+    /// without ids, which divide documents.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] if there is no such file, [`DataError::NoFile`] if there is something else; the error names
-    /// `key`, a key of the configuration.
+    /// [`DataError::MissingFile`] if there is no such file, [`DataError::NoFile`] if there is
+    /// something else; the error names `key`, a key of the configuration.
     pub fn open_text(key: &str, path: &Path) -> Result<Self, DataError> {
         let source = Source::Text(existing(key, path)?);
-        let part = Part { source, weight: 1.0, alignments: None, is_text: true };
-        Ok(Self { parts: vec![part], ..Self::default() })
+        let part = Part {
+            source,
+            weight: 1.0,
+            alignments: None,
+            is_text: true,
+        };
+        Ok(Self {
+            parts: vec![part],
+            ..Self::default()
+        })
     }
 
-    /// Opens the texts of a split: files as they are named, or with `data.tgt` the target sides of parallel text.
+    /// Opens the texts of a split: files as they are named, or with `data.tgt` the target sides of
+    /// parallel text.
     ///
     /// # Errors
     /// As [`Self::open_text`]; [`DataError::Config`] for a split that the configuration lacks.
@@ -37,7 +48,10 @@ impl Corpus {
             let opened = Self::open_text(&key, &path)?;
             parts.extend(opened.parts.into_iter().map(|part| Part { weight, ..part }));
         }
-        Ok(Self { parts, ..Self::default() })
+        Ok(Self {
+            parts,
+            ..Self::default()
+        })
     }
 
     /// The target side alone: the same pairs with empty sources and without alignments.
@@ -48,9 +62,18 @@ impl Corpus {
                 Source::TwoFiles { tgt, .. } => Source::Text(tgt),
                 source => source,
             };
-            Part { source, alignments: None, is_text: true, ..part }
+            Part {
+                source,
+                alignments: None,
+                is_text: true,
+                ..part
+            }
         };
-        Self { parts: self.parts.into_iter().map(target).collect(), content: Content::Text, ..self }
+        Self {
+            parts: self.parts.into_iter().map(target).collect(),
+            content: Content::Text,
+            ..self
+        }
     }
 }
 
@@ -63,8 +86,13 @@ impl Part {
 
 pub(super) fn next(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
     match lines.next().transpose()? {
-        Some(tgt) => Ok(Some(Pair { src: String::new(), tgt })),
-        None if lines.line() == 0 => Err(DataError::Empty { path: lines.path().to_owned() }),
+        Some(tgt) => Ok(Some(Pair {
+            src: String::new(),
+            tgt,
+        })),
+        None if lines.line() == 0 => Err(DataError::Empty {
+            path: lines.path().to_owned(),
+        }),
         None => Ok(None),
     }
 }

@@ -4,14 +4,16 @@ use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 
 use super::Encoding;
 
-/// A share of NUL bytes from which a text is in UTF-16: one byte in five. Letters of Latin text have one byte in two.
+/// A share of NUL bytes from which a text is in UTF-16: one byte in five. Letters of Latin text
+/// have one byte in two.
 const NUL_BYTES_IN: usize = 5;
 /// Bytes of a beginning that is as likely the whole of a file.
 const SHORT: usize = 1 << 12;
 /// Fewer NUL bytes say nothing.
 const FEWEST_NUL_BYTES: usize = 2;
 
-/// What is wrong with a text by its first bytes: UTF-16 in either order, with a byte-order mark or by the NUL bytes of its letters.
+/// What is wrong with a text by its first bytes: UTF-16 in either order, with a byte-order mark or
+/// by the NUL bytes of its letters.
 pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         return Some(Encoding::Utf16("UTF-16"));
@@ -25,23 +27,34 @@ pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
     if converted {
         return Some(Encoding::ConvertedUtf16);
     }
-    // The zero byte of a Latin letter is its second in little-endian order, and its first in big-endian order.
+    // The zero byte of a Latin letter is its second in little-endian order, and its first in
+    // big-endian order.
     let first_bytes = count(bytes.iter().step_by(2), 0);
-    Some(Encoding::Utf16(if 2 * first_bytes > nul_bytes { "UTF-16BE" } else { "UTF-16LE" }))
+    Some(Encoding::Utf16(if 2 * first_bytes > nul_bytes {
+        "UTF-16BE"
+    } else {
+        "UTF-16LE"
+    }))
 }
 
-/// The encoding of a text with a byte that UTF-8 does not allow. `bytes` are the line of it and what follows; `had_accents` says
-/// whether the lines before had characters beyond ASCII, which were valid UTF-8.
+/// The encoding of a text with a byte that UTF-8 does not allow. `bytes` are the line of it and
+/// what follows; `had_accents` says whether the lines before had characters beyond ASCII, which
+/// were valid UTF-8.
 pub(in crate::text) fn of_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
     if let Some(encoding) = of_start(bytes) {
         return encoding;
     }
     let (mut characters, mut damaged) = (0, 0);
     for chunk in bytes.utf8_chunks() {
-        characters += chunk.valid().chars().filter(|character| !character.is_ascii()).count();
+        characters += chunk
+            .valid()
+            .chars()
+            .filter(|character| !character.is_ascii())
+            .count();
         damaged += usize::from(!chunk.invalid().is_empty());
     }
-    // The end of what was read may cut a character. By chance, hardly any two bytes of another encoding are valid UTF-8.
+    // The end of what was read may cut a character. By chance, hardly any two bytes of another
+    // encoding are valid UTF-8.
     if had_accents || characters > damaged {
         return Encoding::Damaged;
     }
@@ -73,15 +86,34 @@ mod tests {
     #[test]
     fn utf_16_is_told_by_its_mark_or_by_its_nul_bytes_and_when_it_was_converted_wrongly() {
         let text = "Der Hund schläft.\nDie Katze auch.\n";
-        let orders = [(u16::to_le_bytes as fn(u16) -> [u8; 2], "UTF-16LE"), (u16::to_be_bytes, "UTF-16BE")];
+        let orders = [
+            (u16::to_le_bytes as fn(u16) -> [u8; 2], "UTF-16LE"),
+            (u16::to_be_bytes, "UTF-16BE"),
+        ];
         for (to_bytes, order) in orders {
-            assert_eq!(of_start(&utf16(text, to_bytes)), Some(Encoding::Utf16(order)));
-            for text in [format!("\u{feff}{text}"), format!("\u{feff}{}", "犬は寝る。\n")] {
-                assert_eq!(of_start(&utf16(&text, to_bytes)), Some(Encoding::Utf16("UTF-16")), "{text}");
+            assert_eq!(
+                of_start(&utf16(text, to_bytes)),
+                Some(Encoding::Utf16(order))
+            );
+            for text in [
+                format!("\u{feff}{text}"),
+                format!("\u{feff}{}", "犬は寝る。\n"),
+            ] {
+                assert_eq!(
+                    of_start(&utf16(&text, to_bytes)),
+                    Some(Encoding::Utf16("UTF-16")),
+                    "{text}"
+                );
             }
             // As `iconv -f LATIN1 -t UTF-8` makes of it.
-            let converted: String = utf16(&format!("\u{feff}{text}"), to_bytes).into_iter().map(char::from).collect();
-            assert_eq!(of_start(converted.as_bytes()), Some(Encoding::ConvertedUtf16));
+            let converted: String = utf16(&format!("\u{feff}{text}"), to_bytes)
+                .into_iter()
+                .map(char::from)
+                .collect();
+            assert_eq!(
+                of_start(converted.as_bytes()),
+                Some(Encoding::ConvertedUtf16)
+            );
         }
         for text in [text, "", "a\0b c d e f g h\n", "ÿþ is no mark here\n", "\0"] {
             assert_eq!(of_start(text.as_bytes()), None, "{text:?}");
@@ -93,7 +125,10 @@ mod tests {
         let damaged = [&b"ab\xff\n"[..], "größer als Käse\n".as_bytes()].concat();
         assert_eq!(of_invalid(&damaged, false), Encoding::Damaged);
         assert_eq!(of_invalid(b"ab\xff\n", true), Encoding::Damaged);
-        assert_eq!(of_invalid("犬は\n寝る".as_bytes().split_last().unwrap().1, false), Encoding::Damaged);
+        assert_eq!(
+            of_invalid("犬は\n寝る".as_bytes().split_last().unwrap().1, false),
+            Encoding::Damaged
+        );
     }
 
     #[test]
@@ -101,8 +136,12 @@ mod tests {
         let latin = b"Die M\xe4dchen h\xf6ren \xfcber die Stra\xdfe, wo es gr\xfc\xdft.\n";
         assert_eq!(of_invalid(latin, false), Encoding::Legacy("windows-1252"));
         // "Собака спит, кошка тоже." in Windows-1251.
-        let cyrillic = b"\xd1\xee\xe1\xe0\xea\xe0 \xf1\xef\xe8\xf2, \xea\xee\xf8\xea\xe0 \xf2\xee\xe6\xe5.\n";
-        assert_eq!(of_invalid(cyrillic, false), Encoding::Legacy("windows-1251"));
+        let cyrillic =
+            b"\xd1\xee\xe1\xe0\xea\xe0 \xf1\xef\xe8\xf2, \xea\xee\xf8\xea\xe0 \xf2\xee\xe6\xe5.\n";
+        assert_eq!(
+            of_invalid(cyrillic, false),
+            Encoding::Legacy("windows-1251")
+        );
         // "犬が寝ています。" in Shift JIS.
         let japanese = b"\x8c\xa2\x82\xaa\x90\x51\x82\xc4\x82\xa2\x82\xdc\x82\xb7\x81\x42\n";
         assert_eq!(of_invalid(japanese, false), Encoding::Legacy("Shift_JIS"));

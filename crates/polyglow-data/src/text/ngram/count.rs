@@ -1,4 +1,5 @@
-//! Counting n-grams: ids and count are packed into one integer, so that sorting integers brings equal n-grams together.
+//! Counting n-grams: ids and count are packed into one integer, so that sorting integers brings
+//! equal n-grams together.
 
 use rayon::prelude::*;
 
@@ -22,21 +23,35 @@ pub(super) struct Packing {
 }
 
 impl Packing {
-    pub(super) fn new(order: usize, vocab_size: usize, special: SpecialIds) -> Result<Self, DataError> {
-        let largest = vocab_size.saturating_sub(1).max(special.bos as usize).max(special.eos as usize);
+    pub(super) fn new(
+        order: usize,
+        vocab_size: usize,
+        special: SpecialIds,
+    ) -> Result<Self, DataError> {
+        let largest = vocab_size
+            .saturating_sub(1)
+            .max(special.bos as usize)
+            .max(special.eos as usize);
         let id_bits = (usize::BITS - largest.leading_zeros()).max(1);
         let fitting = ((u128::BITS - COUNT_BITS) / id_bits) as usize;
         if order == 0 || order > fitting {
-            let problem = format!("its order must lie in 1..={fitting} for {vocab_size} ids, and is {order}");
+            let problem =
+                format!("its order must lie in 1..={fitting} for {vocab_size} ids, and is {order}");
             return Err(DataError::Ngram { problem });
         }
         if special.bos == special.eos || special.eos as usize >= vocab_size {
             let SpecialIds { bos, eos, .. } = special;
-            let problem =
-                format!("end of sentence {eos} must be one of {vocab_size} ids, and another than begin {bos}");
+            let problem = format!(
+                "end of sentence {eos} must be one of {vocab_size} ids, and another than begin {bos}"
+            );
             return Err(DataError::Ngram { problem });
         }
-        Ok(Self { order, vocab_size, special, id_bits })
+        Ok(Self {
+            order,
+            vocab_size,
+            special,
+            id_bits,
+        })
     }
 
     /// The last id of an n-gram.
@@ -49,20 +64,30 @@ impl Packing {
         longer >> (COUNT_BITS + self.id_bits) == shorter >> COUNT_BITS
     }
 
-    /// The last `len - 1` ids of each n-gram of `len` ids, with the number of different ids that precede them.
+    /// The last `len - 1` ids of each n-gram of `len` ids, with the number of different ids that
+    /// precede them.
     pub(super) fn shorten(&self, ngrams: &[Counted], len: usize) -> Vec<Counted> {
-        let Some(shorter) = len.checked_sub(1) else { return Vec::new() };
+        let Some(shorter) = len.checked_sub(1) else {
+            return Vec::new();
+        };
         let mut shortened: Vec<Counted> = ngrams
             .iter()
             .map(|&ngram| {
                 let ids = (ngram >> COUNT_BITS) & self.mask(shorter);
-                let begins =
-                    shorter > 0 && ids >> (self.id_bits as usize * (shorter - 1)) == u128::from(self.special.bos);
-                ids << COUNT_BITS | if begins { u128::from(count_of(ngram)) } else { 1 }
+                let begins = shorter > 0
+                    && ids >> (self.id_bits as usize * (shorter - 1))
+                        == u128::from(self.special.bos);
+                ids << COUNT_BITS
+                    | if begins {
+                        u128::from(count_of(ngram))
+                    } else {
+                        1
+                    }
             })
             .collect();
         if shorter == 1 {
-            // Begin of sentence has no count because it is never predicted, but it is the context of what follows.
+            // Begin of sentence has no count because it is never predicted, but it is the context
+            // of what follows.
             shortened.push(u128::from(self.special.bos) << COUNT_BITS);
         }
         shortened.par_sort_unstable();
@@ -100,13 +125,16 @@ pub(super) fn count_of(ngram: Counted) -> u32 {
     ngram as u32
 }
 
-/// Counts the n-grams of full length of all sequences, sorted. Each sequence is preceded by `order` begins of sentence.
+/// Counts the n-grams of full length of all sequences, sorted. Each sequence is preceded by `order`
+/// begins of sentence.
 pub(super) fn count<S: AsRef<[u32]>>(
     sequences: impl IntoIterator<Item = S>,
     packing: &Packing,
 ) -> Result<Vec<Counted>, DataError> {
     let (mut counted, mut chunk, mut num_ids) = (Vec::new(), Vec::new(), 0_u64);
-    let before = (0..packing.order).fold(0, |ids, _| ids << packing.id_bits | u128::from(packing.special.bos));
+    let before = (0..packing.order).fold(0, |ids, _| {
+        ids << packing.id_bits | u128::from(packing.special.bos)
+    });
     for sequence in sequences {
         let mut ids = before;
         let sequence = sequence.as_ref();
@@ -121,7 +149,10 @@ pub(super) fn count<S: AsRef<[u32]>>(
         }
     }
     if num_ids == 0 || num_ids > u64::from(u32::MAX) {
-        let problem = format!("it is learned from 1 to {} ids, not from {num_ids}", u32::MAX);
+        let problem = format!(
+            "it is learned from 1 to {} ids, not from {num_ids}",
+            u32::MAX
+        );
         return Err(DataError::Ngram { problem });
     }
     Ok(merge(counted, &mut chunk))
@@ -134,7 +165,11 @@ fn merge(counted: Vec<Counted>, chunk: &mut Vec<Counted>) -> Vec<Counted> {
     let mut merged = Vec::with_capacity(counted.len() + chunk.len());
     let (mut left, mut right) = (counted.into_iter().peekable(), chunk.drain(..).peekable());
     while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
-        merged.extend(if one <= other { left.next() } else { right.next() });
+        merged.extend(if one <= other {
+            left.next()
+        } else {
+            right.next()
+        });
     }
     merged.extend(left);
     merged.extend(right);

@@ -1,9 +1,10 @@
-//! Cleaning of text before anything else: white space of every kind becomes single plain spaces, and characters that cannot
-//! be seen are removed.
+//! Cleaning of text before anything else: white space of every kind becomes single plain spaces,
+//! and characters that cannot be seen are removed.
 //!
-//! This is what SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does to white space and control characters, without
-//! its NFKC; beyond it, what has no width is removed and not turned into a space, so that a word stays one word. The steps stand
-//! in `tokenizer.json`, where Python's `tokenizers` applies them, too; so a run keeps the steps that it was trained with, and an
+//! This is what SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does to white space and
+//! control characters, without its NFKC; beyond it, what has no width is removed and not turned
+//! into a space, so that a word stays one word. The steps stand in `tokenizer.json`, where Python's
+//! `tokenizers` applies them, too; so a run keeps the steps that it was trained with, and an
 //! imported tokenizer keeps its own.
 
 use std::ops::RangeInclusive;
@@ -12,8 +13,8 @@ use serde_json::{Value as Json, json};
 
 type Ranges = &'static [RangeInclusive<char>];
 
-/// White space as Unicode defines it; the separators U+001C to U+001F; NUL, which stands where a space was lost; and U+FFFD,
-/// which SentencePiece replaces as well.
+/// White space as Unicode defines it; the separators U+001C to U+001F; NUL, which stands where a
+/// space was lost; and U+FFFD, which SentencePiece replaces as well.
 const SPACES: Ranges = &[
     '\0'..='\0',
     '\t'..='\r',
@@ -29,7 +30,8 @@ const SPACES: Ranges = &[
     '\u{fffd}'..='\u{fffd}',
 ];
 
-/// Control characters, soft hyphens, characters without width, marks of direction, byte-order marks and annotation marks.
+/// Control characters, soft hyphens, characters without width, marks of direction, byte-order marks
+/// and annotation marks.
 const INVISIBLE: Ranges = &[
     '\u{1}'..='\u{8}',
     '\u{e}'..='\u{1b}',
@@ -50,8 +52,8 @@ const INVISIBLE: Ranges = &[
 /// The zero-width joiner and non-joiner.
 const JOINERS: Ranges = &['\u{200c}'..='\u{200d}'];
 
-/// Scripts whose letters take another shape beside a joiner: Arabic to Samaritan, those of India, Tibet, Myanmar and Cambodia,
-/// Mongolian, and the historic ones of both families.
+/// Scripts whose letters take another shape beside a joiner: Arabic to Samaritan, those of India,
+/// Tibet, Myanmar and Cambodia, Mongolian, and the historic ones of both families.
 const JOINING_SCRIPTS: Ranges = &[
     '\u{600}'..='\u{dff}',
     '\u{f00}'..='\u{109f}',
@@ -65,7 +67,8 @@ const JOINING_SCRIPTS: Ranges = &[
     '\u{1e900}'..='\u{1e95f}',
 ];
 
-/// Arrows, symbols and pictures, which a joiner may connect to one picture, and which come in two presentations.
+/// Arrows, symbols and pictures, which a joiner may connect to one picture, and which come in two
+/// presentations.
 const PICTURES: Ranges = &[
     '\u{a9}'..='\u{a9}',
     '\u{ae}'..='\u{ae}',
@@ -82,8 +85,12 @@ const PICTURES: Ranges = &[
 const SELECTORS: Ranges = &['\u{fe00}'..='\u{fe0f}', '\u{e0100}'..='\u{e01ef}'];
 
 /// Ideographs and their punctuation, which have variants.
-const IDEOGRAPHS: Ranges =
-    &['\u{3000}'..='\u{303f}', '\u{3400}'..='\u{9fff}', '\u{f900}'..='\u{faff}', '\u{20000}'..='\u{3ffff}'];
+const IDEOGRAPHS: Ranges = &[
+    '\u{3000}'..='\u{303f}',
+    '\u{3400}'..='\u{9fff}',
+    '\u{f900}'..='\u{faff}',
+    '\u{20000}'..='\u{3ffff}',
+];
 
 /// The combining frame of keys, such as `1️⃣`, whose digit has a variation selector.
 const KEY_FRAME: char = '\u{20e3}';
@@ -98,7 +105,8 @@ pub fn is_cleaned_to_space(character: char) -> bool {
     contains(SPACES, character)
 }
 
-/// Whether cleaning removes this character wherever it stands: it cannot be seen, and no script needs it.
+/// Whether cleaning removes this character wherever it stands: it cannot be seen, and no script
+/// needs it.
 pub fn is_invisible(character: char) -> bool {
     contains(INVISIBLE, character)
 }
@@ -116,11 +124,22 @@ pub(super) fn steps() -> [Json; 3] {
     ]
 }
 
-/// What becomes of single characters whatever stands around them, for a format that knows no context: joiners and variation
-/// selectors stay.
+/// What becomes of single characters whatever stands around them, for a format that knows no
+/// context: joiners and variation selectors stay.
 pub(super) fn without_context() -> impl Iterator<Item = (char, &'static str)> {
-    let spaces = SPACES.iter().cloned().flatten().filter(|&space| space != ' ').map(|space| (space, " "));
-    spaces.chain(INVISIBLE.iter().cloned().flatten().map(|character| (character, "")))
+    let spaces = SPACES
+        .iter()
+        .cloned()
+        .flatten()
+        .filter(|&space| space != ' ')
+        .map(|space| (space, " "));
+    spaces.chain(
+        INVISIBLE
+            .iter()
+            .cloned()
+            .flatten()
+            .map(|character| (character, "")),
+    )
 }
 
 /// The regular expression of all that is removed.
@@ -130,14 +149,17 @@ fn removed() -> String {
     [
         format!("{}+", class(&[INVISIBLE])),
         format!("(?<!{joined}){}+(?!{joined})", class(&[JOINERS])),
-        format!("(?<!{with_variants}){}+(?!{KEY_FRAME})", class(&[SELECTORS])),
+        format!(
+            "(?<!{with_variants}){}+(?!{KEY_FRAME})",
+            class(&[SELECTORS])
+        ),
         format!("(?<!{}){}+", class(&[FLAG, TAGS]), class(&[TAGS])),
     ]
     .join("|")
 }
 
-/// A character class of a regular expression. The characters stand for themselves, because engines spell escapes in different
-/// ways; none of them has a meaning within a class.
+/// A character class of a regular expression. The characters stand for themselves, because engines
+/// spell escapes in different ways; none of them has a meaning within a class.
 fn class(sets: &[Ranges]) -> String {
     let range = |range: &RangeInclusive<char>| format!("{}-{}", range.start(), range.end());
     let ranges: String = sets.iter().copied().flatten().map(range).collect();

@@ -24,9 +24,10 @@ pub struct TokenizerConfig {
     pub vocab_size: usize,
     /// Whether source and target share one vocabulary.
     pub shared: bool,
-    /// Whether text is cleaned before anything else: white space of every kind becomes single plain spaces, none at the ends,
-    /// and characters that cannot be seen are removed, such as soft hyphens, marks of direction and control characters. Joiners
-    /// stay where a script or an emoji needs them.
+    /// Whether text is cleaned before anything else: white space of every kind becomes single plain
+    /// spaces, none at the ends, and characters that cannot be seen are removed, such as soft
+    /// hyphens, marks of direction and control characters. Joiners stay where a script or an emoji
+    /// needs them.
     pub clean_text: bool,
     /// Unicode normalization, applied to the text that was cleaned.
     pub normalization: Normalization,
@@ -40,11 +41,11 @@ pub struct TokenizerConfig {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
-    /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it as it was after cleaning and
-    /// normalization.
+    /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it as it was
+    /// after cleaning and normalization.
     Bpe,
-    /// Byte pair encoding of the characters of whitespace-separated words, with a mark on the last character of a word
-    /// (Sennrich et al., 2016): for text that is already tokenized.
+    /// Byte pair encoding of the characters of whitespace-separated words, with a mark on the last
+    /// character of a word (Sennrich et al., 2016): for text that is already tokenized.
     WordBpe,
     /// Pieces of a unigram language model (Kudo, 2018), with `▁` for spaces.
     Unigram,
@@ -52,7 +53,8 @@ pub enum Kind {
     Word,
     /// Single Unicode characters, spaces included.
     Char,
-    /// Whitespace-separated tokens of a given vocabulary: for text that is already split into subwords.
+    /// Whitespace-separated tokens of a given vocabulary: for text that is already split into
+    /// subwords.
     Whitespace,
 }
 
@@ -70,7 +72,10 @@ pub enum Normalization {
 
 /// Vocabulary files of `kind = "whitespace"`.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(untagged, expecting = "expected a path, or a table `{ src = \"...\", tgt = \"...\" }`")]
+#[serde(
+    untagged,
+    expecting = "expected a path, or a table `{ src = \"...\", tgt = \"...\" }`"
+)]
 pub enum VocabFiles {
     /// One vocabulary for both sides.
     One(PathBuf),
@@ -122,9 +127,10 @@ impl Default for TokenizerConfig {
     }
 }
 
-// How much longer BPE dropout may make a sentence: by this share of its length per unit of probability, and a few
-// tokens. On captions with 8 000 BPE tokens and p = 0.1, sentences grow by 29 % on average, and one draw in thirteen
-// exceeds these limits. Room for all of them would mean more padding in every batch.
+// How much longer BPE dropout may make a sentence: by this share of its length per unit of
+// probability, and a few tokens. On captions with 8 000 BPE tokens and p = 0.1, sentences grow by
+// 29 % on average, and one draw in thirteen exceeds these limits. Room for all of them would mean
+// more padding in every batch.
 const DROPOUT_GROWTH: f64 = 3.5;
 const DROPOUT_SLACK: usize = 2;
 
@@ -140,8 +146,8 @@ pub(crate) fn planned_len(len: usize, dropout: f64) -> usize {
 impl TokenizerConfig {
     /// Maximum number of tokens in a batch of a side that has `len` tokens without dropout.
     ///
-    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer segmentations are drawn
-    /// again, so a batch is never larger than planned.
+    /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer
+    /// segmentations are drawn again, so a batch is never larger than planned.
     pub fn planned_len(&self, len: usize) -> usize {
         planned_len(len, self.dropout)
     }
@@ -162,13 +168,19 @@ impl TokenizerConfig {
             return Err(wrong("tokenizer.vocab_size", problem));
         }
         if !(0.0..1.0).contains(&self.dropout) {
-            return Err(wrong("tokenizer.dropout", format!("must lie in [0, 1), not {}", self.dropout)));
+            return Err(wrong(
+                "tokenizer.dropout",
+                format!("must lie in [0, 1), not {}", self.dropout),
+            ));
         }
         if self.path.is_some() {
             return Ok(());
         }
         if self.dropout > 0.0 && !matches!(self.kind, Kind::Bpe | Kind::WordBpe) {
-            let problem = format!("needs kind \"bpe\" or \"word-bpe\", not \"{}\"", self.kind.name());
+            let problem = format!(
+                "needs kind \"bpe\" or \"word-bpe\", not \"{}\"",
+                self.kind.name()
+            );
             return Err(wrong("tokenizer.dropout", problem));
         }
         match (self.kind, &self.vocab) {
@@ -176,12 +188,14 @@ impl TokenizerConfig {
                 "tokenizer.vocab",
                 "is missing: kind \"whitespace\" takes its tokens from that file".to_owned(),
             )),
-            (Kind::Whitespace, Some(VocabFiles::Sides { .. })) if self.shared => {
-                Err(wrong("tokenizer.vocab", "names a file per side although `tokenizer.shared` is true".to_owned()))
-            }
-            (kind, Some(_)) if kind != Kind::Whitespace => {
-                Err(wrong("tokenizer.vocab", format!("goes with kind \"whitespace\", not \"{}\"", kind.name())))
-            }
+            (Kind::Whitespace, Some(VocabFiles::Sides { .. })) if self.shared => Err(wrong(
+                "tokenizer.vocab",
+                "names a file per side although `tokenizer.shared` is true".to_owned(),
+            )),
+            (kind, Some(_)) if kind != Kind::Whitespace => Err(wrong(
+                "tokenizer.vocab",
+                format!("goes with kind \"whitespace\", not \"{}\"", kind.name()),
+            )),
             _ => Ok(()),
         }
     }

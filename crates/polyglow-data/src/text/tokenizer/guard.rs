@@ -9,14 +9,18 @@ thread_local! {
     static GUARDED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Whether this thread is inside a call of the `tokenizers` library. A panic there becomes an error, so a panic hook
-/// should not report it.
+/// Whether this thread is inside a call of the `tokenizers` library. A panic there becomes an
+/// error, so a panic hook should not report it.
 pub fn is_guarded() -> bool {
     GUARDED.get()
 }
 
-/// Calls the library. It panics on some unusual text and files; these panics are turned into errors.
-pub(super) fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, DataError> {
+/// Calls the library. It panics on some unusual text and files; these panics are turned into
+/// errors.
+pub(super) fn guarded<T>(
+    name: &str,
+    work: impl FnOnce() -> tokenizers::Result<T>,
+) -> Result<T, DataError> {
     let before = GUARDED.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(before);
@@ -24,15 +28,22 @@ pub(super) fn guarded<T>(name: &str, work: impl FnOnce() -> tokenizers::Result<T
         Ok(result) => result.map_err(failed(name)),
         Err(payload) => {
             let message = payload.downcast_ref::<String>().map(String::as_str);
-            let message = message.or(payload.downcast_ref::<&str>().copied()).unwrap_or("no message");
-            Err(failed(name)(format!("the tokenizers library stopped with `{message}`").into()))
+            let message = message
+                .or(payload.downcast_ref::<&str>().copied())
+                .unwrap_or("no message");
+            Err(failed(name)(
+                format!("the tokenizers library stopped with `{message}`").into(),
+            ))
         }
     }
 }
 
 /// Converts an error of the library, about the tokenizer called `name`.
 pub(super) fn failed(name: &str) -> impl Fn(tokenizers::Error) -> DataError {
-    move |error| DataError::Tokenizer { name: name.to_owned(), problem: error.to_string() }
+    move |error| DataError::Tokenizer {
+        name: name.to_owned(),
+        problem: error.to_string(),
+    }
 }
 
 #[cfg(test)]
@@ -46,7 +57,10 @@ mod tests {
             panic!("index {} is out of bounds", 7)
         });
         let text = error.expect_err("it panicked").to_string();
-        assert_eq!(text, "tokenizer `a.json`: the tokenizers library stopped with `index 7 is out of bounds`");
+        assert_eq!(
+            text,
+            "tokenizer `a.json`: the tokenizers library stopped with `index 7 is out of bounds`"
+        );
         assert!(!is_guarded());
         assert_eq!(guarded("a.json", || Ok(3)).expect("it did not"), 3);
     }

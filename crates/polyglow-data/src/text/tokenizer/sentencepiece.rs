@@ -1,7 +1,9 @@
-//! SentencePiece's models (Kudo and Richardson, 2018) as `tokenizer.json`, and back where both say the same.
+//! SentencePiece's models (Kudo and Richardson, 2018) as `tokenizer.json`, and back where both say
+//! the same.
 //!
-//! A model is a protocol buffer: pieces with scores and types, how it was trained, and how text is normalized. What is read
-//! are unigram and BPE models; what is written are those of unigram, word and character tokenizers.
+//! A model is a protocol buffer: pieces with scores and types, how it was trained, and how text is
+//! normalized. What is read are unigram and BPE models; what is written are those of unigram, word
+//! and character tokenizers.
 
 mod proto;
 mod read;
@@ -23,15 +25,18 @@ const SPACE: &str = "\u{2581}";
 
 /// Whether a file is a SentencePiece model by its name, which ends in `.spm` or `.model`.
 pub fn is_sentencepiece(path: &Path) -> bool {
-    path.extension().and_then(OsStr::to_str).is_some_and(|ending| ["spm", "model"].contains(&ending))
+    path.extension()
+        .and_then(OsStr::to_str)
+        .is_some_and(|ending| ["spm", "model"].contains(&ending))
 }
 
 impl Tokenizer {
-    /// The content of a SentencePiece model; `name` appears in error messages. Ids 0 to 3 are padding, begin, end and
-    /// unknown, and the pieces follow in their order.
+    /// The content of a SentencePiece model; `name` appears in error messages. Ids 0 to 3 are
+    /// padding, begin, end and unknown, and the pieces follow in their order.
     ///
     /// # Errors
-    /// [`DataError::Tokenizer`] if it is no such model, or one that a `tokenizer.json` cannot express.
+    /// [`DataError::Tokenizer`] if it is no such model, or one that a `tokenizer.json` cannot
+    /// express.
     pub fn parse_sentencepiece(bytes: &[u8], name: &str) -> Result<Self, DataError> {
         let json = read(bytes).map_err(|problem| failed(name)(problem.into()))?;
         Self::parse(json.to_string().as_bytes(), name)
@@ -39,19 +44,21 @@ impl Tokenizer {
 
     /// The tokenizer as a SentencePiece model that cuts text into the same ids.
     ///
-    /// Two things differ: a text that begins with a space gets a second one (unigram), and unknown words or characters that
-    /// follow each other become one (word, character).
+    /// Two things differ: a text that begins with a space gets a second one (unigram), and unknown
+    /// words or characters that follow each other become one (word, character).
     ///
     /// # Errors
-    /// [`DataError::Tokenizer`] if SentencePiece cannot do the same: byte pair encodings, or normalization by NFKC or to
-    /// lower case.
+    /// [`DataError::Tokenizer`] if SentencePiece cannot do the same: byte pair encodings, or
+    /// normalization by NFKC or to lower case.
     pub fn to_sentencepiece(&self) -> Result<Vec<u8>, DataError> {
-        let json: Value = serde_json::from_str(&self.to_json()?).map_err(|error| failed(&self.name)(error.into()))?;
-        write::write(&json, self.vocab_size(), self.special()).map_err(|problem| failed(&self.name)(problem.into()))
+        let json: Value = serde_json::from_str(&self.to_json()?)
+            .map_err(|error| failed(&self.name)(error.into()))?;
+        write::write(&json, self.vocab_size(), self.special())
+            .map_err(|problem| failed(&self.name)(problem.into()))
     }
 
-    /// As [`Self::to_sentencepiece`], of unigram tokenizers only: their pieces are spelled as our tokens, and
-    /// [`Self::parse_sentencepiece`] reads them again.
+    /// As [`Self::to_sentencepiece`], of unigram tokenizers only: their pieces are spelled as our
+    /// tokens, and [`Self::parse_sentencepiece`] reads them again.
     ///
     /// # Errors
     /// As [`Self::to_sentencepiece`]; the tokenizer is of another kind.

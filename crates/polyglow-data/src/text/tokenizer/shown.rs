@@ -29,7 +29,11 @@ impl Spelling {
     fn add(&mut self, decoder: &Value) {
         let space = match decoder["type"].as_str() {
             Some("Sequence") => {
-                decoder["decoders"].as_array().into_iter().flatten().for_each(|decoder| self.add(decoder));
+                decoder["decoders"]
+                    .as_array()
+                    .into_iter()
+                    .flatten()
+                    .for_each(|decoder| self.add(decoder));
                 None
             }
             Some("ByteLevel") => {
@@ -45,7 +49,8 @@ impl Spelling {
             Some("Replace") if decoder["content"] == " " => decoder["pattern"]["String"].as_str(),
             _ => None,
         };
-        self.spaces.extend(space.filter(|space| !space.is_empty()).map(str::to_owned));
+        self.spaces
+            .extend(space.filter(|space| !space.is_empty()).map(str::to_owned));
     }
 
     /// The bytes of text that a token stands for.
@@ -55,19 +60,24 @@ impl Spelling {
         {
             return bytes;
         }
-        let digits = token.strip_prefix("<0x").and_then(|rest| rest.strip_suffix('>'));
+        let digits = token
+            .strip_prefix("<0x")
+            .and_then(|rest| rest.strip_suffix('>'));
         if self.has_byte_tokens
             && let Some(byte) = digits.and_then(|digits| u8::from_str_radix(digits, 16).ok())
         {
             return vec![byte];
         }
-        self.spaces.iter().fold(token.to_owned(), |text, space| text.replace(space, " ")).into_bytes()
+        self.spaces
+            .iter()
+            .fold(token.to_owned(), |text, space| text.replace(space, " "))
+            .into_bytes()
     }
 }
 
 impl Tokenizer {
-    /// The token `id` as people read it: a space is `▁`, a byte that is no character `⟨E5⟩`, and a character that cannot
-    /// be seen `⟨U+200B⟩`. An id without a token is `#` and its number.
+    /// The token `id` as people read it: a space is `▁`, a byte that is no character `⟨E5⟩`, and a
+    /// character that cannot be seen `⟨U+200B⟩`. An id without a token is `#` and its number.
     ///
     /// ```
     /// use polyglow_data::tokenizer::{Tokenizer, TokenizerConfig};
@@ -84,13 +94,16 @@ impl Tokenizer {
         visible(&self.bytes(id))
     }
 
-    /// The tokens `ids` as [`Self::shown`] has them, with the number of ids of each: tokens that are parts of one
-    /// character are shown together.
+    /// The tokens `ids` as [`Self::shown`] has them, with the number of ids of each: tokens that
+    /// are parts of one character are shown together.
     pub fn shown_together(&self, ids: &[u32]) -> Vec<(String, usize)> {
         let mut groups: Vec<(Vec<u8>, usize)> = Vec::new();
         for &id in ids {
             let bytes = self.bytes(id);
-            match groups.last_mut().filter(|(before, _)| continues(before, &bytes)) {
+            match groups
+                .last_mut()
+                .filter(|(before, _)| continues(before, &bytes))
+            {
                 Some((before, count)) => {
                     before.extend(bytes);
                     *count += 1;
@@ -98,7 +111,10 @@ impl Tokenizer {
                 None => groups.push((bytes, 1)),
             }
         }
-        groups.into_iter().map(|(bytes, count)| (visible(&bytes), count)).collect()
+        groups
+            .into_iter()
+            .map(|(bytes, count)| (visible(&bytes), count))
+            .collect()
     }
 
     fn bytes(&self, id: u32) -> Vec<u8> {
@@ -109,24 +125,31 @@ impl Tokenizer {
     }
 }
 
-/// The byte that a character stands for in the alphabet of GPT-2: those that can be seen stand for themselves, and the
-/// characters from U+0100 on for all others, in their order.
+/// The byte that a character stands for in the alphabet of GPT-2: those that can be seen stand for
+/// themselves, and the characters from U+0100 on for all others, in their order.
 fn byte(character: char) -> Option<u8> {
     let is_itself = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     match u32::from(character) {
         code @ ..256 => u8::try_from(code).ok().filter(is_itself),
-        code => (0..=255).filter(|byte| !is_itself(byte)).nth(code as usize - 256),
+        code => (0..=255)
+            .filter(|byte| !is_itself(byte))
+            .nth(code as usize - 256),
     }
 }
 
 /// Whether `before` ends inside a character, and `after` goes on with it.
 fn continues(before: &[u8], after: &[u8]) -> bool {
-    let open = before.utf8_chunks().last().map_or(&[][..], |chunk| chunk.invalid());
+    let open = before
+        .utf8_chunks()
+        .last()
+        .map_or(&[][..], |chunk| chunk.invalid());
     if open.is_empty() || after.is_empty() {
         return false;
     }
-    str::from_utf8(&[open, after].concat())
-        .map_or_else(|error| error.valid_up_to() > 0 || error.error_len().is_none(), |_| true)
+    str::from_utf8(&[open, after].concat()).map_or_else(
+        |error| error.valid_up_to() > 0 || error.error_len().is_none(),
+        |_| true,
+    )
 }
 
 /// Text in which everything can be seen.
@@ -136,7 +159,9 @@ fn visible(bytes: &[u8]) -> String {
         for character in chunk.valid().chars() {
             match character {
                 ' ' => shown.push(SPACE),
-                _ if is_invisible(character) => shown.extend([format!("⟨U+{:04X}⟩", u32::from(character))]),
+                _ if is_invisible(character) => {
+                    shown.extend([format!("⟨U+{:04X}⟩", u32::from(character))])
+                }
                 _ => shown.push(character),
             }
         }
@@ -145,8 +170,8 @@ fn visible(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a character leaves no mark, or moves others: controls, spaces of other widths, and marks of direction. Joiners,
-/// which shape their neighbors, are left as they are.
+/// Whether a character leaves no mark, or moves others: controls, spaces of other widths, and marks
+/// of direction. Joiners, which shape their neighbors, are left as they are.
 fn is_invisible(character: char) -> bool {
     let has_no_mark = matches!(
         character,
@@ -163,7 +188,10 @@ mod tests {
 
     #[test]
     fn every_byte_has_one_character() {
-        let all: Vec<u8> = (0..=0x2ff).filter_map(char::from_u32).filter_map(byte).collect();
+        let all: Vec<u8> = (0..=0x2ff)
+            .filter_map(char::from_u32)
+            .filter_map(byte)
+            .collect();
         let mut sorted = all.clone();
         sorted.sort_unstable();
         assert_eq!(sorted, (0..=255).collect::<Vec<u8>>());
@@ -175,10 +203,16 @@ mod tests {
 
     #[test]
     fn what_cannot_be_seen_is_spelled_out() {
-        assert_eq!(visible("a b\u{200b}\t\u{a0}".as_bytes()), "a▁b⟨U+200B⟩⟨U+0009⟩⟨U+00A0⟩");
+        assert_eq!(
+            visible("a b\u{200b}\t\u{a0}".as_bytes()),
+            "a▁b⟨U+200B⟩⟨U+0009⟩⟨U+00A0⟩"
+        );
         assert_eq!(visible(b"\xe5\xbdx\xff"), "⟨E5⟩⟨BD⟩x⟨FF⟩");
         // Both are needed to write Persian and Hindi.
-        assert_eq!(visible("می\u{200c}خواهم क्\u{200d}ष".as_bytes()), "می\u{200c}خواهم▁क्\u{200d}ष");
+        assert_eq!(
+            visible("می\u{200c}خواهم क्\u{200d}ष".as_bytes()),
+            "می\u{200c}خواهم▁क्\u{200d}ष"
+        );
     }
 
     #[test]
@@ -189,8 +223,14 @@ mod tests {
         let llama = Spelling::new(&llama);
         assert_eq!(llama.bytes("▁a"), b" a");
         assert_eq!(llama.bytes("<0xE5>"), [0xe5]);
-        assert_eq!(Spelling::new(&json!({"type": "BPEDecoder", "suffix": "</w>"})).bytes("dog</w>"), b"dog ");
-        assert_eq!(Spelling::new(&Value::Null).bytes("<0xE5>Ġ"), "<0xE5>Ġ".as_bytes());
+        assert_eq!(
+            Spelling::new(&json!({"type": "BPEDecoder", "suffix": "</w>"})).bytes("dog</w>"),
+            b"dog "
+        );
+        assert_eq!(
+            Spelling::new(&Value::Null).bytes("<0xE5>Ġ"),
+            "<0xE5>Ġ".as_bytes()
+        );
     }
 
     #[test]

@@ -23,7 +23,10 @@ impl Tokenizers {
     /// One tokenizer for both sides.
     pub fn shared(tokenizer: Tokenizer) -> Self {
         let tokenizer = Arc::new(tokenizer);
-        Self { src: Arc::clone(&tokenizer), tgt: tokenizer }
+        Self {
+            src: Arc::clone(&tokenizer),
+            tgt: tokenizer,
+        }
     }
 
     /// Whether both sides share one vocabulary.
@@ -31,14 +34,23 @@ impl Tokenizers {
         Arc::ptr_eq(&self.src, &self.tgt)
     }
 
-    /// Reads the content of a `tokenizer.json`, or of `tokenizer.src.json` and `tokenizer.tgt.json`.
+    /// Reads the content of a `tokenizer.json`, or of `tokenizer.src.json` and
+    /// `tokenizer.tgt.json`.
     ///
     /// # Errors
     /// As [`Tokenizer::parse`].
     pub fn parse(src: &[u8], tgt: Option<&[u8]>) -> Result<Self, DataError> {
-        let Some(tgt) = tgt else { return Ok(Self::shared(Tokenizer::parse(src, SHARED_FILE)?)) };
-        let (src, tgt) = (Tokenizer::parse(src, SRC_FILE)?, Tokenizer::parse(tgt, TGT_FILE)?);
-        Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
+        let Some(tgt) = tgt else {
+            return Ok(Self::shared(Tokenizer::parse(src, SHARED_FILE)?));
+        };
+        let (src, tgt) = (
+            Tokenizer::parse(src, SRC_FILE)?,
+            Tokenizer::parse(tgt, TGT_FILE)?,
+        );
+        Ok(Self {
+            src: Arc::new(src),
+            tgt: Arc::new(tgt),
+        })
     }
 
     /// Reads what [`Tokenizers::save`] wrote into the directory `dir`.
@@ -51,10 +63,14 @@ impl Tokenizers {
         }
         let src = Tokenizer::load(&dir.join(SRC_FILE))?;
         let tgt = Tokenizer::load(&dir.join(TGT_FILE))?;
-        Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
+        Ok(Self {
+            src: Arc::new(src),
+            tgt: Arc::new(tgt),
+        })
     }
 
-    /// Writes `tokenizer.json` into `dir`, or `tokenizer.src.json` and `tokenizer.tgt.json` if they differ.
+    /// Writes `tokenizer.json` into `dir`, or `tokenizer.src.json` and `tokenizer.tgt.json` if they
+    /// differ.
     ///
     /// # Errors
     /// As [`Tokenizer::save`].

@@ -30,12 +30,12 @@ pub type Progress<'a> = dyn FnMut(Stage, u64) + 'a;
 impl Tokenizer {
     /// Learns a vocabulary from `lines`, which are read once and not kept in memory.
     ///
-    /// The result depends on the configuration and the text alone. With `kind = "whitespace"` the vocabulary comes from
-    /// a file and no line is read.
+    /// The result depends on the configuration and the text alone. With `kind = "whitespace"` the
+    /// vocabulary comes from a file and no line is read.
     ///
     /// # Errors
-    /// The first error of `lines`; [`DataError::Tokenizer`] if the text contains no words; [`DataError::Config`] if the
-    /// configuration is not valid.
+    /// The first error of `lines`; [`DataError::Tokenizer`] if the text contains no words;
+    /// [`DataError::Config`] if the configuration is not valid.
     pub fn train(
         config: &TokenizerConfig,
         lines: impl Iterator<Item = Result<String, DataError>>,
@@ -43,7 +43,9 @@ impl Tokenizer {
     ) -> Result<Self, DataError> {
         config.validate()?;
         let inner = match &config.vocab {
-            Some(VocabFiles::One(path) | VocabFiles::Sides { src: path, .. }) => vocabulary::from_file(config, path)?,
+            Some(VocabFiles::One(path) | VocabFiles::Sides { src: path, .. }) => {
+                vocabulary::from_file(config, path)?
+            }
             None => vocabulary::learn(config, lines, progress)?,
         };
         Self::new(inner, config.kind.name())
@@ -54,7 +56,10 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if the set is empty.
     pub fn of_labels(labels: &LabelSet) -> Result<Self, DataError> {
-        Self::new(vocabulary::of_whole_texts(labels.names().iter().cloned())?, "labels")
+        Self::new(
+            vocabulary::of_whole_texts(labels.names().iter().cloned())?,
+            "labels",
+        )
     }
 }
 
@@ -63,7 +68,11 @@ impl Tokenizers {
     ///
     /// # Errors
     /// As [`Tokenizer::load`] and [`Tokenizer::train`].
-    pub fn train(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
+    pub fn train(
+        config: &TokenizerConfig,
+        corpus: &Corpus,
+        progress: &mut Progress,
+    ) -> Result<Self, DataError> {
         config.validate()?;
         match corpus.content() {
             Content::Pairs | Content::Text => {}
@@ -71,7 +80,9 @@ impl Tokenizers {
             // Only the labels of images are tokens.
             Content::Images => return Ok(Self::shared(Self::of_labels(corpus)?)),
             // Names of images are no text.
-            Content::Captions => return Self::train(config, &corpus.clone().target_side(), progress),
+            Content::Captions => {
+                return Self::train(config, &corpus.clone().target_side(), progress);
+            }
         }
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
@@ -83,16 +94,35 @@ impl Tokenizers {
                 Ok(pair) => [Some(Ok(pair.src)), Some(Ok(pair.tgt))],
                 Err(error) => [Some(Err(error)), None],
             });
-            return Ok(Self::shared(Tokenizer::train(config, lines.flatten(), progress)?));
+            return Ok(Self::shared(Tokenizer::train(
+                config,
+                lines.flatten(),
+                progress,
+            )?));
         }
         let (src_config, tgt_config) = per_side(config);
-        let src = Tokenizer::train(&src_config, corpus.pairs().map(|pair| Ok(pair?.src)), progress)?;
-        let tgt = Tokenizer::train(&tgt_config, corpus.pairs().map(|pair| Ok(pair?.tgt)), progress)?;
-        Ok(Self { src: Arc::new(src), tgt: Arc::new(tgt) })
+        let src = Tokenizer::train(
+            &src_config,
+            corpus.pairs().map(|pair| Ok(pair?.src)),
+            progress,
+        )?;
+        let tgt = Tokenizer::train(
+            &tgt_config,
+            corpus.pairs().map(|pair| Ok(pair?.tgt)),
+            progress,
+        )?;
+        Ok(Self {
+            src: Arc::new(src),
+            tgt: Arc::new(tgt),
+        })
     }
 
     /// The tokenizers of labeled texts, and of the labels that occur.
-    fn of_labeled(config: &TokenizerConfig, corpus: &Corpus, progress: &mut Progress) -> Result<Self, DataError> {
+    fn of_labeled(
+        config: &TokenizerConfig,
+        corpus: &Corpus,
+        progress: &mut Progress,
+    ) -> Result<Self, DataError> {
         let src = match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
             Some(path) => Tokenizer::adopt(path)?,
@@ -106,11 +136,17 @@ impl Tokenizers {
     /// # Errors
     /// The first error of [`Corpus::pairs`]; [`DataError::Tokenizer`] if there are no labels.
     pub fn with_labels(src: Arc<Tokenizer>, corpus: &Corpus) -> Result<Self, DataError> {
-        Ok(Self { src, tgt: Arc::new(Self::of_labels(corpus)?) })
+        Ok(Self {
+            src,
+            tgt: Arc::new(Self::of_labels(corpus)?),
+        })
     }
 
     fn of_labels(corpus: &Corpus) -> Result<Tokenizer, DataError> {
-        let labels = corpus.pairs().map(|pair| Ok(pair?.tgt)).collect::<Result<BTreeSet<String>, DataError>>()?;
+        let labels = corpus
+            .pairs()
+            .map(|pair| Ok(pair?.tgt))
+            .collect::<Result<BTreeSet<String>, DataError>>()?;
         Tokenizer::of_labels(&LabelSet::new(labels))
     }
 }
@@ -118,7 +154,11 @@ impl Tokenizers {
 /// The configurations for training each side separately.
 fn per_side(config: &TokenizerConfig) -> (TokenizerConfig, TokenizerConfig) {
     let (mut src, mut tgt) = (config.clone(), config.clone());
-    if let Some(VocabFiles::Sides { src: src_vocab, tgt: tgt_vocab }) = &config.vocab {
+    if let Some(VocabFiles::Sides {
+        src: src_vocab,
+        tgt: tgt_vocab,
+    }) = &config.vocab
+    {
         src.vocab = Some(VocabFiles::One(src_vocab.clone()));
         tgt.vocab = Some(VocabFiles::One(tgt_vocab.clone()));
     }

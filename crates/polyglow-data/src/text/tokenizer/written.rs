@@ -1,4 +1,5 @@
-//! The form in which text comes out of a tokenizer, as far as that matters to scores: its case, and words in pieces.
+//! The form in which text comes out of a tokenizer, as far as that matters to scores: its case, and
+//! words in pieces.
 
 use std::borrow::Cow;
 
@@ -15,8 +16,9 @@ const SPACE: char = '▁';
 /// Marks a piece that goes on in the next one, in those of `subword-nmt`.
 const GOES_ON: &str = "@@";
 
-/// The normalization steps of a tokenizer after which a text still reads as a text. Left out are lower-casing, which
-/// [`Tokenizer::lower_cases`] tells, and what only prepares the cutting, such as a space that is put in front.
+/// The normalization steps of a tokenizer after which a text still reads as a text. Left out are
+/// lower-casing, which [`Tokenizer::lower_cases`] tells, and what only prepares the cutting, such
+/// as a space that is put in front.
 pub(super) struct TextNormalization {
     normalizer: Option<NormalizerWrapper>,
     name: String,
@@ -50,8 +52,15 @@ impl TextNormalization {
             rest = after;
         }
         let sequence = json!({"type": "Sequence", "normalizers": steps});
-        let normalizer = if steps.is_empty() { None } else { Some(serde_json::from_value(sequence)?) };
-        Ok(Self { normalizer, name: names.join("+") })
+        let normalizer = if steps.is_empty() {
+            None
+        } else {
+            Some(serde_json::from_value(sequence)?)
+        };
+        Ok(Self {
+            normalizer,
+            name: names.join("+"),
+        })
     }
 }
 
@@ -71,28 +80,38 @@ fn step_name(step: &Json) -> Option<&'static str> {
 }
 
 impl Tokenizer {
-    /// The text as the tokenizer's normalization leaves it, apart from its case: cleaned, and in a normal form of Unicode.
-    /// Whatever is encoded and decoded again is in this form, so two texts are compared fairly after this.
+    /// The text as the tokenizer's normalization leaves it, apart from its case: cleaned, and in a
+    /// normal form of Unicode. Whatever is encoded and decoded again is in this form, so two texts
+    /// are compared fairly after this.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign normalizer fails.
     pub fn normalized<'t>(&self, text: &'t str) -> Result<Cow<'t, str>, DataError> {
-        let Some(normalizer) = &self.text_normalization.normalizer else { return Ok(Cow::Borrowed(text)) };
+        let Some(normalizer) = &self.text_normalization.normalizer else {
+            return Ok(Cow::Borrowed(text));
+        };
         let mut string = NormalizedString::from(text);
         guarded(&self.name, || normalizer.normalize(&mut string))?;
         let result = string.get();
-        Ok(if result == text { Cow::Borrowed(text) } else { Cow::Owned(result.to_owned()) })
+        Ok(if result == text {
+            Cow::Borrowed(text)
+        } else {
+            Cow::Owned(result.to_owned())
+        })
     }
 
-    /// What [`Self::normalized`] does, as signatures name it, such as `clean+nfc`; `None` if it changes no text.
+    /// What [`Self::normalized`] does, as signatures name it, such as `clean+nfc`; `None` if it
+    /// changes no text.
     pub fn normalization(&self) -> Option<&str> {
         let name = &*self.text_normalization.name;
         (!name.is_empty()).then_some(name)
     }
 
-    /// Whether text is cleaned before anything else, as [`TokenizerConfig::clean_text`](super::TokenizerConfig::clean_text) says.
+    /// Whether text is cleaned before anything else, as
+    /// [`TokenizerConfig::clean_text`](super::TokenizerConfig::clean_text) says.
     pub fn cleans_text(&self) -> bool {
-        self.normalization().is_some_and(|name| name.split('+').any(|step| step == "clean"))
+        self.normalization()
+            .is_some_and(|name| name.split('+').any(|step| step == "clean"))
     }
 
     /// Whether text is lower-cased, so that none that is decoded has capitals.
@@ -100,23 +119,33 @@ impl Tokenizer {
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign normalizer fails.
     pub fn lower_cases(&self) -> Result<bool, DataError> {
-        let Some(normalizer) = self.inner.get_normalizer() else { return Ok(false) };
+        let Some(normalizer) = self.inner.get_normalizer() else {
+            return Ok(false);
+        };
         let mut text = NormalizedString::from("A");
         guarded(&self.name, || normalizer.normalize(&mut text))?;
         Ok(text.get().contains('a'))
     }
 
-    /// Text in whole words. A tokenizer of ready-made subwords decodes ids to these subwords, with spaces between them; here
-    /// they are joined. That of any other is left alone.
+    /// Text in whole words. A tokenizer of ready-made subwords decodes ids to these subwords, with
+    /// spaces between them; here they are joined. That of any other is left alone.
     pub fn in_words<'t>(&self, text: &'t str) -> Cow<'t, str> {
         // Where there is a decoder, it has put words together.
-        if self.inner.get_decoder().is_some() { Cow::Borrowed(text) } else { join(text) }
+        if self.inner.get_decoder().is_some() {
+            Cow::Borrowed(text)
+        } else {
+            join(text)
+        }
     }
 }
 
-/// Joins subwords as `sed -E 's/@@( |$)//g'` does, or pieces where a `▁` begins each word. Other text stays as it is.
+/// Joins subwords as `sed -E 's/@@( |$)//g'` does, or pieces where a `▁` begins each word. Other
+/// text stays as it is.
 fn join(text: &str) -> Cow<'_, str> {
-    if text.split_whitespace().any(|piece| piece.starts_with(SPACE)) {
+    if text
+        .split_whitespace()
+        .any(|piece| piece.starts_with(SPACE))
+    {
         let joined: String = text.split_whitespace().collect();
         return joined.replace(SPACE, " ").trim().to_owned().into();
     }
@@ -124,7 +153,10 @@ fn join(text: &str) -> Cow<'_, str> {
         return text.into();
     }
     let text = text.trim_end();
-    text.strip_suffix(GOES_ON).unwrap_or(text).replace(&format!("{GOES_ON} "), "").into()
+    text.strip_suffix(GOES_ON)
+        .unwrap_or(text)
+        .replace(&format!("{GOES_ON} "), "")
+        .into()
 }
 
 #[cfg(test)]
@@ -134,7 +166,10 @@ mod tests {
     #[test]
     fn subwords_of_both_kinds_become_words_and_other_text_stays() {
         for (pieces, words) in [
-            ("die un@@ gewöhn@@ liche Katze .", "die ungewöhnliche Katze ."),
+            (
+                "die un@@ gewöhn@@ liche Katze .",
+                "die ungewöhnliche Katze .",
+            ),
             ("sie schl@@", "sie schl"),
             ("@@ a@@ ", "a"),
             ("▁die ▁un gewöhn liche ▁Katze .", "die ungewöhnliche Katze."),

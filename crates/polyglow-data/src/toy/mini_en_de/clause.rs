@@ -1,7 +1,7 @@
 //! Clauses: who does what to whom, and in which order the two languages say it.
 //!
-//! English keeps subject, verb, object. In German the kind of clause decides where the finite verb stands: second in
-//! a main clause, first in a question, last in a subordinate clause.
+//! English keeps subject, verb, object. In German the kind of clause decides where the finite verb
+//! stands: second in a main clause, first in a question, last in a subordinate clause.
 
 use super::draft::{Draft, GermanWord, Phrase, in_order};
 use super::lexicon::{Frame, NounClass, ObjectPronoun};
@@ -17,13 +17,15 @@ pub(super) enum ClauseKind {
     Main,
     /// Finite verb first; English puts its auxiliary there.
     Question,
-    /// A main clause after its subordinate clause, which takes the first place: finite verb before the subject.
+    /// A main clause after its subordinate clause, which takes the first place: finite verb before
+    /// the subject.
     Inverted,
     /// Finite verb last.
     Subordinate,
 }
 
-/// Draws a clause. A `Nested` one has a relative clause at its subject or its object (if it has one).
+/// Draws a clause. A `Nested` one has a relative clause at its subject or its object (if it has
+/// one).
 pub(super) fn clause(draft: &mut Draft, kind: ClauseKind, nesting: Nesting) -> Phrase {
     let predicate = Predicate::draw(draft.random, kind);
     if kind != ClauseKind::Subordinate {
@@ -36,13 +38,27 @@ pub(super) fn clause(draft: &mut Draft, kind: ClauseKind, nesting: Nesting) -> P
         Nesting::Nested => (Nesting::Flat, Nesting::Nested),
     };
     let subject = subject(draft, on_subject);
-    complete(draft, &predicate, adverb, subject.phrase, subject.agreement, on_object)
+    complete(
+        draft,
+        &predicate,
+        adverb,
+        subject.phrase,
+        subject.agreement,
+        on_object,
+    )
 }
 
 /// What follows a relative pronoun that is the subject itself.
 pub(super) fn subject_relative_rest(draft: &mut Draft, agreement: Agreement) -> Phrase {
     let predicate = Predicate::draw(draft.random, ClauseKind::Subordinate);
-    complete(draft, &predicate, Phrase::default(), Phrase::default(), agreement, Nesting::Flat)
+    complete(
+        draft,
+        &predicate,
+        Phrase::default(),
+        Phrase::default(),
+        agreement,
+        Nesting::Flat,
+    )
 }
 
 /// Adds verbs, objects and perhaps a place, and puts everything in order.
@@ -56,7 +72,10 @@ fn complete(
 ) -> Phrase {
     let mut verbs = verb_group(draft, predicate, agreement);
     let mut objects = objects(draft, predicate, agreement, on_object);
-    if let Some(last) = objects.last_mut().filter(|object| object.is_bare_indefinite) {
+    if let Some(last) = objects
+        .last_mut()
+        .filter(|object| object.is_bare_indefinite)
+    {
         fuse_negation(&mut last.phrase, &mut verbs.negation);
     }
     let mut complement = Phrase::default();
@@ -69,12 +88,26 @@ fn complete(
     arrange(predicate.kind, adverb, subject, verbs, complement)
 }
 
-fn arrange(kind: ClauseKind, adverb: Phrase, subject: Phrase, verbs: VerbGroup, complement: Phrase) -> Phrase {
+fn arrange(
+    kind: ClauseKind,
+    adverb: Phrase,
+    subject: Phrase,
+    verbs: VerbGroup,
+    complement: Phrase,
+) -> Phrase {
     let (before_subject, after_subject) = match kind {
         ClauseKind::Question => (verbs.english_auxiliary, verbs.english_rest),
-        _ => (adverb.english, in_order([verbs.english_auxiliary, verbs.english_rest])),
+        _ => (
+            adverb.english,
+            in_order([verbs.english_auxiliary, verbs.english_rest]),
+        ),
     };
-    let english = in_order([before_subject, subject.english, after_subject, complement.english]);
+    let english = in_order([
+        before_subject,
+        subject.english,
+        after_subject,
+        complement.english,
+    ]);
 
     let finite = vec![verbs.finite];
     let middle = in_order([complement.german, verbs.negation, verbs.closing]);
@@ -86,26 +119,47 @@ fn arrange(kind: ClauseKind, adverb: Phrase, subject: Phrase, verbs: VerbGroup, 
     Phrase { english, german }
 }
 
-/// An adverb of time that agrees with the tense; only main clauses open with one, and not all of them.
+/// An adverb of time that agrees with the tense; only main clauses open with one, and not all of
+/// them.
 fn adverb(draft: &mut Draft, predicate: &Predicate) -> Phrase {
     if predicate.kind != ClauseKind::Main || !draft.random.chance(25) {
         return Phrase::default();
     }
-    let fitting: Vec<_> = ADVERBS.iter().filter(|adverb| adverb.tenses.contains(&predicate.tense)).collect();
+    let fitting: Vec<_> = ADVERBS
+        .iter()
+        .filter(|adverb| adverb.tenses.contains(&predicate.tense))
+        .collect();
     let adverb = *draft.random.choose(&fitting);
     draft.translated(adverb.english, adverb.german)
 }
 
 /// The objects that the verb asks for, a person in the dative before a thing in the accusative.
-fn objects(draft: &mut Draft, predicate: &Predicate, subject: Agreement, nesting: Nesting) -> Vec<NounPhrase> {
-    let direct = |case, classes| Slot { object_of: Some(predicate.verb), nesting, ..Slot::new(case, classes) };
+fn objects(
+    draft: &mut Draft,
+    predicate: &Predicate,
+    subject: Agreement,
+    nesting: Nesting,
+) -> Vec<NounPhrase> {
+    let direct = |case, classes| Slot {
+        object_of: Some(predicate.verb),
+        nesting,
+        ..Slot::new(case, classes)
+    };
     match predicate.verb.frame {
         Frame::Intransitive => Vec::new(),
         Frame::Accusative(classes) => {
-            vec![direct_object(draft, &direct(Case::Accusative, classes), subject)]
+            vec![direct_object(
+                draft,
+                &direct(Case::Accusative, classes),
+                subject,
+            )]
         }
         Frame::Dative(classes) => {
-            vec![direct_object(draft, &direct(Case::Dative, classes), subject)]
+            vec![direct_object(
+                draft,
+                &direct(Case::Dative, classes),
+                subject,
+            )]
         }
         Frame::Ditransitive(classes) => {
             let receiver = if draft.random.chance(30) {
@@ -113,7 +167,10 @@ fn objects(draft: &mut Draft, predicate: &Predicate, subject: Agreement, nesting
             } else {
                 noun_phrase(draft, &Slot::new(Case::Dative, PEOPLE))
             };
-            vec![receiver, noun_phrase(draft, &direct(Case::Accusative, classes))]
+            vec![
+                receiver,
+                noun_phrase(draft, &direct(Case::Accusative, classes)),
+            ]
         }
     }
 }
@@ -128,13 +185,19 @@ fn direct_object(draft: &mut Draft, slot: &Slot, subject: Agreement) -> NounPhra
     }
 }
 
-/// An object pronoun, but never "I see me" or "I see us". (After "we" both stay in: the published files have them.)
+/// An object pronoun, but never "I see me" or "I see us". (After "we" both stay in: the published
+/// files have them.)
 fn object_pronoun(draft: &mut Draft, case: Case, subject: Agreement) -> NounPhrase {
     let speaks_of_self = subject.person == Person::First && subject.number == Number::Singular;
-    let is_fitting = |pronoun: &&ObjectPronoun| !speaks_of_self || pronoun.agreement.person != Person::First;
+    let is_fitting =
+        |pronoun: &&ObjectPronoun| !speaks_of_self || pronoun.agreement.person != Person::First;
     let fitting: Vec<&ObjectPronoun> = OBJECT_PRONOUNS.iter().filter(is_fitting).collect();
     let pronoun = *draft.random.choose(&fitting);
-    let german = if case == Case::Dative { pronoun.dative } else { pronoun.accusative };
+    let german = if case == Case::Dative {
+        pronoun.dative
+    } else {
+        pronoun.accusative
+    };
     NounPhrase {
         phrase: draft.translated(pronoun.english, german),
         agreement: pronoun.agreement,
@@ -153,9 +216,15 @@ fn fuse_negation(object: &mut Phrase, negation: &mut Vec<GermanWord>) {
 /// Where it happens: "near the house", *beim Haus*.
 fn place(draft: &mut Draft) -> Phrase {
     let preposition = draft.random.choose(&PREPOSITIONS);
-    let slot = Slot { adjective_chance: 30, plural_chance: 10, ..Slot::new(Case::Dative, PLACES) };
+    let slot = Slot {
+        adjective_chance: 30,
+        plural_chance: 10,
+        ..Slot::new(Case::Dative, PLACES)
+    };
     let mut location = noun_phrase(draft, &slot).phrase;
-    let fused = preposition.with_dem.filter(|_| location.german[0].text == "dem");
+    let fused = preposition
+        .with_dem
+        .filter(|_| location.german[0].text == "dem");
     let mut phrase = draft.translated(preposition.english, fused.unwrap_or(preposition.german));
     if fused.is_some() {
         let article = location.german.remove(0);

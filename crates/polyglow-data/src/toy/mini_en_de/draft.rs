@@ -3,9 +3,11 @@
 use super::verb_group::Tense;
 use crate::toy::random::SplitMix64;
 
-/// Ties words together: an English word and a German one that carry the same link translate each other.
+/// Ties words together: an English word and a German one that carry the same link translate each
+/// other.
 ///
-/// Links make the alignment independent of word order, so that each language can put its words where it wants them.
+/// Links make the alignment independent of word order, so that each language can put its words
+/// where it wants them.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) struct Link(u32);
 
@@ -47,7 +49,12 @@ pub(super) struct Draft<'a> {
 
 impl<'a> Draft<'a> {
     pub(super) const fn new(random: &'a mut SplitMix64) -> Self {
-        Self { random, combinations: Vec::new(), tense: Tense::Present, num_links: 0 }
+        Self {
+            random,
+            combinations: Vec::new(),
+            tense: Tense::Present,
+            num_links: 0,
+        }
     }
 
     /// A link that no word carries yet.
@@ -57,9 +64,16 @@ impl<'a> Draft<'a> {
     }
 
     /// English words, such as "in front of", and the one German word that says the same.
-    pub(super) fn translated(&mut self, english: &'static str, german: impl Into<String>) -> Phrase {
+    pub(super) fn translated(
+        &mut self,
+        english: &'static str,
+        german: impl Into<String>,
+    ) -> Phrase {
         let link = self.link();
-        Phrase { english: link.english(english), german: vec![link.german(german)] }
+        Phrase {
+            english: link.english(english),
+            german: vec![link.german(german)],
+        }
     }
 }
 
@@ -74,18 +88,27 @@ impl Phrase {
 impl Link {
     /// English words, all with this link.
     pub(super) fn english(self, words: &'static str) -> Vec<EnglishWord> {
-        words.split(' ').map(|text| EnglishWord { text, link: self }).collect()
+        words
+            .split(' ')
+            .map(|text| EnglishWord { text, link: self })
+            .collect()
     }
 
     /// A German word with this link.
     pub(super) fn german(self, text: impl Into<String>) -> GermanWord {
-        GermanWord { text: text.into(), links: vec![self] }
+        GermanWord {
+            text: text.into(),
+            links: vec![self],
+        }
     }
 }
 
 /// A comma that German wants and English does not.
 pub(super) fn german_comma() -> GermanWord {
-    GermanWord { text: ",".to_owned(), links: Vec::new() }
+    GermanWord {
+        text: ",".to_owned(),
+        links: Vec::new(),
+    }
 }
 
 /// Puts parts one after the other.

@@ -1,4 +1,5 @@
-//! Inflection: the forms that gender, number, case and person ask for in German, and person in English.
+//! Inflection: the forms that gender, number, case and person ask for in German, and person in
+//! English.
 
 /// The German cases that the grammar uses; the genitive does not occur.
 #[derive(Clone, Copy, PartialEq)]
@@ -44,7 +45,8 @@ pub(super) struct Inflection {
     pub(super) number: Number,
 }
 
-/// How the adjectives after a determiner are inflected: the less the determiner shows, the more they must.
+/// How the adjectives after a determiner are inflected: the less the determiner shows, the more
+/// they must.
 #[derive(Clone, Copy)]
 pub(super) enum Declension {
     /// After *der*, *dieser*, *jeder*, which show gender and case themselves.
@@ -76,24 +78,51 @@ pub(super) struct EnglishPresent {
 /// Rows: nominative, accusative, dative. Columns: masculine, feminine, neuter, plural.
 type Paradigm = [[&'static str; 4]; 3];
 
-const DEFINITE_ARTICLES: Paradigm =
-    [["der", "die", "das", "die"], ["den", "die", "das", "die"], ["dem", "der", "dem", "den"]];
+const DEFINITE_ARTICLES: Paradigm = [
+    ["der", "die", "das", "die"],
+    ["den", "die", "das", "die"],
+    ["dem", "der", "dem", "den"],
+];
 /// Of *dies-* and *jed-*.
-const DER_WORD_ENDINGS: Paradigm = [["er", "e", "es", "e"], ["en", "e", "es", "e"], ["em", "er", "em", "en"]];
+const DER_WORD_ENDINGS: Paradigm = [
+    ["er", "e", "es", "e"],
+    ["en", "e", "es", "e"],
+    ["em", "er", "em", "en"],
+];
 /// Of *ein*, *kein* and the possessives.
-const EIN_WORD_ENDINGS: Paradigm = [["", "e", "", "e"], ["en", "e", "", "e"], ["em", "er", "em", "en"]];
-const WEAK_ENDINGS: Paradigm = [["e", "e", "e", "en"], ["en", "e", "e", "en"], ["en", "en", "en", "en"]];
-const MIXED_ENDINGS: Paradigm = [["er", "e", "es", "en"], ["en", "e", "es", "en"], ["en", "en", "en", "en"]];
-const STRONG_ENDINGS: Paradigm = [["er", "e", "es", "e"], ["en", "e", "es", "e"], ["em", "er", "em", "en"]];
+const EIN_WORD_ENDINGS: Paradigm = [
+    ["", "e", "", "e"],
+    ["en", "e", "", "e"],
+    ["em", "er", "em", "en"],
+];
+const WEAK_ENDINGS: Paradigm = [
+    ["e", "e", "e", "en"],
+    ["en", "e", "e", "en"],
+    ["en", "en", "en", "en"],
+];
+const MIXED_ENDINGS: Paradigm = [
+    ["er", "e", "es", "en"],
+    ["en", "e", "es", "en"],
+    ["en", "en", "en", "en"],
+];
+const STRONG_ENDINGS: Paradigm = [
+    ["er", "e", "es", "e"],
+    ["en", "e", "es", "e"],
+    ["em", "er", "em", "en"],
+];
 
 impl Agreement {
     pub(super) const fn third(number: Number) -> Self {
-        Self { person: Person::Third, number }
+        Self {
+            person: Person::Third,
+            number,
+        }
     }
 }
 
 impl Inflection {
-    /// The form of *der, die, das*; also of the relative pronoun, which differs from it in the dative plural only.
+    /// The form of *der, die, das*; also of the relative pronoun, which differs from it in the
+    /// dative plural only.
     pub(super) const fn definite_article(self) -> &'static str {
         self.look_up(&DEFINITE_ARTICLES)
     }
@@ -158,7 +187,11 @@ mod tests {
 
     #[test]
     fn the_dative_plural_adds_n_once() {
-        let plural = Inflection { case: Case::Dative, gender: Gender::Neuter, number: Number::Plural };
+        let plural = Inflection {
+            case: Case::Dative,
+            gender: Gender::Neuter,
+            number: Number::Plural,
+        };
         assert_eq!(plural.noun_form(["Kind", "Kinder"]), "Kindern");
         assert_eq!(plural.noun_form(["Frau", "Frauen"]), "Frauen");
         assert_eq!(plural.noun_form(["Auto", "Autos"]), "Autos");
@@ -166,8 +199,20 @@ mod tests {
 
     #[test]
     fn adjectives_show_what_the_determiner_does_not() {
-        let masculine = Inflection { case: Case::Nominative, gender: Gender::Masculine, number: Number::Singular };
-        assert_eq!(masculine.adjective_ending(Declension::Weak), "e", "der alte Mann");
-        assert_eq!(masculine.adjective_ending(Declension::Mixed), "er", "ein alter Mann");
+        let masculine = Inflection {
+            case: Case::Nominative,
+            gender: Gender::Masculine,
+            number: Number::Singular,
+        };
+        assert_eq!(
+            masculine.adjective_ending(Declension::Weak),
+            "e",
+            "der alte Mann"
+        );
+        assert_eq!(
+            masculine.adjective_ending(Declension::Mixed),
+            "er",
+            "ein alter Mann"
+        );
     }
 }

@@ -48,7 +48,14 @@ enum DeterminerKind {
 
 impl Slot {
     pub(super) const fn new(case: Case, classes: &'static [NounClass]) -> Self {
-        Self { case, classes, object_of: None, nesting: Nesting::Flat, adjective_chance: 45, plural_chance: 30 }
+        Self {
+            case,
+            classes,
+            object_of: None,
+            nesting: Nesting::Flat,
+            adjective_chance: 45,
+            plural_chance: 30,
+        }
     }
 }
 
@@ -57,26 +64,53 @@ pub(super) fn subject(draft: &mut Draft, nesting: Nesting) -> NounPhrase {
     if wants_pronoun(draft) && nesting == Nesting::Flat {
         return subject_pronoun(draft);
     }
-    let classes = if draft.random.chance(15) { ANIMATE } else { PEOPLE };
-    noun_phrase(draft, &Slot { nesting, ..Slot::new(Case::Nominative, classes) })
+    let classes = if draft.random.chance(15) {
+        ANIMATE
+    } else {
+        PEOPLE
+    };
+    noun_phrase(
+        draft,
+        &Slot {
+            nesting,
+            ..Slot::new(Case::Nominative, classes)
+        },
+    )
 }
 
 /// The subject of a verb that takes a thinking one.
 pub(super) fn human_subject(draft: &mut Draft) -> NounPhrase {
-    if wants_pronoun(draft) { subject_pronoun(draft) } else { noun_phrase(draft, &Slot::new(Case::Nominative, PEOPLE)) }
+    if wants_pronoun(draft) {
+        subject_pronoun(draft)
+    } else {
+        noun_phrase(draft, &Slot::new(Case::Nominative, PEOPLE))
+    }
 }
 
 /// Draws a noun phrase for `slot`.
 pub(super) fn noun_phrase(draft: &mut Draft, slot: &Slot) -> NounPhrase {
-    let candidates: Vec<&Noun> = NOUNS.iter().filter(|noun| slot.classes.contains(&noun.class)).collect();
+    let candidates: Vec<&Noun> = NOUNS
+        .iter()
+        .filter(|noun| slot.classes.contains(&noun.class))
+        .collect();
     let noun = *draft.random.choose(&candidates);
-    let number = if draft.random.chance(slot.plural_chance) { Number::Plural } else { Number::Singular };
-    let inflection = Inflection { case: slot.case, gender: noun.gender, number };
+    let number = if draft.random.chance(slot.plural_chance) {
+        Number::Plural
+    } else {
+        Number::Singular
+    };
+    let inflection = Inflection {
+        case: slot.case,
+        gender: noun.gender,
+        number,
+    };
     let adjectives = adjectives(draft.random, noun, slot.adjective_chance);
     note_combinations(draft, slot, noun, &adjectives);
 
     let kind = DeterminerKind::draw(draft.random, number);
-    let next_word = adjectives.first().map_or(noun.english(number), |adjective| adjective.english);
+    let next_word = adjectives
+        .first()
+        .map_or(noun.english(number), |adjective| adjective.english);
     let (mut phrase, declension) = determiner(draft, kind, inflection, next_word);
     let ending = inflection.adjective_ending(declension);
     for adjective in adjectives {
@@ -94,7 +128,11 @@ pub(super) fn noun_phrase(draft: &mut Draft, slot: &Slot) -> NounPhrase {
 }
 
 /// Up to two different adjectives that suit the noun.
-fn adjectives(random: &mut SplitMix64, noun: &Noun, first_chance: usize) -> Vec<&'static Adjective> {
+fn adjectives(
+    random: &mut SplitMix64,
+    noun: &Noun,
+    first_chance: usize,
+) -> Vec<&'static Adjective> {
     let count = if !random.chance(first_chance) {
         0
     } else if !random.chance(30) {
@@ -105,7 +143,9 @@ fn adjectives(random: &mut SplitMix64, noun: &Noun, first_chance: usize) -> Vec<
     let mut chosen: Vec<&Adjective> = Vec::new();
     while chosen.len() < count {
         let adjective = random.choose(&ADJECTIVES);
-        let is_new = chosen.iter().all(|other| other.english != adjective.english);
+        let is_new = chosen
+            .iter()
+            .all(|other| other.english != adjective.english);
         if is_new && adjective.classes.contains(&noun.class) {
             chosen.push(adjective);
         }
@@ -113,12 +153,21 @@ fn adjectives(random: &mut SplitMix64, noun: &Noun, first_chance: usize) -> Vec<
     chosen
 }
 
-fn note_combinations(draft: &mut Draft, slot: &Slot, noun: &Noun, adjectives: &[&'static Adjective]) {
+fn note_combinations(
+    draft: &mut Draft,
+    slot: &Slot,
+    noun: &Noun,
+    adjectives: &[&'static Adjective],
+) {
     if let Some(verb) = slot.object_of {
-        draft.combinations.push(Combination::VerbObject(verb.name(), noun.name()));
+        draft
+            .combinations
+            .push(Combination::VerbObject(verb.name(), noun.name()));
     }
     for adjective in adjectives {
-        draft.combinations.push(Combination::AdjectiveNoun(adjective.english, noun.name()));
+        draft
+            .combinations
+            .push(Combination::AdjectiveNoun(adjective.english, noun.name()));
     }
 }
 
@@ -153,14 +202,26 @@ fn determiner(
     let der_ending = inflection.der_word_ending();
     let ein_ending = inflection.ein_word_ending();
     let (english, german, declension) = match kind {
-        DeterminerKind::Definite => ("the", inflection.definite_article().to_owned(), Declension::Weak),
+        DeterminerKind::Definite => (
+            "the",
+            inflection.definite_article().to_owned(),
+            Declension::Weak,
+        ),
         DeterminerKind::Demonstrative => {
-            let english = if inflection.number == Number::Plural { "these" } else { "this" };
+            let english = if inflection.number == Number::Plural {
+                "these"
+            } else {
+                "this"
+            };
             (english, format!("dies{der_ending}"), Declension::Weak)
         }
         DeterminerKind::Universal => ("every", format!("jed{der_ending}"), Declension::Weak),
         DeterminerKind::Indefinite => {
-            let english = if next_word.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            let english = if next_word.starts_with(['a', 'e', 'i', 'o', 'u']) {
+                "an"
+            } else {
+                "a"
+            };
             (english, format!("ein{ein_ending}"), Declension::Mixed)
         }
         DeterminerKind::Possessive => {

@@ -1,7 +1,7 @@
 //! Relative clauses: "who calls her", *, der sie anruft,* and "that he buys", *, das er kauft,*.
 //!
-//! In German they are subordinate clauses between commas, with the finite verb at the end. The pronoun takes its
-//! gender and number from the noun and its case from its own clause.
+//! In German they are subordinate clauses between commas, with the finite verb at the end. The
+//! pronoun takes its gender and number from the noun and its case from its own clause.
 
 use super::clause::{ClauseKind, subject_relative_rest};
 use super::draft::{Combination, Draft, Phrase, german_comma, in_order};
@@ -13,10 +13,21 @@ use super::words::{ANIMATE, VERBS};
 
 /// A relative clause after `noun`, which stands in its own clause as `inflection` says.
 pub(super) fn relative_clause(draft: &mut Draft, noun: &Noun, inflection: Inflection) -> Phrase {
-    let english = if noun.class == NounClass::Human { "who" } else { "that" };
+    let english = if noun.class == NounClass::Human {
+        "who"
+    } else {
+        "that"
+    };
     let is_subject = draft.random.chance(60) && ANIMATE.contains(&noun.class);
-    let case = if is_subject { Case::Nominative } else { Case::Accusative };
-    let pronoun = draft.translated(english, Inflection { case, ..inflection }.definite_article());
+    let case = if is_subject {
+        Case::Nominative
+    } else {
+        Case::Accusative
+    };
+    let pronoun = draft.translated(
+        english,
+        Inflection { case, ..inflection }.definite_article(),
+    );
     let rest = if is_subject {
         subject_relative_rest(draft, Agreement::third(inflection.number))
     } else {
@@ -24,11 +35,17 @@ pub(super) fn relative_clause(draft: &mut Draft, noun: &Noun, inflection: Inflec
     };
     Phrase {
         english: in_order([pronoun.english, rest.english]),
-        german: in_order([vec![german_comma()], pronoun.german, rest.german, vec![german_comma()]]),
+        german: in_order([
+            vec![german_comma()],
+            pronoun.german,
+            rest.german,
+            vec![german_comma()],
+        ]),
     }
 }
 
-/// What follows the pronoun where it is the object: a subject and a verb that takes `noun` as its object.
+/// What follows the pronoun where it is the object: a subject and a verb that takes `noun` as its
+/// object.
 fn object_relative_rest(draft: &mut Draft, noun: &Noun) -> Phrase {
     let subject = subject(draft, Nesting::Flat);
     let fitting: Vec<&Verb> = VERBS
@@ -36,12 +53,27 @@ fn object_relative_rest(draft: &mut Draft, noun: &Noun) -> Phrase {
         .filter(|verb| matches!(verb.frame, Frame::Accusative(classes) if classes.contains(&noun.class)))
         .collect();
     let verb = *draft.random.choose(&fitting);
-    draft.combinations.push(Combination::VerbObject(verb.name(), noun.name()));
-    let tense = if draft.random.chance(60) { Tense::Present } else { Tense::Perfect };
-    let predicate = Predicate { kind: ClauseKind::Subordinate, verb, tense, negated: false };
+    draft
+        .combinations
+        .push(Combination::VerbObject(verb.name(), noun.name()));
+    let tense = if draft.random.chance(60) {
+        Tense::Present
+    } else {
+        Tense::Perfect
+    };
+    let predicate = Predicate {
+        kind: ClauseKind::Subordinate,
+        verb,
+        tense,
+        negated: false,
+    };
     let verbs = verb_group(draft, &predicate, subject.agreement);
     Phrase {
-        english: in_order([subject.phrase.english, verbs.english_auxiliary, verbs.english_rest]),
+        english: in_order([
+            subject.phrase.english,
+            verbs.english_auxiliary,
+            verbs.english_rest,
+        ]),
         german: in_order([subject.phrase.german, verbs.closing, vec![verbs.finite]]),
     }
 }

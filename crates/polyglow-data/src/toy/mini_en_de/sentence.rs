@@ -22,8 +22,13 @@ pub(in crate::toy) enum SentenceKind {
 }
 
 impl SentenceKind {
-    pub(in crate::toy) const ALL: [Self; 5] =
-        [Self::Statement, Self::Question, Self::Reason, Self::Condition, Self::Report];
+    pub(in crate::toy) const ALL: [Self; 5] = [
+        Self::Statement,
+        Self::Question,
+        Self::Reason,
+        Self::Condition,
+        Self::Report,
+    ];
 
     fn draw(random: &mut SplitMix64) -> Self {
         match random.below(100) {
@@ -36,11 +41,15 @@ impl SentenceKind {
     }
 }
 
-/// Draws a sentence. In a `Nested` one every clause has a relative clause (where it has a place for one); in a `Flat`
-/// one only some sentences of a single clause have.
+/// Draws a sentence. In a `Nested` one every clause has a relative clause (where it has a place for
+/// one); in a `Flat` one only some sentences of a single clause have.
 pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> (SentenceKind, Phrase) {
     let kind = SentenceKind::draw(draft.random);
-    let alone = if nesting == Nesting::Nested || draft.random.chance(18) { Nesting::Nested } else { Nesting::Flat };
+    let alone = if nesting == Nesting::Nested || draft.random.chance(18) {
+        Nesting::Nested
+    } else {
+        Nesting::Flat
+    };
     let mut sentence = match kind {
         SentenceKind::Statement => clause(draft, ClauseKind::Main, alone),
         SentenceKind::Question => clause(draft, ClauseKind::Question, alone),
@@ -48,7 +57,11 @@ pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> (SentenceKind, Ph
         SentenceKind::Condition => condition(draft, nesting),
         SentenceKind::Report => report(draft, nesting),
     };
-    let mark = if matches!(kind, SentenceKind::Question) { "?" } else { "." };
+    let mark = if matches!(kind, SentenceKind::Question) {
+        "?"
+    } else {
+        "."
+    };
     sentence.append(draft.translated(mark, mark));
     sentence.german = merge_commas(sentence.german);
     (kind, sentence)
@@ -64,7 +77,8 @@ fn reason(draft: &mut Draft, nesting: Nesting) -> Phrase {
     sentence
 }
 
-/// A condition and its main clause: "if ... , ...", *wenn ... , ...*. Here English writes the comma, too.
+/// A condition and its main clause: "if ... , ...", *wenn ... , ...*. Here English writes the
+/// comma, too.
 fn condition(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let (english, german) = *draft.random.choose(&CONDITIONS);
     let mut sentence = draft.translated(english, german);
@@ -79,14 +93,18 @@ fn report(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let speaker = human_subject(draft);
     let verb = draft.random.choose(&REPORTING);
     let mut sentence = speaker.phrase;
-    sentence.append(draft.translated(verb.english.form(speaker.agreement), verb.german.form(speaker.agreement)));
+    sentence.append(draft.translated(
+        verb.english.form(speaker.agreement),
+        verb.german.form(speaker.agreement),
+    ));
     sentence.german.push(german_comma());
     sentence.append(draft.translated(THAT.0, THAT.1));
     sentence.append(clause(draft, ClauseKind::Subordinate, nesting));
     sentence
 }
 
-/// A comma before another comma or before the closing mark is written once, as the later of the two.
+/// A comma before another comma or before the closing mark is written once, as the later of the
+/// two.
 fn merge_commas(words: Vec<GermanWord>) -> Vec<GermanWord> {
     let mut merged: Vec<GermanWord> = Vec::with_capacity(words.len());
     for mut word in words {
@@ -107,9 +125,16 @@ pub(super) fn aligned(sentence: &Phrase) -> AlignedPair {
     let tgt: Vec<&str> = sentence.german.iter().map(|word| &*word.text).collect();
     let mut alignment = Vec::new();
     for (position, english) in sentence.english.iter().enumerate() {
-        let translations =
-            sentence.german.iter().enumerate().filter(|(_, german)| german.links.contains(&english.link));
+        let translations = sentence
+            .german
+            .iter()
+            .enumerate()
+            .filter(|(_, german)| german.links.contains(&english.link));
         alignment.extend(translations.map(|(translation, _)| (position, translation)));
     }
-    AlignedPair { src: src.join(" "), tgt: tgt.join(" "), alignment }
+    AlignedPair {
+        src: src.join(" "),
+        tgt: tgt.join(" "),
+        alignment,
+    }
 }

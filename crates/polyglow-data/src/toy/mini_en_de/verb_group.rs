@@ -1,7 +1,8 @@
-//! The verbs of a clause. English keeps them together; German splits them into a finite verb and a closing part.
+//! The verbs of a clause. English keeps them together; German splits them into a finite verb and a
+//! closing part.
 //!
-//! The two German parts form the *sentence bracket*: *sie **ruft** die Frau **an***, *sie **hat** die Frau
-//! **angerufen***. Only subordinate clauses put both at the end.
+//! The two German parts form the *sentence bracket*: *sie **ruft** die Frau **an***, *sie **hat**
+//! die Frau **angerufen***. Only subordinate clauses put both at the end.
 
 use super::clause::ClauseKind;
 use super::draft::{Draft, EnglishWord, GermanWord, Phrase, in_order};
@@ -34,7 +35,8 @@ pub(super) struct Predicate {
 }
 
 pub(super) struct VerbGroup {
-    /// The English words that a question puts before its subject; empty where there is no auxiliary.
+    /// The English words that a question puts before its subject; empty where there is no
+    /// auxiliary.
     pub(super) english_auxiliary: Vec<EnglishWord>,
     pub(super) english_rest: Vec<EnglishWord>,
     /// Opens the German bracket.
@@ -46,7 +48,8 @@ pub(super) struct VerbGroup {
 }
 
 impl Tense {
-    pub(in crate::toy) const ALL: [Self; 4] = [Self::Present, Self::Perfect, Self::Future, Self::Modal];
+    pub(in crate::toy) const ALL: [Self; 4] =
+        [Self::Present, Self::Perfect, Self::Future, Self::Modal];
 
     fn draw(random: &mut SplitMix64) -> Self {
         match random.below(100) {
@@ -60,7 +63,12 @@ impl Tense {
 
 impl Predicate {
     pub(super) fn draw(random: &mut SplitMix64, kind: ClauseKind) -> Self {
-        Self { kind, verb: random.choose(&VERBS), tense: Tense::draw(random), negated: random.chance(18) }
+        Self {
+            kind,
+            verb: random.choose(&VERBS),
+            tense: Tense::draw(random),
+            negated: random.chance(18),
+        }
     }
 
     /// Whether English asks for "do" where the verb has no auxiliary of its own.
@@ -69,14 +77,28 @@ impl Predicate {
     }
 }
 
-pub(super) fn verb_group(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
+pub(super) fn verb_group(
+    draft: &mut Draft,
+    predicate: &Predicate,
+    agreement: Agreement,
+) -> VerbGroup {
     let verb = predicate.verb;
     match predicate.tense {
         Tense::Present => present(draft, predicate, agreement),
-        Tense::Perfect => {
-            with_auxiliary(draft, predicate, agreement, &HAVE, (verb.english_participle, verb.participle()))
-        }
-        Tense::Future => with_auxiliary(draft, predicate, agreement, &WILL, (verb.english.base, verb.infinitive())),
+        Tense::Perfect => with_auxiliary(
+            draft,
+            predicate,
+            agreement,
+            &HAVE,
+            (verb.english_participle, verb.participle()),
+        ),
+        Tense::Future => with_auxiliary(
+            draft,
+            predicate,
+            agreement,
+            &WILL,
+            (verb.english.base, verb.infinitive()),
+        ),
         Tense::Modal => modal(draft, predicate, agreement),
     }
 }
@@ -106,7 +128,8 @@ fn present(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> Ve
     }
 }
 
-/// "has called", *hat ... angerufen*: an auxiliary in both languages, and the form of the verb that it governs.
+/// "has called", *hat ... angerufen*: an auxiliary in both languages, and the form of the verb that
+/// it governs.
 fn with_auxiliary(
     draft: &mut Draft,
     predicate: &Predicate,
@@ -125,10 +148,14 @@ fn with_auxiliary(
     }
 }
 
-/// "can call", *kann ... anrufen*. A negated "must" is left out, because *nicht müssen* means "need not".
+/// "can call", *kann ... anrufen*. A negated "must" is left out, because *nicht müssen* means "need
+/// not".
 fn modal(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
-    let modals: &[Modal] =
-        if predicate.negated { &[Modal::Can, Modal::Want] } else { &[Modal::Can, Modal::Must, Modal::Want] };
+    let modals: &[Modal] = if predicate.negated {
+        &[Modal::Can, Modal::Want]
+    } else {
+        &[Modal::Can, Modal::Must, Modal::Want]
+    };
     let infinitive = (predicate.verb.english.base, predicate.verb.infinitive());
     match draft.random.choose(modals) {
         Modal::Can => with_auxiliary(draft, predicate, agreement, &CAN, infinitive),
@@ -137,7 +164,8 @@ fn modal(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> Verb
     }
 }
 
-/// "wants to call", *will ... anrufen*: a modal verb in German only, so that English needs "do" and "to".
+/// "wants to call", *will ... anrufen*: a modal verb in German only, so that English needs "do" and
+/// "to".
 fn want(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
     let not = negation(draft, predicate);
     let (finite, to, main) = (draft.link(), draft.link(), draft.link());
@@ -158,5 +186,9 @@ fn want(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbG
 
 /// "not" and *nicht*, or nothing.
 fn negation(draft: &mut Draft, predicate: &Predicate) -> Phrase {
-    if predicate.negated { draft.translated(NOT.0, NOT.1) } else { Phrase::default() }
+    if predicate.negated {
+        draft.translated(NOT.0, NOT.1)
+    } else {
+        Phrase::default()
+    }
 }

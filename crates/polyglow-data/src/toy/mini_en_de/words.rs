@@ -2,7 +2,9 @@
 
 use super::lexicon::Frame::{self, Accusative, Dative, Ditransitive, Intransitive};
 use super::lexicon::NounClass::{self, Animal, Human, Openable, Place, Thing};
-use super::lexicon::{Adjective, Adverb, Entry, Governor, Noun, ObjectPronoun, Preposition, SubjectPronoun, Verb};
+use super::lexicon::{
+    Adjective, Adverb, Entry, Governor, Noun, ObjectPronoun, Preposition, SubjectPronoun, Verb,
+};
 use super::morphology::Gender::{self, Feminine, Masculine, Neuter};
 use super::morphology::Number::{Plural, Singular};
 use super::morphology::Person::{First, Second};
@@ -26,20 +28,50 @@ pub(super) static NOUNS: [Noun; 32] = [
     noun(["woman", "women"], ["Frau", "Frauen"], Feminine, Human),
     noun(["child", "children"], ["Kind", "Kinder"], Neuter, Human),
     noun(["girl", "girls"], ["Mädchen", "Mädchen"], Neuter, Human),
-    noun(["teacher", "teachers"], ["Lehrer", "Lehrer"], Masculine, Human),
-    noun(["sister", "sisters"], ["Schwester", "Schwestern"], Feminine, Human),
+    noun(
+        ["teacher", "teachers"],
+        ["Lehrer", "Lehrer"],
+        Masculine,
+        Human,
+    ),
+    noun(
+        ["sister", "sisters"],
+        ["Schwester", "Schwestern"],
+        Feminine,
+        Human,
+    ),
     noun(["doctor", "doctors"], ["Arzt", "Ärzte"], Masculine, Human),
-    noun(["friend", "friends"], ["Freund", "Freunde"], Masculine, Human),
-    noun(["daughter", "daughters"], ["Tochter", "Töchter"], Feminine, Human),
+    noun(
+        ["friend", "friends"],
+        ["Freund", "Freunde"],
+        Masculine,
+        Human,
+    ),
+    noun(
+        ["daughter", "daughters"],
+        ["Tochter", "Töchter"],
+        Feminine,
+        Human,
+    ),
     noun(["dog", "dogs"], ["Hund", "Hunde"], Masculine, Animal),
     noun(["cat", "cats"], ["Katze", "Katzen"], Feminine, Animal),
     noun(["horse", "horses"], ["Pferd", "Pferde"], Neuter, Animal),
     noun(["bird", "birds"], ["Vogel", "Vögel"], Masculine, Animal),
     noun(["mouse", "mice"], ["Maus", "Mäuse"], Feminine, Animal),
     noun(["book", "books"], ["Buch", "Bücher"], Neuter, Openable),
-    noun(["letter", "letters"], ["Brief", "Briefe"], Masculine, Openable),
+    noun(
+        ["letter", "letters"],
+        ["Brief", "Briefe"],
+        Masculine,
+        Openable,
+    ),
     noun(["door", "doors"], ["Tür", "Türen"], Feminine, Openable),
-    noun(["window", "windows"], ["Fenster", "Fenster"], Neuter, Openable),
+    noun(
+        ["window", "windows"],
+        ["Fenster", "Fenster"],
+        Neuter,
+        Openable,
+    ),
     noun(["apple", "apples"], ["Apfel", "Äpfel"], Masculine, Thing),
     noun(["flower", "flowers"], ["Blume", "Blumen"], Feminine, Thing),
     noun(["picture", "pictures"], ["Bild", "Bilder"], Neuter, Thing),
@@ -48,11 +80,26 @@ pub(super) static NOUNS: [Noun; 32] = [
     noun(["car", "cars"], ["Auto", "Autos"], Neuter, Thing),
     noun(["shirt", "shirts"], ["Hemd", "Hemden"], Neuter, Thing),
     noun(["bag", "bags"], ["Tasche", "Taschen"], Feminine, Thing),
-    noun(["garden", "gardens"], ["Garten", "Gärten"], Masculine, Place),
+    noun(
+        ["garden", "gardens"],
+        ["Garten", "Gärten"],
+        Masculine,
+        Place,
+    ),
     noun(["house", "houses"], ["Haus", "Häuser"], Neuter, Place),
-    noun(["street", "streets"], ["Straße", "Straßen"], Feminine, Place),
+    noun(
+        ["street", "streets"],
+        ["Straße", "Straßen"],
+        Feminine,
+        Place,
+    ),
     noun(["tree", "trees"], ["Baum", "Bäume"], Masculine, Place),
-    noun(["church", "churches"], ["Kirche", "Kirchen"], Feminine, Place),
+    noun(
+        ["church", "churches"],
+        ["Kirche", "Kirchen"],
+        Feminine,
+        Place,
+    ),
     noun(["village", "villages"], ["Dorf", "Dörfer"], Neuter, Place),
 ];
 
@@ -75,7 +122,8 @@ pub(super) static ADJECTIVES: [Adjective; 16] = [
     adjective("strange", "seltsam", ANYTHING),
 ];
 
-/// One verb per row: base form, third person, participle; prefix; infinitive, singular forms, participle; frame.
+/// One verb per row: base form, third person, participle; prefix; infinitive, singular forms,
+/// participle; frame.
 #[rustfmt::skip]
 pub(super) static VERBS: [Verb; 25] = [
     verb(["see", "sees", "seen"], "", ["sehen", "sehe", "siehst", "sieht", "gesehen"], Accusative(ANYTHING)),
@@ -110,20 +158,39 @@ pub(super) const WILL: Governor = governor(["will", "will"], ["werden", "werde",
 pub(super) const CAN: Governor = governor(["can", "can"], ["können", "kann", "kannst", "kann"]);
 pub(super) const MUST: Governor = governor(["must", "must"], ["müssen", "muss", "musst", "muss"]);
 pub(super) const WANT: Governor = governor(["want", "wants"], ["wollen", "will", "willst", "will"]);
-/// English needs "do" for questions and negation where there is no other auxiliary; German has nothing like it.
-pub(super) const DO: EnglishPresent = EnglishPresent { base: "do", third_singular: "does" };
+/// English needs "do" for questions and negation where there is no other auxiliary; German has
+/// nothing like it.
+pub(super) const DO: EnglishPresent = EnglishPresent {
+    base: "do",
+    third_singular: "does",
+};
 
 /// Verbs that report a clause with "that".
 pub(super) static REPORTING: [Governor; 2] = [
     governor(["know", "knows"], ["wissen", "weiß", "weißt", "weiß"]),
-    governor(["believe", "believes"], ["glauben", "glaube", "glaubst", "glaubt"]),
+    governor(
+        ["believe", "believes"],
+        ["glauben", "glaube", "glaubst", "glaubt"],
+    ),
 ];
 
-pub(super) const POSSESSIVES: [Entry; 6] =
-    [("my", "mein"), ("your", "dein"), ("his", "sein"), ("her", "ihr"), ("our", "unser"), ("their", "ihr")];
+pub(super) const POSSESSIVES: [Entry; 6] = [
+    ("my", "mein"),
+    ("your", "dein"),
+    ("his", "sein"),
+    ("her", "ihr"),
+    ("our", "unser"),
+    ("their", "ihr"),
+];
 
-pub(super) const NUMERALS: [Entry; 6] =
-    [("two", "zwei"), ("three", "drei"), ("four", "vier"), ("five", "fünf"), ("six", "sechs"), ("seven", "sieben")];
+pub(super) const NUMERALS: [Entry; 6] = [
+    ("two", "zwei"),
+    ("three", "drei"),
+    ("four", "vier"),
+    ("five", "fünf"),
+    ("six", "sechs"),
+    ("seven", "sieben"),
+];
 
 /// Conjunctions after a main clause; both send the German verb to the end.
 pub(super) const REASONS: [Entry; 2] = [("because", "weil"), ("although", "obwohl")];
@@ -133,18 +200,53 @@ pub(super) const THAT: Entry = ("that", "dass");
 pub(super) const NOT: Entry = ("not", "nicht");
 
 pub(super) static SUBJECT_PRONOUNS: [SubjectPronoun; 6] = [
-    subject_pronoun("I", "ich", Agreement { person: First, number: Singular }),
-    subject_pronoun("you", "du", Agreement { person: Second, number: Singular }),
+    subject_pronoun(
+        "I",
+        "ich",
+        Agreement {
+            person: First,
+            number: Singular,
+        },
+    ),
+    subject_pronoun(
+        "you",
+        "du",
+        Agreement {
+            person: Second,
+            number: Singular,
+        },
+    ),
     subject_pronoun("he", "er", Agreement::third(Singular)),
     subject_pronoun("she", "sie", Agreement::third(Singular)),
-    subject_pronoun("we", "wir", Agreement { person: First, number: Plural }),
+    subject_pronoun(
+        "we",
+        "wir",
+        Agreement {
+            person: First,
+            number: Plural,
+        },
+    ),
     subject_pronoun("they", "sie", Agreement::third(Plural)),
 ];
 
 pub(super) static OBJECT_PRONOUNS: [ObjectPronoun; 4] = [
-    object_pronoun("me", ["mich", "mir"], Agreement { person: First, number: Singular }),
+    object_pronoun(
+        "me",
+        ["mich", "mir"],
+        Agreement {
+            person: First,
+            number: Singular,
+        },
+    ),
     object_pronoun("him", ["ihn", "ihm"], Agreement::third(Singular)),
-    object_pronoun("us", ["uns", "uns"], Agreement { person: First, number: Plural }),
+    object_pronoun(
+        "us",
+        ["uns", "uns"],
+        Agreement {
+            person: First,
+            number: Plural,
+        },
+    ),
     object_pronoun("them", ["sie", "ihnen"], Agreement::third(Plural)),
 ];
 
@@ -158,18 +260,52 @@ pub(super) static ADVERBS: [Adverb; 5] = [
 
 /// All take the dative, because the places stay where they are.
 pub(super) static PREPOSITIONS: [Preposition; 4] = [
-    Preposition { english: "in", german: "in", with_dem: Some("im") },
-    Preposition { english: "behind", german: "hinter", with_dem: None },
-    Preposition { english: "near", german: "bei", with_dem: Some("beim") },
-    Preposition { english: "in front of", german: "vor", with_dem: None },
+    Preposition {
+        english: "in",
+        german: "in",
+        with_dem: Some("im"),
+    },
+    Preposition {
+        english: "behind",
+        german: "hinter",
+        with_dem: None,
+    },
+    Preposition {
+        english: "near",
+        german: "bei",
+        with_dem: Some("beim"),
+    },
+    Preposition {
+        english: "in front of",
+        german: "vor",
+        with_dem: None,
+    },
 ];
 
-const fn noun(english: [&'static str; 2], german: [&'static str; 2], gender: Gender, class: NounClass) -> Noun {
-    Noun { english, german, gender, class }
+const fn noun(
+    english: [&'static str; 2],
+    german: [&'static str; 2],
+    gender: Gender,
+    class: NounClass,
+) -> Noun {
+    Noun {
+        english,
+        german,
+        gender,
+        class,
+    }
 }
 
-const fn adjective(english: &'static str, german: &'static str, classes: &'static [NounClass]) -> Adjective {
-    Adjective { english, german, classes }
+const fn adjective(
+    english: &'static str,
+    german: &'static str,
+    classes: &'static [NounClass],
+) -> Adjective {
+    Adjective {
+        english,
+        german,
+        classes,
+    }
 }
 
 const fn verb(
@@ -179,10 +315,16 @@ const fn verb(
     frame: Frame,
 ) -> Verb {
     Verb {
-        english: EnglishPresent { base, third_singular },
+        english: EnglishPresent {
+            base,
+            third_singular,
+        },
         english_participle,
         prefix,
-        german: Present { infinitive, singular: [first, second, third] },
+        german: Present {
+            infinitive,
+            singular: [first, second, third],
+        },
         german_participle,
         frame,
     }
@@ -193,13 +335,27 @@ const fn governor(
     [infinitive, first, second, third]: [&'static str; 4],
 ) -> Governor {
     Governor {
-        english: EnglishPresent { base, third_singular },
-        german: Present { infinitive, singular: [first, second, third] },
+        english: EnglishPresent {
+            base,
+            third_singular,
+        },
+        german: Present {
+            infinitive,
+            singular: [first, second, third],
+        },
     }
 }
 
-const fn subject_pronoun(english: &'static str, german: &'static str, agreement: Agreement) -> SubjectPronoun {
-    SubjectPronoun { english, german, agreement }
+const fn subject_pronoun(
+    english: &'static str,
+    german: &'static str,
+    agreement: Agreement,
+) -> SubjectPronoun {
+    SubjectPronoun {
+        english,
+        german,
+        agreement,
+    }
 }
 
 const fn object_pronoun(
@@ -207,9 +363,18 @@ const fn object_pronoun(
     [accusative, dative]: [&'static str; 2],
     agreement: Agreement,
 ) -> ObjectPronoun {
-    ObjectPronoun { english, accusative, dative, agreement }
+    ObjectPronoun {
+        english,
+        accusative,
+        dative,
+        agreement,
+    }
 }
 
 const fn adverb(english: &'static str, german: &'static str, tenses: &'static [Tense]) -> Adverb {
-    Adverb { english, german, tenses }
+    Adverb {
+        english,
+        german,
+        tenses,
+    }
 }

@@ -1,4 +1,5 @@
-//! The kernel of a gated unit: it keeps both inputs, and computes the sigmoid and the mask again backwards.
+//! The kernel of a gated unit: it keeps both inputs, and computes the sigmoid and the mask again
+//! backwards.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -7,10 +8,16 @@ use crate::Dropped;
 use crate::dropout::MASK_PART;
 use crate::dropout::mask::Mask;
 use crate::flex::vector::{Kernel, sigmoid, vectorized};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of};
+use crate::flex::{
+    BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of,
+};
 
 /// [`super::gated`] on flex with autodiff.
-pub(crate) fn gated(gate: &Tensor<2>, inner: &Tensor<2>, dropped: Option<Dropped>) -> Option<Tensor<2>> {
+pub(crate) fn gated(
+    gate: &Tensor<2>,
+    inner: &Tensor<2>,
+    dropped: Option<Dropped>,
+) -> Option<Tensor<2>> {
     if mode_of_both(gate, inner) != Some(Mode::Training) {
         return None;
     }
@@ -18,9 +25,27 @@ pub(crate) fn gated(gate: &Tensor<2>, inner: &Tensor<2>, dropped: Option<Dropped
     assert_eq!(inner.dims(), shape, "the two sides of a gate");
     let ((gate, gate_node), (inner, inner_node)) = (read(gate.clone()), read(inner.clone()));
     let mut output = inner.slice().to_vec();
-    let parts = output.par_chunks_mut(MASK_PART).zip(gate.slice().par_chunks(MASK_PART)).enumerate();
-    parts.for_each(|(part, (values, gate))| vectorized(Forward { values, gate, mask: mask_of(dropped, part) }));
-    Some(record(State { shape, gate, inner, dropped }, [gate_node, inner_node], from_values(output, shape)))
+    let parts = output
+        .par_chunks_mut(MASK_PART)
+        .zip(gate.slice().par_chunks(MASK_PART))
+        .enumerate();
+    parts.for_each(|(part, (values, gate))| {
+        vectorized(Forward {
+            values,
+            gate,
+            mask: mask_of(dropped, part),
+        })
+    });
+    Some(record(
+        State {
+            shape,
+            gate,
+            inner,
+            dropped,
+        },
+        [gate_node, inner_node],
+        from_values(output, shape),
+    ))
 }
 
 fn mask_of(dropped: Option<Dropped>, part: usize) -> Option<Mask> {
@@ -37,14 +62,32 @@ struct State {
 
 impl BackwardPass<2> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let Self { shape, gate, inner, dropped } = self;
+        let Self {
+            shape,
+            gate,
+            inner,
+            dropped,
+        } = self;
         // In place, which saves an array of `[rows, d_ff]`.
         let mut of_inner = values_of(gradient);
         let mut of_gate = vec![0.0; of_inner.len()];
-        let sides = gate.slice().par_chunks(MASK_PART).zip(inner.slice().par_chunks(MASK_PART));
-        let parts = of_inner.par_chunks_mut(MASK_PART).zip(of_gate.par_chunks_mut(MASK_PART)).zip(sides).enumerate();
+        let sides = gate
+            .slice()
+            .par_chunks(MASK_PART)
+            .zip(inner.slice().par_chunks(MASK_PART));
+        let parts = of_inner
+            .par_chunks_mut(MASK_PART)
+            .zip(of_gate.par_chunks_mut(MASK_PART))
+            .zip(sides)
+            .enumerate();
         parts.for_each(|(part, ((of_inner, of_gate), (gate, inner)))| {
-            vectorized(Back { of_inner, of_gate, gate, inner, mask: mask_of(dropped, part) });
+            vectorized(Back {
+                of_inner,
+                of_gate,
+                gate,
+                inner,
+                mask: mask_of(dropped, part),
+            });
         });
         [of_gate, of_inner].map(|values| Some(from_values(values, shape)))
     }
@@ -66,7 +109,10 @@ impl Kernel for Forward<'_> {
             *value *= gate * sigmoid(*gate);
         }
         if let Some(mask) = self.mask {
-            self.values.iter_mut().zip(0u32..).for_each(|(value, index)| *value *= mask.at(index));
+            self.values
+                .iter_mut()
+                .zip(0u32..)
+                .for_each(|(value, index)| *value *= mask.at(index));
         }
     }
 }
@@ -86,11 +132,22 @@ impl Kernel for Back<'_> {
     /// `silu'(x) = σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
-        let Self { of_inner, of_gate, gate, inner, mask } = self;
+        let Self {
+            of_inner,
+            of_gate,
+            gate,
+            inner,
+            mask,
+        } = self;
         if let Some(mask) = mask {
-            of_inner.iter_mut().zip(0u32..).for_each(|(slope, index)| *slope *= mask.at(index));
+            of_inner
+                .iter_mut()
+                .zip(0u32..)
+                .for_each(|(slope, index)| *slope *= mask.at(index));
         }
-        for ((of_inner, of_gate), (gate, inner)) in of_inner.iter_mut().zip(of_gate).zip(gate.iter().zip(inner)) {
+        for ((of_inner, of_gate), (gate, inner)) in
+            of_inner.iter_mut().zip(of_gate).zip(gate.iter().zip(inner))
+        {
             let share = sigmoid(*gate);
             *of_gate = *of_inner * inner * share * (1.0 + gate * (1.0 - share));
             *of_inner *= gate * share;

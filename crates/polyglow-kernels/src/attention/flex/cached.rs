@@ -1,5 +1,5 @@
-//! The kernel of a search: a few queries look at many keys by dot products. Setting up a matrix product would take longer than these
-//! sums.
+//! The kernel of a search: a few queries look at many keys by dot products. Setting up a matrix
+//! product would take longer than these sums.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -29,11 +29,22 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
     let (start, len, head_dim) = (cache.len, cache.len + newest, cache.head_dim);
     if len > cache.room {
         // The first positions may be all that ever come.
-        grow(cache, if start == 0 { len } else { (len + len / 2).next_multiple_of(ROOM) });
+        grow(
+            cache,
+            if start == 0 {
+                len
+            } else {
+                (len + len / 2).next_multiple_of(ROOM)
+            },
+        );
     }
     cache.len = len;
     let skipped = width - 2 * cache.num_heads * head_dim;
-    for (row, projected) in projected.slice().chunks_exact((newest * width).max(1)).enumerate() {
+    for (row, projected) in projected
+        .slice()
+        .chunks_exact((newest * width).max(1))
+        .enumerate()
+    {
         for part in 0..2 * cache.num_heads {
             // All keys come before all values there.
             let column = skipped + (part % 2 * cache.num_heads + part / 2) * head_dim;
@@ -71,11 +82,18 @@ pub(crate) fn cached_attention(
     assert_eq!(cache.rows(), batch, "the rows of cached attention");
     assert!(query_width >= d_model, "the queries of cached attention");
     let (query, _) = read(query.clone());
-    let (forbidden, padded) = (forbidden_keys(mask, batch, key_len), key_len.next_multiple_of(LANES));
+    let (forbidden, padded) = (
+        forbidden_keys(mask, batch, key_len),
+        key_len.next_multiple_of(LANES),
+    );
     let mut output = vec![0.0; batch * query_len * d_model];
     let attend = |(row, output): (usize, &mut [f32])| {
         // One mask for all rows, or one for each.
-        let start = if forbidden.len() == padded { 0 } else { row * padded };
+        let start = if forbidden.len() == padded {
+            0
+        } else {
+            row * padded
+        };
         vectorized(Attend {
             cache,
             slot: cache.slots[row],
@@ -98,14 +116,22 @@ pub(crate) fn cached_attention(
 /// `[rows or 1, key_len]`, each row filled up to a whole vector.
 fn forbidden_keys(mask: Option<&Tensor<4, Bool>>, batch: usize, key_len: usize) -> Vec<bool> {
     let padded = key_len.next_multiple_of(LANES);
-    let Some(mask) = mask else { return vec![false; padded] };
+    let Some(mask) = mask else {
+        return vec![false; padded];
+    };
     let [rows, heads, queries, keys] = mask.dims();
-    assert!((heads, queries, keys) == (1, 1, key_len) && (rows == 1 || rows == batch), "the mask of a cache");
+    assert!(
+        (heads, queries, keys) == (1, 1, key_len) && (rows == 1 || rows == batch),
+        "the mask of a cache"
+    );
     let mut forbidden = vec![false; rows * padded];
     let data = mask.clone().into_data();
     let mut values = data.iter::<bool>();
     for row in forbidden.chunks_exact_mut(padded) {
-        row.iter_mut().zip(&mut values).take(key_len).for_each(|(forbidden, value)| *forbidden = value);
+        row.iter_mut()
+            .zip(&mut values)
+            .take(key_len)
+            .for_each(|(forbidden, value)| *forbidden = value);
     }
     forbidden
 }
@@ -130,24 +156,42 @@ impl Kernel for Attend<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let KeyValueCache { ref numbers, num_heads, head_dim, len: key_len, .. } = *self.cache;
-        // Padding at the end, whose weights are 0, would change no bit. Where everything is forbidden, all count the same.
-        let len = self.forbidden[..key_len].iter().rposition(|forbidden| !forbidden).map_or(key_len, |last| last + 1);
+        let KeyValueCache {
+            ref numbers,
+            num_heads,
+            head_dim,
+            len: key_len,
+            ..
+        } = *self.cache;
+        // Padding at the end, whose weights are 0, would change no bit. Where everything is
+        // forbidden, all count the same.
+        let len = self.forbidden[..key_len]
+            .iter()
+            .rposition(|forbidden| !forbidden)
+            .map_or(key_len, |last| last + 1);
         let padded = len.next_multiple_of(LANES);
         let (weights, forbidden) = (&mut self.weights[..padded], &self.forbidden[..padded]);
         let scale = (head_dim as f32).powf(-0.5);
         let queries = self.queries.chunks_exact(self.query_width);
         for (query, output) in queries.zip(self.output.chunks_exact_mut(num_heads * head_dim)) {
-            let heads = query.chunks_exact(head_dim).zip(output.chunks_exact_mut(head_dim));
+            let heads = query
+                .chunks_exact(head_dim)
+                .zip(output.chunks_exact_mut(head_dim));
             for (head, (query, output)) in heads.enumerate() {
-                let [keys, values] = [0, 1].map(|part| &numbers[self.cache.part(self.slot, 2 * head + part)]);
+                let [keys, values] =
+                    [0, 1].map(|part| &numbers[self.cache.part(self.slot, 2 * head + part)]);
                 let (scores, rest) = weights.split_at_mut(len);
                 for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
                     *score = dot(query, key) * scale;
                 }
                 // Whole vectors, of which what is too much weighs nothing.
                 rest.fill(f32::NEG_INFINITY);
-                Softmax { rows: &mut *weights, len: padded, forbidden }.run();
+                Softmax {
+                    rows: &mut *weights,
+                    len: padded,
+                    forbidden,
+                }
+                .run();
                 add_values(output, &weights[..len], values);
             }
         }
@@ -157,7 +201,8 @@ impl Kernel for Attend<'_> {
 /// Adds the values of a head times their weights, position by position.
 #[inline(always)]
 fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
-    /// Sums that registers hold: then a head is read from one end to the other. Those of WebAssembly have 4 numbers, and there are 16.
+    /// Sums that registers hold: then a head is read from one end to the other. Those of
+    /// WebAssembly have 4 numbers, and there are 16.
     const WIDE: usize = if cfg!(target_arch = "wasm32") { 2 } else { 4 } * LANES;
     let head_dim = output.len();
     let (wide, rest) = output.as_chunks_mut::<WIDE>();
@@ -172,17 +217,27 @@ fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
         start += LANES;
     }
     for (weight, values) in weights.iter().zip(values.chunks_exact(head_dim)) {
-        last.iter_mut().zip(&values[start..]).for_each(|(sum, value)| *sum += weight * value);
+        last.iter_mut()
+            .zip(&values[start..])
+            .for_each(|(sum, value)| *sum += weight * value);
     }
 }
 
 /// Adds `N` columns of values, which begin `head_dim` apart, times their weights.
 #[inline(always)]
-fn add_columns<const N: usize>(output: &mut [f32; N], weights: &[f32], values: &[f32], head_dim: usize) {
-    // Of its own, so that sums stay in registers: one that waits for its memory at each position takes far longer.
+fn add_columns<const N: usize>(
+    output: &mut [f32; N],
+    weights: &[f32],
+    values: &[f32],
+    head_dim: usize,
+) {
+    // Of its own, so that sums stay in registers: one that waits for its memory at each position
+    // takes far longer.
     let mut sums = *output;
     for (weight, values) in weights.iter().zip(values.chunks(head_dim)) {
-        sums.iter_mut().zip(&values[..N]).for_each(|(sum, value)| *sum += weight * value);
+        sums.iter_mut()
+            .zip(&values[..N])
+            .for_each(|(sum, value)| *sum += weight * value);
     }
     *output = sums;
 }
@@ -201,7 +256,8 @@ mod tests {
 
     /// A cache of these keys and values.
     fn filled(key_value: &Tensor<3>) -> KeyValueCache {
-        let mut cache = KeyValueCache::empty(key_value, key_value.dims()[2] / 2, 2).expect("the kernel is there");
+        let mut cache = KeyValueCache::empty(key_value, key_value.dims()[2] / 2, 2)
+            .expect("the kernel is there");
         cache.append(key_value);
         cache
     }
@@ -209,12 +265,21 @@ mod tests {
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         // The last is large enough for several threads.
-        for (batch, query_len, key_len, d_model) in
-            [(2, 1, 1, 4), (3, 4, 7, 6), (2, 1, 33, 32), (2, 2, 9, 160), (3, 1, 9, 180), (40, 5, 41, 64)]
-        {
-            let (query, key_value) = (random([batch, query_len, 3 * d_model]), random([batch, key_len, 2 * d_model]));
-            let forbidden: Vec<bool> =
-                (0..batch * key_len).map(|place| place % key_len > 0 && place % (key_len + 2) == 1).collect();
+        for (batch, query_len, key_len, d_model) in [
+            (2, 1, 1, 4),
+            (3, 4, 7, 6),
+            (2, 1, 33, 32),
+            (2, 2, 9, 160),
+            (3, 1, 9, 180),
+            (40, 5, 41, 64),
+        ] {
+            let (query, key_value) = (
+                random([batch, query_len, 3 * d_model]),
+                random([batch, key_len, 2 * d_model]),
+            );
+            let forbidden: Vec<bool> = (0..batch * key_len)
+                .map(|place| place % key_len > 0 && place % (key_len + 2) == 1)
+                .collect();
             let mask = TensorData::new(forbidden, [batch, 1, 1, key_len]);
             let mask = Tensor::<4, Bool>::from_data(mask, &Device::flex());
             let open = Tensor::<4, Bool>::from_data(
@@ -225,7 +290,12 @@ mod tests {
             for (mask, plain_mask) in [(Some(&mask), &mask), (None, &open)] {
                 let cache = filled(&key_value);
                 let output = cache.attention(&query, mask);
-                let expected = plain(query.clone().narrow(2, 0, d_model), part(0), part(1), plain_mask);
+                let expected = plain(
+                    query.clone().narrow(2, 0, d_model),
+                    part(0),
+                    part(1),
+                    plain_mask,
+                );
                 assert_near(&numbers(output), &numbers(expected), 1e-5);
             }
         }
@@ -238,12 +308,27 @@ mod tests {
         let first = newest(3);
         let mut cache = filled(&first.clone().narrow(2, d_model, 2 * d_model));
         let mut steps = vec![first];
-        // A beam opens, goes on with some of its rows twice, ends in part, and grows beyond the room of its slots.
-        let choices: [&[usize]; 6] = [&[0, 0, 1, 1, 2, 2], &[1, 1, 2, 2, 2, 5], &[0, 3, 3], &[2, 0], &[0, 1], &[1]];
-        for rows in choices.into_iter().chain(std::iter::repeat_n(&[0][..], 2 * ROOM)) {
+        // A beam opens, goes on with some of its rows twice, ends in part, and grows beyond the
+        // room of its slots.
+        let choices: [&[usize]; 6] = [
+            &[0, 0, 1, 1, 2, 2],
+            &[1, 1, 2, 2, 2, 5],
+            &[0, 3, 3],
+            &[2, 0],
+            &[0, 1],
+            &[1],
+        ];
+        for rows in choices
+            .into_iter()
+            .chain(std::iter::repeat_n(&[0][..], 2 * ROOM))
+        {
             let indices: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
-            let indices = Tensor::<1, burn::tensor::Int>::from_data(indices.as_slice(), &Device::flex());
-            steps = steps.into_iter().map(|step| step.select(0, indices.clone())).collect();
+            let indices =
+                Tensor::<1, burn::tensor::Int>::from_data(indices.as_slice(), &Device::flex());
+            steps = steps
+                .into_iter()
+                .map(|step| step.select(0, indices.clone()))
+                .collect();
             cache.select(rows);
             assert_eq!(cache.rows(), rows.len());
             let next = newest(rows.len());

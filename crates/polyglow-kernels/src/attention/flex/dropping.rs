@@ -1,4 +1,5 @@
-//! Dropout of attention weights into a second array, since the softmax's gradient needs them as they were before it.
+//! Dropout of attention weights into a second array, since the softmax's gradient needs them as
+//! they were before it.
 
 use crate::dropout::mask::Mask;
 use crate::flex::vector::Kernel;

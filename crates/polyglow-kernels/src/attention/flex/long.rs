@@ -1,5 +1,6 @@
-//! Attention over long rows: some queries at a time, with the keys that these may look at, and nothing kept for the backward pass, which
-//! computes the weights again. Memory grows with the length and not with its square, and what a causal mask forbids costs nothing.
+//! Attention over long rows: some queries at a time, with the keys that these may look at, and
+//! nothing kept for the backward pass, which computes the weights again. Memory grows with the
+//! length and not with its square, and what a causal mask forbids costs nothing.
 
 use super::dropping::Dropping;
 use super::heads::{Row, Sizes};
@@ -41,31 +42,55 @@ impl Sizes {
         let mut room = self.room(mask);
         for block in self.blocks(row.forbidden, mask) {
             self.weigh_block(row.query, row.key_value, block, &mut room);
-            let values = self.head(row.key_value, self.value, block.head).first_rows(block.keys);
+            let values = self
+                .head(row.key_value, self.value, block.head)
+                .first_rows(block.keys);
             let output = &mut output[block.first * self.d_model()..];
-            let output = self.joined_head_mut(output, self.query.with_len(block.queries), block.head);
+            let output =
+                self.joined_head_mut(output, self.query.with_len(block.queries), block.head);
             product_into(output, room.used(block), values, 1.0, Old::Replaced);
         }
     }
 
     /// As [`Self::back`].
     pub(super) fn back_long(&self, state: Back<'_>, mut slopes: Slopes<'_>) {
-        let Back { query, key_value, gradient, forbidden, mask, .. } = state;
+        let Back {
+            query,
+            key_value,
+            gradient,
+            forbidden,
+            mask,
+            ..
+        } = state;
         let d_model = self.d_model();
         let mut room = self.room(mask);
         let mut of_weights = vec![0.0; BLOCK * self.key.len];
         for block in self.blocks(forbidden, mask) {
-            let Block { head, first, queries, keys, .. } = block;
+            let Block {
+                head,
+                first,
+                queries,
+                keys,
+                ..
+            } = block;
             self.weigh_block(query, key_value, block, &mut room);
             let own = self.query.with_len(queries);
             let gradient = self.joined_head(&gradient[first * d_model..], own, head);
             let of_values = self.head_mut(slopes.of_key_value(), self.value.with_len(keys), head);
-            product_into(of_values, room.used(block).transposed(), gradient, 1.0, Old::Added);
+            product_into(
+                of_values,
+                room.used(block).transposed(),
+                gradient,
+                1.0,
+                Old::Added,
+            );
             let of_weights = &mut of_weights[..queries * keys];
             let values = self.head(key_value, self.value, head).first_rows(keys);
             let of_used = MatrixMut::strided(of_weights, queries, keys, keys);
             product_into(of_used, gradient, values.transposed(), 1.0, Old::Replaced);
-            let rows = of_weights.chunks_exact_mut(keys).zip(room.weights.chunks_exact(keys));
+            let rows = of_weights
+                .chunks_exact_mut(keys)
+                .zip(room.weights.chunks_exact(keys));
             for (place, (of_weights, weights)) in rows.enumerate() {
                 let forbidden = block.forbidden(place);
                 vectorized(SoftmaxBack {
@@ -84,32 +109,56 @@ impl Sizes {
             let keys = self.head(key_value, self.key, head).first_rows(keys);
             product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
             let of_keys = self.head_mut(slopes.of_key_value(), other, head);
-            product_into(of_keys, of_scores.transposed(), queries, self.scale(), Old::Added);
+            product_into(
+                of_keys,
+                of_scores.transposed(),
+                queries,
+                self.scale(),
+                Old::Added,
+            );
         }
     }
 
     fn room(&self, mask: Option<Mask>) -> Room {
         let size = BLOCK * self.key.len;
-        Room { weights: vec![0.0; size], kept: vec![0.0; if mask.is_some() { size } else { 0 }] }
+        Room {
+            weights: vec![0.0; size],
+            kept: vec![0.0; if mask.is_some() { size } else { 0 }],
+        }
     }
 
     /// All blocks of a batch row, head by head; `mask` is that of the row.
-    fn blocks<'a>(&self, forbidden: &'a [bool], mask: Option<Mask>) -> impl Iterator<Item = Block<'a>> {
+    fn blocks<'a>(
+        &self,
+        forbidden: &'a [bool],
+        mask: Option<Mask>,
+    ) -> impl Iterator<Item = Block<'a>> {
         let (len, all_keys, num_heads) = (self.query.len, self.key.len, self.num_heads);
         let places: Vec<(usize, usize, &[bool])> = (0..len)
             .step_by(BLOCK)
             .map(|first| {
                 let queries = BLOCK.min(len - first);
                 let one_for_all = forbidden.len() == all_keys;
-                let forbidden =
-                    if one_for_all { forbidden } else { &forbidden[first * all_keys..][..queries * all_keys] };
+                let forbidden = if one_for_all {
+                    forbidden
+                } else {
+                    &forbidden[first * all_keys..][..queries * all_keys]
+                };
                 (first, queries, forbidden)
             })
             .collect();
         let reach = |(first, queries, forbidden): (usize, usize, &'a [bool])| {
             // A row that may look at nothing looks at everything alike.
-            let of_row = |row: &[bool]| row.iter().rposition(|forbidden| !forbidden).map_or(all_keys, |last| last + 1);
-            let keys = forbidden.chunks_exact(all_keys).map(of_row).max().unwrap_or(0);
+            let of_row = |row: &[bool]| {
+                row.iter()
+                    .rposition(|forbidden| !forbidden)
+                    .map_or(all_keys, |last| last + 1)
+            };
+            let keys = forbidden
+                .chunks_exact(all_keys)
+                .map(of_row)
+                .max()
+                .unwrap_or(0);
             (first, queries, keys, forbidden)
         };
         let blocks: Vec<_> = places.into_iter().map(reach).collect();
@@ -130,19 +179,42 @@ impl Sizes {
 
     /// The weights of a block, `[queries, keys]`.
     fn weigh_block(&self, query: &[f32], key_value: &[f32], block: Block<'_>, room: &mut Room) {
-        let Block { head, first, queries, keys, .. } = block;
+        let Block {
+            head,
+            first,
+            queries,
+            keys,
+            ..
+        } = block;
         let weights = &mut room.weights[..queries * keys];
         let scores = MatrixMut::strided(weights, queries, keys, keys);
-        let own = self.head(&query[first * self.query.width..], self.query.with_len(queries), head);
+        let own = self.head(
+            &query[first * self.query.width..],
+            self.query.with_len(queries),
+            head,
+        );
         let other = self.head(key_value, self.key, head).first_rows(keys);
         product_into(scores, own, other.transposed(), self.scale(), Old::Replaced);
         for (place, weights) in weights.chunks_exact_mut(keys).enumerate() {
-            vectorized(Softmax { rows: weights, len: keys, forbidden: block.forbidden(place) });
+            vectorized(Softmax {
+                rows: weights,
+                len: keys,
+                forbidden: block.forbidden(place),
+            });
         }
         let Some(mask) = block.mask else { return };
-        let rows = room.kept.chunks_exact_mut(keys).zip(room.weights.chunks_exact(keys)).take(queries);
+        let rows = room
+            .kept
+            .chunks_exact_mut(keys)
+            .zip(room.weights.chunks_exact(keys))
+            .take(queries);
         for (place, (output, input)) in rows.enumerate() {
-            vectorized(Dropping { output, input, mask, first: block.draw(place) });
+            vectorized(Dropping {
+                output,
+                input,
+                mask,
+                first: block.draw(place),
+            });
         }
     }
 }
@@ -154,7 +226,8 @@ impl<'a> Block<'a> {
         &self.forbidden[place % rows * self.all_keys..][..self.keys]
     }
 
-    /// The number of the first draw for one of the queries: that of its first weight among all of the head.
+    /// The number of the first draw for one of the queries: that of its first weight among all of
+    /// the head.
     fn draw(&self, place: usize) -> u32 {
         ((self.first + place) * self.all_keys) as u32
     }
@@ -163,8 +236,16 @@ impl<'a> Block<'a> {
 impl Room {
     /// The weights that values are averaged by.
     fn used(&self, block: Block<'_>) -> Matrix<'_> {
-        let values = if block.mask.is_some() { &self.kept } else { &self.weights };
-        Matrix::new(&values[..block.queries * block.keys], block.queries, block.keys)
+        let values = if block.mask.is_some() {
+            &self.kept
+        } else {
+            &self.weights
+        };
+        Matrix::new(
+            &values[..block.queries * block.keys],
+            block.queries,
+            block.keys,
+        )
     }
 }
 
@@ -181,7 +262,8 @@ mod tests {
     #[test]
     fn in_blocks_it_is_as_with_weights_that_are_kept() {
         let random = |shape: [usize; 3]| -> Vec<f32> {
-            let tensor = Tensor::<3>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex());
+            let tensor =
+                Tensor::<3>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex());
             tensor.into_data().iter().collect()
         };
         let (len, heads, d_model) = (150, 2, 12);
@@ -189,7 +271,8 @@ mod tests {
         let gradient = random([1, len, d_model]);
         let sizes = Sizes::of_self([1, len, 3 * d_model], heads);
         for causal in [false, true] {
-            // Padding behind, and with `causal` the future; one row for all queries where it is the same for all.
+            // Padding behind, and with `causal` the future; one row for all queries where it is the
+            // same for all.
             let rows = if causal { len } else { 1 };
             let forbidden = |place: usize| place % len > 140 || causal && place % len > place / len;
             let mask = TensorData::new((0..rows * len).map(forbidden).collect(), [1, 1, rows, len]);
@@ -201,9 +284,22 @@ mod tests {
                 sizes.forward_long(sizes.row(&qkv, &qkv, &forbidden, 0), mask, &mut output);
                 assert_near(&output, &expected, 1e-5);
                 let (gradient, forbidden) = (&*gradient, forbidden.row(0));
-                let state = Back { query: &qkv, key_value: &qkv, weights: &weights, gradient, forbidden, mask };
+                let state = Back {
+                    query: &qkv,
+                    key_value: &qkv,
+                    weights: &weights,
+                    gradient,
+                    forbidden,
+                    mask,
+                };
                 let [mut found, mut expected] = [(); 2].map(|()| vec![0.0; qkv.len()]);
-                sizes.back_long(Back { weights: &[], ..state }, Slopes::Together(&mut found));
+                sizes.back_long(
+                    Back {
+                        weights: &[],
+                        ..state
+                    },
+                    Slopes::Together(&mut found),
+                );
                 sizes.back(state, Slopes::Together(&mut expected));
                 assert_near(&found, &expected, 1e-5);
             }

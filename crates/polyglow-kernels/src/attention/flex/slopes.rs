@@ -18,7 +18,8 @@ pub(super) struct Back<'a> {
     pub(super) mask: Option<Mask>,
 }
 
-/// Where the gradients of a batch row go: to all positions of the projections that queries, and keys and values, were read from.
+/// Where the gradients of a batch row go: to all positions of the projections that queries, and
+/// keys and values, were read from.
 pub(super) enum Slopes<'a> {
     /// Of a sequence that attends to itself.
     Together(&'a mut [f32]),
@@ -43,12 +44,20 @@ impl Slopes<'_> {
 }
 
 impl Sizes {
-    /// The gradients of a batch row's queries, keys and values, by the formulas of [`crate::attention`]; `slopes` are zeros before.
+    /// The gradients of a batch row's queries, keys and values, by the formulas of
+    /// [`crate::attention`]; `slopes` are zeros before.
     pub(super) fn back(&self, state: Back<'_>, mut slopes: Slopes<'_>) {
         if self.is_long() {
             return self.back_long(state, slopes);
         }
-        let Back { query, key_value, weights, gradient, forbidden, mask } = state;
+        let Back {
+            query,
+            key_value,
+            weights,
+            gradient,
+            forbidden,
+            mask,
+        } = state;
         let (rows, columns) = (self.query.len, self.key.len);
         // One score matrix for all heads, which stays in the cache.
         let mut of_weights = vec![0.0; self.num_scores()];
@@ -59,7 +68,12 @@ impl Sizes {
             let used = match mask {
                 None => weights,
                 Some(mask) => {
-                    vectorized(Dropping { output: &mut kept, input: weights, mask, first: 0 });
+                    vectorized(Dropping {
+                        output: &mut kept,
+                        input: weights,
+                        mask,
+                        first: 0,
+                    });
                     &kept
                 }
             };
@@ -70,13 +84,29 @@ impl Sizes {
             let of_used = MatrixMut::strided(&mut of_weights, rows, columns, columns);
             product_into(of_used, gradient, values, 1.0, Old::Replaced);
             // From here on `of_weights` has the gradient of the scores.
-            vectorized(SoftmaxBack { slopes: &mut of_weights, weights, len: columns, forbidden, mask, first: 0 });
+            vectorized(SoftmaxBack {
+                slopes: &mut of_weights,
+                weights,
+                len: columns,
+                forbidden,
+                mask,
+                first: 0,
+            });
             let of_scores = Matrix::new(&of_weights, rows, columns);
-            let (queries, keys) = (self.head(query, self.query, head), self.head(key_value, self.key, head));
+            let (queries, keys) = (
+                self.head(query, self.query, head),
+                self.head(key_value, self.key, head),
+            );
             let of_queries = self.head_mut(slopes.of_query(), self.query, head);
             product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
             let of_keys = self.head_mut(slopes.of_key_value(), self.key, head);
-            product_into(of_keys, of_scores.transposed(), queries, self.scale(), Old::Replaced);
+            product_into(
+                of_keys,
+                of_scores.transposed(),
+                queries,
+                self.scale(),
+                Old::Replaced,
+            );
         }
     }
 }

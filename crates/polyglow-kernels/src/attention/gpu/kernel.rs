@@ -1,8 +1,11 @@
-//! Attention as kernels of its own: a unit has a row, a cube a block of rows of one head, and weights are never in memory.
+//! Attention as kernels of its own: a unit has a row, a cube a block of rows of one head, and
+//! weights are never in memory.
 //!
-//! Forwards a unit goes through the keys with its query, and keeps the largest score so far and sums relative to it (Milakov and
-//! Gimelshein, 2018; Rabe and Staats, 2021). Backwards weights are computed again from the largest score and the sum (Dao et al., 2022):
-//! units take queries to find the slopes of a block of scores, then keys to sum them up. Numbers are f32 in between, whatever tensors have.
+//! Forwards a unit goes through the keys with its query, and keeps the largest score so far and
+//! sums relative to it (Milakov and Gimelshein, 2018; Rabe and Staats, 2021). Backwards weights are
+//! computed again from the largest score and the sum (Dao et al., 2022): units take queries to find
+//! the slopes of a block of scores, then keys to sum them up. Numbers are f32 in between, whatever
+//! tensors have.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -62,8 +65,8 @@ pub(super) fn place(draw: &Draw, #[comptime] layout: Layout) -> Place {
     }
 }
 
-/// The output, `[batch, query_len, d_model]`, and for each row of each head its largest score and one over the sum of weights relative to it,
-/// `[batch, num_heads, query_len, 2]`.
+/// The output, `[batch, query_len, d_model]`, and for each row of each head its largest score and
+/// one over the sum of weights relative to it, `[batch, num_heads, query_len, 2]`.
 #[cube(launch)]
 pub(super) fn attend<T: Float, B: Int, N: Size>(
     query: &[Vector<T, N>],
@@ -88,7 +91,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let mut own = Array::<Vector<f32, N>>::new(width);
     let mut sums = zeros::<N>(width);
     if has_row {
-        let start = (place.batch * query_len + row) * comptime!(layout.query_width) + place.head * width;
+        let start =
+            (place.batch * query_len + row) * comptime!(layout.query_width) + place.head * width;
         #[unroll]
         for i in 0..width {
             own[i] = Vector::cast_from(query[start + i]);
@@ -101,9 +105,35 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     while first < key_len {
         // A row without a score above this is one where everything is forbidden so far, and counts.
         let wanted = has_row && largest < comptime!(0.5 * FORBIDDEN);
-        if is_open::<B>(mask, &mut open_rows, place.batch, row, first, key_len, has_row, wanted, layout) {
-            load::<T, N>(key_value, &mut keys, comptime!(layout.key_start), &place, first, key_len, layout);
-            load::<T, N>(key_value, &mut values, comptime!(layout.value_start), &place, first, key_len, layout);
+        if is_open::<B>(
+            mask,
+            &mut open_rows,
+            place.batch,
+            row,
+            first,
+            key_len,
+            has_row,
+            wanted,
+            layout,
+        ) {
+            load::<T, N>(
+                key_value,
+                &mut keys,
+                comptime!(layout.key_start),
+                &place,
+                first,
+                key_len,
+                layout,
+            );
+            load::<T, N>(
+                key_value,
+                &mut values,
+                comptime!(layout.value_start),
+                &place,
+                first,
+                key_len,
+                layout,
+            );
             sync_cube();
             if has_row {
                 let len = clamp_max(key_len - first, block);
@@ -132,19 +162,22 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
         first += block;
     }
     if has_row {
-        let start = (place.batch * query_len + row) * comptime!(layout.num_heads * width) + place.head * width;
+        let start = (place.batch * query_len + row) * comptime!(layout.num_heads * width)
+            + place.head * width;
         #[unroll]
         for i in 0..width {
             sums[i] /= Vector::new(total);
         }
         write::<T, N>(output, start, &sums, width);
-        let start = 2 * ((place.batch * comptime!(layout.num_heads) + place.head) * query_len + row);
+        let start =
+            2 * ((place.batch * comptime!(layout.num_heads) + place.head) * query_len + row);
         norms[start] = largest;
         norms[start + 1] = 1.0 / total;
     }
 }
 
-/// Whether a block of keys counts for any row of the cube. All units leave it together, and have read what was shared before.
+/// Whether a block of keys counts for any row of the cube. All units leave it together, and have
+/// read what was shared before.
 #[cube]
 pub(super) fn is_open<B: Int>(
     mask: &Tensor<B>,
@@ -186,8 +219,9 @@ pub(super) fn clamp_max(number: usize, #[comptime] most: usize) -> usize {
 #[cube]
 pub(super) fn is_forbidden<B: Int>(mask: &Tensor<B>, batch: usize, row: usize, key: usize) -> bool {
     // An axis of one counts for all.
-    let index =
-        (batch % mask.shape(0)) * mask.stride(0) + (row % mask.shape(2)) * mask.stride(2) + key * mask.stride(3);
+    let index = (batch % mask.shape(0)) * mask.stride(0)
+        + (row % mask.shape(2)) * mask.stride(2)
+        + key * mask.stride(3);
     mask[index] != B::from_int(0)
 }
 
@@ -216,8 +250,10 @@ pub(super) fn load<T: Float, N: Size>(
     while at < comptime!(layout.block * layout.head) {
         let row = first + at / width;
         if row < len {
-            let from =
-                (place.batch * len + row) * comptime!(layout.key_width) + start + place.head * width + at % width;
+            let from = (place.batch * len + row) * comptime!(layout.key_width)
+                + start
+                + place.head * width
+                + at % width;
             to[at] = Vector::cast_from(rows[from]);
         }
         at += comptime!(layout.block);

@@ -3,7 +3,9 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use super::kernel::{Layout, Place, Sizes, add, clamp_max, dot, is_forbidden, is_open, kept, load, place};
+use super::kernel::{
+    Layout, Place, Sizes, add, clamp_max, dot, is_forbidden, is_open, kept, load, place,
+};
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::Draw;
 use crate::gpu::vector::{sum, write, zeros};
@@ -52,7 +54,13 @@ fn row<T: Float, N: Size>(
         largest = norms[at];
         norm = norms[at + 1];
     }
-    Row::<N> { query: of_query, slope: of_output, mean: sum::<N>(means), largest, norm }
+    Row::<N> {
+        query: of_query,
+        slope: of_output,
+        mean: sum::<N>(means),
+        largest,
+        norm,
+    }
 }
 
 /// The weight after dropout of a key, and the slope of its score times what it is scaled by.
@@ -72,10 +80,20 @@ fn weight<B: Int, N: Size>(
 ) -> (f32, f32) {
     let width = comptime!(layout.head);
     let forbidden = is_forbidden::<B>(mask, place.batch, query, key);
-    let score = select(forbidden, f32::new(FORBIDDEN), dot::<N>(&own.query, keys, j * width, width) * sizes.scale);
+    let score = select(
+        forbidden,
+        f32::new(FORBIDDEN),
+        dot::<N>(&own.query, keys, j * width, width) * sizes.scale,
+    );
     let weight = (score - own.largest).exp() * own.norm;
-    let kept = kept(draw, place.part, query * sizes.key_len as usize + key, layout);
-    let slope = weight * (dot::<N>(&own.slope, values, j * width, width) * kept - own.mean) * sizes.scale;
+    let kept = kept(
+        draw,
+        place.part,
+        query * sizes.key_len as usize + key,
+        layout,
+    );
+    let slope =
+        weight * (dot::<N>(&own.slope, values, j * width, width) * kept - own.mean) * sizes.scale;
     (weight * kept, select(forbidden, 0.0f32, slope))
 }
 
@@ -107,15 +125,42 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
     let mut sums = zeros::<N>(width);
     let mut first = 0usize;
     while first < key_len {
-        if is_open::<B>(mask, &mut open_rows, place.batch, at, first, key_len, has_row, false, layout) {
-            load::<T, N>(key_value, &mut keys, comptime!(layout.key_start), &place, first, key_len, layout);
-            load::<T, N>(key_value, &mut values, comptime!(layout.value_start), &place, first, key_len, layout);
+        if is_open::<B>(
+            mask,
+            &mut open_rows,
+            place.batch,
+            at,
+            first,
+            key_len,
+            has_row,
+            false,
+            layout,
+        ) {
+            load::<T, N>(
+                key_value,
+                &mut keys,
+                comptime!(layout.key_start),
+                &place,
+                first,
+                key_len,
+                layout,
+            );
+            load::<T, N>(
+                key_value,
+                &mut values,
+                comptime!(layout.value_start),
+                &place,
+                first,
+                key_len,
+                layout,
+            );
             sync_cube();
             if has_row {
                 for j in 0..clamp_max(key_len - first, block) {
                     let key = first + j;
-                    let (_, slope) =
-                        weight::<B, N>(&own, &keys, &values, mask, &place, at, key, j, &sizes, &draw, layout);
+                    let (_, slope) = weight::<B, N>(
+                        &own, &keys, &values, mask, &place, at, key, j, &sizes, &draw, layout,
+                    );
                     add::<N>(&mut sums, slope, &keys, j * width, width);
                 }
             }
@@ -123,7 +168,8 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
         first += block;
     }
     if has_row {
-        let start = (place.batch * query_len + at) * comptime!(layout.query_width) + place.head * width;
+        let start =
+            (place.batch * query_len + at) * comptime!(layout.query_width) + place.head * width;
         write::<T, N>(of_query, start, &sums, width);
     }
 }
@@ -166,16 +212,43 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
         let own = row::<T, N>(query, output, norms, slope, &place, at, query_len, layout);
         // A row where everything is forbidden gives its values slopes.
         let wanted = has_row && own.largest < comptime!(0.5 * FORBIDDEN);
-        if is_open::<B>(mask, &mut open_rows, place.batch, at, place.first, key_len, has_row, wanted, layout) {
-            load::<T, N>(key_value, &mut left, comptime!(layout.key_start), &place, place.first, key_len, layout);
-            load::<T, N>(key_value, &mut right, comptime!(layout.value_start), &place, place.first, key_len, layout);
+        if is_open::<B>(
+            mask,
+            &mut open_rows,
+            place.batch,
+            at,
+            place.first,
+            key_len,
+            has_row,
+            wanted,
+            layout,
+        ) {
+            load::<T, N>(
+                key_value,
+                &mut left,
+                comptime!(layout.key_start),
+                &place,
+                place.first,
+                key_len,
+                layout,
+            );
+            load::<T, N>(
+                key_value,
+                &mut right,
+                comptime!(layout.value_start),
+                &place,
+                place.first,
+                key_len,
+                layout,
+            );
             sync_cube();
             if has_row {
                 let mut of_own = zeros::<N>(width);
                 for j in 0..key_len_here {
                     let key = place.first + j;
-                    let (weight, slope) =
-                        weight::<B, N>(&own, &left, &right, mask, &place, at, key, j, &sizes, &draw, layout);
+                    let (weight, slope) = weight::<B, N>(
+                        &own, &left, &right, mask, &place, at, key, j, &sizes, &draw, layout,
+                    );
                     weights[j * comptime!(block + 1) + unit] = weight;
                     slopes[j * comptime!(block + 1) + unit] = slope;
                     if comptime!(!layout.many) {
@@ -183,7 +256,8 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
                     }
                 }
                 if comptime!(!layout.many) {
-                    let start = (place.batch * query_len + at) * comptime!(layout.query_width) + place.head * width;
+                    let start = (place.batch * query_len + at) * comptime!(layout.query_width)
+                        + place.head * width;
                     if comptime!(layout.is_self) {
                         write::<T, N>(of_key_value, start, &of_own, width);
                     } else {
@@ -209,8 +283,19 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
         first += block;
     }
     if unit < key_len_here {
-        let row = (place.batch * key_len + place.first + unit) * comptime!(layout.key_width) + place.head * width;
-        write::<T, N>(of_key_value, row + comptime!(layout.key_start), &of_key, width);
-        write::<T, N>(of_key_value, row + comptime!(layout.value_start), &of_value, width);
+        let row = (place.batch * key_len + place.first + unit) * comptime!(layout.key_width)
+            + place.head * width;
+        write::<T, N>(
+            of_key_value,
+            row + comptime!(layout.key_start),
+            &of_key,
+            width,
+        );
+        write::<T, N>(
+            of_key_value,
+            row + comptime!(layout.value_start),
+            &of_value,
+            width,
+        );
     }
 }

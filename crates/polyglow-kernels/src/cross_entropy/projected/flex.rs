@@ -1,5 +1,5 @@
-//! The kernel: a chunk of rows goes from hidden states to logits, to their gradient in place, and to what that adds to both
-//! gradients, before the next chunk takes its memory.
+//! The kernel: a chunk of rows goes from hidden states to logits, to their gradient in place, and
+//! to what that adds to both gradients, before the next chunk takes its memory.
 
 use burn::tensor::{Int, Tensor};
 
@@ -24,12 +24,25 @@ pub(super) fn projected_cross_entropy(
     assert_eq!(sizes.rows, targets.len(), "a target for each row");
     let weight_shape = weight.dims();
     let ((hidden, hidden_node), (weight, weight_node)) = (read(hidden), read(weight));
-    let work = Work { sizes, hidden, weight, smoothing: label_smoothing as f32, factors };
-    let real: Vec<usize> = (0..targets.len()).filter(|row| targets[*row] != pad_id).collect();
+    let work = Work {
+        sizes,
+        hidden,
+        weight,
+        smoothing: label_smoothing as f32,
+        factors,
+    };
+    let real: Vec<usize> = (0..targets.len())
+        .filter(|row| targets[*row] != pad_id)
+        .collect();
     // All chunks have about the same size, so that none is too small for all cores.
     let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
-    let mut found = Found { losses: Vec::new(), of_hidden: vec![0.0; sizes.rows * sizes.d_in], of_weight: Vec::new() };
-    // In order and one at a time, each on all cores: the sum of their weight gradients does not depend on threads.
+    let mut found = Found {
+        losses: Vec::new(),
+        of_hidden: vec![0.0; sizes.rows * sizes.d_in],
+        of_weight: Vec::new(),
+    };
+    // In order and one at a time, each on all cores: the sum of their weight gradients does not
+    // depend on threads.
     for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
         let targets: Vec<u32> = rows.iter().map(|row| targets[*row]).collect();
         work.chunk(rows, &targets, pad_id, &mut found);
@@ -39,7 +52,10 @@ pub(super) fn projected_cross_entropy(
     let (loss_sum, nll_sum) = sums(&found.losses);
     let of_hidden = from_values(found.of_hidden, [sizes.rows, sizes.d_in]);
     let gradients = Gradients([of_hidden, from_values(found.of_weight, weight_shape)]);
-    LossOutput { loss_sum: record(gradients, [hidden_node, weight_node], loss_sum), nll_sum }
+    LossOutput {
+        loss_sum: record(gradients, [hidden_node, weight_node], loss_sum),
+        nll_sum,
+    }
 }
 
 /// What every chunk needs.
@@ -64,11 +80,17 @@ impl Work {
         let Sizes { d_in, d_out, .. } = self.sizes;
         let hidden = self.hidden.slice();
         // Copied together, so that rows of padding between them cost no products.
-        let input: Vec<f32> = rows.iter().flat_map(|row| &hidden[row * d_in..][..d_in]).copied().collect();
+        let input: Vec<f32> = rows
+            .iter()
+            .flat_map(|row| &hidden[row * d_in..][..d_in])
+            .copied()
+            .collect();
         let input = Matrix::new(&input, rows.len(), d_in);
         let weight = self.sizes.weight(&self.weight);
         let mut logits = product(input, weight, self.factors);
-        found.losses.extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
+        found
+            .losses
+            .extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
         let gradient = Matrix::new(&logits, rows.len(), d_out);
         let of_input = product(gradient, weight.transposed(), self.factors);
         for (row, values) in rows.iter().zip(of_input.chunks_exact(d_in)) {
@@ -95,7 +117,10 @@ impl BackwardPass<2> for Gradients {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 2]) -> [Option<FlexTensor>; 2] {
         let slope = slope_of_sum(gradient);
         let [of_hidden, of_weight] = self.0;
-        [tracked[0].then(|| scaled(of_hidden, slope)), tracked[1].then(|| scaled(of_weight, slope))]
+        [
+            tracked[0].then(|| scaled(of_hidden, slope)),
+            tracked[1].then(|| scaled(of_weight, slope)),
+        ]
     }
 }
 
@@ -109,7 +134,8 @@ mod tests {
 
     const PAD: u32 = 0;
 
-    type Function = fn(Tensor<2>, Tensor<2>, Layout, Tensor<1, Int>, f64, u32, Factors) -> LossOutput;
+    type Function =
+        fn(Tensor<2>, Tensor<2>, Layout, Tensor<1, Int>, f64, u32, Factors) -> LossOutput;
 
     /// Hidden states, weights and targets.
     struct Case {
@@ -121,21 +147,30 @@ mod tests {
         factors: Factors,
     }
 
-    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights, of four times the loss.
+    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights,
+    /// of four times the loss.
     type Numbers = [Vec<f32>; 3];
 
     impl Case {
         fn new([rows, d_in, d_out]: [usize; 3], layout: Layout, smoothing: f64) -> Self {
             let spread = |len: usize, seed: usize| -> Vec<f32> {
-                (0..len).map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+                (0..len)
+                    .map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
+                    .collect()
             };
-            let shape = if layout == Layout::InOut { [d_in, d_out] } else { [d_out, d_in] };
+            let shape = if layout == Layout::InOut {
+                [d_in, d_out]
+            } else {
+                [d_out, d_in]
+            };
             Self {
                 hidden: TensorData::new(spread(rows * d_in, 1), [rows, d_in]),
                 weight: TensorData::new(spread(d_in * d_out, 2), shape),
                 layout,
                 // Of 3 tokens a third is padding, of 2 000 none.
-                targets: (0..rows).map(|row| ((row * 7 + 1) % d_out) as i32).collect(),
+                targets: (0..rows)
+                    .map(|row| ((row * 7 + 1) % d_out) as i32)
+                    .collect(),
                 smoothing,
                 factors: Factors::F32,
             }
@@ -143,32 +178,59 @@ mod tests {
 
         fn run(&self, function: Function) -> Numbers {
             let device = Device::flex().autodiff();
-            let [hidden, weight] =
-                [&self.hidden, &self.weight].map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
+            let [hidden, weight] = [&self.hidden, &self.weight]
+                .map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
             let targets = Tensor::<1, Int>::from_data(self.targets.as_slice(), &device);
-            let LossOutput { loss_sum, nll_sum } =
-                function(hidden.clone(), weight.clone(), self.layout, targets, self.smoothing, PAD, self.factors);
+            let LossOutput { loss_sum, nll_sum } = function(
+                hidden.clone(),
+                weight.clone(),
+                self.layout,
+                targets,
+                self.smoothing,
+                PAD,
+                self.factors,
+            );
             // A power of two, by which slopes may be multiplied before or after they are rounded.
             let gradients = (loss_sum.clone() * 4.0).backward();
-            let [of_hidden, of_weight] =
-                [hidden, weight].map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
-            [[numbers(loss_sum), numbers(nll_sum)].concat(), of_hidden, of_weight]
+            let [of_hidden, of_weight] = [hidden, weight]
+                .map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
+            [
+                [numbers(loss_sum), numbers(nll_sum)].concat(),
+                of_hidden,
+                of_weight,
+            ]
         }
     }
 
     #[test]
     fn the_kernel_and_the_plain_version_give_what_logits_give() {
-        let edges = [1, ROWS_PER_CHUNK - 1, ROWS_PER_CHUNK, ROWS_PER_CHUNK + 1, 2 * ROWS_PER_CHUNK + 7];
-        let sizes = edges.into_iter().flat_map(|rows| [[rows, 5, 3], [rows, 6, 16]]).chain([[40, 33, 2_000]]);
+        let edges = [
+            1,
+            ROWS_PER_CHUNK - 1,
+            ROWS_PER_CHUNK,
+            ROWS_PER_CHUNK + 1,
+            2 * ROWS_PER_CHUNK + 7,
+        ];
+        let sizes = edges
+            .into_iter()
+            .flat_map(|rows| [[rows, 5, 3], [rows, 6, 16]])
+            .chain([[40, 33, 2_000]]);
         for size in sizes {
             for layout in [Layout::InOut, Layout::OutIn] {
                 for smoothing in [0.0, 0.1] {
                     for factors in [Factors::F32, Factors::Bf16] {
-                        let case = Case { factors, ..Case::new(size, layout, smoothing) };
+                        let case = Case {
+                            factors,
+                            ..Case::new(size, layout, smoothing)
+                        };
                         let expected = case.run(of_logits);
-                        // Burn's products of rounded factors are rounded, too, and the kernel's are not.
+                        // Burn's products of rounded factors are rounded, too, and the kernel's are
+                        // not.
                         let plain = (factors == Factors::F32).then(|| case.run(plain));
-                        for found in [Some(case.run(projected_cross_entropy)), plain].into_iter().flatten() {
+                        for found in [Some(case.run(projected_cross_entropy)), plain]
+                            .into_iter()
+                            .flatten()
+                        {
                             for (found, expected) in found.iter().zip(&expected) {
                                 // As for linear maps: products group their sums in other ways.
                                 assert_near(found, expected, 1e-5);
@@ -184,8 +246,12 @@ mod tests {
     fn any_number_of_threads_gives_the_same_bits() {
         let case = Case::new([2 * ROWS_PER_CHUNK + 7, 64, 300], Layout::OutIn, 0.1);
         let bits = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new().num_threads(threads).build().expect("threads");
-            pool.install(|| case.run(projected_cross_entropy)).map(|part| part.into_iter().map(f32::to_bits).collect())
+            let pool = rayon::ThreadPoolBuilder::new()
+                .num_threads(threads)
+                .build()
+                .expect("threads");
+            pool.install(|| case.run(projected_cross_entropy))
+                .map(|part| part.into_iter().map(f32::to_bits).collect())
         };
         let expected: [Vec<u32>; 3] = bits(1);
         for threads in [1, 2, 3] {
@@ -197,7 +263,10 @@ mod tests {
     fn padding_alone_has_neither_loss_nor_gradient() {
         let mut case = Case::new([4, 3, 5], Layout::OutIn, 0.1);
         case.targets.fill(PAD as i32);
-        assert_eq!(case.run(projected_cross_entropy), [vec![0.0; 2], vec![0.0; 12], vec![0.0; 15]]);
+        assert_eq!(
+            case.run(projected_cross_entropy),
+            [vec![0.0; 2], vec![0.0; 12], vec![0.0; 15]]
+        );
     }
 
     #[test]
@@ -207,7 +276,10 @@ mod tests {
             // The second row, which is no padding.
             case.hidden.as_mut_slice::<f32>().expect("they are `f32`")[4] = bad;
             let [losses, ..] = case.run(projected_cross_entropy);
-            assert!(losses.iter().all(|loss| !loss.is_finite()), "{bad}: {losses:?}");
+            assert!(
+                losses.iter().all(|loss| !loss.is_finite()),
+                "{bad}: {losses:?}"
+            );
         }
     }
 }

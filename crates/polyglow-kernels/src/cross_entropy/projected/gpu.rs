@@ -1,4 +1,5 @@
-//! On GPUs: the gradients are there when the loss is, and the backward pass multiplies them by its slope.
+//! On GPUs: the gradients are there when the loss is, and the backward pass multiplies them by its
+//! slope.
 
 mod kernel;
 
@@ -35,7 +36,11 @@ pub(super) fn loss(
     let chunks = Chunks::new(weight, layout, label_smoothing, pad_id, factors);
     let sums = chunks.of(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
     let [loss_sum, nll_sum] = sums.totals();
-    let Sums { mut of_hidden, of_weight, .. } = sums;
+    let Sums {
+        mut of_hidden,
+        of_weight,
+        ..
+    } = sums;
     // Those of rows that were left out are the last row, which is 0.
     of_hidden.extend(counted.map(|_| Tensor::zeros([1, d_model], &of_weight.device())));
     let of_hidden = Tensor::cat(of_hidden, 0);
@@ -43,8 +48,18 @@ pub(super) fn loss(
         Some(Counted { places, .. }) => of_hidden.select(0, places.clone().inner()),
         None => of_hidden,
     };
-    let loss_sum = record(State { of_hidden, of_weight }, [hidden_node, weight_node], loss_sum);
-    Some(LossOutput { loss_sum, nll_sum: Tensor::from_inner(nll_sum) })
+    let loss_sum = record(
+        State {
+            of_hidden,
+            of_weight,
+        },
+        [hidden_node, weight_node],
+        loss_sum,
+    );
+    Some(LossOutput {
+        loss_sum,
+        nll_sum: Tensor::from_inner(nll_sum),
+    })
 }
 
 #[derive(Clone, Debug)]
@@ -58,7 +73,10 @@ impl Slopes<2, 1> for State {
         let [of_hidden, of_weight] = tracked;
         let gradient: Tensor<2> = gradient.unsqueeze();
         let scaled = |slope: Tensor<2>| (slope * gradient.clone()).into();
-        [of_hidden.then(|| scaled(self.of_hidden)), of_weight.then(|| scaled(self.of_weight))]
+        [
+            of_hidden.then(|| scaled(self.of_hidden)),
+            of_weight.then(|| scaled(self.of_weight)),
+        ]
     }
 }
 
@@ -75,28 +93,33 @@ pub(super) fn of_logits(
     logits.clone().try_into_primitive::<Cube>().ok()?;
     let ([rows, vocab_size], dtype) = (logits.dims(), logits.dtype());
     let vector = vector_size(vocab_size);
-    let launch = move |client: &Client, inputs: [CubeTensor; 2], [slopes, losses]: [CubeTensor; 2]| {
-        let types = inputs.each_ref().map(elements);
-        let [logits, targets] = inputs.map(CubeTensor::into_buffer_arg);
-        let (count, dim) = (cubes(rows), CubeDim::new_1d(UNITS as u32));
-        let smoothing = SmoothingLaunch::new((vocab_size / vector) as u32, pad_id, label_smoothing as f32);
-        let (slopes, losses) = (slopes.into_buffer_arg(), losses.into_buffer_arg());
-        kernel::losses::launch(
-            client,
-            count,
-            dim,
-            vector,
-            logits,
-            targets,
-            slopes,
-            losses,
-            rows as u32,
-            smoothing,
-            types,
-        );
-    };
+    let launch =
+        move |client: &Client, inputs: [CubeTensor; 2], [slopes, losses]: [CubeTensor; 2]| {
+            let types = inputs.each_ref().map(elements);
+            let [logits, targets] = inputs.map(CubeTensor::into_buffer_arg);
+            let (count, dim) = (cubes(rows), CubeDim::new_1d(UNITS as u32));
+            let smoothing =
+                SmoothingLaunch::new((vocab_size / vector) as u32, pad_id, label_smoothing as f32);
+            let (slopes, losses) = (slopes.into_buffer_arg(), losses.into_buffer_arg());
+            kernel::losses::launch(
+                client,
+                count,
+                dim,
+                vector,
+                logits,
+                targets,
+                slopes,
+                losses,
+                rows as u32,
+                smoothing,
+                types,
+            );
+        };
     let written = [(vec![rows, vocab_size], dtype), (vec![2, rows], DType::F32)];
     let inputs = [Operand::from(logits.clone()), targets.clone().into()];
     let [slopes, losses] = queue("losses", inputs, written, launch);
-    Some(OfLogits { slopes: slopes.tensor(), losses: losses.tensor() })
+    Some(OfLogits {
+        slopes: slopes.tensor(),
+        losses: losses.tensor(),
+    })
 }

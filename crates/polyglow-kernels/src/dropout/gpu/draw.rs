@@ -19,11 +19,17 @@ impl Draw {
     pub(crate) fn launch(dropped: Option<Dropped>) -> DrawLaunch {
         let Dropped { keep, key } = dropped.unwrap_or(Dropped { keep: 1.0, key: 0 });
         let threshold = (keep * f64::from(u32::MAX)) as u32;
-        DrawLaunch::new(key as u32, (key >> 32) as u32, threshold, (1.0 / keep) as f32)
+        DrawLaunch::new(
+            key as u32,
+            (key >> 32) as u32,
+            threshold,
+            (1.0 / keep) as f32,
+        )
     }
 }
 
-/// What stands for a part of a mask in place of `draw.high`, or of what stands for the part around it.
+/// What stands for a part of a mask in place of `draw.high`, or of what stands for the part around
+/// it.
 #[cube]
 pub(crate) fn part_of(high: u32, part: u32) -> u32 {
     hash(hash(high ^ hash(part)) + 1u32)

@@ -1,8 +1,9 @@
 //! Products of factors in bf16, with sums in f32.
 //!
-//! Both factors are rounded and copied into tiles first, in a pass over each; the innermost loop then goes through the tiles of 32
-//! rows and 32 columns. An element is the sum of its terms in an order that is fixed for a kind of instructions, so that bits depend
-//! on these, and not on threads.
+//! Both factors are rounded and copied into tiles first, in a pass over each; the innermost loop
+//! then goes through the tiles of 32 rows and 32 columns. An element is the sum of its terms in an
+//! order that is fixed for a kind of instructions, so that bits depend on these, and not on
+//! threads.
 
 mod instructions;
 
@@ -20,12 +21,13 @@ pub(crate) use instructions::has_bf16_products;
 const TILE: usize = 16;
 /// Lines in a strip, which is two tiles wide, and terms in a tile.
 const STRIP: usize = 2 * TILE;
-/// Strips of rows in a task, at most, and of columns that they go through together: what both hold of up to 2 048 terms stays in a cache of
-/// 2 MiB.
+/// Strips of rows in a task, at most, and of columns that they go through together: what both hold
+/// of up to 2 048 terms stays in a cache of 2 MiB.
 const ROWS: usize = 4;
 const COLUMNS: usize = 8;
 
-/// Pairs of terms, the first in the lower half: `[line][pair]` of a left factor, `[pair][line]` of a right one.
+/// Pairs of terms, the first in the lower half: `[line][pair]` of a left factor, `[pair][line]` of
+/// a right one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Tile([[u32; TILE]; TILE]);
@@ -37,12 +39,23 @@ struct Sums([[f32; STRIP]; STRIP]);
 /// `left right` with both rounded, on all cores.
 pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     let (rows, columns) = (left.shape.rows, right.shape.columns);
-    let count = rows.checked_mul(columns).expect("a product that memory can hold");
+    let count = rows
+        .checked_mul(columns)
+        .expect("a product that memory can hold");
     let mut values = Vec::with_capacity(count);
-    multiply(Instructions::best(), &mut values.spare_capacity_mut()[..count], left, right, |slot, sum| {
-        slot.write(sum);
-    });
-    #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as a small product")]
+    multiply(
+        Instructions::best(),
+        &mut values.spare_capacity_mut()[..count],
+        left,
+        right,
+        |slot, sum| {
+            slot.write(sum);
+        },
+    );
+    #[expect(
+        unsafe_code,
+        reason = "zeroes that are overwritten cost as much as a small product"
+    )]
     // SAFETY: `multiply` writes every element.
     unsafe {
         values.set_len(count);
@@ -52,8 +65,14 @@ pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
 
 /// Adds `left right` with both rounded to a contiguous matrix, on all cores.
 pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
-    assert_eq!(sums.len(), left.shape.rows * right.shape.columns, "the result of a product");
-    multiply(Instructions::best(), sums, left, right, |slot, sum| *slot += sum);
+    assert_eq!(
+        sums.len(),
+        left.shape.rows * right.shape.columns,
+        "the result of a product"
+    );
+    multiply(Instructions::best(), sums, left, right, |slot, sum| {
+        *slot += sum
+    });
 }
 
 /// Calls `put` once for each element of a contiguous result.
@@ -64,31 +83,48 @@ fn multiply<T: Send>(
     right: Matrix<'_>,
     put: impl Fn(&mut T, f32) + Sync,
 ) {
-    assert_eq!(left.shape.columns, right.shape.rows, "the factors of a product");
+    assert_eq!(
+        left.shape.columns, right.shape.rows,
+        "the factors of a product"
+    );
     let columns = right.shape.columns;
     if columns == 0 {
         return;
     }
     // Enough tasks for all cores.
-    let strips = left.shape.rows.div_ceil(STRIP).div_ceil(rayon::current_num_threads()).clamp(1, ROWS);
-    let (left, right) = (Packed::new(left, Order::Lines), Packed::new(right.transposed(), Order::Pairs));
-    result.par_chunks_mut(strips * STRIP * columns).enumerate().for_each(|(task, result)| {
-        let session = instructions.begin();
-        let mut sums = Sums([[0.0; STRIP]; STRIP]);
-        let first = task * strips;
-        for block in (0..columns.div_ceil(STRIP)).step_by(COLUMNS) {
-            for (row, lines) in result.chunks_mut(STRIP * columns).enumerate() {
-                for column in block..columns.div_ceil(STRIP).min(block + COLUMNS) {
-                    session.multiply(left.strip(first + row), right.strip(column), &mut sums);
-                    let start = column * STRIP;
-                    let width = STRIP.min(columns - start);
-                    for (line, sums) in lines.chunks_exact_mut(columns).zip(&sums.0) {
-                        line[start..][..width].iter_mut().zip(sums).for_each(|(slot, sum)| put(slot, *sum));
+    let strips = left
+        .shape
+        .rows
+        .div_ceil(STRIP)
+        .div_ceil(rayon::current_num_threads())
+        .clamp(1, ROWS);
+    let (left, right) = (
+        Packed::new(left, Order::Lines),
+        Packed::new(right.transposed(), Order::Pairs),
+    );
+    result
+        .par_chunks_mut(strips * STRIP * columns)
+        .enumerate()
+        .for_each(|(task, result)| {
+            let session = instructions.begin();
+            let mut sums = Sums([[0.0; STRIP]; STRIP]);
+            let first = task * strips;
+            for block in (0..columns.div_ceil(STRIP)).step_by(COLUMNS) {
+                for (row, lines) in result.chunks_mut(STRIP * columns).enumerate() {
+                    for column in block..columns.div_ceil(STRIP).min(block + COLUMNS) {
+                        session.multiply(left.strip(first + row), right.strip(column), &mut sums);
+                        let start = column * STRIP;
+                        let width = STRIP.min(columns - start);
+                        for (line, sums) in lines.chunks_exact_mut(columns).zip(&sums.0) {
+                            line[start..][..width]
+                                .iter_mut()
+                                .zip(sums)
+                                .for_each(|(slot, sum)| put(slot, *sum));
+                        }
                     }
                 }
             }
-        }
-    });
+        });
 }
 
 /// A rounded factor: strips of two lines of tiles, `[strip][32 terms][2]`.
@@ -101,14 +137,30 @@ struct Packed {
 impl Packed {
     /// The rows of `matrix`, whose columns are the terms.
     fn new(matrix: Matrix<'_>, order: Order) -> Self {
-        let Shape { rows, columns: terms, .. } = matrix.shape;
+        let Shape {
+            rows,
+            columns: terms,
+            ..
+        } = matrix.shape;
         let (strips, len) = (rows.div_ceil(STRIP), 2 * terms.div_ceil(STRIP));
         let mut tiles = Vec::with_capacity(strips * len);
         if len > 0 {
-            let slots = tiles.spare_capacity_mut()[..strips * len].par_chunks_mut(len).enumerate();
-            slots.for_each(|(strip, slots)| vectorized(Fill { slots, matrix, order, first: strip * STRIP }));
+            let slots = tiles.spare_capacity_mut()[..strips * len]
+                .par_chunks_mut(len)
+                .enumerate();
+            slots.for_each(|(strip, slots)| {
+                vectorized(Fill {
+                    slots,
+                    matrix,
+                    order,
+                    first: strip * STRIP,
+                })
+            });
         }
-        #[expect(unsafe_code, reason = "zeroes that are overwritten cost as much as the copy")]
+        #[expect(
+            unsafe_code,
+            reason = "zeroes that are overwritten cost as much as the copy"
+        )]
         // SAFETY: Each task writes every tile of its strip.
         unsafe {
             tiles.set_len(strips * len);
@@ -143,16 +195,29 @@ impl Kernel for Fill<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { slots, matrix, order, first } = self;
+        let Self {
+            slots,
+            matrix,
+            order,
+            first,
+        } = self;
         // Memory is read in its order.
-        let found = if matrix.shape.column_stride == 1 { Order::Lines } else { Order::Pairs };
+        let found = if matrix.shape.column_stride == 1 {
+            Order::Lines
+        } else {
+            Order::Pairs
+        };
         for (number, slot) in slots.iter_mut().enumerate() {
             let (line, term) = (first + number % 2 * TILE, number / 2 * STRIP);
             let tile = match found {
                 Order::Lines => line_by_line(matrix, line, term),
                 Order::Pairs => pair_by_pair(matrix, line, term),
             };
-            slot.write(if found == order { tile } else { transposed(&tile) });
+            slot.write(if found == order {
+                tile
+            } else {
+                transposed(&tile)
+            });
         }
     }
 }
@@ -160,7 +225,12 @@ impl Kernel for Fill<'_> {
 /// Of lines whose terms are contiguous, as `[line][pair]`; beyond the ends are zeros.
 #[inline(always)]
 fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
-    let Shape { rows, columns: terms, row_stride, .. } = matrix.shape;
+    let Shape {
+        rows,
+        columns: terms,
+        row_stride,
+        ..
+    } = matrix.shape;
     let mut tile = Tile([[0; TILE]; TILE]);
     let width = STRIP.min(terms - term);
     for (number, pairs) in (line..rows).zip(&mut tile.0) {
@@ -175,7 +245,12 @@ fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
 /// Of lines that lie side by side, as `[pair][line]`; beyond the ends are zeros.
 #[inline(always)]
 fn pair_by_pair(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
-    let Shape { rows, columns: terms, column_stride, .. } = matrix.shape;
+    let Shape {
+        rows,
+        columns: terms,
+        column_stride,
+        ..
+    } = matrix.shape;
     let mut tile = Tile([[0; TILE]; TILE]);
     let width = TILE.min(rows.saturating_sub(line));
     let of_lines = |number: usize| {
@@ -231,22 +306,33 @@ mod tests {
     use super::*;
     use crate::flex::tests::on_threads;
 
-    /// All instructions that this CPU has, the imitation among them. Says aloud, past the test harness, which are not
-    /// tested.
+    /// All instructions that this CPU has, the imitation among them. Says aloud, past the test
+    /// harness, which are not tested.
     fn available() -> Vec<Instructions> {
         let available: Vec<Instructions> = Instructions::all().collect();
         assert!(available.contains(&Instructions::Imitated));
         #[cfg(target_arch = "x86_64")]
-        for missing in [Instructions::Amx, Instructions::Avx512].iter().filter(|one| !available.contains(one)) {
-            let _ = writeln!(io::stderr(), "NOT TESTED on this machine: products in bf16 by {missing:?}");
+        for missing in [Instructions::Amx, Instructions::Avx512]
+            .iter()
+            .filter(|one| !available.contains(one))
+        {
+            let _ = writeln!(
+                io::stderr(),
+                "NOT TESTED on this machine: products in bf16 by {missing:?}"
+            );
         }
         #[cfg(not(target_arch = "x86_64"))]
-        let _ = writeln!(io::stderr(), "NOT TESTED on this machine: products in bf16 by instructions for them");
+        let _ = writeln!(
+            io::stderr(),
+            "NOT TESTED on this machine: products in bf16 by instructions for them"
+        );
         available
     }
 
     fn numbers(count: usize, seed: usize) -> Vec<f32> {
-        (0..count).map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0).collect()
+        (0..count)
+            .map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
+            .collect()
     }
 
     fn as_bf16(value: f32) -> f64 {
@@ -264,7 +350,12 @@ mod tests {
     impl Case {
         fn new(sizes: [usize; 3], transposed: [bool; 2]) -> Self {
             let [rows, terms, columns] = sizes;
-            Self { sizes, left: numbers(rows * terms, 1), right: numbers(terms * columns, 2), transposed }
+            Self {
+                sizes,
+                left: numbers(rows * terms, 1),
+                right: numbers(terms * columns, 2),
+                transposed,
+            }
         }
 
         fn factors(&self) -> (Matrix<'_>, Matrix<'_>) {
@@ -276,38 +367,68 @@ mod tests {
                 }
             };
             let [rows, terms, columns] = self.sizes;
-            (of(&self.left, rows, terms, self.transposed[0]), of(&self.right, terms, columns, self.transposed[1]))
+            (
+                of(&self.left, rows, terms, self.transposed[0]),
+                of(&self.right, terms, columns, self.transposed[1]),
+            )
         }
 
         /// By the definition, of the rounded factors.
         fn expected(&self) -> Vec<f64> {
             let [rows, terms, columns] = self.sizes;
             let at = |values: &[f32], (row, column), [height, width]: [usize; 2], transposed| {
-                as_bf16(values[if transposed { column * height + row } else { row * width + column }])
+                as_bf16(
+                    values[if transposed {
+                        column * height + row
+                    } else {
+                        row * width + column
+                    }],
+                )
             };
             let element = |row, column| {
                 let left = |term| at(&self.left, (row, term), [rows, terms], self.transposed[0]);
-                let right = |term| at(&self.right, (term, column), [terms, columns], self.transposed[1]);
+                let right = |term| {
+                    at(
+                        &self.right,
+                        (term, column),
+                        [terms, columns],
+                        self.transposed[1],
+                    )
+                };
                 (0..terms).map(|term| left(term) * right(term)).sum()
             };
-            (0..rows * columns).map(|place| element(place / columns, place % columns)).collect()
+            (0..rows * columns)
+                .map(|place| element(place / columns, place % columns))
+                .collect()
         }
     }
 
     #[test]
     fn every_way_to_multiply_gives_the_product_of_rounded_factors() {
         let available = available();
-        for sizes in [[1, 1, 1], [5, 3, 7], [16, 32, 16], [33, 65, 47], [130, 64, 290], [2, 200, 31]] {
+        for sizes in [
+            [1, 1, 1],
+            [5, 3, 7],
+            [16, 32, 16],
+            [33, 65, 47],
+            [130, 64, 290],
+            [2, 200, 31],
+        ] {
             for transposed in [[false, false], [true, false], [false, true], [true, true]] {
                 let case = Case::new(sizes, transposed);
                 let (left, right) = case.factors();
                 for &instructions in &available {
                     let mut found = vec![1.0; sizes[0] * sizes[2]];
-                    multiply(instructions, &mut found, left, right, |slot, sum| *slot += sum);
+                    multiply(instructions, &mut found, left, right, |slot, sum| {
+                        *slot += sum
+                    });
                     for (found, expected) in found.iter().zip(case.expected()) {
                         // Sums of at most 200 terms below 1, in f32.
                         let difference = (f64::from(*found) - 1.0 - expected).abs();
-                        assert!(difference < 2e-5, "{instructions:?} {sizes:?} {transposed:?}: {found}, {expected}");
+                        assert!(
+                            difference < 2e-5,
+                            "{instructions:?} {sizes:?} {transposed:?}: {found}, {expected}"
+                        );
                     }
                 }
                 assert_eq!(product(left, right).len(), sizes[0] * sizes[2]);
@@ -323,13 +444,18 @@ mod tests {
             on_threads(threads, || {
                 let (left, right) = case.factors();
                 let mut found = vec![0.0f32; 300 * 90];
-                multiply(instructions, &mut found, left, right, |slot, sum| *slot += sum);
+                multiply(instructions, &mut found, left, right, |slot, sum| {
+                    *slot += sum
+                });
                 found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             })
         };
         for &instructions in &available {
             let expected = bits(instructions, 1);
-            assert!((2..4).all(|threads| bits(instructions, threads) == expected), "{instructions:?}");
+            assert!(
+                (2..4).all(|threads| bits(instructions, threads) == expected),
+                "{instructions:?}"
+            );
         }
     }
 
@@ -337,13 +463,26 @@ mod tests {
     fn what_is_not_finite_stays_so() {
         let available = available();
         // A NaN whose bits would overflow, and a number that is nearest to infinity.
-        for (bad, is_nan) in [(f32::from_bits(0x7fff_ffff), true), (f32::NEG_INFINITY, false), (f32::MAX, false)] {
+        for (bad, is_nan) in [
+            (f32::from_bits(0x7fff_ffff), true),
+            (f32::NEG_INFINITY, false),
+            (f32::MAX, false),
+        ] {
             let (left, right) = ([1.0, bad, 0.5, 2.0], [1.0, 2.0]);
             for &instructions in &available {
                 let mut found = [0.0; 2];
                 let factors = (Matrix::new(&left, 2, 2), Matrix::new(&right, 2, 1));
-                multiply(instructions, &mut found, factors.0, factors.1, |slot, sum| *slot += sum);
-                assert!(found[0].is_nan() == is_nan && !found[0].is_finite(), "{instructions:?}: {found:?}");
+                multiply(
+                    instructions,
+                    &mut found,
+                    factors.0,
+                    factors.1,
+                    |slot, sum| *slot += sum,
+                );
+                assert!(
+                    found[0].is_nan() == is_nan && !found[0].is_finite(),
+                    "{instructions:?}: {found:?}"
+                );
                 assert_eq!(found[1].to_bits(), 4.5f32.to_bits());
             }
         }
@@ -352,6 +491,9 @@ mod tests {
     #[test]
     fn nothing_gives_nothing() {
         assert!(product(Matrix::new(&[], 0, 3), Matrix::new(&[0.0; 6], 3, 2)).is_empty());
-        assert_eq!(product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)), [0.0; 4]);
+        assert_eq!(
+            product(Matrix::new(&[], 2, 0), Matrix::new(&[], 0, 2)),
+            [0.0; 4]
+        );
     }
 }

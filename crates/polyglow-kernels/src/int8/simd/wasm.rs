@@ -1,8 +1,8 @@
 //! WebAssembly's vectors of 128 bits.
 
 use std::arch::wasm32::{
-    i16x8_shl, i16x8_shr, i16x8_splat, i32x4_add, i32x4_dot_i16x8, i32x4_extract_lane, i32x4_splat, u16x8_shr, v128,
-    v128_and, v128_load,
+    i16x8_shl, i16x8_shr, i16x8_splat, i32x4_add, i32x4_dot_i16x8, i32x4_extract_lane, i32x4_splat,
+    u16x8_shr, v128, v128_and, v128_load,
 };
 
 use super::super::product::Task;
@@ -29,7 +29,10 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
                 let values = i32x4_splat(i32::from_ne_bytes(bytes[group]));
                 let (even, odd) = (v128_and(values, i16x8_splat(255)), u16x8_shr(values, 8));
                 for (sum, weights) in sums.iter_mut().zip(weights) {
-                    let products = i32x4_add(i32x4_dot_i16x8(even, weights[0]), i32x4_dot_i16x8(odd, weights[1]));
+                    let products = i32x4_add(
+                        i32x4_dot_i16x8(even, weights[0]),
+                        i32x4_dot_i16x8(odd, weights[1]),
+                    );
                     *sum = i32x4_add(*sum, products);
                 }
             }

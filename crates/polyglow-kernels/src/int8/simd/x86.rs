@@ -2,8 +2,9 @@
 
 use std::arch::is_x86_feature_detected as has;
 use std::arch::x86_64::{
-    __m256i, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_set1_epi32, _mm256_setzero_si256,
-    _mm256_slli_epi16, _mm256_srai_epi16, _mm512_dpbusd_epi32, _mm512_set1_epi32, _mm512_setzero_si512,
+    __m256i, _mm256_add_epi32, _mm256_dpbusd_avx_epi32, _mm256_madd_epi16, _mm256_set1_epi32,
+    _mm256_setzero_si256, _mm256_slli_epi16, _mm256_srai_epi16, _mm512_dpbusd_epi32,
+    _mm512_set1_epi32, _mm512_setzero_si512,
 };
 
 use pulp::cast;
@@ -13,8 +14,11 @@ use super::{Sums, in_tiles};
 
 /// What this CPU can multiply bytes with, the best first.
 pub(super) fn all() -> impl Iterator<Item = fn(Task<'_>)> {
-    let vnni =
-        cfg!(feature = "avx512") && has!("avx512f") && has!("avx512bw") && has!("avx512vl") && has!("avx512vnni");
+    let vnni = cfg!(feature = "avx512")
+        && has!("avx512f")
+        && has!("avx512bw")
+        && has!("avx512vl")
+        && has!("avx512vnni");
     let avx2 = has!("avx2") && has!("fma");
     #[expect(unsafe_code, reason = "only here is it known what the CPU can do")]
     // SAFETY: A function is returned only if the CPU has the features that it is compiled for.
@@ -25,10 +29,12 @@ pub(super) fn all() -> impl Iterator<Item = fn(Task<'_>)> {
             (avx2, |task| avx2_alone(task)),
         ]
     };
-    ways.into_iter().filter_map(|(here, run)| here.then_some(run))
+    ways.into_iter()
+        .filter_map(|(here, run)| here.then_some(run))
 }
 
-/// A way through a task for the CPUs that have `$features`, with vectors that hold a group in `$width` parts.
+/// A way through a task for the CPUs that have `$features`, with vectors that hold a group in
+/// `$width` parts.
 macro_rules! kernel {
     ($features:literal, $run:ident, $tile:ident, $rows:tt, $panels:literal, $width:literal,
      $zero:ident, $splat:ident, $add:ident) => {
@@ -39,12 +45,18 @@ macro_rules! kernel {
 
         #[inline]
         #[target_feature(enable = $features)]
-        fn $tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize, panel: usize) {
+        fn $tile<const ROWS: usize, const PANELS: usize>(
+            task: &mut Task<'_>,
+            row: usize,
+            panel: usize,
+        ) {
             let (mut rows, mut panels) = (task.rows::<ROWS>(row), task.columns::<PANELS>(panel));
             let mut sums = [[[$zero(); $width]; PANELS]; ROWS];
-            // Loops, and no iterators with closures: those would not be compiled for the same features.
+            // Loops, and no iterators with closures: those would not be compiled for the same
+            // features.
             let groups = rows[0].len();
-            // Without a group the zeros would be the result, and would have to be written to memory.
+            // Without a group the zeros would be the result, and would have to be written to
+            // memory.
             assert!(groups > 0, "the inputs of a product");
             for row in &mut rows {
                 *row = &row[..groups];
@@ -61,7 +73,8 @@ macro_rules! kernel {
                     let values = $splat(i32::from_ne_bytes(rows[row][group]));
                     for panel in 0..PANELS {
                         for part in 0..$width {
-                            sums[row][panel][part] = $add(sums[row][panel][part], values, weights[panel][part]);
+                            sums[row][panel][part] =
+                                $add(sums[row][panel][part], values, weights[panel][part]);
                         }
                     }
                 }
@@ -85,28 +98,54 @@ kernel!(
     _mm256_setzero_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
 );
 
-/// A group of a row as `vpmaddwd` multiplies it: the first and the third byte, and the second and the fourth, in 16 bits each.
+/// A group of a row as `vpmaddwd` multiplies it: the first and the third byte, and the second and
+/// the fourth, in 16 bits each.
 type Pairs = [i32; 2];
 
-/// Without instructions for sums of products of bytes: that of AVX2 (`vpmaddubsw`) adds two products in 16 bits and saturates. So bytes are
-/// widened to 16 bits first, those of the rows once for all panels of a task.
+/// Without instructions for sums of products of bytes: that of AVX2 (`vpmaddubsw`) adds two
+/// products in 16 bits and saturates. So bytes are widened to 16 bits first, those of the rows once
+/// for all panels of a task.
 #[target_feature(enable = "avx2,fma")]
 fn avx2_alone(task: Task<'_>) {
     let pair = |lower: u8, upper: u8| i32::from(lower) | i32::from(upper) << 16;
-    let Task { input, scales, matrix, panels, finish, output } = task;
-    let input: Vec<Pairs> = input.iter().map(|group| [pair(group[0], group[2]), pair(group[1], group[3])]).collect();
-    let task = Task { input: &input, scales, matrix, panels, finish, output };
+    let Task {
+        input,
+        scales,
+        matrix,
+        panels,
+        finish,
+        output,
+    } = task;
+    let input: Vec<Pairs> = input
+        .iter()
+        .map(|group| [pair(group[0], group[2]), pair(group[1], group[3])])
+        .collect();
+    let task = Task {
+        input: &input,
+        scales,
+        matrix,
+        panels,
+        finish,
+        output,
+    };
     // 4 x 1 sums in two halves, 4 of weights and a row's pairs take 14 of 16 registers.
     in_tiles!(task, tile_avx2, [1 2 3 4], 1);
 }
 
 #[inline]
 #[target_feature(enable = "avx2,fma")]
-fn tile_avx2<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_, Pairs>, row: usize, panel: usize) {
+fn tile_avx2<const ROWS: usize, const PANELS: usize>(
+    task: &mut Task<'_, Pairs>,
+    row: usize,
+    panel: usize,
+) {
     let (rows, [panel_weights]) = (task.rows::<ROWS>(row), task.columns::<1>(panel));
     let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
     for group in 0..panel_weights.len() {
-        let (mut even, mut odd) = ([_mm256_setzero_si256(); 2], cast::<_, [__m256i; 2]>(panel_weights[group].0));
+        let (mut even, mut odd) = (
+            [_mm256_setzero_si256(); 2],
+            cast::<_, [__m256i; 2]>(panel_weights[group].0),
+        );
         for half in 0..2 {
             // Of signed bytes, so with their sign.
             even[half] = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(odd[half]));

@@ -1,4 +1,5 @@
-//! A residual sum with its dropout, and the norm of it: a row is read once, and kept by the units that have it.
+//! A residual sum with its dropout, and the norm of it: a row is read once, and kept by the units
+//! that have it.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -31,10 +32,14 @@ struct Own {
 
 #[cube]
 fn own() -> Own {
-    Own { lane: UNIT_POS as usize % LANES, row: UNIT_POS as usize / LANES }
+    Own {
+        lane: UNIT_POS as usize % LANES,
+        row: UNIT_POS as usize / LANES,
+    }
 }
 
-/// `y * gamma + beta`, `y`, and one over the standard deviation of each row, as [`layer_norm`](crate::layer_norm()) has them.
+/// `y * gamma + beta`, `y`, and one over the standard deviation of each row, as
+/// [`layer_norm`](crate::layer_norm()) has them.
 #[cube(launch)]
 pub(super) fn forward<T: Float, N: Size>(
     residual: &[Vector<f32, N>],
@@ -102,7 +107,8 @@ pub(super) fn forward<T: Float, N: Size>(
     }
 }
 
-/// Slopes of the residual and of the input, and for each cube sums of those of `gamma` and of `beta`, `[cubes, 2, width]`.
+/// Slopes of the residual and of the input, and for each cube sums of those of `gamma` and of
+/// `beta`, `[cubes, 2, width]`.
 #[cube(launch)]
 pub(super) fn slopes<T: Float, N: Size>(
     slope: &[Vector<f32, N>],
@@ -158,7 +164,9 @@ pub(super) fn slopes<T: Float, N: Size>(
                 let at = own.lane + i * LANES;
                 if at < width {
                     let place = row * width + at;
-                    let value = (weighted[i] - Vector::new(mean) - values[i] * Vector::new(product)) * scale;
+                    let value =
+                        (weighted[i] - Vector::new(mean) - values[i] * Vector::new(product))
+                            * scale;
                     of_sum[place] = value;
                     if writes_input {
                         let mut dropped = value;

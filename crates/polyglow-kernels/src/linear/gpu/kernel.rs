@@ -1,4 +1,5 @@
-//! Sums of columns, which are slopes of biases; on the way to them slopes may go back through a ReLU.
+//! Sums of columns, which are slopes of biases; on the way to them slopes may go back through a
+//! ReLU.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -17,7 +18,8 @@ pub(super) struct Layout {
     pub(super) has_relu: bool,
 }
 
-/// The sums of every [`ROWS`] of so many rows as there are cubes along the second axis, `[cubes, width]`.
+/// The sums of every [`ROWS`] of so many rows as there are cubes along the second axis,
+/// `[cubes, width]`.
 #[cube(launch)]
 pub(super) fn sum_columns<T: Float, N: Size>(
     slope: &[Vector<T, N>],

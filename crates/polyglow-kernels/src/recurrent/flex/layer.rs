@@ -1,5 +1,6 @@
-//! The kernel of a whole sequence: a task is a part of the batch, which goes through all positions without waiting for the
-//! others. The gradient of the weights is one product over all rows and positions, which is faster than one at each.
+//! The kernel of a whole sequence: a task is a part of the batch, which goes through all positions
+//! without waiting for the others. The gradient of the weights is one product over all rows and
+//! positions, which is faster than one at each.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -30,15 +31,37 @@ pub(crate) fn recurrent_layer(
 ) -> Option<Tensor<3>> {
     mode_of_both(projected, start)?;
     let [batch, len, sums] = projected.dims();
-    let sizes = Sizes { cell, direction, batch, len, width: sums / cell.gates() };
+    let sizes = Sizes {
+        cell,
+        direction,
+        batch,
+        len,
+        width: sums / cell.gates(),
+    };
     sizes.check([weight.dims(), start.dims()], bias.dims());
     let padding = sizes.padding(padding);
-    let ((projected, projected_node), (weight, weight_node)) = (read(projected.clone()), read(weight.clone()));
+    let ((projected, projected_node), (weight, weight_node)) =
+        (read(projected.clone()), read(weight.clone()));
     let ((bias, bias_node), (start, start_node)) = (read(bias.clone()), read(start.clone()));
-    let Passed { output, before, recurrent } = sizes.forward([&projected, &weight, &bias, &start], &padding);
+    let Passed {
+        output,
+        before,
+        recurrent,
+    } = sizes.forward([&projected, &weight, &bias, &start], &padding);
     let output = from_values(output, [batch, len, sizes.width]);
-    let state = State { sizes, projected, weight, padding, before, recurrent };
-    Some(record(state, [projected_node, weight_node, bias_node, start_node], output))
+    let state = State {
+        sizes,
+        projected,
+        weight,
+        padding,
+        before,
+        recurrent,
+    };
+    Some(record(
+        state,
+        [projected_node, weight_node, bias_node, start_node],
+        output,
+    ))
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -62,10 +85,17 @@ struct Passed {
 
 impl Sizes {
     fn check(self, [weight, start]: [[usize; 2]; 2], bias: [usize; 1]) {
-        let expected = ([self.width, self.sums()], [self.batch, self.state()], [self.sums()]);
+        let expected = (
+            [self.width, self.sums()],
+            [self.batch, self.state()],
+            [self.sums()],
+        );
         assert_eq!((weight, start, bias), expected, "a recurrent layer");
         // Chunks of length 0 panic.
-        assert!(self.batch > 0 && self.len > 0 && self.width > 0, "a recurrent layer needs something to read");
+        assert!(
+            self.batch > 0 && self.len > 0 && self.width > 0,
+            "a recurrent layer needs something to read"
+        );
     }
 
     /// Elements in a row of sums.
@@ -78,11 +108,23 @@ impl Sizes {
         self.cell.states() * self.width
     }
 
-    /// By positions, `[len, batch]`, so that a part's rows lie together at each; empty without padding.
+    /// By positions, `[len, batch]`, so that a part's rows lie together at each; empty without
+    /// padding.
     fn padding(self, padding: Option<&Tensor<2, Bool>>) -> Vec<bool> {
-        let Some(padding) = padding else { return Vec::new() };
-        assert_eq!(padding.dims(), [self.batch, self.len], "the padding of a recurrent layer");
-        padding.clone().transpose().into_data().iter::<bool>().collect()
+        let Some(padding) = padding else {
+            return Vec::new();
+        };
+        assert_eq!(
+            padding.dims(),
+            [self.batch, self.len],
+            "the padding of a recurrent layer"
+        );
+        padding
+            .clone()
+            .transpose()
+            .into_data()
+            .iter::<bool>()
+            .collect()
     }
 
     /// Rows of the batch in a part, whatever the number of threads: the
@@ -118,40 +160,82 @@ impl Sizes {
         let mut recurrent = inputs[2].slice().repeat(self.batch * len);
         let rows = self.rows_per_part() * len;
         let run = |(part, ((output, before), recurrent)): Part<'_>| {
-            self.forward_part(inputs, padding, part * self.rows_per_part(), [output, before, recurrent]);
+            self.forward_part(
+                inputs,
+                padding,
+                part * self.rows_per_part(),
+                [output, before, recurrent],
+            );
         };
         if self.is_small() {
-            let parts = output.chunks_mut(rows * width).zip(before.chunks_mut(rows * state));
-            parts.zip(recurrent.chunks_mut(rows * sums)).enumerate().for_each(run);
+            let parts = output
+                .chunks_mut(rows * width)
+                .zip(before.chunks_mut(rows * state));
+            parts
+                .zip(recurrent.chunks_mut(rows * sums))
+                .enumerate()
+                .for_each(run);
         } else {
-            let parts = output.par_chunks_mut(rows * width).zip(before.par_chunks_mut(rows * state));
-            parts.zip(recurrent.par_chunks_mut(rows * sums)).enumerate().for_each(run);
+            let parts = output
+                .par_chunks_mut(rows * width)
+                .zip(before.par_chunks_mut(rows * state));
+            parts
+                .zip(recurrent.par_chunks_mut(rows * sums))
+                .enumerate()
+                .for_each(run);
         }
-        Passed { output, before, recurrent }
+        Passed {
+            output,
+            before,
+            recurrent,
+        }
     }
 
-    fn forward_part(self, inputs: [&Contiguous; 4], padding: &[bool], first: usize, results: [&mut [f32]; 3]) {
+    fn forward_part(
+        self,
+        inputs: [&Contiguous; 4],
+        padding: &[bool],
+        first: usize,
+        results: [&mut [f32]; 3],
+    ) {
         let [projected, weight, _, start] = inputs.map(Contiguous::slice);
         let [output, before, recurrent] = results;
-        let Self { cell, len, width, .. } = self;
+        let Self {
+            cell, len, width, ..
+        } = self;
         let (sums, state) = (self.sums(), self.state());
         let rows = output.len() / (len * width);
         let mut states = start[first * state..][..rows * state].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
             // Rows of one position lie `len` rows apart; strides save copying them together.
-            let products = MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
+            let products =
+                MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
-            // On this core: a product of few rows is too small to divide, and other parts have the other cores.
-            product_into(products, hidden, Matrix::new(weight, width, sums), 1.0, Old::Added);
+            // On this core: a product of few rows is too small to divide, and other parts have the
+            // other cores.
+            product_into(
+                products,
+                hidden,
+                Matrix::new(weight, width, sums),
+                1.0,
+                Old::Added,
+            );
             for (row, state) in states.chunks_exact(state).enumerate() {
                 // Kept for the gradient of the weights, which is one product with all of them.
-                before[(row * len + position) * state.len()..][..state.len()].copy_from_slice(state);
+                before[(row * len + position) * state.len()..][..state.len()]
+                    .copy_from_slice(state);
             }
             vectorized(Step {
                 cell,
                 width,
-                projected: Rows { values: &projected[(first * len + position) * sums..], stride: len * sums },
-                recurrent: Rows { values: &recurrent[position * sums..], stride: len * sums },
+                projected: Rows {
+                    values: &projected[(first * len + position) * sums..],
+                    stride: len * sums,
+                },
+                recurrent: Rows {
+                    values: &recurrent[position * sums..],
+                    stride: len * sums,
+                },
                 states: &mut states,
                 padding: self.padding_at(padding, position, first),
             });
@@ -175,69 +259,124 @@ struct State {
 }
 
 impl State {
-    /// From the gradient of the output to those of the sums, which are 0 before, and to that of the state at the start.
+    /// From the gradient of the output to those of the sums, which are 0 before, and to that of the
+    /// state at the start.
     fn backward_part(&self, gradient: &[f32], first: usize, results: [&mut [f32]; 3]) {
         let [of_projected, of_recurrent, of_start] = results;
         let Self { sizes, padding, .. } = self;
-        let Sizes { cell, len, width, .. } = *sizes;
+        let Sizes {
+            cell, len, width, ..
+        } = *sizes;
         let (sums, state) = (sizes.sums(), sizes.state());
         let rows = of_start.len() / state;
         let weight = Matrix::new(self.weight.slice(), width, sums).transposed();
         for position in (0..len).rev().map(|step| sizes.position(step)) {
             for (row, slopes) in of_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
-                // A hidden state is an output and enters the next position, so its gradient has two parts. The gradient
-                // of an LSTM's memory, behind it in `slopes`, has only the second.
-                slopes.iter_mut().zip(gradient).for_each(|(slope, gradient)| *slope += gradient);
+                // A hidden state is an output and enters the next position, so its gradient has two
+                // parts. The gradient of an LSTM's memory, behind it in `slopes`, has only the
+                // second.
+                slopes
+                    .iter_mut()
+                    .zip(gradient)
+                    .for_each(|(slope, gradient)| *slope += gradient);
             }
             let place = first * len + position;
             vectorized(StepBack {
                 cell,
                 width,
-                projected: Rows { values: &self.projected.slice()[place * sums..], stride: len * sums },
-                recurrent: Rows { values: &self.recurrent[place * sums..], stride: len * sums },
-                states: Rows { values: &self.before[place * state..], stride: len * state },
+                projected: Rows {
+                    values: &self.projected.slice()[place * sums..],
+                    stride: len * sums,
+                },
+                recurrent: Rows {
+                    values: &self.recurrent[place * sums..],
+                    stride: len * sums,
+                },
+                states: Rows {
+                    values: &self.before[place * state..],
+                    stride: len * state,
+                },
                 slopes: of_start,
                 padding: sizes.padding_at(padding, position, first),
-                of_projected: RowsMut { values: &mut of_projected[position * sums..], stride: len * sums },
-                of_recurrent: RowsMut { values: &mut of_recurrent[position * sums..], stride: len * sums },
+                of_projected: RowsMut {
+                    values: &mut of_projected[position * sums..],
+                    stride: len * sums,
+                },
+                of_recurrent: RowsMut {
+                    values: &mut of_recurrent[position * sums..],
+                    stride: len * sums,
+                },
             });
-            // What the state before did to this position's sums; 0 at padding, whose rows of `of_recurrent` are 0.
+            // What the state before did to this position's sums; 0 at padding, whose rows of
+            // `of_recurrent` are 0.
             let of_hidden = MatrixMut::strided(of_start, rows, width, state);
-            let of_products = Matrix::strided(&of_recurrent[position * sums..], rows, sums, len * sums);
+            let of_products =
+                Matrix::strided(&of_recurrent[position * sums..], rows, sums, len * sums);
             product_into(of_hidden, of_products, weight, 1.0, Old::Added);
         }
     }
 }
 
 impl BackwardPass<4> for State {
-    fn gradients(self, gradient: FlexTensor, [_, of_weight, of_bias, _]: [bool; 4]) -> [Option<FlexTensor>; 4] {
-        let Sizes { batch, len, width, .. } = self.sizes;
+    fn gradients(
+        self,
+        gradient: FlexTensor,
+        [_, of_weight, of_bias, _]: [bool; 4],
+    ) -> [Option<FlexTensor>; 4] {
+        let Sizes {
+            batch, len, width, ..
+        } = self.sizes;
         let (sums, kept) = (self.sizes.sums(), self.sizes.state());
         let gradient = Contiguous::of(gradient);
-        let (mut of_projected, mut of_recurrent) = (vec![0.0; batch * len * sums], vec![0.0; batch * len * sums]);
+        let (mut of_projected, mut of_recurrent) =
+            (vec![0.0; batch * len * sums], vec![0.0; batch * len * sums]);
         let mut of_start = vec![0.0; batch * kept];
         let rows = self.sizes.rows_per_part();
         let run = |(part, ((of_projected, of_recurrent), of_start)): Part<'_>| {
-            self.backward_part(gradient.slice(), part * rows, [of_projected, of_recurrent, of_start]);
+            self.backward_part(
+                gradient.slice(),
+                part * rows,
+                [of_projected, of_recurrent, of_start],
+            );
         };
         let block = rows * len * sums;
         if self.sizes.is_small() {
-            let parts = of_projected.chunks_mut(block).zip(of_recurrent.chunks_mut(block));
-            parts.zip(of_start.chunks_mut(rows * kept)).enumerate().for_each(run);
+            let parts = of_projected
+                .chunks_mut(block)
+                .zip(of_recurrent.chunks_mut(block));
+            parts
+                .zip(of_start.chunks_mut(rows * kept))
+                .enumerate()
+                .for_each(run);
         } else {
-            let parts = of_projected.par_chunks_mut(block).zip(of_recurrent.par_chunks_mut(block));
-            parts.zip(of_start.par_chunks_mut(rows * kept)).enumerate().for_each(run);
+            let parts = of_projected
+                .par_chunks_mut(block)
+                .zip(of_recurrent.par_chunks_mut(block));
+            parts
+                .zip(of_start.par_chunks_mut(rows * kept))
+                .enumerate()
+                .for_each(run);
         }
-        // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds nothing.
+        // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds
+        // nothing.
         let of_weight = of_weight.then(|| {
             let before = Matrix::strided(&self.before, batch * len, width, kept);
-            let of_weight = product(before.transposed(), Matrix::new(&of_recurrent, batch * len, sums), Factors::F32);
+            let of_weight = product(
+                before.transposed(),
+                Matrix::new(&of_recurrent, batch * len, sums),
+                Factors::F32,
+            );
             from_values(of_weight, [width, sums])
         });
         let of_bias = of_bias.then(|| from_values(sum_of_rows(&of_recurrent, sums), [sums]));
         let of_projected = from_values(of_projected, [batch, len, sums]);
-        [Some(of_projected), of_weight, of_bias, Some(from_values(of_start, [batch, kept]))]
+        [
+            Some(of_projected),
+            of_weight,
+            of_bias,
+            Some(from_values(of_start, [batch, kept])),
+        ]
     }
 }
 
@@ -250,7 +389,8 @@ mod tests {
     use crate::recurrent::{plain, recurrent_layer};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex()).into_data();
+        let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex())
+            .into_data();
         Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
     }
 
@@ -262,18 +402,35 @@ mod tests {
     }
 
     /// Position by position.
-    fn by_steps(cell: Cell, direction: Direction, inputs: &Inputs, padding: Option<&Tensor<2, Bool>>) -> Tensor<3> {
+    fn by_steps(
+        cell: Cell,
+        direction: Direction,
+        inputs: &Inputs,
+        padding: Option<&Tensor<2, Bool>>,
+    ) -> Tensor<3> {
         let [_, len, _] = inputs.projected.dims();
         let mut state = inputs.start.clone();
         let mut outputs = vec![None; len];
         for step in 0..len {
-            let position = if direction == Direction::Forward { step } else { len - 1 - step };
-            let projected = inputs.projected.clone().narrow(1, position, 1).squeeze_dim(1);
+            let position = if direction == Direction::Forward {
+                step
+            } else {
+                len - 1 - step
+            };
+            let projected = inputs
+                .projected
+                .clone()
+                .narrow(1, position, 1)
+                .squeeze_dim(1);
             let hidden = state.clone().narrow(1, 0, inputs.weight.dims()[0]);
-            let recurrent = hidden.clone().matmul(inputs.weight.clone()) + inputs.bias.clone().unsqueeze();
+            let recurrent =
+                hidden.clone().matmul(inputs.weight.clone()) + inputs.bias.clone().unsqueeze();
             let new = plain(cell, &projected, &recurrent, &state);
             state = match padding {
-                Some(padding) => new.mask_where(padding.clone().narrow(1, position, 1).expand(state.dims()), state),
+                Some(padding) => new.mask_where(
+                    padding.clone().narrow(1, position, 1).expand(state.dims()),
+                    state,
+                ),
                 None => new,
             };
             outputs[position] = Some(state.clone().narrow(1, 0, hidden.dims()[1]));
@@ -298,7 +455,9 @@ mod tests {
                     bias: random([sums]),
                     start: random([batch, cell.states() * width]),
                 };
-                let padding: Vec<bool> = (0..batch * len).map(|place| place % len > place / len % len).collect();
+                let padding: Vec<bool> = (0..batch * len)
+                    .map(|place| place % len > place / len % len)
+                    .collect();
                 let padding = TensorData::new(padding, [batch, len]);
                 let padding = Tensor::<2, Bool>::from_data(padding, &Device::flex().autodiff());
                 for padding in [None, Some(&padding)] {
@@ -309,11 +468,18 @@ mod tests {
     }
 
     fn check(cell: Cell, direction: Direction, inputs: &Inputs, padding: Option<&Tensor<2, Bool>>) {
-        let Inputs { projected, weight, bias, start } = inputs;
+        let Inputs {
+            projected,
+            weight,
+            bias,
+            start,
+        } = inputs;
         let [batch, len, _] = projected.dims();
         let slopes = random([batch, len, weight.dims()[0]]).detach();
-        let kernel =
-            || recurrent_layer(cell, direction, projected, weight, bias, start, padding).expect("the kernel is there");
+        let kernel = || {
+            recurrent_layer(cell, direction, projected, weight, bias, start, padding)
+                .expect("the kernel is there")
+        };
         let values = |output: Tensor<3>| {
             let gradients = (output.clone() * slopes.clone()).sum().backward();
             [
@@ -330,11 +496,29 @@ mod tests {
             assert_near(expected, steps, 2e-5);
         }
         for threads in [1, 2, 5] {
-            assert!(on_threads(threads, || values(kernel())) == expected, "{threads} threads");
+            assert!(
+                on_threads(threads, || values(kernel())) == expected,
+                "{threads} threads"
+            );
         }
-        let (projected, weight, bias) = (projected.clone().inner(), weight.clone().inner(), bias.clone().inner());
-        let (start, padding) = (start.clone().inner(), padding.map(|padding| padding.clone().inner()));
-        let applied = recurrent_layer(cell, direction, &projected, &weight, &bias, &start, padding.as_ref());
+        let (projected, weight, bias) = (
+            projected.clone().inner(),
+            weight.clone().inner(),
+            bias.clone().inner(),
+        );
+        let (start, padding) = (
+            start.clone().inner(),
+            padding.map(|padding| padding.clone().inner()),
+        );
+        let applied = recurrent_layer(
+            cell,
+            direction,
+            &projected,
+            &weight,
+            &bias,
+            &start,
+            padding.as_ref(),
+        );
         assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
     }
 }

@@ -20,7 +20,10 @@ pub(super) struct RowsMut<'a> {
 impl<'a> Rows<'a> {
     /// The rows of a matrix from `first` on.
     pub(super) fn from(values: &'a [f32], first: usize, stride: usize) -> Self {
-        Self { values: &values[first * stride..], stride }
+        Self {
+            values: &values[first * stride..],
+            stride,
+        }
     }
 
     /// The start of a row.
@@ -45,7 +48,8 @@ pub(super) struct Step<'a> {
     pub(super) recurrent: Rows<'a>,
     /// Contiguous, `[rows, states * width]`.
     pub(super) states: &'a mut [f32],
-    /// For each row whether the position is padding, which leaves its state as it is; empty without padding.
+    /// For each row whether the position is padding, which leaves its state as it is; empty without
+    /// padding.
     pub(super) padding: &'a [bool],
 }
 
@@ -54,7 +58,14 @@ impl Kernel for Step<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { cell, width, projected, recurrent, states, padding } = self;
+        let Self {
+            cell,
+            width,
+            projected,
+            recurrent,
+            states,
+            padding,
+        } = self;
         let sums = cell.gates() * width;
         // One allocation for all rows of the task.
         let mut gates = vec![0.0; sums];
@@ -92,8 +103,10 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     let width = state.len() / 2;
     let (hidden, memory) = state.split_at_mut(width);
     let (input_forget, new_output) = gates.split_at(2 * width);
-    let ((input, forget), (new, output)) = (input_forget.split_at(width), new_output.split_at(width));
-    for ((memory, forget), (input, new)) in memory.iter_mut().zip(forget).zip(input.iter().zip(new)) {
+    let ((input, forget), (new, output)) =
+        (input_forget.split_at(width), new_output.split_at(width));
+    for ((memory, forget), (input, new)) in memory.iter_mut().zip(forget).zip(input.iter().zip(new))
+    {
         *memory = forget * *memory + input * new;
     }
     for ((hidden, memory), output) in hidden.iter_mut().zip(memory).zip(output) {
@@ -101,7 +114,8 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     }
 }
 
-/// Gradients of states become those of the states before, without what goes through the product with the weights.
+/// Gradients of states become those of the states before, without what goes through the product
+/// with the weights.
 pub(super) struct StepBack<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
@@ -122,7 +136,16 @@ impl Kernel for StepBack<'_> {
 
     #[inline(always)]
     fn run(self) {
-        let Self { cell, width, projected, recurrent, states, slopes, padding, .. } = self;
+        let Self {
+            cell,
+            width,
+            projected,
+            recurrent,
+            states,
+            slopes,
+            padding,
+            ..
+        } = self;
         let (mut of_projected, mut of_recurrent) = (self.of_projected, self.of_recurrent);
         let (sums, kept) = (cell.gates() * width, cell.states() * width);
         for (row, slopes) in slopes.chunks_exact_mut(kept).enumerate() {
@@ -131,28 +154,51 @@ impl Kernel for StepBack<'_> {
                 continue;
             }
             let (projected, recurrent) = (projected.row(row, sums), recurrent.row(row, sums));
-            let (of_projected, of_recurrent) = (of_projected.row(row, sums), of_recurrent.row(row, sums));
+            let (of_projected, of_recurrent) =
+                (of_projected.row(row, sums), of_recurrent.row(row, sums));
             let state = states.row(row, kept);
             match cell {
-                // The gates lie where their gradients will: each is read before its gradient is written.
+                // The gates lie where their gradients will: each is read before its gradient is
+                // written.
                 Cell::Tanh => tangents(projected, recurrent, of_projected),
                 Cell::Gru => gru_gates(projected, recurrent, of_projected, width),
                 Cell::Lstm => lstm_gates(projected, recurrent, of_projected, width),
             }
-            // In lanes first, then one by one: slices that may overlap would keep the compiler from vectorizing.
+            // In lanes first, then one by one: slices that may overlap would keep the compiler from
+            // vectorizing.
             let whole = width - width % LANES;
             for at in (0..whole).step_by(LANES) {
                 match cell {
                     Cell::Tanh => tanh_back::<LANES>(at, slopes, of_projected, of_recurrent),
-                    Cell::Gru => gru_back::<LANES>(at, width, recurrent, state, slopes, of_projected, of_recurrent),
-                    Cell::Lstm => lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent),
+                    Cell::Gru => gru_back::<LANES>(
+                        at,
+                        width,
+                        recurrent,
+                        state,
+                        slopes,
+                        of_projected,
+                        of_recurrent,
+                    ),
+                    Cell::Lstm => {
+                        lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent)
+                    }
                 }
             }
             for at in whole..width {
                 match cell {
                     Cell::Tanh => tanh_back::<1>(at, slopes, of_projected, of_recurrent),
-                    Cell::Gru => gru_back::<1>(at, width, recurrent, state, slopes, of_projected, of_recurrent),
-                    Cell::Lstm => lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent),
+                    Cell::Gru => gru_back::<1>(
+                        at,
+                        width,
+                        recurrent,
+                        state,
+                        slopes,
+                        of_projected,
+                        of_recurrent,
+                    ),
+                    Cell::Lstm => {
+                        lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent)
+                    }
                 }
             }
         }
@@ -170,7 +216,11 @@ fn tangents(projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
 /// `r`, `z` and `n`.
 #[inline(always)]
 fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
-    sigmoids(&projected[..2 * width], &recurrent[..2 * width], &mut gates[..2 * width]);
+    sigmoids(
+        &projected[..2 * width],
+        &recurrent[..2 * width],
+        &mut gates[..2 * width],
+    );
     let (gates, new) = gates.split_at_mut(2 * width);
     let sums = projected[2 * width..].iter().zip(&recurrent[2 * width..]);
     for ((new, (projected, recurrent)), reset) in new.iter_mut().zip(sums).zip(gates) {
@@ -181,10 +231,22 @@ fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usi
 /// `σ(i)`, `σ(f)`, `tanh(g)` and `σ(o)`.
 #[inline(always)]
 fn lstm_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
-    sigmoids(&projected[..2 * width], &recurrent[..2 * width], &mut gates[..2 * width]);
-    sigmoids(&projected[3 * width..], &recurrent[3 * width..], &mut gates[3 * width..]);
+    sigmoids(
+        &projected[..2 * width],
+        &recurrent[..2 * width],
+        &mut gates[..2 * width],
+    );
+    sigmoids(
+        &projected[3 * width..],
+        &recurrent[3 * width..],
+        &mut gates[3 * width..],
+    );
     let new = 2 * width..3 * width;
-    tangents(&projected[new.clone()], &recurrent[new.clone()], &mut gates[new]);
+    tangents(
+        &projected[new.clone()],
+        &recurrent[new.clone()],
+        &mut gates[new],
+    );
 }
 
 #[inline(always)]
@@ -207,10 +269,15 @@ fn store<const N: usize>(values: &mut [f32], at: usize, stored: [f32; N]) {
     values[at..at + N].copy_from_slice(&stored);
 }
 
-/// The gradients of a tanh network by the formula of [`crate::recurrent`], for `N` elements whose new states are in
-/// `of_projected`.
+/// The gradients of a tanh network by the formula of [`crate::recurrent`], for `N` elements whose
+/// new states are in `of_projected`.
 #[inline(always)]
-fn tanh_back<const N: usize>(at: usize, slopes: &mut [f32], of_projected: &mut [f32], of_recurrent: &mut [f32]) {
+fn tanh_back<const N: usize>(
+    at: usize,
+    slopes: &mut [f32],
+    of_projected: &mut [f32],
+    of_recurrent: &mut [f32],
+) {
     let (mut new, slope) = (load::<N>(of_projected, at), load::<N>(slopes, at));
     for lane in 0..N {
         new[lane] = slope[lane] * (1.0 - new[lane] * new[lane]);
@@ -221,7 +288,8 @@ fn tanh_back<const N: usize>(at: usize, slopes: &mut [f32], of_projected: &mut [
     store(of_recurrent, at, new);
 }
 
-/// The GRU's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in `of_projected`.
+/// The GRU's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in
+/// `of_projected`.
 #[inline(always)]
 fn gru_back<const N: usize>(
     at: usize,
@@ -233,8 +301,14 @@ fn gru_back<const N: usize>(
     of_recurrent: &mut [f32],
 ) {
     let [reset_at, update_at, new_at] = [0, 1, 2].map(|gate| gate * width + at);
-    let (mut reset, mut update) = (load::<N>(of_projected, reset_at), load::<N>(of_projected, update_at));
-    let (mut new, mut recurrent_new) = (load::<N>(of_projected, new_at), load::<N>(recurrent, new_at));
+    let (mut reset, mut update) = (
+        load::<N>(of_projected, reset_at),
+        load::<N>(of_projected, update_at),
+    );
+    let (mut new, mut recurrent_new) = (
+        load::<N>(of_projected, new_at),
+        load::<N>(recurrent, new_at),
+    );
     let (state, mut slope) = (load::<N>(state, at), load::<N>(slopes, at));
     for lane in 0..N {
         let (r, z, n, s) = (reset[lane], update[lane], new[lane], slope[lane]);
@@ -253,7 +327,8 @@ fn gru_back<const N: usize>(
     store(of_recurrent, new_at, recurrent_new);
 }
 
-/// The LSTM's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in `of_projected`.
+/// The LSTM's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are
+/// in `of_projected`.
 #[inline(always)]
 fn lstm_back<const N: usize>(
     at: usize,
@@ -270,7 +345,12 @@ fn lstm_back<const N: usize>(
         *values = load(of_projected, gate * width + at);
     }
     for lane in 0..N {
-        let [input, forget, new, output] = [gates[0][lane], gates[1][lane], gates[2][lane], gates[3][lane]];
+        let [input, forget, new, output] = [
+            gates[0][lane],
+            gates[1][lane],
+            gates[2][lane],
+            gates[3][lane],
+        ];
         // The new memory is computed again, as it was forwards.
         let tangent = tanh(forget * old[lane] + input * new);
         let slope = of_memory[lane] + of_hidden[lane] * output * (1.0 - tangent * tangent);

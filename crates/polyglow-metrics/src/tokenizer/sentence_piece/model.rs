@@ -28,7 +28,10 @@ pub(super) struct Piece {
 
 /// How text is changed before it is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
-#[expect(clippy::struct_excessive_bools, reason = "these are SentencePiece's four switches, independent of each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "these are SentencePiece's four switches, independent of each other"
+)]
 pub(super) struct NormalizerSettings {
     /// Characters and what they become.
     pub(super) characters: Vec<u8>,
@@ -101,13 +104,20 @@ impl Model {
     /// The file is no such message, or of another type of model.
     pub(super) fn parse(file: &[u8]) -> Parsed<Self> {
         const UNIGRAM: i32 = 1;
-        let model =
-            proto::Model::decode(file).map_err(|_| "it is damaged, cut off, or no message of Protocol Buffers")?;
-        let (trainer, normalizer) = (model.trainer.unwrap_or_default(), model.normalizer.unwrap_or_default());
+        let model = proto::Model::decode(file)
+            .map_err(|_| "it is damaged, cut off, or no message of Protocol Buffers")?;
+        let (trainer, normalizer) = (
+            model.trainer.unwrap_or_default(),
+            model.normalizer.unwrap_or_default(),
+        );
         if trainer.model_type() != UNIGRAM {
             return Err("it is not of the type `unigram`");
         }
-        let pieces = model.pieces.into_iter().map(Piece::new).collect::<Parsed<Vec<_>>>()?;
+        let pieces = model
+            .pieces
+            .into_iter()
+            .map(Piece::new)
+            .collect::<Parsed<Vec<_>>>()?;
         if !pieces.iter().any(|piece| piece.kind == PieceKind::Normal) {
             return Err("it has no pieces");
         }
@@ -118,7 +128,11 @@ impl Model {
             spaces_behind: trainer.treat_whitespace_as_suffix(),
             characters: normalizer.charsmap.unwrap_or_default(),
         };
-        Ok(Self { pieces, normalizer, byte_fallback: trainer.byte_fallback() })
+        Ok(Self {
+            pieces,
+            normalizer,
+            byte_fallback: trainer.byte_fallback(),
+        })
     }
 }
 
@@ -134,6 +148,10 @@ impl Piece {
         if !score.is_finite() {
             return Err("a score is not a number");
         }
-        Ok(Self { text: piece.text.unwrap_or_default(), score, kind })
+        Ok(Self {
+            text: piece.text.unwrap_or_default(),
+            score,
+            kind,
+        })
     }
 }

@@ -1,4 +1,5 @@
-//! What SentencePiece does to a text before it cuts it: characters become others, and spaces become visible.
+//! What SentencePiece does to a text before it cuts it: characters become others, and spaces become
+//! visible.
 
 use super::model::NormalizerSettings;
 
@@ -17,17 +18,30 @@ pub(super) struct Normalizer {
 impl Normalizer {
     /// # Errors
     /// The rules for characters are damaged.
-    pub(super) fn new(mut settings: NormalizerSettings, mut marks: Vec<String>) -> Result<Self, &'static str> {
+    pub(super) fn new(
+        mut settings: NormalizerSettings,
+        mut marks: Vec<String>,
+    ) -> Result<Self, &'static str> {
         let rules = Rules::parse(&settings.characters)?;
         settings.characters = Vec::new();
         marks.retain(|mark| !mark.is_empty());
         marks.sort_by_key(|mark| std::cmp::Reverse(mark.len()));
-        Ok(Self { settings, rules, marks })
+        Ok(Self {
+            settings,
+            rules,
+            marks,
+        })
     }
 
     /// The text as pieces are made of it.
     pub(super) fn normalize(&self, text: &str) -> String {
-        let NormalizerSettings { dummy_prefix, single_spaces, visible_spaces, spaces_behind, .. } = self.settings;
+        let NormalizerSettings {
+            dummy_prefix,
+            single_spaces,
+            visible_spaces,
+            spaces_behind,
+            ..
+        } = self.settings;
         let space = if visible_spaces { VISIBLE_SPACE } else { " " };
         let mut rest = text;
         if single_spaces {
@@ -48,9 +62,11 @@ impl Normalizer {
                 new = new.trim_start_matches(' ');
             }
             if !new.is_empty() {
-                normalized.extend(new.split_inclusive(' ').flat_map(|part| match part.strip_suffix(' ') {
-                    Some(part) => [part, space],
-                    None => [part, ""],
+                normalized.extend(new.split_inclusive(' ').flat_map(|part| {
+                    match part.strip_suffix(' ') {
+                        Some(part) => [part, space],
+                        None => [part, ""],
+                    }
                 }));
                 after_space = single_spaces && new.ends_with(' ');
             }
@@ -68,7 +84,11 @@ impl Normalizer {
     /// What the beginning of a text becomes, and its length in bytes.
     fn next<'a>(&'a self, text: &'a str) -> Option<(&'a str, usize)> {
         let character = text.chars().next()?;
-        if let Some(mark) = self.marks.iter().find(|mark| text.starts_with(mark.as_str())) {
+        if let Some(mark) = self
+            .marks
+            .iter()
+            .find(|mark| text.starts_with(mark.as_str()))
+        {
             return Some((&text[..mark.len()], mark.len()));
         }
         Some(self.rules.longest(text).unwrap_or_else(|| {
@@ -81,7 +101,8 @@ impl Normalizer {
 /// Characters and what they become.
 #[derive(Clone, Default, PartialEq, Eq)]
 struct Rules {
-    /// A double array of Darts-clone from characters to places in `results`; empty if nothing changes.
+    /// A double array of Darts-clone from characters to places in `results`; empty if nothing
+    /// changes.
     trie: Vec<u32>,
     /// Text, each with a zero behind it.
     results: String,
@@ -97,7 +118,10 @@ impl Rules {
         let number = |bytes: &[u8]| u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]]);
         let (trie, results) = rest.split_at_checked(number(len) as usize).ok_or(damaged)?;
         let results = String::from_utf8(results.to_vec()).map_err(|_| damaged)?;
-        Ok(Self { trie: trie.chunks_exact(4).map(number).collect(), results })
+        Ok(Self {
+            trie: trie.chunks_exact(4).map(number).collect(),
+            results,
+        })
     }
 
     /// What the longest beginning of a text that has a rule becomes, and its length in bytes.
@@ -107,13 +131,22 @@ impl Rules {
         let mut place = offset(*self.trie.first()?);
         for (index, byte) in text.bytes().enumerate() {
             place ^= usize::from(byte);
-            // A cell holds the byte that leads to it; the highest bit marks cells that hold a value.
-            let Some(&cell) = self.trie.get(place).filter(|&&cell| cell & 0x8000_00ff == u32::from(byte)) else {
+            // A cell holds the byte that leads to it; the highest bit marks cells that hold a
+            // value.
+            let Some(&cell) = self
+                .trie
+                .get(place)
+                .filter(|&&cell| cell & 0x8000_00ff == u32::from(byte))
+            else {
                 break;
             };
             place ^= offset(cell);
             if cell >> 8 & 1 == 1 {
-                found = self.trie.get(place).map(|value| (value & 0x7fff_ffff, index + 1)).or(found);
+                found = self
+                    .trie
+                    .get(place)
+                    .map(|value| (value & 0x7fff_ffff, index + 1))
+                    .or(found);
             }
         }
         let (start, len) = found?;

@@ -40,23 +40,58 @@ impl ModelConfig {
         let (stack, recurrent) = match self.decoder.unwrap_or_default() {
             CaptionDecoder::Transformer => (self.transformer(vocabulary)?, None),
             CaptionDecoder::Rnn => {
-                let decoder = Self { arch: Arch::Rnn, ..self.clone() }.recurrent(vocabulary)?;
-                (self.stack(vocabulary)?, Some(RnnShape { num_encoder_layers: 0, ..decoder }))
+                let decoder = Self {
+                    arch: Arch::Rnn,
+                    ..self.clone()
+                }
+                .recurrent(vocabulary)?;
+                (
+                    self.stack(vocabulary)?,
+                    Some(RnnShape {
+                        num_encoder_layers: 0,
+                        ..decoder
+                    }),
+                )
             }
         };
-        Ok(CaptionerShape { stack, recurrent, patches })
+        Ok(CaptionerShape {
+            stack,
+            recurrent,
+            patches,
+        })
     }
 
     /// Fills in the keys of captioners.
     pub(in crate::config) fn resolve_captioner(self) -> Self {
         let decoder = self.decoder.unwrap_or_default();
-        let resolved = Self { decoder: Some(decoder), patch_size: Some(self.patch_size.unwrap_or(PATCH_SIZE)), ..self };
+        let resolved = Self {
+            decoder: Some(decoder),
+            patch_size: Some(self.patch_size.unwrap_or(PATCH_SIZE)),
+            ..self
+        };
         match decoder {
             CaptionDecoder::Transformer => resolved,
             CaptionDecoder::Rnn => {
-                let Self { num_decoder_layers, cell, attention, attend, input_feeding, .. } =
-                    Self { arch: Arch::Rnn, ..resolved.clone() }.resolve();
-                Self { num_decoder_layers, cell, attention, attend, input_feeding, ..resolved }
+                let Self {
+                    num_decoder_layers,
+                    cell,
+                    attention,
+                    attend,
+                    input_feeding,
+                    ..
+                } = Self {
+                    arch: Arch::Rnn,
+                    ..resolved.clone()
+                }
+                .resolve();
+                Self {
+                    num_decoder_layers,
+                    cell,
+                    attention,
+                    attend,
+                    input_feeding,
+                    ..resolved
+                }
             }
         }
     }
@@ -70,9 +105,16 @@ impl ModelConfig {
             ("model.attention", self.attention.is_some(), true),
             ("model.attend", self.attend.is_some(), true),
             ("model.input_feeding", self.input_feeding.is_some(), true),
-            ("model.position", self.position != Position::default(), false),
+            (
+                "model.position",
+                self.position != Position::default(),
+                false,
+            ),
         ];
-        match keys.into_iter().find(|(_, given, of_recurrent)| *given && *of_recurrent != recurrent) {
+        match keys
+            .into_iter()
+            .find(|(_, given, of_recurrent)| *given && *of_recurrent != recurrent)
+        {
             None => Ok(()),
             Some((key, _, of_recurrent)) => {
                 let wanted = if of_recurrent { "rnn" } else { "transformer" };
@@ -95,7 +137,9 @@ impl CaptionerShape {
         patches
             + match &self.recurrent {
                 None => self.stack.forward_flops(batch),
-                Some(decoder) => self.stack.forward_flops([rows, src_len, 0]) + decoder.forward_flops(batch),
+                Some(decoder) => {
+                    self.stack.forward_flops([rows, src_len, 0]) + decoder.forward_flops(batch)
+                }
             }
     }
 
@@ -105,7 +149,8 @@ impl CaptionerShape {
             + match &self.recurrent {
                 None => self.stack.activations(batch, kernels),
                 Some(decoder) => {
-                    self.stack.activations([rows, src_len, 0], kernels) + decoder.activations(batch, kernels)
+                    self.stack.activations([rows, src_len, 0], kernels)
+                        + decoder.activations(batch, kernels)
                 }
             }
     }

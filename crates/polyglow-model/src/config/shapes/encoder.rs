@@ -15,7 +15,8 @@ pub enum Head {
     /// A linear map from the pooled states to the labels.
     #[default]
     Classification,
-    /// The embedding, transposed, at every position: which token stood there (Devlin et al., 2019, section 3.1).
+    /// The embedding, transposed, at every position: which token stood there (Devlin et al., 2019,
+    /// section 3.1).
     MaskedLm,
 }
 
@@ -37,7 +38,8 @@ pub enum Pooling {
     /// Their mean, without padding.
     #[default]
     Mean,
-    /// The state of a trained class vector before the others (Devlin et al., 2019; Dosovitskiy et al., 2021).
+    /// The state of a trained class vector before the others (Devlin et al., 2019; Dosovitskiy et
+    /// al., 2021).
     Class,
     /// The state that each direction of recurrent layers ends with.
     Last,
@@ -46,7 +48,8 @@ pub enum Pooling {
 /// The complete shape of an [`crate::EncoderOnly`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct EncoderShape {
-    /// The layers, unless they are recurrent; the target's vocabulary is the labels, or that of the text.
+    /// The layers, unless they are recurrent; the target's vocabulary is the labels, or that of the
+    /// text.
     pub stack: TransformerShape,
     /// The layers, if they are recurrent.
     pub recurrent: Option<RnnShape>,
@@ -62,8 +65,16 @@ impl ModelConfig {
         let is_vit = self.arch == Arch::Vit;
         Self {
             pooling: Some(self.pooling()),
-            head: if is_vit { self.head } else { Some(self.head.unwrap_or_default()) },
-            patch_size: if is_vit { Some(self.patch_size.unwrap_or(PATCH_SIZE)) } else { self.patch_size },
+            head: if is_vit {
+                self.head
+            } else {
+                Some(self.head.unwrap_or_default())
+            },
+            patch_size: if is_vit {
+                Some(self.patch_size.unwrap_or(PATCH_SIZE))
+            } else {
+                self.patch_size
+            },
             ..self
         }
     }
@@ -74,21 +85,36 @@ impl ModelConfig {
     }
 
     fn pooling(&self) -> Pooling {
-        self.pooling.unwrap_or(if self.has_recurrent_body() { Pooling::Last } else { Pooling::Mean })
+        self.pooling.unwrap_or(if self.has_recurrent_body() {
+            Pooling::Last
+        } else {
+            Pooling::Mean
+        })
     }
 
     /// The complete shape of an encoder of text with its head; products are f32.
     ///
     /// # Errors
-    /// As [`Self::transformer`], or with recurrent layers as [`Self::rnn`]; keys of the other kind of layers.
+    /// As [`Self::transformer`], or with recurrent layers as [`Self::rnn`]; keys of the other kind
+    /// of layers.
     pub fn encoder(&self, vocabulary: Vocabulary) -> Result<EncoderShape, ModelError> {
         let (pooling, head) = (self.pooling(), self.head.unwrap_or_default());
         let is_recurrent = self.has_recurrent_body();
         self.refuse_keys_of_the_other_body()?;
         if !is_recurrent {
-            return Ok(EncoderShape { stack: self.stack(vocabulary)?, recurrent: None, pooling, head });
+            return Ok(EncoderShape {
+                stack: self.stack(vocabulary)?,
+                recurrent: None,
+                pooling,
+                head,
+            });
         }
-        let layers = Self { arch: Arch::Rnn, attention: Some(Score::None), ..self.clone() }.rnn(vocabulary)?;
+        let layers = Self {
+            arch: Arch::Rnn,
+            attention: Some(Score::None),
+            ..self.clone()
+        }
+        .rnn(vocabulary)?;
         // Only its vocabulary and its width count.
         let stack = Self {
             d_ff: Some(1),
@@ -96,7 +122,12 @@ impl ModelConfig {
             num_encoder_layers: Some(layers.num_encoder_layers),
             ..self.clone()
         };
-        Ok(EncoderShape { stack: stack.stack(vocabulary)?, recurrent: Some(layers), pooling, head })
+        Ok(EncoderShape {
+            stack: stack.stack(vocabulary)?,
+            recurrent: Some(layers),
+            pooling,
+            head,
+        })
     }
 
     fn refuse_keys_of_the_other_body(&self) -> Result<(), ModelError> {
@@ -117,7 +148,11 @@ impl ModelConfig {
             ("model.bias", self.bias.is_some()),
             ("model.pooling", self.pooling == Some(Pooling::Last)),
         ];
-        let (foreign, other) = if is_recurrent { (&of_transformer[..], "transformer") } else { (&of_rnn[..], "rnn") };
+        let (foreign, other) = if is_recurrent {
+            (&of_transformer[..], "transformer")
+        } else {
+            (&of_rnn[..], "rnn")
+        };
         match foreign.iter().find(|(_, given)| *given) {
             None => Ok(()),
             Some((key, _)) => {
@@ -130,8 +165,15 @@ impl ModelConfig {
     /// The layers of an encoder without a decoder.
     pub(super) fn stack(&self, vocabulary: Vocabulary) -> Result<TransformerShape, ModelError> {
         // The checks want a decoder layer; none is built.
-        let config = Self { num_decoder_layers: Some(1), ..self.clone() }.transformer(vocabulary)?;
-        Ok(TransformerShape { num_decoder_layers: 0, ..config })
+        let config = Self {
+            num_decoder_layers: Some(1),
+            ..self.clone()
+        }
+        .transformer(vocabulary)?;
+        Ok(TransformerShape {
+            num_decoder_layers: 0,
+            ..config
+        })
     }
 }
 
@@ -150,7 +192,8 @@ impl EncoderShape {
     }
 
     pub(crate) fn forward_flops(&self, batch @ [rows, src_len, _]: [usize; 3]) -> f64 {
-        let logits = 2.0 * (self.num_logits(batch) * self.stack.d_model * self.stack.tgt_vocab_size) as f64;
+        let logits =
+            2.0 * (self.num_logits(batch) * self.stack.d_model * self.stack.tgt_vocab_size) as f64;
         let layers = match &self.recurrent {
             Some(layers) => layers.forward_flops([rows, src_len, 0]),
             None => self.stack.forward_flops([rows, self.len(src_len), 0]),
@@ -159,10 +202,13 @@ impl EncoderShape {
     }
 
     pub(crate) fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
-        let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64 * if kernels { 1 } else { 3 };
+        let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64
+            * if kernels { 1 } else { 3 };
         let layers = match &self.recurrent {
             Some(layers) => layers.activations([rows, src_len, 0], kernels),
-            None => self.stack.activations([rows, self.len(src_len), 0], kernels),
+            None => self
+                .stack
+                .activations([rows, self.len(src_len), 0], kernels),
         };
         layers + logits
     }

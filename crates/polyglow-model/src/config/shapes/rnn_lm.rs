@@ -13,13 +13,23 @@ pub struct RnnLmShape {
 }
 
 impl ModelConfig {
-    /// The complete shape of a recurrent language model over the target's vocabulary; products are f32.
+    /// The complete shape of a recurrent language model over the target's vocabulary; products are
+    /// f32.
     ///
     /// # Errors
     /// [`ModelError::Config`] for a size of zero or beyond reason, and a dropout outside `[0, 1)`.
     pub fn rnn_lm(&self, vocabulary: Vocabulary) -> Result<RnnLmShape, ModelError> {
         // The checks want an encoder layer; none is built.
-        let config = Self { num_encoder_layers: Some(1), attention: Some(Score::None), ..self.clone() };
-        Ok(RnnLmShape { stack: RnnShape { num_encoder_layers: 0, ..config.recurrent(vocabulary)? } })
+        let config = Self {
+            num_encoder_layers: Some(1),
+            attention: Some(Score::None),
+            ..self.clone()
+        };
+        Ok(RnnLmShape {
+            stack: RnnShape {
+                num_encoder_layers: 0,
+                ..config.recurrent(vocabulary)?
+            },
+        })
     }
 }

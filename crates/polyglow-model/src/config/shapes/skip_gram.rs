@@ -20,9 +20,16 @@ impl ModelConfig {
     pub fn skip_gram(&self, vocabulary: Vocabulary) -> Result<SkipGramShape, ModelError> {
         let d_model = self.d_model.unwrap_or(self.sizes().d_model);
         check_size("model.d_model", d_model, WIDEST)?;
-        let words =
-            Vocabulary { src_size: vocabulary.tgt_size, src_pad_id: vocabulary.tgt_pad_id, shared: true, ..vocabulary };
-        Ok(SkipGramShape { vocabulary: words, d_model })
+        let words = Vocabulary {
+            src_size: vocabulary.tgt_size,
+            src_pad_id: vocabulary.tgt_pad_id,
+            shared: true,
+            ..vocabulary
+        };
+        Ok(SkipGramShape {
+            vocabulary: words,
+            d_model,
+        })
     }
 }
 
@@ -31,8 +38,8 @@ impl SkipGramShape {
         2.0 * (rows * candidates * self.d_model) as f64
     }
 
-    /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and candidates, their products,
-    /// and the logits.
+    /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and
+    /// candidates, their products, and the logits.
     pub(crate) fn activations(&self, [rows, _, candidates]: [usize; 3]) -> u64 {
         (rows * (self.d_model + candidates * (2 * self.d_model + 3))) as u64
     }

@@ -1,8 +1,8 @@
 //! The complete shape of a Transformer.
 
 use crate::config::{
-    Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, TieEmbeddings, Vocabulary, WIDEST, check_dropout,
-    check_size,
+    Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, TieEmbeddings, Vocabulary, WIDEST,
+    check_dropout, check_size,
 };
 use crate::error::ModelError;
 use crate::loss::prediction::loss_numbers;
@@ -55,10 +55,16 @@ impl ModelConfig {
     /// The complete shape of a Transformer for the given vocabularies; products are f32.
     ///
     /// # Errors
-    /// [`ModelError::Config`] for a size of zero or beyond reason, heads that do not divide the width, a dropout
-    /// outside `[0, 1)`.
+    /// [`ModelError::Config`] for a size of zero or beyond reason, heads that do not divide the
+    /// width, a dropout outside `[0, 1)`.
     pub fn transformer(&self, vocabulary: Vocabulary) -> Result<TransformerShape, ModelError> {
-        let Sizes { num_layers, d_model, d_ff, num_heads, dropout } = self.sizes();
+        let Sizes {
+            num_layers,
+            d_model,
+            d_ff,
+            num_heads,
+            dropout,
+        } = self.sizes();
         let config = TransformerShape {
             src_vocab_size: vocabulary.src_size,
             tgt_vocab_size: vocabulary.tgt_size,
@@ -97,14 +103,29 @@ impl TransformerShape {
         check_dropout("model.activation_dropout", self.activation_dropout)?;
         if !self.d_model.is_multiple_of(self.num_heads) {
             let reason = format!("must divide `model.d_model = {}`", self.d_model);
-            return Err(ModelError::config("model.num_heads", self.num_heads, reason));
+            return Err(ModelError::config(
+                "model.num_heads",
+                self.num_heads,
+                reason,
+            ));
         }
         if !self.d_model.is_multiple_of(2) && self.position == Position::Sinusoidal {
-            return Err(ModelError::config("model.d_model", self.d_model, "must be even for sinusoidal positions"));
+            return Err(ModelError::config(
+                "model.d_model",
+                self.d_model,
+                "must be even for sinusoidal positions",
+            ));
         }
         if !self.head_dim().is_multiple_of(2) && self.position == Position::Rotary {
-            let reason = format!("gives {} values per head, which must be even for rotary positions", self.head_dim());
-            return Err(ModelError::config("model.num_heads", self.num_heads, reason));
+            let reason = format!(
+                "gives {} values per head, which must be even for rotary positions",
+                self.head_dim()
+            );
+            return Err(ModelError::config(
+                "model.num_heads",
+                self.num_heads,
+                reason,
+            ));
         }
         Ok(())
     }
@@ -132,29 +153,46 @@ impl TransformerShape {
         let [src_len, tgt_len] = [src_len, tgt_len].map(|len| len as f64);
         let [src, tgt] = [src_len, tgt_len].map(|len| rows as f64 * len);
         let (d_model, vocab_size) = (self.d_model as f64, self.tgt_vocab_size as f64);
-        let inner = if self.activation == Activation::Swiglu { 3.0 } else { 2.0 } * self.d_ff as f64 * d_model;
+        let inner = if self.activation == Activation::Swiglu {
+            3.0
+        } else {
+            2.0
+        } * self.d_ff as f64
+            * d_model;
         let square = d_model * d_model;
         let encoder = src * (4.0 * square + inner + 2.0 * d_model * src_len);
-        let decoder = tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
-        let layers = self.num_encoder_layers as f64 * encoder + self.num_decoder_layers as f64 * decoder;
+        let decoder =
+            tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
+        let layers =
+            self.num_encoder_layers as f64 * encoder + self.num_decoder_layers as f64 * decoder;
         2.0 * (layers + tgt * d_model * vocab_size)
     }
 
-    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass, with the kernels of
-    /// polyglow-kernels or without.
+    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass, with the
+    /// kernels of polyglow-kernels or without.
     ///
-    /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs of projections,
-    /// queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU or Swish and 4 with SwiGLU; an attention
-    /// weight per head and key; and in the loss the target vocabulary for some hundred positions, or at every position
-    /// with a bias of the output. Without: 12 and 19
-    /// `d_model`, and one more for each dropout mask; 2 or 4 `d_ff`; 2 attention weights; and 3 times the vocabulary at
-    /// every position. To both come 2 `d_model` in the embedding.
+    /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs
+    /// of projections, queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU or
+    /// Swish and 4 with SwiGLU; an attention weight per head and key; and in the loss the target
+    /// vocabulary for some hundred positions, or at every position with a bias of the output.
+    /// Without: 12 and 19 `d_model`, and one more for each dropout mask; 2 or 4 `d_ff`; 2 attention
+    /// weights; and 3 times the vocabulary at every position. To both come 2 `d_model` in the
+    /// embedding.
     pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let count = |number: usize| number as u64;
-        let (src, tgt, src_len, tgt_len) =
-            (count(rows * src_len), count(rows * tgt_len), count(src_len), count(tgt_len));
-        let (d_model, d_ff, num_heads) = (count(self.d_model), count(self.d_ff), count(self.num_heads));
-        let mask = if self.dropout > 0.0 && !kernels { d_model } else { 0 };
+        let (src, tgt, src_len, tgt_len) = (
+            count(rows * src_len),
+            count(rows * tgt_len),
+            count(src_len),
+            count(tgt_len),
+        );
+        let (d_model, d_ff, num_heads) =
+            (count(self.d_model), count(self.d_ff), count(self.num_heads));
+        let mask = if self.dropout > 0.0 && !kernels {
+            d_model
+        } else {
+            0
+        };
         let hidden = d_ff
             * match self.activation {
                 Activation::Relu if kernels => 1,
@@ -162,13 +200,22 @@ impl TransformerShape {
                 Activation::Relu | Activation::Gelu | Activation::Swish if !kernels => 2,
                 _ => 4,
             };
-        let heads = num_heads * if kernels { 1 } else { 2 + u64::from(self.attention_dropout > 0.0) };
+        let heads = num_heads
+            * if kernels {
+                1
+            } else {
+                2 + u64::from(self.attention_dropout > 0.0)
+            };
         let [of_encoder, of_decoder] = if kernels { [8, 12] } else { [12, 19] };
         let encoder = src * (of_encoder * d_model + 2 * mask + hidden + heads * src_len);
-        let decoder =
-            tgt * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len)) + 2 * src * d_model;
+        let decoder = tgt
+            * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len))
+            + 2 * src * d_model;
         let embeddings = (src + tgt) * (2 * d_model + mask);
         let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels && !self.output_bias);
-        count(self.num_encoder_layers) * encoder + count(self.num_decoder_layers) * decoder + embeddings + loss
+        count(self.num_encoder_layers) * encoder
+            + count(self.num_decoder_layers) * decoder
+            + embeddings
+            + loss
     }
 }

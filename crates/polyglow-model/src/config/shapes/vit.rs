@@ -48,7 +48,10 @@ pub struct PatchShape {
 impl PatchShape {
     /// Patches in a column and in a row.
     pub fn grid(&self) -> [usize; 2] {
-        [self.image.height / self.patch_size, self.image.width / self.patch_size]
+        [
+            self.image.height / self.patch_size,
+            self.image.width / self.patch_size,
+        ]
     }
 
     /// Patches of an image.
@@ -79,11 +82,17 @@ impl ModelConfig {
     /// [`ModelError::Config`] for patches that do not divide the images.
     pub fn patches(&self, vocabulary: Vocabulary) -> Result<PatchShape, ModelError> {
         let patch_size = self.patch_size.unwrap_or(PATCH_SIZE);
-        let image = vocabulary.image.unwrap_or(ImageShape { height: patch_size, width: patch_size, channels: 3 });
+        let image = vocabulary.image.unwrap_or(ImageShape {
+            height: patch_size,
+            width: patch_size,
+            channels: 3,
+        });
         let divides = |side: usize| patch_size > 0 && side.is_multiple_of(patch_size);
         if !divides(image.height) || !divides(image.width) {
-            let reason =
-                format!("must divide the height and the width of the images, {} x {}", image.height, image.width);
+            let reason = format!(
+                "must divide the height and the width of the images, {} x {}",
+                image.height, image.width
+            );
             return Err(ModelError::config("model.patch_size", patch_size, reason));
         }
         Ok(PatchShape { image, patch_size })
@@ -99,7 +108,11 @@ impl ModelConfig {
             let reason = "belongs to recurrent layers; patches have no last one";
             return Err(ModelError::config("model.pooling", "last", reason));
         }
-        Ok(VitShape { stack: self.stack(vocabulary)?, pooling: self.pooling.unwrap_or_default(), patches })
+        Ok(VitShape {
+            stack: self.stack(vocabulary)?,
+            pooling: self.pooling.unwrap_or_default(),
+            patches,
+        })
     }
 }
 
@@ -112,10 +125,12 @@ impl VitShape {
     pub(crate) fn forward_flops(&self, [rows, ..]: [usize; 3]) -> f64 {
         let Self { stack, patches, .. } = self;
         let head = 2.0 * (stack.d_model * stack.tgt_vocab_size) as f64;
-        stack.forward_flops([rows, self.len(), 0]) + rows as f64 * (patches.forward_flops(stack.d_model) + head)
+        stack.forward_flops([rows, self.len(), 0])
+            + rows as f64 * (patches.forward_flops(stack.d_model) + head)
     }
 
     pub(crate) fn activations(&self, [rows, ..]: [usize; 3], kernels: bool) -> u64 {
-        self.stack.activations([rows, self.len(), 0], kernels) + rows as u64 * self.patches.activations()
+        self.stack.activations([rows, self.len(), 0], kernels)
+            + rows as u64 * self.patches.activations()
     }
 }

@@ -14,7 +14,8 @@ pub enum KeyValue {
         /// The values.
         value: Tensor<4>,
     },
-    /// In slots of the host's memory, where rows stay while others go: for the kernel of polyglow-kernels.
+    /// In slots of the host's memory, where rows stay while others go: for the kernel of
+    /// polyglow-kernels.
     Slots(KeyValueCache),
 }
 

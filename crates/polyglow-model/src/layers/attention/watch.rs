@@ -13,8 +13,9 @@ pub enum AttentionKind {
     Cross,
 }
 
-/// A callback for the weights of each layer as they are computed, `[batch, num_heads, query_len, key_len]`, from the
-/// lowest layer upwards. With `None`, a kernel may run that never makes them.
+/// A callback for the weights of each layer as they are computed,
+/// `[batch, num_heads, query_len, key_len]`, from the lowest layer upwards. With `None`, a kernel
+/// may run that never makes them.
 pub type Watch<'a> = Option<&'a mut dyn FnMut(AttentionKind, Tensor<4>)>;
 
 /// The same callback for one layer of several.

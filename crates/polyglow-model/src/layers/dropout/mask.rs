@@ -1,4 +1,5 @@
-//! Scaled masks as functions of (key, place), made on the host. GPUs have a kernel of their own ([`polyglow_kernels::dropout`]).
+//! Scaled masks as functions of (key, place), made on the host. GPUs have a kernel of their own
+//! ([`polyglow_kernels::dropout`]).
 
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_kernels::Dropped;
@@ -9,20 +10,26 @@ use crate::random::Random;
 /// Numbers of a mask that one thread makes at a time.
 const CHUNK: usize = 8192;
 /// The mask of a CPU backend, made on all cores.
-pub(super) fn on_host<const D: usize>(shape: [usize; D], dropped: Dropped, device: &Device) -> Tensor<D> {
+pub(super) fn on_host<const D: usize>(
+    shape: [usize; D],
+    dropped: Dropped,
+    device: &Device,
+) -> Tensor<D> {
     let Dropped { keep, key } = dropped;
     let mut mask = vec![0.0f32; shape.iter().product()];
     let scale = (1.0 / keep) as f32;
     let threshold = (keep * f64::from(u32::MAX)) as u32;
-    mask.par_chunks_mut(CHUNK).enumerate().for_each(|(chunk, values)| {
-        let mut random = Random::new(&[key, chunk as u64]);
-        for pair in values.chunks_mut(2) {
-            let bits = random.bits();
-            for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
-                *value = if bits <= threshold { scale } else { 0.0 };
+    mask.par_chunks_mut(CHUNK)
+        .enumerate()
+        .for_each(|(chunk, values)| {
+            let mut random = Random::new(&[key, chunk as u64]);
+            for pair in values.chunks_mut(2) {
+                let bits = random.bits();
+                for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
+                    *value = if bits <= threshold { scale } else { 0.0 };
+                }
             }
-        }
-    });
+        });
     Tensor::from_data(TensorData::new(mask, shape), device)
 }
 
@@ -50,7 +57,10 @@ mod tests {
     }
 
     fn values_on(device: &Device, keep: f64, key: u64) -> Vec<f32> {
-        on_host(SHAPE, Dropped { keep, key }, device).into_data().iter::<f32>().collect()
+        on_host(SHAPE, Dropped { keep, key }, device)
+            .into_data()
+            .iter::<f32>()
+            .collect()
     }
 
     #[test]
@@ -60,14 +70,23 @@ mod tests {
             let share = |count: usize| count as f64 / values.len() as f64;
             let dropped = share(values.iter().filter(|value| **value == 0.0).count());
             // Four standard deviations of a binomial share.
-            assert!((dropped - 0.3).abs() < 4.0 * (0.21f64 / values.len() as f64).sqrt(), "{key}: {dropped}");
-            assert!(values.iter().all(|value| *value == 0.0 || (*value - 1.0 / 0.7).abs() < 1e-6));
-            // Numbers are independent of their neighbors: both of a pair are dropped as often as the shares' product
-            // says.
+            assert!(
+                (dropped - 0.3).abs() < 4.0 * (0.21f64 / values.len() as f64).sqrt(),
+                "{key}: {dropped}"
+            );
+            assert!(
+                values
+                    .iter()
+                    .all(|value| *value == 0.0 || (*value - 1.0 / 0.7).abs() < 1e-6)
+            );
+            // Numbers are independent of their neighbors: both of a pair are dropped as often as
+            // the shares' product says.
             for distance in [1, 2, 16, 64, 512, 1001, 8192, 65536] {
                 let pairs = values.iter().zip(&values[distance..]);
                 let num_pairs = values.len() - distance;
-                let both = pairs.filter(|(left, right)| **left == 0.0 && **right == 0.0).count();
+                let both = pairs
+                    .filter(|(left, right)| **left == 0.0 && **right == 0.0)
+                    .count();
                 let both = both as f64 / num_pairs as f64;
                 assert!((both - 0.09).abs() < 0.004, "{key}, {distance}: {both}");
             }
@@ -79,8 +98,15 @@ mod tests {
         let first = values(0.5, 5);
         for key in [4, 6, 7, 5 + (1 << 32), 5 << 16] {
             let other = values(0.5, key);
-            let equal = first.iter().zip(&other).filter(|(left, right)| (**left > 0.0) == (**right > 0.0)).count();
-            assert!((equal as f64 / first.len() as f64 - 0.5).abs() < 0.006, "{key}: {equal}");
+            let equal = first
+                .iter()
+                .zip(&other)
+                .filter(|(left, right)| (**left > 0.0) == (**right > 0.0))
+                .count();
+            assert!(
+                (equal as f64 / first.len() as f64 - 0.5).abs() < 0.006,
+                "{key}: {equal}"
+            );
         }
     }
 

@@ -2,7 +2,9 @@
 
 use std::cmp::Ordering;
 
-use super::{Hypothesis, LengthPenalty, MARKS, SearchConfig, Sentence, Table, config, find, search};
+use super::{
+    Hypothesis, LengthPenalty, MARKS, SearchConfig, Sentence, Table, config, find, search,
+};
 
 const VOCAB_SIZE: u32 = 12;
 const MAX_LEN: usize = 6;
@@ -18,9 +20,15 @@ fn groups_avoid_what_the_groups_before_them_took() {
         let alone = find(&[sentence], &config(2, LengthPenalty::Average));
         // Without a penalty each group is a search of its own.
         let equal = find(&[sentence], &groups(0.0));
-        assert_eq!(equal[0].iter().step_by(2).collect::<Vec<_>>(), alone[0].iter().collect::<Vec<_>>());
+        assert_eq!(
+            equal[0].iter().step_by(2).collect::<Vec<_>>(),
+            alone[0].iter().collect::<Vec<_>>()
+        );
         let apart = find(&[sentence], &groups(100.0));
-        let mut firsts: Vec<Option<&u32>> = apart[0].iter().map(|hypothesis| hypothesis.ids.first()).collect();
+        let mut firsts: Vec<Option<&u32>> = apart[0]
+            .iter()
+            .map(|hypothesis| hypothesis.ids.first())
+            .collect();
         firsts.sort_unstable();
         firsts.dedup();
         assert!(firsts.len() > 1, "{apart:?}");
@@ -30,19 +38,36 @@ fn groups_avoid_what_the_groups_before_them_took() {
 /// What has been written, and its log-probability.
 type Open = (Vec<u32>, f32);
 
-/// One position of one group: what goes on, and what ends. A token ranks by the log-probability of the whole, less the penalty
-/// for each hypothesis of the groups before that goes on with it here; what is kept is the log-probability alone.
-fn position(sentence: u32, open: &[Open], before: &[u32], width: usize, penalty: f32) -> (Vec<Open>, Vec<Open>) {
+/// One position of one group: what goes on, and what ends. A token ranks by the log-probability of
+/// the whole, less the penalty for each hypothesis of the groups before that goes on with it here;
+/// what is kept is the log-probability alone.
+fn position(
+    sentence: u32,
+    open: &[Open],
+    before: &[u32],
+    width: usize,
+    penalty: f32,
+) -> (Vec<Open>, Vec<Open>) {
     let mut choices = Vec::new();
     for (row, (ids, log_prob)) in open.iter().enumerate() {
-        let prefix: Vec<u32> = std::iter::once(MARKS.bos).chain(ids.iter().copied()).collect();
+        let prefix: Vec<u32> = std::iter::once(MARKS.bos)
+            .chain(ids.iter().copied())
+            .collect();
         for (id, next) in (0u32..).zip(Table::log_probs(VOCAB_SIZE, sentence, &prefix)) {
             let times = before.iter().filter(|&&taken| taken == id).count();
-            choices.push((log_prob + next - penalty * times as f32, row, id, log_prob + next));
+            choices.push((
+                log_prob + next - penalty * times as f32,
+                row,
+                id,
+                log_prob + next,
+            ));
         }
     }
     let order = |left: &(f32, usize, u32, f32), right: &(f32, usize, u32, f32)| -> Ordering {
-        right.0.total_cmp(&left.0).then((left.1, left.2).cmp(&(right.1, right.2)))
+        right
+            .0
+            .total_cmp(&left.0)
+            .then((left.1, left.2).cmp(&(right.1, right.2)))
     };
     choices.sort_by(order);
     let (mut grown, mut ended) = (Vec::new(), Vec::new());
@@ -59,7 +84,10 @@ fn position(sentence: u32, open: &[Open], before: &[u32], width: usize, penalty:
 
 /// Diverse beam search by the definition of Vijayakumar et al. (2018), with Hamming diversity.
 fn diverse(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
-    let (groups, width) = (config.diversity_groups, config.beam_size / config.diversity_groups);
+    let (groups, width) = (
+        config.diversity_groups,
+        config.beam_size / config.diversity_groups,
+    );
     let mut open: Vec<Vec<Open>> = vec![vec![(Vec::new(), 0.0)]; groups];
     let mut ended: Vec<Vec<Open>> = vec![Vec::new(); groups];
     for len in 1..=MAX_LEN {
@@ -68,7 +96,13 @@ fn diverse(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
             if open[group].is_empty() {
                 continue;
             }
-            let (grown, ends) = position(sentence, &open[group], &before, width, config.diversity_penalty as f32);
+            let (grown, ends) = position(
+                sentence,
+                &open[group],
+                &before,
+                width,
+                config.diversity_penalty as f32,
+            );
             before.extend(grown.iter().filter_map(|(ids, _)| ids.last()));
             ended[group].extend(ends);
             open[group] = grown;
@@ -82,8 +116,16 @@ fn diverse(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
     }
     let mut found: Vec<Hypothesis> = Vec::new();
     for (ids, log_prob) in ended.concat() {
-        let num_tokens = if ids.len() == MAX_LEN { MAX_LEN } else { ids.len() + 1 };
-        found.push(Hypothesis { score: config.score(log_prob, num_tokens), ids, log_prob });
+        let num_tokens = if ids.len() == MAX_LEN {
+            MAX_LEN
+        } else {
+            ids.len() + 1
+        };
+        found.push(Hypothesis {
+            score: config.score(log_prob, num_tokens),
+            ids,
+            log_prob,
+        });
     }
     found.sort_by(|left, right| right.score.total_cmp(&left.score));
     found.truncate(config.beam_size);
@@ -94,18 +136,51 @@ fn diverse(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
 fn each_hypothesis_that_goes_on_with_a_token_costs_later_groups_the_penalty() {
     let mut differ = 0;
     for penalty in [0.1, 0.5, 1.0, 2.5] {
-        let config =
-            SearchConfig { diversity_groups: 3, diversity_penalty: penalty, ..config(6, LengthPenalty::Average) };
+        let config = SearchConfig {
+            diversity_groups: 3,
+            diversity_penalty: penalty,
+            ..config(6, LengthPenalty::Average)
+        };
         for number in 0..40 {
-            let wish = Sentence { max_len: MAX_LEN, number: u64::from(number), ..Sentence::default() };
-            let found =
-                &search(&mut Table::with_vocab(VOCAB_SIZE, &[number]), std::slice::from_ref(&wish), &config, MARKS)[0];
+            let wish = Sentence {
+                max_len: MAX_LEN,
+                number: u64::from(number),
+                ..Sentence::default()
+            };
+            let found = &search(
+                &mut Table::with_vocab(VOCAB_SIZE, &[number]),
+                std::slice::from_ref(&wish),
+                &config,
+                MARKS,
+            )[0];
             let expected = diverse(number, &config);
-            let ids = |found: &[Hypothesis]| found.iter().map(|found| found.ids.clone()).collect::<Vec<_>>();
-            assert_eq!(ids(found), ids(&expected), "sentence {number}, penalty {penalty}");
-            assert!(found.iter().zip(&expected).all(|(left, right)| (left.score - right.score).abs() < 1e-6));
-            let plain = SearchConfig { diversity_penalty: 0.0, ..config.clone() };
-            let plain = &search(&mut Table::with_vocab(VOCAB_SIZE, &[number]), &[wish], &plain, MARKS)[0];
+            let ids = |found: &[Hypothesis]| {
+                found
+                    .iter()
+                    .map(|found| found.ids.clone())
+                    .collect::<Vec<_>>()
+            };
+            assert_eq!(
+                ids(found),
+                ids(&expected),
+                "sentence {number}, penalty {penalty}"
+            );
+            assert!(
+                found
+                    .iter()
+                    .zip(&expected)
+                    .all(|(left, right)| (left.score - right.score).abs() < 1e-6)
+            );
+            let plain = SearchConfig {
+                diversity_penalty: 0.0,
+                ..config.clone()
+            };
+            let plain = &search(
+                &mut Table::with_vocab(VOCAB_SIZE, &[number]),
+                &[wish],
+                &plain,
+                MARKS,
+            )[0];
             differ += usize::from(ids(found) != ids(plain));
         }
     }

@@ -1,5 +1,5 @@
-//! Attention of a recurrent decoder to the source: additive (Bahdanau et al., 2015) and multiplicative (Luong et al.,
-//! 2015) attention.
+//! Attention of a recurrent decoder to the source: additive (Bahdanau et al., 2015) and
+//! multiplicative (Luong et al., 2015) attention.
 
 use burn::module::{Module, Param};
 use burn::tensor::activation::softmax;
@@ -61,7 +61,12 @@ impl SourceAttention {
                 mixed = Some(init.xavier([d_model, 1], 1));
             }
         }
-        Some(Self { query, key, score: mixed, precision: init.precision() })
+        Some(Self {
+            query,
+            key,
+            score: mixed,
+            precision: init.precision(),
+        })
     }
 
     /// Prepares the encoder's output.
@@ -73,7 +78,11 @@ impl SourceAttention {
             Some(key) => key.forward(memory.clone()),
             None => memory.clone(),
         };
-        Source { keys, values: memory.clone(), pad_mask: pad_mask.clone().squeeze_dim(1) }
+        Source {
+            keys,
+            values: memory.clone(),
+            pad_mask: pad_mask.clone().squeeze_dim(1),
+        }
     }
 
     /// The context that each state reads from the source, and the attention weights.
@@ -82,20 +91,36 @@ impl SourceAttention {
     /// - `states`: `[batch, len, d_model]`; output: as `states`, and `[batch, len, src_len]`
     pub fn forward(&self, states: Tensor<3>, source: &Source) -> (Tensor<3>, Tensor<3>) {
         let weights = match (&self.query, &self.score) {
-            (Some(query), Some(score)) => self.additive(&query.forward(states), &score.val(), source),
-            _ => masked_softmax(self.precision.product(states, source.keys.clone().swap_dims(1, 2)), source),
+            (Some(query), Some(score)) => {
+                self.additive(&query.forward(states), &score.val(), source)
+            }
+            _ => masked_softmax(
+                self.precision
+                    .product(states, source.keys.clone().swap_dims(1, 2)),
+                source,
+            ),
         };
-        (self.precision.product(weights.clone(), source.values.clone()), weights)
+        (
+            self.precision
+                .product(weights.clone(), source.values.clone()),
+            weights,
+        )
     }
 
     fn additive(&self, queries: &Tensor<3>, score: &Tensor<2>, source: &Source) -> Tensor<3> {
         if let Some(weights) = additive_weights(queries, &source.keys, score, &source.pad_mask) {
             return weights;
         }
-        let pairs: Tensor<4> = queries.clone().unsqueeze_dim(2) + source.keys.clone().unsqueeze_dim(1);
+        let pairs: Tensor<4> =
+            queries.clone().unsqueeze_dim(2) + source.keys.clone().unsqueeze_dim(1);
         let [batch, len, src_len, d_model] = pairs.dims();
         let mixed = tanh(pairs).reshape([batch * len * src_len, d_model]);
-        masked_softmax(self.precision.product(mixed, score.clone()).reshape([batch, len, src_len]), source)
+        masked_softmax(
+            self.precision
+                .product(mixed, score.clone())
+                .reshape([batch, len, src_len]),
+            source,
+        )
     }
 }
 

@@ -1,4 +1,5 @@
-//! Reads the source from both ends (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section 3.2).
+//! Reads the source from both ends (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section
+//! 3.2).
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
@@ -34,16 +35,23 @@ impl RecurrentEncoder {
             backward: shape.layer(half, init),
         };
         let layers = (0..shape.num_encoder_layers).map(|_| layer(init)).collect();
-        Self { layers, dropout: Dropout::new(shape.dropout) }
+        Self {
+            layers,
+            dropout: Dropout::new(shape.dropout),
+        }
     }
 
-    /// The states after each layer, from the lowest, and a summary of the source: the last states of both directions of
-    /// the highest layer.
+    /// The states after each layer, from the lowest, and a summary of the source: the last states
+    /// of both directions of the highest layer.
     ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
     /// - output: as `input` each, and `[batch, d_model]`
-    pub fn forward(&self, input: Tensor<3>, pad_mask: &Tensor<4, Bool>) -> (Vec<Tensor<3>>, Tensor<2>) {
+    pub fn forward(
+        &self,
+        input: Tensor<3>,
+        pad_mask: &Tensor<4, Bool>,
+    ) -> (Vec<Tensor<3>>, Tensor<2>) {
         let [batch, len, d_model] = input.dims();
         let padding = pad_mask.clone().reshape([batch, len]);
         let mut states = Vec::with_capacity(self.layers.len());
@@ -52,8 +60,13 @@ impl RecurrentEncoder {
             if number > 0 {
                 hidden = self.dropout.forward(hidden);
             }
-            let forward = layer.forward.run(hidden.clone(), Some(&padding), None, Direction::Forward);
-            let backward = layer.backward.run(hidden, Some(&padding), None, Direction::Backward);
+            let forward =
+                layer
+                    .forward
+                    .run(hidden.clone(), Some(&padding), None, Direction::Forward);
+            let backward = layer
+                .backward
+                .run(hidden, Some(&padding), None, Direction::Backward);
             hidden = Tensor::cat(vec![forward, backward], 2);
             states.push(hidden.clone());
         }

@@ -30,7 +30,16 @@ pub(super) enum Kind {
 
 impl Kind {
     fn of(number: u8) -> Option<Self> {
-        [Self::F32, Self::I8, Self::I16, Self::I32, Self::F16, Self::BF16].get(usize::from(number)).copied()
+        [
+            Self::F32,
+            Self::I8,
+            Self::I16,
+            Self::I32,
+            Self::F16,
+            Self::BF16,
+        ]
+        .get(usize::from(number))
+        .copied()
     }
 
     fn size(self) -> usize {
@@ -53,40 +62,93 @@ pub(super) struct Variable {
 
 impl Variable {
     pub(super) fn int8(number: i8) -> Self {
-        Self { shape: Vec::new(), kind: Kind::I8, bytes: number.to_le_bytes().to_vec() }
+        Self {
+            shape: Vec::new(),
+            kind: Kind::I8,
+            bytes: number.to_le_bytes().to_vec(),
+        }
     }
 
     pub(super) fn int16(number: i16) -> Self {
-        Self { shape: Vec::new(), kind: Kind::I16, bytes: number.to_le_bytes().to_vec() }
+        Self {
+            shape: Vec::new(),
+            kind: Kind::I16,
+            bytes: number.to_le_bytes().to_vec(),
+        }
     }
 
     pub(super) fn int32(number: i32) -> Self {
-        Self { shape: Vec::new(), kind: Kind::I32, bytes: number.to_le_bytes().to_vec() }
+        Self {
+            shape: Vec::new(),
+            kind: Kind::I32,
+            bytes: number.to_le_bytes().to_vec(),
+        }
     }
 
     pub(super) fn float(number: f32) -> Self {
-        Self { shape: Vec::new(), kind: Kind::F32, bytes: number.to_le_bytes().to_vec() }
+        Self {
+            shape: Vec::new(),
+            kind: Kind::F32,
+            bytes: number.to_le_bytes().to_vec(),
+        }
     }
 
     pub(super) fn float32(array: &Array) -> Self {
-        Self { shape: array.shape.clone(), kind: Kind::F32, bytes: array.to_bytes() }
+        Self {
+            shape: array.shape.clone(),
+            kind: Kind::F32,
+            bytes: array.to_bytes(),
+        }
     }
 
     pub(super) fn float16(array: &Array) -> Self {
-        let bytes = array.values.iter().flat_map(|value| f16::from_f32(*value).to_le_bytes()).collect();
-        Self { shape: array.shape.clone(), kind: Kind::F16, bytes }
+        let bytes = array
+            .values
+            .iter()
+            .flat_map(|value| f16::from_f32(*value).to_le_bytes())
+            .collect();
+        Self {
+            shape: array.shape.clone(),
+            kind: Kind::F16,
+            bytes,
+        }
     }
 
     /// The numbers, whatever kind they are of.
     pub(super) fn numbers(&self) -> Vec<f32> {
         let bytes = &self.bytes;
         match self.kind {
-            Kind::F32 => bytes.as_chunks::<4>().0.iter().map(|bytes| f32::from_le_bytes(*bytes)).collect(),
+            Kind::F32 => bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| f32::from_le_bytes(*bytes))
+                .collect(),
             Kind::I8 => bytes.iter().map(|byte| f32::from(*byte as i8)).collect(),
-            Kind::I16 => bytes.as_chunks::<2>().0.iter().map(|bytes| i16::from_le_bytes(*bytes).into()).collect(),
-            Kind::I32 => bytes.as_chunks::<4>().0.iter().map(|bytes| i32::from_le_bytes(*bytes) as f32).collect(),
-            Kind::F16 => bytes.as_chunks::<2>().0.iter().map(|bytes| f16::from_le_bytes(*bytes).to_f32()).collect(),
-            Kind::BF16 => bytes.as_chunks::<2>().0.iter().map(|bytes| bf16::from_le_bytes(*bytes).to_f32()).collect(),
+            Kind::I16 => bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|bytes| i16::from_le_bytes(*bytes).into())
+                .collect(),
+            Kind::I32 => bytes
+                .as_chunks::<4>()
+                .0
+                .iter()
+                .map(|bytes| i32::from_le_bytes(*bytes) as f32)
+                .collect(),
+            Kind::F16 => bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
+                .collect(),
+            Kind::BF16 => bytes
+                .as_chunks::<2>()
+                .0
+                .iter()
+                .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
+                .collect(),
         }
     }
 }
@@ -104,7 +166,11 @@ impl Binary {
     /// # Errors
     /// A variable has more bytes than the format can say.
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
-        let size: usize = self.variables.values().map(|variable| variable.bytes.len() + 128).sum();
+        let size: usize = self
+            .variables
+            .values()
+            .map(|variable| variable.bytes.len() + 128)
+            .sum();
         let mut out = Vec::with_capacity(size);
         out.extend(VERSION.to_le_bytes());
         put_text(&mut out, SPECIFICATION)?;
@@ -115,8 +181,9 @@ impl Binary {
             out.push(shape.len() as u8);
             shape.iter().try_for_each(|&len| put_count(&mut out, len))?;
             out.push(*kind as u8);
-            put_count(&mut out, bytes.len())
-                .with_context(|| format!("`{name}` is larger than a variable of CTranslate2 may be"))?;
+            put_count(&mut out, bytes.len()).with_context(|| {
+                format!("`{name}` is larger than a variable of CTranslate2 may be")
+            })?;
             out.extend_from_slice(bytes);
         }
         put_count(&mut out, self.aliases.len())?;
@@ -127,14 +194,16 @@ impl Binary {
         Ok(out)
     }
 
-    /// Reads the content of a file; `path` is for error messages. Sizes are checked against what is there before anything
-    /// is made of them.
+    /// Reads the content of a file; `path` is for error messages. Sizes are checked against what is
+    /// there before anything is made of them.
     ///
     /// # Errors
     /// It is cut off, of another version or model, or contradicts itself.
     pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
         let mut reader = Reader { bytes, place: 0 };
-        reader.binary().with_context(|| format!("`{}`, at byte {}", path.display(), reader.place))
+        reader
+            .binary()
+            .with_context(|| format!("`{}`, at byte {}", path.display(), reader.place))
     }
 }
 
@@ -145,7 +214,8 @@ fn put_count(out: &mut Vec<u8>, count: usize) -> Result<()> {
 }
 
 fn put_text(out: &mut Vec<u8>, text: &str) -> Result<()> {
-    let len = u16::try_from(text.len() + 1).map_err(|_| failed!("the name `{text}` is too long"))?;
+    let len =
+        u16::try_from(text.len() + 1).map_err(|_| failed!("the name `{text}` is too long"))?;
     out.extend(len.to_le_bytes());
     out.extend(text.as_bytes());
     out.push(0);
@@ -166,7 +236,10 @@ impl<'a> Reader<'a> {
              CTranslate2's converters write since its version 3"
         );
         let specification = self.text()?;
-        ensure!(specification == SPECIFICATION, "it is a `{specification}`; only a `{SPECIFICATION}` can be read");
+        ensure!(
+            specification == SPECIFICATION,
+            "it is a `{specification}`; only a `{SPECIFICATION}` can be read"
+        );
         let revision = self.u32()?;
         ensure!(
             revision <= REVISION,
@@ -175,15 +248,31 @@ impl<'a> Reader<'a> {
         let mut binary = Binary::default();
         for _ in 0..self.u32()? {
             let (name, variable) = self.variable()?;
-            ensure!(binary.variables.insert(name.clone(), variable).is_none(), "`{name}` is there twice");
+            ensure!(
+                binary.variables.insert(name.clone(), variable).is_none(),
+                "`{name}` is there twice"
+            );
         }
         for _ in 0..self.u32()? {
             let (alias, name) = (self.text()?, self.text()?);
-            ensure!(binary.variables.contains_key(&name), "`{alias}` is to be `{name}`, which is not there");
-            ensure!(!binary.variables.contains_key(&alias), "`{alias}` is a variable and another name of `{name}`");
-            ensure!(binary.aliases.insert(alias.clone(), name).is_none(), "`{alias}` is there twice");
+            ensure!(
+                binary.variables.contains_key(&name),
+                "`{alias}` is to be `{name}`, which is not there"
+            );
+            ensure!(
+                !binary.variables.contains_key(&alias),
+                "`{alias}` is a variable and another name of `{name}`"
+            );
+            ensure!(
+                binary.aliases.insert(alias.clone(), name).is_none(),
+                "`{alias}` is there twice"
+            );
         }
-        ensure!(self.place == self.bytes.len(), "{} bytes follow the end", self.bytes.len() - self.place);
+        ensure!(
+            self.place == self.bytes.len(),
+            "{} bytes follow the end",
+            self.bytes.len() - self.place
+        );
         Ok(binary)
     }
 
@@ -191,21 +280,37 @@ impl<'a> Reader<'a> {
         let name = self.text()?;
         let [rank] = self.take()?;
         ensure!(rank <= MOST_AXES, "`{name}` has {rank} axes");
-        let shape = (0..rank).map(|_| Ok(self.u32()? as usize)).collect::<Result<Vec<usize>>>()?;
+        let shape = (0..rank)
+            .map(|_| Ok(self.u32()? as usize))
+            .collect::<Result<Vec<usize>>>()?;
         let [kind] = self.take()?;
-        let Some(kind) = Kind::of(kind) else { bail!("`{name}` has numbers of the unknown kind {kind}") };
+        let Some(kind) = Kind::of(kind) else {
+            bail!("`{name}` has numbers of the unknown kind {kind}")
+        };
         let len = self.u32()? as usize;
-        let count = shape.iter().try_fold(1usize, |count, &len| count.checked_mul(len));
+        let count = shape
+            .iter()
+            .try_fold(1usize, |count, &len| count.checked_mul(len));
         let wanted = count.and_then(|count| count.checked_mul(kind.size()));
-        ensure!(wanted == Some(len), "`{name}` of shape {shape:?} has {len} bytes of {kind:?}");
-        let bytes = self.slice(len).with_context(|| format!("`{name}`"))?.to_vec();
+        ensure!(
+            wanted == Some(len),
+            "`{name}` of shape {shape:?} has {len} bytes of {kind:?}"
+        );
+        let bytes = self
+            .slice(len)
+            .with_context(|| format!("`{name}`"))?
+            .to_vec();
         Ok((name, Variable { shape, kind, bytes }))
     }
 
     fn text(&mut self) -> Result<String> {
         let len = usize::from(u16::from_le_bytes(self.take()?));
-        let Some((0, text)) = self.slice(len)?.split_last() else { bail!("a name has no end") };
-        Ok(str::from_utf8(text).context("a name is not UTF-8")?.to_owned())
+        let Some((0, text)) = self.slice(len)?.split_last() else {
+            bail!("a name has no end")
+        };
+        Ok(str::from_utf8(text)
+            .context("a name is not UTF-8")?
+            .to_owned())
     }
 
     fn u32(&mut self) -> Result<u32> {
@@ -218,9 +323,15 @@ impl<'a> Reader<'a> {
     }
 
     fn slice(&mut self, len: usize) -> Result<&'a [u8]> {
-        let end = self.place.checked_add(len).filter(|end| *end <= self.bytes.len());
+        let end = self
+            .place
+            .checked_add(len)
+            .filter(|end| *end <= self.bytes.len());
         let end = end.with_context(|| {
-            format!("it is cut off: {len} bytes are wanted, {} are left", self.bytes.len() - self.place)
+            format!(
+                "it is cut off: {len} bytes are wanted, {} are left",
+                self.bytes.len() - self.place
+            )
         })?;
         let slice = &self.bytes[self.place..end];
         self.place = end;
@@ -240,8 +351,14 @@ mod tests {
             ("c", Variable::float16(&array)),
             ("d", Variable::int32(7)),
         ];
-        let variables = variables.into_iter().map(|(name, variable)| (name.to_owned(), variable)).collect();
-        Binary { variables, aliases: [("z".to_owned(), "a".to_owned())].into() }
+        let variables = variables
+            .into_iter()
+            .map(|(name, variable)| (name.to_owned(), variable))
+            .collect();
+        Binary {
+            variables,
+            aliases: [("z".to_owned(), "a".to_owned())].into(),
+        }
     }
 
     #[test]
@@ -257,23 +374,36 @@ mod tests {
     fn every_file_that_is_cut_off_and_what_follows_the_end_is_an_error() {
         let mut bytes = binary().to_bytes().expect("it fits");
         for end in 0..bytes.len() {
-            let error = Binary::parse(&bytes[..end], Path::new("model.bin")).expect_err("it is cut off").to_string();
+            let error = Binary::parse(&bytes[..end], Path::new("model.bin"))
+                .expect_err("it is cut off")
+                .to_string();
             assert!(error.starts_with("`model.bin`, at byte "), "{error}");
         }
         bytes.push(0);
-        let error = Binary::parse(&bytes, Path::new("model.bin")).expect_err("something follows").to_string();
+        let error = Binary::parse(&bytes, Path::new("model.bin"))
+            .expect_err("something follows")
+            .to_string();
         assert!(error.ends_with("1 bytes follow the end"), "{error}");
     }
 
     #[test]
     fn sizes_that_do_not_fit_are_errors_before_memory_is_taken() {
         let bytes = binary().to_bytes().expect("it fits");
-        // Both axes of `a` and its bytes, and the number of variables; the axes are behind version, specification, revision, count, name and rank.
+        // Both axes of `a` and its bytes, and the number of variables; the axes are behind version,
+        // specification, revision, count, name and rank.
         let place = 4 + (2 + 16) + 4 + 4 + (2 + 2) + 1;
-        for (place, value) in [(place, u32::MAX), (place + 4, u32::MAX), (place + 9, u32::MAX), (26, u32::MAX)] {
+        for (place, value) in [
+            (place, u32::MAX),
+            (place + 4, u32::MAX),
+            (place + 9, u32::MAX),
+            (26, u32::MAX),
+        ] {
             let mut bytes = bytes.clone();
             bytes[place..place + 4].copy_from_slice(&value.to_le_bytes());
-            assert!(Binary::parse(&bytes, Path::new("model.bin")).is_err(), "{place}");
+            assert!(
+                Binary::parse(&bytes, Path::new("model.bin")).is_err(),
+                "{place}"
+            );
         }
     }
 }

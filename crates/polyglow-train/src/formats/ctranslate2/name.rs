@@ -4,7 +4,11 @@ use crate::formats::part::{Block, Part};
 
 /// The name of a part; its numbers are under it, as `weight` and `bias`, or `gamma` and `beta`.
 pub(super) fn name(part: Part, gated: bool) -> String {
-    let Part { stack, layer, block } = part;
+    let Part {
+        stack,
+        layer,
+        block,
+    } = part;
     let place = match block {
         Block::SelfAttention => "self_attention/linear_0",
         Block::SelfOutput => "self_attention/linear_1",

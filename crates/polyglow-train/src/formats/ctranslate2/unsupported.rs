@@ -1,4 +1,5 @@
-//! What CTranslate2's specification of a Transformer has and polyglow's Transformer lacks, each refused by name.
+//! What CTranslate2's specification of a Transformer has and polyglow's Transformer lacks, each
+//! refused by name.
 
 use std::collections::BTreeMap;
 
@@ -15,32 +16,71 @@ const WORD_FEATURES: &str = "several embeddings of a source token (word features
 
 /// Parts of a variable's name, and the layer or option that a model with such a variable has.
 const LAYERS: [(&str, &str); 27] = [
-    ("layernorm_embedding", "a layer norm behind the embeddings, as BART and mBART have"),
+    (
+        "layernorm_embedding",
+        "a layer norm behind the embeddings, as BART and mBART have",
+    ),
     ("relative_position_keys", "relative positions"),
     ("relative_position_values", "relative positions"),
-    ("relative_attention_bias", "a bias of attention by relative position, as T5 has"),
-    ("relative_attention_max_distance", "a bias of attention by relative position, as T5 has"),
-    ("relative_asymmetric_position_keys", "asymmetric relative positions"),
-    ("relative_left_max_position", "asymmetric relative positions"),
-    ("relative_right_max_position", "asymmetric relative positions"),
+    (
+        "relative_attention_bias",
+        "a bias of attention by relative position, as T5 has",
+    ),
+    (
+        "relative_attention_max_distance",
+        "a bias of attention by relative position, as T5 has",
+    ),
+    (
+        "relative_asymmetric_position_keys",
+        "asymmetric relative positions",
+    ),
+    (
+        "relative_left_max_position",
+        "asymmetric relative positions",
+    ),
+    (
+        "relative_right_max_position",
+        "asymmetric relative positions",
+    ),
     ("rotary_scaling_type", "scaled rotary positions"),
     ("rotary_scaling_factor", "scaled rotary positions"),
     ("rotary_scaling_long_factor", "scaled rotary positions"),
     ("rotary_scaling_short_factor", "scaled rotary positions"),
     ("rotary_low_freq_factor", "scaled rotary positions"),
     ("rotary_high_freq_factor", "scaled rotary positions"),
-    ("original_max_position_embeddings", "scaled rotary positions"),
+    (
+        "original_max_position_embeddings",
+        "scaled rotary positions",
+    ),
     ("q_norm", "norms of queries and keys"),
     ("k_norm", "norms of queries and keys"),
     ("v_norm", "a norm of values"),
     ("layer_norm_use_residual", RMS_NORMS),
-    ("input_layer_norm", "norms before and behind each sublayer, or parallel sublayers"),
+    (
+        "input_layer_norm",
+        "norms before and behind each sublayer, or parallel sublayers",
+    ),
     ("shared_layer_norm", "parallel sublayers"),
-    ("project_in", "a linear layer behind the embeddings (`project_in_out`)"),
-    ("project_out", "a linear layer before the output (`project_in_out`)"),
-    ("final_logit_softcapping", "a soft cap on the output's scores"),
-    ("merged_encoder_attention", "attention to the encoder that is merged with self-attention"),
-    ("memory_kv", "attention to the encoder that is merged with self-attention"),
+    (
+        "project_in",
+        "a linear layer behind the embeddings (`project_in_out`)",
+    ),
+    (
+        "project_out",
+        "a linear layer before the output (`project_in_out`)",
+    ),
+    (
+        "final_logit_softcapping",
+        "a soft cap on the output's scores",
+    ),
+    (
+        "merged_encoder_attention",
+        "attention to the encoder that is merged with self-attention",
+    ),
+    (
+        "memory_kv",
+        "attention to the encoder that is merged with self-attention",
+    ),
     ("weight_zero", "matrices in 4 bits (AWQ)"),
 ];
 
@@ -53,8 +93,15 @@ const OPTIONS: [(&str, f32, &str); 4] = [
 ];
 
 /// The names of activations, by CTranslate2's numbers for them.
-const ACTIVATIONS: [&str; 7] =
-    ["ReLU", "GELU approximated by tanh", "Swish", "GELU", "GELU approximated by a sigmoid", "tanh", "sigmoid"];
+const ACTIVATIONS: [&str; 7] = [
+    "ReLU",
+    "GELU approximated by tanh",
+    "Swish",
+    "GELU",
+    "GELU approximated by a sigmoid",
+    "tanh",
+    "sigmoid",
+];
 
 /// Makes sure that a model has no layer and no option that polyglow's Transformer lacks.
 ///
@@ -70,15 +117,28 @@ pub(super) fn check(variables: &Variables) -> Result<()> {
     if layers.is_empty() {
         return Ok(());
     }
-    let layers: Vec<String> = layers.iter().map(|(layer, sign)| format!("{layer} ({sign})")).collect();
-    Err(with_hint(failed!("the model has {}, which polyglow's Transformer lacks", layers.join("; ")), READABLE))
+    let layers: Vec<String> = layers
+        .iter()
+        .map(|(layer, sign)| format!("{layer} ({sign})"))
+        .collect();
+    Err(with_hint(
+        failed!(
+            "the model has {}, which polyglow's Transformer lacks",
+            layers.join("; ")
+        ),
+        READABLE,
+    ))
 }
 
 /// The layer or option that a variable is a sign of, if ours has none, and how it shows.
 fn layer_of(name: &str, variables: &Variables) -> Result<Option<(&'static str, String)>> {
     for part in name.split('/') {
-        let features = part.starts_with("embeddings_") && part != "embeddings_0" && part != "embeddings_merge";
-        let layer = LAYERS.iter().find(|(key, _)| *key == part).map(|(_, layer)| *layer);
+        let features =
+            part.starts_with("embeddings_") && part != "embeddings_0" && part != "embeddings_merge";
+        let layer = LAYERS
+            .iter()
+            .find(|(key, _)| *key == part)
+            .map(|(_, layer)| *layer);
         if let Some(layer) = layer.or_else(|| features.then_some(WORD_FEATURES)) {
             return Ok(Some((layer, format!("it has `{name}`"))));
         }
@@ -89,21 +149,37 @@ fn layer_of(name: &str, variables: &Variables) -> Result<Option<(&'static str, S
         return Ok(Some((RMS_NORMS, format!("`{norm}` has no `beta`"))));
     }
     let last = name.rsplit('/').next().unwrap_or(name);
-    let option = OPTIONS.iter().find(|(key, ..)| *key == last).zip(variables.get(name));
-    let Some(((_, neutral, option), variable)) = option else { return Ok(None) };
+    let option = OPTIONS
+        .iter()
+        .find(|(key, ..)| *key == last)
+        .zip(variables.get(name));
+    let Some(((_, neutral, option), variable)) = option else {
+        return Ok(None);
+    };
     let number = single(name, variable)?;
     Ok((number.to_bits() != neutral.to_bits()).then(|| (*option, format!("`{name}` is {number}"))))
 }
 
 /// The error of an activation that polyglow lacks.
 pub(super) fn activation(number: f32, is_gated: bool) -> TrainError {
-    let name = if number >= 0.0 { ACTIVATIONS.get(number as usize) } else { None };
+    let name = if number >= 0.0 {
+        ACTIVATIONS.get(number as usize)
+    } else {
+        None
+    };
     let name = name.copied().unwrap_or("an unknown activation");
     let gate = if is_gated { " with a gate" } else { "" };
-    lacking(&format!("{name}{gate} as its activation"), &format!("`encoder/activation` is {number}"))
+    lacking(
+        &format!("{name}{gate} as its activation"),
+        &format!("`encoder/activation` is {number}"),
+    )
 }
 
-/// The error of a model with a layer or option that polyglow's Transformer lacks, and how that shows.
+/// The error of a model with a layer or option that polyglow's Transformer lacks, and how that
+/// shows.
 pub(super) fn lacking(layer: &str, sign: &str) -> TrainError {
-    with_hint(failed!("the model has {layer} ({sign}), which polyglow's Transformer lacks"), READABLE)
+    with_hint(
+        failed!("the model has {layer} ({sign}), which polyglow's Transformer lacks"),
+        READABLE,
+    )
 }

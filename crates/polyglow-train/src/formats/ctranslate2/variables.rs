@@ -6,8 +6,8 @@ use super::binary::{Binary, Kind, Variable};
 use crate::error::{Context, Result, ensure, failed};
 use crate::formats::array::Array;
 
-/// Variables that have not been read yet. Converters write equal arrays once, under the first of their names; the others
-/// are aliases.
+/// Variables that have not been read yet. Converters write equal arrays once, under the first of
+/// their names; the others are aliases.
 pub(super) struct Variables {
     by_name: BTreeMap<String, Variable>,
     aliases: BTreeMap<String, String>,
@@ -18,7 +18,11 @@ pub(super) struct Variables {
 impl Variables {
     pub(super) fn new(Binary { variables, aliases }: Binary) -> Self {
         let untaken = variables.keys().chain(aliases.keys()).cloned().collect();
-        Self { by_name: variables, aliases, untaken }
+        Self {
+            by_name: variables,
+            aliases,
+            untaken,
+        }
     }
 
     /// The names that have not been taken, in alphabetical order.
@@ -43,7 +47,11 @@ impl Variables {
 
     /// A variable that stays where it is.
     pub(super) fn get(&self, name: &str) -> Option<&Variable> {
-        if self.has(name) { self.by_name.get(self.resolve(name)) } else { None }
+        if self.has(name) {
+            self.by_name.get(self.resolve(name))
+        } else {
+            None
+        }
     }
 
     /// Takes a single number; none if it is not there.
@@ -51,7 +59,9 @@ impl Variables {
     /// # Errors
     /// It is an array.
     pub(super) fn number(&mut self, name: &str) -> Result<Option<f32>> {
-        self.take(name).map(|variable| single(name, &variable)).transpose()
+        self.take(name)
+            .map(|variable| single(name, &variable))
+            .transpose()
     }
 
     /// Takes a flag, with what it is where it is not there.
@@ -67,8 +77,14 @@ impl Variables {
     /// # Errors
     /// There is none, or it is no matrix; or as [`Self::array`].
     pub(super) fn matrix(&mut self, name: &str) -> Result<Array> {
-        let shape = self.shape(name).with_context(|| format!("there is no `{name}`"))?.to_vec();
-        ensure!(shape.len() == 2 && !shape.contains(&0), "`{name}` of shape {shape:?} is no matrix");
+        let shape = self
+            .shape(name)
+            .with_context(|| format!("there is no `{name}`"))?
+            .to_vec();
+        ensure!(
+            shape.len() == 2 && !shape.contains(&0),
+            "`{name}` of shape {shape:?} is no matrix"
+        );
         self.array(name, &shape)
     }
 
@@ -78,18 +94,40 @@ impl Variables {
     /// There is none, it is of another shape, its scales are missing, or a value is not finite.
     pub(super) fn array(&mut self, name: &str, wanted: &[usize]) -> Result<Array> {
         let scales_name = format!("{}_scale", self.resolve(name));
-        let variable = self.take(name).with_context(|| format!("there is no `{name}`"))?;
+        let variable = self
+            .take(name)
+            .with_context(|| format!("there is no `{name}`"))?;
         let shape = &variable.shape;
-        ensure!(shape == wanted, "`{name}` is {shape:?}, where {wanted:?} is expected");
+        ensure!(
+            shape == wanted,
+            "`{name}` is {shape:?}, where {wanted:?} is expected"
+        );
         let mut values = variable.numbers();
         if matches!(variable.kind, Kind::I8 | Kind::I16) {
-            let scales = self.by_name.get(&scales_name).with_context(|| format!("there is no `{scales_name}`"))?;
-            dequantize(name, &mut values, &scales.numbers(), shape.first().copied().unwrap_or(1))?;
+            let scales = self
+                .by_name
+                .get(&scales_name)
+                .with_context(|| format!("there is no `{scales_name}`"))?;
+            dequantize(
+                name,
+                &mut values,
+                &scales.numbers(),
+                shape.first().copied().unwrap_or(1),
+            )?;
             self.untaken.remove(&scales_name);
         }
-        ensure!(variable.kind != Kind::I32, "`{name}` holds whole numbers of 32 bits, which are no weights");
-        ensure!(values.iter().all(|value| value.is_finite()), "`{name}` holds NaN or infinity");
-        Ok(Array { shape: variable.shape, values })
+        ensure!(
+            variable.kind != Kind::I32,
+            "`{name}` holds whole numbers of 32 bits, which are no weights"
+        );
+        ensure!(
+            values.iter().all(|value| value.is_finite()),
+            "`{name}` holds NaN or infinity"
+        );
+        Ok(Array {
+            shape: variable.shape,
+            values,
+        })
     }
 
     /// The variable's own name for any of its names.
@@ -125,7 +163,11 @@ pub(super) fn single(name: &str, variable: &Variable) -> Result<f32> {
 
 /// Divides quantized values by the scale of their row, or by the one scale of all.
 fn dequantize(name: &str, values: &mut [f32], scales: &[f32], rows: usize) -> Result<()> {
-    ensure!([1, rows].contains(&scales.len()), "`{name}_scale` has {} numbers for {rows} rows", scales.len());
+    ensure!(
+        [1, rows].contains(&scales.len()),
+        "`{name}_scale` has {} numbers for {rows} rows",
+        scales.len()
+    );
     let width = values.len() / rows.max(1);
     for (row, values) in values.chunks_exact_mut(width.max(1)).enumerate() {
         let scale = scales[row % scales.len()];

@@ -28,8 +28,15 @@ pub(super) fn activation(activation: Activation) -> i8 {
 ///
 /// # Errors
 /// A parameter is missing.
-pub(super) fn binary(arrays: &Arrays, shape: &TransformerShape, precision: Precision) -> Result<Binary> {
-    let mut writer = Writer { binary: Binary::default(), precision };
+pub(super) fn binary(
+    arrays: &Arrays,
+    shape: &TransformerShape,
+    precision: Precision,
+) -> Result<Binary> {
+    let mut writer = Writer {
+        binary: Binary::default(),
+        precision,
+    };
     for part in parts(shape) {
         let target = name(part, shape.activation == Activation::Swiglu);
         let [first, second] = part.parameters().map(|name| arrays.get(&name));
@@ -47,17 +54,28 @@ pub(super) fn binary(arrays: &Arrays, shape: &TransformerShape, precision: Preci
     Ok(writer.binary)
 }
 
-/// A matrix in 8 bits, and for each row what its values were multiplied by. A matrix that has been in 8 bits before becomes
-/// the same numbers again.
+/// A matrix in 8 bits, and for each row what its values were multiplied by. A matrix that has been
+/// in 8 bits before becomes the same numbers again.
 pub(in crate::formats) fn to_int8(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32>) {
     let rows = values.chunks_exact(width.max(1));
-    let largest = |row: &[f32]| row.iter().fold(0.0f32, |largest, value| largest.max(value.abs()));
-    let scales: Vec<f32> =
-        rows.clone().map(largest).map(|largest| if largest > 0.0 { MOST / largest } else { 1.0 }).collect();
-    let row = |(row, scale): (&[f32], f32)| -> Vec<i8> {
-        row.iter().map(|value| (value * scale).round_ties_even().clamp(-MOST, MOST) as i8).collect()
+    let largest = |row: &[f32]| {
+        row.iter()
+            .fold(0.0f32, |largest, value| largest.max(value.abs()))
     };
-    (rows.zip(scales.iter().copied()).flat_map(row).collect(), scales)
+    let scales: Vec<f32> = rows
+        .clone()
+        .map(largest)
+        .map(|largest| if largest > 0.0 { MOST / largest } else { 1.0 })
+        .collect();
+    let row = |(row, scale): (&[f32], f32)| -> Vec<i8> {
+        row.iter()
+            .map(|value| (value * scale).round_ties_even().clamp(-MOST, MOST) as i8)
+            .collect()
+    };
+    (
+        rows.zip(scales.iter().copied()).flat_map(row).collect(),
+        scales,
+    )
 }
 
 struct Writer {
@@ -90,8 +108,18 @@ impl Writer {
         }
         let (values, scales) = to_int8(&matrix.values, matrix.width());
         let bytes = values.iter().map(|value| *value as u8).collect();
-        self.put(name, Variable { shape: matrix.shape.clone(), kind: Kind::I8, bytes });
-        self.put(format!("{name}_scale"), Variable::float32(&Array::vector(scales)));
+        self.put(
+            name,
+            Variable {
+                shape: matrix.shape.clone(),
+                kind: Kind::I8,
+                bytes,
+            },
+        );
+        self.put(
+            format!("{name}_scale"),
+            Variable::float32(&Array::vector(scales)),
+        );
     }
 
     fn embeddings(&mut self, arrays: &Arrays, shape: &TransformerShape) -> Result<()> {
@@ -126,16 +154,25 @@ impl Writer {
             }
             // Without a table, CTranslate2 adds sinusoids of its own.
             Position::None => {
-                self.array(&decoder, &Array::matrix(vec![0.0; rows * shape.d_model], [rows, shape.d_model]));
+                self.array(
+                    &decoder,
+                    &Array::matrix(vec![0.0; rows * shape.d_model], [rows, shape.d_model]),
+                );
                 self.alias(encoder, decoder);
             }
             Position::Rotary => {
                 for stack in Stack::BOTH {
                     for layer in 0..stack.num_layers(shape) {
                         let attention = format!("{}/layer_{layer}/self_attention", stack.name());
-                        self.put(format!("{attention}/rotary_dim"), Variable::int32(shape.head_dim() as i32));
+                        self.put(
+                            format!("{attention}/rotary_dim"),
+                            Variable::int32(shape.head_dim() as i32),
+                        );
                         self.put(format!("{attention}/rotary_interleave"), Variable::int8(1));
-                        self.put(format!("{attention}/rotary_base"), Variable::float(10_000.0));
+                        self.put(
+                            format!("{attention}/rotary_base"),
+                            Variable::float(10_000.0),
+                        );
                     }
                 }
             }
@@ -145,17 +182,32 @@ impl Writer {
 
     fn settings(&mut self, shape: &TransformerShape) {
         for stack in Stack::BOTH.map(Stack::name) {
-            self.put(format!("{stack}/num_heads"), Variable::int16(shape.num_heads as i16));
-            self.put(format!("{stack}/pre_norm"), Variable::int8((shape.norm == Norm::Pre).into()));
-            self.put(format!("{stack}/activation"), Variable::int8(activation(shape.activation)));
+            self.put(
+                format!("{stack}/num_heads"),
+                Variable::int16(shape.num_heads as i16),
+            );
+            self.put(
+                format!("{stack}/pre_norm"),
+                Variable::int8((shape.norm == Norm::Pre).into()),
+            );
+            self.put(
+                format!("{stack}/activation"),
+                Variable::int8(activation(shape.activation)),
+            );
             self.put(format!("{stack}/scale_embeddings"), Variable::int8(1));
         }
         self.put("encoder/embeddings_merge", Variable::int8(0));
         self.put("encoder/multi_query_attention", Variable::int8(0));
-        // For links between words: the mean of all heads of the last layer, which guided alignment teaches.
+        // For links between words: the mean of all heads of the last layer, which guided alignment
+        // teaches.
         self.put("decoder/alignment_layer", Variable::int16(-1));
         self.put("decoder/alignment_heads", Variable::int16(0));
-        for name in ["alibi", "alibi_use_positive_positions", "scale_alibi", "start_from_zero_embedding"] {
+        for name in [
+            "alibi",
+            "alibi_use_positive_positions",
+            "scale_alibi",
+            "start_from_zero_embedding",
+        ] {
             self.put(format!("decoder/{name}"), Variable::int8(0));
         }
     }

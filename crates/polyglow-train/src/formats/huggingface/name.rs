@@ -2,9 +2,14 @@
 
 use crate::formats::part::{Block, Part};
 
-/// The names of a part, without `weight` and `bias`; several where ours are side by side in one matrix.
+/// The names of a part, without `weight` and `bias`; several where ours are side by side in one
+/// matrix.
 pub(super) fn names(part: Part) -> Vec<String> {
-    let Part { stack, layer, block } = part;
+    let Part {
+        stack,
+        layer,
+        block,
+    } = part;
     let stack = stack.name();
     let places: &[&str] = match block {
         Block::SelfAttention => &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
@@ -21,7 +26,10 @@ pub(super) fn names(part: Part) -> Vec<String> {
         Block::FeedForwardNorm => &["final_layer_norm"],
         Block::LastNorm => return vec![format!("model.{stack}.layer_norm")],
     };
-    places.iter().map(|place| format!("model.{stack}.layers.{layer}.{place}")).collect()
+    places
+        .iter()
+        .map(|place| format!("model.{stack}.layers.{layer}.{place}"))
+        .collect()
 }
 
 /// The embedding of both sides.
@@ -35,5 +43,7 @@ pub(super) const OUTPUT: &str = "lm_head.weight";
 /// What is added to the scores, `[1, vocab_size]`.
 pub(super) const OUTPUT_BIAS: &str = "final_logits_bias";
 /// Fixed tables, which are made anew.
-pub(super) const POSITIONS: [&str; 2] =
-    ["model.encoder.embed_positions.weight", "model.decoder.embed_positions.weight"];
+pub(super) const POSITIONS: [&str; 2] = [
+    "model.encoder.embed_positions.weight",
+    "model.decoder.embed_positions.weight",
+];

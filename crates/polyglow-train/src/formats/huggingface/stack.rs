@@ -1,9 +1,11 @@
-//! Models of one stack: language models as GPT-2 (Radford et al., 2019), and Vision Transformers (Dosovitskiy et al., 2021).
+//! Models of one stack: language models as GPT-2 (Radford et al., 2019), and Vision Transformers
+//! (Dosovitskiy et al., 2021).
 
 use std::collections::BTreeMap;
 
 use polyglow_model::{
-    Activation, ImageShape, LmShape, Norm, PatchShape, Pooling, Position, TieEmbeddings, TransformerShape, VitShape,
+    Activation, ImageShape, LmShape, Norm, PatchShape, Pooling, Position, TieEmbeddings,
+    TransformerShape, VitShape,
 };
 use serde_json::{Value, json};
 
@@ -17,16 +19,24 @@ use crate::formats::sinusoids::sinusoids;
 const POSITIONS: usize = 1024;
 
 fn refused(class: &str, reason: &str) -> TrainError {
-    usage(failed!("Hugging Face has no class for this model: {reason}, and {class} does not have that"))
+    usage(failed!(
+        "Hugging Face has no class for this model: {reason}, and {class} does not have that"
+    ))
 }
 
 /// Refuses layers that neither class has.
 fn check(stack: &TransformerShape, class: &str) -> Result<()> {
     if stack.norm != Norm::Pre {
-        return Err(refused(class, "its norms are behind the sublayers (`norm = \"post\"`)"));
+        return Err(refused(
+            class,
+            "its norms are behind the sublayers (`norm = \"post\"`)",
+        ));
     }
     if stack.activation == Activation::Swiglu {
-        return Err(refused(class, "its feed-forward blocks are gated (`\"swiglu\"`)"));
+        return Err(refused(
+            class,
+            "its feed-forward blocks are gated (`\"swiglu\"`)",
+        ));
     }
     Ok(())
 }
@@ -61,7 +71,10 @@ pub(super) fn gpt2(model: &Portable, LmShape { stack }: &LmShape) -> Result<(Arr
     theirs.put("transformer.wpe.weight", positions);
     theirs.put("lm_head.weight", output);
     for layer in 0..stack.num_decoder_layers {
-        let (ours_of, theirs_of) = (format!("stack.layers.{layer}"), format!("transformer.h.{layer}"));
+        let (ours_of, theirs_of) = (
+            format!("stack.layers.{layer}"),
+            format!("transformer.h.{layer}"),
+        );
         // GPT-2 has its matrices as ours: inputs by outputs.
         for (name, part) in [
             ("attn.c_attn", "self_attention.qkv"),
@@ -70,12 +83,24 @@ pub(super) fn gpt2(model: &Portable, LmShape { stack }: &LmShape) -> Result<(Arr
             ("mlp.c_proj", "feed_forward.outer"),
         ] {
             for leaf in ["weight", "bias"] {
-                theirs
-                    .put(format!("{theirs_of}.{name}.{leaf}"), ours.get(&format!("{ours_of}.{part}.{leaf}"))?.clone());
+                theirs.put(
+                    format!("{theirs_of}.{name}.{leaf}"),
+                    ours.get(&format!("{ours_of}.{part}.{leaf}"))?.clone(),
+                );
             }
         }
-        norm(ours, &mut theirs, &format!("{ours_of}.self_attention_residual.norm"), &format!("{theirs_of}.ln_1"))?;
-        norm(ours, &mut theirs, &format!("{ours_of}.feed_forward_residual.norm"), &format!("{theirs_of}.ln_2"))?;
+        norm(
+            ours,
+            &mut theirs,
+            &format!("{ours_of}.self_attention_residual.norm"),
+            &format!("{theirs_of}.ln_1"),
+        )?;
+        norm(
+            ours,
+            &mut theirs,
+            &format!("{ours_of}.feed_forward_residual.norm"),
+            &format!("{theirs_of}.ln_2"),
+        )?;
     }
     norm(ours, &mut theirs, "stack.norm", "transformer.ln_f")?;
     Ok((theirs, gpt2_config(model, stack, size)))
@@ -122,20 +147,42 @@ pub(super) fn generation(model: &Portable) -> Value {
 /// # Errors
 /// Their class is another model (exit code 2); a parameter is missing.
 pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, Value)> {
-    let VitShape { stack, pooling, patches: PatchShape { image: ImageShape { height, width, channels }, .. } } = shape;
+    let VitShape {
+        stack,
+        pooling,
+        patches:
+            PatchShape {
+                image:
+                    ImageShape {
+                        height,
+                        width,
+                        channels,
+                    },
+                ..
+            },
+    } = shape;
     check(stack, "ViT")?;
     if *pooling != Pooling::Class {
-        return Err(refused("ViT", "it takes the mean over all patches (`pooling = \"mean\"`)"));
+        return Err(refused(
+            "ViT",
+            "it takes the mean over all patches (`pooling = \"mean\"`)",
+        ));
     }
     let (ours, mut theirs) = (&model.arrays, Arrays::default());
     embeddings(ours, &mut theirs, shape)?;
     for layer in 0..stack.num_encoder_layers {
-        let (ours_of, theirs_of) = (format!("stack.layers.{layer}"), format!("vit.encoder.layer.{layer}"));
+        let (ours_of, theirs_of) = (
+            format!("stack.layers.{layer}"),
+            format!("vit.encoder.layer.{layer}"),
+        );
         let part = |name: &str, leaf: &str| ours.get(&format!("{ours_of}.{name}.{leaf}"));
         let three = part("self_attention.qkv", "weight")?.split(3).into_iter();
         let three = three.zip(part("self_attention.qkv", "bias")?.split(3));
         for (name, (weight, bias)) in ["query", "key", "value"].into_iter().zip(three) {
-            theirs.put(format!("{theirs_of}.attention.attention.{name}.weight"), weight.transposed());
+            theirs.put(
+                format!("{theirs_of}.attention.attention.{name}.weight"),
+                weight.transposed(),
+            );
             theirs.put(format!("{theirs_of}.attention.attention.{name}.bias"), bias);
         }
         for (name, ours) in [
@@ -143,13 +190,29 @@ pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, 
             ("intermediate.dense", "feed_forward.inner"),
             ("output.dense", "feed_forward.outer"),
         ] {
-            theirs.put(format!("{theirs_of}.{name}.weight"), part(ours, "weight")?.transposed());
-            theirs.put(format!("{theirs_of}.{name}.bias"), part(ours, "bias")?.clone());
+            theirs.put(
+                format!("{theirs_of}.{name}.weight"),
+                part(ours, "weight")?.transposed(),
+            );
+            theirs.put(
+                format!("{theirs_of}.{name}.bias"),
+                part(ours, "bias")?.clone(),
+            );
         }
         let before = format!("{ours_of}.self_attention_residual.norm");
-        norm(ours, &mut theirs, &before, &format!("{theirs_of}.layernorm_before"))?;
+        norm(
+            ours,
+            &mut theirs,
+            &before,
+            &format!("{theirs_of}.layernorm_before"),
+        )?;
         let after = format!("{ours_of}.feed_forward_residual.norm");
-        norm(ours, &mut theirs, &after, &format!("{theirs_of}.layernorm_after"))?;
+        norm(
+            ours,
+            &mut theirs,
+            &after,
+            &format!("{theirs_of}.layernorm_after"),
+        )?;
     }
     norm(ours, &mut theirs, "stack.norm", "vit.layernorm")?;
     // Our marks are no labels, and never come out.
@@ -157,9 +220,15 @@ pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, 
     let is_label = |id: &u32| !labels.special().is_silent(*id) && *id != labels.special().unk;
     let ids: Vec<u32> = (0..labels.vocab_size() as u32).filter(is_label).collect();
     let rows: Vec<Option<usize>> = ids.iter().map(|&id| Some(id as usize)).collect();
-    theirs.put("classifier.weight", ours.get("head.weight")?.transposed().rows(&rows));
+    theirs.put(
+        "classifier.weight",
+        ours.get("head.weight")?.transposed().rows(&rows),
+    );
     theirs.put("classifier.bias", ours.get("head.bias")?.rows(&rows));
-    let names: Vec<String> = ids.iter().map(|&id| labels.token(id).unwrap_or_default()).collect();
+    let names: Vec<String> = ids
+        .iter()
+        .map(|&id| labels.token(id).unwrap_or_default())
+        .collect();
     // Bytes become numbers from -1 to 1.
     let preprocessor = json!({
         "image_processor_type": "ViTImageProcessor",
@@ -172,7 +241,14 @@ pub(super) fn vit(model: &Portable, shape: &VitShape) -> Result<(Arrays, Value, 
 
 fn vit_config(shape: &VitShape, labels: &[String]) -> Value {
     let VitShape { stack, patches, .. } = shape;
-    let PatchShape { image: ImageShape { height, width, channels }, patch_size } = patches;
+    let PatchShape {
+        image: ImageShape {
+            height,
+            width,
+            channels,
+        },
+        patch_size,
+    } = patches;
     let names = || (0u32..).zip(labels);
     let id2label: BTreeMap<u32, &String> = names().collect();
     let label2id: BTreeMap<&String, u32> = names().map(|(id, name)| (name, id)).collect();
@@ -202,30 +278,60 @@ fn vit_config(shape: &VitShape, labels: &[String]) -> Value {
 fn embeddings(ours: &Arrays, theirs: &mut Arrays, shape: &VitShape) -> Result<()> {
     let ([rows, columns], d_model) = (shape.patches.grid(), shape.stack.d_model);
     let (channels, size) = (shape.patches.image.channels, shape.patches.patch_size);
-    let (by_row, by_column) = (ours.get("patches.row_position.weight")?, ours.get("patches.column_position.weight")?);
+    let (by_row, by_column) = (
+        ours.get("patches.row_position.weight")?,
+        ours.get("patches.column_position.weight")?,
+    );
     let mut positions = vec![0.0; d_model];
     for row in 0..rows {
         for column in 0..columns {
-            let both = by_row.values[row * d_model..][..d_model].iter().zip(&by_column.values[column * d_model..]);
+            let both = by_row.values[row * d_model..][..d_model]
+                .iter()
+                .zip(&by_column.values[column * d_model..]);
             positions.extend(both.map(|(row, column)| row + column));
         }
     }
     let class = ours.get("pool.class_embedding.weight")?.values.clone();
-    theirs.put("vit.embeddings.cls_token", Array { shape: vec![1, 1, d_model], values: class });
-    let positions = Array { shape: vec![1, rows * columns + 1, d_model], values: positions };
+    theirs.put(
+        "vit.embeddings.cls_token",
+        Array {
+            shape: vec![1, 1, d_model],
+            values: class,
+        },
+    );
+    let positions = Array {
+        shape: vec![1, rows * columns + 1, d_model],
+        values: positions,
+    };
     theirs.put("vit.embeddings.position_embeddings", positions);
     // Ours are pixel by pixel, and theirs channel by channel.
-    let order: Vec<usize> =
-        (0..channels).flat_map(|channel| (0..size * size).map(move |pixel| pixel * channels + channel)).collect();
-    let patch = ours.get("patches.projection.weight")?.transposed().columns(&order);
-    let patch = Array { shape: vec![d_model, channels, size, size], values: patch.values };
+    let order: Vec<usize> = (0..channels)
+        .flat_map(|channel| (0..size * size).map(move |pixel| pixel * channels + channel))
+        .collect();
+    let patch = ours
+        .get("patches.projection.weight")?
+        .transposed()
+        .columns(&order);
+    let patch = Array {
+        shape: vec![d_model, channels, size, size],
+        values: patch.values,
+    };
     theirs.put("vit.embeddings.patch_embeddings.projection.weight", patch);
-    theirs.put("vit.embeddings.patch_embeddings.projection.bias", ours.get("patches.projection.bias")?.clone());
+    theirs.put(
+        "vit.embeddings.patch_embeddings.projection.bias",
+        ours.get("patches.projection.bias")?.clone(),
+    );
     Ok(())
 }
 
 fn norm(ours: &Arrays, theirs: &mut Arrays, from: &str, to: &str) -> Result<()> {
-    theirs.put(format!("{to}.weight"), ours.get(&format!("{from}.gamma"))?.clone());
-    theirs.put(format!("{to}.bias"), ours.get(&format!("{from}.beta"))?.clone());
+    theirs.put(
+        format!("{to}.weight"),
+        ours.get(&format!("{from}.gamma"))?.clone(),
+    );
+    theirs.put(
+        format!("{to}.bias"),
+        ours.get(&format!("{from}.beta"))?.clone(),
+    );
     Ok(())
 }

@@ -12,7 +12,8 @@ use crate::formats::portable::Portable;
 
 /// Writes the tokenizers of a model into a folder.
 ///
-/// One tokenizer for both sides is `tokenizer.json`; two need the class of MarianMT, which has SentencePiece models.
+/// One tokenizer for both sides is `tokenizer.json`; two need the class of MarianMT, which has
+/// SentencePiece models.
 ///
 /// # Errors
 /// Two tokenizers are no unigram models (exit code 2); the disk refuses.
@@ -43,7 +44,9 @@ pub(super) fn check(model: &Portable) -> Result<()> {
     if model.tokenizers.is_shared() {
         return Ok(());
     }
-    [src, tgt].into_iter().try_for_each(|tokenizer| unigram(tokenizer).map(drop))
+    [src, tgt]
+        .into_iter()
+        .try_for_each(|tokenizer| unigram(tokenizer).map(drop))
 }
 
 /// One of two tokenizers as the SentencePiece model that `MarianTokenizer` reads.
@@ -68,7 +71,12 @@ pub(super) enum Mark {
 ///
 /// # Errors
 /// The disk refuses.
-pub(super) fn write_one(tokenizer: &Tokenizer, mark: Mark, longest: usize, dir: &Path) -> Result<()> {
+pub(super) fn write_one(
+    tokenizer: &Tokenizer,
+    mark: Mark,
+    longest: usize,
+    dir: &Path,
+) -> Result<()> {
     let mut config = config(tokenizer, longest);
     config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
     config["bos_token"] = tokenizer.token(tokenizer.special().bos).into();
@@ -92,12 +100,15 @@ fn config(tokenizer: &Tokenizer, longest: usize) -> Value {
 
 /// Ids by token.
 fn vocabulary(tokenizer: &Tokenizer) -> BTreeMap<String, u32> {
-    (0..tokenizer.vocab_size() as u32).filter_map(|id| Some((tokenizer.token(id)?, id))).collect()
+    (0..tokenizer.vocab_size() as u32)
+        .filter_map(|id| Some((tokenizer.token(id)?, id)))
+        .collect()
 }
 
 /// The `tokenizer.json` with a step that adds a mark, as the model reads it.
 fn with_mark(tokenizer: &Tokenizer, mark: Mark) -> Result<Value> {
-    let mut json: Value = serde_json::from_str(&tokenizer.to_json()?).context("a tokenizer is JSON")?;
+    let mut json: Value =
+        serde_json::from_str(&tokenizer.to_json()?).context("a tokenizer is JSON")?;
     let id = match mark {
         Mark::Begin => tokenizer.special().bos,
         Mark::End => tokenizer.special().eos,
@@ -106,11 +117,17 @@ fn with_mark(tokenizer: &Tokenizer, mark: Mark) -> Result<Value> {
     let text = |name: &str, kind: u8| json!({"Sequence": {"id": name, "type_id": kind}});
     let token = json!({"SpecialToken": {"id": spelling, "type_id": 0}});
     let with = |mut texts: Vec<Value>| {
-        texts.insert(if mark == Mark::Begin { 0 } else { texts.len() }, token.clone());
+        texts.insert(
+            if mark == Mark::Begin { 0 } else { texts.len() },
+            token.clone(),
+        );
         texts
     };
     let mut special = serde_json::Map::new();
-    special.insert(spelling.clone(), json!({"id": spelling, "ids": [id], "tokens": [spelling]}));
+    special.insert(
+        spelling.clone(),
+        json!({"id": spelling, "ids": [id], "tokens": [spelling]}),
+    );
     json["post_processor"] = json!({
         "type": "TemplateProcessing",
         "single": with(vec![text("A", 0)]),

@@ -29,13 +29,18 @@ impl Class {
     pub(super) fn of(shape: &TransformerShape) -> Result<Self> {
         let refused = |reason: &str| -> TrainError {
             let error = failed!("Hugging Face has no class for this model: {reason}");
-            with_hint(usage(error), "`--to ctranslate2` takes every encoder-decoder Transformer")
+            with_hint(
+                usage(error),
+                "`--to ctranslate2` takes every encoder-decoder Transformer",
+            )
         };
         if shape.position != Position::Sinusoidal {
             return Err(refused("its positions are not sinusoidal"));
         }
         match (shape.activation, shape.norm, shape.tie_embeddings) {
-            (Activation::Swiglu, ..) => Err(refused("its feed-forward blocks are gated (`\"swiglu\"`)")),
+            (Activation::Swiglu, ..) => {
+                Err(refused("its feed-forward blocks are gated (`\"swiglu\"`)"))
+            }
             (_, Norm::Post, _) => Ok(Self::Marian),
             (_, Norm::Pre, TieEmbeddings::All) => Ok(Self::Pegasus),
             (_, Norm::Pre, _) => Err(refused(
@@ -45,7 +50,8 @@ impl Class {
     }
 }
 
-/// The number of rows of both embeddings: transformers 4 wants as many for the source as for the target.
+/// The number of rows of both embeddings: transformers 4 wants as many for the source as for the
+/// target.
 pub(super) fn vocab_size(shape: &TransformerShape) -> usize {
     shape.src_vocab_size.max(shape.tgt_vocab_size)
 }
@@ -67,7 +73,10 @@ pub(super) fn tensors(arrays: &Arrays, shape: &TransformerShape) -> Result<Array
             theirs.put(format!("{}.bias", names[0]), second.clone());
             continue;
         }
-        let both = first.split(names.len()).into_iter().zip(second.split(names.len()));
+        let both = first
+            .split(names.len())
+            .into_iter()
+            .zip(second.split(names.len()));
         for (name, (weight, bias)) in names.iter().zip(both) {
             theirs.put(format!("{name}.weight"), weight.transposed());
             theirs.put(format!("{name}.bias"), bias);
@@ -76,7 +85,9 @@ pub(super) fn tensors(arrays: &Arrays, shape: &TransformerShape) -> Result<Array
     // Rows of zeros, which are never chosen, fill the smaller side.
     let size = vocab_size(shape);
     let filled = |table: &Array| {
-        let rows: Vec<_> = (0..size).map(|row| (row < table.height()).then_some(row)).collect();
+        let rows: Vec<_> = (0..size)
+            .map(|row| (row < table.height()).then_some(row))
+            .collect();
         table.rows(&rows)
     };
     if shape.tie_embeddings == TieEmbeddings::All {
@@ -104,7 +115,8 @@ pub(super) fn tensors(arrays: &Arrays, shape: &TransformerShape) -> Result<Array
     Ok(theirs)
 }
 
-/// The most positions that a text may have there; programs that do not make tables longer need room for an output.
+/// The most positions that a text may have there; programs that do not make tables longer need room
+/// for an output.
 fn positions(shape: &TransformerShape) -> usize {
     shape.max_len.max(512)
 }
@@ -147,7 +159,8 @@ pub(super) fn config(model: &Portable, shape: &TransformerShape, class: Class) -
         config["decoder_vocab_size"] = size.into();
         config["static_position_embeddings"] = true.into();
         config["normalize_before"] = false.into();
-        config["share_encoder_decoder_embeddings"] = (shape.tie_embeddings == TieEmbeddings::All).into();
+        config["share_encoder_decoder_embeddings"] =
+            (shape.tie_embeddings == TieEmbeddings::All).into();
     }
     config
 }

@@ -1,6 +1,7 @@
 //! Abbreviations that the library of sentences lacks.
 
-/// Abbreviations by language, in lower case and without their last full stop. None is a word that often ends a sentence.
+/// Abbreviations by language, in lower case and without their last full stop. None is a word that
+/// often ends a sentence.
 const BY_LANGUAGE: [(&str, &str); 14] = [
     (
         "de",
@@ -9,7 +10,10 @@ const BY_LANGUAGE: [(&str, &str); 14] = [
          lat lfd mag max mind min mio mrd mrz msgr mwst nördl nov nr nrn okt österr östl pfr pkt prof proz resp röm russ \
          sept sog st std stellv str südl svw tel tgl tsd verh vgl vorm westl wg zit zz zzgl",
     ),
-    ("en", "approx assn blvd bros capt cf dept est gov lieut messrs mgr prof pvt rep sen sgt supt univ viz"),
+    (
+        "en",
+        "approx assn blvd bros capt cf dept est gov lieut messrs mgr prof pvt rep sen sgt supt univ viz",
+    ),
     (
         "es",
         "av avda aprox cía cia dcha dr dra dres excmo excma gral ing izq lic ltda núm núms pág págs prof profa sra sres \
@@ -24,8 +28,14 @@ const BY_LANGUAGE: [(&str, &str); 14] = [
         "it",
         "arch avv ca capp dott dr ecc fig geom ill ing mons on pag pagg prof rag rev sen sig sigg sec segr spett tel",
     ),
-    ("pt", "aprox av cia dr dra eng exma exmo gen ilmo ltda pág págs prof profa sr sra srta séc tel"),
-    ("nl", "blz bijv ca dhr drs dr incl excl ing ir jl max mevr min mld mln mw nr prof resp"),
+    (
+        "pt",
+        "aprox av cia dr dra eng exma exmo gen ilmo ltda pág págs prof profa sr sra srta séc tel",
+    ),
+    (
+        "nl",
+        "blz bijv ca dhr drs dr incl excl ing ir jl max mevr min mld mln mw nr prof resp",
+    ),
     (
         "pl",
         "abp al bp gen godz gm hab im inż kpt ks mgr mjr mld mln np ok os pl płk por pow ppłk proc prof red rozdz rys \
@@ -36,15 +46,24 @@ const BY_LANGUAGE: [(&str, &str); 14] = [
         "č čl čp doc ing judr kol max mgr mil min mld mudr např nám obr odst parag phdr prof rndr str sv tel tis tj tzn \
             tzv ul",
     ),
-    ("sk", "č čl doc ing judr max mgr mil min mld mudr napr nám obr ods phdr prof rndr sv tel tis tzn tzv ul"),
+    (
+        "sk",
+        "č čl doc ing judr max mgr mil min mld mudr napr nám obr ods phdr prof rndr sv tel tis tzn tzv ul",
+    ),
     (
         "ru",
         "акад англ гл г-жа г-н гр д-р доц им илл лат млн млрд напр нем обл пер пл пос просп проф рис руб см ср стр табл \
             тел тыс ул",
     ),
-    ("uk", "акад англ вул гл д-р доц ім лат млн млрд напр обл пл просп проф рис див стор табл тел тис"),
+    (
+        "uk",
+        "акад англ вул гл д-р доц ім лат млн млрд напр обл пл просп проф рис див стор табл тел тис",
+    ),
     ("sv", "bl ca civ dr ev fr kap kl kr nr prof resp st tel"),
-    ("da", "ca dr evt fr hr jf kap kl kr mio mia nr pkt prof stk tlf vedr"),
+    (
+        "da",
+        "ca dr evt fr hr jf kap kl kr mio mia nr pkt prof stk tlf vedr",
+    ),
 ];
 
 /// Abbreviations of all languages that go on if a number follows, and may be words otherwise.
@@ -60,14 +79,16 @@ const GERMAN_STARTERS: &str = "aber alle alles als also am an auch auf aus bei b
      ob obwohl oder schließlich sehr sein seine seit sie sind so später trotzdem um und uns unser vielleicht viele vom von vor \
      war wann waren warum was weil weitere wenn wer wie wir wo zu zuerst zum zur zwar";
 
-/// Whether a word in lower case, without its full stop, is an abbreviation in a language; `follows_number` where a digit
-/// comes after it.
+/// Whether a word in lower case, without its full stop, is an abbreviation in a language;
+/// `follows_number` where a digit comes after it.
 pub(super) fn is_abbreviation(word: &str, language: &str, follows_number: bool) -> bool {
     let own = BY_LANGUAGE.iter().find(|(code, _)| *code == language);
-    own.is_some_and(|(_, words)| has_word(words, word)) || follows_number && has_word(BEFORE_NUMBERS, word)
+    own.is_some_and(|(_, words)| has_word(words, word))
+        || follows_number && has_word(BEFORE_NUMBERS, word)
 }
 
-/// Whether a German word in lower case begins a sentence rather than being counted by a number before it.
+/// Whether a German word in lower case begins a sentence rather than being counted by a number
+/// before it.
 pub(super) fn begins_german_sentence(word: &str) -> bool {
     has_word(GERMAN_STARTERS, word)
 }

@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::abbreviations::{begins_german_sentence, is_abbreviation};
 
-/// Bytes of the longest line that the library of abbreviations is called with: it takes time by the square of the quotation
-/// marks of a line.
+/// Bytes of the longest line that the library of abbreviations is called with: it takes time by the
+/// square of the quotation marks of a line.
 const LONGEST: usize = 1 << 15;
 /// Languages that write ordinals as German does, with a full stop and before capital letters.
 const GERMAN: [&str; 5] = ["de", "lb", "nds", "gsw", "bar"];
@@ -25,9 +25,10 @@ const SAID_WITHIN: usize = 10;
 
 /// Cuts a line into sentences, each with the white space after it.
 ///
-/// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script, and the abbreviation lists
-/// of Wikimedia's `sentencex` see an end, but not after what [`continues`] knows besides. Where a quotation mark or bracket
-/// closes, no abbreviation ends, and Unicode's rules decide alone. Between sentences, a dash by itself begins the next one, which
+/// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script,
+/// and the abbreviation lists of Wikimedia's `sentencex` see an end, but not after what
+/// [`continues`] knows besides. Where a quotation mark or bracket closes, no abbreviation ends, and
+/// Unicode's rules decide alone. Between sentences, a dash by itself begins the next one, which
 /// neither of the two sees.
 pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let language = primary(language);
@@ -35,15 +36,22 @@ pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let mut sentences = Vec::new();
     let mut start = 0;
     let mut letters = 0;
-    for (at, part) in line.split_sentence_bound_indices().flat_map(cut_before_dashes) {
+    for (at, part) in line
+        .split_sentence_bound_indices()
+        .flat_map(cut_before_dashes)
+    {
         let end = at + part.len();
         let end = end + closing_after_space(&line[end..]);
         letters += count_letters(part);
         if end <= start {
             continue;
         }
-        let is_closed = line[start..end].trim_end().ends_with(closes) || begins_with_dash(&line[end..]);
-        let is_end = is_closed || listed.as_ref().is_none_or(|listed| listed.contains(&letters));
+        let is_closed =
+            line[start..end].trim_end().ends_with(closes) || begins_with_dash(&line[end..]);
+        let is_end = is_closed
+            || listed
+                .as_ref()
+                .is_none_or(|listed| listed.contains(&letters));
         if end == line.len() || is_end && !continues(&line[start..end], &line[end..], &language) {
             sentences.push(&line[start..end]);
             start = end;
@@ -52,13 +60,15 @@ pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     sentences
 }
 
-/// Cuts a part of a line that begins at `at` before each dash that stands by itself between two sentences, as in
-/// `He left. - She stayed.`
+/// Cuts a part of a line that begins at `at` before each dash that stands by itself between two
+/// sentences, as in `He left. - She stayed.`
 fn cut_before_dashes((at, part): (usize, &str)) -> Vec<(usize, &str)> {
     let mut pieces = Vec::new();
     let mut start = 0;
     for (dash, _) in part.match_indices(DASHES) {
-        let ends = part[start..dash].trim_end_matches(closes_or_space).ends_with(TERMINATORS);
+        let ends = part[start..dash]
+            .trim_end_matches(closes_or_space)
+            .ends_with(TERMINATORS);
         if ends && part[..dash].ends_with(char::is_whitespace) && begins_with_dash(&part[dash..]) {
             pieces.push((at + start, &part[start..dash]));
             start = dash;
@@ -70,9 +80,12 @@ fn cut_before_dashes((at, part): (usize, &str)) -> Vec<(usize, &str)> {
 
 /// Whether a text begins with a dash by itself and a word that may begin a sentence.
 fn begins_with_dash(text: &str) -> bool {
-    let Some(rest) = text.strip_prefix(DASHES) else { return false };
+    let Some(rest) = text.strip_prefix(DASHES) else {
+        return false;
+    };
     let word = rest.trim_start();
-    word.len() < rest.len() && word.starts_with(|first: char| first.is_alphabetic() && !first.is_lowercase())
+    word.len() < rest.len()
+        && word.starts_with(|first: char| first.is_alphabetic() && !first.is_lowercase())
 }
 
 fn closes_or_space(character: char) -> bool {
@@ -81,11 +94,15 @@ fn closes_or_space(character: char) -> bool {
 
 /// The first part of a code in lower case: `pt` of `pt-BR`.
 fn primary(language: &str) -> String {
-    language.split(['-', '_']).next().unwrap_or_default().to_lowercase()
+    language
+        .split(['-', '_'])
+        .next()
+        .unwrap_or_default()
+        .to_lowercase()
 }
 
-/// How many letters and digits are before each end that the library sees: it and Unicode's rules put quotation marks and
-/// symbols to different sides of the same end.
+/// How many letters and digits are before each end that the library sees: it and Unicode's rules
+/// put quotation marks and symbols to different sides of the same end.
 fn listed_ends(line: &str, language: &str) -> HashSet<usize> {
     let mut letters = 0;
     let mut ends = HashSet::new();
@@ -97,20 +114,30 @@ fn listed_ends(line: &str, language: &str) -> HashSet<usize> {
 }
 
 fn count_letters(text: &str) -> usize {
-    text.chars().filter(|character| character.is_alphanumeric()).count()
+    text.chars()
+        .filter(|character| character.is_alphanumeric())
+        .count()
 }
 
-/// The bytes of quotation marks and brackets that close after a space, as in `« Non. » Puis`, with the white space after them.
+/// The bytes of quotation marks and brackets that close after a space, as in `« Non. » Puis`, with
+/// the white space after them.
 fn closing_after_space(rest: &str) -> usize {
     let is_closing = |character: char| character != '"' && closes(character);
     let after = rest.trim_start_matches(is_closing);
     let next = after.trim_start();
     let are_closing = after.len() < rest.len() && (next.is_empty() || next.len() < after.len());
-    if are_closing { rest.len() - next.len() } else { 0 }
+    if are_closing {
+        rest.len() - next.len()
+    } else {
+        0
+    }
 }
 
 fn closes(character: char) -> bool {
-    let closing = [GeneralCategory::ClosePunctuation, GeneralCategory::FinalPunctuation];
+    let closing = [
+        GeneralCategory::ClosePunctuation,
+        GeneralCategory::FinalPunctuation,
+    ];
     character == '"' || closing.contains(&character.general_category())
 }
 
@@ -120,7 +147,9 @@ fn continues(before: &str, after: &str, language: &str) -> bool {
     if continues_quotation(before, after) {
         return true;
     }
-    let Some(rest) = before.strip_suffix('.') else { return false };
+    let Some(rest) = before.strip_suffix('.') else {
+        return false;
+    };
     let mut words = rest.split_whitespace();
     let last = words.next_back().unwrap_or_default();
     let word = last.trim_start_matches(|character: char| !character.is_alphanumeric());
@@ -132,11 +161,18 @@ fn continues(before: &str, after: &str, language: &str) -> bool {
     is_initial(word, before_word)
         || is_title(word)
         || language != "en" && is_dotted(word)
-        || is_abbreviation(&after_apostrophe(word).to_lowercase(), language, follows_number)
-        || GERMAN.contains(&language) && is_ordinal(word) && !begins_german_sentence(&first_word(after))
+        || is_abbreviation(
+            &after_apostrophe(word).to_lowercase(),
+            language,
+            follows_number,
+        )
+        || GERMAN.contains(&language)
+            && is_ordinal(word)
+            && !begins_german_sentence(&first_word(after))
 }
 
-/// Whether a quotation that ends with a sentence is part of a longer one: `「…？」と`, `“…？”她问`, `«…?» — спросила`.
+/// Whether a quotation that ends with a sentence is part of a longer one: `「…？」と`, `“…？”她问`,
+/// `«…?» — спросила`.
 fn continues_quotation(before: &str, after: &str) -> bool {
     let next = after.trim_start();
     let after_dash = next.trim_start_matches(['-', '–', '—', ' ']);
@@ -153,21 +189,30 @@ fn continues_quotation(before: &str, after: &str) -> bool {
     {
         return true;
     }
-    let clause: Vec<char> = next.chars().take_while(|character| !"，。！？：,.!?:".contains(*character)).collect();
+    let clause: Vec<char> = next
+        .chars()
+        .take_while(|character| !"，。！？：,.!?:".contains(*character))
+        .collect();
     clause.len() <= SAID_WITHIN && clause.last().is_some_and(|last| SAID.contains(last))
 }
 
 /// Whether a word is the number or letter of an item of a list, as in `1.` or `a.`
 fn is_item(word: &str) -> bool {
     let is_short = word.chars().nth(ORDINAL).is_none();
-    !word.is_empty() && is_short && (word.chars().all(char::is_numeric) || word.chars().nth(1).is_none())
+    !word.is_empty()
+        && is_short
+        && (word.chars().all(char::is_numeric) || word.chars().nth(1).is_none())
 }
 
-/// Whether a word is a single letter, as in `J. Smith` or `z. B.`; in lower case after a number it is a unit.
+/// Whether a word is a single letter, as in `J. Smith` or `z. B.`; in lower case after a number it
+/// is a unit.
 fn is_initial(word: &str, before: Option<&str>) -> bool {
     let mut letters = word.chars();
-    let (Some(letter), None) = (letters.next(), letters.next()) else { return false };
-    let is_unit = letter.is_lowercase() && before.is_some_and(|before| before.ends_with(is_of_number));
+    let (Some(letter), None) = (letters.next(), letters.next()) else {
+        return false;
+    };
+    let is_unit =
+        letter.is_lowercase() && before.is_some_and(|before| before.ends_with(is_of_number));
     letter.is_alphabetic() && !is_unit
 }
 
@@ -176,10 +221,13 @@ fn is_of_number(character: char) -> bool {
     character.is_numeric() || "IVX".contains(character)
 }
 
-/// Whether a word looks like a short title: a capital letter and one or two small ones, all consonants, as `Mr` or `Dr`.
+/// Whether a word looks like a short title: a capital letter and one or two small ones, all
+/// consonants, as `Mr` or `Dr`.
 fn is_title(word: &str) -> bool {
     let mut letters = word.chars();
-    let begins = letters.next().is_some_and(|first| first.is_uppercase() && !"AEIOUY".contains(first));
+    let begins = letters
+        .next()
+        .is_some_and(|first| first.is_uppercase() && !"AEIOUY".contains(first));
     let is_consonant = |letter: char| letter.is_lowercase() && !"aeiouy".contains(letter);
     begins && matches!(letters.clone().count(), 1 | 2) && letters.all(is_consonant)
 }
@@ -187,7 +235,9 @@ fn is_title(word: &str) -> bool {
 /// Whether a word is letters with full stops or hyphens between them, as `z.B`, `S.p.A` or `J.-P`.
 fn is_dotted(word: &str) -> bool {
     let mut pieces = word.split('.').map(|piece| piece.trim_start_matches('-'));
-    let is_piece = |piece: &str| matches!(piece.chars().count(), 1 | 2) && piece.chars().all(char::is_alphabetic);
+    let is_piece = |piece: &str| {
+        matches!(piece.chars().count(), 1 | 2) && piece.chars().all(char::is_alphabetic)
+    };
     word.contains('.') && pieces.all(is_piece)
 }
 
@@ -203,7 +253,9 @@ fn is_ordinal(word: &str) -> bool {
 /// The first word of a text in lower case.
 fn first_word(text: &str) -> String {
     let text = text.trim_start_matches(|character: char| !character.is_alphanumeric());
-    let end = text.find(|character: char| !character.is_alphanumeric()).unwrap_or(text.len());
+    let end = text
+        .find(|character: char| !character.is_alphanumeric())
+        .unwrap_or(text.len());
     text[..end].to_lowercase()
 }
 
@@ -235,9 +287,14 @@ mod tests {
         let mut all = 0;
         for section in gold.split("\n[").skip(1) {
             let (language, texts) = section.split_once(']').expect("a code and texts");
-            let space = if ["ja", "zh"].contains(&language) { "" } else { " " };
+            let space = if ["ja", "zh"].contains(&language) {
+                ""
+            } else {
+                " "
+            };
             for text in texts.trim().split("\n\n") {
-                let lines: Vec<String> = text.lines().map(|line| format!("{line}{space}")).collect();
+                let lines: Vec<String> =
+                    text.lines().map(|line| format!("{line}{space}")).collect();
                 let text = lines.concat();
                 let gold: Vec<&str> = lines.iter().map(String::as_str).collect();
                 let found = split(&text, language);
@@ -257,22 +314,34 @@ mod tests {
 
     fn by_lists(text: &str, language: &str) -> Vec<String> {
         let found = sentencex::get_sentence_boundaries(language, text);
-        found.into_iter().map(|sentence| sentence.text.to_owned()).collect()
+        found
+            .into_iter()
+            .map(|sentence| sentence.text.to_owned())
+            .collect()
     }
 
     fn by_both(text: &str, language: &str) -> Vec<String> {
-        sentences(text, language).into_iter().map(str::to_owned).collect()
+        sentences(text, language)
+            .into_iter()
+            .map(str::to_owned)
+            .collect()
     }
 
     #[test]
     fn both_together_with_rules_are_better_than_either() {
         let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(|split| f1(TUNED, split));
-        assert!(unicode < 90.0 && lists < 90.0 && both >= 99.0, "{unicode:.2} {lists:.2} {both:.2}");
+        assert!(
+            unicode < 90.0 && lists < 90.0 && both >= 99.0,
+            "{unicode:.2} {lists:.2} {both:.2}"
+        );
     }
 
     #[test]
     fn both_together_are_better_than_either_on_text_that_no_rule_was_written_for() {
         let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(|split| f1(UNSEEN, split));
-        assert!(unicode < 80.0 && lists < 80.0 && both >= 93.0, "{unicode:.2} {lists:.2} {both:.2}");
+        assert!(
+            unicode < 80.0 && lists < 80.0 && both >= 93.0,
+            "{unicode:.2} {lists:.2} {both:.2}"
+        );
     }
 }

@@ -11,8 +11,8 @@ const MARKERS: &str = "*#_/\\|…";
 /// What may end a sentence after a symbol.
 const TERMINATORS: &str = ".!?…。！？";
 
-/// The byte range of a sentence that is translated, without white space and symbols around it; empty if it has no letter and no
-/// digit.
+/// The byte range of a sentence that is translated, without white space and symbols around it;
+/// empty if it has no letter and no digit.
 pub(super) fn translated(sentence: &str) -> Range<usize> {
     if !sentence.contains(char::is_alphanumeric) {
         return 0..0;
@@ -41,13 +41,20 @@ fn leads(character: char, next: Option<char>) -> bool {
     match character.general_category() {
         _ if is_blank(character) => true,
         // A sign of a number, as in `-5` or `±3`.
-        GeneralCategory::DashPunctuation | GeneralCategory::MathSymbol if is_before(char::is_numeric) => false,
+        GeneralCategory::DashPunctuation | GeneralCategory::MathSymbol
+            if is_before(char::is_numeric) =>
+        {
+            false
+        }
         GeneralCategory::DashPunctuation => true,
         GeneralCategory::MathSymbol | GeneralCategory::ModifierSymbol if character.is_ascii() => {
             is_before(char::is_whitespace)
         }
         _ if is_pictorial(character) => true,
-        _ => BULLETS.contains(character) || MARKERS.contains(character) && !is_before(char::is_alphanumeric),
+        _ => {
+            BULLETS.contains(character)
+                || MARKERS.contains(character) && !is_before(char::is_alphanumeric)
+        }
     }
 }
 
@@ -72,9 +79,12 @@ fn trailing(text: &str) -> usize {
     end
 }
 
-/// White space, and characters without a look of their own: joiners, selectors of variants, marks of byte order.
+/// White space, and characters without a look of their own: joiners, selectors of variants, marks
+/// of byte order.
 fn is_blank(character: char) -> bool {
-    character.is_whitespace() || character.general_category() == GeneralCategory::Format || is_selector(character)
+    character.is_whitespace()
+        || character.general_category() == GeneralCategory::Format
+        || is_selector(character)
 }
 
 fn is_selector(character: char) -> bool {
@@ -86,12 +96,15 @@ fn is_pictorial(character: char) -> bool {
     let category = character.general_category();
     let is_symbol = matches!(
         category,
-        GeneralCategory::OtherSymbol | GeneralCategory::MathSymbol | GeneralCategory::ModifierSymbol
+        GeneralCategory::OtherSymbol
+            | GeneralCategory::MathSymbol
+            | GeneralCategory::ModifierSymbol
     );
     is_symbol && !character.is_ascii()
 }
 
 /// Pictures of the planes and blocks that hold emoji.
 fn is_emoji(character: char) -> bool {
-    matches!(character, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}') && is_pictorial(character)
+    matches!(character, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
+        && is_pictorial(character)
 }

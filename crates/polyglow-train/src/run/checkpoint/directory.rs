@@ -1,4 +1,5 @@
-//! The `checkpoints` directory of a run: which checkpoints are kept, and what `last` and `best` point to.
+//! The `checkpoints` directory of a run: which checkpoints are kept, and what `last` and `best`
+//! point to.
 
 use std::fs;
 use std::io;
@@ -8,8 +9,8 @@ use super::{Checkpoint, Content, TrainState, place, remove_directory};
 use crate::error::{Context, Result, failed, with_hint};
 use polyglow_data::file::sync_directory;
 
-/// The `checkpoints` directory of a run: `step-N/`, `average/` and others that were made of them, and the relative links
-/// `last` and `best`.
+/// The `checkpoints` directory of a run: `step-N/`, `average/` and others that were made of them,
+/// and the relative links `last` and `best`.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     dir: PathBuf,
@@ -17,31 +18,40 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// The checkpoints in `dir`, of which the newest `keep_last` (at least one) and the best are kept.
+    /// The checkpoints in `dir`, of which the newest `keep_last` (at least one) and the best are
+    /// kept.
     pub fn new(dir: PathBuf, keep_last: usize) -> Self {
-        Self { dir, keep_last: keep_last.max(1) }
+        Self {
+            dir,
+            keep_last: keep_last.max(1),
+        }
     }
 
-    /// Writes the checkpoint `step-N`, points `last` and, where it is this step's, `best` to it, and removes what is no
-    /// longer kept.
+    /// Writes the checkpoint `step-N`, points `last` and, where it is this step's, `best` to it,
+    /// and removes what is no longer kept.
     ///
     /// # Errors
-    /// The checkpoint cannot be written, as where the run's directory is gone; every earlier one is then still there.
+    /// The checkpoint cannot be written, as where the run's directory is gone; every earlier one is
+    /// then still there.
     pub fn save(&self, content: &Content, state: &TrainState) -> Result<PathBuf> {
         match fs::create_dir(&self.dir) {
             Ok(()) => self.dir.parent().map_or(Ok(()), sync_directory)?,
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => {}
-            Err(error) => return Err(error).with_context(|| format!("cannot make `{}`", self.dir.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot make `{}`", self.dir.display()));
+            }
         }
         let path = self.write(&format!("step-{}", state.step), content, state)?;
-        // The checkpoint is there, whatever becomes of the links and of the old ones; the next save tries them again.
+        // The checkpoint is there, whatever becomes of the links and of the old ones; the next save
+        // tries them again.
         if let Err(error) = self.recover(state) {
             tracing::warn!("{error}");
         }
         Ok(path)
     }
 
-    /// Finishes what a process that was killed in [`Self::save`] left undone before or after it wrote `state`.
+    /// Finishes what a process that was killed in [`Self::save`] left undone before or after it
+    /// wrote `state`.
     ///
     /// # Errors
     /// Something cannot be moved, linked or removed.
@@ -50,8 +60,8 @@ impl Checkpoints {
         self.remove_old(state)
     }
 
-    /// Removes what a killed process left unfinished of the checkpoints whose names `ours` accepts, and brings back what it
-    /// was about to replace.
+    /// Removes what a killed process left unfinished of the checkpoints whose names `ours` accepts,
+    /// and brings back what it was about to replace.
     ///
     /// # Errors
     /// Something cannot be moved or removed; a missing directory is none.
@@ -59,7 +69,8 @@ impl Checkpoints {
         if !self.dir.is_dir() {
             return Ok(());
         }
-        place::tidy(&self.dir, ours).with_context(|| format!("cannot clear `{}`", self.dir.display()))
+        place::tidy(&self.dir, ours)
+            .with_context(|| format!("cannot clear `{}`", self.dir.display()))
     }
 
     /// Points `last` and `best` to where they belong after `state`.
@@ -81,7 +92,8 @@ impl Checkpoints {
         Ok(path)
     }
 
-    /// The newest checkpoint that is whole; a damaged one is reported and skipped. `None` if there is no checkpoint.
+    /// The newest checkpoint that is whole; a damaged one is reported and skipped. `None` if there
+    /// is no checkpoint.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -97,13 +109,19 @@ impl Checkpoints {
         Ok(None)
     }
 
-    /// The state of the newest checkpoint whose state can be read, whole or not. `None` if there is none.
+    /// The state of the newest checkpoint whose state can be read, whole or not. `None` if there is
+    /// none.
     ///
     /// # Errors
     /// The directory cannot be read.
     pub fn newest_state(&self) -> Result<Option<TrainState>> {
         let open = |step: u64| Checkpoint::open(&self.dir.join(format!("step-{step}"))).ok();
-        Ok(self.steps()?.into_iter().rev().find_map(open).map(|checkpoint| checkpoint.state))
+        Ok(self
+            .steps()?
+            .into_iter()
+            .rev()
+            .find_map(open)
+            .map(|checkpoint| checkpoint.state))
     }
 
     /// Whether there is a checkpoint or a link of that name, whole or damaged.
@@ -116,7 +134,10 @@ impl Checkpoints {
     /// # Errors
     /// The directory cannot be read; a missing one has none.
     pub fn has_any(&self) -> Result<bool> {
-        Ok(self.names()?.iter().any(|name| Checkpoint::is_at(&self.dir.join(name))))
+        Ok(self
+            .names()?
+            .iter()
+            .any(|name| Checkpoint::is_at(&self.dir.join(name))))
     }
 
     /// The checkpoint that a user calls `best`, `last`, `step-N`, `average`, or by a path.
@@ -129,25 +150,42 @@ impl Checkpoints {
                 return Checkpoint::open(&path);
             }
         }
-        let mut known: Vec<String> = self.steps()?.into_iter().map(|step| format!("step-{step}")).collect();
-        let links = ["best", "last"].into_iter().filter(|name| Checkpoint::is_at(&self.dir.join(name)));
+        let mut known: Vec<String> = self
+            .steps()?
+            .into_iter()
+            .map(|step| format!("step-{step}"))
+            .collect();
+        let links = ["best", "last"]
+            .into_iter()
+            .filter(|name| Checkpoint::is_at(&self.dir.join(name)));
         known.extend(links.map(str::to_owned));
         known.extend(self.named()?);
         let dir = self.dir.display();
         if known.is_empty() {
             let error = failed!("no checkpoint in `{dir}`: nothing has been trained there yet");
-            return Err(with_hint(error, "`polyglow train` with the run's config trains it"));
+            return Err(with_hint(
+                error,
+                "`polyglow train` with the run's config trains it",
+            ));
         }
         let known = known.join(", ");
         let path = Path::new(name);
         if path.components().count() > 1 || path.is_absolute() {
-            let what = if path.exists() { "that is no checkpoint" } else { "there is no such directory" };
+            let what = if path.exists() {
+                "that is no checkpoint"
+            } else {
+                "there is no such directory"
+            };
             let error = failed!("no checkpoint at `{name}`: {what}");
-            let advice = format!("a checkpoint is a directory with a `state.json`; `{dir}` has {known}");
+            let advice =
+                format!("a checkpoint is a directory with a `state.json`; `{dir}` has {known}");
             return Err(with_hint(error, advice));
         }
         let error = failed!("no checkpoint `{name}` in `{dir}`; there is {known}");
-        Err(with_hint(error, "give one of these, or the path of a checkpoint, with `--checkpoint`"))
+        Err(with_hint(
+            error,
+            "give one of these, or the path of a checkpoint, with `--checkpoint`",
+        ))
     }
 
     /// The checkpoint of that name in this directory; `None` if there is none.
@@ -156,7 +194,9 @@ impl Checkpoints {
     /// It is damaged.
     pub fn get(&self, name: &str) -> Result<Option<Checkpoint>> {
         let path = self.dir.join(name);
-        Checkpoint::is_at(&path).then(|| Checkpoint::open(&path)).transpose()
+        Checkpoint::is_at(&path)
+            .then(|| Checkpoint::open(&path))
+            .transpose()
     }
 
     /// The steps that have a checkpoint, in order.
@@ -164,19 +204,25 @@ impl Checkpoints {
     /// # Errors
     /// The directory cannot be read; a missing one has no steps.
     pub fn steps(&self) -> Result<Vec<u64>> {
-        let mut steps: Vec<u64> =
-            self.names()?.iter().filter_map(|name| name.strip_prefix("step-")?.parse().ok()).collect();
+        let mut steps: Vec<u64> = self
+            .names()?
+            .iter()
+            .filter_map(|name| name.strip_prefix("step-")?.parse().ok())
+            .collect();
         steps.sort_unstable();
         Ok(steps)
     }
 
-    /// The checkpoints that were made of those of steps, such as `average`, in the order of their names.
+    /// The checkpoints that were made of those of steps, such as `average`, in the order of their
+    /// names.
     ///
     /// # Errors
     /// The directory cannot be read; a missing one has none.
     pub fn named(&self) -> Result<Vec<String>> {
         let is_named = |name: &String| {
-            let unfinished = [place::UNFINISHED, place::REPLACED].iter().any(|ending| name.ends_with(ending));
+            let unfinished = [place::UNFINISHED, place::REPLACED]
+                .iter()
+                .any(|ending| name.ends_with(ending));
             let path = self.dir.join(name);
             let is_link = path.is_symlink() || path.is_file();
             !name.starts_with("step-") && !unfinished && !is_link && Checkpoint::is_at(&path)
@@ -190,17 +236,28 @@ impl Checkpoints {
         let entries = match fs::read_dir(&self.dir) {
             Ok(entries) => entries,
             // A file of that name has none either.
-            Err(error) if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory].contains(&error.kind()) => {
+            Err(error)
+                if [io::ErrorKind::NotFound, io::ErrorKind::NotADirectory]
+                    .contains(&error.kind()) =>
+            {
                 return Ok(Vec::new());
             }
-            Err(error) => return Err(error).with_context(|| format!("cannot read `{}`", self.dir.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot read `{}`", self.dir.display()));
+            }
         };
-        Ok(entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok()).collect())
+        Ok(entries
+            .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
+            .collect())
     }
 
     fn remove_old(&self, state: &TrainState) -> Result<()> {
         // Later ones, which are damaged, are made again.
-        let steps: Vec<u64> = self.steps()?.into_iter().filter(|&step| step <= state.step).collect();
+        let steps: Vec<u64> = self
+            .steps()?
+            .into_iter()
+            .filter(|&step| step <= state.step)
+            .collect();
         let old = steps.len().saturating_sub(self.keep_last);
         for &step in &steps[..old] {
             if state.best.is_none_or(|best| best.step != step) && step != state.step {
@@ -234,11 +291,23 @@ mod tests {
 
     fn content(value: f32) -> Content {
         let tensors = |name: &str| vec![(name.to_owned(), TensorData::new(vec![value; 3], [3]))];
-        Content { model: tensors("w"), optimizer: tensors("mean.w"), ema: Vec::new() }
+        Content {
+            model: tensors("w"),
+            optimizer: tensors("mean.w"),
+            ema: Vec::new(),
+        }
     }
 
     fn state(step: u64, best: u64) -> TrainState {
-        TrainState { step, best: Some(Best { step: best, score: 1.0, loss: 1.0 }), ..TrainState::default() }
+        TrainState {
+            step,
+            best: Some(Best {
+                step: best,
+                score: 1.0,
+                loss: 1.0,
+            }),
+            ..TrainState::default()
+        }
     }
 
     #[test]
@@ -246,22 +315,53 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let checkpoints = Checkpoints::new(dir.path().join("checkpoints"), 2);
         for step in 1..=5 {
-            checkpoints.save(&content(step as f32), &state(step, step.min(2))).expect("it can be written");
+            checkpoints
+                .save(&content(step as f32), &state(step, step.min(2)))
+                .expect("it can be written");
         }
         assert_eq!(checkpoints.steps().expect("it can be read"), [2, 4, 5]);
-        assert_eq!(checkpoints.find("best").expect("there is one").state.step, 2);
-        assert_eq!(checkpoints.find("last").expect("there is one").state.step, 5);
+        assert_eq!(
+            checkpoints.find("best").expect("there is one").state.step,
+            2
+        );
+        assert_eq!(
+            checkpoints.find("last").expect("there is one").state.step,
+            5
+        );
         #[cfg(unix)]
-        assert_eq!(fs::read_link(dir.path().join("checkpoints/last")).expect("a link"), Path::new("step-5"));
+        assert_eq!(
+            fs::read_link(dir.path().join("checkpoints/last")).expect("a link"),
+            Path::new("step-5")
+        );
         // As on a disk without links.
         fs::remove_file(dir.path().join("checkpoints/best")).expect("it is there");
         fs::write(dir.path().join("checkpoints/best"), "step-4").expect("it can be written");
-        assert_eq!(checkpoints.find("best").expect("there is one").state.step, 4);
+        assert_eq!(
+            checkpoints.find("best").expect("there is one").state.step,
+            4
+        );
         assert!(checkpoints.named().expect("it can be read").is_empty());
-        let mut model = checkpoints.find("step-4").expect("there is one").model().expect("it can be read");
-        assert_eq!(model.take("w", &[3]).expect("it is there").iter::<f32>().collect::<Vec<_>>(), [4.0; 3]);
-        let error = checkpoints.find("step-3").expect_err("it is gone").to_string();
-        assert!(error.contains("step-2, step-4, step-5, best, last"), "{error}");
+        let mut model = checkpoints
+            .find("step-4")
+            .expect("there is one")
+            .model()
+            .expect("it can be read");
+        assert_eq!(
+            model
+                .take("w", &[3])
+                .expect("it is there")
+                .iter::<f32>()
+                .collect::<Vec<_>>(),
+            [4.0; 3]
+        );
+        let error = checkpoints
+            .find("step-3")
+            .expect_err("it is gone")
+            .to_string();
+        assert!(
+            error.contains("step-2, step-4, step-5, best, last"),
+            "{error}"
+        );
     }
 
     #[test]
@@ -269,38 +369,63 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let checkpoints = Checkpoints::new(dir.path().to_owned(), 3);
         for step in 1..=3 {
-            checkpoints.save(&content(step as f32), &state(step, 1)).expect("it can be written");
+            checkpoints
+                .save(&content(step as f32), &state(step, 1))
+                .expect("it can be written");
         }
         let file = dir.path().join("step-3").join(MODEL);
         let mut bytes = fs::read(&file).expect("it is there");
         *bytes.last_mut().expect("it is not empty") ^= 1;
         fs::write(&file, bytes).expect("it can be written");
         fs::remove_file(dir.path().join("step-2").join(OPTIMIZER)).expect("it is there");
-        assert_eq!(checkpoints.newest().expect("it can be read").expect("one is whole").state, state(1, 1));
+        assert_eq!(
+            checkpoints
+                .newest()
+                .expect("it can be read")
+                .expect("one is whole")
+                .state,
+            state(1, 1)
+        );
     }
 
     #[test]
     fn a_model_is_read_without_the_optimizer_that_only_training_needs() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let checkpoints = Checkpoints::new(dir.path().to_owned(), 1);
-        checkpoints.save(&content(1.0), &state(1, 1)).expect("it can be written");
+        checkpoints
+            .save(&content(1.0), &state(1, 1))
+            .expect("it can be written");
         fs::remove_file(dir.path().join("step-1").join(OPTIMIZER)).expect("it is there");
         let checkpoint = checkpoints.find("last").expect("there is one");
         assert!(checkpoint.model().is_ok());
         let error = format!("{:#}", checkpoint.verify().expect_err("a file is missing"));
-        assert!(error.contains("is damaged: cannot read its `optimizer.safetensors`"), "{error}");
+        assert!(
+            error.contains("is damaged: cannot read its `optimizer.safetensors`"),
+            "{error}"
+        );
     }
 
     #[test]
     fn changed_weights_are_never_loaded() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let checkpoints = Checkpoints::new(dir.path().to_owned(), 1);
-        checkpoints.save(&content(1.0), &state(1, 1)).expect("it can be written");
+        checkpoints
+            .save(&content(1.0), &state(1, 1))
+            .expect("it can be written");
         let file = dir.path().join("step-1").join(MODEL);
         let mut bytes = fs::read(&file).expect("it is there");
         *bytes.last_mut().expect("it is not empty") ^= 1;
         fs::write(&file, bytes).expect("it can be written");
-        let error = format!("{:#}", checkpoints.find("last").and_then(|found| found.model()).expect_err("damaged"));
-        assert!(error.ends_with("is damaged: its `model.safetensors` is not what was written"), "{error}");
+        let error = format!(
+            "{:#}",
+            checkpoints
+                .find("last")
+                .and_then(|found| found.model())
+                .expect_err("damaged")
+        );
+        assert!(
+            error.ends_with("is damaged: its `model.safetensors` is not what was written"),
+            "{error}"
+        );
     }
 }

@@ -47,20 +47,31 @@ pub(super) fn replace(finished: &Path, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a killed process left unfinished in `dir` of the directories whose names `ours` accepts, and brings back
-/// what it was about to replace.
+/// Removes what a killed process left unfinished in `dir` of the directories whose names `ours`
+/// accepts, and brings back what it was about to replace.
 ///
 /// # Errors
 /// Something cannot be read, moved or removed.
 pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default().to_owned();
+        let name = path
+            .file_name()
+            .and_then(OsStr::to_str)
+            .unwrap_or_default()
+            .to_owned();
         if name.strip_suffix(UNFINISHED).is_some_and(&ours) {
             remove_directory(&path)?;
-        } else if let Some(replaced) = name.strip_suffix(REPLACED).filter(|replaced| ours(replaced)) {
+        } else if let Some(replaced) = name
+            .strip_suffix(REPLACED)
+            .filter(|replaced| ours(replaced))
+        {
             let old = dir.join(replaced);
-            if old.exists() { remove_directory(&path)? } else { fs::rename(&path, &old)? }
+            if old.exists() {
+                remove_directory(&path)?
+            } else {
+                fs::rename(&path, &old)?
+            }
         }
     }
     Ok(())
@@ -68,8 +79,8 @@ pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
 
 /// Makes a link at `path` to `target` beside it.
 ///
-/// Where there are no links, as on a disk formatted for Windows, and on Windows itself, which by default lets only
-/// administrators make them, it is a file that holds the name.
+/// Where there are no links, as on a disk formatted for Windows, and on Windows itself, which by
+/// default lets only administrators make them, it is a file that holds the name.
 ///
 /// # Errors
 /// Neither can be written.
@@ -83,13 +94,17 @@ pub(super) fn point(path: &Path, target: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Where `path` leads to, if it is a file that [`point`] wrote in place of a link: to a name beside it, and nowhere else.
-/// Otherwise `path`.
+/// Where `path` leads to, if it is a file that [`point`] wrote in place of a link: to a name beside
+/// it, and nowhere else. Otherwise `path`.
 pub(super) fn follow(path: &Path) -> Cow<'_, Path> {
     // Names are short; a file of weights that somebody takes for a checkpoint is not.
-    if path.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.len() < 256)
+    if path
+        .metadata()
+        .is_ok_and(|metadata| metadata.is_file() && metadata.len() < 256)
         && let Ok(target) = fs::read_to_string(path)
-        && let [Component::Normal(name)] = Path::new(target.trim_end()).components().collect::<Vec<_>>()[..]
+        && let [Component::Normal(name)] = Path::new(target.trim_end())
+            .components()
+            .collect::<Vec<_>>()[..]
     {
         return path.with_file_name(name).into();
     }
@@ -141,7 +156,10 @@ mod tests {
         make(&left, "left");
         make(&right, "right");
         exchange(&left, &right).expect("Linux can");
-        assert_eq!((content(&left), content(&right)), ("right".to_owned(), "left".to_owned()));
+        assert_eq!(
+            (content(&left), content(&right)),
+            ("right".to_owned(), "left".to_owned())
+        );
     }
 
     #[test]
@@ -177,6 +195,9 @@ mod tests {
             .collect();
         names.sort();
         assert_eq!(names, ["average.tmp", "step-1", "step-2"]);
-        assert_eq!((content(&path("step-1")), content(&path("step-2"))), ("one".to_owned(), "two".to_owned()));
+        assert_eq!(
+            (content(&path("step-1")), content(&path("step-2"))),
+            ("one".to_owned(), "two".to_owned())
+        );
     }
 }

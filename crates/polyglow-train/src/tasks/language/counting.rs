@@ -27,14 +27,16 @@ pub struct NgramScores {
     pub bits_per_byte: f64,
 }
 
-/// Counts the n-grams of the lines that `plan` trains on, and scores `pairs` by them, line by line; the lines are those that
-/// the language model is scored on, too.
+/// Counts the n-grams of the lines that `plan` trains on, and scores `pairs` by them, line by line;
+/// the lines are those that the language model is scored on, too.
 ///
 /// # Errors
 /// A text cannot be read or encoded, or nothing of it is left.
 pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Result<NgramScores> {
     let sequences = training_lines(plan, tokenizer)?;
-    let repeated = sequences.iter().flat_map(|(ids, times)| std::iter::repeat_n(ids, *times));
+    let repeated = sequences
+        .iter()
+        .flat_map(|(ids, times)| std::iter::repeat_n(ids, *times));
     let model = NgramModel::train(repeated, ORDER, tokenizer.vocab_size(), tokenizer.special())?;
     let has_blank = plan.config.data.context_len.is_some();
     let (mut nats, mut tokens, mut bytes) = (0.0, 0, 0);
@@ -46,7 +48,10 @@ pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Resul
             bytes += num_bytes(tokenizer, pair)?;
         }
     }
-    ensure!(bytes > 0, "there is nothing to evaluate: all lines are blank");
+    ensure!(
+        bytes > 0,
+        "there is nothing to evaluate: all lines are blank"
+    );
     Ok(NgramScores {
         order: ORDER,
         perplexity: (nats / tokens as f64).exp(),
@@ -54,7 +59,8 @@ pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Resul
     })
 }
 
-/// How often each line of a corpus counts: whole numbers that are as many in total as the weight says, spread evenly.
+/// How often each line of a corpus counts: whole numbers that are as many in total as the weight
+/// says, spread evenly.
 struct Times {
     weight: f64,
     /// Lines so far.
@@ -70,20 +76,33 @@ impl Times {
     }
 }
 
-/// The ids of every line that is trained on, and how often it counts: the corpora of a weighted list in proportion to their
-/// weights, the one with the smallest once. With the weights 1 and 1.4, two of five lines of the second count twice.
+/// The ids of every line that is trained on, and how often it counts: the corpora of a weighted
+/// list in proportion to their weights, the one with the smallest once. With the weights 1 and 1.4,
+/// two of five lines of the second count twice.
 fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, usize)>> {
     let data = &plan.config.data;
     let corpus = Corpus::open(data, plan.content, Split::Train)?;
     let filter = Filter::new(data, plan.content);
-    let smallest = corpus.parts().iter().map(Part::weight).fold(f64::INFINITY, f64::min);
-    let mut left = corpus.max_examples().map_or(usize::MAX, |most| usize::try_from(most).unwrap_or(usize::MAX));
+    let smallest = corpus
+        .parts()
+        .iter()
+        .map(Part::weight)
+        .fold(f64::INFINITY, f64::min);
+    let mut left = corpus.max_examples().map_or(usize::MAX, |most| {
+        usize::try_from(most).unwrap_or(usize::MAX)
+    });
     let mut lines = Vec::new();
     for part in corpus.parts() {
-        let mut times = Times { weight: part.weight() / smallest, lines: 0.0 };
+        let mut times = Times {
+            weight: part.weight() / smallest,
+            lines: 0.0,
+        };
         let mut pairs = part.pairs()?;
         loop {
-            let chunk: Vec<Pair> = pairs.by_ref().take(left.min(CHUNK)).collect::<Result<_, _>>()?;
+            let chunk: Vec<Pair> = pairs
+                .by_ref()
+                .take(left.min(CHUNK))
+                .collect::<Result<_, _>>()?;
             if chunk.is_empty() {
                 break;
             }

@@ -1,4 +1,5 @@
-//! Which source word each target word is translated from, by the attention of the decoder to the source.
+//! Which source word each target word is translated from, by the attention of the decoder to the
+//! source.
 
 use polyglow_data::alignment::Link;
 use polyglow_data::corpus::Pair;
@@ -10,24 +11,32 @@ use crate::predict::runner::Runner;
 
 pub use crate::predict::attention::strongest;
 
-/// For each pair and each decoder layer, from the lowest, a link for every target word: to the source word with the most
-/// attention.
+/// For each pair and each decoder layer, from the lowest, a link for every target word: to the
+/// source word with the most attention.
 ///
 /// # Errors
 /// A line cannot be encoded.
-pub fn align<M: Inspect<Inputs: From<Inputs>>>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Vec<Vec<Link>>>> {
+pub fn align<M: Inspect<Inputs: From<Inputs>>>(
+    runner: &Runner<M>,
+    pairs: &[Pair],
+) -> Result<Vec<Vec<Vec<Link>>>> {
     let pairs: Vec<[&str; 2]> = pairs.iter().map(|pair| [&*pair.src, &*pair.tgt]).collect();
     let layers = of_words(runner, &pairs)?;
-    Ok(layers.iter().map(|layers| layers.iter().map(strongest).collect()).collect())
+    Ok(layers
+        .iter()
+        .map(|layers| layers.iter().map(strongest).collect())
+        .collect())
 }
 
-/// The alignment error rate (Och and Ney, 2003) of `found` against `gold`, all of whose links are sure:
-/// `1 - 2 |found and gold| / (|found| + |gold|)`, 0 to 1. Links of target words without a gold link are not counted;
-/// there is at least one gold link.
+/// The alignment error rate (Och and Ney, 2003) of `found` against `gold`, all of whose links are
+/// sure: `1 - 2 |found and gold| / (|found| + |gold|)`, 0 to 1. Links of target words without a
+/// gold link are not counted; there is at least one gold link.
 pub fn error_rate<'a>(found: impl IntoIterator<Item = &'a Vec<Link>>, gold: &[Vec<Link>]) -> f64 {
     let (mut common, mut all) = (0, 0);
     for (found, gold) in found.into_iter().zip(gold) {
-        let counted = found.iter().filter(|(_, tgt)| gold.iter().any(|(_, linked)| linked == tgt));
+        let counted = found
+            .iter()
+            .filter(|(_, tgt)| gold.iter().any(|(_, linked)| linked == tgt));
         common += counted.clone().filter(|link| gold.contains(link)).count();
         all += counted.count() + gold.len();
     }

@@ -1,4 +1,5 @@
-//! Adafactor (Shazeer and Stern, 2018): Adam's second moment of a matrix from the means of its rows and columns.
+//! Adafactor (Shazeer and Stern, 2018): Adam's second moment of a matrix from the means of its rows
+//! and columns.
 
 use burn::tensor::Tensor;
 use polyglow_kernels::square_sums;
@@ -12,24 +13,28 @@ const DECAY_EXPONENT: f64 = -0.8;
 /// Largest root mean square of an update before the learning rate; d of the paper.
 const CLIP_THRESHOLD: f64 = 1.0;
 
-/// For a matrix with gradient `G`: `R = β R + (1 - β) mean of each row of (G² + ε₁)`, `C` likewise of each column,
-/// `U = G / sqrt(R C / mean(R))`, `W -= lr U / max(1, RMS(U) / d)`, with `β = 1 - t^-0.8`. A vector has its second moment
-/// in full.
+/// For a matrix with gradient `G`: `R = β R + (1 - β) mean of each row of (G² + ε₁)`, `C` likewise
+/// of each column, `U = G / sqrt(R C / mean(R))`, `W -= lr U / max(1, RMS(U) / d)`, with
+/// `β = 1 - t^-0.8`. A vector has its second moment in full.
 ///
-/// As in PyTorch weight decay is decoupled, and there is no first moment. The learning rate is that of the schedule, as for
-/// Adam: it is not scaled with the root mean square of the weights as the paper's relative step sizes are, and not limited
-/// by `1 / sqrt(t)`. So a change of optimizer leaves the meaning of `train.lr`, and its usual values, as they are. State:
-/// `row` and `column` of a matrix, `square` of a vector.
+/// As in PyTorch weight decay is decoupled, and there is no first moment. The learning rate is that
+/// of the schedule, as for Adam: it is not scaled with the root mean square of the weights as the
+/// paper's relative step sizes are, and not limited by `1 / sqrt(t)`. So a change of optimizer
+/// leaves the meaning of `train.lr`, and its usual values, as they are. State: `row` and `column`
+/// of a matrix, `square` of a vector.
 ///
-/// `t` counts skipped steps, as in Adam. There is no bias to be corrected, as `β` is 0 in step 1; where step 1 was skipped
-/// the next underestimates the second moment, and the limit on `RMS(U)` bounds what comes of it.
+/// `t` counts skipped steps, as in Adam. There is no bias to be corrected, as `β` is 0 in step 1;
+/// where step 1 was skipped the next underestimates the second moment, and the limit on `RMS(U)`
+/// bounds what comes of it.
 #[derive(Debug)]
 pub(super) struct Adafactor;
 
 impl UpdateRule for Adafactor {
     fn state(&self, _: &str, shape: &[usize]) -> Vec<(&'static str, usize)> {
         match matrices(shape) {
-            Some([count, rows, columns]) => vec![("row", count * rows), ("column", count * columns)],
+            Some([count, rows, columns]) => {
+                vec![("row", count * rows), ("column", count * columns)]
+            }
             None => vec![("square", shape.iter().product())],
         }
     }
@@ -51,14 +56,21 @@ impl UpdateRule for Adafactor {
         let row = step.shape.last().copied().unwrap_or(1);
         let rms = (square_sums(&update, row).sum() / len as f64).sqrt();
         let factor = (rms / CLIP_THRESHOLD).clamp_min(1.0).recip() * step.lr;
-        let weight = if step.weight_decay > 0.0 { weight * (1.0 - step.lr * step.weight_decay) } else { weight };
+        let weight = if step.weight_decay > 0.0 {
+            weight * (1.0 - step.lr * step.weight_decay)
+        } else {
+            weight
+        };
         (weight - update * factor, state)
     }
 }
 
-/// A parameter's shape as that of matrices, `[count, rows, columns]`; of more than two axes the last two are factored.
+/// A parameter's shape as that of matrices, `[count, rows, columns]`; of more than two axes the
+/// last two are factored.
 fn matrices(shape: &[usize]) -> Option<[usize; 3]> {
-    let (&[rows, columns], before) = shape.split_last_chunk().map(|(before, last)| (last, before))?;
+    let (&[rows, columns], before) = shape
+        .split_last_chunk()
+        .map(|(before, last)| (last, before))?;
     Some([before.iter().product(), rows, columns])
 }
 
@@ -73,13 +85,22 @@ fn factored(
     let square = gradient.clone() * gradient.clone() + SQUARE_EPSILON;
     let row = row.reshape([count, rows, 1]) * keep + square.clone().mean_dim(2) * (1.0 - keep);
     let column = column.reshape([count, 1, columns]) * keep + square.mean_dim(1) * (1.0 - keep);
-    // Two roots instead of one: the product of two means of a row and a column of zeros is less than an `f32` holds.
+    // Two roots instead of one: the product of two means of a row and a column of zeros is less
+    // than an `f32` holds.
     let row_factor = (row.clone() / row.clone().mean_dim(1)).sqrt().recip();
     let update = gradient * row_factor * column.clone().sqrt().recip();
-    (update.reshape([-1]), vec![row.reshape([-1]), column.reshape([-1])])
+    (
+        update.reshape([-1]),
+        vec![row.reshape([-1]), column.reshape([-1])],
+    )
 }
 
-fn in_full(gradient: Tensor<1>, [square]: [Tensor<1>; 1], keep: f64) -> (Tensor<1>, Vec<Tensor<1>>) {
-    let square = square * keep + (gradient.clone() * gradient.clone() + SQUARE_EPSILON) * (1.0 - keep);
+fn in_full(
+    gradient: Tensor<1>,
+    [square]: [Tensor<1>; 1],
+    keep: f64,
+) -> (Tensor<1>, Vec<Tensor<1>>) {
+    let square =
+        square * keep + (gradient.clone() * gradient.clone() + SQUARE_EPSILON) * (1.0 - keep);
     (gradient / square.clone().sqrt(), vec![square])
 }

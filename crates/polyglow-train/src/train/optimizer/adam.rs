@@ -5,15 +5,17 @@ use polyglow_kernels::{AdamState, AdamStep, WeightDecay, adam};
 
 use super::{ParameterStep, UpdateRule, parts};
 
-/// `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²`, `w -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)`.
+/// `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²`,
+/// `w -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)`.
 ///
-/// Weight decay: `adam` adds `λ w` to the gradient, `adamw` subtracts `lr λ w` from the weight. State: `mean` and `square`,
-/// twice the weights.
+/// Weight decay: `adam` adds `λ w` to the gradient, `adamw` subtracts `lr λ w` from the weight.
+/// State: `mean` and `square`, twice the weights.
 ///
-/// `t` is the number of the step, and steps that were skipped count: it is known without a read from the device, and a
-/// resumed run has the same. With PyTorch's gradient scaler, which does not count them, the bias would be corrected for
-/// the steps that went into `m` and `v` alone. The difference: after a skipped step 1, step 2 is about a quarter smaller
-/// (with the default betas); after some `1 / (1 - β₂)` steps nothing is left of it, and steps skipped later change nothing.
+/// `t` is the number of the step, and steps that were skipped count: it is known without a read
+/// from the device, and a resumed run has the same. With PyTorch's gradient scaler, which does not
+/// count them, the bias would be corrected for the steps that went into `m` and `v` alone. The
+/// difference: after a skipped step 1, step 2 is about a quarter smaller (with the default betas);
+/// after some `1 / (1 - β₂)` steps nothing is left of it, and steps skipped later change nothing.
 #[derive(Debug)]
 pub(super) struct Adam {
     /// β₁ and β₂.
@@ -46,10 +48,31 @@ impl UpdateRule for Adam {
             decay if self.decoupled => WeightDecay::Decoupled(decay),
             decay => WeightDecay::Coupled(decay),
         };
-        let &ParameterStep { scale, lr, step, .. } = step;
+        let &ParameterStep {
+            scale, lr, step, ..
+        } = step;
         let [mean, square] = parts(state);
-        let step = AdamStep { betas: self.betas, eps: self.eps, lr, step, decay };
-        let AdamState { weight, mean, square } = adam(AdamState { weight, mean, square }, gradient, scale, step);
+        let step = AdamStep {
+            betas: self.betas,
+            eps: self.eps,
+            lr,
+            step,
+            decay,
+        };
+        let AdamState {
+            weight,
+            mean,
+            square,
+        } = adam(
+            AdamState {
+                weight,
+                mean,
+                square,
+            },
+            gradient,
+            scale,
+            step,
+        );
         (weight, vec![mean, square])
     }
 }

@@ -6,8 +6,9 @@ use super::{ParameterStep, UpdateRule, parts};
 
 /// `w -= lr (sign(β₁ m + (1 - β₁) g) + λ w)`, `m = β₂ m + (1 - β₂) g`.
 ///
-/// Every weight moves by the learning rate, which is therefore to be a third to a tenth of Adam's. State: `mean`, as large
-/// as the weights. A step that was skipped leaves no trace, as nothing here depends on the number of the step.
+/// Every weight moves by the learning rate, which is therefore to be a third to a tenth of Adam's.
+/// State: `mean`, as large as the weights. A step that was skipped leaves no trace, as nothing here
+/// depends on the number of the step.
 #[derive(Debug)]
 pub(super) struct Lion {
     /// β₁ and β₂.
@@ -33,9 +34,14 @@ impl UpdateRule for Lion {
         let [mean] = parts(state);
         let [beta_direction, beta_mean] = self.betas;
         let gradient = gradient * step.scale.clone();
-        let direction = (mean.clone() * beta_direction + gradient.clone() * (1.0 - beta_direction)).sign();
+        let direction =
+            (mean.clone() * beta_direction + gradient.clone() * (1.0 - beta_direction)).sign();
         let mean = mean * beta_mean + gradient * (1.0 - beta_mean);
-        let weight = if step.weight_decay > 0.0 { weight * (1.0 - step.lr * step.weight_decay) } else { weight };
+        let weight = if step.weight_decay > 0.0 {
+            weight * (1.0 - step.lr * step.weight_decay)
+        } else {
+            weight
+        };
         (weight - direction * step.lr, vec![mean])
     }
 }

@@ -6,12 +6,14 @@ use polyglow_kernels::{Factors, RoundedOnce, joined};
 use super::update::decays;
 use super::{Parameter, UpdateRule};
 
-/// The most numbers that are updated together: what takes 128 MiB, every driver gives a kernel as one tensor.
+/// The most numbers that are updated together: what takes 128 MiB, every driver gives a kernel as
+/// one tensor.
 const MOST_NUMBERS: usize = 1 << 25;
 /// Numbers of a row by which squares are summed, if there are as many.
 const ROW: usize = 1024;
-/// A view must begin at a multiple of so many numbers, and end so far from its tensor's end, or it is a copy: 256 bytes, in 16 bits as well.
-/// CUDA asks for 512: a rounded embedding beside an odd number of vectors of 128 numbers is a copy there.
+/// A view must begin at a multiple of so many numbers, and end so far from its tensor's end, or it
+/// is a copy: 256 bytes, in 16 bits as well. CUDA asks for 512: a rounded embedding beside an odd
+/// number of vectors of 128 numbers is a copy there.
 const ALIGNMENT: usize = 128;
 
 /// Parameters that are updated together, and what is kept of them, one after the other.
@@ -80,7 +82,9 @@ impl Slot {
 
     /// Rounds the weights that the last update left together.
     pub(super) fn round(&self, rounded: &RoundedOnce, factors: Factors) {
-        let Some(Left { values, names }) = &self.left else { return };
+        let Some(Left { values, names }) = &self.left else {
+            return;
+        };
         let matrix = |member: &Member| <[usize; 2]>::try_from(&*member.shape).ok();
         if factors == Factors::F32 || !self.members.iter().any(|member| matrix(member).is_some()) {
             return;
@@ -97,20 +101,44 @@ impl Slot {
     pub(super) fn read(&self, all: &[&Tensor<1>]) -> Vec<(&Member, Vec<TensorData>)> {
         // A rule may keep less of a parameter than it has numbers, and then it is by itself.
         let parts: Vec<Vec<Tensor<1>>> = all.iter().map(|values| self.parts(values)).collect();
-        let by_member = (0..self.members.len()).flat_map(|place| parts.iter().map(move |parts| parts[place].clone()));
-        let mut read = by_member.fold(Transaction::default(), Transaction::register).execute().into_iter();
-        self.members.iter().map(|member| (member, read.by_ref().take(all.len()).collect())).collect()
+        let by_member = (0..self.members.len())
+            .flat_map(|place| parts.iter().map(move |parts| parts[place].clone()));
+        let mut read = by_member
+            .fold(Transaction::default(), Transaction::register)
+            .execute()
+            .into_iter();
+        self.members
+            .iter()
+            .map(|member| (member, read.by_ref().take(all.len()).collect()))
+            .collect()
     }
 }
 
 /// The slots of all parameters; with `joins` parameters share them.
-pub(super) fn slots(rule: &dyn UpdateRule, parameters: Vec<Parameter>, joins: bool, keeps_ema: bool) -> Vec<Slot> {
+pub(super) fn slots(
+    rule: &dyn UpdateRule,
+    parameters: Vec<Parameter>,
+    joins: bool,
+    keeps_ema: bool,
+) -> Vec<Slot> {
     let mut all: Vec<(Vec<Member>, Vec<Tensor<1>>)> = Vec::new();
-    // The open slots of parameters that do not decay, and of those that do; each of those that would shift others, and of the rest.
+    // The open slots of parameters that do not decay, and of those that do; each of those that
+    // would shift others, and of the rest.
     let mut open = [[None; 2]; 2];
-    for (index, Parameter { name, shape, value, is_frozen, .. }) in parameters.into_iter().enumerate() {
+    for (
+        index,
+        Parameter {
+            name,
+            shape,
+            value,
+            is_frozen,
+            ..
+        },
+    ) in parameters.into_iter().enumerate()
+    {
         let member = Member { index, name, shape };
-        let open = &mut open[usize::from(member.decays())][usize::from(member.len().is_multiple_of(ALIGNMENT))];
+        let open = &mut open[usize::from(member.decays())]
+            [usize::from(member.len().is_multiple_of(ALIGNMENT))];
         let fits = |place: usize| {
             let len: usize = all[place].0.iter().map(Member::len).sum();
             len + member.len() <= MOST_NUMBERS
@@ -131,11 +159,22 @@ pub(super) fn slots(rule: &dyn UpdateRule, parameters: Vec<Parameter>, joins: bo
         for member in &members {
             let of_member = rule.state(&member.name, &member.shape);
             lengths.resize(of_member.len(), 0);
-            lengths.iter_mut().zip(of_member).for_each(|(sum, (_, len))| *sum += len);
+            lengths
+                .iter_mut()
+                .zip(of_member)
+                .for_each(|(sum, (_, len))| *sum += len);
         }
         let device = values[0].device();
-        let state = lengths.into_iter().map(|len| Tensor::zeros([len], &device)).collect();
-        Slot { members, state, ema: keeps_ema.then(|| joined(values)), left: None }
+        let state = lengths
+            .into_iter()
+            .map(|len| Tensor::zeros([len], &device))
+            .collect();
+        Slot {
+            members,
+            state,
+            ema: keeps_ema.then(|| joined(values)),
+            left: None,
+        }
     };
     all.into_iter().map(slot).collect()
 }

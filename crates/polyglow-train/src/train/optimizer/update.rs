@@ -41,12 +41,19 @@ impl<'a> Ready<'a> {
         let parameters = if any { parameters(model) } else { Vec::new() };
         let mut all = Vec::new();
         for slot in 0..update.optimizer.slots.len() {
-            let members: Vec<usize> = update.optimizer.slots[slot].members.iter().map(|member| member.index).collect();
+            let members: Vec<usize> = update.optimizer.slots[slot]
+                .members
+                .iter()
+                .map(|member| member.index)
+                .collect();
             let parts = if members.len() > 1 {
                 let old = update.optimizer.slots[slot].weights(&members, &parameters);
                 let new = update.update(slot, old);
                 let slot = &mut update.optimizer.slots[slot];
-                slot.left = Some(Left { values: new.clone(), names: vec![None; members.len()] });
+                slot.left = Some(Left {
+                    values: new.clone(),
+                    names: vec![None; members.len()],
+                });
                 slot.parts(&new).into_iter().map(Some).collect()
             } else {
                 vec![None]
@@ -55,17 +62,34 @@ impl<'a> Ready<'a> {
             all.extend(parts.map(|(place, (index, new))| (index, Part { slot, place, new })));
         }
         all.sort_by_key(|(index, _)| *index);
-        Self { update, all: all.into_iter().map(|(_, part)| part).collect(), index: 0 }
+        Self {
+            update,
+            all: all.into_iter().map(|(_, part)| part).collect(),
+            index: 0,
+        }
     }
 }
 
 impl Slot {
-    /// The parameters one after the other: as the last update left them, unless somebody has changed one since.
+    /// The parameters one after the other: as the last update left them, unless somebody has
+    /// changed one since.
     fn weights(&mut self, members: &[usize], parameters: &[Parameter]) -> Tensor<1> {
-        let is_known = |(&index, name): (&usize, &Option<u64>)| name.is_some() && parameters[index].tensor == *name;
-        let left = self.left.take().filter(|left| members.iter().zip(&left.names).all(is_known));
+        let is_known = |(&index, name): (&usize, &Option<u64>)| {
+            name.is_some() && parameters[index].tensor == *name
+        };
+        let left = self
+            .left
+            .take()
+            .filter(|left| members.iter().zip(&left.names).all(is_known));
         left.map_or_else(
-            || joined(members.iter().map(|&index| parameters[index].value.clone()).collect()),
+            || {
+                joined(
+                    members
+                        .iter()
+                        .map(|&index| parameters[index].value.clone())
+                        .collect(),
+                )
+            },
             |left| left.values,
         )
     }
@@ -100,20 +124,49 @@ impl ModuleMapper for Ready<'_> {
 impl Update<'_> {
     /// The new values of a slot; everything flat and outside the autodiff graph.
     fn update(&mut self, slot: usize, weight: Tensor<1>) -> Tensor<1> {
-        let Optimizer { rule, weight_decay, ema_decay, slots, .. } = &mut *self.optimizer;
-        let gradient = std::mem::replace(&mut self.gradients[slot], Tensor::empty([0], &weight.device()));
-        let Slot { members, state, ema, .. } = &mut slots[slot];
+        let Optimizer {
+            rule,
+            weight_decay,
+            ema_decay,
+            slots,
+            ..
+        } = &mut *self.optimizer;
+        let gradient = std::mem::replace(
+            &mut self.gradients[slot],
+            Tensor::empty([0], &weight.device()),
+        );
+        let Slot {
+            members,
+            state,
+            ema,
+            ..
+        } = &mut slots[slot];
         let skipped = self.skipped.as_ref();
         // Taken out, so that nobody else holds them and they can be written where they lie.
         let old_state = std::mem::take(state);
         let old = skipped.map(|skipped| (skipped, weight.clone(), old_state.clone()));
         let Member { name, shape, .. } = &members[0];
-        let weight_decay = if members[0].decays() { *weight_decay } else { 0.0 };
-        let step = ParameterStep { name, shape, scale: &self.scale, lr: self.lr, step: self.step, weight_decay };
+        let weight_decay = if members[0].decays() {
+            *weight_decay
+        } else {
+            0.0
+        };
+        let step = ParameterStep {
+            name,
+            shape,
+            scale: &self.scale,
+            lr: self.lr,
+            step: self.step,
+            weight_decay,
+        };
         let (mut weight, mut new_state) = rule.update(weight, old_state, gradient, &step);
         if let Some((skipped, old_weight, old_state)) = old {
             weight = choose(skipped, old_weight, weight);
-            new_state = old_state.into_iter().zip(new_state).map(|(old, new)| choose(skipped, old, new)).collect();
+            new_state = old_state
+                .into_iter()
+                .zip(new_state)
+                .map(|(old, new)| choose(skipped, old, new))
+                .collect();
         }
         *state = new_state;
         if let Some(ema) = ema {
@@ -130,15 +183,18 @@ impl Update<'_> {
     }
 }
 
-/// The bits of `old` if `skipped`, `[1]`, is true, else those of `new`. Not a sum of products: 0 times NaN is NaN.
+/// The bits of `old` if `skipped`, `[1]`, is true, else those of `new`. Not a sum of products: 0
+/// times NaN is NaN.
 fn choose(skipped: &Tensor<1, Bool>, old: Tensor<1>, new: Tensor<1>) -> Tensor<1> {
     let len = new.dims();
     new.mask_where(skipped.clone().expand(len), old)
 }
 
-/// Whether weight decay acts on a parameter: weight matrices, but not embeddings and positions. `context.weight` are the
-/// vectors of words beside others, the second embedding of word vectors.
+/// Whether weight decay acts on a parameter: weight matrices, but not embeddings and positions.
+/// `context.weight` are the vectors of words beside others, the second embedding of word vectors.
 pub(super) fn decays(name: &str, rank: usize) -> bool {
-    let embeds = ["embedding.weight", "position.weight"].iter().any(|ending| name.ends_with(ending));
+    let embeds = ["embedding.weight", "position.weight"]
+        .iter()
+        .any(|ending| name.ends_with(ending));
     rank == 2 && !embeds && name != "context.weight"
 }

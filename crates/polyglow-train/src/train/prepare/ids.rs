@@ -20,8 +20,8 @@ use crate::tasks::labels::{check_labels, label_ids};
 use crate::tasks::words::check_words;
 use crate::train::fork::Origin;
 
-/// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is written for a run that may
-/// not go on.
+/// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is
+/// written for a run that may not go on.
 pub(super) fn tokenizers(
     run: &RunDirectory,
     origin: Option<&Origin>,
@@ -31,7 +31,11 @@ pub(super) fn tokenizers(
 ) -> Result<(Tokenizers, TextHashes)> {
     let begins = run.checkpoints(1).steps()?.is_empty();
     // Those of a training that came to nothing may be of other text.
-    let known = if !begins && run.has_tokenizers() { Some(text.fit(run, run.tokenizers()?)?) } else { None };
+    let known = if !begins && run.has_tokenizers() {
+        Some(text.fit(run, run.tokenizers()?)?)
+    } else {
+        None
+    };
     if let Some(origin) = origin {
         origin.note(run)?;
     }
@@ -46,7 +50,9 @@ pub(super) fn tokenizers(
     };
     let tokenizers = match carried {
         Some(tokenizers) => tokenizers,
-        None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| tell(observer, stage, count))?,
+        None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| {
+            tell(observer, stage, count)
+        })?,
     };
     let fitting = text.fit(run, tokenizers)?;
     run.remove_tokenizers()?;
@@ -54,7 +60,8 @@ pub(super) fn tokenizers(
     Ok(fitting)
 }
 
-/// Checks that the tokenizers suit the config and the validation set, and turns the training data into ids.
+/// Checks that the tokenizers suit the config and the validation set, and turns the training data
+/// into ids.
 pub(super) fn encode(
     run: &RunDirectory,
     plan: &Plan,
@@ -72,27 +79,56 @@ pub(super) fn encode(
     }
     let unknown_labels = || {
         let error = failed!("the training set has labels that the model does not know");
-        with_hint(error, "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels")
+        with_hint(
+            error,
+            "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels",
+        )
     };
     if let Some((images, parts)) = text.train.training_images() {
         let names: Vec<&str> = images.labels.names().iter().map(String::as_str).collect();
         let ids = label_ids(&names, &tokenizers.tgt)?;
-        let labels: Arc<[i32]> = images.label_ids.iter().map(|&label| ids[label as usize]).collect();
-        let (found, wanted) = ([images.height, images.width, images.channels], plan.config.data.images().shape());
-        ensure!(found == wanted, "the images are {found:?} (height, width, bytes), and the config wants {wanted:?}");
+        let labels: Arc<[i32]> = images
+            .label_ids
+            .iter()
+            .map(|&label| ids[label as usize])
+            .collect();
+        let (found, wanted) = (
+            [images.height, images.width, images.channels],
+            plan.config.data.images().shape(),
+        );
+        ensure!(
+            found == wanted,
+            "the images are {found:?} (height, width, bytes), and the config wants {wanted:?}"
+        );
         let unk = tokenizers.tgt.special().unk as i32;
         if labels.contains(&unk) {
             return Err(unknown_labels());
         }
-        tracing::info!("training images: {} with {} labels", images.len(), names.len());
-        return Ok(TrainingData::Images { images, labels, parts });
+        tracing::info!(
+            "training images: {} with {} labels",
+            images.len(),
+            names.len()
+        );
+        return Ok(TrainingData::Images {
+            images,
+            labels,
+            parts,
+        });
     }
-    let (path, filter) = (run.cache_path("train"), Filter::new(&plan.config.data, plan.content));
+    let (path, filter) = (
+        run.cache_path("train"),
+        Filter::new(&plan.config.data, plan.content),
+    );
     let mut progress = |stage, count| tell(observer, stage, count);
     // Names of images are no text.
     let is_captions = kind == TaskKind::Captions;
-    let corpus = if is_captions { &text.train.clone().target_side() } else { &text.train };
-    let (cache, report) = IdCache::open_or_build(&path, corpus, tokenizers, filter.as_ref(), &mut progress)?;
+    let corpus = if is_captions {
+        &text.train.clone().target_side()
+    } else {
+        &text.train
+    };
+    let (cache, report) =
+        IdCache::open_or_build(&path, corpus, tokenizers, filter.as_ref(), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
     if kind.is_classification() && report.tgt.unknown > 0 {
@@ -101,7 +137,11 @@ pub(super) fn encode(
     let cache = Arc::new(cache);
     if is_captions {
         observer.activity("reading images");
-        let images = Arc::new(CaptionImages::read(&text.train, &cache, plan.config.data.images())?);
+        let images = Arc::new(CaptionImages::read(
+            &text.train,
+            &cache,
+            plan.config.data.images(),
+        )?);
         observer.idle();
         tracing::info!("training images: {}", images.len());
         return Ok(TrainingData::Captions { cache, images });

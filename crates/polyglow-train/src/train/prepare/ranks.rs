@@ -1,4 +1,5 @@
-//! What a training needs to be shared: one config, work for every rank, the same tokenizers, the same text.
+//! What a training needs to be shared: one config, work for every rank, the same tokenizers, the
+//! same text.
 
 use polyglow_data::tokenizer::Tokenizers;
 
@@ -8,14 +9,16 @@ use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::group::Group;
 use crate::run::TextHashes;
 
-/// Keys that may differ between ranks: each rank has a device of its own, and rank 0 alone reads the tokenizer's file, whose
-/// content it shares.
+/// Keys that may differ between ranks: each rank has a device of its own, and rank 0 alone reads
+/// the tokenizer's file, whose content it shares.
 const OF_A_RANK: [&str; 2] = ["device", "tokenizer.path"];
-/// Paths that may differ between ranks if what is read from them is the same, which is compared by hashes.
+/// Paths that may differ between ranks if what is read from them is the same, which is compared by
+/// hashes.
 const COMPARED_BY_CONTENT: [&str; 2] = ["data.train", "data.valid"];
 
-/// Makes sure that all ranks train with the config of rank 0. Nothing may be exchanged before: with another number of steps,
-/// saves or micro-batches a rank would come to other exchanges, and wait for ever.
+/// Makes sure that all ranks train with the config of rank 0. Nothing may be exchanged before: with
+/// another number of steps, saves or micro-batches a rank would come to other exchanges, and wait
+/// for ever.
 ///
 /// # Errors
 /// A rank has another config: which keys differ, and their values (exit code 2), in every rank.
@@ -32,8 +35,12 @@ pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
             differences.map_err(|error| error.context(group.name(rank)))?;
         others.push((rank, differences));
     }
-    let others = others.into_iter().filter(|(_, differences)| !differences.is_empty());
-    let others: Vec<String> = others.map(|(rank, differences)| other_config(&group.name(rank), &differences)).collect();
+    let others = others
+        .into_iter()
+        .filter(|(_, differences)| !differences.is_empty());
+    let others: Vec<String> = others
+        .map(|(rank, differences)| other_config(&group.name(rank), &differences))
+        .collect();
     if others.is_empty() {
         return Ok(());
     }
@@ -46,19 +53,26 @@ pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
 
 /// The keys in which a rank's config differs from that of rank 0, with the values of both.
 fn differences(own: &str, first: &str) -> Result<Vec<(String, String, String)>> {
-    let (own, first) = (Config::parse(own)?, Config::parse(first).context("the config of rank 0")?);
+    let (own, first) = (
+        Config::parse(own)?,
+        Config::parse(first).context("the config of rank 0")?,
+    );
     let matters = |Difference { key, ours, theirs }: &Difference| {
         let are_paths = ours.starts_with('"') && theirs.starts_with('"');
         let is_compared_by_content = are_paths && COMPARED_BY_CONTENT.contains(&&**key);
         !is_compared_by_content && !OF_A_RANK.contains(&&**key)
     };
     let differences = own.differences(&first)?.into_iter().filter(matters);
-    Ok(differences.map(|Difference { key, ours, theirs }| (key, ours, theirs)).collect())
+    Ok(differences
+        .map(|Difference { key, ours, theirs }| (key, ours, theirs))
+        .collect())
 }
 
 /// `rank 1 on b has `train.lr = 0.1` (rank 0: `0.2`)`.
 fn other_config(name: &str, differences: &[(String, String, String)]) -> String {
-    let values = differences.iter().map(|(key, own, first)| format!("`{key} = {own}` (rank 0: `{first}`)"));
+    let values = differences
+        .iter()
+        .map(|(key, own, first)| format!("`{key} = {own}` (rank 0: `{first}`)"));
     format!("{name} has {}", values.collect::<Vec<_>>().join(", "))
 }
 
@@ -68,8 +82,9 @@ pub(super) fn check_share(group: &dyn Group, config: &Config) -> Result<()> {
     if group.is_alone() || size <= window {
         return Ok(());
     }
-    let error =
-        failed!("{size} ranks have nothing to share: `train.accumulate_steps = {window}` is all that a step has");
+    let error = failed!(
+        "{size} ranks have nothing to share: `train.accumulate_steps = {window}` is all that a step has"
+    );
     let advice = format!(
         "`train.accumulate_steps` counts the micro-batches of a step over all ranks: set it to {size} or a multiple, and \
          `train.max_tokens` to what one rank takes at a time"
@@ -89,8 +104,16 @@ pub(super) fn shared_tokenizers(
     let mut own = None;
     let (src, tgt, told) = group.share(|| {
         let (tokenizers, hashes) = own.insert(find()?);
-        let tgt = if tokenizers.is_shared() { None } else { Some(tokenizers.tgt.to_json()?) };
-        Ok((tokenizers.src.to_json()?, tgt, [hashes.train.clone(), hashes.valid.clone()]))
+        let tgt = if tokenizers.is_shared() {
+            None
+        } else {
+            Some(tokenizers.tgt.to_json()?)
+        };
+        Ok((
+            tokenizers.src.to_json()?,
+            tgt,
+            [hashes.train.clone(), hashes.valid.clone()],
+        ))
     })?;
     let (tokenizers, hashes) = if let Some(own) = own {
         own
@@ -107,7 +130,10 @@ pub(super) fn shared_tokenizers(
             (true, false) => "validation text (`data.valid`)",
         };
         let error = failed!("{} reads another {what} than rank 0", group.name(rank));
-        return Err(with_hint(error, "the files of all machines must be the same, at the same paths"));
+        return Err(with_hint(
+            error,
+            "the files of all machines must be the same, at the same paths",
+        ));
     }
     Ok((tokenizers, hashes))
 }

@@ -32,18 +32,32 @@ impl Text {
     /// # Errors
     /// The validation set cannot be read.
     pub fn new(train: Corpus, valid: Option<Corpus>) -> Result<Self> {
-        let held_out = Arc::new(valid.as_ref().map(HeldOut::read).transpose()?.unwrap_or_default());
-        Ok(Self { train, valid, held_out })
+        let held_out = Arc::new(
+            valid
+                .as_ref()
+                .map(HeldOut::read)
+                .transpose()?
+                .unwrap_or_default(),
+        );
+        Ok(Self {
+            train,
+            valid,
+            held_out,
+        })
     }
 
-    /// Opens what a config names, and makes sure that the test sets are there, which are only read at the end.
+    /// Opens what a config names, and makes sure that the test sets are there, which are only read
+    /// at the end.
     ///
     /// # Errors
     /// A file is missing or cannot be read.
     pub fn open(plan: &Plan) -> Result<Self> {
         let (data, content) = (&plan.config.data, plan.content);
         let train = Corpus::open(data, content, Split::Train)?.with_seed(plan.config.seed);
-        let valid = data.has_valid().then(|| Corpus::open(data, content, Split::Valid)).transpose()?;
+        let valid = data
+            .has_valid()
+            .then(|| Corpus::open(data, content, Split::Valid))
+            .transpose()?;
         if data.corpus.is_none() {
             for name in data.test_names() {
                 Corpus::open(data, content, Split::Test(name))?;
@@ -52,20 +66,37 @@ impl Text {
         Self::new(train, valid)
     }
 
-    /// Some lines to translate into, by which a script is known: of the validation text, or else of the training text.
+    /// Some lines to translate into, by which a script is known: of the validation text, or else of
+    /// the training text.
     ///
     /// # Errors
     /// The training text cannot be read.
     pub fn some_targets(&self) -> Result<Vec<String>> {
-        let valid: Vec<String> = self.held_out.pairs().iter().take(SOME).map(|pair| pair.tgt.clone()).collect();
+        let valid: Vec<String> = self
+            .held_out
+            .pairs()
+            .iter()
+            .take(SOME)
+            .map(|pair| pair.tgt.clone())
+            .collect();
         if !valid.is_empty() {
             return Ok(valid);
         }
-        Ok(self.train.pairs().take(SOME).map(|pair| pair.map(|pair| pair.tgt)).collect::<Result<_, _>>()?)
+        Ok(self
+            .train
+            .pairs()
+            .take(SOME)
+            .map(|pair| pair.map(|pair| pair.tgt))
+            .collect::<Result<_, _>>()?)
     }
 
-    /// Makes sure that a run may be resumed with this text and these tokenizers; returns the tokenizers and the hashes.
-    pub(super) fn fit(&self, run: &RunDirectory, tokenizers: Tokenizers) -> Result<(Tokenizers, TextHashes)> {
+    /// Makes sure that a run may be resumed with this text and these tokenizers; returns the
+    /// tokenizers and the hashes.
+    pub(super) fn fit(
+        &self,
+        run: &RunDirectory,
+        tokenizers: Tokenizers,
+    ) -> Result<(Tokenizers, TextHashes)> {
         let hashes = self.hashes(&tokenizers)?;
         check_same_text(run, &hashes)?;
         Ok((tokenizers, hashes))

@@ -38,16 +38,26 @@ impl<T: Task> Session<'_, T> {
         }
         let is_finite = |(_, data): &(String, TensorData)| data.iter::<f32>().all(f32::is_finite);
         if !content.model.iter().all(is_finite) {
-            let error = failed!("after step {} a weight is not finite: nothing is saved", self.state.step)
-                .of_kind(ErrorKind::NotFinite);
-            return Err(with_hint(error, format!("try a lower `train.lr`; {}", self.what_is_left())));
+            let error = failed!(
+                "after step {} a weight is not finite: nothing is saved",
+                self.state.step
+            )
+            .of_kind(ErrorKind::NotFinite);
+            return Err(with_hint(
+                error,
+                format!("try a lower `train.lr`; {}", self.what_is_left()),
+            ));
         }
         Ok(content)
     }
 
     fn read(&self) -> Result<Content> {
         let model = self.model.as_ref().context("a step failed before this")?;
-        Ok(Content { model: parameter::read(model), optimizer: self.optimizer.state(), ema: self.optimizer.ema() })
+        Ok(Content {
+            model: parameter::read(model),
+            optimizer: self.optimizer.state(),
+            ema: self.optimizer.ema(),
+        })
     }
 
     /// Gives every rank the weights, the optimizer's state and the moving average of rank 0.
@@ -56,17 +66,31 @@ impl<T: Task> Session<'_, T> {
         let content = self.read()?;
         let mut told = Vec::new();
         for tensors in [&content.model, &content.optimizer, &content.ema] {
-            let own = if group.is_first() { weights::to_bytes(tensors)? } else { Vec::new() };
-            told.push(Weights::parse(&group.broadcast(own)?, Path::new("what rank 0 told"))?);
+            let own = if group.is_first() {
+                weights::to_bytes(tensors)?
+            } else {
+                Vec::new()
+            };
+            told.push(Weights::parse(
+                &group.broadcast(own)?,
+                Path::new("what rank 0 told"),
+            )?);
         }
         if group.is_first() {
             return Ok(());
         }
-        let [model, mut moments, mut ema] = <[Weights; 3]>::try_from(told).map_err(|_| failed!("there are three"))?;
+        let [model, mut moments, mut ema] =
+            <[Weights; 3]>::try_from(told).map_err(|_| failed!("there are three"))?;
         let device = &self.training.plan.device;
-        self.optimizer.restore_state(device, |name, shape| moments.take(name, shape))?;
-        self.optimizer.restore_ema(device, |name, shape| ema.take(name, shape))?;
-        self.model = self.model.take().map(|fresh| load_weights(fresh, model)).transpose()?;
+        self.optimizer
+            .restore_state(device, |name, shape| moments.take(name, shape))?;
+        self.optimizer
+            .restore_ema(device, |name, shape| ema.take(name, shape))?;
+        self.model = self
+            .model
+            .take()
+            .map(|fresh| load_weights(fresh, model))
+            .transpose()?;
         Ok(())
     }
 
@@ -81,7 +105,9 @@ impl<T: Task> Session<'_, T> {
                 return self.checkpoints.save(content, &self.state);
             }
             let run = training.run.root().display();
-            Err(failed!("cannot write to `{run}`: it is gone, or another training has taken its place"))
+            Err(failed!(
+                "cannot write to `{run}`: it is gone, or another training has taken its place"
+            ))
         });
         match written {
             Ok(path) => {
@@ -89,8 +115,13 @@ impl<T: Task> Session<'_, T> {
                 Ok(())
             }
             Err(error) => {
-                if self.state.best.is_some_and(|best| best.step == self.state.step) {
-                    // A best that is nowhere to be found is none, and its validation brought nothing.
+                if self
+                    .state
+                    .best
+                    .is_some_and(|best| best.step == self.state.step)
+                {
+                    // A best that is nowhere to be found is none, and its validation brought
+                    // nothing.
                     let (best, stale_validations) = self.before_best;
                     (self.state.best, self.state.stale_validations) = (best, stale_validations + 1);
                 }
@@ -103,7 +134,10 @@ impl<T: Task> Session<'_, T> {
     /// Says what the same command does next: it resumes, or begins again where nothing was saved.
     pub fn what_is_left(&self) -> String {
         match &self.saved {
-            Some(path) => format!("the same command resumes from the last checkpoint, `{}`", path.display()),
+            Some(path) => format!(
+                "the same command resumes from the last checkpoint, `{}`",
+                path.display()
+            ),
             None => "no checkpoint was saved, so the same command begins again".to_owned(),
         }
     }
@@ -113,6 +147,9 @@ impl<T: Task> Session<'_, T> {
 fn hash(content: &Content) -> Vec<u8> {
     let mut hash = Sha256::new();
     let tensors = [&content.model, &content.optimizer, &content.ema];
-    tensors.into_iter().flatten().for_each(|(_, data)| hash.update(data.as_bytes()));
+    tensors
+        .into_iter()
+        .flatten()
+        .for_each(|(_, data)| hash.update(data.as_bytes()));
     hash.finalize().to_vec()
 }

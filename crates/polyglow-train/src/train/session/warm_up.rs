@@ -1,5 +1,6 @@
-//! The forward and the backward pass, once for each shape of batch, before the first step: a GPU compiles and tunes its
-//! kernels then. Only the largest is computed, from which most batches that its memory does not hold are known.
+//! The forward and the backward pass, once for each shape of batch, before the first step: a GPU
+//! compiles and tunes its kernels then. Only the largest is computed, from which most batches that
+//! its memory does not hold are known.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -19,14 +20,18 @@ use crate::train::sums::GradientSum;
 use crate::workload::BatchShape;
 
 impl<T: Task> Session<'_, T> {
-    /// Makes the device ready for the shapes of this epoch; does nothing in host memory, where nothing is compiled.
+    /// Makes the device ready for the shapes of this epoch; does nothing in host memory, where
+    /// nothing is compiled.
     ///
-    /// The results are discarded, and dropout has a key in every step, so this does not change training.
+    /// The results are discarded, and dropout has a key in every step, so this does not change
+    /// training.
     ///
     /// # Errors
     /// The data cannot be planned or read; the device fails, which may also be a panic.
     pub fn warm_up(&self, stop: &Stop, observer: &mut dyn Observer) -> Result<()> {
-        let (Some(model), plan) = (&self.model, &self.training.plan) else { return Ok(()) };
+        let (Some(model), plan) = (&self.model, &self.training.plan) else {
+            return Ok(());
+        };
         if plan.on_host || self.ending().is_some() {
             return Ok(());
         }
@@ -35,7 +40,8 @@ impl<T: Task> Session<'_, T> {
         let epoch_plan = source.plan(epoch).map_err(Into::into)?;
         let places = one_of_each_shape(&**source, &epoch_plan, epoch);
         let mut gradients = GradientSum::default();
-        // With several micro-batches a step, gradients are there while the next one is worked on: those of the smallest.
+        // With several micro-batches a step, gradients are there while the next one is worked on:
+        // those of the smallest.
         let sums = plan.config.train.accumulate_steps > 1;
         let first = places.last().filter(|_| sums);
         let computed = 1 + usize::from(first.is_some());
@@ -45,10 +51,22 @@ impl<T: Task> Session<'_, T> {
             }
             let _compile_only = (number >= computed).then(CompileOnly::begin);
             let number = (number + 1).min(places.len());
-            observer.activity(&format!("preparing the device: batch shape {number} of {}", places.len()));
-            let batch = source.batch(epoch, epoch_plan.batch(place)).map_err(Into::into)?;
+            observer.activity(&format!(
+                "preparing the device: batch shape {number} of {}",
+                places.len()
+            ));
+            let batch = source
+                .batch(epoch, epoch_plan.batch(place))
+                .map_err(Into::into)?;
             self.note(self.task.size(&batch).shape, observer);
-            let loss = forward(self.task, model, &batch, &self.device, plan.config.seed, &|_, _| {});
+            let loss = forward(
+                self.task,
+                model,
+                &batch,
+                &self.device,
+                plan.config.seed,
+                &|_, _| {},
+            );
             let found = loss.minimized.backward();
             if sums {
                 gradients.add(model, found);
@@ -58,14 +76,23 @@ impl<T: Task> Session<'_, T> {
         }
         observer.idle();
         let seconds = started.elapsed().as_secs_f64();
-        tracing::info!("the device is ready for {} batch shapes after {seconds:.1} s", places.len());
+        tracing::info!(
+            "the device is ready for {} batch shapes after {seconds:.1} s",
+            places.len()
+        );
         Ok(())
     }
 }
 
-/// The place of a batch of each shape that an epoch has, the largest first: what does not fit should fail soon.
+/// The place of a batch of each shape that an epoch has, the largest first: what does not fit
+/// should fail soon.
 fn one_of_each_shape<S: BatchSource>(source: &S, plan: &EpochPlan, epoch: u64) -> Vec<usize> {
-    let shape = |place| (BatchShape::from(source.size(epoch, plan.batch(place)).0), place);
+    let shape = |place| {
+        (
+            BatchShape::from(source.size(epoch, plan.batch(place)).0),
+            place,
+        )
+    };
     let shapes: BTreeMap<BatchShape, usize> = (0..plan.len()).map(shape).collect();
     let mut shapes: Vec<(BatchShape, usize)> = shapes.into_iter().collect();
     shapes.sort_by_key(|(shape, _)| Reverse(shape.positions()));

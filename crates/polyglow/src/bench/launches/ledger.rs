@@ -14,7 +14,8 @@ use burn::tensor::DType;
 /// Operations that give a tensor other axes, and mostly move nothing.
 const VIEWS: [&str; 4] = ["Reshape", "SwapDims", "Permute", "Expand"];
 
-/// Operations that make no kernel: data that comes from the host, and blocks of nothing but dropped tensors.
+/// Operations that make no kernel: data that comes from the host, and blocks of nothing but dropped
+/// tensors.
 const NOTHING: [&str; 2] = ["", "Init"];
 /// What stands for a kernel whose block was not compiled.
 const UNKNOWN: &str = "not compiled";
@@ -69,7 +70,12 @@ struct State {
 impl Ledger {
     /// One whose blocks launch what blocks of the same operations launched elsewhere.
     pub(super) fn knowing(known: KnownKernels) -> Self {
-        Self { state: Mutex::new(State { known: Some(known), ..State::default() }) }
+        Self {
+            state: Mutex::new(State {
+                known: Some(known),
+                ..State::default()
+            }),
+        }
     }
 
     /// Forgets what ran so far, but not which tensors live.
@@ -100,20 +106,39 @@ impl FusionObserver for Ledger {
 
     fn block_starts(&self, operations: BlockOperations<'_>) {
         let state = &mut *self.state();
-        let names: Vec<String> = operations.iter().map(name).filter(|name| name != "Drop").collect();
+        let names: Vec<String> = operations
+            .iter()
+            .map(name)
+            .filter(|name| name != "Drop")
+            .collect();
         let names = names.join(" ");
         let kernels = state.rest.get_mut(&names).and_then(|blocks| {
             // The last of them stands for those that are more here.
-            if blocks.len() > 1 { blocks.pop_front() } else { blocks.front().cloned() }
+            if blocks.len() > 1 {
+                blocks.pop_front()
+            } else {
+                blocks.front().cloned()
+            }
         });
-        let is_view = kernels.as_ref().map_or_else(|| VIEWS.contains(&&*names), Vec::is_empty);
+        let is_view = kernels
+            .as_ref()
+            .map_or_else(|| VIEWS.contains(&&*names), Vec::is_empty);
         // What is fused in another way here than elsewhere is one kernel at least.
-        let unknown =
-            if state.known.is_some() && !is_view && !NOTHING.contains(&&*names) { vec![UNKNOWN] } else { vec![] };
-        let mut block = Block { kernels: kernels.unwrap_or(unknown), ..Block::default() };
+        let unknown = if state.known.is_some() && !is_view && !NOTHING.contains(&&*names) {
+            vec![UNKNOWN]
+        } else {
+            vec![]
+        };
+        let mut block = Block {
+            kernels: kernels.unwrap_or(unknown),
+            ..Block::default()
+        };
         state.memory.account(&operations, is_view, &mut block);
         if !names.is_empty() {
-            state.blocks.push(Block { operations: names, ..block });
+            state.blocks.push(Block {
+                operations: names,
+                ..block
+            });
             state.is_open = state.known.is_none();
         }
     }
@@ -131,7 +156,10 @@ impl LaunchObserver for Ledger {
         }
         let state = &mut *self.state();
         if !state.is_open {
-            state.blocks.push(Block { operations: "outside of fusion".to_owned(), ..Block::default() });
+            state.blocks.push(Block {
+                operations: "outside of fusion".to_owned(),
+                ..Block::default()
+            });
         }
         if let Some(block) = state.blocks.last_mut() {
             block.kernels.push(kernel);
@@ -165,7 +193,11 @@ impl Memory {
             }
             for output in operation.outputs() {
                 made.push(output.id);
-                let owner = operation.inputs().next().filter(|_| is_view).map(|input| self.owner(input));
+                let owner = operation
+                    .inputs()
+                    .next()
+                    .filter(|_| is_view)
+                    .map(|input| self.owner(input));
                 self.add(output, owner);
             }
             if let Some((flops, units)) = product(operation) {
@@ -174,12 +206,17 @@ impl Memory {
             }
         }
         // What lives only inside of a fused kernel never has memory.
-        let (inside, outside): (Vec<TensorId>, Vec<TensorId>) = freed.into_iter().partition(|id| made.contains(id));
+        let (inside, outside): (Vec<TensorId>, Vec<TensorId>) =
+            freed.into_iter().partition(|id| made.contains(id));
         for id in inside {
             self.free(id);
         }
         let stays = |id: &&TensorId| self.owners.contains_key(id);
-        block.written = made.iter().filter(stays).filter_map(|id| Some(self.owned.get(id)?.0)).sum();
+        block.written = made
+            .iter()
+            .filter(stays)
+            .filter_map(|id| Some(self.owned.get(id)?.0))
+            .sum();
         if is_view {
             (block.read, block.written) = (0, 0);
         }
@@ -207,8 +244,12 @@ impl Memory {
     }
 
     fn free(&mut self, id: TensorId) {
-        let Some(owner) = self.owners.remove(&id) else { return };
-        let Some((bytes, users)) = self.owned.get_mut(&owner) else { return };
+        let Some(owner) = self.owners.remove(&id) else {
+            return;
+        };
+        let Some((bytes, users)) = self.owned.get_mut(&owner) else {
+            return;
+        };
         *users -= 1;
         if *users == 0 {
             self.live -= *bytes;
@@ -233,7 +274,9 @@ fn name(operation: &OperationIr) -> String {
         return custom.id.clone();
     }
     let text = format!("{operation:?}");
-    let variants = text.split_once(" {").map_or(&*text, |(variants, _)| variants);
+    let variants = text
+        .split_once(" {")
+        .map_or(&*text, |(variants, _)| variants);
     let mut variants = variants.rsplit('(');
     let structure = variants.next().unwrap_or_default();
     let variant = variants.next().unwrap_or(structure);
@@ -243,18 +286,28 @@ fn name(operation: &OperationIr) -> String {
 /// Floating-point operations of matrix products, and what does them.
 fn product(operation: &OperationIr) -> Option<(f64, Units)> {
     let (factor, inner, out) = match operation {
-        OperationIr::Float(_, FloatOperationIr::Matmul(product)) => (&product.lhs, last(&product.lhs), &product.out),
-        OperationIr::Module(ModuleOperationIr::Linear(linear)) => (&linear.x, last(&linear.x), &linear.out),
+        OperationIr::Float(_, FloatOperationIr::Matmul(product)) => {
+            (&product.lhs, last(&product.lhs), &product.out)
+        }
+        OperationIr::Module(ModuleOperationIr::Linear(linear)) => {
+            (&linear.x, last(&linear.x), &linear.out)
+        }
         OperationIr::Module(ModuleOperationIr::LinearXBackward(linear)) => {
             (&linear.output_grad, last(&linear.output_grad), &linear.out)
         }
-        OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => {
-            (&linear.x, linear.x.shape.num_elements() / last(&linear.x).max(1), &linear.out)
-        }
+        OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => (
+            &linear.x,
+            linear.x.shape.num_elements() / last(&linear.x).max(1),
+            &linear.out,
+        ),
         OperationIr::Custom(custom) => return attention(custom).map(|flops| (flops, Units::Lanes)),
         _ => return None,
     };
-    let units = if factor.dtype == DType::F32 { Units::F32 } else { Units::Half };
+    let units = if factor.dtype == DType::F32 {
+        Units::F32
+    } else {
+        Units::Half
+    };
     Some((2.0 * inner as f64 * out.shape.num_elements() as f64, units))
 }
 
@@ -266,8 +319,14 @@ fn attention(operation: &CustomOpIr) -> Option<f64> {
         "attention's slopes in blocks" => 7.0,
         _ => return None,
     };
-    let [_, key_value, _, ..] = &*operation.inputs else { return None };
-    let output = if operation.inputs.len() > 3 { operation.inputs.get(3)? } else { operation.outputs.first()? };
+    let [_, key_value, _, ..] = &*operation.inputs else {
+        return None;
+    };
+    let output = if operation.inputs.len() > 3 {
+        operation.inputs.get(3)?
+    } else {
+        operation.outputs.first()?
+    };
     Some(products * 2.0 * (output.shape.num_elements() * key_value.shape[1]) as f64)
 }
 
@@ -290,7 +349,10 @@ mod tests {
     fn ledger_of<T>(device: &Device, work: impl FnOnce() -> T) -> (Arc<Ledger>, T) {
         device.sync().expect("the device works");
         let ledger = Arc::new(Ledger::default());
-        let (fusion, launches) = (FusionObservation::new(ledger.clone()), LaunchObservation::new(ledger.clone()));
+        let (fusion, launches) = (
+            FusionObservation::new(ledger.clone()),
+            LaunchObservation::new(ledger.clone()),
+        );
         let dry = DryRun::new();
         ledger.begin_step();
         let result = work();
@@ -303,7 +365,8 @@ mod tests {
     fn device() -> (Device, MutexGuard<'static, ()>) {
         static ONE: Mutex<()> = Mutex::new(());
         let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
-        let device = polyglow_train::device::open("wgpu:cpu").expect("a software driver is installed");
+        let device =
+            polyglow_train::device::open("wgpu:cpu").expect("a software driver is installed");
         (device, turn)
     }
 
@@ -323,27 +386,65 @@ mod tests {
         });
         let blocks = ledger.take();
         // A product takes as many kernels as the fastest way that was found.
-        let kernels = |block: &Block| if block.flops > 0.0 { 1 } else { block.kernels.len() };
-        let line = |block: &Block| (block.operations.clone(), kernels(block), block.read, block.written, block.flops);
+        let kernels = |block: &Block| {
+            if block.flops > 0.0 {
+                1
+            } else {
+                block.kernels.len()
+            }
+        };
+        let line = |block: &Block| {
+            (
+                block.operations.clone(),
+                kernels(block),
+                block.read,
+                block.written,
+                block.flops,
+            )
+        };
         let lines: Vec<_> = blocks.iter().map(line).collect();
         let product = 2.0 * 32.0 * 64.0 * 128.0;
         let [of_left, of_right, of_result] = [4 * 32 * 64, 4 * 64 * 128, 4 * 32 * 128];
         assert!(!blocks[0].kernels.is_empty());
-        assert_eq!(lines[0], ("Matmul".to_owned(), 1, of_left + of_right, of_result, product));
-        assert_eq!(lines[1], ("Mul AddScalar Exp".to_owned(), 1, 2 * of_result, of_result, 0.0));
+        assert_eq!(
+            lines[0],
+            (
+                "Matmul".to_owned(),
+                1,
+                of_left + of_right,
+                of_result,
+                product
+            )
+        );
+        assert_eq!(
+            lines[1],
+            (
+                "Mul AddScalar Exp".to_owned(),
+                1,
+                2 * of_result,
+                of_result,
+                0.0
+            )
+        );
         assert_eq!(lines[2..], [("SwapDims".to_owned(), 0, 0, 0, 0.0)]);
         // Those that were made before are not counted.
         assert_eq!(ledger.peak(), 2 * of_result);
     }
 
-    /// The tensors that live are the memory that the driver was asked for, but for some arguments of kernels.
+    /// The tensors that live are the memory that the driver was asked for, but for some arguments
+    /// of kernels.
     #[test]
     fn bytes_are_those_of_the_devices_memory() {
         let (device, _turn) = device();
         device.sync().expect("the device works");
         let ledger = Arc::new(Ledger::default());
         let fusion = FusionObservation::new(ledger.clone());
-        let used = || device.memory_pool_usage().expect("it has memory of its own").bytes_in_use;
+        let used = || {
+            device
+                .memory_pool_usage()
+                .expect("it has memory of its own")
+                .bytes_in_use
+        };
         let before = used();
         let data: Vec<f32> = vec![1.0; 1 << 20];
         let ids = Tensor::<2, Int>::ones([1 << 10, 1 << 9], &device);
@@ -355,7 +456,10 @@ mod tests {
             ledger.begin_step();
             assert_eq!(ledger.peak(), expected);
             let used = used() - before;
-            assert!((expected..expected + 1024).contains(&used), "{used} bytes are used, and {expected} live");
+            assert!(
+                (expected..expected + 1024).contains(&used),
+                "{used} bytes are used, and {expected} live"
+            );
         };
         check((4 << 19) + 2 * (4 << 20));
         drop((ids, sum));

@@ -6,7 +6,8 @@ use super::ledger::{Block, Units};
 
 /// The share of a device's memory rate that kernels reach.
 const MEMORY_SHARE: f64 = 0.75;
-/// The share of a device's rate of products that the kernels of `CubeCL` are expected to reach; cuBLAS reaches about 0.75 on an H100.
+/// The share of a device's rate of products that the kernels of `CubeCL` are expected to reach;
+/// cuBLAS reaches about 0.75 on an H100.
 const PRODUCT_SHARE: f64 = 0.35;
 /// The shortest time from the start of a kernel to that of the next, in seconds.
 const LAUNCH: f64 = 4e-6;
@@ -24,13 +25,38 @@ struct Device {
     lanes: f64,
 }
 
-/// NVIDIA's data sheet of the H100 SXM and its paper on the Ada architecture, AMD's page on the Radeon RX 7900 XTX, and Apple's on
-/// the M3 with ten GPU cores, whose f32 rate is 10 cores x 128 lanes x 2 x 1.4 GHz, and which has no faster unit for f16.
+/// NVIDIA's data sheet of the H100 SXM and its paper on the Ada architecture, AMD's page on the
+/// Radeon RX 7900 XTX, and Apple's on the M3 with ten GPU cores, whose f32 rate is 10 cores x 128
+/// lanes x 2 x 1.4 GHz, and which has no faster unit for f16.
 const DEVICES: [Device; 4] = [
-    Device { name: "H100", memory: 3.35e12, f32: 494e12, half: 989e12, lanes: 66.9e12 },
-    Device { name: "RTX 4090", memory: 1.008e12, f32: 82.6e12, half: 165e12, lanes: 82.6e12 },
-    Device { name: "RX 7900 XTX", memory: 0.96e12, f32: 61.4e12, half: 122.8e12, lanes: 61.4e12 },
-    Device { name: "M3", memory: 0.1e12, f32: 3.6e12, half: 3.6e12, lanes: 3.6e12 },
+    Device {
+        name: "H100",
+        memory: 3.35e12,
+        f32: 494e12,
+        half: 989e12,
+        lanes: 66.9e12,
+    },
+    Device {
+        name: "RTX 4090",
+        memory: 1.008e12,
+        f32: 82.6e12,
+        half: 165e12,
+        lanes: 82.6e12,
+    },
+    Device {
+        name: "RX 7900 XTX",
+        memory: 0.96e12,
+        f32: 61.4e12,
+        half: 122.8e12,
+        lanes: 61.4e12,
+    },
+    Device {
+        name: "M3",
+        memory: 0.1e12,
+        f32: 3.6e12,
+        half: 3.6e12,
+        lanes: 3.6e12,
+    },
 ];
 
 /// An estimate for one device.
@@ -53,9 +79,14 @@ pub(super) fn estimates(blocks: &[Block]) -> Vec<Estimate> {
             };
             let products = block.flops / (PRODUCT_SHARE * rate);
             let memory = (block.read + block.written) as f64 / (MEMORY_SHARE * device.memory);
-            products.max(memory).max(LAUNCH * block.kernels.len() as f64)
+            products
+                .max(memory)
+                .max(LAUNCH * block.kernels.len() as f64)
         };
-        Estimate { device: device.name, seconds: blocks.iter().map(seconds).sum() }
+        Estimate {
+            device: device.name,
+            seconds: blocks.iter().map(seconds).sum(),
+        }
     };
     DEVICES.iter().map(estimate).collect()
 }

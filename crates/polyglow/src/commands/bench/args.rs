@@ -8,9 +8,21 @@ use polyglow_train::workload::BatchShape;
 
 /// Batches of about 2 048 tokens per side.
 const SHAPES: [BatchShape; 3] = [
-    BatchShape { rows: 256, src_len: 8, tgt_len: 8 },
-    BatchShape { rows: 128, src_len: 16, tgt_len: 16 },
-    BatchShape { rows: 64, src_len: 32, tgt_len: 32 },
+    BatchShape {
+        rows: 256,
+        src_len: 8,
+        tgt_len: 8,
+    },
+    BatchShape {
+        rows: 128,
+        src_len: 16,
+        tgt_len: 16,
+    },
+    BatchShape {
+        rows: 64,
+        src_len: 32,
+        tgt_len: 32,
+    },
 ];
 
 /// Longest side and most rows of a batch, and most target or source positions in it.
@@ -20,8 +32,9 @@ const MAX_POSITIONS: usize = 1 << 24;
 /// What `polyglow bench` is asked to do.
 #[derive(Args)]
 pub(crate) struct BenchArgs {
-    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches; `launches`: what a GPU has to do in
-    /// a step, counted without a GPU; `ranks`: what several processes would gain, by a model of the network
+    /// `step`: training steps; `search`: greedy and beam search; `data`: from text to batches;
+    /// `launches`: what a GPU has to do in a step, counted without a GPU; `ranks`: what several
+    /// processes would gain, by a model of the network
     #[arg(value_enum)]
     pub(super) part: Part,
     /// The config whose model and text to measure [default: Transformer-Tiny on random sentences]
@@ -32,8 +45,8 @@ pub(crate) struct BenchArgs {
     /// Device to run on, as `polyglow devices` lists it [default: the config's]
     #[arg(long, value_name = "NAME")]
     pub(super) device: Option<String>,
-    /// With `step`, `launches` and `ranks`: a batch of random sentences, as rows x source tokens x target tokens; may be repeated,
-    /// but for `launches`
+    /// With `step`, `launches` and `ranks`: a batch of random sentences, as rows x source tokens x
+    /// target tokens; may be repeated, but for `launches`
     #[arg(long = "shape", value_name = "ROWSxSRCxTGT", value_parser = shape)]
     pub(super) shapes: Vec<BatchShape>,
     /// With all parts but `data`: vocabulary size of random sentences [default: 9708]
@@ -54,11 +67,12 @@ pub(crate) struct BenchArgs {
     /// With `ranks`: microseconds that a message takes besides its bytes [default: 20]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) latency: Option<f64>,
-    /// With `ranks`: gigabytes a second that a rank copies, sends and adds [default: 0.75, which was measured with TCP on one core
-    /// of a virtual machine]
+    /// With `ranks`: gigabytes a second that a rank copies, sends and adds [default: 0.75, which
+    /// was measured with TCP on one core of a virtual machine]
     #[arg(long, value_name = "RATE", value_parser = positive)]
     pub(super) host: Option<f64>,
-    /// With `ranks`: milliseconds of a micro-batch, forward and backward, on another machine [default: measured on this one]
+    /// With `ranks`: milliseconds of a micro-batch, forward and backward, on another machine
+    /// [default: measured on this one]
     #[arg(long, value_name = "N", value_parser = positive)]
     pub(super) micro_batch: Option<f64>,
     /// Print the report as JSON
@@ -84,16 +98,31 @@ impl BenchArgs {
         use Part::{Launches, Ranks, Search, Step};
         let of_ranks: &[Part] = &[Ranks];
         let options = [
-            ("--shape", !self.shapes.is_empty(), &[Step, Launches, Ranks][..]),
-            ("--vocab-size", self.vocab_size.is_some(), &[Step, Search, Launches, Ranks]),
-            ("--repetitions", self.repetitions.is_some(), &[Step, Search, Ranks]),
+            (
+                "--shape",
+                !self.shapes.is_empty(),
+                &[Step, Launches, Ranks][..],
+            ),
+            (
+                "--vocab-size",
+                self.vocab_size.is_some(),
+                &[Step, Search, Launches, Ranks],
+            ),
+            (
+                "--repetitions",
+                self.repetitions.is_some(),
+                &[Step, Search, Ranks],
+            ),
             ("--int8", self.int8, &[Search]),
             ("--network", self.network.is_some(), of_ranks),
             ("--latency", self.latency.is_some(), of_ranks),
             ("--host", self.host.is_some(), of_ranks),
             ("--micro-batch", self.micro_batch.is_some(), of_ranks),
         ];
-        options.into_iter().find(|(_, given, parts)| *given && !parts.contains(&self.part)).map(|(name, ..)| name)
+        options
+            .into_iter()
+            .find(|(_, given, parts)| *given && !parts.contains(&self.part))
+            .map(|(name, ..)| name)
     }
 
     /// Measured repetitions.
@@ -103,17 +132,29 @@ impl BenchArgs {
 
     /// The batches of random sentences.
     pub(super) fn shapes(&self) -> &[BatchShape] {
-        if self.shapes.is_empty() { &SHAPES } else { &self.shapes }
+        if self.shapes.is_empty() {
+            &SHAPES
+        } else {
+            &self.shapes
+        }
     }
 }
 
 /// Reads `128x16x16`.
 fn shape(text: &str) -> Result<BatchShape, String> {
-    let size = |size: &str| size.parse().ok().filter(|size| (1..=MAX_ROWS).contains(size));
+    let size = |size: &str| {
+        size.parse()
+            .ok()
+            .filter(|size| (1..=MAX_ROWS).contains(size))
+    };
     let sizes: Option<Vec<usize>> = text.split('x').map(size).collect();
     match sizes.as_deref() {
         Some(&[rows, src_len, tgt_len]) if rows * src_len.max(tgt_len) <= MAX_POSITIONS => {
-            Ok(BatchShape { rows, src_len, tgt_len })
+            Ok(BatchShape {
+                rows,
+                src_len,
+                tgt_len,
+            })
         }
         _ => Err(format!(
             "expected three whole numbers, as in 128x16x16: from 1 to {MAX_ROWS} each, and at most {MAX_POSITIONS} \
@@ -130,12 +171,20 @@ fn bits(text: &str) -> Result<f64, String> {
         "M" | "m" => 1e6,
         _ => return Err("expected a number and a unit, as in 10G or 100M".to_owned()),
     };
-    let number: Option<f64> = number.parse().ok().filter(|number| *number > 0.0 && f64::is_finite(*number));
-    number.map(|number| number * unit).ok_or_else(|| "expected a number above 0 before the unit, as in 10G".to_owned())
+    let number: Option<f64> = number
+        .parse()
+        .ok()
+        .filter(|number| *number > 0.0 && f64::is_finite(*number));
+    number
+        .map(|number| number * unit)
+        .ok_or_else(|| "expected a number above 0 before the unit, as in 10G".to_owned())
 }
 
 /// Reads a number above zero.
 fn positive(text: &str) -> Result<f64, String> {
-    let number: Option<f64> = text.parse().ok().filter(|number| *number > 0.0 && f64::is_finite(*number));
+    let number: Option<f64> = text
+        .parse()
+        .ok()
+        .filter(|number| *number > 0.0 && f64::is_finite(*number));
     number.ok_or_else(|| "expected a number above 0".to_owned())
 }

@@ -20,7 +20,8 @@ pub(crate) struct EmbeddingsArgs {
     pub(super) source: PathBuf,
     #[command(subcommand)]
     pub(super) action: Action,
-    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of one [default: best]
+    /// The checkpoint of a run: `best`, `last`, `step-N`, `average`, `ema`, `int8`, or the path of
+    /// one [default: best]
     #[arg(long, value_name = "NAME", global = true)]
     pub(super) checkpoint: Option<String>,
     /// Print results as JSON
@@ -52,13 +53,15 @@ pub(super) enum Action {
         #[command(flatten)]
         shown: Shown,
     },
-    /// Draw words on a plane, by the principal components of their vectors: the frequent words of a run's training text that
-    /// are one token each, in the colors of their languages if these share a vocabulary
+    /// Draw words on a plane, by the principal components of their vectors: the frequent words of a
+    /// run's training text that are one token each, in the colors of their languages if these share
+    /// a vocabulary
     Plot(PlotArgs),
     /// Print for each line of a file, or for one text, the nearest lines
     Sentences(SentencesArgs),
-    /// Show how the context changes a word. With a run: its nearest words in other sentences, before the first layer and after
-    /// each. With a file of vectors: its nearest words before and after attention over the vectors of the sentence
+    /// Show how the context changes a word. With a run: its nearest words in other sentences,
+    /// before the first layer and after each. With a file of vectors: its nearest words before and
+    /// after attention over the vectors of the sentence
     Context(ContextArgs),
     /// Write all vectors in word2vec's text format, with `▁` for a space in a token
     Export {
@@ -90,7 +93,8 @@ pub(super) struct PlotArgs {
 pub(super) struct SentencesArgs {
     /// Text, one sentence per line
     pub(super) file: PathBuf,
-    /// How a line becomes one vector: the mean of the states after the last layer, or the state of the first token
+    /// How a line becomes one vector: the mean of the states after the last layer, or the state of
+    /// the first token
     #[arg(long, default_value = "mean", value_parser = pools())]
     pub(super) pool: Pool,
     /// Print only the lines nearest to this text
@@ -112,17 +116,20 @@ pub(super) struct ContextArgs {
     /// With a file of vectors: what dot products are multiplied by [default: 1 / sqrt(dimension)]
     #[arg(long, value_name = "X")]
     pub(super) scale: Option<f64>,
-    /// With a file of vectors: how often attention is computed, each time over what the time before gave [default: 1]
+    /// With a file of vectors: how often attention is computed, each time over what the time before
+    /// gave [default: 1]
     #[arg(long, value_name = "N", value_parser = counts())]
     pub(super) rounds: Option<usize>,
-    /// With a file of vectors: also draw the words and where they move, as `.html`, `.png` or `.svg`
+    /// With a file of vectors: also draw the words and where they move, as `.html`, `.png` or
+    /// `.svg`
     #[arg(short, long, value_name = "FILE")]
     pub(super) out: Option<PathBuf>,
 }
 
 #[derive(Args)]
 pub(super) struct Table {
-    /// Which side's tokens, for a translation model [default: the source's; `plot` draws both of one table]
+    /// Which side's tokens, for a translation model [default: the source's; `plot` draws both of
+    /// one table]
     #[arg(long, value_parser = sides())]
     pub(super) side: Option<Side>,
 }
@@ -148,9 +155,16 @@ impl Action {
 }
 
 fn sides() -> impl TypedValueParser<Value = Side> {
-    PossibleValuesParser::new(["src", "tgt"]).map(|name| if name == "src" { Side::Src } else { Side::Tgt })
+    PossibleValuesParser::new(["src", "tgt"])
+        .map(|name| if name == "src" { Side::Src } else { Side::Tgt })
 }
 
 fn pools() -> impl TypedValueParser<Value = Pool> {
-    PossibleValuesParser::new(["mean", "first"]).map(|name| if name == "mean" { Pool::Mean } else { Pool::First })
+    PossibleValuesParser::new(["mean", "first"]).map(|name| {
+        if name == "mean" {
+            Pool::Mean
+        } else {
+            Pool::First
+        }
+    })
 }

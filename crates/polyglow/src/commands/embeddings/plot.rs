@@ -40,11 +40,27 @@ pub(super) fn plot(opened: &Opened, source: &Path, args: &PlotArgs) -> anyhow::R
         (None, Opened::Run(run)) => frequent(run, args)?,
         (None, Opened::File(_)) => first(embeddings, args.count, "in the order of the file")?,
     };
-    let Drawn { words, vectors, of_words, groups, about } = &drawn;
+    let Drawn {
+        words,
+        vectors,
+        of_words,
+        groups,
+        about,
+    } = &drawn;
     let projection = project(vectors, embeddings.dim());
     let title = source.display().to_string();
-    let groups = Groups { names: groups, of_words };
-    Plot { title: &title, about, words, groups, projection: &projection }.write(Format::of(&args.out)?, &args.out)?;
+    let groups = Groups {
+        names: groups,
+        of_words,
+    };
+    Plot {
+        title: &title,
+        about,
+        words,
+        groups,
+        projection: &projection,
+    }
+    .write(Format::of(&args.out)?, &args.out)?;
     tracing::info!("wrote `{}`: {about}", args.out.display());
     Ok(())
 }
@@ -52,32 +68,48 @@ pub(super) fn plot(opened: &Opened, source: &Path, args: &PlotArgs) -> anyhow::R
 /// The words of a file.
 fn listed(path: &Path, embeddings: &Embeddings) -> anyhow::Result<Drawn> {
     let mut drawn = Drawn::default();
-    for word in read_lines(path)?.iter().map(|line| line.trim()).filter(|word| !word.is_empty()) {
+    for word in read_lines(path)?
+        .iter()
+        .map(|line| line.trim())
+        .filter(|word| !word.is_empty())
+    {
         drawn.words.push(word.to_owned());
         drawn.vectors.extend(embeddings.direction(word)?);
     }
     if drawn.words.is_empty() {
         let error = usage(anyhow!("`{}` has no words to draw", path.display()));
-        return Err(with_hint(error, "write one word per line, or leave `--words` out"));
+        return Err(with_hint(
+            error,
+            "write one word per line, or leave `--words` out",
+        ));
     }
     drawn.about = format!("{} words of `{}`", drawn.words.len(), path.display());
     Ok(drawn)
 }
 
-/// The most frequent words of the training text that are one token each; without such text the first of the vocabulary.
+/// The most frequent words of the training text that are one token each; without such text the
+/// first of the vocabulary.
 fn frequent(run: &Run, args: &PlotArgs) -> anyhow::Result<Drawn> {
     let config = &run.plan.config;
     let corpus = match Corpus::open(&config.data, run.plan.content, Split::Train) {
         Ok(corpus) => corpus,
         Err(error) => {
-            tracing::info!("{error}: words come in the order of the vocabulary, not of their frequency");
-            return first(&run.embeddings, args.count, "in the order of the vocabulary, without the training text");
+            tracing::info!(
+                "{error}: words come in the order of the vocabulary, not of their frequency"
+            );
+            return first(
+                &run.embeddings,
+                args.count,
+                "in the order of the vocabulary, without the training text",
+            );
         }
     };
     let sides = sides(run, args);
     let mut activity = Activity::new();
     activity.show("counting words of the training text".to_owned());
-    let words = run.embeddings.frequent_words(corpus.pairs().take(COUNTED), &sides, args.count)?;
+    let words = run
+        .embeddings
+        .frequent_words(corpus.pairs().take(COUNTED), &sides, args.count)?;
     drop(activity);
     if words.is_empty() {
         let order = "in the order of the vocabulary: no word of the training text is one token";
@@ -89,15 +121,22 @@ fn frequent(run: &Run, args: &PlotArgs) -> anyhow::Result<Drawn> {
     } else {
         "training text"
     };
-    drawn.about = format!("the {} most frequent words of the {text} that are one token each", words.len());
+    drawn.about = format!(
+        "the {} most frequent words of the {text} that are one token each",
+        words.len()
+    );
     if sides.len() > 1 {
-        drawn.of_words = words.iter().map(|word| usize::from(word.side == Side::Tgt)).collect();
+        drawn.of_words = words
+            .iter()
+            .map(|word| usize::from(word.side == Side::Tgt))
+            .collect();
         drawn.groups = groups(run, &drawn.of_words);
     }
     Ok(drawn)
 }
 
-/// The sides of the training text whose words have a vector in the table that is drawn, and one that was learned.
+/// The sides of the training text whose words have a vector in the table that is drawn, and one
+/// that was learned.
 fn sides(run: &Run, args: &PlotArgs) -> Vec<Side> {
     let asked = args.table.side;
     let own = match run.plan.content {
@@ -116,19 +155,38 @@ fn sides(run: &Run, args: &PlotArgs) -> Vec<Side> {
 
 /// Whether both sides have the same vectors.
 fn has_one_table(run: &Run) -> bool {
-    let vectors = |side| run.trained.model.vectors(side, &run.plan.device).into_data();
+    let vectors = |side| {
+        run.trained
+            .model
+            .vectors(side, &run.plan.device)
+            .into_data()
+    };
     vectors(Side::Src) == vectors(Side::Tgt)
 }
 
 /// The names of the sides with their languages and their numbers of words.
 fn groups(run: &Run, of_words: &[usize]) -> Vec<String> {
-    let languages = run.plan.config.data.languages().map_or(["", ""], |(src, tgt)| [src, tgt]);
+    let languages = run
+        .plan
+        .config
+        .data
+        .languages()
+        .map_or(["", ""], |(src, tgt)| [src, tgt]);
     let name = |(group, (side, language)): (usize, (&str, &str))| {
         let count = of_words.iter().filter(|of_word| **of_word == group).count();
-        let language = if language.is_empty() { String::new() } else { format!(" ({language})") };
+        let language = if language.is_empty() {
+            String::new()
+        } else {
+            format!(" ({language})")
+        };
         format!("more frequent in the {side}{language}: {count} words")
     };
-    ["source", "target"].into_iter().zip(languages).enumerate().map(name).collect()
+    ["source", "target"]
+        .into_iter()
+        .zip(languages)
+        .enumerate()
+        .map(name)
+        .collect()
 }
 
 /// The first words of a vocabulary or of a file; its first entries where none is a word.
@@ -141,12 +199,22 @@ fn first(embeddings: &Embeddings, count: usize, order: &str) -> anyhow::Result<D
             drawn.words.push(token.to_owned());
             drawn.vectors.extend(vector);
         }
-        drawn.about = format!("the first {} tokens {order}; none of them is a word", drawn.words.len());
+        drawn.about = format!(
+            "the first {} tokens {order}; none of them is a word",
+            drawn.words.len()
+        );
     }
     Ok(drawn)
 }
 
 fn drawn(embeddings: &Embeddings, words: &[WholeWord]) -> Drawn {
-    let vectors = words.iter().flat_map(|word| embeddings.direction_of(word).to_vec()).collect();
-    Drawn { words: words.iter().map(|word| word.text.clone()).collect(), vectors, ..Drawn::default() }
+    let vectors = words
+        .iter()
+        .flat_map(|word| embeddings.direction_of(word).to_vec())
+        .collect();
+    Drawn {
+        words: words.iter().map(|word| word.text.clone()).collect(),
+        vectors,
+        ..Drawn::default()
+    }
 }

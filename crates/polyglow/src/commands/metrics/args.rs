@@ -68,16 +68,34 @@ pub(super) enum MetricName {
 
 #[derive(Args)]
 #[command(next_help_heading = "chrF")]
-#[expect(clippy::struct_field_names, reason = "fields are named as their options, which are those of sacreBLEU")]
+#[expect(
+    clippy::struct_field_names,
+    reason = "fields are named as their options, which are those of sacreBLEU"
+)]
 pub(super) struct ChrfArgs {
     /// Maximum n-gram order, in characters
-    #[arg(long, value_name = "N", default_value = "6", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "6",
+        allow_negative_numbers = true
+    )]
     chrf_char_order: usize,
     /// Maximum word n-gram order; 2 gives chrF++
-    #[arg(long, value_name = "N", default_value = "0", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "0",
+        allow_negative_numbers = true
+    )]
     chrf_word_order: usize,
     /// Weight of recall relative to precision
-    #[arg(long, value_name = "N", default_value = "2", allow_negative_numbers = true)]
+    #[arg(
+        long,
+        value_name = "N",
+        default_value = "2",
+        allow_negative_numbers = true
+    )]
     chrf_beta: u32,
     /// Keep whitespace in character n-grams
     #[arg(long)]
@@ -92,7 +110,10 @@ pub(super) struct ChrfArgs {
 
 #[derive(Args)]
 #[command(next_help_heading = "TER")]
-#[expect(clippy::struct_excessive_bools, reason = "these are the four switches of Tercom, independent of each other")]
+#[expect(
+    clippy::struct_excessive_bools,
+    reason = "these are the four switches of Tercom, independent of each other"
+)]
 pub(super) struct TerArgs {
     /// Keep case
     #[arg(long)]
@@ -135,8 +156,8 @@ struct TestArgs {
 #[derive(Args, Clone, Copy)]
 #[command(next_help_heading = "Output")]
 pub(super) struct Style {
-    /// Print JSON with sacreBLEU's fields: an object, or a list for several metrics or systems; with
-    /// --sentence-level, one object per line
+    /// Print JSON with sacreBLEU's fields: an object, or a list for several metrics or systems;
+    /// with --sentence-level, one object per line
     #[arg(long)]
     pub(super) json: bool,
     /// Print only the numbers
@@ -161,7 +182,8 @@ pub(super) enum Task {
     Sentences,
     /// The corpus, each further system compared with the first on this many resamples.
     PairedBootstrap(usize),
-    /// The corpus, each further system compared with the first in this many trials that exchange lines.
+    /// The corpus, each further system compared with the first in this many trials that exchange
+    /// lines.
     PairedRandomization(usize),
 }
 
@@ -178,9 +200,21 @@ impl MetricsArgs {
     pub(super) fn task(&self) -> Task {
         match self.tests {
             _ if self.sentence_level => Task::Sentences,
-            TestArgs { confidence: true, confidence_n, .. } => Task::Confidence(confidence_n),
-            TestArgs { paired_bs: true, paired_bs_n, .. } => Task::PairedBootstrap(paired_bs_n),
-            TestArgs { paired_ar: true, paired_ar_n, .. } => Task::PairedRandomization(paired_ar_n),
+            TestArgs {
+                confidence: true,
+                confidence_n,
+                ..
+            } => Task::Confidence(confidence_n),
+            TestArgs {
+                paired_bs: true,
+                paired_bs_n,
+                ..
+            } => Task::PairedBootstrap(paired_bs_n),
+            TestArgs {
+                paired_ar: true,
+                paired_ar_n,
+                ..
+            } => Task::PairedRandomization(paired_ar_n),
             TestArgs { .. } => Task::Corpus,
         }
     }

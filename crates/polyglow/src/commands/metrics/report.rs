@@ -8,17 +8,30 @@ use serde_json::ser::PrettyFormatter;
 use super::Style;
 use super::scoring::{Scored, Scores};
 
-/// Writes one score for each metric: lines aligned at their equals signs, or an object, or a list of several.
-pub(super) fn write_corpus(out: &mut impl Write, all_scores: &[Scores], style: Style) -> anyhow::Result<()> {
+/// Writes one score for each metric: lines aligned at their equals signs, or an object, or a list
+/// of several.
+pub(super) fn write_corpus(
+    out: &mut impl Write,
+    all_scores: &[Scores],
+    style: Style,
+) -> anyhow::Result<()> {
     let mut results = Vec::new();
     for scores in all_scores {
         let signature = scores.signature.to_string();
         for scored in &scores.scores {
             results.push(match style {
-                Style { score_only: true, .. } => number(scored, style.width),
-                Style { json: true, .. } => {
-                    indented(&Record { scored, scores, signature: &signature, width: style.width }, 1)?
-                }
+                Style {
+                    score_only: true, ..
+                } => number(scored, style.width),
+                Style { json: true, .. } => indented(
+                    &Record {
+                        scored,
+                        scores,
+                        signature: &signature,
+                        width: style.width,
+                    },
+                    1,
+                )?,
                 _ => line(scored, scores, style),
             });
         }
@@ -32,15 +45,24 @@ pub(super) fn write_corpus(out: &mut impl Write, all_scores: &[Scores], style: S
 }
 
 /// Writes one score for each line: a line of text or one JSON object.
-pub(super) fn write_sentences(out: &mut impl Write, all_scores: &[Scores], style: Style) -> anyhow::Result<()> {
+pub(super) fn write_sentences(
+    out: &mut impl Write,
+    all_scores: &[Scores],
+    style: Style,
+) -> anyhow::Result<()> {
     for scores in all_scores {
         let signature = scores.signature.to_string();
         for scored in &scores.scores {
             let result = match style {
-                Style { score_only: true, .. } => number(scored, style.width),
-                Style { json: true, .. } => {
-                    serde_json::to_string(&Record { scored, scores, signature: &signature, width: style.width })?
-                }
+                Style {
+                    score_only: true, ..
+                } => number(scored, style.width),
+                Style { json: true, .. } => serde_json::to_string(&Record {
+                    scored,
+                    scores,
+                    signature: &signature,
+                    width: style.width,
+                })?,
                 _ => line(scored, scores, style),
             };
             writeln!(out, "{result}")?;
@@ -69,23 +91,41 @@ fn number(scored: &Scored, width: usize) -> String {
 }
 
 fn line(scored: &Scored, all: &Scores, style: Style) -> String {
-    let signature = if style.short { all.signature.short() } else { all.signature.to_string() };
-    let line = format!("{}|{signature} = {} {}", scored.name, number(scored, style.width), scored.details);
+    let signature = if style.short {
+        all.signature.short()
+    } else {
+        all.signature.to_string()
+    };
+    let line = format!(
+        "{}|{signature} = {} {}",
+        scored.name,
+        number(scored, style.width),
+        scored.details
+    );
     line.trim_end().to_owned()
 }
 
-/// Writes lines so that the first equals sign of each is in the same column; those without one stay as they are.
+/// Writes lines so that the first equals sign of each is in the same column; those without one stay
+/// as they are.
 fn write_aligned(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
-    let column = |line: &str| line.split_once('=').map_or(0, |(left, _)| left.chars().count());
+    let column = |line: &str| {
+        line.split_once('=')
+            .map_or(0, |(left, _)| left.chars().count())
+    };
     let widest = lines.iter().map(|line| column(line)).max().unwrap_or(0);
     for line in lines {
-        let indent = if line.contains('=') { widest - column(line) } else { 0 };
+        let indent = if line.contains('=') {
+            widest - column(line)
+        } else {
+            0
+        };
         writeln!(out, "{:indent$}{line}", "")?;
     }
     Ok(())
 }
 
-/// A score as sacreBLEU writes it to JSON: rounded, and with the signature both whole and in pieces.
+/// A score as sacreBLEU writes it to JSON: rounded, and with the signature both whole and in
+/// pieces.
 struct Record<'a> {
     scored: &'a Scored,
     scores: &'a Scores,
@@ -96,7 +136,11 @@ struct Record<'a> {
 impl Serialize for Record<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { scored, width, .. } = self;
-        let rounded = |value: f64| format!("{value:.width$}").parse::<f64>().map_err(serde::ser::Error::custom);
+        let rounded = |value: f64| {
+            format!("{value:.width$}")
+                .parse::<f64>()
+                .map_err(serde::ser::Error::custom)
+        };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", &scored.name)?;
         map.serialize_entry("score", &rounded(scored.value)?)?;

@@ -1,7 +1,8 @@
 //! From lines to scores, the same way for every metric.
 
 use polyglow_metrics::significance::{
-    Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap, paired_randomization,
+    Comparison, Confidence, baseline_confidence, bootstrap_confidence, paired_bootstrap,
+    paired_randomization,
 };
 use polyglow_metrics::{Metric, MetricError, Score, Signature, Statistics, segment_statistics};
 
@@ -34,7 +35,13 @@ pub(super) struct Scored {
 impl Scored {
     fn new(score: &impl Score) -> Self {
         let (name, value, details) = (score.name(), score.value(), score.details());
-        Self { name, value, details, confidence: None, p_value: None }
+        Self {
+            name,
+            value,
+            details,
+            confidence: None,
+            p_value: None,
+        }
     }
 }
 
@@ -51,24 +58,43 @@ pub(super) fn score(
 ) -> anyhow::Result<Scores> {
     let (scores, options) = match metric {
         MetricName::Bleu => {
-            let bleu = args.bleu.options(args.sentence_level, &systems.references[0])?;
+            let bleu = args
+                .bleu
+                .options(args.sentence_level, &systems.references[0])?;
             if !args.bleu.force {
                 systems.warn_of_phrases(&bleu.tokenizer);
             }
-            (score_by(&bleu, task, systems, seed), "`--max-ngram-order` and `--smooth-value`")
+            (
+                score_by(&bleu, task, systems, seed),
+                "`--max-ngram-order` and `--smooth-value`",
+            )
         }
-        MetricName::Chrf => {
-            (score_by(&args.chrf.options(), task, systems, seed), "`--chrf-char-order` and `--chrf-word-order`")
-        }
-        MetricName::Ter => (score_by(&args.ter.options(), task, systems, seed), "the options of TER"),
+        MetricName::Chrf => (
+            score_by(&args.chrf.options(), task, systems, seed),
+            "`--chrf-char-order` and `--chrf-word-order`",
+        ),
+        MetricName::Ter => (
+            score_by(&args.ter.options(), task, systems, seed),
+            "the options of TER",
+        ),
     };
     // The lines have been checked before, so only the options can be wrong.
     scores.map_err(|error| usage(with_hint(error, format!("see {options}"))))
 }
 
-fn score_by(metric: &impl Metric, task: Task, systems: &Systems<'_>, seed: u64) -> Result<Scores, MetricError> {
-    let count = |hypotheses: &Vec<&str>| segment_statistics(metric, hypotheses, &systems.references);
-    let statistics: Vec<Statistics> = systems.hypotheses.iter().map(count).collect::<Result<_, _>>()?;
+fn score_by(
+    metric: &impl Metric,
+    task: Task,
+    systems: &Systems<'_>,
+    seed: u64,
+) -> Result<Scores, MetricError> {
+    let count =
+        |hypotheses: &Vec<&str>| segment_statistics(metric, hypotheses, &systems.references);
+    let statistics: Vec<Statistics> = systems
+        .hypotheses
+        .iter()
+        .map(count)
+        .collect::<Result<_, _>>()?;
     let (baseline, others) = statistics.split_first().ok_or(MetricError::NoHypotheses)?;
     let signature = metric.signature(systems.references.len());
     let of_corpus = |statistics: &Statistics| Scored::new(&metric.score(&statistics.sum()));
@@ -80,25 +106,51 @@ fn score_by(metric: &impl Metric, task: Task, systems: &Systems<'_>, seed: u64) 
         compared.collect()
     };
     Ok(match task {
-        Task::Corpus => Scores { signature, scores: statistics.iter().map(of_corpus).collect() },
-        Task::Sentences => {
-            Scores { signature, scores: baseline.rows().map(|row| Scored::new(&metric.score(row))).collect() }
-        }
+        Task::Corpus => Scores {
+            signature,
+            scores: statistics.iter().map(of_corpus).collect(),
+        },
+        Task::Sentences => Scores {
+            signature,
+            scores: baseline
+                .rows()
+                .map(|row| Scored::new(&metric.score(row)))
+                .collect(),
+        },
         Task::Confidence(number) => {
             let confidence = Some(bootstrap_confidence(metric, baseline, number, seed)?);
-            let scores = vec![Scored { confidence, ..of_corpus(baseline) }];
-            Scores { signature: signature.resampled(Some(number), None, seed), scores }
+            let scores = vec![Scored {
+                confidence,
+                ..of_corpus(baseline)
+            }];
+            Scores {
+                signature: signature.resampled(Some(number), None, seed),
+                scores,
+            }
         }
         Task::PairedBootstrap(number) => {
             let confidence = Some(baseline_confidence(metric, baseline, number, seed)?);
-            let mut scores = vec![Scored { confidence, ..of_corpus(baseline) }];
-            scores.extend(compared(&|system| paired_bootstrap(metric, baseline, system, number, seed))?);
-            Scores { signature: signature.resampled(Some(number), None, seed), scores }
+            let mut scores = vec![Scored {
+                confidence,
+                ..of_corpus(baseline)
+            }];
+            scores.extend(compared(&|system| {
+                paired_bootstrap(metric, baseline, system, number, seed)
+            })?);
+            Scores {
+                signature: signature.resampled(Some(number), None, seed),
+                scores,
+            }
         }
         Task::PairedRandomization(number) => {
             let mut scores = vec![of_corpus(baseline)];
-            scores.extend(compared(&|system| paired_randomization(metric, baseline, system, number, None, seed))?);
-            Scores { signature: signature.resampled(None, Some(number), seed), scores }
+            scores.extend(compared(&|system| {
+                paired_randomization(metric, baseline, system, number, None, seed)
+            })?);
+            Scores {
+                signature: signature.resampled(None, Some(number), seed),
+                scores,
+            }
         }
     })
 }

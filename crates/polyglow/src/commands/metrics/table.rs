@@ -21,11 +21,26 @@ pub(super) fn write(
     task: Task,
     style: Style,
 ) -> anyhow::Result<()> {
-    let is_test = matches!(task, Task::PairedBootstrap(_) | Task::PairedRandomization(_));
-    let baseline = names.iter().take(1).map(|name| if is_test { format!("Baseline: {name}") } else { name.clone() });
+    let is_test = matches!(
+        task,
+        Task::PairedBootstrap(_) | Task::PairedRandomization(_)
+    );
+    let baseline = names.iter().take(1).map(|name| {
+        if is_test {
+            format!("Baseline: {name}")
+        } else {
+            name.clone()
+        }
+    });
     let names: Vec<String> = baseline.chain(names.iter().skip(1).cloned()).collect();
     if style.json {
-        let row = |index: usize| Row { name: &names[index], index, all_scores, is_test, style };
+        let row = |index: usize| Row {
+            name: &names[index],
+            index,
+            all_scores,
+            is_test,
+            style,
+        };
         let rows: Vec<_> = (0..names.len()).map(row).collect();
         return Ok(writeln!(out, "{}", indented(&rows, 4)?)?);
     }
@@ -34,9 +49,16 @@ pub(super) fn write(
     if is_test {
         writeln!(out, "{}", explanation(&names[0], task))?;
     }
-    writeln!(out, "-----------------\nMetric signatures\n-----------------")?;
+    writeln!(
+        out,
+        "-----------------\nMetric signatures\n-----------------"
+    )?;
     for scores in all_scores {
-        let signature = if style.short { scores.signature.short() } else { scores.signature.to_string() };
+        let signature = if style.short {
+            scores.signature.short()
+        } else {
+            scores.signature.to_string()
+        };
         writeln!(out, " - {:<10} {signature}", metric_name(scores))?;
     }
     Ok(())
@@ -53,7 +75,10 @@ fn explanation(baseline: &str, task: Task) -> String {
             format!("Paired bootstrap resampling, {number} resamples"),
             "In parentheses: the mean of the resampled scores ± half of the interval that holds 95 % of them.\n",
         ),
-        Task::PairedRandomization(number) => (format!("Paired approximate randomization, {number} trials"), ""),
+        Task::PairedRandomization(number) => (
+            format!("Paired approximate randomization, {number} trials"),
+            "",
+        ),
         Task::Corpus | Task::Confidence(_) | Task::Sentences => return String::new(),
     };
     format!(
@@ -66,21 +91,37 @@ fn explanation(baseline: &str, task: Task) -> String {
 /// Cells of lines: a header, then a row for each system.
 fn grid(names: &[String], all_scores: &[Scores], style: Style) -> Vec<Vec<Vec<String>>> {
     let title = |scores: &Scores| {
-        let resampled = scores.scores.iter().any(|scored| scored.confidence.is_some());
-        vec![format!("{}{}", metric_name(scores), if resampled { " (μ ± 95% CI)" } else { "" })]
+        let resampled = scores
+            .scores
+            .iter()
+            .any(|scored| scored.confidence.is_some());
+        vec![format!(
+            "{}{}",
+            metric_name(scores),
+            if resampled { " (μ ± 95% CI)" } else { "" }
+        )]
     };
-    let header = std::iter::once(vec!["System".to_owned()]).chain(all_scores.iter().map(title)).collect();
+    let header = std::iter::once(vec!["System".to_owned()])
+        .chain(all_scores.iter().map(title))
+        .collect();
     let row = |(index, name): (usize, &String)| {
-        let cells = all_scores.iter().map(|scores| cell(&scores.scores[index], style.width));
+        let cells = all_scores
+            .iter()
+            .map(|scores| cell(&scores.scores[index], style.width));
         std::iter::once(vec![name.clone()]).chain(cells).collect()
     };
-    std::iter::once(header).chain(names.iter().enumerate().map(row)).collect()
+    std::iter::once(header)
+        .chain(names.iter().enumerate().map(row))
+        .collect()
 }
 
 fn cell(scored: &Scored, width: usize) -> Vec<String> {
     let score = match scored.confidence {
         Some(Confidence { mean, half_width }) => {
-            format!("{:.width$} ({mean:.width$} ± {half_width:.width$})", scored.value)
+            format!(
+                "{:.width$} ({mean:.width$} ± {half_width:.width$})",
+                scored.value
+            )
         }
         None => format!("{:.width$}", scored.value),
     };
@@ -91,14 +132,19 @@ fn cell(scored: &Scored, width: usize) -> Vec<String> {
     std::iter::once(score).chain(p_value).collect()
 }
 
-/// Writes a header and rows with lines around all cells, the first column to the right and the others in the middle.
+/// Writes a header and rows with lines around all cells, the first column to the right and the
+/// others in the middle.
 fn write_grid(out: &mut impl Write, rows: &[Vec<Vec<String>>]) -> anyhow::Result<()> {
     let num_columns = rows.first().map_or(0, Vec::len);
     let width = |column: usize| {
         // A header has room for one more character on either side.
         let extra = |row: usize| if row == 0 { 2 } else { 0 };
         let lines = |(index, row): (usize, &Vec<Vec<String>>)| {
-            row[column].iter().map(|line| line.chars().count() + extra(index)).max().unwrap_or(0)
+            row[column]
+                .iter()
+                .map(|line| line.chars().count() + extra(index))
+                .max()
+                .unwrap_or(0)
         };
         rows.iter().enumerate().map(lines).max().unwrap_or(0)
     };
@@ -117,7 +163,11 @@ fn write_grid(out: &mut impl Write, rows: &[Vec<Vec<String>>]) -> anyhow::Result
         for line in 0..row.iter().map(Vec::len).max().unwrap_or(0) {
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
                 let text = cell.get(line).map_or("", String::as_str);
-                let padded = if column == 0 { format!("{text:>width$}") } else { format!("{text:^width$}") };
+                let padded = if column == 0 {
+                    format!("{text:>width$}")
+                } else {
+                    format!("{text:^width$}")
+                };
                 write!(out, "│ {padded} ")?;
             }
             writeln!(out, "│")?;
@@ -149,10 +199,24 @@ impl Serialize for Row<'_> {
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("system", self.name)?;
         for scores in self.all_scores {
-            let Scored { name, value, confidence, p_value, .. } = &scores.scores[self.index];
+            let Scored {
+                name,
+                value,
+                confidence,
+                p_value,
+                ..
+            } = &scores.scores[self.index];
             if self.is_test {
                 let (mean, ci) = confidence.map(|it| (it.mean, it.half_width)).unzip();
-                map.serialize_entry(name, &TestResult { score: *value, p_value: *p_value, mean, ci })?;
+                map.serialize_entry(
+                    name,
+                    &TestResult {
+                        score: *value,
+                        p_value: *p_value,
+                        mean,
+                        ci,
+                    },
+                )?;
             } else {
                 map.serialize_entry(name, &format!("{value:.*}", self.style.width))?;
             }

@@ -26,17 +26,29 @@ const FEWEST: usize = 10;
 /// Seed of the choice, so that the same text gives the same sets.
 const SEED: u64 = 1;
 
-/// Makes sure that `folder` has the sets of these names and, as `train`, what is left of the text at `text` without them.
+/// Makes sure that `folder` has the sets of these names and, as `train`, what is left of the text
+/// at `text` without them.
 ///
-/// What was split off before is taken again, edited or not; of a text that was corrected since, it is made anew, unless
-/// somebody has edited it.
+/// What was split off before is taken again, edited or not; of a text that was corrected since, it
+/// is made anew, unless somebody has edited it.
 ///
 /// # Errors
-/// What is in the folder belongs to another text, or was not split off (exit code 2); as [`split_off`].
-pub(super) fn provide(text: &Path, languages: [&str; 2], names: &[&'static str], folder: &Path) -> anyhow::Result<()> {
+/// What is in the folder belongs to another text, or was not split off (exit code 2); as
+/// [`split_off`].
+pub(super) fn provide(
+    text: &Path,
+    languages: [&str; 2],
+    names: &[&'static str],
+    folder: &Path,
+) -> anyhow::Result<()> {
     let sets = || std::iter::once("train").chain(names.iter().copied());
-    let files: Vec<String> = sets().flat_map(|set| languages.map(|side| format!("{set}.{side}"))).collect();
-    let there: Vec<&String> = files.iter().filter(|name| folder.join(name).symlink_metadata().is_ok()).collect();
+    let files: Vec<String> = sets()
+        .flat_map(|set| languages.map(|side| format!("{set}.{side}")))
+        .collect();
+    let there: Vec<&String> = files
+        .iter()
+        .filter(|name| folder.join(name).symlink_metadata().is_ok())
+        .collect();
     let is_whole = there.len() == files.len();
     let corpus = open(text, languages)?;
     let Some(record) = Record::read(folder)? else {
@@ -47,29 +59,50 @@ pub(super) fn provide(text: &Path, languages: [&str; 2], names: &[&'static str],
         };
     };
     let edited = record.edited(folder)?;
-    let has_all =
-        is_whole && files.len() == record.files.len() && files.iter().all(|name| record.files.contains_key(name));
+    let has_all = is_whole
+        && files.len() == record.files.len()
+        && files.iter().all(|name| record.files.contains_key(name));
     let is_same_text = record.text == hexadecimal(&corpus.content_hash()?);
     if is_same_text && has_all {
         if !edited.is_empty() {
-            tracing::warn!("`{}` in `{}` was edited, and is taken as it is", edited.join("`, `"), folder.display());
+            tracing::warn!(
+                "`{}` in `{}` was edited, and is taken as it is",
+                edited.join("`, `"),
+                folder.display()
+            );
         }
-        tracing::info!("taking what was split off before, in `{}`", folder.display());
+        tracing::info!(
+            "taking what was split off before, in `{}`",
+            folder.display()
+        );
         return Ok(());
     }
     if let Some(foreign) = there.iter().find(|name| !record.files.contains_key(**name)) {
         return Err(not_split_off(&folder.join(foreign)));
     }
     if !edited.is_empty() {
-        let what = if is_same_text { "another split is needed" } else { "the text has changed since" };
+        let what = if is_same_text {
+            "another split is needed"
+        } else {
+            "the text has changed since"
+        };
         let (folder, edited) = (folder.display(), edited.join("`, `"));
-        let error = usage(anyhow!("`{edited}` in `{folder}` was edited after it was split off, and {what}"));
-        return Err(with_hint(error, format!("rename `{folder}` to keep it, and the text is split again")));
+        let error = usage(anyhow!(
+            "`{edited}` in `{folder}` was edited after it was split off, and {what}"
+        ));
+        return Err(with_hint(
+            error,
+            format!("rename `{folder}` to keep it, and the text is split again"),
+        ));
     }
     if has_all {
         check_count(&corpus, text, languages, sets(), folder)?;
     }
-    let why = if is_same_text { "into other sets" } else { "because it has changed since it was split" };
+    let why = if is_same_text {
+        "into other sets"
+    } else {
+        "because it has changed since it was split"
+    };
     tracing::info!("`{}` is split again, {why}", text.display());
     record.remove_files(folder)?;
     split_off(&corpus, languages, names, folder)
@@ -89,15 +122,24 @@ fn take_unrecorded<'a>(
         parts = parts.wrapping_add(sum(&open(&folder.join(set), languages)?)?);
     }
     if sum(corpus)? == parts {
-        tracing::info!("taking what was split off before, in `{}`", folder.display());
+        tracing::info!(
+            "taking what was split off before, in `{}`",
+            folder.display()
+        );
         return Ok(());
     }
     let (text, folder) = (text.display(), folder.display());
-    let error = usage(anyhow!("`{folder}` has other pairs than `{text}`: one of them has changed since the split"));
-    Err(with_hint(error, format!("rename `{folder}` to keep it, or remove it, and the text is split again")))
+    let error = usage(anyhow!(
+        "`{folder}` has other pairs than `{text}`: one of them has changed since the split"
+    ));
+    Err(with_hint(
+        error,
+        format!("rename `{folder}` to keep it, or remove it, and the text is split again"),
+    ))
 }
 
-/// Makes sure that the sets have as many pairs as the text: a text of another length may be another text.
+/// Makes sure that the sets have as many pairs as the text: a text of another length may be another
+/// text.
 fn check_count<'a>(
     corpus: &Corpus,
     text: &Path,
@@ -114,13 +156,24 @@ fn check_count<'a>(
         return Ok(());
     }
     let (text, folder) = (text.display(), folder.display());
-    let error = usage(anyhow!("`{folder}` was split off {parts} pairs, and `{text}` has {whole} now"));
-    Err(with_hint(error, format!("remove `{folder}`, and the text is split again")))
+    let error = usage(anyhow!(
+        "`{folder}` was split off {parts} pairs, and `{text}` has {whole} now"
+    ));
+    Err(with_hint(
+        error,
+        format!("remove `{folder}`, and the text is split again"),
+    ))
 }
 
 fn not_split_off(path: &Path) -> anyhow::Error {
-    let error = usage(anyhow!("`{}` is there already, and was not split off by this command", path.display()));
-    with_hint(error, "rename or remove it: validation and test sets are split off into that folder")
+    let error = usage(anyhow!(
+        "`{}` is there already, and was not split off by this command",
+        path.display()
+    ));
+    with_hint(
+        error,
+        "rename or remove it: validation and test sets are split off into that folder",
+    )
 }
 
 /// Opens the text of both languages at `text`.
@@ -162,15 +215,20 @@ fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Splits sets of these names off a text, and writes them and what is left, as `train`, into `folder`, with a record of
-/// both. Tells how many pairs each set has.
+/// Splits sets of these names off a text, and writes them and what is left, as `train`, into
+/// `folder`, with a record of both. Tells how many pairs each set has.
 ///
-/// A pair is only taken if no other pair has its source or its target, whatever their case and spaces, so that nothing of
-/// these sets is trained on.
+/// A pair is only taken if no other pair has its source or its target, whatever their case and
+/// spaces, so that nothing of these sets is trained on.
 ///
 /// # Errors
 /// The text cannot be read, or is too small; a file cannot be written.
-fn split_off(corpus: &Corpus, languages: [&str; 2], names: &[&'static str], folder: &Path) -> anyhow::Result<()> {
+fn split_off(
+    corpus: &Corpus,
+    languages: [&str; 2],
+    names: &[&'static str],
+    folder: &Path,
+) -> anyhow::Result<()> {
     let chosen = choose(corpus, names.len())?;
     fs_err::create_dir_all(folder)?;
     let all = std::iter::once("train").chain(names.iter().copied());
@@ -181,23 +239,35 @@ fn split_off(corpus: &Corpus, languages: [&str; 2], names: &[&'static str], fold
     }
     for (line, pair) in corpus.pairs().enumerate() {
         let pair = pair?;
-        let set = chosen.iter().position(|lines| lines.contains(&line)).map_or(0, |set| set + 1);
+        let set = chosen
+            .iter()
+            .position(|lines| lines.contains(&line))
+            .map_or(0, |set| set + 1);
         for (output, text) in sets[set].iter_mut().zip([&pair.src, &pair.tgt]) {
             output.write(text)?;
         }
     }
-    let mut record = Record { text: hexadecimal(&corpus.content_hash()?), ..Record::default() };
+    let mut record = Record {
+        text: hexadecimal(&corpus.content_hash()?),
+        ..Record::default()
+    };
     let mut outputs: Vec<Output> = sets.into_iter().flatten().collect();
     for output in &mut outputs {
         output.flush()?;
-        record.files.insert(output.name.clone(), hexadecimal(&output.hash.clone().finalize()));
+        record.files.insert(
+            output.name.clone(),
+            hexadecimal(&output.hash.clone().finalize()),
+        );
     }
     // Before the files: after a kill in between, those that are there are known to be ours.
     record.write(folder)?;
     outputs.into_iter().try_for_each(Output::finish)?;
     for (name, lines) in names.iter().zip(&chosen) {
         let (path, size) = (folder.join(name), lines.len());
-        tracing::info!("split {size} pairs off as `{}`; none of their sentences is in what is left", path.display());
+        tracing::info!(
+            "split {size} pairs off as `{}`; none of their sentences is in what is left",
+            path.display()
+        );
     }
     Ok(())
 }
@@ -221,7 +291,8 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
     let mut candidates = Vec::new();
     for (line, pair) in corpus.pairs().enumerate() {
         let pair = pair?;
-        let usable = !pair.src.trim().is_empty() && !pair.tgt.trim().is_empty() && pair.src != pair.tgt;
+        let usable =
+            !pair.src.trim().is_empty() && !pair.tgt.trim().is_empty() && pair.src != pair.tgt;
         if usable && keys(&pair).iter().all(|key| counts[key] == 1) {
             candidates.push((mix(&[SEED, line as u64]), line));
         }
@@ -233,7 +304,14 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
         "only {} of {pairs} pairs have sentences that no other pair has, too few to split sets off",
         candidates.len()
     );
-    Ok((0..sets).map(|set| candidates[set * each..][..each].iter().map(|(_, line)| *line).collect()).collect())
+    Ok((0..sets)
+        .map(|set| {
+            candidates[set * each..][..each]
+                .iter()
+                .map(|(_, line)| *line)
+                .collect()
+        })
+        .collect())
 }
 
 /// What both sides of a pair are compared by.
@@ -241,7 +319,9 @@ fn keys(pair: &Pair) -> [u64; 2] {
     [(0, &pair.src), (1, &pair.tgt)].map(|(side, text)| {
         let mut hasher = DefaultHasher::new();
         side.hash(&mut hasher);
-        text.to_lowercase().split_whitespace().for_each(|word| word.hash(&mut hasher));
+        text.to_lowercase()
+            .split_whitespace()
+            .for_each(|word| word.hash(&mut hasher));
         hasher.finish()
     })
 }
@@ -263,19 +343,31 @@ impl Output {
     fn create(folder: &Path, set: &str, ending: &str) -> anyhow::Result<Self> {
         let name = format!("{set}.{ending}");
         let path = folder.join(&name);
-        let file = NewFile::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self { name, path, file, buffer: Vec::with_capacity(BUFFER), hash: Sha256::new() })
+        let file =
+            NewFile::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
+        Ok(Self {
+            name,
+            path,
+            file,
+            buffer: Vec::with_capacity(BUFFER),
+            hash: Sha256::new(),
+        })
     }
 
     fn write(&mut self, line: &str) -> anyhow::Result<()> {
         self.buffer.extend_from_slice(line.as_bytes());
         self.buffer.push(b'\n');
-        if self.buffer.len() >= BUFFER { self.flush() } else { Ok(()) }
+        if self.buffer.len() >= BUFFER {
+            self.flush()
+        } else {
+            Ok(())
+        }
     }
 
     fn flush(&mut self) -> anyhow::Result<()> {
         let mut file = self.file.file();
-        file.write_all(&self.buffer).with_context(|| format!("cannot write `{}`", self.path.display()))?;
+        file.write_all(&self.buffer)
+            .with_context(|| format!("cannot write `{}`", self.path.display()))?;
         self.hash.update(&self.buffer);
         self.buffer.clear();
         Ok(())
@@ -283,6 +375,7 @@ impl Output {
 
     fn finish(self) -> anyhow::Result<()> {
         let Self { path, file, .. } = self;
-        file.commit().with_context(|| format!("cannot write `{}`", path.display()))
+        file.commit()
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 }

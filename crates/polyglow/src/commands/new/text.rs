@@ -17,16 +17,30 @@ pub(super) struct Subject<'a> {
 
 /// The config as TOML with comments.
 pub(super) fn write(subject: &Subject<'_>, proposal: &Proposal) -> String {
-    let Subject { languages: [src, tgt], device, files, command } = subject;
+    let Subject {
+        languages: [src, tgt],
+        device,
+        files,
+        command,
+    } = subject;
     let mut text = format!("# {src} to {tgt}, written by: {command}\n");
     for line in &proposal.summary {
         let _ = writeln!(text, "# {line}");
     }
-    let _ = write!(text, "seed = 1\ndevice = {}\n\n[data]\ntrain = {}\n", quoted(device), path(&files.train));
+    let _ = write!(
+        text,
+        "seed = 1\ndevice = {}\n\n[data]\ntrain = {}\n",
+        quoted(device),
+        path(&files.train)
+    );
     if let Some(valid) = &files.valid {
         let _ = writeln!(text, "valid = {}", path(valid));
     }
-    let sets: Vec<String> = files.tests.iter().map(|set| format!("{} = {}", quoted(&name(set)), path(set))).collect();
+    let sets: Vec<String> = files
+        .tests
+        .iter()
+        .map(|set| format!("{} = {}", quoted(&name(set)), path(set)))
+        .collect();
     let _ = match &files.tests[..] {
         [] => Ok(()),
         [only] => writeln!(text, "test = {}", path(only)),

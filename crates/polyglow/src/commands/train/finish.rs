@@ -23,22 +23,40 @@ use crate::commands::uses::{Use, of_task};
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
 
-/// Tests the best checkpoint on every test set, shows some translations, and suggests what to do next.
+/// Tests the best checkpoint on every test set, shows some translations, and suggests what to do
+/// next.
 ///
 /// All ranks take part if all see the same checkpoint; where one does not, rank 0 does it alone.
 pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
     let group = &plan.group;
-    let best = run.weights("best").ok().and_then(|(checkpoint, _)| Some(checkpoint.model_hash()?.to_owned()));
-    let same = group.gather(best.clone())?.iter().all(|other| other.is_some() && *other == best);
-    let plan = &if same { plan.clone() } else { plan.clone().among(alone()) };
+    let best = run
+        .weights("best")
+        .ok()
+        .and_then(|(checkpoint, _)| Some(checkpoint.model_hash()?.to_owned()));
+    let same = group
+        .gather(best.clone())?
+        .iter()
+        .all(|other| other.is_some() && *other == best);
+    let plan = &if same {
+        plan.clone()
+    } else {
+        plan.clone().among(alone())
+    };
     if !group.is_first() && !same {
         return Ok(());
     }
     let trained = run.load("best", &plan.device)?;
-    let (path, step) = (trained.checkpoint.path.clone(), trained.checkpoint.state.step);
+    let (path, step) = (
+        trained.checkpoint.path.clone(),
+        trained.checkpoint.state.step,
+    );
     let mut runner = runner(vec![trained], plan)?;
     runner.search = runner.search.drawing(1);
-    let mut out: Box<dyn Write> = if group.is_first() { Box::new(io::stdout().lock()) } else { Box::new(io::sink()) };
+    let mut out: Box<dyn Write> = if group.is_first() {
+        Box::new(io::stdout().lock())
+    } else {
+        Box::new(io::sink())
+    };
     test(&mut out, run, plan, &runner, (&path, step))?;
     Ok(write_next(&mut out, run, &plan.config, runner.kind())?)
 }
@@ -56,7 +74,11 @@ fn test(
     let (task, test_names) = (runner.kind(), config.data.test_names());
     if !test_names.is_empty() {
         let path = path.display();
-        let how = if task.has_references() { format!(", with beam {beam_size}") } else { String::new() };
+        let how = if task.has_references() {
+            format!(", with beam {beam_size}")
+        } else {
+            String::new()
+        };
         writeln!(out, "testing `{path}`, of step {step}{how}")?;
     }
     let mut records = if plan.group.is_first() {
@@ -70,8 +92,15 @@ fn test(
         let _text = held_out_span(&corpus).entered();
         let mut activity = Activity::new();
         activity.show(format!("testing on {name}: {} examples", held_out.len()));
-        let bleu = config.train.bleu_tokenizer(held_out.pairs().iter().map(|pair| pair.tgt.as_str()))?;
-        let Evaluation { scores, hypotheses, num_scored, .. } = evaluate(runner, &held_out, &bleu)?;
+        let bleu = config
+            .train
+            .bleu_tokenizer(held_out.pairs().iter().map(|pair| pair.tgt.as_str()))?;
+        let Evaluation {
+            scores,
+            hypotheses,
+            num_scored,
+            ..
+        } = evaluate(runner, &held_out, &bleu)?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
         let what = match task {
@@ -89,7 +118,9 @@ fn test(
 
 fn write_samples(out: &mut impl Write, pairs: &[Pair], hypotheses: &[String]) -> io::Result<()> {
     let samples = spread(pairs, SAMPLES).into_iter();
-    for (pair, hypothesis) in samples.filter_map(|place| Some((&pairs[place], hypotheses.get(place)?))) {
+    for (pair, hypothesis) in
+        samples.filter_map(|place| Some((&pairs[place], hypotheses.get(place)?)))
+    {
         writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
         if *hypothesis != pair.tgt {
             writeln!(out, "       {} (reference)", pair.tgt)?;
@@ -99,23 +130,47 @@ fn write_samples(out: &mut impl Write, pairs: &[Pair], hypotheses: &[String]) ->
 }
 
 /// Commands that can be typed next.
-fn write_next(out: &mut impl Write, run: &RunDirectory, config: &Config, task: Task) -> io::Result<()> {
+fn write_next(
+    out: &mut impl Write,
+    run: &RunDirectory,
+    config: &Config,
+    task: Task,
+) -> io::Result<()> {
     let (program, root) = (program(), shell_word(run.root()));
     let Use { command, note, .. } = of_task(task);
     let command = command.replace("{run}", &root);
-    let note = if note.is_empty() { String::new() } else { format!("      {note}") };
+    let note = if note.is_empty() {
+        String::new()
+    } else {
+        format!("      {note}")
+    };
     writeln!(out, "\nnext:\n  {program} {command}{note}")?;
-    let wider = if task.has_references() { " --beam-size 8" } else { "" };
+    let wider = if task.has_references() {
+        " --beam-size 8"
+    } else {
+        ""
+    };
     match config.data.test_names().first() {
         Some(&"test") => writeln!(out, "  {program} evaluate {root}{wider}")?,
-        Some(name) => writeln!(out, "  {program} evaluate {root} --split {}{wider}", shell_word(name))?,
-        None if config.data.has_valid() => writeln!(out, "  {program} evaluate {root} --split valid")?,
+        Some(name) => writeln!(
+            out,
+            "  {program} evaluate {root} --split {}{wider}",
+            shell_word(name)
+        )?,
+        None if config.data.has_valid() => {
+            writeln!(out, "  {program} evaluate {root} --split valid")?
+        }
         None => {}
     }
     writeln!(out, "  {program} info {root}")
 }
 
-/// How this program was called, so that what is printed can be typed: `target/release/polyglow` under `cargo run`.
+/// How this program was called, so that what is printed can be typed: `target/release/polyglow`
+/// under `cargo run`.
 fn program() -> String {
-    shell_word(std::env::args_os().next().unwrap_or_else(|| "polyglow".into()))
+    shell_word(
+        std::env::args_os()
+            .next()
+            .unwrap_or_else(|| "polyglow".into()),
+    )
 }

@@ -13,7 +13,8 @@ use super::{PORTION, TranslateArgs};
 use crate::failure::with_hint;
 
 /// The hint for files that go with the input.
-const BESIDE: &str = "there must be one line for each line of the input; a blank line asks for nothing";
+const BESIDE: &str =
+    "there must be one line for each line of the input; a blank line asks for nothing";
 
 /// The lines to translate, with what is asked of each.
 pub(super) struct Input {
@@ -21,20 +22,29 @@ pub(super) struct Input {
     first: Option<String>,
     prefix: Option<Lines>,
     constraints: Option<Lines>,
-    /// Whether a person types the lines, who expects an answer to each; a file is faster in large portions.
+    /// Whether a person types the lines, who expects an answer to each; a file is faster in large
+    /// portions.
     pub(super) typed: bool,
 }
 
 impl Input {
     pub(super) fn open(args: &TranslateArgs) -> anyhow::Result<Self> {
         let lines = match &args.file {
-            Some(path) => Lines::open(path).map_err(|error| explain_missing(error, path, &args.model.run))?,
+            Some(path) => {
+                Lines::open(path).map_err(|error| explain_missing(error, path, &args.model.run))?
+            }
             None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
         };
         let open = |path: &Option<PathBuf>| path.as_deref().map(Lines::open).transpose();
         let (prefix, constraints) = (open(&args.prefix)?, open(&args.constraints)?);
         let typed = args.file.is_none() && io::stdin().is_terminal();
-        Ok(Self { lines, first: None, prefix, constraints, typed })
+        Ok(Self {
+            lines,
+            first: None,
+            prefix,
+            constraints,
+            typed,
+        })
     }
 
     /// The lines of the input if it is a file that can be read twice, before the first is taken.
@@ -44,7 +54,9 @@ impl Input {
             // To open a pipe once more would take its text away.
             return None;
         }
-        Lines::open(path).ok().map(|lines| lines.take_while(Result::is_ok).count())
+        Lines::open(path)
+            .ok()
+            .map(|lines| lines.take_while(Result::is_ok).count())
     }
 
     /// Reads the first line, so that an unreadable input is an error before the output is created.
@@ -58,10 +70,22 @@ impl Input {
     /// Leaves out so many lines, which were read before.
     pub(super) fn skip(&mut self, lines: usize) -> anyhow::Result<()> {
         for _ in 0..lines {
-            if self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()?.is_none() {
-                let error =
-                    anyhow!("the output has {lines} lines' translations, and the input only {}", self.lines.line());
-                return Err(with_hint(error, "is it the same input? Without `--resume` the output is made anew"));
+            if self
+                .first
+                .take()
+                .map(Ok)
+                .or_else(|| self.lines.next())
+                .transpose()?
+                .is_none()
+            {
+                let error = anyhow!(
+                    "the output has {lines} lines' translations, and the input only {}",
+                    self.lines.line()
+                );
+                return Err(with_hint(
+                    error,
+                    "is it the same input? Without `--resume` the output is made anew",
+                ));
             }
             let number = self.lines.line();
             beside(&mut self.prefix, number)?;
@@ -74,13 +98,29 @@ impl Input {
     pub(super) fn portion(&mut self) -> anyhow::Result<Option<Vec<Request>>> {
         let mut requests = Vec::new();
         while requests.len() < if self.typed { 1 } else { PORTION } {
-            let Some(text) = self.first.take().map(Ok).or_else(|| self.lines.next()).transpose()? else { break };
+            let Some(text) = self
+                .first
+                .take()
+                .map(Ok)
+                .or_else(|| self.lines.next())
+                .transpose()?
+            else {
+                break;
+            };
             let number = self.lines.line();
             let prefix = beside(&mut self.prefix, number)?.unwrap_or_default();
             let constraints = beside(&mut self.constraints, number)?.unwrap_or_default();
-            let constraints = constraints.split('\t').map(str::trim).filter(|phrase| !phrase.is_empty());
+            let constraints = constraints
+                .split('\t')
+                .map(str::trim)
+                .filter(|phrase| !phrase.is_empty());
             let constraints = constraints.map(str::to_owned).collect();
-            requests.push(Request { text, prefix, constraints, ..Request::default() });
+            requests.push(Request {
+                text,
+                prefix,
+                constraints,
+                ..Request::default()
+            });
         }
         Ok((!requests.is_empty()).then_some(requests))
     }
@@ -88,10 +128,16 @@ impl Input {
     /// Checks that the other files have no more lines than the input.
     pub(super) fn finish(mut self) -> anyhow::Result<()> {
         let read = self.lines.line();
-        for lines in [&mut self.prefix, &mut self.constraints].into_iter().flatten() {
+        for lines in [&mut self.prefix, &mut self.constraints]
+            .into_iter()
+            .flatten()
+        {
             let more = lines.next().transpose()?.is_some();
             if more {
-                let error = anyhow!("`{}` has more than the {read} lines of the input", lines.path().display());
+                let error = anyhow!(
+                    "`{}` has more than the {read} lines of the input",
+                    lines.path().display()
+                );
                 return Err(with_hint(error, BESIDE));
             }
         }
@@ -106,11 +152,19 @@ fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
     }
     let (text, run) = (path.display().to_string(), shell_word(run));
     let quoted = shell_word(&text);
-    let advice =
-        format!("to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`");
+    let advice = format!(
+        "to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`"
+    );
     let is_sentence = text.contains(char::is_whitespace);
-    let spelled = if is_sentence { "" } else { "is the name spelled right, from the current directory? " };
-    with_hint(anyhow!("there is no file `{text}`"), format!("{spelled}{advice}"))
+    let spelled = if is_sentence {
+        ""
+    } else {
+        "is the name spelled right, from the current directory? "
+    };
+    with_hint(
+        anyhow!("there is no file `{text}`"),
+        format!("{spelled}{advice}"),
+    )
 }
 
 /// The line of a file that goes with line `number` of the input.
@@ -118,7 +172,10 @@ fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<Strin
     let Some(lines) = lines else { return Ok(None) };
     let line = lines.next().transpose()?;
     if line.is_none() {
-        let error = anyhow!("`{}` has no line {number}, but the input does", lines.path().display());
+        let error = anyhow!(
+            "`{}` has no line {number}, but the input does",
+            lines.path().display()
+        );
         return Err(with_hint(error, BESIDE));
     }
     Ok(line)

@@ -25,20 +25,37 @@ pub(super) fn run(runner: &Runner, results: &mut Results, language: &str) -> any
     }
     let ended = ask(runner, results, language, &mut editor);
     if let Some(path) = &history {
-        editor.save_history(path).with_context(|| format!("cannot write the history `{}`", path.display()))?;
+        editor
+            .save_history(path)
+            .with_context(|| format!("cannot write the history `{}`", path.display()))?;
     }
     ended
 }
 
-fn ask(runner: &Runner, results: &mut Results, language: &str, editor: &mut DefaultEditor) -> anyhow::Result<()> {
+fn ask(
+    runner: &Runner,
+    results: &mut Results,
+    language: &str,
+    editor: &mut DefaultEditor,
+) -> anyhow::Result<()> {
     let mut unknown = UnknownWords::default();
     for number in 1.. {
         match editor.readline(&format!("{language}> ")) {
             Ok(text) => {
-                editor.add_history_entry(text.as_str()).context("cannot keep the history")?;
+                editor
+                    .add_history_entry(text.as_str())
+                    .context("cannot keep the history")?;
                 unknown.look_at(&runner.members[0].src, &text);
                 unknown.warn();
-                results.write(runner, &[Request { text, ..Request::default() }], number, &mut |_| {})?;
+                results.write(
+                    runner,
+                    &[Request {
+                        text,
+                        ..Request::default()
+                    }],
+                    number,
+                    &mut |_| {},
+                )?;
             }
             Err(ReadlineError::Eof | ReadlineError::Interrupted) => break,
             Err(error) => return Err(error).context("cannot read from the terminal"),
@@ -47,10 +64,12 @@ fn ask(runner: &Runner, results: &mut Results, language: &str, editor: &mut Defa
     Ok(())
 }
 
-/// The file of the history, in the user's directory for state (XDG base directory specification); `None` if it
-/// cannot be created.
+/// The file of the history, in the user's directory for state (XDG base directory specification);
+/// `None` if it cannot be created.
 fn history() -> Option<PathBuf> {
-    let state = std::env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let state = std::env::var_os("XDG_STATE_HOME")
+        .map(PathBuf::from)
+        .filter(|path| path.is_absolute());
     let home = || Some(std::env::home_dir()?.join(".local/state"));
     let dir = state.or_else(home)?.join("polyglow");
     fs::create_dir_all(&dir).ok()?;

@@ -1,5 +1,5 @@
-//! The file of `--output`: it is replaced only when the new one is complete, so that it may be one of the inputs, and a
-//! failed command leaves the old file alone.
+//! The file of `--output`: it is replaced only when the new one is complete, so that it may be one
+//! of the inputs, and a failed command leaves the old file alone.
 
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -31,15 +31,25 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the input.
+    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the
+    /// input.
     ///
     /// # Errors
-    /// The path is a directory, or its directory is not writable; or `--resume` is asked of what is no file (exit code 2).
+    /// The path is a directory, or its directory is not writable; or `--resume` is asked of what is
+    /// no file (exit code 2).
     pub(super) fn create(args: &TranslateArgs, decided_by: &str) -> anyhow::Result<Self> {
         let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
-        let no_file = || usage(anyhow!("`--resume` goes on with a file: give its name with `--output`"));
+        let no_file = || {
+            usage(anyhow!(
+                "`--resume` goes on with a file: give its name with `--output`"
+            ))
+        };
         let Some(path) = args.output.as_deref().filter(|path| !is_stdout(path)) else {
-            return if args.resume { Err(no_file()) } else { Ok(Self::Stdout) };
+            return if args.resume {
+                Err(no_file())
+            } else {
+                Ok(Self::Stdout)
+            };
         };
         if path.is_dir() {
             let error = anyhow!("cannot write `{}`: it is a directory", path.display());
@@ -49,16 +59,32 @@ impl Output {
         let path = match path.canonicalize() {
             Ok(path) => path,
             Err(error) if error.kind() == io::ErrorKind::NotFound => path.to_owned(),
-            Err(error) => return Err(error).with_context(|| format!("cannot write `{}`", path.display())),
+            Err(error) => {
+                return Err(error).with_context(|| format!("cannot write `{}`", path.display()));
+            }
         };
         if path.exists() && !path.is_file() {
-            return if args.resume { Err(no_file()) } else { Ok(Self::Special(path)) };
+            return if args.resume {
+                Err(no_file())
+            } else {
+                Ok(Self::Special(path))
+            };
         }
         let failed = || format!("cannot write `{}`", path.display());
-        let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let dir = path
+            .parent()
+            .filter(|dir| !dir.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         if !dir.exists() {
-            let error = anyhow!("cannot write `{}`: there is no directory `{}`", path.display(), dir.display());
-            return Err(with_hint(error, format!("`mkdir -p {}` makes it", dir.display())));
+            let error = anyhow!(
+                "cannot write `{}`: there is no directory `{}`",
+                path.display(),
+                dir.display()
+            );
+            return Err(with_hint(
+                error,
+                format!("`mkdir -p {}` makes it", dir.display()),
+            ));
         }
         if args.resume {
             let at = place(&path, decided_by);
@@ -67,14 +93,20 @@ impl Output {
         }
         let new = NewFile::create(&path).with_context(failed)?;
         if let Ok(old) = path.metadata() {
-            new.file().set_permissions(old.permissions()).with_context(failed)?;
+            new.file()
+                .set_permissions(old.permissions())
+                .with_context(failed)?;
         }
         Ok(Self::File { path, new })
     }
 
     /// Lines of the input that are translated in it already.
     pub(super) fn lines(&self) -> usize {
-        if let Self::Partial { partial, .. } = self { partial.lines } else { 0 }
+        if let Self::Partial { partial, .. } = self {
+            partial.lines
+        } else {
+            0
+        }
     }
 
     /// # Errors
@@ -98,12 +130,17 @@ impl Output {
                 match new.commit_to(&partial) {
                     Ok(()) => {
                         let partial = partial.display();
-                        with_hint(error, format!("the lines translated before the error are in `{partial}`"))
+                        with_hint(
+                            error,
+                            format!("the lines translated before the error are in `{partial}`"),
+                        )
                     }
                     Err(_) => error,
                 }
             }
-            Self::Partial { .. } => with_hint(error, "the same command goes on where the output ends"),
+            Self::Partial { .. } => {
+                with_hint(error, "the same command goes on where the output ends")
+            }
             Self::Stdout | Self::Special(_) => error,
         }
     }
@@ -114,7 +151,9 @@ impl Output {
     /// It cannot be moved.
     pub(super) fn finish(self) -> anyhow::Result<()> {
         match self {
-            Self::File { path, new } => new.commit().with_context(|| format!("cannot write `{}`", path.display())),
+            Self::File { path, new } => new
+                .commit()
+                .with_context(|| format!("cannot write `{}`", path.display())),
             Self::Partial { path, at, partial } => partial.finish(&at, &path),
             Self::Stdout | Self::Special(_) => Ok(()),
         }

@@ -44,7 +44,8 @@ struct HypothesisRecord<'a> {
     text: &'a str,
     log_prob: f32,
     score: f32,
-    /// For each word of the text the source word with the most attention, both counted from 0: `[source, target]`.
+    /// For each word of the text the source word with the most attention, both counted from 0:
+    /// `[source, target]`.
     alignment: &'a [Link],
 }
 
@@ -52,11 +53,17 @@ impl Results {
     /// `language` is the code of the language that the model reads.
     pub(super) fn new(out: Box<dyn Write>, args: &TranslateArgs, language: &str) -> Self {
         let split = args.split_sentences.then(|| language.to_owned());
-        Self { out, format: args.format, n_best: args.n_best, replace_unknown: args.replace_unknown, split }
+        Self {
+            out,
+            format: args.format,
+            n_best: args.n_best,
+            replace_unknown: args.replace_unknown,
+            split,
+        }
     }
 
-    /// Translates lines, the first of which has this number, and writes the results. `observe` is told how many of them are
-    /// translated.
+    /// Translates lines, the first of which has this number, and writes the results. `observe` is
+    /// told how many of them are translated.
     pub(super) fn write(
         &mut self,
         runner: &Runner,
@@ -83,7 +90,11 @@ impl Results {
             let (sentences, places) = sentence_requests(requests, first_line, language);
             let translations = runner.translate_parts(&sentences, &places, scored, &mut |_| {})?;
             observe(requests.len());
-            join(requests, language, self.align(runner, &sentences, translations)?)
+            join(
+                requests,
+                language,
+                self.align(runner, &sentences, translations)?,
+            )
         } else {
             let translations = runner.translate_observed(requests, first_line, scored, observe)?;
             self.align(runner, requests, translations)?
@@ -99,8 +110,8 @@ impl Results {
         Ok(out)
     }
 
-    /// The best translations of each request, with source words in place of unknown ones if that is asked for, and aligned with
-    /// the words of their sources if the format has links.
+    /// The best translations of each request, with source words in place of unknown ones if that is
+    /// asked for, and aligned with the words of their sources if the format has links.
     fn align(
         &self,
         runner: &Runner,
@@ -111,18 +122,29 @@ impl Results {
             best.truncate(self.n_best);
         }
         if self.replace_unknown {
-            let sources: Vec<&str> = requests.iter().map(|request| request.text.as_str()).collect();
+            let sources: Vec<&str> = requests
+                .iter()
+                .map(|request| request.text.as_str())
+                .collect();
             runner.replace_unknown(&sources, &mut translations)?;
         }
-        let plain = |translation| Aligned { translation, links: Vec::new() };
-        let mut lines: Vec<Vec<Aligned>> =
-            translations.into_iter().map(|best| best.into_iter().map(plain).collect()).collect();
+        let plain = |translation| Aligned {
+            translation,
+            links: Vec::new(),
+        };
+        let mut lines: Vec<Vec<Aligned>> = translations
+            .into_iter()
+            .map(|best| best.into_iter().map(plain).collect())
+            .collect();
         if self.format != Format::Jsonl {
             return Ok(lines);
         }
         let mut pairs = Vec::new();
         for (request, best) in requests.iter().zip(&lines) {
-            let pair = |aligned: &Aligned| Pair { src: request.text.clone(), tgt: aligned.translation.text.clone() };
+            let pair = |aligned: &Aligned| Pair {
+                src: request.text.clone(),
+                tgt: aligned.translation.text.clone(),
+            };
             pairs.extend(best.iter().map(pair));
         }
         for (aligned, mut layers) in lines.iter_mut().flatten().zip(align(runner, &pairs)?) {
@@ -134,23 +156,63 @@ impl Results {
     /// Always `n_best` lines, so that line numbers map to the input.
     fn write_text(&self, out: &mut Vec<u8>, best: &[Aligned]) -> io::Result<()> {
         for rank in 0..self.n_best {
-            writeln!(out, "{}", best.get(rank).map_or("", |aligned| &aligned.translation.text))?;
+            writeln!(
+                out,
+                "{}",
+                best.get(rank)
+                    .map_or("", |aligned| &aligned.translation.text)
+            )?;
         }
         Ok(())
     }
 }
 
 fn write_tsv(out: &mut Vec<u8>, line: usize, best: &[Aligned]) -> io::Result<()> {
-    for (rank, Aligned { translation: Translated { text, log_prob, score }, .. }) in (1..).zip(best) {
-        writeln!(out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}", text.replace('\t', " "))?;
+    for (
+        rank,
+        Aligned {
+            translation:
+                Translated {
+                    text,
+                    log_prob,
+                    score,
+                },
+            ..
+        },
+    ) in (1..).zip(best)
+    {
+        writeln!(
+            out,
+            "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}",
+            text.replace('\t', " ")
+        )?;
     }
     Ok(())
 }
 
 fn write_json(out: &mut Vec<u8>, line: usize, source: &str, best: &[Aligned]) -> Result<()> {
-    let hypotheses = best.iter().map(|Aligned { translation: Translated { text, log_prob, score }, links }| {
-        HypothesisRecord { text, log_prob: *log_prob, score: *score, alignment: links }
-    });
-    let record = Record { line, source, hypotheses: hypotheses.collect() };
+    let hypotheses = best.iter().map(
+        |Aligned {
+             translation:
+                 Translated {
+                     text,
+                     log_prob,
+                     score,
+                 },
+             links,
+         }| {
+            HypothesisRecord {
+                text,
+                log_prob: *log_prob,
+                score: *score,
+                alignment: links,
+            }
+        },
+    );
+    let record = Record {
+        line,
+        source,
+        hypotheses: hypotheses.collect(),
+    };
     Ok(writeln!(out, "{}", serde_json::to_string(&record)?)?)
 }

@@ -1,4 +1,5 @@
-//! Lines of several sentences: `--split-sentences`, and a warning where a model has not learned them.
+//! Lines of several sentences: `--split-sentences`, and a warning where a model has not learned
+//! them.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +12,8 @@ use serde_json::Value;
 
 use super::results::Aligned;
 
-/// The share of training lines with several sentences below which a model has not learned to translate such lines.
+/// The share of training lines with several sentences below which a model has not learned to
+/// translate such lines.
 const RARE: f64 = 0.05;
 
 /// A request for each sentence of some lines, with the number of its line and its own in it.
@@ -26,7 +28,10 @@ pub(super) fn sentence_requests(
         let mut number = 0;
         for part in parts(&request.text, language) {
             if let Part::Sentence(text) = part {
-                requests.push(Request { text: text.to_owned(), ..Request::default() });
+                requests.push(Request {
+                    text: text.to_owned(),
+                    ..Request::default()
+                });
                 places.push((line, number));
                 number += 1;
             }
@@ -35,16 +40,25 @@ pub(super) fn sentence_requests(
     (requests, places)
 }
 
-/// Puts the translations of sentences, in order, back into the lines that they are of: the best of each, the second of each,
-/// and so on. What is between sentences stays as it is.
-pub(super) fn join(lines: &[Request], language: &str, sentences: Vec<Vec<Aligned>>) -> Vec<Vec<Aligned>> {
+/// Puts the translations of sentences, in order, back into the lines that they are of: the best of
+/// each, the second of each, and so on. What is between sentences stays as it is.
+pub(super) fn join(
+    lines: &[Request],
+    language: &str,
+    sentences: Vec<Vec<Aligned>>,
+) -> Vec<Vec<Aligned>> {
     let mut sentences = sentences.into_iter();
     let join_line = |line: &Request| {
         let parts = parts(&line.text, language);
-        let num_sentences = parts.iter().filter(|part| matches!(part, Part::Sentence(_))).count();
+        let num_sentences = parts
+            .iter()
+            .filter(|part| matches!(part, Part::Sentence(_)))
+            .count();
         let own: Vec<Vec<Aligned>> = sentences.by_ref().take(num_sentences).collect();
         let ranks = own.iter().map(Vec::len).max().unwrap_or(1);
-        (0..ranks).map(|rank| join_rank(&parts, &own, rank)).collect()
+        (0..ranks)
+            .map(|rank| join_rank(&parts, &own, rank))
+            .collect()
     };
     lines.iter().map(join_line).collect()
 }
@@ -52,8 +66,14 @@ pub(super) fn join(lines: &[Request], language: &str, sentences: Vec<Vec<Aligned
 /// A line with the translations of one rank; a sentence with fewer has its last.
 fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned {
     let mut source = String::new();
-    let mut line =
-        Aligned { translation: Translated { text: String::new(), log_prob: 0.0, score: 0.0 }, links: Vec::new() };
+    let mut line = Aligned {
+        translation: Translated {
+            text: String::new(),
+            log_prob: 0.0,
+            score: 0.0,
+        },
+        links: Vec::new(),
+    };
     let mut sentences = sentences.iter();
     let mut follows_sentence = false;
     for part in parts {
@@ -67,14 +87,17 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
             }
             Part::Sentence(text) => text,
         };
-        let best = sentences.next().and_then(|best| best.get(rank).or(best.last()));
+        let best = sentences
+            .next()
+            .and_then(|best| best.get(rank).or(best.last()));
         if let Some(Aligned { translation, links }) = best {
             // Sentences follow each other without a space in Chinese, and not in English.
             if follows_sentence && has_space_between(&line.translation.text, &translation.text) {
                 line.translation.text.push(' ');
             }
             let (src, tgt) = (next_word(&source), next_word(&line.translation.text));
-            line.links.extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
+            line.links
+                .extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
             line.translation.text.push_str(&translation.text);
             line.translation.log_prob += translation.log_prob;
             line.translation.score += translation.score;
@@ -103,11 +126,16 @@ pub(super) struct SeveralSentences {
 }
 
 impl SeveralSentences {
-    /// Looks up how many training lines of a run hold several sentences; a run that does not know it is not warned about, and
-    /// neither are lines that are cut into sentences.
+    /// Looks up how many training lines of a run hold several sentences; a run that does not know
+    /// it is not warned about, and neither are lines that are cut into sentences.
     pub(super) fn new(run: &Path, language: &str, is_split: bool) -> Self {
         let share = if is_split { None } else { share(run) };
-        Self { language: language.to_owned(), share, first: None, lines: 0 }
+        Self {
+            language: language.to_owned(),
+            share,
+            first: None,
+            lines: 0,
+        }
     }
 
     /// Looks at lines, the first of which has this number.
@@ -159,17 +187,34 @@ mod tests {
     use super::*;
 
     fn request(text: &str) -> Request {
-        Request { text: text.to_owned(), ..Request::default() }
+        Request {
+            text: text.to_owned(),
+            ..Request::default()
+        }
     }
 
     #[test]
     fn sentences_are_put_back_where_they_were() {
-        let lines = [request("- One. Two three.  😆"), request(""), request("Four")];
+        let lines = [
+            request("- One. Two three.  😆"),
+            request(""),
+            request("Four"),
+        ];
         let (sentences, places) = sentence_requests(&lines, 5, "en");
         let texts: Vec<&str> = sentences.iter().map(|sentence| &*sentence.text).collect();
-        assert_eq!((texts, places), (vec!["One.", "Two three.", "Four"], vec![(5, 0), (5, 1), (7, 0)]));
+        assert_eq!(
+            (texts, places),
+            (
+                vec!["One.", "Two three.", "Four"],
+                vec![(5, 0), (5, 1), (7, 0)]
+            )
+        );
         let aligned = |text: &str, links: &[(usize, usize)]| Aligned {
-            translation: Translated { text: text.to_owned(), log_prob: -1.0, score: -0.5 },
+            translation: Translated {
+                text: text.to_owned(),
+                log_prob: -1.0,
+                score: -0.5,
+            },
             links: links.to_vec(),
         };
         let translations = vec![
@@ -178,9 +223,15 @@ mod tests {
             vec![aligned("Vier", &[(0, 0)])],
         ];
         let joined = join(&lines, "en", translations);
-        let texts: Vec<Vec<&str>> =
-            joined.iter().map(|line| line.iter().map(|best| &*best.translation.text).collect()).collect();
-        let expected = [vec!["- Eins. Zwei drei.  😆", "- Ein. Zwei drei.  😆"], vec![""], vec!["Vier"]];
+        let texts: Vec<Vec<&str>> = joined
+            .iter()
+            .map(|line| line.iter().map(|best| &*best.translation.text).collect())
+            .collect();
+        let expected = [
+            vec!["- Eins. Zwei drei.  😆", "- Ein. Zwei drei.  😆"],
+            vec![""],
+            vec!["Vier"],
+        ];
         assert_eq!(texts, expected);
         assert_eq!(joined[0][0].links, [(1, 1), (2, 2), (3, 3)]);
         assert!((joined[0][0].translation.log_prob + 2.0).abs() < 1e-6);
@@ -197,8 +248,14 @@ mod tests {
             several.message(Path::new("input.txt"))
         };
         let message = look(r#"{"several_sentences": 0.01}"#, false).unwrap();
-        assert!(message.starts_with("line 8 of input.txt holds 3 sentences, and 1 more lines several"), "{message}");
-        assert!(message.contains("99 % of the training lines hold one"), "{message}");
+        assert!(
+            message.starts_with("line 8 of input.txt holds 3 sentences, and 1 more lines several"),
+            "{message}"
+        );
+        assert!(
+            message.contains("99 % of the training lines hold one"),
+            "{message}"
+        );
         assert_eq!(look(r#"{"several_sentences": 0.01}"#, true), None);
         assert_eq!(look(r#"{"several_sentences": 0.2}"#, false), None);
         assert_eq!(look("{}", false), None);

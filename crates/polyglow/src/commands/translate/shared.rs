@@ -1,8 +1,9 @@
 //! Translating in several processes: rank 0 reads and writes, and all translate.
 //!
-//! In each round rank 0 reads a portion for every rank. While there are enough, each rank has one to itself, and nobody waits for
-//! more than the slowest of them; what is left at the end all share, batch by batch. Portions are those of a single process, and
-//! so are their batches, so that the same text comes out.
+//! In each round rank 0 reads a portion for every rank. While there are enough, each rank has one
+//! to itself, and nobody waits for more than the slowest of them; what is left at the end all
+//! share, batch by batch. Portions are those of a single process, and so are their batches, so that
+//! the same text comes out.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -22,7 +23,8 @@ use crate::activity::{Activity, Pace};
 /// The portions of a round, and the number of the first line; at the end none.
 type Round = (Vec<Vec<Request>>, usize);
 
-/// Reads to the end of the input, of which so many lines are done, and writes what all have translated.
+/// Reads to the end of the input, of which so many lines are done, and writes what all have
+/// translated.
 pub(super) fn lead(
     runner: &Runner,
     mut input: Input,
@@ -62,7 +64,10 @@ pub(super) fn lead(
             first_line += portion.len();
         }
         let done = first_line - 1;
-        activity.show(format!("translated {done} lines, {:.1} lines/s", pace.per_second(done as u64)));
+        activity.show(format!(
+            "translated {done} lines, {:.1} lines/s",
+            pace.per_second(done as u64)
+        ));
     }
     unknown.warn();
     several.warn(input.lines.path());
@@ -74,7 +79,9 @@ pub(super) fn help(runner: &Runner, results: &Results) -> anyhow::Result<()> {
     loop {
         // A pipe gives its next lines when it has them.
         let limit = runner.group.wait_at_most(Duration::MAX);
-        let (portions, first_line): Round = runner.group.share(|| Err(TrainError::new("rank 0 reads")))?;
+        let (portions, first_line): Round = runner
+            .group
+            .share(|| Err(TrainError::new("rank 0 reads")))?;
         runner.group.wait_at_most(limit);
         translate(runner, results, &portions, first_line)?;
         if portions.is_empty() {
@@ -97,9 +104,14 @@ fn translate(
     });
     let mut portions_at = portions.iter().zip(starts);
     if portions.len() < group.size() {
-        return Ok(portions_at.map(|(portion, start)| results.text(runner, portion, start, &mut |_| {})).collect());
+        return Ok(portions_at
+            .map(|(portion, start)| results.text(runner, portion, start, &mut |_| {}))
+            .collect());
     }
-    let by_itself = Runner { group: alone(), ..runner.clone() };
+    let by_itself = Runner {
+        group: alone(),
+        ..runner.clone()
+    };
     let own = portions_at.nth(group.rank());
     let text = own.map(|(portion, start)| results.text(&by_itself, portion, start, &mut |_| {}));
     group.gather_results(text.unwrap_or_else(|| Ok(Vec::new())))

@@ -7,59 +7,82 @@ const MOST_SIGNS: usize = 64;
 
 /// Whether a text has an entity of HTML (`&amp;`, `&#39;`) or a tag (`<b>`, `</p>`, `<br/>`).
 pub(super) fn has_entities(text: &str) -> bool {
-    let begins = |start: char| text.match_indices(start).map(|(place, _)| &text[place + 1..]);
+    let begins = |start: char| {
+        text.match_indices(start)
+            .map(|(place, _)| &text[place + 1..])
+    };
     begins('&').any(is_entity) || begins('<').take(MOST_SIGNS).any(|rest| is_tag(rest, text))
 }
 
 /// Whether what follows `&` is the rest of an entity.
 fn is_entity(rest: &str) -> bool {
-    let Some((name, _)) = rest.split_once(';') else { return false };
+    let Some((name, _)) = rest.split_once(';') else {
+        return false;
+    };
     match name.strip_prefix('#') {
         Some(number) => {
             let digits = number.strip_prefix(['x', 'X']).unwrap_or(number);
             (1..=6).contains(&digits.len()) && digits.chars().all(|digit| digit.is_ascii_hexdigit())
         }
-        None => (2..=8).contains(&name.len()) && name.chars().all(|letter| letter.is_ascii_alphanumeric()),
+        None => {
+            (2..=8).contains(&name.len())
+                && name.chars().all(|letter| letter.is_ascii_alphanumeric())
+        }
     }
 }
 
-/// Whether what follows `<` is the rest of a tag: one that ends an element, stands alone, has attributes, or begins an element
-/// that ends in the same text. A lone `<f>` or `<i>` is a token of the corpus's own, such as one for a formal or informal sentence.
+/// Whether what follows `<` is the rest of a tag: one that ends an element, stands alone, has
+/// attributes, or begins an element that ends in the same text. A lone `<f>` or `<i>` is a token of
+/// the corpus's own, such as one for a formal or informal sentence.
 fn is_tag(rest: &str, text: &str) -> bool {
-    let Some((inside, _)) = rest.split_once('>') else { return false };
+    let Some((inside, _)) = rest.split_once('>') else {
+        return false;
+    };
     let ends = inside.starts_with('/');
     let stands_alone = inside.ends_with('/') || matches!(inside, "br" | "hr");
-    let inside = inside.strip_prefix('/').unwrap_or(inside).trim_end_matches('/').trim_end();
+    let inside = inside
+        .strip_prefix('/')
+        .unwrap_or(inside)
+        .trim_end_matches('/')
+        .trim_end();
     let name = inside.split(' ').next().unwrap_or_default();
     let is_name = name.len() <= 10
         && name.starts_with(|first: char| first.is_ascii_alphabetic())
         && name.chars().all(|letter| letter.is_ascii_alphanumeric());
     let has_attributes = inside.contains('=');
     let is_plain = name.len() == inside.len();
-    is_name && (has_attributes || is_plain && (ends || stands_alone || text.contains(&format!("</{name}>"))))
+    is_name
+        && (has_attributes
+            || is_plain && (ends || stands_alone || text.contains(&format!("</{name}>"))))
 }
 
-/// Whether a text has UTF-8 that was read as Windows-1252: characters whose bytes in that encoding are one character of UTF-8
-/// that texts have.
+/// Whether a text has UTF-8 that was read as Windows-1252: characters whose bytes in that encoding
+/// are one character of UTF-8 that texts have.
 pub(super) fn is_mojibake(text: &str) -> bool {
     let characters: Vec<char> = text.chars().collect();
     (0..characters.len()).any(|start| {
-        let Some(lead) = byte_1252(characters[start]) else { return false };
+        let Some(lead) = byte_1252(characters[start]) else {
+            return false;
+        };
         let len = match lead {
             0xc2..=0xdf => 2,
             0xe0..=0xef => 3,
             0xf0..=0xf4 => 4,
             _ => return false,
         };
-        let bytes: Option<Vec<u8>> =
-            characters[start..].get(..len).and_then(|all| all.iter().copied().map(byte_1252).collect());
-        let decoded =
-            bytes.as_deref().and_then(|bytes| str::from_utf8(bytes).ok()).and_then(|text| text.chars().next());
+        let bytes: Option<Vec<u8>> = characters[start..]
+            .get(..len)
+            .and_then(|all| all.iter().copied().map(byte_1252).collect());
+        let decoded = bytes
+            .as_deref()
+            .and_then(|bytes| str::from_utf8(bytes).ok())
+            .and_then(|text| text.chars().next());
         decoded.is_some_and(is_usual)
     })
 }
 
-/// Whether a character is one that texts have: what else UTF-8 may give are letters side by side that mean themselves.
+/// Whether a character is one that texts have: what else UTF-8 may give are letters side by side
+/// that mean themselves.
 fn is_usual(character: char) -> bool {
     let ranges = [
         '\u{a0}'..='\u{17f}',
@@ -74,14 +97,19 @@ fn is_usual(character: char) -> bool {
 
 /// The byte of a character in Windows-1252, above ASCII.
 fn byte_1252(character: char) -> Option<u8> {
-    /// What stands at 0x80 to 0x9f; the five bytes without a character are read as control characters.
+    /// What stands at 0x80 to 0x9f; the five bytes without a character are read as control
+    /// characters.
     const MIDDLE: [char; 32] = [
-        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž', '\u{8f}', '\u{90}', '‘',
-        '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}', 'ž', 'Ÿ',
+        '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
+        '\u{8f}', '\u{90}', '‘', '’', '“', '”', '•', '–', '—', '˜', '™', 'š', '›', 'œ', '\u{9d}',
+        'ž', 'Ÿ',
     ];
     match character {
         '\u{80}'..='\u{ff}' => u8::try_from(u32::from(character)).ok(),
-        _ => MIDDLE.iter().position(|&middle| middle == character).map(|place| 0x80 + place as u8),
+        _ => MIDDLE
+            .iter()
+            .position(|&middle| middle == character)
+            .map(|place| 0x80 + place as u8),
     }
 }
 
@@ -90,26 +118,34 @@ pub(super) fn lost_characters(text: &str) -> bool {
     text.contains('\u{fffd}')
 }
 
-/// Whether a text has characters that cannot be seen, and that its language does not need. Text from right to left has marks of
-/// direction beside names and numbers of others.
+/// Whether a text has characters that cannot be seen, and that its language does not need. Text
+/// from right to left has marks of direction beside names and numbers of others.
 pub(super) fn has_hidden(text: &str) -> bool {
     let is_mark = |character: char| matches!(character, '\u{200e}' | '\u{200f}');
-    let is_from_right = |character: char| matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fefc}');
-    text.chars().any(|character| is_hidden(character) && !(is_mark(character) && text.contains(is_from_right)))
+    let is_from_right =
+        |character: char| matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fefc}');
+    text.chars().any(|character| {
+        is_hidden(character) && !(is_mark(character) && text.contains(is_from_right))
+    })
 }
 
-/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic one. The mark of characters that
-/// could not be read becomes a space as well, and has a finding of its own.
+/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic
+/// one. The mark of characters that could not be read becomes a space as well, and has a finding of
+/// its own.
 pub(super) fn has_other_spaces(text: &str) -> bool {
-    let is_other = |character: char| is_cleaned_to_space(character) && !matches!(character, ' ' | '\u{fffd}');
-    text.chars().any(|character| is_other(character) && !is_hidden(character))
+    let is_other =
+        |character: char| is_cleaned_to_space(character) && !matches!(character, ' ' | '\u{fffd}');
+    text.chars()
+        .any(|character| is_other(character) && !is_hidden(character))
 }
 
-/// Whether a character is one that nobody sees: a control character, or one that cleaning removes. Joiners are letters of some
-/// languages.
+/// Whether a character is one that nobody sees: a control character, or one that cleaning removes.
+/// Joiners are letters of some languages.
 pub(super) fn is_hidden(character: char) -> bool {
     // Line and paragraph separators are spaces to the cleaning, and move the cursor of a terminal.
-    character.is_control() || is_invisible(character) || matches!(character, '\u{2028}' | '\u{2029}')
+    character.is_control()
+        || is_invisible(character)
+        || matches!(character, '\u{2028}' | '\u{2029}')
 }
 
 #[cfg(test)]
@@ -118,7 +154,16 @@ mod tests {
 
     #[test]
     fn entities_and_tags_are_told_from_signs() {
-        for html in ["a &amp; b", "&#39;", "&#x27;", "<b>x</b>", "</p>", "<br/>", "<a href=\"x\">", "&quot;so&quot;"] {
+        for html in [
+            "a &amp; b",
+            "&#39;",
+            "&#x27;",
+            "<b>x</b>",
+            "</p>",
+            "<br/>",
+            "<a href=\"x\">",
+            "&quot;so&quot;",
+        ] {
             assert!(has_entities(html), "{html}");
         }
         // `&D;` has one letter, and no entity has.
@@ -140,12 +185,29 @@ mod tests {
 
     #[test]
     fn utf_8_that_was_read_as_windows_1252_is_told_from_accents() {
-        for text in ["Ã©tÃ©", "schÃ¶n", "donâ€™t", "Ð¿Ñ€Ð¸Ð²ÐµÑ‚", "Â« oui Â»", "æ—¥æœ¬", "Ã\u{a0} la"]
-        {
+        for text in [
+            "Ã©tÃ©",
+            "schÃ¶n",
+            "donâ€™t",
+            "Ð¿Ñ€Ð¸Ð²ÐµÑ‚",
+            "Â« oui Â»",
+            "æ—¥æœ¬",
+            "Ã\u{a0} la",
+        ] {
             assert!(is_mojibake(text), "{text}");
         }
-        for text in ["été", "À « Paris »", "CAFÉ’S", "São Paulo", "naïve", "ÃO", "Ñandú", "über”", "привет", "日本"]
-        {
+        for text in [
+            "été",
+            "À « Paris »",
+            "CAFÉ’S",
+            "São Paulo",
+            "naïve",
+            "ÃO",
+            "Ñandú",
+            "über”",
+            "привет",
+            "日本",
+        ] {
             assert!(!is_mojibake(text), "{text}");
         }
     }
@@ -154,7 +216,10 @@ mod tests {
     fn joiners_are_letters_and_no_hidden_marks() {
         assert!(!has_hidden("می\u{200c}خواهم क\u{94d}\u{200d}ष a\u{a0}b"));
         assert!(!has_hidden("\u{200f}RAID وLVM") && has_hidden("\u{200f}RAID"));
-        for hidden in ['\t', '\u{7}', '\u{85}', '\u{200b}', '\u{202e}', '\u{feff}', '\u{61c}', '\u{206a}', '\u{fff9}'] {
+        for hidden in [
+            '\t', '\u{7}', '\u{85}', '\u{200b}', '\u{202e}', '\u{feff}', '\u{61c}', '\u{206a}',
+            '\u{fff9}',
+        ] {
             assert!(is_hidden(hidden), "{hidden:?}");
         }
     }

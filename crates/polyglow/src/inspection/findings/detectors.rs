@@ -81,7 +81,8 @@ impl Detector {
         matches!(self.check, Check::Hidden | Check::Spaces)
     }
 
-    /// The share up to which it is usual in good text. A held-out set has no pair without a reference.
+    /// The share up to which it is usual in good text. A held-out set has no pair without a
+    /// reference.
     pub(crate) fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
         match self.check {
             Check::Empty if !is_train => 0.0,
@@ -93,7 +94,9 @@ impl Detector {
     /// What becomes of its pairs, in the training text or in a set that is held out.
     pub(super) fn fate(&self, is_train: bool, is_cleaned: bool) -> &'static str {
         match self.check {
-            _ if is_cleaned && self.is_of_dirt() => "cleaned before they are encoded (`tokenizer.clean_text`)",
+            _ if is_cleaned && self.is_of_dirt() => {
+                "cleaned before they are encoded (`tokenizer.clean_text`)"
+            }
             Check::Empty | Check::TooLong | Check::Ratio if is_train => "left out of the training",
             _ if is_train => "trained on as it stands",
             Check::SourceInTrain | Check::TargetInTrain => "trained on, and counted in the scores",
@@ -179,14 +182,22 @@ pub(crate) const DETECTORS: &[Detector] = &[
         what: "have a side in a script that its language is not written in",
         advice: "look at the examples, and remove what is of another language",
         tolerated: 0.01,
-        test: Some(|pair, languages| languages.sides(pair).any(|(side, text)| side.is_foreign_script(text))),
+        test: Some(|pair, languages| {
+            languages
+                .sides(pair)
+                .any(|(side, text)| side.is_foreign_script(text))
+        }),
     },
     Detector {
         check: Check::Language,
         what: "have a side whose words are those of another language",
         advice: "look at the examples, and remove what is of another language",
         tolerated: 0.01,
-        test: Some(|pair, languages| languages.sides(pair).any(|(side, text)| side.is_foreign_language(text))),
+        test: Some(|pair, languages| {
+            languages
+                .sides(pair)
+                .any(|(side, text)| side.is_foreign_language(text))
+        }),
     },
     Detector {
         check: Check::SourceInTrain,
@@ -217,7 +228,11 @@ mod tests {
         for (place, detector) in DETECTORS.iter().enumerate() {
             assert_eq!(detector.check as usize, place, "{:?}", detector.check);
             let name = serde_json::to_value(detector.check).expect("it is a name");
-            assert_eq!(name, detector.check.name(), "reports and files name it alike");
+            assert_eq!(
+                name,
+                detector.check.name(),
+                "reports and files name it alike"
+            );
         }
     }
 
@@ -225,19 +240,39 @@ mod tests {
     fn every_detector_finds_what_it_looks_for_and_nothing_in_good_text() {
         let languages = Languages::new("en", "fr");
         let found = |src: &str, tgt: &str| {
-            let pair = Pair { src: src.to_owned(), tgt: tgt.to_owned() };
-            let found = DETECTORS.iter().filter(|detector| detector.test.is_some_and(|test| test(&pair, &languages)));
+            let pair = Pair {
+                src: src.to_owned(),
+                tgt: tgt.to_owned(),
+            };
+            let found = DETECTORS
+                .iter()
+                .filter(|detector| detector.test.is_some_and(|test| test(&pair, &languages)));
             found.map(|detector| detector.check).collect::<Vec<_>>()
         };
-        assert_eq!(found("The dog is in the garden.", "Le chien est dans le jardin « là-bas »."), []);
+        assert_eq!(
+            found(
+                "The dog is in the garden.",
+                "Le chien est dans le jardin « là-bas »."
+            ),
+            []
+        );
         assert_eq!(found("Moscow", "Moscow"), [Check::Copies]);
         assert_eq!(found("salt &amp; pepper", "sel et poivre"), [Check::Html]);
-        assert_eq!(found("an <i>old</i> house", "une vieille maison"), [Check::Html]);
+        assert_eq!(
+            found("an <i>old</i> house", "une vieille maison"),
+            [Check::Html]
+        );
         assert_eq!(found("the summer", "l'Ã©tÃ©"), [Check::Mojibake]);
         assert_eq!(found("the summer", "l'\u{fffd}t\u{fffd}"), [Check::Lost]);
         assert_eq!(found("the\tsummer", "l'été"), [Check::Hidden]);
         assert_eq!(found("the price", "12\u{202f}000\u{a0}€"), [Check::Spaces]);
         assert_eq!(found("the dog", "собака в саду"), [Check::Script]);
-        assert_eq!(found("the dog", "der Hund ist nicht in dem Garten und auch nicht hier"), [Check::Language]);
+        assert_eq!(
+            found(
+                "the dog",
+                "der Hund ist nicht in dem Garten und auch nicht hier"
+            ),
+            [Check::Language]
+        );
     }
 }

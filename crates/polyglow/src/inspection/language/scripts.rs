@@ -106,10 +106,16 @@ pub(super) fn script(character: char) -> Option<Script> {
         return character.is_ascii_alphabetic().then_some(Script::Latin);
     }
     // Signs between the letters of these blocks.
-    if matches!(character, '×' | '÷' | '\u{ff3b}'..='\u{ff40}' | '\u{37e}' | '\u{387}') {
+    if matches!(
+        character,
+        '×' | '÷' | '\u{ff3b}'..='\u{ff40}' | '\u{37e}' | '\u{387}'
+    ) {
         return None;
     }
-    RANGES.iter().find(|(first, last, _)| (*first..=*last).contains(&character)).map(|&(.., script)| script)
+    RANGES
+        .iter()
+        .find(|(first, last, _)| (*first..=*last).contains(&character))
+        .map(|&(.., script)| script)
 }
 
 /// The scripts that languages are written in, by their two-letter codes.
@@ -120,7 +126,10 @@ const LANGUAGES: [(&str, &[Script]); 27] = [
         &[Script::Latin],
     ),
     ("ru uk bg mk be ky tg ce tt ba cv", &[Script::Cyrillic]),
-    ("sr kk mn uz az tk", &[Script::Cyrillic, Script::Latin, Script::Arabic]),
+    (
+        "sr kk mn uz az tk",
+        &[Script::Cyrillic, Script::Latin, Script::Arabic],
+    ),
     ("el", &[Script::Greek]),
     ("hy", &[Script::Armenian]),
     ("he iw yi", &[Script::Hebrew]),
@@ -149,7 +158,9 @@ const LANGUAGES: [(&str, &[Script]); 27] = [
 
 /// The scripts of a language; none where it is not in the list.
 pub(super) fn of_language(code: &str) -> &'static [Script] {
-    let found = LANGUAGES.iter().find(|(codes, _)| codes.split_whitespace().any(|known| known == code));
+    let found = LANGUAGES
+        .iter()
+        .find(|(codes, _)| codes.split_whitespace().any(|known| known == code));
     found.map_or(&[], |(_, scripts)| scripts)
 }
 
@@ -173,7 +184,11 @@ mod tests {
         ] {
             assert_eq!(script(letter), Some(expected), "{letter}");
         }
-        assert!(['1', ' ', '.', '×', '、', '।', '“'].into_iter().all(|sign| script(sign).is_none()));
+        assert!(
+            ['1', ' ', '.', '×', '、', '।', '“']
+                .into_iter()
+                .all(|sign| script(sign).is_none())
+        );
     }
 
     #[test]
@@ -183,6 +198,10 @@ mod tests {
         assert!(ranges.windows(2).all(|two| two[0].1 < two[1].0));
         assert_eq!(of_language("ja"), [Script::Kana, Script::Han]);
         assert!(of_language("xx").is_empty());
-        assert!(RANGES.iter().all(|(.., script)| (*script as usize) < Script::COUNT));
+        assert!(
+            RANGES
+                .iter()
+                .all(|(.., script)| (*script as usize) < Script::COUNT)
+        );
     }
 }

@@ -1,4 +1,5 @@
-//! The small words of some languages: articles, pronouns, conjunctions. Hardly a sentence is without one.
+//! The small words of some languages: articles, pronouns, conjunctions. Hardly a sentence is
+//! without one.
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
@@ -159,14 +160,23 @@ mod tests {
     fn each_language_has_twenty_different_words() {
         for Language { code, words, .. } in &LANGUAGES {
             let all: Vec<&str> = words.split(' ').collect();
-            assert_eq!((all.len(), all.iter().collect::<HashSet<_>>().len()), (20, 20), "{code}");
+            assert_eq!(
+                (all.len(), all.iter().collect::<HashSet<_>>().len()),
+                (20, 20),
+                "{code}"
+            );
         }
     }
 
     #[test]
     fn a_word_counts_once_for_every_language_that_has_it() {
         let counts = hits("La la, que no!");
-        let of = |code: &str| counts[LANGUAGES.iter().position(|language| language.code == code).expect("it is there")];
+        let of = |code: &str| {
+            counts[LANGUAGES
+                .iter()
+                .position(|language| language.code == code)
+                .expect("it is there")]
+        };
         assert_eq!((of("es"), of("fr"), of("en")), (3, 2, 0));
     }
 }

@@ -47,7 +47,12 @@ impl Reader {
             Content::Text | Content::Captions => Languages::new("", tgt),
             Content::LabeledText | Content::Images => Languages::default(),
         };
-        Self { name: name.to_owned(), content, collector: Collector::new(languages), ..Self::default() }
+        Self {
+            name: name.to_owned(),
+            content,
+            collector: Collector::new(languages),
+            ..Self::default()
+        }
     }
 
     /// Takes the next pair; `is_used` unless training leaves it out.
@@ -71,8 +76,16 @@ impl Reader {
     }
 
     /// Notes a pair that was found elsewhere.
-    pub(super) fn add(&mut self, check: Check, file: &str, line: u64, pair: &Pair, same_as: Option<String>) {
-        self.collector.add(check, Place { file, line }, pair, same_as);
+    pub(super) fn add(
+        &mut self,
+        check: Check,
+        file: &str,
+        line: u64,
+        pair: &Pair,
+        same_as: Option<String>,
+    ) {
+        self.collector
+            .add(check, Place { file, line }, pair, same_as);
     }
 
     /// Notes why a pair is not trained on, or would not be.
@@ -89,7 +102,11 @@ impl Reader {
     ///
     /// # Errors
     /// A foreign tokenizer fails.
-    pub(super) fn count_changes(&mut self, pair: &Pair, tokenizers: &Tokenizers) -> Result<(), DataError> {
+    pub(super) fn count_changes(
+        &mut self,
+        pair: &Pair,
+        tokenizers: &Tokenizers,
+    ) -> Result<(), DataError> {
         let sides = [(&pair.src, &tokenizers.src), (&pair.tgt, &tokenizers.tgt)];
         for (changed, (text, tokenizer)) in self.changed_words.iter_mut().zip(sides) {
             *changed += changed_words(text, tokenizer)?;
@@ -97,8 +114,13 @@ impl Reader {
         Ok(())
     }
 
-    /// What was gathered, for a split with these counts of tokens, whose text is cleaned before it is encoded, or is not.
-    pub(super) fn finish(mut self, report: &CorpusReport, is_cleaned: bool) -> (SplitReport, Vec<Finding>, Whole) {
+    /// What was gathered, for a split with these counts of tokens, whose text is cleaned before it
+    /// is encoded, or is not.
+    pub(super) fn finish(
+        mut self,
+        report: &CorpusReport,
+        is_cleaned: bool,
+    ) -> (SplitReport, Vec<Finding>, Whole) {
         let count = |check| self.collector.count(check);
         let in_train = |check| self.is_compared.then(|| count(check));
         let mut split = SplitReport {
@@ -114,8 +136,17 @@ impl Reader {
         };
         split.src.changed_words = self.changed_words[0];
         split.tgt.changed_words = self.changed_words[1];
-        let whole = Whole { split: self.name.clone(), profiles: self.profiles, disorder: self.fit.disorder() };
-        (split, self.collector.findings(&self.name, report.pairs, is_cleaned), whole)
+        let whole = Whole {
+            split: self.name.clone(),
+            profiles: self.profiles,
+            disorder: self.fit.disorder(),
+        };
+        (
+            split,
+            self.collector
+                .findings(&self.name, report.pairs, is_cleaned),
+            whole,
+        )
     }
 }
 
@@ -144,13 +175,47 @@ mod tests {
     #[test]
     fn a_pair_is_a_duplicate_only_if_both_sides_are() {
         let mut reader = Reader::new("train", Content::Pairs, &Default::default());
-        let pairs = [("a", "b"), ("a", "c"), ("a", "b"), ("ab", ""), ("a", "b"), ("d", "d"), ("", ""), ("", "")];
+        let pairs = [
+            ("a", "b"),
+            ("a", "c"),
+            ("a", "b"),
+            ("ab", ""),
+            ("a", "b"),
+            ("d", "d"),
+            ("", ""),
+            ("", ""),
+        ];
         for (line, (src, tgt)) in (1..).zip(pairs) {
-            reader.see("a.en", line, &Pair { src: src.to_owned(), tgt: tgt.to_owned() }, true);
+            reader.see(
+                "a.en",
+                line,
+                &Pair {
+                    src: src.to_owned(),
+                    tgt: tgt.to_owned(),
+                },
+                true,
+            );
         }
-        let (split, findings, _) = reader.finish(&CorpusReport { pairs: 8, kept: 8, ..CorpusReport::default() }, true);
-        assert_eq!((split.copies, split.duplicates, split.in_train), (1, 2, None));
-        assert_eq!(findings[0].examples.iter().map(|example| example.line).collect::<Vec<_>>(), [3, 5]);
+        let (split, findings, _) = reader.finish(
+            &CorpusReport {
+                pairs: 8,
+                kept: 8,
+                ..CorpusReport::default()
+            },
+            true,
+        );
+        assert_eq!(
+            (split.copies, split.duplicates, split.in_train),
+            (1, 2, None)
+        );
+        assert_eq!(
+            findings[0]
+                .examples
+                .iter()
+                .map(|example| example.line)
+                .collect::<Vec<_>>(),
+            [3, 5]
+        );
         assert_eq!(findings[0].lines["a.en"], [3, 5]);
     }
 }

@@ -23,7 +23,8 @@ pub(crate) struct SplitReport {
     pub(crate) pairs: u64,
     /// Pairs used; training leaves some out.
     pub(crate) kept: u64,
-    /// Pairs with an empty side. Training leaves them out, as the two kinds that follow; of a held-out set they count.
+    /// Pairs with an empty side. Training leaves them out, as the two kinds that follow; of a
+    /// held-out set they count.
     pub(crate) empty: u64,
     /// Pairs with a side that is longer than `data.max_len`.
     pub(crate) too_long: u64,
@@ -41,7 +42,8 @@ pub(crate) struct SplitReport {
     pub(crate) in_train: Option<u64>,
     /// Pairs whose target is also in the training text; `None` for that text itself.
     pub(crate) targets_in_train: Option<u64>,
-    /// Correlation of the lengths of both sides, which is high where lines belong together; `None` where there are too few.
+    /// Correlation of the lengths of both sides, which is high where lines belong together; `None`
+    /// where there are too few.
     pub(crate) length_correlation: Option<f64>,
 }
 
@@ -63,16 +65,35 @@ pub(crate) struct SideStatistics {
 
 impl SideStatistics {
     fn new(side: &SideReport, sentences: u64, chars: u64) -> Self {
-        let tokens_per_char = if chars == 0 { 0.0 } else { side.tokens as f64 / chars as f64 };
+        let tokens_per_char = if chars == 0 {
+            0.0
+        } else {
+            side.tokens as f64 / chars as f64
+        };
         let (mean_len, unknown_rate) = (side.mean_len(sentences), side.unknown_rate());
-        Self { mean_len, unknown_rate, tokens_per_char, changed_words: 0, side: side.clone() }
+        Self {
+            mean_len,
+            unknown_rate,
+            tokens_per_char,
+            changed_words: 0,
+            side: side.clone(),
+        }
     }
 }
 
 impl SplitReport {
     /// The numbers of a report, and no others; the sides of what is used have so many characters.
     pub(super) fn new(name: &str, report: &CorpusReport, [src_chars, tgt_chars]: [u64; 2]) -> Self {
-        let &CorpusReport { pairs, kept, empty, too_long, ratio, ref src, ref tgt, .. } = report;
+        let &CorpusReport {
+            pairs,
+            kept,
+            empty,
+            too_long,
+            ratio,
+            ref src,
+            ref tgt,
+            ..
+        } = report;
         Self {
             name: name.to_owned(),
             pairs,
@@ -101,8 +122,13 @@ impl SplitReport {
     }
 }
 
-/// Reads splits of images, which are counted as sources of as many tokens as they have bytes, and their labels as targets.
-pub(super) fn read_images(plan: &Plan, train: &Corpus, splits: &[(&str, Split)]) -> Result<TextReport, DataError> {
+/// Reads splits of images, which are counted as sources of as many tokens as they have bytes, and
+/// their labels as targets.
+pub(super) fn read_images(
+    plan: &Plan,
+    train: &Corpus,
+    splits: &[(&str, Split)],
+) -> Result<TextReport, DataError> {
     let training = train.training_images().map(|(images, _)| images);
     let (training, known) = count_images("train", training.as_slice(), None);
     let mut reports = vec![training];
@@ -110,15 +136,27 @@ pub(super) fn read_images(plan: &Plan, train: &Corpus, splits: &[(&str, Split)])
         let corpus = Corpus::open(&plan.config.data, plan.content, split)?;
         reports.push(count_images(name, &corpus.images().unwrap_or_default(), Some(&known)).0);
     }
-    Ok(TextReport { splits: reports, findings: Vec::new(), warnings: Vec::new() })
+    Ok(TextReport {
+        splits: reports,
+        findings: Vec::new(),
+        warnings: Vec::new(),
+    })
 }
 
-/// The numbers of sets of images, and the hashes of their pixels; `known` are those of the training set.
-fn count_images(name: &str, sets: &[Arc<ImageSet>], known: Option<&HashSet<u64>>) -> (SplitReport, HashSet<u64>) {
+/// The numbers of sets of images, and the hashes of their pixels; `known` are those of the training
+/// set.
+fn count_images(
+    name: &str,
+    sets: &[Arc<ImageSet>],
+    known: Option<&HashSet<u64>>,
+) -> (SplitReport, HashSet<u64>) {
     let mut report = CorpusReport::default();
     let (mut pixels, mut pairs) = (HashSet::new(), HashSet::new());
     let (mut in_train, mut duplicates) = (0, 0);
-    for image in sets.iter().flat_map(|images| (0..images.len()).map(|index| images.example(index))) {
+    for image in sets
+        .iter()
+        .flat_map(|images| (0..images.len()).map(|index| images.example(index)))
+    {
         report.pairs += 1;
         for (side, len) in [(&mut report.src, image.pixels.len()), (&mut report.tgt, 1)] {
             side.tokens += len as u64;
@@ -131,5 +169,12 @@ fn count_images(name: &str, sets: &[Arc<ImageSet>], known: Option<&HashSet<u64>>
     }
     report.kept = report.pairs;
     let in_train = known.map(|_| in_train);
-    (SplitReport { duplicates, in_train, ..SplitReport::new(name, &report, [0, 0]) }, pixels)
+    (
+        SplitReport {
+            duplicates,
+            in_train,
+            ..SplitReport::new(name, &report, [0, 0])
+        },
+        pixels,
+    )
 }

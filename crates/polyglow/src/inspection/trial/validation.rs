@@ -14,9 +14,11 @@ const MORE: usize = 8;
 /// Seconds that are quick.
 const QUICK: f64 = 0.5;
 
-/// Seconds of a validation, from one of a part of the set by an untrained model; none where there is no set.
+/// Seconds of a validation, from one of a part of the set by an untrained model; none where there
+/// is no set.
 ///
-/// Such a model goes on to the end of what a search allows, so the search is allowed about as much as references have.
+/// Such a model goes on to the end of what a search allows, so the search is allowed about as much
+/// as references have.
 pub(in crate::inspection) fn time_validation(
     setting: &Setting,
     data: &TrainingData,
@@ -25,18 +27,32 @@ pub(in crate::inspection) fn time_validation(
 ) -> Result<Option<f64>> {
     let all = setting.valid.len();
     // What is allowed for an image is a multiple of the longest caption.
-    let src = if setting.plan.task.kind() == TaskKind::Captions { setting.longest as f64 } else { lens[0] };
+    let src = if setting.plan.task.kind() == TaskKind::Captions {
+        setting.longest as f64
+    } else {
+        lens[0]
+    };
     let (allowed, factor) = allowance([src, lens[1]]);
     let mut examples = FEW;
     loop {
         let mut part = setting.clone();
         part.valid = Arc::new(spread(&setting.valid, examples));
-        (part.plan.config.search.max_len_ratio, part.plan.config.search.min_len_ratio) = (allowed, 0.0);
+        (
+            part.plan.config.search.max_len_ratio,
+            part.plan.config.search.min_len_ratio,
+        ) = (allowed, 0.0);
         let tried = part.valid.len();
         if tried == 0 {
             return Ok(None);
         }
-        match with_task(part, data, Validate { plan: &setting.plan, shape }) {
+        match with_task(
+            part,
+            data,
+            Validate {
+                plan: &setting.plan,
+                shape,
+            },
+        ) {
             Ok(seconds) if seconds > QUICK || tried == all => {
                 return Ok(Some(seconds * factor * all as f64 / tried as f64));
             }
@@ -48,8 +64,9 @@ pub(in crate::inspection) fn time_validation(
     }
 }
 
-/// The `search.max_len_ratio` with which outputs have about the length of references, and what times are to be multiplied
-/// with since 10 tokens are added to it, from the mean lengths of sources and targets in tokens.
+/// The `search.max_len_ratio` with which outputs have about the length of references, and what
+/// times are to be multiplied with since 10 tokens are added to it, from the mean lengths of
+/// sources and targets in tokens.
 fn allowance([src, tgt]: [f64; 2]) -> (f64, f64) {
     const ADDED: f64 = 10.0;
     let ratio = ((tgt + 1.0 - ADDED) / src.max(1.0)).clamp(0.01, 100.0);
@@ -105,7 +122,10 @@ mod tests {
 
     #[test]
     fn a_part_of_a_set_is_spread_over_it() {
-        let pair = |line: u32| Pair { src: line.to_string(), tgt: String::new() };
+        let pair = |line: u32| Pair {
+            src: line.to_string(),
+            tgt: String::new(),
+        };
         let all = HeldOut::Text((0..100).map(pair).collect());
         let part = spread(&all, 32);
         let lines: Vec<&str> = part.pairs().iter().map(|pair| &*pair.src).collect();

@@ -1,4 +1,5 @@
-//! SentencePiece's protocol buffers (its `sentencepiece_model.proto`), as far as they are read and written here.
+//! SentencePiece's protocol buffers (its `sentencepiece_model.proto`), as far as they are read and
+//! written here.
 
 use prost::{Enumeration, Message};
 

@@ -18,31 +18,50 @@ use crate::special::TOKENS;
 pub(in super::super) fn read(model: &[u8]) -> Result<Json, String> {
     let model = Model::decode(model)
         .map_err(|error| format!("it is no SentencePiece model, or damaged or cut off: {error}"))?;
-    // They follow the pieces: without them, a model that was cut off between two pieces would pass for a smaller one.
+    // They follow the pieces: without them, a model that was cut off between two pieces would pass
+    // for a smaller one.
     let (Some(trainer), Some(normalizer)) = (&model.trainer, &model.normalizer) else {
-        return Err("it is no SentencePiece model, or cut off: trainer or normalizer are missing".to_owned());
+        return Err(
+            "it is no SentencePiece model, or cut off: trainer or normalizer are missing"
+                .to_owned(),
+        );
     };
     let kind = check(trainer, normalizer)?;
-    let pieces =
-        model.pieces.into_iter().filter_map(|piece| scored(piece).transpose()).collect::<Result<Vec<_>, _>>()?;
+    let pieces = model
+        .pieces
+        .into_iter()
+        .filter_map(|piece| scored(piece).transpose())
+        .collect::<Result<Vec<_>, _>>()?;
     if pieces.is_empty() {
         return Err("it is no SentencePiece model: it has no pieces".to_owned());
     }
-    let model = if kind == ModelKind::Bpe { byte_pairs(&pieces) } else { unigram(&pieces) };
+    let model = if kind == ModelKind::Bpe {
+        byte_pairs(&pieces)
+    } else {
+        unigram(&pieces)
+    };
     Ok(tokenizer(&model, normalizer))
 }
 
 /// The kind of the model; refuses what a `tokenizer.json` does not express.
 fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<ModelKind, String> {
-    let kind = trainer.kind.map_or(Ok(ModelKind::Unigram), ModelKind::try_from);
+    let kind = trainer
+        .kind
+        .map_or(Ok(ModelKind::Unigram), ModelKind::try_from);
     let kind = kind.map_err(|_| "it is a SentencePiece model of an unknown kind")?;
     let reason = match kind {
         ModelKind::Word => "it is a SentencePiece model of words",
         ModelKind::Char => "it is a SentencePiece model of characters",
         ModelKind::Unigram | ModelKind::Bpe if trainer.byte_fallback() => "it falls back to bytes",
-        ModelKind::Unigram | ModelKind::Bpe if trainer.treat_whitespace_as_suffix() => "it puts spaces behind words",
-        ModelKind::Unigram | ModelKind::Bpe if !normalizer.add_dummy_prefix() => "it puts no space before a text",
-        ModelKind::Unigram | ModelKind::Bpe if !normalizer.escape_whitespaces() => "it does not write spaces as `▁`",
+        ModelKind::Unigram | ModelKind::Bpe if trainer.treat_whitespace_as_suffix() => {
+            "it puts spaces behind words"
+        }
+        ModelKind::Unigram | ModelKind::Bpe if !normalizer.add_dummy_prefix() => {
+            "it puts no space before a text"
+        }
+        ModelKind::Unigram | ModelKind::Bpe if !normalizer.escape_whitespaces() => {
+            "it does not write spaces as `▁`"
+        }
         ModelKind::Unigram | ModelKind::Bpe => return Ok(kind),
     };
     let readable = "unigram and BPE models with a space before the text, and without bytes";
@@ -54,7 +73,10 @@ fn scored(piece: Piece) -> Result<Option<(String, f32)>, String> {
     match piece.kind.map(PieceKind::try_from) {
         None | Some(Ok(PieceKind::Normal)) => {}
         Some(Ok(PieceKind::UserDefined)) => {
-            return Err("it has pieces that are defined by hand, which are never cut; they cannot be read".to_owned());
+            return Err(
+                "it has pieces that are defined by hand, which are never cut; they cannot be read"
+                    .to_owned(),
+            );
         }
         Some(Err(_)) => return Err("a piece of it is of an unknown kind".to_owned()),
         Some(Ok(_)) => return Ok(None),
@@ -67,7 +89,8 @@ fn scored(piece: Piece) -> Result<Option<(String, f32)>, String> {
     Ok(Some((text, score)))
 }
 
-/// The steps that leave one space of several, and none at the end; those at the beginning become the space before the text.
+/// The steps that leave one space of several, and none at the end; those at the beginning become
+/// the space before the text.
 pub(super) fn single_spaces() -> [Json; 2] {
     [
         json!({"type": "Strip", "strip_left": false, "strip_right": true}),
@@ -78,15 +101,21 @@ pub(super) fn single_spaces() -> [Json; 2] {
 /// The unigram model of these pieces, behind the special tokens.
 fn unigram(pieces: &[(String, f32)]) -> Json {
     let special = TOKENS.iter().map(|token| json!([token, 0.0]));
-    let vocab: Vec<Json> = special.chain(pieces.iter().map(|(piece, score)| json!([piece, score]))).collect();
+    let vocab: Vec<Json> = special
+        .chain(pieces.iter().map(|(piece, score)| json!([piece, score])))
+        .collect();
     json!({"type": "Unigram", "unk_id": 3, "byte_fallback": false, "vocab": vocab})
 }
 
 /// The byte pair encoding of these pieces, behind the special tokens.
 fn byte_pairs(pieces: &[(String, f32)]) -> Json {
-    let tokens = TOKENS.into_iter().chain(pieces.iter().map(|(piece, _)| piece.as_str()));
-    let vocab: serde_json::Map<String, Json> =
-        tokens.zip(0..).map(|(token, id)| (token.to_owned(), json!(id))).collect();
+    let tokens = TOKENS
+        .into_iter()
+        .chain(pieces.iter().map(|(piece, _)| piece.as_str()));
+    let vocab: serde_json::Map<String, Json> = tokens
+        .zip(0..)
+        .map(|(token, id)| (token.to_owned(), json!(id)))
+        .collect();
     json!({
         "type": "BPE", "dropout": null, "unk_token": TOKENS[3], "continuing_subword_prefix": null,
         "end_of_word_suffix": null, "fuse_unk": true, "byte_fallback": false, "ignore_merges": false,
@@ -94,10 +123,14 @@ fn byte_pairs(pieces: &[(String, f32)]) -> Json {
     })
 }
 
-/// All pairs of pieces that make a piece, the best piece's first. SentencePiece has no list of merges: it merges whichever
-/// neighbors make the piece of the highest score.
+/// All pairs of pieces that make a piece, the best piece's first. SentencePiece has no list of
+/// merges: it merges whichever neighbors make the piece of the highest score.
 fn merges(pieces: &[(String, f32)]) -> Vec<[&str; 2]> {
-    let ids: HashMap<&str, usize> = pieces.iter().zip(0..).map(|((piece, _), id)| (piece.as_str(), id)).collect();
+    let ids: HashMap<&str, usize> = pieces
+        .iter()
+        .zip(0..)
+        .map(|((piece, _), id)| (piece.as_str(), id))
+        .collect();
     let mut merges = Vec::new();
     for (piece, score) in pieces {
         for (split, _) in piece.char_indices().skip(1) {
@@ -120,7 +153,11 @@ fn tokenizer(model: &Json, normalizer: &Normalizer) -> Json {
     if normalizer.remove_extra_whitespaces() {
         steps.extend(single_spaces());
     }
-    let normalizer = if steps.is_empty() { Json::Null } else { json!({"type": "Sequence", "normalizers": steps}) };
+    let normalizer = if steps.is_empty() {
+        Json::Null
+    } else {
+        json!({"type": "Sequence", "normalizers": steps})
+    };
     let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
     let special = |(id, token): (usize, &&str)| {
         json!({

@@ -1,4 +1,5 @@
-//! The steps around the vocabulary for each kind of tokenizer: normalizer, pre-tokenizer and decoder.
+//! The steps around the vocabulary for each kind of tokenizer: normalizer, pre-tokenizer and
+//! decoder.
 
 use tokenizers::decoders::bpe::BPEDecoder;
 use tokenizers::decoders::fuse::Fuse;
@@ -10,9 +11,9 @@ use tokenizers::pre_tokenizers::metaspace::Metaspace;
 use tokenizers::pre_tokenizers::split::{Split, SplitPattern};
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::{
-    AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper, OffsetReferential,
-    OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper, SplitDelimiterBehavior,
-    Tokenizer as HuggingFaceTokenizer,
+    AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper,
+    OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
+    SplitDelimiterBehavior, Tokenizer as HuggingFaceTokenizer,
 };
 
 use super::super::clean_text;
@@ -23,7 +24,10 @@ use crate::special;
 pub(super) const END_OF_WORD: &str = "</w>";
 
 /// Combines `model` with the normalizer, pre-tokenizer and decoder of the configured kind.
-pub(super) fn assemble(config: &TokenizerConfig, model: ModelWrapper) -> tokenizers::Result<HuggingFaceTokenizer> {
+pub(super) fn assemble(
+    config: &TokenizerConfig,
+    model: ModelWrapper,
+) -> tokenizers::Result<HuggingFaceTokenizer> {
     let mut tokenizer = HuggingFaceTokenizer::new(model);
     tokenizer.with_normalizer(normalizer(config)?)?;
     tokenizer.with_pre_tokenizer(Some(pre_tokenizer(config.kind)?));
@@ -34,11 +38,18 @@ pub(super) fn assemble(config: &TokenizerConfig, model: ModelWrapper) -> tokeniz
 
 /// The special tokens as the library wants them, in the order of their ids.
 pub(super) fn special_tokens() -> Vec<AddedToken> {
-    special::TOKENS.iter().map(|token| AddedToken::from(*token, true)).collect()
+    special::TOKENS
+        .iter()
+        .map(|token| AddedToken::from(*token, true))
+        .collect()
 }
 
-/// Splits `text` into words. A vocabulary is trained on words, and no token crosses their boundaries.
-pub(super) fn words(tokenizer: &HuggingFaceTokenizer, text: &str) -> tokenizers::Result<Vec<String>> {
+/// Splits `text` into words. A vocabulary is trained on words, and no token crosses their
+/// boundaries.
+pub(super) fn words(
+    tokenizer: &HuggingFaceTokenizer,
+    text: &str,
+) -> tokenizers::Result<Vec<String>> {
     let mut normalized = NormalizedString::from(text);
     if let Some(normalizer) = tokenizer.get_normalizer() {
         normalizer.normalize(&mut normalized)?;
@@ -48,7 +59,11 @@ pub(super) fn words(tokenizer: &HuggingFaceTokenizer, text: &str) -> tokenizers:
         pre_tokenizer.pre_tokenize(&mut words)?;
     }
     let splits = words.get_splits(OffsetReferential::Normalized, OffsetType::Byte);
-    Ok(splits.into_iter().map(|(word, _, _)| word.to_owned()).filter(|word| !word.is_empty()).collect())
+    Ok(splits
+        .into_iter()
+        .map(|(word, _, _)| word.to_owned())
+        .filter(|word| !word.is_empty())
+        .collect())
 }
 
 fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerWrapper>> {
@@ -67,8 +82,9 @@ fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerW
         steps.push(Lowercase.into());
     }
     if config.kind == Kind::Bpe {
-        // The first word gets a space in front, as all others have one. It is added even if there is a space already,
-        // so that the decoder can remove exactly one, and leading spaces survive where text is not cleaned.
+        // The first word gets a space in front, as all others have one. It is added even if there
+        // is a space already, so that the decoder can remove exactly one, and leading spaces
+        // survive where text is not cleaned.
         steps.push(Prepend::new(" ".to_owned()).into());
     }
     Ok((!steps.is_empty()).then(|| NormalizerSequence::new(steps).into()))

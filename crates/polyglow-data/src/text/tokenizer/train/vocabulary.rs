@@ -17,17 +17,21 @@ use crate::error::DataError;
 use crate::lines::Lines;
 use crate::special;
 
-/// Lines that are split into words at a time. It affects which rare words are dropped, so it is not configurable.
+/// Lines that are split into words at a time. It affects which rare words are dropped, so it is not
+/// configurable.
 const LINES_PER_CHUNK: usize = 16_384;
-/// Bytes of text from which fewer lines are split at a time: what the library makes of them takes a hundred times the memory.
+/// Bytes of text from which fewer lines are split at a time: what the library makes of them takes a
+/// hundred times the memory.
 const BYTES_PER_CHUNK: usize = 1 << 25;
-/// Maximum number of distinct words that are counted, which bounds the memory; the rarest are dropped.
+/// Maximum number of distinct words that are counted, which bounds the memory; the rarest are
+/// dropped.
 const MAX_COUNTED: usize = 1_000_000;
-/// Maximum number of distinct words to train on. The trainers need about 1 KiB for each, and rarer words hardly affect
-/// a vocabulary.
+/// Maximum number of distinct words to train on. The trainers need about 1 KiB for each, and rarer
+/// words hardly affect a vocabulary.
 const MAX_TRAINED: usize = 250_000;
-/// Longer words are cut before vocabularies of word pieces are learned from them, which takes quadratic time in the length of a
-/// word. Most are noise; but a text whose script has no spaces may be made of them.
+/// Longer words are cut before vocabularies of word pieces are learned from them, which takes
+/// quadratic time in the length of a word. Most are noise; but a text whose script has no spaces
+/// may be made of them.
 const MAX_WORD_CHARS: usize = 256;
 /// Maximum sum of all word counts: the library counts pairs in 32 bits.
 const MAX_OCCURRENCES: u64 = 1 << 29;
@@ -43,10 +47,14 @@ pub(super) fn learn(
     progress: &mut Progress,
 ) -> Result<HuggingFaceTokenizer, DataError> {
     let name = config.kind.name();
-    let mut tokenizer = pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
+    let mut tokenizer =
+        pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
     let words = count_words(&tokenizer, lines, config, progress)?;
     if words.is_empty() {
-        return Err(DataError::Tokenizer { name: name.to_owned(), problem: "the text has no words".to_owned() });
+        return Err(DataError::Tokenizer {
+            name: name.to_owned(),
+            problem: "the text has no words".to_owned(),
+        });
     }
     progress(Stage::LearningVocabulary, config.vocab_size as u64);
     tokenizer.with_model(match config.kind {
@@ -61,47 +69,76 @@ pub(super) fn learn(
             unigram(config, words).map_err(failed(name))?
         }
         Kind::Word | Kind::Char | Kind::Whitespace => {
-            let kept = words.into_iter().map(|(word, _)| word).take(config.vocab_size - special::TOKENS.len());
+            let kept = words
+                .into_iter()
+                .map(|(word, _)| word)
+                .take(config.vocab_size - special::TOKENS.len());
             word_level(kept).map_err(failed(name))?
         }
     });
-    tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed(name))?;
+    tokenizer
+        .add_special_tokens(pipeline::special_tokens())
+        .map_err(failed(name))?;
     Ok(tokenizer)
 }
 
-/// Refuses a vocabulary that has no room for every character of the words, each of which takes `tokens_each` tokens.
-fn check_room(config: &TokenizerConfig, words: &[(String, u64)], tokens_each: usize) -> Result<(), DataError> {
-    let characters = words.iter().flat_map(|(word, _)| word.chars()).collect::<HashSet<_>>().len();
+/// Refuses a vocabulary that has no room for every character of the words, each of which takes
+/// `tokens_each` tokens.
+fn check_room(
+    config: &TokenizerConfig,
+    words: &[(String, u64)],
+    tokens_each: usize,
+) -> Result<(), DataError> {
+    let characters = words
+        .iter()
+        .flat_map(|(word, _)| word.chars())
+        .collect::<HashSet<_>>()
+        .len();
     let needed = tokens_each * characters + special::TOKENS.len();
     if config.vocab_size < needed {
-        return Err(DataError::VocabularyTooSmall { vocab_size: config.vocab_size, characters, needed });
+        return Err(DataError::VocabularyTooSmall {
+            vocab_size: config.vocab_size,
+            characters,
+            needed,
+        });
     }
     Ok(())
 }
 
 /// Makes a `whitespace` tokenizer from the tokens in the file `vocab`, one per line.
-pub(super) fn from_file(config: &TokenizerConfig, vocab: &Path) -> Result<HuggingFaceTokenizer, DataError> {
+pub(super) fn from_file(
+    config: &TokenizerConfig,
+    vocab: &Path,
+) -> Result<HuggingFaceTokenizer, DataError> {
     let name = vocab.display().to_string();
     let mut tokens = Vec::new();
     for line in Lines::open(vocab)? {
-        // Published vocabularies have a count or an id in a second column; a token itself contains no whitespace.
+        // Published vocabularies have a count or an id in a second column; a token itself contains
+        // no whitespace.
         tokens.extend(line?.split_whitespace().next().map(str::to_owned));
     }
     if tokens.is_empty() {
-        return Err(DataError::Empty { path: vocab.to_owned() });
+        return Err(DataError::Empty {
+            path: vocab.to_owned(),
+        });
     }
     let model = word_level(tokens.into_iter()).map_err(failed(&name))?;
     pipeline::assemble(config, model).map_err(failed(&name))
 }
 
 /// Makes a tokenizer that encodes a text as a single token: each of `tokens` is a whole text.
-pub(super) fn of_whole_texts(tokens: impl Iterator<Item = String>) -> Result<HuggingFaceTokenizer, DataError> {
+pub(super) fn of_whole_texts(
+    tokens: impl Iterator<Item = String>,
+) -> Result<HuggingFaceTokenizer, DataError> {
     let mut tokenizer = HuggingFaceTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
-    tokenizer.add_special_tokens(pipeline::special_tokens()).map_err(failed("labels"))?;
+    tokenizer
+        .add_special_tokens(pipeline::special_tokens())
+        .map_err(failed("labels"))?;
     Ok(tokenizer)
 }
 
-/// Counts the words of `lines` on all cores; the most frequent come first, equals in the order of their characters.
+/// Counts the words of `lines` on all cores; the most frequent come first, equals in the order of
+/// their characters.
 fn count_words(
     tokenizer: &HuggingFaceTokenizer,
     lines: impl Iterator<Item = Result<String, DataError>>,
@@ -140,11 +177,15 @@ fn count_words(
 }
 
 /// The next lines, as many as are split at a time.
-fn next_chunk(lines: &mut impl Iterator<Item = Result<String, DataError>>) -> Result<Vec<String>, DataError> {
+fn next_chunk(
+    lines: &mut impl Iterator<Item = Result<String, DataError>>,
+) -> Result<Vec<String>, DataError> {
     let mut chunk = Vec::new();
     let mut bytes = 0;
     while chunk.len() < LINES_PER_CHUNK && bytes < BYTES_PER_CHUNK {
-        let Some(line) = lines.next().transpose()? else { break };
+        let Some(line) = lines.next().transpose()? else {
+            break;
+        };
         bytes += line.len();
         chunk.push(line);
     }
@@ -182,8 +223,12 @@ fn drop_rare(counts: &mut HashMap<String, u64>) {
     }
 }
 
-fn byte_level_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
-    // All 256 bytes are in the vocabulary, whether they occur in the text or not, so that any text can be encoded.
+fn byte_level_bpe(
+    config: &TokenizerConfig,
+    words: Vec<(String, u64)>,
+) -> tokenizers::Result<ModelWrapper> {
+    // All 256 bytes are in the vocabulary, whether they occur in the text or not, so that any text
+    // can be encoded.
     let trainer = BpeTrainer::builder()
         .show_progress(false)
         .vocab_size(config.vocab_size)
@@ -194,12 +239,20 @@ fn byte_level_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokeni
     learn_merges(&trainer, BPE::builder().build()?, words)
 }
 
-fn word_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
-    // The trainer numbers the characters that end words in the order of a randomized hash map. Listed in advance, they
-    // get the same ids every time; and as all characters are listed, none is unknown at the end of a word.
+fn word_bpe(
+    config: &TokenizerConfig,
+    words: Vec<(String, u64)>,
+) -> tokenizers::Result<ModelWrapper> {
+    // The trainer numbers the characters that end words in the order of a randomized hash map.
+    // Listed in advance, they get the same ids every time; and as all characters are listed, none
+    // is unknown at the end of a word.
     let characters: BTreeSet<char> = words.iter().flat_map(|(word, _)| word.chars()).collect();
-    let endings = characters.iter().map(|character| format!("{character}{}", pipeline::END_OF_WORD));
-    let first = pipeline::special_tokens().into_iter().chain(endings.map(|token| AddedToken::from(token, false)));
+    let endings = characters
+        .iter()
+        .map(|character| format!("{character}{}", pipeline::END_OF_WORD));
+    let first = pipeline::special_tokens()
+        .into_iter()
+        .chain(endings.map(|token| AddedToken::from(token, false)));
     let trainer = BpeTrainer::builder()
         .show_progress(false)
         .vocab_size(config.vocab_size)
@@ -214,25 +267,38 @@ fn word_bpe(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::
     learn_merges(&trainer, model, words)
 }
 
-fn learn_merges(trainer: &BpeTrainer, mut model: BPE, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
+fn learn_merges(
+    trainer: &BpeTrainer,
+    mut model: BPE,
+    words: Vec<(String, u64)>,
+) -> tokenizers::Result<ModelWrapper> {
     let occurrences: u64 = words.iter().map(|(_, count)| count).sum();
     let divisor = occurrences.div_ceil(MAX_OCCURRENCES);
-    let words = words.into_iter().map(|(word, count)| (word.into(), count.div_ceil(divisor))).collect();
+    let words = words
+        .into_iter()
+        .map(|(word, count)| (word.into(), count.div_ceil(divisor)))
+        .collect();
     trainer.do_train(&words, &mut model)?;
     Ok(model.into())
 }
 
-fn unigram(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::Result<ModelWrapper> {
+fn unigram(
+    config: &TokenizerConfig,
+    words: Vec<(String, u64)>,
+) -> tokenizers::Result<ModelWrapper> {
     let trainer = UnigramTrainer::builder()
         .show_progress(false)
         .vocab_size(config.vocab_size as u32)
         .special_tokens(pipeline::special_tokens())
         .unk_token(Some(special::UNK.to_owned()))
         .build()?;
-    let words: Vec<_> =
-        words.into_iter().map(|(word, count)| (word, u32::try_from(count).unwrap_or(u32::MAX))).collect();
+    let words: Vec<_> = words
+        .into_iter()
+        .map(|(word, count)| (word, u32::try_from(count).unwrap_or(u32::MAX)))
+        .collect();
     let mut model = Unigram::default();
-    // With several threads the expected counts would be summed in an order that changes from run to run.
+    // With several threads the expected counts would be summed in an order that changes from run to
+    // run.
     let pool = rayon::ThreadPoolBuilder::new().num_threads(1).build()?;
     pool.install(|| trainer.do_train(words, &mut model))?;
     let pieces = in_fixed_order(model.iter().cloned().collect());
@@ -241,24 +307,35 @@ fn unigram(config: &TokenizerConfig, words: Vec<(String, u64)>) -> tokenizers::R
 
 /// Makes the order and the scores of the pieces deterministic.
 ///
-/// The trainer orders pieces of equal score at random, and gives characters that are too rare to be kept the lowest
-/// score plus a multiple of a small step, in the order of a randomized hash map. Here the same scores are assigned
-/// again in the order of the characters.
+/// The trainer orders pieces of equal score at random, and gives characters that are too rare to be
+/// kept the lowest score plus a multiple of a small step, in the order of a randomized hash map.
+/// Here the same scores are assigned again in the order of the characters.
 fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let mut learned = pieces.split_off(special::TOKENS.len());
     let is_character = |piece: &(String, f64)| piece.0.chars().nth(1).is_none();
     let characters = learned.iter().filter(|piece| is_character(piece)).count();
-    let lowest = learned.iter().filter(|piece| is_character(piece)).map(|piece| piece.1).fold(f64::INFINITY, f64::min);
+    let lowest = learned
+        .iter()
+        .filter(|piece| is_character(piece))
+        .map(|piece| piece.1)
+        .fold(f64::INFINITY, f64::min);
     let ceiling = lowest + RARE_CHARACTER_STEP * characters as f64;
-    let mut rare: Vec<&mut (String, f64)> =
-        learned.iter_mut().filter(|piece| is_character(piece) && piece.1 <= ceiling).collect();
+    let mut rare: Vec<&mut (String, f64)> = learned
+        .iter_mut()
+        .filter(|piece| is_character(piece) && piece.1 <= ceiling)
+        .collect();
     let mut scores: Vec<f64> = rare.iter().map(|piece| piece.1).collect();
     scores.sort_unstable_by(f64::total_cmp);
     rare.sort_unstable_by(|left, right| left.0.cmp(&right.0));
     for (piece, score) in rare.into_iter().zip(scores) {
         piece.1 = score;
     }
-    learned.sort_unstable_by(|left, right| right.1.total_cmp(&left.1).then_with(|| left.0.cmp(&right.0)));
+    learned.sort_unstable_by(|left, right| {
+        right
+            .1
+            .total_cmp(&left.1)
+            .then_with(|| left.0.cmp(&right.0))
+    });
     pieces.extend(learned);
     pieces
 }
@@ -266,10 +343,17 @@ fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
 /// A vocabulary of the special tokens and then `tokens`, without duplicates.
 fn word_level(tokens: impl Iterator<Item = String>) -> tokenizers::Result<ModelWrapper> {
     let mut seen = HashSet::new();
-    let all = special::TOKENS.iter().map(|&token| token.to_owned()).chain(tokens);
+    let all = special::TOKENS
+        .iter()
+        .map(|&token| token.to_owned())
+        .chain(tokens);
     let distinct: Vec<String> = all.filter(|token| seen.insert(token.clone())).collect();
     let vocab = distinct.into_iter().zip(0..).collect();
-    Ok(WordLevel::builder().vocab(vocab).unk_token(special::UNK.to_owned()).build()?.into())
+    Ok(WordLevel::builder()
+        .vocab(vocab)
+        .unk_token(special::UNK.to_owned())
+        .build()?
+        .into())
 }
 
 fn empty_model() -> tokenizers::Result<ModelWrapper> {

@@ -38,11 +38,16 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
         let is_real = target != smoothing.pad_id;
         let count = f32::cast_from(smoothing.vectors * N::value() as u32);
         if unit == 0 {
-            let of_target = Vector::<f32, N>::cast_from(logits[row * width + target as usize / N::value()]);
+            let of_target =
+                Vector::<f32, N>::cast_from(logits[row * width + target as usize / N::value()]);
             let mut logit = f32::new(0.0);
             #[unroll]
             for i in 0..N::value() {
-                logit = select(target as usize % N::value() == i, of_target.extract(i), logit);
+                logit = select(
+                    target as usize % N::value() == i,
+                    of_target.extract(i),
+                    logit,
+                );
             }
             let plain = log_sum - logit;
             let uniform = log_sum - sum / count;
@@ -53,12 +58,17 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
         let spread = smoothing.share / count;
         let mut at = unit;
         while at < width {
-            let mut values = (Vector::<f32, N>::cast_from(logits[row * width + at]) - Vector::new(log_sum)).exp();
+            let mut values = (Vector::<f32, N>::cast_from(logits[row * width + at])
+                - Vector::new(log_sum))
+            .exp();
             #[unroll]
             for i in 0..N::value() {
                 let is_target = at * N::value() + i == target as usize;
                 let expected = spread + select(is_target, 1.0f32 - smoothing.share, f32::new(0.0));
-                values.insert(i, select(is_real, values.extract(i) - expected, f32::new(0.0)));
+                values.insert(
+                    i,
+                    select(is_real, values.extract(i) - expected, f32::new(0.0)),
+                );
             }
             slopes[row * width + at] = Vector::cast_from(values);
             at += UNITS;
@@ -66,7 +76,8 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
     }
 }
 
-/// The logarithm of the sum of the exponentials of a row of logits, and the sum of the logits; for all units.
+/// The logarithm of the sum of the exponentials of a row of logits, and the sum of the logits; for
+/// all units.
 #[cube]
 fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) -> (f32, f32) {
     let mut largest = Shared::<[f32]>::new_slice(UNITS);
@@ -104,7 +115,8 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
         if unit < half {
             let (left, right) = (largest[unit], largest[unit + half]);
             let best = left.max(right);
-            let total = totals[unit] * (left - best).exp() + totals[unit + half] * (right - best).exp();
+            let total =
+                totals[unit] * (left - best).exp() + totals[unit + half] * (right - best).exp();
             let sum = sums[unit] + sums[unit + half];
             largest[unit] = best;
             totals[unit] = total;

@@ -51,7 +51,8 @@ impl Instructions {
     }
 }
 
-/// A thread that is ready, and the pointer keeps it this thread. Two of a thread at a time would end each other.
+/// A thread that is ready, and the pointer keeps it this thread. Two of a thread at a time would
+/// end each other.
 pub(super) struct Session(Instructions, PhantomData<*const ()>);
 
 impl Session {

@@ -4,7 +4,9 @@ use std::path::PathBuf;
 
 use anyhow::anyhow;
 use clap::{ArgAction, Args};
-use polyglow_metrics::{BleuOptions, MetricError, Smoothing, Tokenizer, TokenizerChoice, TokenizerName};
+use polyglow_metrics::{
+    BleuOptions, MetricError, Smoothing, Tokenizer, TokenizerChoice, TokenizerName,
+};
 
 use crate::commands::counts;
 use crate::failure::{usage, with_hint};
@@ -13,14 +15,17 @@ use crate::failure::{usage, with_hint};
 #[derive(Args)]
 #[command(next_help_heading = "BLEU")]
 pub(crate) struct BleuArgs {
-    /// How lines are split into words: `13a`, `intl`, `char`, `zh`, `ja-mecab`, `ko-mecab`, `flores101`, `flores200` or
-    /// `none`; or `auto`, by -l or the script of REF [default: `13a`, or with -l what sacreBLEU takes for the language]
+    /// How lines are split into words: `13a`, `intl`, `char`, `zh`, `ja-mecab`, `ko-mecab`,
+    /// `flores101`, `flores200` or `none`; or `auto`, by -l or the script of REF [default: `13a`,
+    /// or with -l what sacreBLEU takes for the language]
     #[arg(long, value_name = "NAME")]
     tokenize: Option<TokenizerChoice>,
-    /// The languages, such as `en-ja`: without --tokenize, `zh`, `ja-mecab` and `ko-mecab` for Chinese, Japanese and Korean
+    /// The languages, such as `en-ja`: without --tokenize, `zh`, `ja-mecab` and `ko-mecab` for
+    /// Chinese, Japanese and Korean
     #[arg(short, long, value_name = "SRC-TGT", value_parser = target_language)]
     language_pair: Option<String>,
-    /// The folder of a compiled MeCab dictionary, for `ja-mecab` (IPADIC) and `ko-mecab` (mecab-ko-dic)
+    /// The folder of a compiled MeCab dictionary, for `ja-mecab` (IPADIC) and `ko-mecab`
+    /// (mecab-ko-dic)
     #[arg(long, value_name = "DIR")]
     dictionary: Option<PathBuf>,
     /// The SentencePiece model of FLORES, for `flores101` and `flores200`
@@ -41,17 +46,23 @@ pub(crate) struct BleuArgs {
     /// Leave out orders longer than the hypothesis [default: only with --sentence-level]
     #[arg(long, value_name = "BOOL", action = ArgAction::Set)]
     effective_order: Option<bool>,
-    /// Do not warn about hypotheses that look tokenized, or of a tokenizer that does not suit the script
+    /// Do not warn about hypotheses that look tokenized, or of a tokenizer that does not suit the
+    /// script
     #[arg(long)]
     pub(crate) force: bool,
 }
 
 impl BleuArgs {
-    /// Many single sentences are too short for the longest order, so these have an effective order by default.
+    /// Many single sentences are too short for the longest order, so these have an effective order
+    /// by default.
     ///
     /// # Errors
     /// The tokenizer needs a file that is not given or cannot be used (exit code 2).
-    pub(crate) fn options(&self, sentence_level: bool, references: &[&str]) -> anyhow::Result<BleuOptions> {
+    pub(crate) fn options(
+        &self,
+        sentence_level: bool,
+        references: &[&str],
+    ) -> anyhow::Result<BleuOptions> {
         Ok(BleuOptions {
             tokenizer: self.tokenizer(references)?,
             smoothing: self.smoothing(),
@@ -101,7 +112,9 @@ impl BleuArgs {
     /// Warns of a value that the smoothing method does not use.
     pub(crate) fn warn_of_unused_value(&self) {
         let method = self.smooth_method;
-        if self.smooth_value.is_some() && !matches!(method, Smoothing::Floor(_) | Smoothing::AddK(_)) {
+        if self.smooth_value.is_some()
+            && !matches!(method, Smoothing::Floor(_) | Smoothing::AddK(_))
+        {
             tracing::warn!("`--smooth-value` has no meaning for `--smooth-method {method}`");
         }
     }
@@ -109,6 +122,10 @@ impl BleuArgs {
 
 /// The target language of a pair such as `en-ja`.
 fn target_language(pair: &str) -> Result<String, &'static str> {
-    let languages = pair.split_once('-').filter(|(src, tgt)| !src.is_empty() && !tgt.is_empty());
-    languages.map(|(_, tgt)| tgt.to_owned()).ok_or("two languages are wanted, with `-` between them, such as `en-ja`")
+    let languages = pair
+        .split_once('-')
+        .filter(|(src, tgt)| !src.is_empty() && !tgt.is_empty());
+    languages
+        .map(|(_, tgt)| tgt.to_owned())
+        .ok_or("two languages are wanted, with `-` between them, such as `en-ja`")
 }

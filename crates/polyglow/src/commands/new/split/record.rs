@@ -1,5 +1,5 @@
-//! The record of a split, `split.json`: of which text it was made, and what was written. It tells a split of another text
-//! from one that a user has edited.
+//! The record of a split, `split.json`: of which text it was made, and what was written. It tells a
+//! split of another text from one that a user has edited.
 
 use std::collections::BTreeMap;
 use std::io::{BufRead, BufReader};
@@ -37,7 +37,10 @@ impl Record {
         let text = fs_err::read(&path)?;
         let record = serde_json::from_slice(&text);
         record.with_context(|| {
-            format!("`{}` is no record of a split; remove the folder, and the text is split again", path.display())
+            format!(
+                "`{}` is no record of a split; remove the folder, and the text is split again",
+                path.display()
+            )
         })
     }
 
@@ -46,11 +49,16 @@ impl Record {
     /// # Errors
     /// The disk refuses.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let (path, text) = (folder.join(NAME), serde_json::to_string_pretty(self)? + "\n");
-        file::replace(&path, text.as_bytes()).with_context(|| format!("cannot write `{}`", path.display()))
+        let (path, text) = (
+            folder.join(NAME),
+            serde_json::to_string_pretty(self)? + "\n",
+        );
+        file::replace(&path, text.as_bytes())
+            .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
-    /// The files in the folder that are not as they were written; one that is missing is none of them.
+    /// The files in the folder that are not as they were written; one that is missing is none of
+    /// them.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -97,5 +105,7 @@ fn hash_file(path: &Path) -> anyhow::Result<String> {
 /// A hash as it is written into records.
 pub(super) fn hexadecimal(hash: &[u8]) -> String {
     let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-    hash.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+    hash.iter()
+        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
+        .collect()
 }

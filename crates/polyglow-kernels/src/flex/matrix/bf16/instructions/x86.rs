@@ -10,7 +10,8 @@ use pulp::cast;
 use super::super::{STRIP, Sums, TILE, Tile};
 use super::Instructions;
 
-/// Rows whose sums stay in registers together: 8 x 2 of them, 2 of columns and one of a row's pairs take 19 of 32.
+/// Rows whose sums stay in registers together: 8 x 2 of them, 2 of columns and one of a row's pairs
+/// take 19 of 32.
 const ROWS: usize = 8;
 
 /// Whether this process may use AMX: the system keeps its registers for those alone that ask.
@@ -56,9 +57,12 @@ fn may_use_tiles() -> bool {
 /// What this CPU has, the fastest first.
 pub(super) fn all() -> impl Iterator<Item = Instructions> {
     let avx512 = cfg!(feature = "avx512") && has!("avx512f") && has!("avx512bf16");
-    [(*HAS_AMX, Instructions::Amx), (avx512, Instructions::Avx512)]
-        .into_iter()
-        .filter_map(|(here, instructions)| here.then_some(instructions))
+    [
+        (*HAS_AMX, Instructions::Amx),
+        (avx512, Instructions::Avx512),
+    ]
+    .into_iter()
+    .filter_map(|(here, instructions)| here.then_some(instructions))
 }
 
 /// What `ldtilecfg` reads: a palette, and for each of 8 tiles the bytes in a row and the rows.
@@ -71,7 +75,12 @@ struct TileConfig {
 }
 
 static CONFIG: TileConfig = {
-    let mut config = TileConfig { palette: 1, zeros: [0; 15], bytes: [0; 16], rows: [0; 16] };
+    let mut config = TileConfig {
+        palette: 1,
+        zeros: [0; 15],
+        bytes: [0; 16],
+        rows: [0; 16],
+    };
     let mut tile = 0;
     while tile < 8 {
         config.bytes[tile] = 4 * TILE as u16;
@@ -82,7 +91,10 @@ static CONFIG: TileConfig = {
 };
 
 pub(super) fn configure_tiles() {
-    #[expect(unsafe_code, reason = "the standard library has AMX in nightly compilers alone")]
+    #[expect(
+        unsafe_code,
+        reason = "the standard library has AMX in nightly compilers alone"
+    )]
     // SAFETY: `Instructions::Amx` is made only where AMX is. It reads 64 bytes.
     unsafe {
         asm!(
@@ -103,7 +115,10 @@ pub(super) fn configure_tiles() {
 
 /// Afterwards the system has no tiles to keep when it switches threads.
 pub(super) fn release_tiles() {
-    #[expect(unsafe_code, reason = "the standard library has AMX in nightly compilers alone")]
+    #[expect(
+        unsafe_code,
+        reason = "the standard library has AMX in nightly compilers alone"
+    )]
     // SAFETY: As above.
     unsafe {
         asm!(
@@ -129,9 +144,13 @@ pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
         *sums = Sums([[0.0; STRIP]; STRIP]);
         return;
     }
-    #[expect(unsafe_code, reason = "the standard library has AMX in nightly compilers alone")]
-    // SAFETY: `Instructions::Amx` is made only where AMX is, and `Instructions::begin` has configured the tiles. It reads `left.len() / 2` pairs of
-    // tiles of 1 024 bytes from each strip, and writes 4 tiles: all 32 rows of the sums, of 128 bytes.
+    #[expect(
+        unsafe_code,
+        reason = "the standard library has AMX in nightly compilers alone"
+    )]
+    // SAFETY: `Instructions::Amx` is made only where AMX is, and `Instructions::begin` has
+    // configured the tiles. It reads `left.len() / 2` pairs of tiles of 1 024 bytes from each
+    // strip, and writes 4 tiles: all 32 rows of the sums, of 128 bytes.
     unsafe {
         asm!(
             "tilezero tmm0",
@@ -182,7 +201,10 @@ pub(super) fn avx512(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     }
 }
 
-#[expect(clippy::needless_range_loop, reason = "iterators with closures would not be compiled for the same features")]
+#[expect(
+    clippy::needless_range_loop,
+    reason = "iterators with closures would not be compiled for the same features"
+)]
 #[target_feature(enable = "avx512f,avx512bf16")]
 fn rows_by_columns(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     for (part, output) in sums.0.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
