@@ -158,7 +158,7 @@ impl Page {
             match piece {
                 Piece::Kept(markup) => page.push_str(markup),
                 Piece::Value(index) => {
-                    escape_value(&translations.get(*index).unwrap_or(&empty).text, page)
+                    escape_value(&translations.get(*index).unwrap_or(&empty).text, page);
                 }
                 Piece::Sentence(index) => {
                     let translation = translations.get(*index).unwrap_or(&empty);
@@ -215,7 +215,7 @@ impl Page {
 pub fn tags(page: &str) -> Vec<&str> {
     let mut tags = Vec::new();
     tree::nodes(page, &mut Sentences::new("", false), &mut |tag| {
-        tags.push(tag)
+        tags.push(tag);
     });
     tags
 }

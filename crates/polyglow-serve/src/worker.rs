@@ -112,7 +112,7 @@ impl Worker {
         match order {
             Order::Translate(job) => self.jobs.push_back(job),
             Order::Replace(model, runner) => {
-                (self.models[model], self.panics[model]) = (*runner, 0)
+                (self.models[model], self.panics[model]) = (*runner, 0);
             }
             Order::Look => {}
         }

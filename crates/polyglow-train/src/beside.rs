@@ -208,7 +208,7 @@ mod tests {
         };
         let mut early = 0;
         each(50, 2, run, |_, (place, is_slow)| {
-            early = early.max(place * is_slow)
+            early = early.max(place * is_slow);
         })
         .expect("none fails");
         assert!(early < AHEAD * 2, "{early}");

@@ -154,7 +154,7 @@ fn steps<T: Task>(
             let content = session.content()?;
             match session.save(&content) {
                 Err(error) if !ends => {
-                    tracing::warn!("{error}; training continues, and the next save tries again")
+                    tracing::warn!("{error}; training continues, and the next save tries again");
                 }
                 result => result?,
             }

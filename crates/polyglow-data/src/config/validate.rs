@@ -48,7 +48,7 @@ impl DataConfig {
                 ));
             }
             (_, Content::Images | Content::Captions) => {
-                validate_images(self.images(), self.corpus.is_some())?
+                validate_images(self.images(), self.corpus.is_some())?;
             }
             (None, _) => {}
         }

@@ -274,9 +274,9 @@ impl IdCache {
         while after - first > 1 {
             let middle = usize::midpoint(first, after);
             if in_block(middle) <= position {
-                first = middle
+                first = middle;
             } else {
-                after = middle
+                after = middle;
             }
         }
         let mut end = in_block(first);

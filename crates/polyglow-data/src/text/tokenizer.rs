@@ -328,7 +328,7 @@ impl EncodedUnits {
         match self.units.last_mut() {
             Some(last) if last.start >= last.end => *last = unit,
             Some(last) if unit.start < last.end || unit.is_empty() => {
-                last.end = last.end.max(unit.end)
+                last.end = last.end.max(unit.end);
             }
             _ => self.units.push(unit),
         }

@@ -170,9 +170,9 @@ fn wrong_folders_are_errors_that_name_the_file() {
     );
     let none = error(
         &|dir| {
-            ["red", "gray"]
-                .iter()
-                .for_each(|name| fs::remove_dir_all(dir.join(name)).unwrap())
+            for name in ["red", "gray"] {
+                fs::remove_dir_all(dir.join(name)).unwrap();
+            }
         },
         &RGB,
     );

@@ -140,7 +140,7 @@ impl BackwardPass<3> for State {
                         slopes,
                         output,
                         scale,
-                    })
+                    });
                 };
                 blocks.zip(output.slice().par_chunks(block)).for_each(back);
             }
@@ -315,7 +315,7 @@ impl Kernel for SmoothBack<'_> {
             }),
             Activation::Gelu | Activation::Relu => {
                 both.for_each(|(slope, x)| {
-                    *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x)
+                    *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
                 });
             }
         }

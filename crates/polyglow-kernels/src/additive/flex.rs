@@ -90,7 +90,7 @@ impl Sizes {
             vectorized(Forward {
                 scores,
                 of: self.row(given, forbidden, row),
-            })
+            });
         };
         if self.is_small() {
             weights

@@ -61,7 +61,7 @@ fn multiply_add(sums: &mut [f32], input: &[f32], mask: Mask) {
             sums,
             input,
             mask: mask.part(part),
-        })
+        });
     });
 }
 

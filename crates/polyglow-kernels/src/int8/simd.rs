@@ -97,7 +97,7 @@ impl<'a, I> Task<'a, I> {
             (None, Negative::Kept) => write(output, values),
             (None, Negative::Zeroed) => write(output, values.map(rectified)),
             (Some(bias), Negative::Kept) => {
-                write(output, values.zip(bias).map(|(value, bias)| value + bias))
+                write(output, values.zip(bias).map(|(value, bias)| value + bias));
             }
             (Some(bias), Negative::Zeroed) => {
                 write(

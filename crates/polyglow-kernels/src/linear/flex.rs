@@ -267,7 +267,7 @@ mod tests {
                 Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
             };
             let near = |found: Tensor<2>, expected: Tensor<2>| {
-                assert_near(&numbers(found), &numbers(expected), 1e-5)
+                assert_near(&numbers(found), &numbers(expected), 1e-5);
             };
             near(
                 linear(input.clone(), weight.clone(), None, Factors::F32),
@@ -397,7 +397,7 @@ mod tests {
             Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
         };
         let near = |found: Tensor<2>, expected: Tensor<2>| {
-            assert_near(&numbers(found), &numbers(expected), 1e-5)
+            assert_near(&numbers(found), &numbers(expected), 1e-5);
         };
         for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
             let (input, weight, slopes) = (

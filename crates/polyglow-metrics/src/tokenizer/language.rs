@@ -75,10 +75,10 @@ impl Letters {
                 | '\u{f900}'..='\u{faff}'
                 | '\u{20000}'..='\u{323af}' => letters.han += 1,
                 '\u{3040}'..='\u{30ff}' | '\u{31f0}'..='\u{31ff}' | '\u{ff66}'..='\u{ff9f}' => {
-                    letters.kana += 1
+                    letters.kana += 1;
                 }
                 '\u{1100}'..='\u{11ff}' | '\u{3130}'..='\u{318f}' | '\u{ac00}'..='\u{d7ff}' => {
-                    letters.hangul += 1
+                    letters.hangul += 1;
                 }
                 '\u{e00}'..='\u{109f}' | '\u{1780}'..='\u{17ff}' => letters.phrases += 1,
                 _ => {}

@@ -190,7 +190,7 @@ mod tests {
         fs::create_dir(run.root()).expect("it can be made");
         run.check_is_ours().expect("it is empty");
         let write = |name: &str, text: &str| {
-            fs::write(run.root().join(name), text).expect("it can be written")
+            fs::write(run.root().join(name), text).expect("it can be written");
         };
         write(".gitignore", "*\n");
         write("lock", "");

@@ -105,7 +105,7 @@ impl Canvas {
             inside.draw_cubic(start, near_start, near_end, end);
         }
         inside.for_each_pixel_2d(|x, y, share| {
-            self.blend(left as i32 + x as i32, top as i32 + y as i32, BLACK, share)
+            self.blend(left as i32 + x as i32, top as i32 + y as i32, BLACK, share);
         });
     }
 

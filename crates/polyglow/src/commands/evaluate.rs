@@ -296,7 +296,7 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     }
     match &scores.translations {
         None if labels.is_some() => {
-            writeln!(out, "split           {split}   {sentences} examples")?
+            writeln!(out, "split           {split}   {sentences} examples")?;
         }
         None => writeln!(out, "split           {split}   {sentences} sentences")?,
         Some(TranslationScores {

@@ -45,7 +45,7 @@ pub(crate) fn run(args: &MetricsArgs) -> anyhow::Result<()> {
     match task {
         Task::Sentences => report::write_sentences(&mut out, &all_scores, args.style)?,
         _ if systems.names.len() > 1 => {
-            table::write(&mut out, &systems.names, &all_scores, task, args.style)?
+            table::write(&mut out, &systems.names, &all_scores, task, args.style)?;
         }
         _ => report::write_corpus(&mut out, &all_scores, args.style)?,
     }

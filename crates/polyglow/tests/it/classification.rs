@@ -72,7 +72,7 @@ fn images(seed: usize) -> ImageSet {
 fn place() -> Workplace {
     let place = Workplace::new();
     let write = |name: &str, text: String| {
-        fs::write(place.path().join(name), text).expect("it can be written")
+        fs::write(place.path().join(name), text).expect("it can be written");
     };
     let lines = |texts: &[(String, String)]| {
         texts

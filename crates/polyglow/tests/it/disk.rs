@@ -355,7 +355,7 @@ fn assert_as_straight(run: &Path) {
 fn what_may_not_be_written_is_named_and_left_alone() {
     let place = Workplace::trained();
     let open = |path: &Path, mode: u32| {
-        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours")
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
     };
     let root = place.path();
     open(root, 0o755);

@@ -180,7 +180,7 @@ fn a_dictionary_that_is_missing_or_wrong_is_an_error_before_training() {
 fn metrics_choose_as_they_are_asked_to() {
     let place = Workplace::new();
     let write = |name: &str, lines: &[&str]| {
-        fs::write(place.path().join(name), lines.join("\n") + "\n").expect("ok")
+        fs::write(place.path().join(name), lines.join("\n") + "\n").expect("ok");
     };
     write("th", &THAI);
     write("ja", &JAPANESE);

@@ -160,7 +160,7 @@ fn visible(bytes: &[u8]) -> String {
             match character {
                 ' ' => shown.push(SPACE),
                 _ if is_invisible(character) => {
-                    shown.extend([format!("⟨U+{:04X}⟩", u32::from(character))])
+                    shown.extend([format!("⟨U+{:04X}⟩", u32::from(character))]);
                 }
                 _ => shown.push(character),
             }

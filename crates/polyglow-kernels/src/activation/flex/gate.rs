@@ -34,7 +34,7 @@ pub(crate) fn gated(
             values,
             gate,
             mask: mask_of(dropped, part),
-        })
+        });
     });
     Some(record(
         State {

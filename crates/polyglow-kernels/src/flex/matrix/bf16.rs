@@ -71,7 +71,7 @@ pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>)
         "the result of a product"
     );
     multiply(Instructions::best(), sums, left, right, |slot, sum| {
-        *slot += sum
+        *slot += sum;
     });
 }
 
@@ -154,7 +154,7 @@ impl Packed {
                     matrix,
                     order,
                     first: strip * STRIP,
-                })
+                });
             });
         }
         #[expect(
@@ -420,7 +420,7 @@ mod tests {
                 for &instructions in &available {
                     let mut found = vec![1.0; sizes[0] * sizes[2]];
                     multiply(instructions, &mut found, left, right, |slot, sum| {
-                        *slot += sum
+                        *slot += sum;
                     });
                     for (found, expected) in found.iter().zip(case.expected()) {
                         // Sums of at most 200 terms below 1, in f32.
@@ -445,7 +445,7 @@ mod tests {
                 let (left, right) = case.factors();
                 let mut found = vec![0.0f32; 300 * 90];
                 multiply(instructions, &mut found, left, right, |slot, sum| {
-                    *slot += sum
+                    *slot += sum;
                 });
                 found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             })

@@ -180,7 +180,7 @@ impl Kernel for StepBack<'_> {
                         of_recurrent,
                     ),
                     Cell::Lstm => {
-                        lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent)
+                        lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent);
                     }
                 }
             }
@@ -197,7 +197,7 @@ impl Kernel for StepBack<'_> {
                         of_recurrent,
                     ),
                     Cell::Lstm => {
-                        lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent)
+                        lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent);
                     }
                 }
             }

@@ -115,7 +115,7 @@ impl Words {
         for kind in kinds {
             let mut found = None;
             self.search(kind, |len, value| {
-                found = found.or((len == kind.len()).then_some(value))
+                found = found.or((len == kind.len()).then_some(value));
             });
             let value = found.ok_or("a kind of characters has no unknown words")?;
             trie.push((0, value));

@@ -68,9 +68,9 @@ pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
         {
             let old = dir.join(replaced);
             if old.exists() {
-                remove_directory(&path)?
+                remove_directory(&path)?;
             } else {
-                fs::rename(&path, &old)?
+                fs::rename(&path, &old)?;
             }
         }
     }

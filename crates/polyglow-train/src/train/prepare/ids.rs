@@ -51,7 +51,7 @@ pub(super) fn tokenizers(
     let tokenizers = match carried {
         Some(tokenizers) => tokenizers,
         None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| {
-            tell(observer, stage, count)
+            tell(observer, stage, count);
         })?,
     };
     let fitting = text.fit(run, tokenizers)?;

@@ -158,7 +158,7 @@ fn write_next(
             shell_word(name)
         )?,
         None if config.data.has_valid() => {
-            writeln!(out, "  {program} evaluate {root} --split valid")?
+            writeln!(out, "  {program} evaluate {root} --split valid")?;
         }
         None => {}
     }
