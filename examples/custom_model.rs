@@ -23,7 +23,7 @@ use polyglow_model::{
     attention::attend, dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear,
 };
 use polyglow_train::tasks::translation::Translation;
-use polyglow_train::{Config, Observer, Result, Runner, Stop, Training};
+use polyglow_train::{Config, Observer, Result, Stop, Training, load_runner_with};
 
 /// The `[model]` section is for the built-in models, so it is left out.
 const CONFIG: &str = "
@@ -181,7 +181,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     train(&run, stop_after)?;
     train(&run, u64::MAX)?;
 
-    let runner = Runner::load_with(&run, &Device::flex(), ConvToGru::new)?;
+    let runner = load_runner_with(&run, &Device::flex(), ConvToGru::new)?;
     println!(
         "the dog sleeps . -> {}",
         runner.best(&["the dog sleeps ."])?.concat()

@@ -10,8 +10,8 @@
 
 use std::env;
 
-use polyglow_train::predict::evaluation::Scores;
-use polyglow_train::{Config, Observer, Result, Runner, Stop, Training};
+use polyglow_predict::evaluation::Scores;
+use polyglow_train::{Config, Observer, Result, Stop, Training, load_runner};
 
 const CONFIG: &str = r#"
     data = { corpus = "digits" }           # learns to reverse "1 2 3"; for files, set `train`, `valid`, `src` and `tgt`
@@ -41,7 +41,7 @@ fn main() -> Result<()> {
     let (ending, state) = training.run(&Stop::default(), &mut Printer)?;
     println!("{ending:?} with {} tokens", state.tokens);
 
-    let runner = Runner::load(&run, &training.plan.device)?;
+    let runner = load_runner(&run, &training.plan.device)?;
     println!("1 2 3 -> {}", runner.best(&["1 2 3"])?.concat());
     Ok(())
 }

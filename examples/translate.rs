@@ -7,11 +7,11 @@
 
 use std::{env, error::Error, io};
 
-use polyglow_train::{Runner, device};
+use polyglow_train::{device, load_runner};
 
 fn main() -> Result<(), Box<dyn Error>> {
     let run = env::args().nth(1).ok_or("which run?")?;
-    let runner = Runner::load(run, &device::open("flex")?)?;
+    let runner = load_runner(run, &device::open("flex")?)?;
     let lines: Vec<String> = io::stdin().lines().collect::<Result<_, _>>()?;
     // All lines at once: they are batched by length, and come back in their order.
     for translation in runner.best(&lines)? {

@@ -8,7 +8,7 @@ use std::sync::LazyLock;
 
 use libfuzzer_sys::fuzz_target;
 use polyglow_fuzz::parts;
-use polyglow_train::predict::weights::{self, Weights};
+use polyglow_predict::weights::{self, Weights};
 use polyglow_train::run::Checkpoint;
 use tempfile::TempDir;
 

@@ -10,8 +10,8 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polyglow_data::lines::Lines;
 use polyglow_fuzz::parts;
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::Request;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::translate::Request;
 
 static RUNNER: LazyLock<Runner> = LazyLock::new(polyglow_fuzz::runner);
 

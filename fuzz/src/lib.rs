@@ -6,8 +6,8 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::predict::model::model_shape;
-use polyglow_train::predict::runner::{Member, Runner};
+use polyglow_predict::model::model_shape;
+use polyglow_predict::runner::{Member, Runner};
 
 /// Stands between the parts of an input, so that its seeds can be read and written by people.
 const SEPARATOR: &[u8] = b"\n=====\n";

@@ -71,7 +71,7 @@ pub mod toy;
 
 // What a source of text is: files and generated corpora become pairs, and tokenizers turn text into
 // ids.
-pub use text::{alignment, script, special, tokenizer};
+pub use text::{alignment, pair, script, special, tokenizer};
 #[cfg(feature = "training")]
 pub use text::{corpus, labeled, lines, ngram, word_vectors};
 // What a source of images is.

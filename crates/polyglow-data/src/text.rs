@@ -10,6 +10,7 @@ pub mod labeled;
 pub mod lines;
 #[cfg(feature = "training")]
 pub mod ngram;
+pub mod pair;
 pub mod script;
 pub mod special;
 pub mod tokenizer;

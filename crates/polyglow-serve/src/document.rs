@@ -1,7 +1,7 @@
 //! Texts and pages as sentences, with all that is between them.
 
 use polyglow_data::script::has_space_between;
-use polyglow_train::predict::sentences;
+use polyglow_predict::sentences;
 
 use crate::html::{Options, Page, Translation};
 

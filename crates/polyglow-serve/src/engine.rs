@@ -7,9 +7,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 
 use polyglow_model::search::SearchRequest;
-use polyglow_train::predict::attention::{UnitLink, WordAttention};
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::{Request, Translated};
+use polyglow_predict::attention::{UnitLink, WordAttention};
+use polyglow_predict::runner::Runner;
+use polyglow_predict::translate::{Request, Translated};
 use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::failure::Failure;

@@ -1,7 +1,7 @@
 //! The numbers of sentences in a request: what their draws depend on besides the seed, where
 //! samples are drawn.
 
-use polyglow_train::predict::translate::Request;
+use polyglow_predict::translate::Request;
 
 use crate::document::Document;
 

@@ -2,7 +2,7 @@
 
 use std::error::Error;
 
-use polyglow_train::predict::runner::Runner;
+use polyglow_predict::runner::Runner;
 
 /// How a model is loaded again.
 pub type Reload = Box<dyn Fn() -> Result<Runner, Box<dyn Error + Send + Sync>> + Send + Sync>;

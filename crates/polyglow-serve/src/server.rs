@@ -13,7 +13,7 @@ use axum::response::{IntoResponse, Response};
 use axum::routing::{get, post};
 use futures_util::FutureExt;
 use polyglow_model::search::SearchRequest;
-use polyglow_train::predict::translate::Request;
+use polyglow_predict::translate::Request;
 use tokio::net::TcpListener;
 use tokio::task::spawn_blocking;
 

@@ -8,8 +8,8 @@ use axum::extract::State;
 use axum::response::{IntoResponse, Response};
 use polyglow_data::alignment::Link;
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_train::predict::attention::{WordAttention, strongest};
-use polyglow_train::predict::translate::Request;
+use polyglow_predict::attention::{WordAttention, strongest};
+use polyglow_predict::translate::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 

@@ -7,9 +7,9 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_train::predict::attention::{of_words, unit_links};
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::Request;
+use polyglow_predict::attention::{of_words, unit_links};
+use polyglow_predict::runner::Runner;
+use polyglow_predict::translate::Request;
 use tokio::sync::mpsc;
 
 use crate::engine::{Asked, Found, Place, Slice};

@@ -1,10 +1,8 @@
 //! One TOML file is one run: the whole configuration, read strictly and checked before anything
 //! else happens.
 
-#[cfg(feature = "training")]
 mod load;
 mod max_tokens;
-#[cfg(feature = "training")]
 mod overrides;
 mod train;
 mod unknown;
@@ -15,10 +13,10 @@ use polyglow_data::config::{Content, DataConfig};
 use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::ModelConfig;
 use polyglow_model::search::SearchConfig;
+use polyglow_predict::error::{Context, Result};
+use polyglow_predict::settings::{Settings, SharedWithTraining};
+use polyglow_predict::task::content;
 use serde::{Deserialize, Serialize};
-
-use crate::error::{Context, Result};
-use crate::plan::content;
 
 pub use max_tokens::MaxTokens;
 pub use train::{BestMetric, OptimizerKind, ScheduleKind, TrainConfig};
@@ -86,6 +84,30 @@ impl Config {
     /// What the corpus must be made of for this model.
     pub fn content(&self) -> Content {
         content(self.model.task())
+    }
+
+    /// Returns what the model of this config needs in order to be used.
+    pub fn settings(&self) -> Settings {
+        let Self {
+            data,
+            tokenizer,
+            model,
+            search,
+            train,
+            ..
+        } = self.clone();
+        let train = SharedWithTraining {
+            precision: train.precision,
+            max_tokens: train.max_tokens.tokens(),
+            pad_multiple: train.pad_multiple,
+        };
+        Settings {
+            data,
+            tokenizer,
+            model,
+            search,
+            train,
+        }
     }
 
     /// The config as TOML that reads back to the same config.

@@ -21,13 +21,13 @@ use std::path::{Path, PathBuf};
 
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::Task;
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 
 pub use self::array::{Array, Arrays};
 use self::card::Card;
 use self::folder::Folder;
 pub use self::portable::Portable;
 use crate::config::Config;
-use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
 use crate::run::RunDirectory;
 

@@ -1,7 +1,8 @@
 //! What a training tells whoever runs it.
 
-use crate::error::Result;
-use crate::predict::evaluation::Scores;
+use polyglow_predict::error::Result;
+use polyglow_predict::evaluation::Scores;
+
 use crate::run::RunDirectory;
 use crate::train::TrainReport;
 use crate::workload::BatchShape;

@@ -1,106 +1,30 @@
 //! What the user wrote becomes what runs: everything that a config leaves open is decided here,
 //! once.
 
-use std::num::NonZeroUsize;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-#[cfg(feature = "training")]
 use polyglow_data::batching::BatchingConfig;
-use polyglow_data::config::{Content, ImageConfig};
-use polyglow_data::skip_gram::SkipGrams;
-#[cfg(feature = "training")]
+use polyglow_data::config::Content;
+use polyglow_data::corpus::read_images;
 use polyglow_data::sources::{BatchSource, Sharded};
+use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::{TokenizerChoice, TokenizerName};
 use polyglow_model::quantization::has_int8_kernels;
-use polyglow_model::{Precision, Task as TaskKind, computes_on_host};
+use polyglow_model::search::SearchConfig;
+use polyglow_model::{ModelShape, Precision, Task as TaskKind, computes_on_host};
+use polyglow_predict::device;
+use polyglow_predict::error::{Result, failed, usage, with_hint};
+use polyglow_predict::group::{Group, alone};
+use polyglow_predict::runner::Options;
+use polyglow_predict::settings::default_pad_multiple;
+use polyglow_predict::task::{TaskPlan, content};
 
 use crate::config::{BestMetric, Config, MaxTokens};
-use crate::device;
-use crate::error::{Result, failed, usage, with_hint};
-use crate::group::{Group, alone};
 
 /// Shards of a micro-batch at most on the CPU: cores that one keeps busy. Another number is another
 /// training, to the last digits.
-#[cfg(feature = "training")]
 const MOST_SHARDS: usize = 8;
-
-/// What is learned, with the settings that only this task has.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub enum TaskPlan {
-    /// The target, given the source.
-    Translation,
-    /// The next token of a text.
-    Language {
-        /// Positions of the windows in which the text is read as a stream; line by line without it.
-        context_len: Option<NonZeroUsize>,
-    },
-    /// Which words stand beside a word.
-    Words(SkipGrams),
-    /// The label of a text.
-    Labels,
-    /// The label of an image.
-    Images(ImageConfig),
-    /// The description of an image.
-    Captions {
-        /// How images are read.
-        images: ImageConfig,
-        /// Patches that an image is cut into: the positions that it takes up in a batch.
-        num_patches: usize,
-    },
-    /// The tokens that are hidden in a text.
-    Masked,
-}
-
-impl TaskPlan {
-    /// The task that a config's model is for.
-    fn new(config: &Config) -> Self {
-        match config.model.task() {
-            TaskKind::Translation => Self::Translation,
-            TaskKind::Language => Self::Language {
-                context_len: config.data.context_len,
-            },
-            TaskKind::Words => Self::Words(config.data.words()),
-            TaskKind::Labels => Self::Labels,
-            TaskKind::Images => Self::Images(config.data.images()),
-            TaskKind::Captions => {
-                let images = config.data.images();
-                // Filled in by `fill_in`; patches that do not divide the images are refused with
-                // the model.
-                let patch_size = config.model.patch_size.unwrap_or(1).max(1);
-                Self::Captions {
-                    images,
-                    num_patches: images.size.iter().map(|side| side / patch_size).product(),
-                }
-            }
-            TaskKind::Masked => Self::Masked,
-        }
-    }
-
-    /// The task without its settings.
-    pub fn kind(&self) -> TaskKind {
-        match self {
-            Self::Translation => TaskKind::Translation,
-            Self::Language { .. } => TaskKind::Language,
-            Self::Words(_) => TaskKind::Words,
-            Self::Labels => TaskKind::Labels,
-            Self::Images(_) => TaskKind::Images,
-            Self::Captions { .. } => TaskKind::Captions,
-            Self::Masked => TaskKind::Masked,
-        }
-    }
-}
-
-/// What a corpus is made of, for a task.
-pub(crate) fn content(task: TaskKind) -> Content {
-    match task {
-        TaskKind::Translation => Content::Pairs,
-        TaskKind::Language | TaskKind::Words | TaskKind::Masked => Content::Text,
-        TaskKind::Labels => Content::LabeledText,
-        TaskKind::Images => Content::Images,
-        TaskKind::Captions => Content::Captions,
-    }
-}
 
 /// What runs. Nothing resolves anything later.
 ///
@@ -162,7 +86,7 @@ impl Plan {
         let train = &config.train;
         // They are for `flex` and for every GPU, and keep what their backward pass needs.
         let has_kernels = (has_int8_kernels(&device) || !on_host) && !train.gradient_checkpointing;
-        let task = TaskPlan::new(&config);
+        let task = TaskPlan::new(&config.model, &config.data);
         let content = content(task.kind());
         let pad_multiple = train.pad_multiple.unwrap_or(1);
         Self {
@@ -178,13 +102,11 @@ impl Plan {
     }
 
     /// Batches of `source` as a training takes them: in shards where it runs on the cores of a CPU.
-    #[cfg(feature = "training")]
     pub fn sharded<S: BatchSource>(&self, source: &Arc<S>) -> Arc<Sharded<S>> {
         Arc::new(Sharded::new(Arc::clone(source), self.most_shards()))
     }
 
     /// Shards of a micro-batch at most: as many cores as one can keep busy.
-    #[cfg(feature = "training")]
     pub(crate) fn most_shards(&self) -> usize {
         if self.on_host { MOST_SHARDS } else { 1 }
     }
@@ -215,6 +137,28 @@ impl Plan {
         self.config.train.max_tokens.tokens()
     }
 
+    /// Returns the shape of the model, which depends on the sizes of the vocabularies.
+    ///
+    /// # Errors
+    /// A size does not fit, such as tied embeddings over separate vocabularies.
+    pub fn model_shape(&self, tokenizers: &Tokenizers) -> Result<ModelShape> {
+        self.config.settings().shape(tokenizers)
+    }
+
+    /// Returns how a model is used that reads `longest` tokens of a side at most.
+    pub fn runner_options(&self, search: SearchConfig, longest: usize) -> Options {
+        Options {
+            task: self.task,
+            search,
+            device: self.device.clone(),
+            max_tokens: self.max_tokens(),
+            pad_multiple: self.pad_multiple,
+            longest,
+            group: Arc::clone(&self.group),
+            image_reader: Some(|names, config| Ok(read_images(names, config)?)),
+        }
+    }
+
     /// Width of the model's hidden states, by which one of the schedules scales.
     pub fn d_model(&self) -> usize {
         // Filled in by `fill_in`.
@@ -222,7 +166,6 @@ impl Plan {
     }
 
     /// How examples are put into batches.
-    #[cfg(feature = "training")]
     pub fn batching(&self) -> BatchingConfig {
         BatchingConfig {
             max_tokens: self.max_tokens(),
@@ -303,7 +246,7 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
     // only what is asked.
     let pad_multiple = before
         .and_then(|before| before.train.pad_multiple)
-        .unwrap_or(if on_host { 1 } else { 8 });
+        .unwrap_or(default_pad_multiple(on_host));
     train.pad_multiple.get_or_insert(pad_multiple);
     if let (MaxTokens::Auto, Some(before)) = (train.max_tokens, before) {
         train.max_tokens = before.train.max_tokens;

@@ -14,18 +14,18 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::model::load_for_search;
+use polyglow_predict::weights::Weights;
+use polyglow_predict::wording::shell_word;
 use sha2::{Digest, Sha256};
 
 use crate::config::Config;
-use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
-use crate::predict::model::{load_for_search, model_shape};
-use crate::predict::weights::Weights;
-use crate::wording::shell_word;
 
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
-pub use model::{TrainedModel, runner};
+pub use model::{TrainedModel, load_runner, load_runner_with, runner};
 
 /// A run directory.
 ///
@@ -223,7 +223,7 @@ impl RunDirectory {
         let (found, weights) = self.weights(checkpoint)?;
         self.check_tokenizers(&found, &tokenizers)?;
         let plan = Plan::on(config, device.clone(), None);
-        let model = load_for_search(&model_shape(&plan, &tokenizers)?, weights, device)?;
+        let model = load_for_search(&plan.model_shape(&tokenizers)?, weights, device)?;
         Ok(TrainedModel {
             plan,
             tokenizers,

@@ -18,20 +18,20 @@ use std::sync::Arc;
 
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::{
     BatchSource, CaptionSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource,
     WindowSource,
 };
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
+use polyglow_predict::TaskPlan;
+use polyglow_predict::error::{Result, TrainError, ensure};
+use polyglow_predict::evaluation::{Evaluation, Scores};
+use polyglow_predict::runner::Runner;
+use polyglow_predict::samples::spread;
+use polyglow_predict::teacher_forcing::Forced;
 
-use crate::error::{Result, TrainError, ensure};
-use crate::plan::TaskPlan;
-use crate::predict::evaluation::{Evaluation, Scores};
-use crate::predict::runner::Runner;
-use crate::predict::samples::spread;
-use crate::predict::teacher_forcing::Forced;
 use crate::workload::BatchShape;
 pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
@@ -45,7 +45,6 @@ pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 ///
 /// use burn::tensor::Device;
 /// use polyglow_model::Model;
-/// use polyglow_train::predict::model::model_shape;
 /// use polyglow_train::tasks::translation::Translation;
 /// use polyglow_train::tasks::{BatchOf, BatchSize, Loss};
 /// use polyglow_train::{Config, Ending, Silent, Stop, Task, Training};
@@ -82,7 +81,7 @@ pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 /// let dir = tempfile::tempdir()?;
 /// let training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
 /// let task = Half(Translation::<Model>::new(training.setting()?, Arc::clone(training.data.text()?))?);
-/// let shape = model_shape(&training.plan, &training.tokenizers)?;
+/// let shape = training.plan.model_shape(&training.tokenizers)?;
 /// let (ending, _) = training.run_with(&task, |device| shape.init(1, device), &Stop::default(), &mut Silent)?;
 /// assert_eq!(ending, Ending::Done);
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -266,7 +265,9 @@ pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Re
 /// A line cannot be encoded; the models do not write text.
 pub fn teacher_forced(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
     match runner.task {
-        TaskPlan::Translation | TaskPlan::Captions { .. } => runner.teacher_forced(pairs),
+        TaskPlan::Translation | TaskPlan::Captions { .. } => {
+            translation::teacher_forced(runner, pairs)
+        }
         TaskPlan::Language { context_len } => language::teacher_forced(runner, pairs, context_len),
         TaskPlan::Words(_) | TaskPlan::Labels | TaskPlan::Images(_) | TaskPlan::Masked => Err(
             TrainError::new("only models that write text are scored token by token"),

@@ -19,6 +19,8 @@ use std::time::Duration;
 
 use polyglow_data::prefetch::{BatchStream, Position, Share};
 use polyglow_data::sources::Sharded;
+use polyglow_predict::device::guard;
+use polyglow_predict::error::{ErrorKind, Result, TrainError, failed, with_hint};
 
 pub use capacity::find_max_tokens;
 pub use disk::{Bytes, DiskEstimate};
@@ -35,8 +37,6 @@ pub use sums::{GradientSum, SumAcross, WindowSums, alone, bucket_len};
 pub use trial::{TrialReport, try_step};
 
 use crate::config::TrainConfig;
-use crate::device::guard;
-use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
 use crate::observer::{Observer, Wish};
 use crate::plan::Plan;
 use crate::run::TrainState;
@@ -175,7 +175,7 @@ fn heed(stop: &Stop, observer: &dyn Observer, left: impl FnOnce() -> String) -> 
         }
         Wish::Abort => {
             let error = failed!("ended at once, as asked, without a checkpoint of the last steps");
-            Err(with_hint(error.of_kind(ErrorKind::Aborted), left()))
+            Err(with_hint(error.with_kind(ErrorKind::Aborted), left()))
         }
     }
 }
@@ -192,7 +192,7 @@ fn broken<T: Task>(
         .unwrap_or_default();
     let (device, step) = (&training.plan.device, session.state.step);
     let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}")
-        .of_kind(ErrorKind::Device);
+        .with_kind(ErrorKind::Device);
     let advice =
         "if the device ran out of memory, lower `train.max_tokens`; if not, please report this";
     with_hint(error, format!("{advice}; {}", session.what_is_left()))

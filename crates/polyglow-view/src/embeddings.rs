@@ -28,9 +28,9 @@ pub use sentences::{NearLine, Pool, Sentences};
 pub use vectors::Embeddings;
 pub use whole_words::WholeWord;
 
+use polyglow_predict::error::with_hint;
+use polyglow_predict::suggestion::alike;
 use polyglow_train::TrainError;
-use polyglow_train::error::with_hint;
-use polyglow_train::suggestion::alike;
 
 /// A word of a text without the punctuation around it; all of it if there is nothing else.
 fn bare(word: &str) -> &str {

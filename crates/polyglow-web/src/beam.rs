@@ -3,9 +3,9 @@
 
 use polyglow_data::padded::Padded;
 use polyglow_model::search::{Candidate, Incremental, Marks, NextToken, Sentence, search};
-use polyglow_train::Result;
-use polyglow_train::device::upload_rows;
-use polyglow_train::predict::runner::Runner;
+use polyglow_predict::Result;
+use polyglow_predict::device::upload_rows;
+use polyglow_predict::runner::Runner;
 use serde::Serialize;
 
 /// A search for the translation of a line.

@@ -6,5 +6,5 @@ mod translator;
 mod wasm;
 
 pub use beam::{Beam, Next, Row, Token};
-pub use polyglow_train::predict::sentences::Part;
+pub use polyglow_predict::sentences::Part;
 pub use translator::{Asked, Found, Translator};

@@ -2,12 +2,12 @@
 
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_train::device;
-use polyglow_train::predict::attention::{PairAttention, WordAttention, of_words};
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::sentences::{Part, parts};
-use polyglow_train::predict::translate::{Request, Translated};
-use polyglow_train::{Config, Result, TrainError};
+use polyglow_predict::attention::{PairAttention, WordAttention, of_words};
+use polyglow_predict::device;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::sentences::{Part, parts};
+use polyglow_predict::translate::{Request, Translated};
+use polyglow_predict::{Result, Settings, TrainError};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
@@ -124,7 +124,7 @@ impl Translator {
     ) -> Result<Self> {
         let tokenizers = Tokenizers::parse(tokenizer, tgt_tokenizer)?;
         let runner = Runner::from_bytes(config, &tokenizers, weights, device::open("flex")?)?;
-        let language = Config::parse(config)?.data.src.unwrap_or_default();
+        let language = Settings::parse(config)?.data.src.unwrap_or_default();
         Ok(Self { runner, language })
     }
 

@@ -4,8 +4,8 @@ use std::collections::HashSet;
 use std::fs;
 use std::sync::OnceLock;
 
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::{Config, Silent, Stop, Training, device};
+use polyglow_predict::runner::Runner;
+use polyglow_train::{Config, Silent, Stop, Training, device, load_runner};
 use polyglow_web::{Asked, Translator};
 
 const CONFIG: &str = "data.corpus = 'digits'
@@ -25,7 +25,7 @@ fn models() -> (Runner, Translator) {
             .run(&Stop::default(), &mut Silent)
             .expect("it trains");
         let runner =
-            Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
+            load_runner(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
         let read = |name: &str| fs::read(dir.path().join(name)).expect(name);
         let config = String::from_utf8(read("config.toml")).expect("it is text");
         let (tokenizer, weights) = (
@@ -100,7 +100,7 @@ fn unknown_words_are_words_of_the_line() {
         .run(&Stop::default(), &mut Silent)
         .expect("it trains");
     let runner =
-        Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
+        load_runner(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there");
     let read = |name: &str| fs::read(dir.path().join(name)).expect(name);
     let config = String::from_utf8(read("config.toml")).expect("it is text");
     let (tokenizer, weights) = (

@@ -11,8 +11,8 @@ use std::sync::{Arc, LazyLock};
 use anyhow::Context;
 use clap::{ArgAction, CommandFactory, Parser, Subcommand};
 use polyglow_data::file;
-use polyglow_train::device;
-use polyglow_train::group::{Group, alone};
+use polyglow_predict::device;
+use polyglow_predict::group::{Group, alone};
 
 use crate::commands::help::HelpArgs;
 #[cfg(feature = "serve")]

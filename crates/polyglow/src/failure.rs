@@ -9,7 +9,7 @@ use std::sync::{Mutex, PoisonError};
 
 use polyglow_data::error::DataError;
 use polyglow_model::ModelError;
-use polyglow_train::error::hint_of_system;
+use polyglow_predict::error::hint_of_system;
 use polyglow_train::{ErrorKind, TrainError};
 
 use crate::ranks;

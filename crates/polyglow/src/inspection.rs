@@ -19,11 +19,10 @@ use std::path::Path;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::Task;
+use polyglow_predict::group::alone;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::formats::Target;
-use polyglow_train::group::alone;
-use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Setting, TrainingData, with_task};
 use polyglow_train::train::{
     DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory,
@@ -221,7 +220,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     let links = cache.and_then(IdCache::num_links);
     let found = text::read_splits(plan, &text.train, cache, tokenizers)?;
     let several_sentences = sentences::share_of_several(plan, &text.train)?;
-    let shape = model_shape(plan, tokenizers)?;
+    let shape = plan.model_shape(tokenizers)?;
     let available_memory = if plan.on_host {
         available_memory()
     } else {
@@ -297,7 +296,7 @@ pub(crate) fn measure(
     config: Config,
 ) -> anyhow::Result<(usize, TimeEstimate)> {
     let plan = Plan::on(config, training.plan.device.clone(), None);
-    let shape = model_shape(&plan, &training.tokenizers)?;
+    let shape = plan.model_shape(&training.tokenizers)?;
     let setting = Setting {
         plan: plan.clone(),
         ..training.setting()?

@@ -3,7 +3,7 @@
 use std::io::IsTerminal;
 
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
-use polyglow_train::predict::evaluation::Scores;
+use polyglow_predict::evaluation::Scores;
 use polyglow_train::run::{RunDirectory, records};
 use polyglow_train::train::TrainReport;
 use polyglow_train::workload::BatchShape;

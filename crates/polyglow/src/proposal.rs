@@ -10,8 +10,8 @@ use std::fmt::Display;
 
 use polyglow_data::tokenizer::Kind;
 use polyglow_model::{ModelConfig, Preset};
+use polyglow_predict::wording::counted;
 use polyglow_train::config::Config;
-use polyglow_train::wording::counted;
 use serde::Serialize;
 
 use crate::inspection::duration;

@@ -11,7 +11,7 @@ use std::env;
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use polyglow_train::group::{Group, alone};
+use polyglow_predict::group::{Group, alone};
 
 use crate::failure;
 

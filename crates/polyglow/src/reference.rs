@@ -1,6 +1,6 @@
 //! `configs/reference.toml` inside the program: every key of a config with its explanation.
 
-use polyglow_train::suggestion::nearest;
+use polyglow_predict::suggestion::nearest;
 
 /// The whole file.
 pub(crate) const TEXT: &str = include_str!(concat!(env!("OUT_DIR"), "/reference.toml"));

@@ -3,11 +3,11 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use crate::config::{Content, DataConfig, GOLD, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
+use crate::pair::Pair;
 use crate::toy::{Embedded, Toy};
 
 mod captions;
@@ -25,21 +25,13 @@ pub use part::{AlignmentStream, Part};
 use part::{Alignments, Source};
 pub use sample::Sample;
 
-/// A sentence and its translation.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Pair {
-    /// Source sentence; empty in text that has one side only.
-    pub src: String,
-    /// Target sentence.
-    pub tgt: String,
-}
-
 /// The text of one split: its files are found, but not yet read. Embedded corpora and images are
 /// held in memory.
 ///
 /// ```
 /// use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
-/// use polyglow_data::corpus::{Corpus, Pair};
+/// use polyglow_data::corpus::Corpus;
+/// use polyglow_data::pair::Pair;
 ///
 /// let dir = tempfile::tempdir()?;
 /// std::fs::write(dir.path().join("train.en"), "the dog sleeps .\nthe cat eats .\n")?;

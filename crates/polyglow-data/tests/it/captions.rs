@@ -7,9 +7,10 @@ use std::sync::Arc;
 
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles};
-use polyglow_data::corpus::{Corpus, Pair, in_order, read_image};
+use polyglow_data::corpus::{Corpus, in_order, read_image};
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::{BatchSource, CaptionImages, CaptionSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::captioned::CaptionedShapes;

@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles, WeightedPath};
-use polyglow_data::corpus::{Corpus, Pair, read_image};
+use polyglow_data::corpus::{Corpus, read_image};
 use polyglow_data::error::DataError;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
+use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Placed, Position};
 use polyglow_data::sources::{
     BatchSource, ImageBatch, ImageSource, LabelBatch, LabelSource, MaskedBatch, MaskedSource,

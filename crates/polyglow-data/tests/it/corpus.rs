@@ -6,8 +6,9 @@ use std::path::{Path, PathBuf};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use polyglow_data::config::{Content, DataConfig, Split, TestFiles, TrainFiles, WeightedPath};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
+use polyglow_data::pair::Pair;
 use polyglow_data::skip_gram::SkipGrams;
 use tempfile::TempDir;
 

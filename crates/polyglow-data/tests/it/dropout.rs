@@ -6,11 +6,12 @@ use std::sync::Arc;
 
 use polyglow_data::batching::BatchingConfig;
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::dropout::BpeDropout;
 use polyglow_data::error::DataError;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Placed, Position};
 use polyglow_data::sources::PairSource;
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};

@@ -3,10 +3,11 @@
 use std::path::PathBuf;
 
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles, WeightedPath};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Example, Filter};
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Kind, Stage, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 

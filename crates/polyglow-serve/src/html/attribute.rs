@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use polyglow_train::predict::sentences::{Part, parts};
+use polyglow_predict::sentences::{Part, parts};
 
 use super::markup::Tag;
 use super::piece::{Piece, escape_value, push_kept};

@@ -1,7 +1,7 @@
 //! The inline content of a block: its text as a browser shows it, the markup in it, and the
 //! sentences of it.
 
-use polyglow_train::predict::sentences::{Part, parts};
+use polyglow_predict::sentences::{Part, parts};
 
 use super::piece::{Piece, append, escape_text, push_kept};
 use super::sentence::{Mark, MarkKind, Sentence, Sentences, Space};

@@ -5,8 +5,8 @@ use std::collections::HashSet;
 
 use axum::Router;
 use polyglow_model::search::SearchMethod;
+use polyglow_predict::translate::Request;
 use polyglow_serve::Limits;
-use polyglow_train::predict::translate::Request;
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 

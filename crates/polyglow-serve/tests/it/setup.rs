@@ -5,9 +5,9 @@ use std::sync::OnceLock;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode};
+use polyglow_predict::runner::Runner;
 use polyglow_serve::{Keys, Limits, Model, Server};
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::{Config, Silent, Stop, Training, device};
+use polyglow_train::{Config, Silent, Stop, Training, device, load_runner};
 use serde_json::Value;
 use tower::ServiceExt;
 
@@ -55,7 +55,7 @@ fn trained(overrides: &[&str]) -> Runner {
     training
         .run(&Stop::default(), &mut Silent)
         .expect("it trains");
-    Runner::load(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there")
+    load_runner(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there")
 }
 
 /// The model by the names of some languages.

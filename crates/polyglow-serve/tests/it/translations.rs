@@ -2,8 +2,8 @@
 
 use std::collections::HashSet;
 
+use polyglow_predict::translate::Request;
 use polyglow_serve::{Keys, Limits, Server};
-use polyglow_train::predict::translate::Request;
 use serde_json::{Value, json};
 
 use crate::setup::{Answer, model, post_json, runner, server};

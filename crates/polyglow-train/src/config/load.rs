@@ -5,9 +5,9 @@ use std::path::Path;
 
 use polyglow_data::config::{Content, DataConfig};
 use polyglow_model::{Precision, Task};
+use polyglow_predict::error::{Context, Result, ensure, usage, with_hint};
 
 use super::{BestMetric, Config, overrides};
-use crate::error::{Context, Result, ensure, usage, with_hint};
 
 impl Config {
     /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it

@@ -2,10 +2,10 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use polyglow_predict::error::Result;
+use polyglow_predict::settings::DEFAULT_MAX_TOKENS;
 use serde::de::{Error, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
-
-use crate::error::Result;
 
 /// What `auto` is spelled.
 const AUTO: &str = "auto";
@@ -32,7 +32,7 @@ impl MaxTokens {
 
 impl Default for MaxTokens {
     fn default() -> Self {
-        Self::Tokens(4096)
+        Self::Tokens(DEFAULT_MAX_TOKENS)
     }
 }
 

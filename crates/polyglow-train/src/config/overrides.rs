@@ -1,11 +1,10 @@
 //! `--set section.key=value`: overrides of a config file from the command line.
 
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use serde::Deserialize;
 use toml::{Table, Value};
 
 use super::{Config, unknown};
-
-use crate::error::{Context, Result, failed, usage, with_hint};
 
 /// Reads a config from its text with each of the overrides laid over it, later ones over earlier
 /// ones.

@@ -4,11 +4,10 @@ use std::path::PathBuf;
 
 use polyglow_metrics::{Tokenizer, TokenizerChoice};
 use polyglow_model::Precision;
+use polyglow_predict::error::{Result, ensure, usage, with_hint};
 use serde::{Deserialize, Serialize};
 
 use super::max_tokens::MaxTokens;
-
-use crate::error::{Result, ensure, usage, with_hint};
 
 /// The update rule.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]

@@ -1,7 +1,7 @@
 //! What may be meant by a key or a name that a config does not have.
 
-use crate::error::{TrainError, failed, usage, with_hint};
-use crate::suggestion::nearest;
+use polyglow_predict::error::{TrainError, failed, usage, with_hint};
+use polyglow_predict::suggestion::nearest;
 
 /// The sections of a config, to say where a misplaced key belongs.
 const SECTIONS: [&str; 5] = ["data", "tokenizer", "model", "train", "search"];

@@ -5,13 +5,13 @@ use std::fs::File;
 use std::io::{self, Write};
 use std::path::Path;
 
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use serde_json::json;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::card;
 use super::portable::Portable;
-use crate::error::{Context, Result, failed, usage, with_hint};
 
 /// The version of a package; Argos takes a newer one for an update.
 const VERSION: &str = "1.0";
@@ -81,14 +81,18 @@ pub(super) fn pack(model: &Portable, readme: &str, parts: &Path, dir: &Path) -> 
         ];
         // All entries are in one folder: the archive is unpacked among others.
         for (file, content) in texts {
-            archive.start_file(format!("{name}/{file}"), options)?;
+            archive
+                .start_file(format!("{name}/{file}"), options)
+                .map_err(TrainError::from_any)?;
             archive.write_all(&content)?;
         }
         for file in ["config.json", "model.bin", "shared_vocabulary.json"] {
-            archive.start_file(format!("{name}/model/{file}"), options)?;
+            archive
+                .start_file(format!("{name}/model/{file}"), options)
+                .map_err(TrainError::from_any)?;
             io::copy(&mut File::open(parts.join(file))?, &mut archive)?;
         }
-        Ok(archive.finish()?.sync_all()?)
+        Ok(archive.finish().map_err(TrainError::from_any)?.sync_all()?)
     };
     write().with_context(|| format!("cannot write `{}`", path.display()))
 }

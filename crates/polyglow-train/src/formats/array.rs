@@ -3,9 +3,8 @@
 use std::collections::BTreeMap;
 
 use burn::tensor::TensorData;
-
-use crate::error::{Result, ensure, failed};
-use crate::predict::weights::Weights;
+use polyglow_predict::error::{Result, ensure, failed};
+use polyglow_predict::weights::Weights;
 
 /// Numbers of one or two axes, row by row.
 #[derive(Clone, Debug, PartialEq)]

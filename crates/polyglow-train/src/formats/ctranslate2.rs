@@ -26,7 +26,7 @@ use super::array::Arrays;
 use super::folder::{self, Keys};
 use super::portable::{Portable, tokenizers_in};
 use super::vocabulary::{Foreign, Marks};
-use crate::error::{Context, Result, ensure, failed, with_hint};
+use polyglow_predict::error::{Context, Result, ensure, failed, with_hint};
 
 const MODEL: &str = "model.bin";
 const CONFIG: &str = "config.json";

@@ -5,10 +5,9 @@ use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
 
 use polyglow_data::file::sync_directory;
+use polyglow_predict::error::{Context, Result, bail, ensure, failed, usage, with_hint};
 use serde::Serialize;
 use serde_json::Value;
-
-use crate::error::{Context, Result, bail, ensure, failed, usage, with_hint};
 
 /// The largest file of JSON that is read: a vocabulary of millions of tokens fits.
 const MOST_JSON: u64 = 1 << 28;

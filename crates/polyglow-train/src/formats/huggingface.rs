@@ -18,13 +18,13 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use polyglow_model::{Activation, ModelShape};
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use safetensors::tensor::{Dtype, TensorView};
 
 use self::write::Class;
 use super::array::{Array, Arrays};
 use super::folder;
 use super::portable::Portable;
-use crate::error::{Context, Result, failed, usage, with_hint};
 
 pub(super) use read::{is_in, read};
 

@@ -7,9 +7,9 @@
 use polyglow_model::{
     Activation, Arch, ModelConfig, Norm, Position, Precision, TieEmbeddings, TransformerShape,
 };
+use polyglow_predict::error::Result;
 
 use super::array::{Array, Arrays};
-use crate::error::Result;
 
 /// The encoder or the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

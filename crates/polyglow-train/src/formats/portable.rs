@@ -6,14 +6,14 @@ use burn::tensor::{Device, TensorData};
 use polyglow_data::config::DataConfig;
 use polyglow_data::tokenizer::{Tokenizer, TokenizerConfig, Tokenizers};
 use polyglow_model::{ModelConfig, ModelShape, TransformerShape};
+use polyglow_predict::error::{Context, Result, ensure, failed, usage, with_hint};
+use polyglow_predict::model::check_beam;
+use polyglow_predict::runner::Runner;
 
 use super::array::{Array, Arrays};
 use super::folder::Folder;
 use crate::config::{Config, TrainConfig};
-use crate::error::{Context, Result, ensure, failed, usage, with_hint};
 use crate::plan::Plan;
-use crate::predict::model::{check_beam, model_shape};
-use crate::predict::runner::Runner;
 use crate::run::{Content, RunDirectory, TextHashes, TrainState, hash};
 
 /// The bias of a token that must never come out: it has less than 1e-40 of the best token's
@@ -69,7 +69,7 @@ impl Portable {
     /// # Errors
     /// Config and tokenizers do not fit each other.
     pub(crate) fn shape(&self) -> Result<ModelShape> {
-        model_shape(&Plan::new(self.config.clone())?, &self.tokenizers)
+        Plan::new(self.config.clone())?.model_shape(&self.tokenizers)
     }
 
     /// The shape of the encoder-decoder Transformer that it is.
@@ -95,11 +95,12 @@ impl Portable {
     pub fn runner(&self, device: &Device) -> Result<Runner> {
         let plan = Plan::on(self.config.clone(), device.clone(), None);
         check_beam(&plan.config.search, &self.tokenizers)?;
-        let shape = model_shape(&plan, &self.tokenizers)?;
+        let shape = plan.model_shape(&self.tokenizers)?;
         let mut arrays = self.arrays.clone();
         let model = load_weights_of(&shape, &mut arrays, device)?;
-        let (search, longest) = (plan.config.search.clone(), shape.vocabulary().max_len - 1);
-        Ok(Runner::new(model, &plan, &self.tokenizers, search, longest))
+        let longest = shape.vocabulary().max_len - 1;
+        let options = plan.runner_options(plan.config.search.clone(), longest);
+        Ok(Runner::new(model, &self.tokenizers, options))
     }
 
     /// Makes sure that the weights are those of the config.
@@ -119,14 +120,14 @@ impl Portable {
         let folder = Folder::create(path)?;
         let plan = Plan::on(
             self.config.clone(),
-            crate::device::open(&self.config.device)?,
+            polyglow_predict::device::open(&self.config.device)?,
             None,
         );
         let text = TextHashes {
             tokenizers: hash(&self.tokenizers)?,
             ..TextHashes::default()
         };
-        let shape = model_shape(&plan, &self.tokenizers)?;
+        let shape = plan.model_shape(&self.tokenizers)?;
         let mut arrays = self.arrays;
         load_weights_of(&shape, &mut arrays.clone(), &plan.device)?;
         let run = RunDirectory::new(folder.place());

@@ -7,12 +7,12 @@ use polyglow_data::tokenizer::Tokenizer;
 use polyglow_kernels::Layout;
 use polyglow_model::quantization;
 use polyglow_model::random::Random;
+use polyglow_predict::error::{Result, failed, with_hint};
 
 use super::Precision;
 use super::array::Array;
 use super::ctranslate2::to_int8;
 use super::portable::Portable;
-use crate::error::{Result, failed, with_hint};
 use crate::plan::Plan;
 
 /// The most tokens of a line that is made up.
@@ -155,7 +155,6 @@ mod tests {
     use super::*;
     use crate::config::Config;
     use crate::formats::array::Arrays;
-    use crate::predict::model::model_shape;
 
     const CONFIG: &str = "data.corpus = 'digits'
         tokenizer.kind = 'word'
@@ -167,7 +166,8 @@ mod tests {
             Corpus::open(&plan.config.data, plan.content, Split::Train).expect("it is embedded");
         let tokenizers = Tokenizers::train(&plan.config.tokenizer, &corpus, &mut |_, _| {})
             .expect("the corpus has words");
-        let model = model_shape(plan, &tokenizers)
+        let model = plan
+            .model_shape(&tokenizers)
             .expect("it is valid")
             .init(3, &plan.device);
         let array = |(name, data): (String, burn::tensor::TensorData)| {

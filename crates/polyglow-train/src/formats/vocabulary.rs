@@ -10,12 +10,12 @@ use std::path::Path;
 
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::{ModelConfig, TieEmbeddings};
+use polyglow_predict::error::{Context, Result, ensure, failed};
 use serde_json::{Value, json};
 
 use super::array::Arrays;
 use super::folder;
 use super::portable::{Portable, per_side};
-use crate::error::{Context, Result, ensure, failed};
 
 /// The largest SentencePiece model that is read.
 const MOST_SENTENCEPIECE: u64 = 1 << 28;

@@ -7,16 +7,16 @@ use std::path::Path;
 use burn::tensor::{Device, TensorData};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Arch, Task};
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
+use polyglow_predict::model::load_for_search;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::weights::{self, Weights};
 use serde_json::json;
 
 use super::Precision;
 use super::folder;
 use super::portable::Portable;
-use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
 use crate::plan::Plan;
-use crate::predict::model::{load_for_search, model_shape};
-use crate::predict::runner::Runner;
-use crate::predict::weights::{self, Weights};
 use crate::run::sha256;
 
 const CONFIG: &str = "config.toml";
@@ -190,21 +190,13 @@ pub(super) fn runners(
     let tokenizers = Tokenizers::load(dir)?;
     let bytes = folder::read(&dir.join(WEIGHTS), u64::MAX - 1)?;
     let written = Runner::from_bytes(&text, &tokenizers, &bytes, device.clone())?;
-    let shape = model_shape(plan, &model.tokenizers)?;
+    let shape = plan.model_shape(&model.tokenizers)?;
     let weights = Weights::new(
         Path::new(WEIGHTS),
         tensors(model, precision)?.into_iter().collect(),
     )?;
     let own = load_for_search(&shape, weights, device)?;
     let longest = shape.vocabulary().max_len - 1;
-    Ok([
-        written,
-        Runner::new(
-            own,
-            plan,
-            &model.tokenizers,
-            plan.config.search.clone(),
-            longest,
-        ),
-    ])
+    let options = plan.runner_options(plan.config.search.clone(), longest);
+    Ok([written, Runner::new(own, &model.tokenizers, options)])
 }

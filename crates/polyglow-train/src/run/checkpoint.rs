@@ -13,16 +13,16 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::TensorData;
+use polyglow_data::file::{self, sync_directory};
+use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, with_hint};
+use polyglow_predict::weights::{self, Weights};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub use directory::Checkpoints;
 
 use super::sha256;
-use crate::error::{Context, Result, TrainError, bail, ensure, with_hint};
-use crate::predict::weights::{self, Weights};
 use crate::train::Interval;
-use polyglow_data::file::{self, sync_directory};
 
 /// Version of the directory's layout and of its tensor names.
 const FORMAT: u32 = 1;

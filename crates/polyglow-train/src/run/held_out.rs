@@ -9,14 +9,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use polyglow_data::config::{Content, DataConfig, Split};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::file;
+use polyglow_data::pair::Pair;
+use polyglow_predict::error::{Context, Result, TrainError, failed, with_hint};
 
 use super::ownership::remove_unfinished;
 use super::{RunDirectory, sha256};
 use crate::config::Config;
-use crate::error::{Context, Result, TrainError, failed, with_hint};
 
 const SUMS: &str = "SHA256SUMS";
 /// The sides of a set, as the endings of its files.

@@ -5,7 +5,7 @@ use std::fs::{self, File, TryLockError};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-use crate::error::{Context, Result, failed, with_hint};
+use polyglow_predict::error::{Context, Result, failed, with_hint};
 
 /// The name of the file that is locked, which says who trains or trained last.
 pub(super) const LOCK: &str = "lock";

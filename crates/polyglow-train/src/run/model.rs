@@ -7,12 +7,12 @@ use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Model, Task as TaskKind};
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::model::{check_beam, load_weights};
+use polyglow_predict::runner::{Member, Runner};
 
 use super::RunDirectory;
-use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
-use crate::predict::model::{check_beam, load_weights, model_shape};
-use crate::predict::runner::{Member, Runner};
 use crate::run::Checkpoint;
 
 /// A trained model with all that is needed to use it.
@@ -53,45 +53,55 @@ fn run_of(path: &Path) -> Result<(RunDirectory, String)> {
     }
 }
 
-impl Runner {
-    /// Loads the model at `path`, the best checkpoint of a run directory or a checkpoint in one, to
-    /// be searched as the run's config says.
-    ///
-    /// # Errors
-    /// As [`TrainedModel::load`].
-    pub fn load(path: impl AsRef<Path>, device: &Device) -> Result<Self> {
-        let model = TrainedModel::load(path.as_ref(), device)?;
-        let plan = model.plan.clone();
-        runner(vec![model], &plan)
-    }
+/// Loads the model at `path`, the best checkpoint of a run directory or a checkpoint in one, to be
+/// searched as the run's config says.
+///
+/// ```
+/// use polyglow_train::{Config, Silent, Stop, Training, device, load_runner};
+///
+/// let text = "data.corpus = 'digits'
+///     tokenizer.kind = 'word'
+///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+///     train = { max_steps = 2, max_tokens = 200 }";
+/// let dir = tempfile::tempdir()?;
+/// let training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
+/// training.run(&Stop::default(), &mut Silent)?;
+///
+/// let mut runner = load_runner(dir.path(), &device::open("flex")?)?;
+/// runner.search.beam_size = 2;
+/// let translations = runner.best(&["1 2 3", "", "4"])?;
+/// assert_eq!((translations.len(), &*translations[1]), (3, ""));
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// As [`TrainedModel::load`].
+pub fn load_runner(path: impl AsRef<Path>, device: &Device) -> Result<Runner> {
+    let model = TrainedModel::load(path.as_ref(), device)?;
+    let plan = model.plan.clone();
+    runner(vec![model], &plan)
 }
 
-impl<M: Module> Runner<M> {
-    /// As [`Runner::load`], of a model of one's own. `model` makes it for these tokenizers on the
-    /// device that it is given; its weights are replaced by those of the checkpoint, which it
-    /// computes in 32 bits also where their matrices have 8.
-    ///
-    /// # Errors
-    /// As [`RunDirectory::load`].
-    pub fn load_with(
-        path: impl AsRef<Path>,
-        device: &Device,
-        model: impl FnOnce(&Tokenizers, &Device) -> M,
-    ) -> Result<Self> {
-        let (run, checkpoint) = run_of(path.as_ref())?;
-        let (plan, tokenizers) = (
-            Plan::on(run.config()?, device.clone(), None),
-            run.tokenizers()?,
-        );
-        let (found, weights) = run.weights(&checkpoint)?;
-        run.check_tokenizers(&found, &tokenizers)?;
-        let model = load_weights(model(&tokenizers, device), weights)?;
-        let (search, longest) = (
-            plan.config.search.clone(),
-            model_shape(&plan, &tokenizers)?.vocabulary().max_len - 1,
-        );
-        Ok(Self::new(model, &plan, &tokenizers, search, longest))
-    }
+/// As [`load_runner`], of a model of one's own. `model` makes it for these tokenizers on the device
+/// that it is given; its weights are replaced by those of the checkpoint, which it computes in 32
+/// bits also where their matrices have 8.
+///
+/// # Errors
+/// As [`RunDirectory::load`].
+pub fn load_runner_with<M: Module>(
+    path: impl AsRef<Path>,
+    device: &Device,
+    model: impl FnOnce(&Tokenizers, &Device) -> M,
+) -> Result<Runner<M>> {
+    let (run, checkpoint) = run_of(path.as_ref())?;
+    let plan = Plan::on(run.config()?, device.clone(), None);
+    let tokenizers = run.tokenizers()?;
+    let (checkpoint, weights) = run.weights(&checkpoint)?;
+    run.check_tokenizers(&checkpoint, &tokenizers)?;
+    let model = load_weights(model(&tokenizers, device), weights)?;
+    let longest = plan.model_shape(&tokenizers)?.vocabulary().max_len - 1;
+    let options = plan.runner_options(plan.config.search.clone(), longest);
+    Ok(Runner::new(model, &tokenizers, options))
 }
 
 /// What runs these models together; at least one, all of the same target vocabulary. `plan` is that
@@ -146,16 +156,6 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
             src: model.tokenizers.src,
         })
         .collect();
-    Ok(Runner {
-        members,
-        tgt,
-        task: plan.task,
-        search: plan.config.search.clone(),
-        device: plan.device.clone(),
-        max_tokens: plan.max_tokens(),
-        spread: false,
-        pad_multiple: plan.pad_multiple,
-        longest,
-        group: Arc::clone(&plan.group),
-    })
+    let options = plan.runner_options(plan.config.search.clone(), longest);
+    Ok(Runner::from_members(members, tgt, options))
 }

@@ -5,9 +5,10 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
+
 use super::lock::{self, LOCK};
 use super::{RunDirectory, tensorboard};
-use crate::error::{Context, Result, TrainError, failed, usage, with_hint};
 
 /// What a training writes after the config, so that a run that has one of them and no config has
 /// lost it.

@@ -4,6 +4,8 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
+use polyglow_predict::error::{Context, Result, TrainError};
+use polyglow_predict::evaluation::Scores;
 use serde::Serialize;
 use serde_json::{Value, json};
 
@@ -11,8 +13,6 @@ use polyglow_data::file;
 
 use super::RunDirectory;
 use super::tensorboard::EventFile;
-use crate::error::{Context, Result, TrainError};
-use crate::predict::evaluation::Scores;
 
 /// The file, open for more records.
 pub struct Records {

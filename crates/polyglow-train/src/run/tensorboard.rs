@@ -9,11 +9,11 @@ use std::path::{Path, PathBuf};
 use std::time::UNIX_EPOCH;
 
 use polyglow_data::file;
+use polyglow_predict::error::{Context, Result};
 use prost::Message;
 use serde_json::Value as Json;
 
 use super::RunDirectory;
-use crate::error::{Context, Result};
 
 /// Translations of the validation set that are shown with its scores.
 const SAMPLES: usize = 5;

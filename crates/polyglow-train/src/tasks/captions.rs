@@ -2,17 +2,17 @@
 //! here is where the model looks.
 
 use burn::tensor::Transaction;
-use polyglow_data::corpus::{Pair, read_image};
+use polyglow_data::corpus::read_image;
 use polyglow_data::example::Example;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::PairBatch;
 use polyglow_data::toy::shapes::captioned::{CaptionedPicture, CaptionedShapes};
 use polyglow_model::{ImageShape, Inspect, ModelShape, Pair as Inputs, PatchShape};
+use polyglow_predict::TaskPlan;
+use polyglow_predict::device::upload_rows;
+use polyglow_predict::error::{Result, TrainError, ensure};
+use polyglow_predict::runner::Runner;
 use serde::Serialize;
-
-use crate::device::upload_rows;
-use crate::error::{Result, TrainError, ensure};
-use crate::plan::TaskPlan;
-use crate::predict::runner::Runner;
 
 /// How often the words of captions look at what they are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use polyglow_data::corpus::Pair;
 use polyglow_data::masking::Masked;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::{MaskedBatch, MaskedSource};
 use polyglow_model::{Model, Predict, Targets, Text};
+use polyglow_predict::device::{upload_rows, upload_targets};
+use polyglow_predict::error::{Context, Result};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, at_targets};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::{upload_rows, upload_targets};
-use crate::error::{Context, Result};
-use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning to find hidden tokens.

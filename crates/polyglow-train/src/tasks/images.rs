@@ -6,14 +6,14 @@ use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::sources::{ImageBatch, ImageSource};
 use polyglow_model::{Image, Model, Predict};
+use polyglow_predict::device::upload;
+use polyglow_predict::error::{Result, ensure};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, at_targets};
 
 use super::labels::{Guess, check_labels, guesses, label_ids, no_labels};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::upload;
-use crate::error::{Result, ensure};
-use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning what images are.

@@ -5,20 +5,20 @@ pub mod confusion;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor};
-use polyglow_data::corpus::Pair;
 use polyglow_data::padded::Padded;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::{LabelBatch, LabelSource};
 use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Text};
+use polyglow_predict::device::{upload, upload_rows};
+use polyglow_predict::error::{Context, Result, failed, with_hint};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::{upload, upload_rows};
-use crate::error::{Context, Result, failed, with_hint};
-use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Labels that are listed in a message.

@@ -7,19 +7,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::{BatchSource, TextBatch};
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::window::{Piece, pieces};
 use polyglow_model::{Model, Predict, Targets, Text};
+use polyglow_predict::device::{upload_rows, upload_targets};
+use polyglow_predict::error::{Context, Result, TrainError, ensure};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 
 pub use self::counting::{NgramScores, ngram_scores};
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::{upload_rows, upload_targets};
-use crate::error::{Context, Result, TrainError, ensure};
-use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning what comes next in a text, line by line or in windows, as its source of batches has it.

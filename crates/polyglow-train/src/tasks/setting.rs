@@ -4,18 +4,19 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use polyglow_data::config::Content;
-use polyglow_data::corpus::{Corpus, Pair, Part};
+use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::Model;
+use polyglow_predict::error::{Result, TrainError};
+use polyglow_predict::runner::Runner;
 
 use super::{Validation, evaluate};
-use crate::error::{Result, TrainError};
 use crate::plan::Plan;
-use crate::predict::runner::Runner;
 
 /// The name of the span of all that is done with a held-out text, whose field `text` names its
 /// files: so a subscriber can tell which text a warning about line 4 is about, and that an earlier
@@ -182,13 +183,8 @@ impl Setting {
             longest,
             ..
         } = self;
-        Runner::new(
-            model,
-            plan,
-            tokenizers,
-            plan.config.search.greedy(),
-            *longest,
-        )
+        let options = plan.runner_options(plan.config.search.greedy(), *longest);
+        Runner::new(model, tokenizers, options)
     }
 
     /// The cross-entropy of a model that finds all target tokens equally probable, in nats: `ln V`,

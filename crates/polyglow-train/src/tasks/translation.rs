@@ -6,21 +6,22 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
-use polyglow_data::corpus::{Pair, in_order};
+use polyglow_data::corpus::in_order;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Generate, Pair as Inputs, Predict, Targets, alignment_loss};
+use polyglow_predict::TaskPlan;
+use polyglow_predict::device::{upload_rows, upload_targets};
+use polyglow_predict::error::{Context, Result, TrainError};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::scoring::{Scoring, TranslationScores};
+use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::{upload_rows, upload_targets};
-use crate::error::{Context, Result, TrainError};
-use crate::plan::TaskPlan;
-use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::Runner;
-use crate::predict::scoring::{Scoring, TranslationScores};
-use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning to translate, with any model that predicts pairs and can be searched, and from any
@@ -192,7 +193,7 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
     let references: Vec<Vec<&str>> = sources.iter().map(references).collect();
     let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
     let scores = TranslationScores::of(&found, &references, &scoring)?;
-    let forced = runner.in_portions(pairs, |pairs| runner.teacher_forced(pairs))?;
+    let forced = runner.in_portions(pairs, |pairs| teacher_forced(runner, pairs))?;
     let mut hypotheses = vec![String::new(); pairs.len()];
     for ((_, places), found) in sources.iter().zip(&found) {
         for &place in places {
@@ -202,84 +203,83 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
     Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
 }
 
-impl<M: Predict<Inputs>> Runner<M> {
-    /// How probable the models find the target of each pair, given its source and all targets
-    /// before (teacher forcing). A side that is longer than the models is cut, with a warning and a
-    /// mark; no end is made up for a target that was cut.
-    ///
-    /// # Errors
-    /// A line cannot be encoded.
-    pub fn teacher_forced(&self, pairs: &[Pair]) -> Result<Vec<Forced>> {
-        let rows = self.encode_pairs(pairs)?;
-        let too_long = rows.iter().filter(|row| row.truncated).count();
-        if too_long > 0 {
-            let longest = self.longest;
-            tracing::warn!(
-                "{too_long} pairs are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
-            );
-        }
-        let tgt_special = self.tgt.special();
-        let width = |row: &Row| self.positions(&row.src).max(row.tgt.len()) + 1;
-        self.shortest_first(&rows, width, |rows| {
-            let batch = |member: usize| {
-                let example = |row: &&Row| Example {
-                    src: row.src[member].clone(),
-                    tgt: row.tgt.clone(),
-                };
-                let examples: Vec<Example> = rows.iter().map(example).collect();
-                PairBatch::new(
-                    &examples,
-                    self.members[member].src.special(),
-                    tgt_special,
-                    self.pad_multiple,
-                )
-            };
-            let log_probs = self.log_probs(|index, member| {
-                let PairBatch { src, tgt_in, .. } = batch(index);
-                let inputs = Inputs {
-                    src: upload_rows(&src, &self.device),
-                    tgt_in: upload_rows(&tgt_in, &self.device),
-                };
-                member.model.predict(inputs).logits()
-            });
-            let targets = batch(0).tgt_out;
-            let found = at_targets(
-                &log_probs,
-                targets.ids,
-                targets.len,
-                Some(tgt_special.pad),
-                &[],
-            );
-            Ok(rows
-                .iter()
-                .zip(&found)
-                .map(|(row, found)| row.forced(found))
-                .collect())
-        })
+/// How probable the models find the target of each pair, given its source and all targets
+/// before (teacher forcing). A side that is longer than the models is cut, with a warning and a
+/// mark; no end is made up for a target that was cut.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn teacher_forced<M: Predict<Inputs>>(
+    runner: &Runner<M>,
+    pairs: &[Pair],
+) -> Result<Vec<Forced>> {
+    let rows = encode_pairs(runner, pairs)?;
+    let too_long = rows.iter().filter(|row| row.truncated).count();
+    if too_long > 0 {
+        let longest = runner.longest;
+        tracing::warn!(
+            "{too_long} pairs are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
+        );
     }
+    let tgt_special = runner.tgt.special();
+    let width = |row: &Row| runner.positions(&row.src).max(row.tgt.len()) + 1;
+    runner.shortest_first(&rows, width, |rows| {
+        let batch = |member: usize| {
+            let example = |row: &&Row| Example {
+                src: row.src[member].clone(),
+                tgt: row.tgt.clone(),
+            };
+            let examples: Vec<Example> = rows.iter().map(example).collect();
+            PairBatch::new(
+                &examples,
+                runner.members[member].src.special(),
+                tgt_special,
+                runner.pad_multiple,
+            )
+        };
+        let log_probs = runner.log_probs(|index, member| {
+            let PairBatch { src, tgt_in, .. } = batch(index);
+            let inputs = Inputs {
+                src: upload_rows(&src, &runner.device),
+                tgt_in: upload_rows(&tgt_in, &runner.device),
+            };
+            member.model.predict(inputs).logits()
+        });
+        let targets = batch(0).tgt_out;
+        let found = at_targets(
+            &log_probs,
+            targets.ids,
+            targets.len,
+            Some(tgt_special.pad),
+            &[],
+        );
+        Ok(rows
+            .iter()
+            .zip(&found)
+            .map(|(row, found)| row.forced(found))
+            .collect())
+    })
 }
 
-impl<M> Runner<M> {
-    fn encode_pairs(&self, pairs: &[Pair]) -> Result<Vec<Row>> {
-        let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
-        let tgt = self
-            .tgt
-            .encode_batch(&texts(|pair| &pair.tgt))
-            .context("encoding the target")?;
-        let src = self
-            .encode(&texts(|pair| &pair.src))
-            .map_err(|error| error.context("encoding the source"))?;
-        let longest_src = if self.reads_images() {
-            usize::MAX
-        } else {
-            self.longest
-        };
-        Ok(src
-            .into_iter()
-            .zip(tgt)
-            .map(|(src, tgt)| Row::new(src, tgt, [longest_src, self.longest]))
-            .collect())
-    }
+fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
+    let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
+    let tgt = runner
+        .tgt
+        .encode_batch(&texts(|pair| &pair.tgt))
+        .context("encoding the target")?;
+    let src = runner
+        .encode(&texts(|pair| &pair.src))
+        .map_err(|error| error.context("encoding the source"))?;
+    let longest_src = if runner.reads_images() {
+        usize::MAX
+    } else {
+        runner.longest
+    };
+    Ok(src
+        .into_iter()
+        .zip(tgt)
+        .map(|(src, tgt)| Row::new(src, tgt, [longest_src, runner.longest]))
+        .collect())
 }
 
 /// A pair in ids, its source once for each member, no side longer than the models read.

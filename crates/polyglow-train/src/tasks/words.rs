@@ -4,18 +4,18 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor};
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
 use polyglow_data::sources::{SkipGramBatch, SkipGramSource};
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Words};
+use polyglow_predict::device::upload;
+use polyglow_predict::error::{Context, Result, TrainError, bail};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 
 use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
-use crate::device::upload;
-use crate::error::{Context, Result, TrainError, bail};
-use crate::predict::evaluation::Evaluation;
-use crate::predict::runner::Runner;
-use crate::predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning word vectors.

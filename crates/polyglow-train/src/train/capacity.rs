@@ -4,12 +4,12 @@ use std::cmp::Reverse;
 
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape};
+use polyglow_predict::device::has_own_memory;
+use polyglow_predict::error::{Result, failed, with_hint};
 
 use super::memory::{MemoryEstimate, available_memory};
 use super::try_step;
 use crate::config::MaxTokens;
-use crate::device::has_own_memory;
-use crate::error::{Result, failed, with_hint};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
@@ -194,7 +194,7 @@ fn largest(least: usize, start: usize, mut fits: impl FnMut(usize) -> Result<()>
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::error::ensure;
+    use polyglow_predict::error::ensure;
 
     /// A device that holds this many tokens, and what is tried on it.
     fn found(capacity: usize, least: usize) -> (Option<usize>, Vec<usize>) {

@@ -4,13 +4,13 @@ use std::path::Path;
 
 use burn::module::Module;
 use polyglow_model::parameter;
+use polyglow_predict::error::{Result, failed, with_hint};
 use serde::Serialize;
 
 use super::Training;
 use super::memory::FLOAT;
 use super::optimizer::state_len;
 use crate::config::TrainConfig;
-use crate::error::{Result, failed, with_hint};
 
 /// What a checkpoint takes beside its numbers: names, shapes, `state.json`.
 const OVERHEAD: u64 = 1 << 14;

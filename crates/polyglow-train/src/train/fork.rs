@@ -11,21 +11,21 @@ use std::sync::Arc;
 
 use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;
+use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Task, parameter};
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::model::load_weights;
+use polyglow_predict::weights::Weights;
 use serde::{Deserialize, Serialize};
 
 use self::vocabulary::Vocabularies;
 use crate::config::{Config, Difference};
-use crate::error::{Context, Result, failed, usage, with_hint};
 use crate::plan::Plan;
-use crate::predict::model::{load_weights, model_shape};
-use crate::predict::weights::Weights;
 use crate::run::RunDirectory;
 use crate::run::{Checkpoint, Content};
 use crate::run::{TextHashes, TrainState};
 use crate::train::{Optimizer, UpdateRule};
-use polyglow_data::file;
 
 /// What a model and its ids depend on, in the beginnings of keys.
 const FIXED: [&str; 2] = ["model.", TOKENIZER];
@@ -237,8 +237,9 @@ impl Origin {
             ..
         } = self;
         let config = &plan.config;
-        let fresh =
-            model_shape(plan, tokenizers)?.init(config.seed, &plan.device.clone().autodiff());
+        let fresh = plan
+            .model_shape(tokenizers)?
+            .init(config.seed, &plan.device.clone().autodiff());
         let vocabularies = new_vocabulary.then_some(Vocabularies {
             old: &old,
             new: tokenizers,

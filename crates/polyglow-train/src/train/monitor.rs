@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use burn::tensor::Transaction;
+use polyglow_predict::error::{ErrorKind, Result, TrainError, failed, with_hint};
+use polyglow_predict::group::Times;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use super::step::StepRecord;
-use crate::error::{ErrorKind, Result, TrainError, failed, with_hint};
-use crate::group::Times;
 use crate::run::TrainState;
 
 /// Lines that a message about a batch names at most.
@@ -241,7 +241,7 @@ fn not_finite(what: &str, in_a_row: u64, max_skipped: u64, saved: Option<&Path>)
             )
         }
     };
-    let error = failed!("{what}{before}").of_kind(ErrorKind::NotFinite);
+    let error = failed!("{what}{before}").with_kind(ErrorKind::NotFinite);
     let saved = match saved {
         Some(path) => format!("the last checkpoint is `{}`", path.display()),
         None => "no checkpoint was saved".to_owned(),

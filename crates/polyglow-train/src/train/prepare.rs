@@ -12,18 +12,17 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, Precision};
+use polyglow_predict::device;
+use polyglow_predict::error::{Result, ensure, failed, usage, with_hint};
+use polyglow_predict::group::{Group, alone};
 
 use super::fork::{self, Origin, Start};
 use super::optimizer::{MakeRule, UpdateRule, rule};
 use super::resume::check_same_config;
 use super::{Ending, Stop, find_max_tokens, fit};
 use crate::config::{Config, MaxTokens, TrainConfig};
-use crate::device;
-use crate::error::{Result, ensure, failed, usage, with_hint};
-use crate::group::{Group, alone};
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::predict::model::model_shape;
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
 use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use ids::{encode, tokenizers};
@@ -224,8 +223,7 @@ impl Training {
         })?;
         if plan.config.train.max_tokens == MaxTokens::Auto {
             let setting = setting(&plan, &tokenizers, &text, &bleu)?;
-            let found =
-                find_max_tokens(setting, &model_shape(&plan, &tokenizers)?, &data, observer)?;
+            let found = find_max_tokens(setting, &plan.model_shape(&tokenizers)?, &data, observer)?;
             let found = group.gather(found)?.into_iter().min().unwrap_or(found);
             tracing::info!(
                 "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
@@ -298,7 +296,9 @@ impl Training {
                 (self.rule)(&self.plan.config.train),
             )?;
         }
-        let model = model_shape(&self.plan, &self.tokenizers)?
+        let model = self
+            .plan
+            .model_shape(&self.tokenizers)?
             .init(self.plan.config.seed, &self.plan.training_device()?);
         with_task(
             self.setting()?,
@@ -365,7 +365,7 @@ fn setting(
     text: &Text,
     bleu: &BleuTokenizer,
 ) -> Result<Setting> {
-    let longest = model_shape(plan, tokenizers)?.vocabulary().max_len - 1;
+    let longest = plan.model_shape(tokenizers)?.vocabulary().max_len - 1;
     let (plan, tokenizers, bleu) = (plan.clone(), tokenizers.clone(), bleu.clone());
     Ok(Setting {
         plan,

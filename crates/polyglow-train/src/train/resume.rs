@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_predict::error::{Result, failed, usage, with_hint};
+use polyglow_predict::wording::counted;
 
 use crate::config::TrainConfig;
 use crate::config::{Config, Difference};
-use crate::error::{Result, failed, usage, with_hint};
 use crate::run::TextHashes;
 use crate::run::hexadecimal;
 use crate::run::{RunDirectory, hash};
-use crate::wording::counted;
 
 /// Changed files that a message names at most.
 const NAMED_FILES: usize = 5;

@@ -9,11 +9,11 @@ use burn::tensor::{Device, Tensor};
 use polyglow_data::random::mix;
 use polyglow_kernels::RoundedOnce;
 use polyglow_model::{computes_on_host, dropout};
+use polyglow_predict::error::Result;
+use polyglow_predict::parallel::each;
 
 use super::optimizer::Optimizer;
 use super::sums::{GradientSum, SumAcross, WindowSums, alone};
-use crate::beside::each;
-use crate::error::Result;
 use crate::tasks::{BatchOf, BatchSize, Loss, MicroBatch, Task};
 
 /// What a step needs beside the model and the data.

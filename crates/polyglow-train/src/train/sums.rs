@@ -10,9 +10,8 @@ use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, Gradients, Tensor, TensorData, Transaction};
 use polyglow_kernels::square_sums;
 use polyglow_model::Precision;
-
-use crate::error::{Result, TrainError};
-use crate::group::Group;
+use polyglow_predict::error::{Result, TrainError};
+use polyglow_predict::group::Group;
 
 /// What the micro-batches of a window add up to: all that the update of a step is made from.
 ///

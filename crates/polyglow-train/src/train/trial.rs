@@ -3,11 +3,11 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Transaction};
+use polyglow_predict::device::guard;
+use polyglow_predict::error::{Result, ensure, failed, with_hint};
 use serde::Serialize;
 
 use super::memory::peak_memory;
-use crate::device::guard;
-use crate::error::{Result, ensure, failed, with_hint};
 use crate::plan::Plan;
 use crate::tasks::{MicroBatch, Task};
 use crate::train::{Optimizer, Schedule, StepConfig, step};

@@ -8,9 +8,9 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Norm, Position, TieEmbeddings};
+use polyglow_predict::translate::Request;
 use polyglow_train::Runner;
 use polyglow_train::formats::import;
-use polyglow_train::predict::translate::Request;
 use serde::Deserialize;
 use serde_json::Value;
 

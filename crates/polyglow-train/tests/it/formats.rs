@@ -10,9 +10,9 @@ use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::{
     Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings,
 };
+use polyglow_predict::translate::Request;
+use polyglow_predict::weights::Weights;
 use polyglow_train::formats::{Array, Arrays, Export, Portable, Precision, Target, import};
-use polyglow_train::predict::translate::Request;
-use polyglow_train::predict::weights::Weights;
 use polyglow_train::run::RunDirectory;
 use polyglow_train::{Config, Runner};
 use serde::Deserialize;

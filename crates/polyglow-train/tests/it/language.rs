@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, TensorData, s};
-use polyglow_data::corpus::Pair;
 use polyglow_data::ngram::NgramModel;
+use polyglow_data::pair::Pair;
 use polyglow_metrics::Tokenizer;
 use polyglow_model::{Predict, Text};
-use polyglow_train::predict::evaluation::Evaluation;
+use polyglow_predict::evaluation::Evaluation;
 use polyglow_train::tasks::language::{NgramScores, ngram_scores};
 use polyglow_train::tasks::{HeldOut, evaluate, teacher_forced};
-use polyglow_train::{Config, Runner, Silent, Stop, Training};
+use polyglow_train::{Config, Runner, Silent, Stop, Training, load_runner};
 
 /// The most tokens of a line.
 const LONGEST: usize = 6;
@@ -56,7 +56,7 @@ fn train(place: &Path, data: &str) -> Training {
 }
 
 fn runner(training: &Training) -> Runner {
-    Runner::load(training.run.root(), &training.plan.device).expect("it is a run")
+    load_runner(training.run.root(), &training.plan.device).expect("it is a run")
 }
 
 fn lines(text: &str) -> Vec<Pair> {

@@ -6,8 +6,8 @@ use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
 use polyglow_model::Precision;
+use polyglow_predict::group::{Group, Times, alone};
 use polyglow_train::config::Config;
-use polyglow_train::group::{Group, Times, alone};
 use polyglow_train::run::TrainState;
 use polyglow_train::train::{Ending, Stop, Training};
 use polyglow_train::{ErrorKind, Observer, Result, Silent, Wish};

@@ -5,11 +5,10 @@ use std::path::Path;
 
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::SearchMethod;
-use polyglow_train::predict::model::model_shape;
-use polyglow_train::predict::translate::Request;
-use polyglow_train::predict::weights;
+use polyglow_predict::translate::Request;
+use polyglow_predict::weights;
 use polyglow_train::run::{Content, RunDirectory};
-use polyglow_train::{Config, Runner, Silent, Stop, Training};
+use polyglow_train::{Config, Runner, Silent, Stop, Training, load_runner, load_runner_with};
 
 const CONFIG: &str = r#"
 [data]
@@ -42,7 +41,7 @@ fn translations_are_the_same_without_scores() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
     let mut runner =
-        Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
+        load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
     let lines = ["1 2 3", "9 8 7 6 5 4 3 2 1", "4"];
     let requests = lines.map(|line| Request {
         text: line.to_owned(),
@@ -83,7 +82,7 @@ fn a_model_from_bytes_translates_as_the_one_in_the_run() {
     let weights = read("checkpoints/step-3/model.safetensors");
     let from_bytes =
         Runner::from_bytes(&config, &tokenizers, &weights, device.clone()).expect("it is a model");
-    let from_run = Runner::load(&run, &device).expect("it is a run");
+    let from_run = load_runner(&run, &device).expect("it is a run");
     let lines = ["1 2 3", "", "9 8 7 6 5 4 3 2 1", "4"];
     let translations = from_run.best(&lines).expect("it translates");
     assert_eq!(
@@ -119,12 +118,12 @@ fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
 
     let int8 = path.join("checkpoints/int8");
     let own = |tokenizers: &Tokenizers, device: &burn::tensor::Device| {
-        model_shape(&plan, tokenizers)
+        plan.model_shape(tokenizers)
             .expect("the sizes fit")
             .init(7, device)
     };
-    let own = Runner::load_with(&int8, &plan.device, own).expect("it is a checkpoint");
-    let loaded = Runner::load(&int8, &plan.device).expect("it is a checkpoint");
+    let own = load_runner_with(&int8, &plan.device, own).expect("it is a checkpoint");
+    let loaded = load_runner(&int8, &plan.device).expect("it is a checkpoint");
     let requests = ["1 2 3", "9 8 7 6 5 4 3 2 1"].map(|line| Request {
         text: line.to_owned(),
         ..Request::default()
@@ -146,7 +145,7 @@ fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
     let mut runner =
-        Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
+        load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
     (runner.search.method, runner.search.beam_size) = (SearchMethod::Sample, 1);
     let texts = |runner: &Runner, requests: &[Request], first_line| -> Vec<String> {
         let translations = runner
@@ -189,8 +188,7 @@ fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
 fn spaces_around_a_prefix_change_nothing() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
-    let runner =
-        Runner::load(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let runner = load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
     let translated = |prefix: &str| {
         let request = Request {
             text: "1 2 3".to_owned(),

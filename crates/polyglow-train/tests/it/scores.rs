@@ -4,12 +4,13 @@
 use std::fs;
 use std::path::Path;
 
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig};
 use polyglow_metrics::{BleuOptions, Tokenizer as BleuTokenizer, corpus_score};
-use polyglow_train::predict::evaluation::Evaluation;
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_train::tasks::translation::teacher_forced;
 use polyglow_train::tasks::{HeldOut, evaluate};
-use polyglow_train::{Config, Runner, Silent, Stop, Training};
+use polyglow_train::{Config, Runner, Silent, Stop, Training, load_runner};
 
 /// A model that learns by heart what it is shown.
 const MODEL: &str = "
@@ -50,7 +51,7 @@ fn learn(place: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluat
     training
         .run(&Stop::default(), &mut Silent)
         .expect("nothing is wrong");
-    let runner = Runner::load(training.run.root(), &training.plan.device).expect("it is a run");
+    let runner = load_runner(training.run.root(), &training.plan.device).expect("it is a run");
     let pairs = pairs
         .iter()
         .map(|(src, tgt)| Pair {
@@ -296,7 +297,7 @@ fn a_target_that_is_cut_has_no_end_mark_and_says_that_it_was_cut() {
         pair("one", "ja nein doch ja nein"),
         pair("one two one two", "ja nein"),
     ];
-    let found = runner.teacher_forced(&long).expect("it can be scored");
+    let found = teacher_forced(&runner, &long).expect("it can be scored");
     assert_eq!(
         found
             .iter()

@@ -6,7 +6,6 @@ use std::sync::Arc;
 
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_train::config::Config;
-use polyglow_train::predict::model::model_shape;
 use polyglow_train::run::TrainState;
 use polyglow_train::run::records::Records;
 use polyglow_train::tasks::Task;
@@ -54,8 +53,9 @@ fn train(
     let task: Translation =
         Translation::new(training.setting()?, Arc::clone(training.data.text()?))?;
     let plan = &training.plan;
-    let model =
-        model_shape(plan, &training.tokenizers)?.init(plan.config.seed, &plan.training_device()?);
+    let model = plan
+        .model_shape(&training.tokenizers)?
+        .init(plan.config.seed, &plan.training_device()?);
     let mut session = Session::start(&training, &task, model)?;
     let (mut number, poisoned) = (session.state.step, poisoned.to_vec());
     session.sum_across(Box::new(move |mut sums: WindowSums| {

@@ -5,9 +5,10 @@ use std::sync::Arc;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor, TensorData};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::sources::PairBatch;
 use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};

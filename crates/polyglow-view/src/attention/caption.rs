@@ -7,9 +7,9 @@ use maud::html;
 use polyglow_data::example::Example;
 use polyglow_data::sources::PairBatch;
 use polyglow_model::{Inspect, ModelShape, Pair};
-use polyglow_train::device::upload_rows;
-use polyglow_train::predict::attention::head_or_mean;
-use polyglow_train::predict::runner::Runner;
+use polyglow_predict::attention::head_or_mean;
+use polyglow_predict::device::upload_rows;
+use polyglow_predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;

@@ -5,9 +5,9 @@ use std::path::Path;
 use burn::tensor::{Device, Tensor};
 use maud::html;
 use polyglow_model::{Image, Inspect, Model, ModelShape, Pooling};
-use polyglow_train::device::upload;
-use polyglow_train::predict::attention::head_or_mean;
-use polyglow_train::predict::runner::Runner;
+use polyglow_predict::attention::head_or_mean;
+use polyglow_predict::device::upload;
+use polyglow_predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;

@@ -1,8 +1,8 @@
 //! The page: one file of HTML with its own data, style and script, which asks nothing of a network.
 
 use maud::{PreEscaped, html};
+use polyglow_predict::attention::PairAttention;
 use polyglow_train::Result;
-use polyglow_train::predict::attention::PairAttention;
 
 use crate::document::{document, note};
 
@@ -15,7 +15,7 @@ const SCRIPT: &str = include_str!("page.js");
 /// Weights are rounded to three decimals.
 ///
 /// ```
-/// use polyglow_train::predict::attention::{Map, PairAttention};
+/// use polyglow_predict::attention::{Map, PairAttention};
 /// use polyglow_view::attention::render;
 ///
 /// let tokens = |text: &str| text.split(' ').map(str::to_owned).collect();
@@ -83,7 +83,7 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
 
 #[cfg(test)]
 mod tests {
-    use polyglow_train::predict::attention::Map;
+    use polyglow_predict::attention::Map;
 
     use super::*;
 

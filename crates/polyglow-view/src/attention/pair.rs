@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use polyglow_train::predict::attention::PairAttention;
+use polyglow_predict::attention::PairAttention;
 use polyglow_train::{Result, TrainError};
 
 use super::picture::drawing;

@@ -1,7 +1,7 @@
 //! One map as a picture: a cell for each weight, with the tokens beside the rows and above the
 //! columns.
 
-use polyglow_train::predict::attention::Map;
+use polyglow_predict::attention::Map;
 
 use crate::drawing::{Drawing, Shape, longest};
 

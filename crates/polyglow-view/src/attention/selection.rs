@@ -2,7 +2,7 @@
 
 use polyglow_model::ModelShape;
 use polyglow_model::attention::AttentionKind;
-use polyglow_train::error::{usage, with_hint};
+use polyglow_predict::error::{usage, with_hint};
 use polyglow_train::{Result, TrainError};
 
 /// The map that a picture shows.

@@ -4,7 +4,7 @@ use std::io::Cursor;
 
 use ab_glyph_rasterizer::{Point, Rasterizer, point};
 use image::{ImageFormat, Rgb, RgbImage};
-use polyglow_train::error::with_hint;
+use polyglow_predict::error::with_hint;
 use polyglow_train::{Result, TrainError};
 
 use super::letters::{Curve, Fonts, Line, SIZE};

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use polyglow_data::file;
-use polyglow_train::error::{usage, with_hint};
+use polyglow_predict::error::{usage, with_hint};
 use polyglow_train::{Result, TrainError};
 
 /// What is drawn: a page, or a picture.

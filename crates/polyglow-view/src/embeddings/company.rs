@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use maud::{Markup, html};
-use polyglow_train::error::usage;
+use polyglow_predict::error::usage;
 use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use polyglow_train::error::usage;
+use polyglow_predict::error::usage;
 use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 

@@ -5,7 +5,7 @@ use polyglow_data::padded::Padded;
 use polyglow_data::sources::TextBatch;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Side};
-use polyglow_train::device::upload_rows;
+use polyglow_predict::device::upload_rows;
 
 /// The most positions in a batch.
 const POSITIONS: usize = 4096;

@@ -8,8 +8,8 @@ use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::WordVectors;
 use polyglow_model::{Model, Side};
-use polyglow_train::error::{usage, with_hint};
-use polyglow_train::suggestion::alike;
+use polyglow_predict::error::{usage, with_hint};
+use polyglow_predict::suggestion::alike;
 use polyglow_train::{Result, TrainError};
 
 use super::{Directions, mean};

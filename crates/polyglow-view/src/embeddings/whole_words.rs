@@ -3,8 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use polyglow_data::corpus::Pair;
 use polyglow_data::error::DataError;
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::Side;
 use polyglow_train::Result;

@@ -2,10 +2,8 @@
 
 use maud::{Markup, html};
 use polyglow_metrics::Measure;
+use polyglow_predict::measures::{ACCURACY, LOSS, PERPLEXITY, SCORES, TOKEN_ACCURACY, recorded};
 use polyglow_train::config::Config;
-use polyglow_train::predict::measures::{
-    ACCURACY, LOSS, PERPLEXITY, SCORES, TOKEN_ACCURACY, recorded,
-};
 use serde_json::Value;
 
 use super::chart::{Labels, Series, chart, number};

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use maud::{Markup, html};
-use polyglow_train::predict::samples::spread;
+use polyglow_predict::samples::spread;
 
 use super::RunSummary;
 use super::chart::number;
@@ -87,7 +87,7 @@ fn output(run: &RunSummary, step: u64, index: usize) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use polyglow_data::corpus::Pair;
+    use polyglow_data::pair::Pair;
     use polyglow_train::config::Config;
 
     use super::*;

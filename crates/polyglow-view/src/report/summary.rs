@@ -4,10 +4,10 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_data::config::Split;
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
+use polyglow_predict::scoring::Scoring;
 use polyglow_train::Result;
 use polyglow_train::config::Config;
-use polyglow_train::predict::scoring::Scoring;
 use polyglow_train::run::RunDirectory;
 use polyglow_train::run::records;
 use serde_json::Value;

@@ -5,16 +5,16 @@ use std::time::Instant;
 
 use anyhow::Context;
 use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, ModelShape};
-use polyglow_train::device::threads;
-use polyglow_train::predict::model::model_shape;
+use polyglow_predict::device::threads;
 use polyglow_train::tasks::{Setting, Task, TrainingData, Visitor, with_task};
 use polyglow_train::train::peak_memory;
 use polyglow_train::workload::BatchShape;
@@ -106,7 +106,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let (cache, _) =
         IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     let build = timed("cache", begin);
-    let shape = model_shape(plan, &tokenizers)?;
+    let shape = plan.model_shape(&tokenizers)?;
     let longest = shape.vocabulary().max_len - 1;
     let setting = Setting {
         plan: plan.clone(),

@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use burn::tensor::{Device, Tensor};
-use polyglow_train::device::{instructions, threads};
+use polyglow_predict::device::{instructions, threads};
 use serde::Serialize;
 
 /// Rows and columns of the matrices whose product shows the peak.

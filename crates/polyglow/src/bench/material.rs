@@ -10,8 +10,8 @@ use polyglow_data::sources::{BatchSource, PairBatch};
 use polyglow_model::{
     Inputs, Model, ModelShape, Pair, Predict, Targets, Task as TaskKind, Text, Vocabulary,
 };
+use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_train::Plan;
-use polyglow_train::device::{upload_rows, upload_targets};
 use polyglow_train::tasks::{BatchSize, Loss, MicroBatch, Task};
 use polyglow_train::workload::{BatchShape, SPECIAL};
 

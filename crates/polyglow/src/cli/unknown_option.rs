@@ -5,7 +5,7 @@ use std::ffi::OsString;
 
 use clap::Command;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
-use polyglow_train::suggestion::nearest;
+use polyglow_predict::suggestion::nearest;
 
 use crate::commands::model::FREE_KEYS;
 use crate::reference::{Entry, entries};

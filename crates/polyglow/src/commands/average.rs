@@ -5,8 +5,8 @@ use std::path::PathBuf;
 use anyhow::{anyhow, ensure};
 use burn::tensor::TensorData;
 use clap::Args;
+use polyglow_predict::wording::shell_word;
 use polyglow_train::run::{Checkpoint, Checkpoints, Content, RunDirectory};
-use polyglow_train::wording::shell_word;
 
 use super::counts;
 use crate::failure::with_hint;

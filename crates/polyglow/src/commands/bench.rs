@@ -9,7 +9,6 @@ use anyhow::{Context, anyhow};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Arch, Precision, Task, parameter};
 use polyglow_train::config::Config;
-use polyglow_train::predict::model::model_shape;
 use polyglow_train::tasks::{Visitor, with_task};
 use polyglow_train::train::Training;
 #[cfg(feature = "gpu")]
@@ -130,7 +129,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
         Part::Search => {
             let shape = match &args.config {
                 Some(_) => prepare(&plan, |training| {
-                    Ok(model_shape(&training.plan, &training.tokenizers)?)
+                    Ok(training.plan.model_shape(&training.tokenizers)?)
                 })?,
                 None => {
                     RandomPairs::new(&plan, args.shapes(), args.vocab_size.unwrap_or(VOCAB_SIZE))?.1
@@ -198,7 +197,7 @@ fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resul
         .visit(task)?);
     }
     prepare(plan, |training| {
-        let shape = model_shape(&training.plan, &training.tokenizers)?;
+        let shape = training.plan.model_shape(&training.tokenizers)?;
         let bench = StepBench {
             plan: &training.plan,
             shape: &shape,
@@ -225,7 +224,7 @@ fn bench_ranks(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resu
     let work = if let Some(milliseconds) = args.micro_batch {
         let shape = match &args.config {
             Some(_) => prepare(plan, |training| {
-                Ok(model_shape(&training.plan, &training.tokenizers)?)
+                Ok(training.plan.model_shape(&training.tokenizers)?)
             })?,
             None => RandomPairs::new(plan, args.shapes(), args.vocab_size.unwrap_or(VOCAB_SIZE))?.1,
         };

@@ -6,8 +6,8 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use polyglow_model::Task;
-use polyglow_train::group::alone;
-use polyglow_train::predict::translate::{Request, Translated};
+use polyglow_predict::group::alone;
+use polyglow_predict::translate::{Request, Translated};
 use polyglow_train::run::runner;
 use serde::Serialize;
 

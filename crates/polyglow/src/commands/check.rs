@@ -8,9 +8,9 @@ use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::file;
 use polyglow_model::Task;
+use polyglow_predict::wording::counted;
 use polyglow_train::Observer;
 use polyglow_train::train::Training;
-use polyglow_train::wording::counted;
 use serde::Serialize;
 
 use super::config::{ConfigArgs, default_run};

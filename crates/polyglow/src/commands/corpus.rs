@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_data::toy::Embedded;
-use polyglow_train::suggestion::nearest;
+use polyglow_predict::suggestion::nearest;
 
 use crate::failure::{usage, with_hint};
 

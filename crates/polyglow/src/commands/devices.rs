@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use clap::Args;
-use polyglow_train::device::{self, DeviceInfo};
+use polyglow_predict::device::{self, DeviceInfo};
 use serde::Serialize;
 
 /// What `polyglow devices` is asked to do.

@@ -15,7 +15,7 @@ use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::{Side, Task};
-use polyglow_train::error::hint_of_system;
+use polyglow_predict::error::hint_of_system;
 use polyglow_train::run::{RunDirectory, TrainedModel};
 use polyglow_train::{Plan, device};
 use polyglow_view::Format;
@@ -281,7 +281,7 @@ fn bank_sentences(run: &Run, side: Side) -> anyhow::Result<Vec<String>> {
     } else {
         Split::Train
     };
-    let text = |pair: polyglow_data::corpus::Pair| {
+    let text = |pair: polyglow_data::pair::Pair| {
         if side == Side::Src {
             pair.src
         } else {

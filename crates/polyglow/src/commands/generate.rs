@@ -8,7 +8,7 @@ use clap::Args;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
 use polyglow_model::{Model, Task};
-use polyglow_train::device::upload;
+use polyglow_predict::device::upload;
 
 use super::counts;
 use super::model::ModelArgs;

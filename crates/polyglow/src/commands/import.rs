@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use polyglow_predict::wording::shell_word;
 use polyglow_train::formats;
-use polyglow_train::wording::shell_word;
 
 /// What `polyglow import` is asked to do.
 #[derive(Args)]

@@ -8,10 +8,10 @@ use clap::Args;
 use polyglow_data::config::Content;
 use polyglow_metrics::Measure;
 use polyglow_model::ModelConfig;
+use polyglow_predict::measures::recorded;
+use polyglow_predict::wording::counted;
 use polyglow_train::config::{BestMetric, Config};
-use polyglow_train::predict::measures::recorded;
 use polyglow_train::run::{Best, Checkpoint, RunDirectory, TrainState, records};
-use polyglow_train::wording::counted;
 use serde::Serialize;
 use serde_json::Value;
 

@@ -6,8 +6,8 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
+use polyglow_predict::group::{Group, alone};
 use polyglow_train::Plan;
-use polyglow_train::group::{Group, alone};
 use polyglow_train::run::{RunDirectory, TrainedModel};
 
 use super::counts;

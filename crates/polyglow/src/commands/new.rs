@@ -13,10 +13,10 @@ use clap::builder::PossibleValuesParser;
 use polyglow_data::config::{DataConfig, TestFiles, TrainFiles};
 use polyglow_data::file;
 use polyglow_data::tokenizer::Kind;
+use polyglow_predict::wording::shell_word;
 use polyglow_train::config::Config;
 use polyglow_train::formats::Target;
 use polyglow_train::train::Training;
-use polyglow_train::wording::shell_word;
 
 use super::check::Passing;
 use crate::failure::{usage, with_hint};

@@ -5,9 +5,9 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_model::{Arch, CaptionDecoder};
-use polyglow_train::predict::weights;
+use polyglow_predict::weights;
+use polyglow_predict::wording::shell_word;
 use polyglow_train::run::{Checkpoint, Content, RunDirectory};
-use polyglow_train::wording::shell_word;
 
 use crate::failure::{usage, with_hint};
 

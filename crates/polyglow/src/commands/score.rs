@@ -6,12 +6,13 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_data::corpus::Pair;
 use polyglow_data::lines::Lines;
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_train::group::Group;
-use polyglow_train::predict::teacher_forcing::Forced;
+use polyglow_predict::group::Group;
+use polyglow_predict::teacher_forcing::Forced;
 use polyglow_train::run::runner;
+use polyglow_train::tasks::translation::teacher_forced;
 use serde::Serialize;
 
 use super::model::ModelArgs;
@@ -87,7 +88,7 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
             .map_or_else(|| (Vec::new(), Ok(())), |(src, tgt)| portion(src, tgt));
         let pairs = group.share(|| Ok(read))?;
         for (line, (pair, forced)) in
-            (num_pairs + 1..).zip(pairs.iter().zip(runner.teacher_forced(&pairs)?))
+            (num_pairs + 1..).zip(pairs.iter().zip(teacher_forced(&runner, &pairs)?))
         {
             if args.json {
                 writeln!(

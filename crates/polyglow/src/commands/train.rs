@@ -8,9 +8,9 @@ use std::sync::Arc;
 use anyhow::Context;
 use clap::Args;
 use polyglow_data::file;
-use polyglow_train::group::Group;
+use polyglow_predict::group::Group;
+use polyglow_predict::wording::counted;
 use polyglow_train::train::{Ending, Start, Training, check_one_config};
-use polyglow_train::wording::counted;
 use polyglow_train::{Observer, Silent};
 
 use super::config::{ConfigArgs, default_run};

@@ -14,10 +14,10 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use polyglow_predict::group::Group;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::Plan;
-use polyglow_train::group::Group;
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::unknown_words::UnknownWords;
 use polyglow_train::run::{TrainedModel, runner, sha256};
 
 use super::counts;

@@ -1,8 +1,8 @@
 //! What the dashboard shows: numbers and curves of a training, drawn on a screen of any size.
 
 use polyglow_metrics::Measure;
+use polyglow_predict::measures::{LOSS, PERPLEXITY, SCORES};
 use polyglow_train::Wish;
-use polyglow_train::predict::measures::{LOSS, PERPLEXITY, SCORES};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};

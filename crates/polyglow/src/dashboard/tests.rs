@@ -1,8 +1,8 @@
 use std::fs;
 
+use polyglow_predict::evaluation::Scores;
+use polyglow_predict::scoring::{Signatures, TranslationScores};
 use polyglow_train::Observer;
-use polyglow_train::predict::evaluation::Scores;
-use polyglow_train::predict::scoring::{Signatures, TranslationScores};
 use polyglow_train::run::RunDirectory;
 use polyglow_train::train::{Interval, TrainReport};
 use polyglow_train::workload::BatchShape;

@@ -9,7 +9,7 @@ mod detectors;
 
 use std::collections::BTreeMap;
 
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use serde::Serialize;
 
 use super::language::Languages;

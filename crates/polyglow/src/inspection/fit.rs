@@ -2,7 +2,7 @@
 //! numbers stay numbers. Where one side has lost a line, that holds for neighbors in its place;
 //! where it was shuffled, for nothing.
 
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 
 /// Pairs that are looked at together.
 const BLOCK: usize = 500;

@@ -3,7 +3,7 @@
 mod scripts;
 mod words;
 
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 
 pub(super) use scripts::Script;
 use scripts::{of_language, script};

@@ -2,8 +2,8 @@
 
 use std::fmt::{self, Display, Formatter};
 
+use polyglow_predict::wording::counted;
 use polyglow_train::train::Bytes;
-use polyglow_train::wording::counted;
 
 use super::warning::percent;
 use super::{

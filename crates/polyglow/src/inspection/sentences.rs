@@ -3,8 +3,8 @@
 use polyglow_data::config::Content;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
+use polyglow_predict::sentences::count;
 use polyglow_train::Plan;
-use polyglow_train::predict::sentences::count;
 
 /// Lines that are looked at, from the start of each file.
 const LINES: usize = 2_000;

@@ -7,10 +7,11 @@ mod report;
 use std::collections::{HashMap, HashSet};
 
 use polyglow_data::config::{Content, Split};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Filter, Reason, SideReport};
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_train::Plan;
 

@@ -19,9 +19,9 @@ use mpi::environment::{Universe, processor_name};
 use mpi::topology::SimpleCommunicator;
 use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Source};
 use polyglow_model::Precision;
+use polyglow_predict::error::Result;
+use polyglow_predict::group::{Group, Times};
 use polyglow_train::TrainError;
-use polyglow_train::error::Result;
-use polyglow_train::group::{Group, Times};
 
 use super::cores::Cores;
 use super::version;

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Device, Int, Tensor, TensorData, s};
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_model::{Predict, Text};
 use polyglow_train::run::{TrainedModel, runner};
 use polyglow_train::tasks::teacher_forced;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use polyglow_train::predict::weights::Weights;
+use polyglow_predict::weights::Weights;
 
 use crate::program::{self, Workplace};
 

@@ -4,11 +4,11 @@
 use std::fs;
 
 use burn::tensor::Device;
-use polyglow_data::corpus::Pair;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
+use polyglow_data::pair::Pair;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
-use polyglow_train::predict::runner::Runner;
+use polyglow_train::load_runner;
 use polyglow_train::tasks::labels::classify;
 use polyglow_train::tasks::{HeldOut, evaluate};
 
@@ -350,7 +350,7 @@ fn only_labels_are_ranked_and_only_answers_are_counted() {
             tgt: "even".to_owned(),
         })
         .collect();
-    let runner = Runner::load(place.path().join("run"), &Device::flex()).expect("it is a run");
+    let runner = load_runner(place.path().join("run"), &Device::flex()).expect("it is a run");
     let found =
         evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None).expect("it can be scored");
     let guesses = classify(&runner, &texts).expect("they can be read");
@@ -393,8 +393,7 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
         read("new/tokenizer.src.json")
     );
     let tensors = |path: &str| {
-        polyglow_train::predict::weights::Weights::read(&place.path().join(path))
-            .expect("it is whole")
+        polyglow_predict::weights::Weights::read(&place.path().join(path)).expect("it is whole")
     };
     let (mut old, mut new) = (
         tensors("masked/checkpoints/step-60/model.safetensors"),

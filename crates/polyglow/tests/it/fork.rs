@@ -3,7 +3,7 @@
 use std::fs;
 
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_train::predict::weights::Weights;
+use polyglow_predict::weights::Weights;
 
 use crate::program::{Workplace, checkpoint};
 

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use polyglow_train::predict::weights::Weights;
+use polyglow_predict::weights::Weights;
 
 use crate::program::{self, Workplace};
 

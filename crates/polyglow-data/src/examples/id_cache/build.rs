@@ -10,10 +10,11 @@ use rayon::prelude::*;
 
 use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
 use crate::alignment::Link;
-use crate::corpus::{Corpus, Pair, Part};
+use crate::corpus::{Corpus, Part};
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter, PartReport, Reason, left_out};
 use crate::file::NewFile;
+use crate::pair::Pair;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, and few enough to take little memory.

@@ -9,11 +9,12 @@ use rayon::prelude::*;
 use super::{BatchSource, Cached, PairBatch, size_of_rows};
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::config::ImageConfig;
-use crate::corpus::{Corpus, Pair, Part, read_image};
+use crate::corpus::{Corpus, Part, read_image};
 use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::image_set::ImageLimits;
+use crate::pair::Pair;
 
 /// Images that are decoded at a time.
 const CHUNK: usize = 256;

@@ -10,10 +10,11 @@ use std::sync::Arc;
 
 use serde::Deserialize;
 
-use super::{Corpus, Pair, Part, Source, existing, is_tsv};
+use super::{Corpus, Part, Source, existing, is_tsv};
 use crate::config::{DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
+use crate::pair::Pair;
 use crate::toy::shapes::captioned::{Caption, CaptionedShapes};
 
 /// Folders in which Flickr8k's images are, beside their captions, by its several packagers.

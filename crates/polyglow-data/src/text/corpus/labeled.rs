@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{Corpus, Pair, Part, Source, captions, existing, split_name};
+use super::{Corpus, Part, Source, captions, existing, split_name};
 use crate::config::{Content, DataConfig, Split, WeightedPath, no_such_set, wrong};
 use crate::error::DataError;
 use crate::labeled::LabeledText;
+use crate::pair::Pair;
 use crate::toy::Embedded;
 
 impl Corpus {

@@ -3,11 +3,12 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::{Pair, text};
+use super::text;
 use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::{LabeledLines, LabeledText};
 use crate::lines::Lines;
+use crate::pair::Pair;
 
 /// Iterates over the pairs of one part; files are read line by line.
 pub struct Pairs {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::Pair;
 use super::captions::in_order;
 use super::pairs::{Pairs, Reader};
 use crate::alignment::{Link, LinkLines};
@@ -17,6 +16,7 @@ use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
+use crate::pair::Pair;
 
 /// One part of a corpus, with its weight.
 #[derive(Debug, Clone)]

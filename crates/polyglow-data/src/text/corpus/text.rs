@@ -2,10 +2,11 @@
 
 use std::path::Path;
 
-use super::{Corpus, Pair, Part, Source, existing, is_tsv, with_ending};
+use super::{Corpus, Part, Source, existing, is_tsv, with_ending};
 use crate::config::{Content, DataConfig, Split, WeightedPath};
 use crate::error::DataError;
 use crate::lines::Lines;
+use crate::pair::Pair;
 
 impl Corpus {
     /// Opens a text file, plain or with `.gz`. Each line becomes the target of a pair with an empty

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use half::{bf16, f16};
+use polyglow_predict::error::{Context, Result, bail, ensure, failed};
 
-use crate::error::{Context, Result, bail, ensure, failed};
 use crate::formats::array::Array;
 
 /// The version of the format that is written and read.

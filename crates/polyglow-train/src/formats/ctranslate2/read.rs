@@ -3,12 +3,12 @@
 use std::path::Path;
 
 use polyglow_model::{Activation, ModelConfig, Norm, Position, TieEmbeddings, TransformerShape};
+use polyglow_predict::error::{Context, Result, bail, ensure, failed};
 
 use super::binary::{Binary, Kind};
 use super::name::{OUTPUT, OUTPUT_BIAS, SRC_EMBEDDING, TGT_EMBEDDING, name, positions};
 use super::unsupported::{self, lacking};
 use super::variables::{Variables, single};
-use crate::error::{Context, Result, bail, ensure, failed};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::part::{
     Block, Role, Stack, alternating, blank_shape, model_config, parts, reorder,

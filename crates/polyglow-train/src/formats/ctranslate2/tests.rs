@@ -3,10 +3,11 @@
 
 use std::path::Path;
 
+use polyglow_predict::error::Result;
+
 use super::Content;
 use super::binary::{Binary, Kind, Variable};
 use super::read::content;
-use crate::error::Result;
 use crate::formats::array::Array;
 
 /// M2M100 with 2 heads of width 8, one layer on each side, from `ct2-transformers-converter`.

@@ -3,8 +3,9 @@
 
 use std::collections::BTreeMap;
 
+use polyglow_predict::error::{Result, TrainError, failed, with_hint};
+
 use super::variables::{Variables, single};
-use crate::error::{Result, TrainError, failed, with_hint};
 
 /// What can be read instead, for hints.
 const READABLE: &str = "what can be read are encoder-decoder Transformers with layer norms before or behind all sublayers, \

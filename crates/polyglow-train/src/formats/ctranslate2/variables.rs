@@ -2,8 +2,9 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use polyglow_predict::error::{Context, Result, ensure, failed};
+
 use super::binary::{Binary, Kind, Variable};
-use crate::error::{Context, Result, ensure, failed};
 use crate::formats::array::Array;
 
 /// Variables that have not been read yet. Converters write equal arrays once, under the first of

@@ -1,10 +1,10 @@
 //! Our model as CTranslate2's variables.
 
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
+use polyglow_predict::error::Result;
 
 use super::binary::{Binary, Kind, Variable};
 use super::name::{OUTPUT, OUTPUT_BIAS, SRC_EMBEDDING, TGT_EMBEDDING, name, positions};
-use crate::error::Result;
 use crate::formats::Precision;
 use crate::formats::array::{Array, Arrays};
 use crate::formats::part::{Role, Stack, parts, tgt_embedding};

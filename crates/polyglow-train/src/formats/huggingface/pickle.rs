@@ -6,10 +6,9 @@
 use std::path::Path;
 
 use burn::tensor::{DType, TensorData};
+use polyglow_predict::error::{Context, Result, TrainError, ensure};
+use polyglow_predict::weights::Weights;
 use pytorch_reader::{DType as Theirs, PytorchReader, Tensor};
-
-use crate::error::{Context, Result, ensure};
-use crate::predict::weights::Weights;
 
 /// Tensors may share numbers, as tied matrices do; more values than this for each byte of the file
 /// are no model, but a trap.
@@ -22,7 +21,9 @@ const MOST_FOR_A_BYTE: u64 = 8;
 /// It cannot be read, is damaged, or holds no tensors by name.
 pub(super) fn read(path: &Path) -> Result<Weights> {
     let open = || {
-        let tensors = PytorchReader::new(path)?.into_tensors();
+        let tensors = PytorchReader::new(path)
+            .map_err(TrainError::from_any)?
+            .into_tensors();
         let all: u64 = tensors
             .values()
             .map(|tensor| tensor.byte_len() as u64)

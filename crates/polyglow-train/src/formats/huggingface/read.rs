@@ -4,17 +4,17 @@ use std::path::{Path, PathBuf};
 
 use polyglow_model::search::{LengthPenalty, SearchConfig};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
+use polyglow_predict::error::{Context, Result, bail, ensure, failed, with_hint};
+use polyglow_predict::weights::Weights;
 use serde_json::Value;
 
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
 use super::tokens::{pieces, tokenizer, with_begin_mark};
 use super::{CONFIG, GENERATION, MODEL, pickle};
-use crate::error::{Context, Result, bail, ensure, failed, with_hint};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::folder::{self, Keys};
 use crate::formats::part::{Role, alternating, blank_shape, model_config, parts, reorder};
 use crate::formats::portable::Portable;
-use crate::predict::weights::Weights;
 
 /// The weights as PyTorch itself saves them.
 const PICKLE: &str = "pytorch_model.bin";

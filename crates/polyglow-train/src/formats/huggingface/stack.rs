@@ -7,10 +7,10 @@ use polyglow_model::{
     Activation, ImageShape, LmShape, Norm, PatchShape, Pooling, Position, TieEmbeddings,
     TransformerShape, VitShape,
 };
+use polyglow_predict::error::{Result, TrainError, failed, usage};
 use serde_json::{Value, json};
 
 use super::activation;
-use crate::error::{Result, TrainError, failed, usage};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::portable::Portable;
 use crate::formats::sinusoids::sinusoids;

@@ -4,10 +4,10 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
+use polyglow_predict::error::{Context, Result, usage, with_hint};
 use serde_json::{Value, json};
 
 use super::super::folder;
-use crate::error::{Context, Result, usage, with_hint};
 use crate::formats::portable::Portable;
 
 /// Writes the tokenizers of a model into a folder.

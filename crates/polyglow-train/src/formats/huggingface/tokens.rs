@@ -4,9 +4,9 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
+use polyglow_predict::error::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::error::{Context, Result, ensure};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::folder::{self, Keys};
 use crate::formats::portable::NEVER;

@@ -2,11 +2,11 @@
 
 use polyglow_model::search::{LengthPenalty, SearchMethod};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
+use polyglow_predict::error::{Result, TrainError, failed, usage, with_hint};
 use serde_json::{Value, json};
 
 use super::activation;
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
-use crate::error::{Result, TrainError, failed, usage, with_hint};
 use crate::formats::array::{Array, Arrays};
 use crate::formats::part::{Role, parts, reorder, sines_first, tgt_embedding};
 use crate::formats::portable::{NEVER, Portable};

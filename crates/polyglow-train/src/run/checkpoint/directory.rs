@@ -5,9 +5,10 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use super::{Checkpoint, Content, TrainState, place, remove_directory};
-use crate::error::{Context, Result, failed, with_hint};
 use polyglow_data::file::sync_directory;
+use polyglow_predict::error::{Context, Result, failed, with_hint};
+
+use super::{Checkpoint, Content, TrainState, place, remove_directory};
 
 /// The `checkpoints` directory of a run: `step-N/`, `average/` and others that were made of them,
 /// and the relative links `last` and `best`.

@@ -8,7 +8,7 @@ use std::path::{Component, Path, PathBuf};
 
 use super::remove_directory;
 
-use crate::error::Result;
+use polyglow_predict::error::Result;
 
 /// Ends the name of a directory that is being written.
 pub(super) const UNFINISHED: &str = ".tmp";

@@ -1,14 +1,15 @@
 //! Counting n-grams of what a language model was trained on: the baseline that it is compared with.
 
 use polyglow_data::config::Split;
-use polyglow_data::corpus::{Corpus, Pair, Part};
+use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::example::{Filter, left_out};
 use polyglow_data::ngram::NgramModel;
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_predict::error::{Result, ensure};
 use serde::Serialize;
 
 use super::{bits_per_byte, encode, num_bytes};
-use crate::error::{Result, ensure};
 use crate::plan::Plan;
 
 /// Length of the longest n-grams.

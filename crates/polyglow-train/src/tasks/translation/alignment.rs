@@ -2,14 +2,13 @@
 //! source.
 
 use polyglow_data::alignment::Link;
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_model::{Inspect, Pair as Inputs};
+use polyglow_predict::attention::of_words;
+use polyglow_predict::error::Result;
+use polyglow_predict::runner::Runner;
 
-use crate::error::Result;
-use crate::predict::attention::of_words;
-use crate::predict::runner::Runner;
-
-pub use crate::predict::attention::strongest;
+pub use polyglow_predict::attention::strongest;
 
 /// For each pair and each decoder layer, from the lowest, a link for every target word: to the
 /// source word with the most attention.

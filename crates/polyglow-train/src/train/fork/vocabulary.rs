@@ -4,9 +4,8 @@ use std::collections::HashMap;
 
 use burn::tensor::TensorData;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
-
-use crate::error::Result;
-use crate::predict::weights::Weights;
+use polyglow_predict::error::Result;
+use polyglow_predict::weights::Weights;
 
 /// The axis of a parameter that has a place for each token of a vocabulary.
 struct VocabularyAxis {

@@ -2,9 +2,9 @@
 
 use burn::module::Module;
 use polyglow_model::parameter;
+use polyglow_predict::error::{Result, failed, usage, with_hint};
 
 use super::parameters;
-use crate::error::{Result, failed, usage, with_hint};
 
 /// Freezes the parameters whose names are, or begin with, one of `names`.
 ///

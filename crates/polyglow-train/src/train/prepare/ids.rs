@@ -7,13 +7,13 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
 use polyglow_model::Task as TaskKind;
+use polyglow_predict::error::{Context, Result, ensure, failed, with_hint};
+use polyglow_predict::model::check_beam;
 
 use super::Text;
 use crate::config::Config;
-use crate::error::{Context, Result, ensure, failed, with_hint};
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::predict::model::check_beam;
 use crate::run::{RunDirectory, TextHashes};
 use crate::tasks::TrainingData;
 use crate::tasks::labels::{check_labels, label_ids};

@@ -2,11 +2,11 @@
 //! same text.
 
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::group::Group;
 
 use super::Text;
 use crate::config::{Config, Difference};
-use crate::error::{Context, Result, failed, usage, with_hint};
-use crate::group::Group;
 use crate::run::TextHashes;
 
 /// Keys that may differ between ranks: each rank has a device of its own, and rank 0 alone reads

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_predict::error::Result;
 
-use crate::error::Result;
 use crate::plan::Plan;
 use crate::run::{RunDirectory, TextHashes};
 use crate::tasks::HeldOut;

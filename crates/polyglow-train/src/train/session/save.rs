@@ -5,12 +5,12 @@ use std::sync::Arc;
 
 use burn::tensor::TensorData;
 use polyglow_model::parameter;
+use polyglow_predict::error::{Context, ErrorKind, Result, failed, with_hint};
+use polyglow_predict::model::load_weights;
+use polyglow_predict::weights::{self, Weights};
 use sha2::{Digest, Sha256};
 
 use super::Session;
-use crate::error::{Context, ErrorKind, Result, failed, with_hint};
-use crate::predict::model::load_weights;
-use crate::predict::weights::{self, Weights};
 use crate::run::{Content, Lock};
 use crate::tasks::Task;
 
@@ -42,7 +42,7 @@ impl<T: Task> Session<'_, T> {
                 "after step {} a weight is not finite: nothing is saved",
                 self.state.step
             )
-            .of_kind(ErrorKind::NotFinite);
+            .with_kind(ErrorKind::NotFinite);
             return Err(with_hint(
                 error,
                 format!("try a lower `train.lr`; {}", self.what_is_left()),

@@ -9,9 +9,9 @@ use std::time::Instant;
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::sources::BatchSource;
 use polyglow_kernels::CompileOnly;
+use polyglow_predict::error::Result;
 
 use super::Session;
-use crate::error::Result;
 use crate::observer::Observer;
 use crate::tasks::Task;
 use crate::train::Stop;

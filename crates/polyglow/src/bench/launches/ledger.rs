@@ -366,7 +366,7 @@ mod tests {
         static ONE: Mutex<()> = Mutex::new(());
         let turn = ONE.lock().unwrap_or_else(PoisonError::into_inner);
         let device =
-            polyglow_train::device::open("wgpu:cpu").expect("a software driver is installed");
+            polyglow_predict::device::open("wgpu:cpu").expect("a software driver is installed");
         (device, turn)
     }
 

@@ -2,7 +2,7 @@
 
 use std::io::{self, Write};
 
-use polyglow_train::wording::counted;
+use polyglow_predict::wording::counted;
 use polyglow_train::workload::BatchShape;
 
 use crate::bench::{

@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 
 use anyhow::anyhow;
-use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_view::embeddings::{Pool, Sentences};
 use serde::Serialize;
 

@@ -9,8 +9,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, ensure};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::file::NewFile;
+use polyglow_data::pair::Pair;
 use polyglow_data::random::mix;
 use sha2::{Digest, Sha256};
 

@@ -4,18 +4,18 @@ use std::io::{self, Write};
 use std::path::Path;
 
 use polyglow_data::config::Split;
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use polyglow_model::Task;
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::group::alone;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::samples::spread;
+use polyglow_predict::wording::shell_word;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::group::alone;
-use polyglow_train::predict::evaluation::Evaluation;
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::samples::spread;
 use polyglow_train::run::records::Records;
 use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
-use polyglow_train::wording::shell_word;
 
 use crate::activity::Activity;
 use crate::commands::uses::{Use, of_task};

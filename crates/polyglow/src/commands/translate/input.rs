@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use anyhow::anyhow;
 use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
-use polyglow_train::predict::translate::Request;
-use polyglow_train::wording::shell_word;
+use polyglow_predict::translate::Request;
+use polyglow_predict::wording::shell_word;
 
 use super::{PORTION, TranslateArgs};
 use crate::failure::with_hint;

@@ -4,9 +4,9 @@ use std::fs;
 use std::path::PathBuf;
 
 use anyhow::Context;
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::Request;
-use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::translate::Request;
+use polyglow_predict::unknown_words::UnknownWords;
 use rustyline::DefaultEditor;
 use rustyline::error::ReadlineError;
 

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 
 use polyglow_data::alignment::Link;
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::translate::{Request, Translated};
 use polyglow_train::Result;
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::{Request, Translated};
 use polyglow_train::tasks::translation::alignment::align;
 use serde::Serialize;
 

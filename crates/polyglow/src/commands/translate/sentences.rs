@@ -5,8 +5,8 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_data::script::has_space_between;
-use polyglow_train::predict::sentences::{Part, count, parts};
-use polyglow_train::predict::translate::{Request, Translated};
+use polyglow_predict::sentences::{Part, count, parts};
+use polyglow_predict::translate::{Request, Translated};
 use polyglow_train::run::RunDirectory;
 use serde_json::Value;
 

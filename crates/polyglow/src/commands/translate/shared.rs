@@ -9,10 +9,10 @@ use std::io::Write;
 use std::sync::Arc;
 use std::time::Duration;
 
-use polyglow_train::group::alone;
-use polyglow_train::predict::runner::Runner;
-use polyglow_train::predict::translate::Request;
-use polyglow_train::predict::unknown_words::UnknownWords;
+use polyglow_predict::group::alone;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::translate::Request;
+use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::{Result, TrainError};
 
 use super::input::Input;

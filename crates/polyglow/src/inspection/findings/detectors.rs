@@ -1,6 +1,6 @@
 //! The table of detectors: what is looked for, and what is said about it.
 
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 use serde::Serialize;
 
 use super::characters::{has_entities, has_hidden, has_other_spaces, is_mojibake, lost_characters};

@@ -4,9 +4,9 @@ use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use polyglow_data::config::Content;
-use polyglow_data::corpus::Pair;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Reason};
+use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 
 use super::report::SplitReport;

@@ -107,7 +107,7 @@ impl Visitor for Validate<'_> {
 
 #[cfg(test)]
 mod tests {
-    use polyglow_data::corpus::Pair;
+    use polyglow_data::pair::Pair;
 
     use super::*;
 

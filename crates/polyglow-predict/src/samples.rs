@@ -2,14 +2,14 @@
 
 use std::collections::HashSet;
 
-use polyglow_data::corpus::Pair;
+use polyglow_data::pair::Pair;
 
 /// Places of up to `count` pairs with different sources, evenly spread over a set. Pairs without a
 /// source differ by their target, and blank ones are not shown.
 ///
 /// ```
-/// use polyglow_data::corpus::Pair;
-/// use polyglow_train::predict::samples::spread;
+/// use polyglow_data::pair::Pair;
+/// use polyglow_predict::samples::spread;
 ///
 /// let pair = |text: &str| Pair { src: text.to_owned(), tgt: text.to_owned() };
 /// let pairs: Vec<Pair> = ["a", "a", " ", "b", "c", "d", "a", "e", "f"].map(pair).into();

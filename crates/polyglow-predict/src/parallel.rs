@@ -22,7 +22,7 @@ const AHEAD: usize = 2;
 ///
 /// # Errors
 /// The first error in order, after which no more are begun; a thread cannot be started.
-pub(crate) fn each<T: Send>(
+pub fn each<T: Send>(
     count: usize,
     threads: usize,
     run: impl Fn(usize) -> Result<T> + Sync,

@@ -44,10 +44,11 @@ pub enum ErrorKind {
 /// program whose `main` returns it prints what its user can read:
 ///
 /// ```
-/// use polyglow_train::Config;
+/// use polyglow_predict::error::{TrainError, with_hint};
 ///
-/// let error = Config::from_text("data.corpus = 'digits'\ntrain.max_steps = 0", &[]).unwrap_err();
-/// assert!(format!("{error:?}").starts_with(&error.to_string()));
+/// let error = with_hint(TrainError::new("there is no model"), "train one");
+/// assert_eq!(error.to_string(), "there is no model");
+/// assert_eq!(format!("{error:?}"), "there is no model\nhint: train one");
 /// ```
 pub struct TrainError(Box<Inner>);
 
@@ -67,12 +68,12 @@ enum Cause {
 impl TrainError {
     /// An error with this message.
     pub fn new(message: impl Into<String>) -> Self {
-        Self::of_cause(Cause::Message(message.into()))
+        Self::from_cause(Cause::Message(message.into()))
     }
 
     /// The same error, of another kind.
     #[must_use]
-    pub fn of_kind(mut self, kind: ErrorKind) -> Self {
+    pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
@@ -124,7 +125,7 @@ impl TrainError {
         std::iter::successors(first, |error: &&(dyn Error + 'static)| (*error).source())
     }
 
-    fn of_cause(cause: Cause) -> Self {
+    fn from_cause(cause: Cause) -> Self {
         Self(Box::new(Inner {
             kind: ErrorKind::Other,
             hint: None,
@@ -133,12 +134,12 @@ impl TrainError {
         }))
     }
 
-    /// Any error; one of this type as it is.
-    fn of_any(error: impl Error + Send + Sync + 'static) -> Self {
+    /// Wraps any error; one of this type stays as it is.
+    pub fn from_any(error: impl Error + Send + Sync + 'static) -> Self {
         let error: Box<dyn Error + Send + Sync> = Box::new(error);
         error
             .downcast()
-            .map_or_else(|other| Self::of_cause(Cause::Error(other)), |own| *own)
+            .map_or_else(|other| Self::from_cause(Cause::Error(other)), |own| *own)
     }
 }
 
@@ -177,7 +178,7 @@ macro_rules! from_errors {
     ($($error:ty),* $(,)?) => {
         $(impl From<$error> for TrainError {
             fn from(error: $error) -> Self {
-                Self::of_any(error)
+                Self::from_any(error)
             }
         })*
     };
@@ -193,12 +194,10 @@ from_errors!(
     safetensors::SafeTensorError,
     burn::tensor::ExecutionError,
 );
-#[cfg(feature = "training")]
-from_errors!(pytorch_reader::PytorchError, zip::result::ZipError);
 
 /// Marks an error as the user's to correct in the request or the config.
 pub fn usage(error: impl Into<TrainError>) -> TrainError {
-    error.into().of_kind(ErrorKind::Usage)
+    error.into().with_kind(ErrorKind::Usage)
 }
 
 /// Sets the hint of an error, replacing an earlier one.
@@ -209,21 +208,27 @@ pub fn with_hint(error: impl Into<TrainError>, hint: impl Into<String>) -> Train
 }
 
 /// Adds to an error, or to a `None`, what was being done.
-pub(crate) trait Context<T> {
-    /// The value, or an error that begins with `context`.
+pub trait Context<T> {
+    /// Returns the value, or an error that begins with `context`.
+    ///
+    /// # Errors
+    /// There is no value.
     fn context(self, context: impl Into<String>) -> Result<T>;
 
     /// As [`Self::context`], with words that are only made where something failed.
+    ///
+    /// # Errors
+    /// There is no value.
     fn with_context<C: Into<String>>(self, context: impl FnOnce() -> C) -> Result<T>;
 }
 
 impl<T, E: Error + Send + Sync + 'static> Context<T> for Result<T, E> {
     fn context(self, context: impl Into<String>) -> Result<T> {
-        self.map_err(|error| TrainError::of_any(error).context(context))
+        self.map_err(|error| TrainError::from_any(error).context(context))
     }
 
     fn with_context<C: Into<String>>(self, context: impl FnOnce() -> C) -> Result<T> {
-        self.map_err(|error| TrainError::of_any(error).context(context()))
+        self.map_err(|error| TrainError::from_any(error).context(context()))
     }
 }
 
@@ -237,26 +242,29 @@ impl<T> Context<T> for Option<T> {
     }
 }
 
-/// An error with a formatted message.
+/// Makes a [`TrainError`](crate::error::TrainError) with a formatted message.
+#[macro_export]
 macro_rules! failed {
     ($($message:tt)*) => { $crate::error::TrainError::new(format!($($message)*)) };
 }
 
-/// Returns an error with a formatted message.
+/// Returns early with an error with a formatted message.
+#[macro_export]
 macro_rules! bail {
-    ($($message:tt)*) => { return Err($crate::error::failed!($($message)*)) };
+    ($($message:tt)*) => { return Err($crate::failed!($($message)*)) };
 }
 
-/// Returns an error with a formatted message unless a condition holds.
+/// Returns early with an error with a formatted message unless a condition holds.
+#[macro_export]
 macro_rules! ensure {
     ($condition:expr, $($message:tt)*) => {
         if !$condition {
-            return Err($crate::error::failed!($($message)*));
+            return Err($crate::failed!($($message)*));
         }
     };
 }
 
-pub(crate) use {bail, ensure, failed};
+pub use crate::{bail, ensure, failed};
 
 /// What can be done about an error of the system.
 pub fn hint_of_system(error: &io::Error) -> &'static str {

@@ -148,7 +148,7 @@ impl From<Told> for TrainError {
             kind,
         }: Told,
     ) -> Self {
-        let error = Self::new(message).of_kind(kind);
+        let error = Self::new(message).with_kind(kind);
         match hint {
             Some(hint) => with_hint(error, hint),
             None => error,

@@ -5,8 +5,8 @@ use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
 
-use crate::predict::scoring::TranslationScores;
-use crate::predict::teacher_forcing::Forced;
+use crate::scoring::TranslationScores;
+use crate::teacher_forcing::Forced;
 
 /// Scores on one set, teacher-forced but for those of translations.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -55,7 +55,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Of what was found at the targets of each example.
-    pub(crate) fn of_forced(forced: Vec<Forced>) -> Self {
+    pub fn of_forced(forced: Vec<Forced>) -> Self {
         let num_targets = forced
             .iter()
             .map(|example| example.log_probs.len())
@@ -89,24 +89,23 @@ impl Evaluation {
     }
 
     /// With what was translated, and its scores.
-    pub(crate) fn with_translations(
-        mut self,
-        hypotheses: Vec<String>,
-        scores: TranslationScores,
-    ) -> Self {
+    #[must_use]
+    pub fn with_translations(mut self, hypotheses: Vec<String>, scores: TranslationScores) -> Self {
         self.hypotheses = hypotheses;
         self.scores.translations = Some(scores);
         self
     }
 
     /// With the loss in bits per byte.
-    pub(crate) fn with_bits_per_byte(mut self, bits: f64) -> Self {
+    #[must_use]
+    pub fn with_bits_per_byte(mut self, bits: f64) -> Self {
         self.scores.bits_per_byte = Some(bits);
         self
     }
 
     /// With what is right counted as answers, not as tokens.
-    pub(crate) fn with_accuracy(mut self) -> Self {
+    #[must_use]
+    pub fn with_accuracy(mut self) -> Self {
         self.scores.accuracy = self.scores.token_accuracy.take();
         self
     }
@@ -163,7 +162,7 @@ impl Display for Scores {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::predict::scoring::Signatures;
+    use crate::scoring::Signatures;
 
     #[test]
     fn scores_of_every_kind_are_apart_from_each_other() {

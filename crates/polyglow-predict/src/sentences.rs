@@ -24,8 +24,8 @@ pub enum Part<'a> {
 /// abbreviation; an unknown one is treated as English.
 ///
 /// ```
-/// use polyglow_train::predict::sentences::Part::{Kept, Sentence};
-/// use polyglow_train::predict::sentences::parts;
+/// use polyglow_predict::sentences::Part::{Kept, Sentence};
+/// use polyglow_predict::sentences::parts;
 ///
 /// let text = "- Am 3. Oktober war z. B. Prof. Kurz da. 😆 Er blieb.";
 /// let expected =

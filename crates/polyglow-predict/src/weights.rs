@@ -100,7 +100,7 @@ impl Weights {
     ///
     /// # Errors
     /// One holds a number that is not finite.
-    pub(crate) fn new(path: &Path, tensors: BTreeMap<String, TensorData>) -> Result<Self> {
+    pub fn new(path: &Path, tensors: BTreeMap<String, TensorData>) -> Result<Self> {
         for (name, data) in &tensors {
             let finite = data
                 .as_slice::<f32>()
@@ -282,8 +282,7 @@ pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<()> {
 ///
 /// # Errors
 /// As [`write`], but for the file.
-#[cfg(feature = "training")]
-pub(crate) fn to_bytes(tensors: &[(String, TensorData)]) -> Result<Vec<u8>> {
+pub fn to_bytes(tensors: &[(String, TensorData)]) -> Result<Vec<u8>> {
     Ok(safetensors::serialize(views(tensors)?, None)?)
 }
 

@@ -6,10 +6,10 @@ use polyglow_model::Generate;
 use polyglow_model::search::{Hypothesis, Incremental, Marks, Sentence, search};
 use serde::{Deserialize, Serialize};
 
-use super::runner::{ENCODED_WHOLE, Runner};
-use super::split::{join, split};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, bail, ensure};
+use crate::runner::{ENCODED_WHOLE, Runner};
+use crate::split::{join, split};
 
 /// Bits of the number of a line; the number of a piece of it is in those above.
 const PART_BITS: u32 = 40;

@@ -5,8 +5,8 @@ use burn::tensor::{Int, Tensor, Transaction};
 use polyglow_model::mean_of_probabilities;
 use serde::{Deserialize, Serialize};
 
-use super::runner::{Member, Runner};
 use crate::device::upload;
+use crate::runner::{Member, Runner};
 
 /// How probable models find the targets of an example, each given what stands before it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -24,13 +24,15 @@ pub struct Forced {
 }
 
 impl Forced {
-    pub(crate) fn new(predicted: &[Predicted]) -> Self {
+    /// Makes it of what the models found at the targets of one example.
+    pub fn new(predicted: &[Predicted]) -> Self {
         let mut forced = Self::default();
         forced.extend(predicted);
         forced
     }
 
-    pub(crate) fn extend(&mut self, predicted: &[Predicted]) {
+    /// Adds what the models found at further targets of the same example.
+    pub fn extend(&mut self, predicted: &[Predicted]) {
         self.log_probs
             .extend(predicted.iter().map(|position| position.log_prob));
         self.first
@@ -46,11 +48,13 @@ impl Forced {
 
 /// Something that a model finds at a position.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
-pub(crate) struct Predicted {
-    pub(crate) log_prob: f32,
-    pub(crate) first: u32,
+pub struct Predicted {
+    /// Log-probability of the token that stands there, in nats.
+    pub log_prob: f32,
+    /// The token that the models rank first.
+    pub first: u32,
     /// Whether the token that stands there is ranked first.
-    pub(crate) correct: bool,
+    pub correct: bool,
 }
 
 impl<M> Runner<M> {
@@ -58,10 +62,7 @@ impl<M> Runner<M> {
     ///
     /// # Shapes
     /// - output: `[rows, classes]`
-    pub(crate) fn log_probs(
-        &self,
-        mut logits: impl FnMut(usize, &Member<M>) -> Tensor<2>,
-    ) -> Tensor<2> {
+    pub fn log_probs(&self, mut logits: impl FnMut(usize, &Member<M>) -> Tensor<2>) -> Tensor<2> {
         mean_of_probabilities(
             self.members
                 .iter()
@@ -76,7 +77,7 @@ impl<M> Runner<M> {
 ///
 /// # Shapes
 /// - `log_probs`: `[rows * len, classes]`; `targets`: `[rows, len]` row by row
-pub(crate) fn at_targets(
+pub fn at_targets(
     log_probs: &Tensor<2>,
     targets: Vec<i32>,
     len: usize,

@@ -2,7 +2,7 @@
 
 use polyglow_data::script::has_space_between;
 
-use super::translate::Translated;
+use crate::translate::Translated;
 
 /// Where a text may be cut, the best places first.
 #[derive(Clone, Copy, Debug)]

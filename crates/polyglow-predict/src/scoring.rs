@@ -151,11 +151,7 @@ impl TranslationScores {
     ///
     /// # Errors
     /// There are none; a foreign tokenizer fails.
-    pub(crate) fn of(
-        hypotheses: &[String],
-        references: &[Vec<&str>],
-        scoring: &Scoring,
-    ) -> Result<Self> {
+    pub fn of(hypotheses: &[String], references: &[Vec<&str>], scoring: &Scoring) -> Result<Self> {
         let hypotheses = scoring.lines(hypotheses)?;
         let references: Vec<Vec<Cow<str>>> = references
             .iter()

@@ -15,7 +15,7 @@ pub fn counted<N: Copy + Display + PartialEq + From<u8>>(number: N, noun: &str) 
 /// would read it in another way.
 ///
 /// ```
-/// use polyglow_train::wording::shell_word;
+/// use polyglow_predict::wording::shell_word;
 ///
 /// assert_eq!(shell_word("runs/my"), "runs/my");
 /// # #[cfg(unix)]

@@ -8,20 +8,19 @@ use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::quantization::{self, Int8Matrix};
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{ImageShape, Model, ModelShape, Vocabulary, parameter};
+use polyglow_model::{Model, ModelShape, computes_on_host, parameter};
 
-use super::runner::Runner;
-use super::weights::Weights;
-use crate::config::Config;
 use crate::error::{Result, TrainError, failed, usage, with_hint};
-use crate::plan::{Plan, TaskPlan};
+use crate::group::alone;
+use crate::runner::{Options, Runner};
+use crate::settings::{Settings, default_pad_multiple};
+use crate::weights::Weights;
 
 impl Runner {
-    /// The model of a run from the content of its files: `config.toml`, the tokenizers, and
+    /// Makes the model of a run from the content of its files: `config.toml`, the tokenizers, and
     /// `model.safetensors` of a checkpoint.
     ///
-    /// Opens no file and asks for no time, so that it works in a browser, too; see the feature
-    /// `training`.
+    /// Opens no file and asks for no time, so that it works in a browser, too.
     ///
     /// # Errors
     /// Something of it is damaged, or does not fit the rest.
@@ -31,13 +30,24 @@ impl Runner {
         weights: &[u8],
         device: Device,
     ) -> Result<Self> {
-        let plan = Plan::on(Config::parse(config)?, device, None);
-        check_beam(&plan.config.search, tokenizers)?;
-        let shape = model_shape(&plan, tokenizers)?;
+        let settings = Settings::parse(config)?;
+        check_beam(&settings.search, tokenizers)?;
+        let shape = settings.shape(tokenizers)?;
         let weights = Weights::parse(weights, Path::new("model.safetensors"))?;
-        let model = load_for_search(&shape, weights, &plan.device)?;
-        let (search, longest) = (plan.config.search.clone(), shape.vocabulary().max_len - 1);
-        Ok(Self::new(model, &plan, tokenizers, search, longest))
+        let model = load_for_search(&shape, weights, &device)?;
+        let pad_multiple = settings.train.pad_multiple;
+        let options = Options {
+            task: settings.task(),
+            max_tokens: settings.train.max_tokens,
+            pad_multiple: pad_multiple
+                .unwrap_or_else(|| default_pad_multiple(computes_on_host(&device))),
+            longest: shape.vocabulary().max_len - 1,
+            search: settings.search,
+            device,
+            group: alone(),
+            image_reader: None,
+        };
+        Ok(Self::new(model, tokenizers, options))
     }
 }
 
@@ -56,51 +66,6 @@ pub fn check_beam(search: &SearchConfig, tokenizers: &Tokenizers) -> Result<()> 
         ));
     }
     Ok(())
-}
-
-/// The shape of the model that a plan and its tokenizers ask for.
-///
-/// # Errors
-/// A size does not fit, such as tied embeddings over separate vocabularies.
-pub fn model_shape(plan: &Plan, tokenizers: &Tokenizers) -> Result<ModelShape> {
-    let config = &plan.config;
-    // The longest sentence and its end mark; BPE dropout may lengthen a sentence that was just
-    // short enough.
-    let longest = || config.tokenizer.planned_len(config.data.max_len) + 1;
-    let (max_len, image) = match plan.task {
-        TaskPlan::Language {
-            context_len: Some(context_len),
-        } => (context_len.get(), None),
-        TaskPlan::Images(images) | TaskPlan::Captions { images, .. } => {
-            let [height, width, channels] = images.shape();
-            (
-                longest(),
-                Some(ImageShape {
-                    height,
-                    width,
-                    channels,
-                }),
-            )
-        }
-        TaskPlan::Translation
-        | TaskPlan::Language { context_len: None }
-        | TaskPlan::Words(_)
-        | TaskPlan::Labels
-        | TaskPlan::Masked => (longest(), None),
-    };
-    let vocabulary = Vocabulary {
-        src_size: tokenizers.src.vocab_size(),
-        tgt_size: tokenizers.tgt.vocab_size(),
-        shared: tokenizers.is_shared(),
-        src_pad_id: tokenizers.src.special().pad,
-        tgt_pad_id: tokenizers.tgt.special().pad,
-        max_len,
-        image,
-    };
-    Ok(config
-        .model
-        .shape(vocabulary)?
-        .with_precision(config.train.precision))
 }
 
 /// A model of these weights for a search: matrices in 8 bits stay so where the device has a kernel

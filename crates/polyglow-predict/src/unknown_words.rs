@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use polyglow_data::tokenizer::Tokenizer;
 
-use crate::predict::runner::ENCODED_WHOLE;
+use crate::runner::ENCODED_WHOLE;
 
 /// Words that a message names, and those that are counted.
 const SHOWN: usize = 5;

@@ -317,7 +317,7 @@ pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T> {
         let message = message
             .or(payload.downcast_ref::<&str>().copied())
             .unwrap_or("a panic without a message");
-        TrainError::new(message).of_kind(ErrorKind::Device)
+        TrainError::new(message).with_kind(ErrorKind::Device)
     })
 }
 

@@ -277,9 +277,9 @@ mod tests {
     type Splitter = fn(&str, &str) -> Vec<String>;
 
     /// The sentences that the rules were written with.
-    const TUNED: &str = include_str!("../../../tests/golden/sentences.txt");
+    const TUNED: &str = include_str!("../../tests/sentences.txt");
     /// Sentences that were written after the rules.
-    const UNSEEN: &str = include_str!("../../../tests/golden/sentences-unseen.txt");
+    const UNSEEN: &str = include_str!("../../tests/sentences-unseen.txt");
 
     /// The F1 of the boundaries that a splitter finds in a file of sentences, in percent.
     fn f1(gold: &str, split: Splitter) -> f64 {

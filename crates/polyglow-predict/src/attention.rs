@@ -10,9 +10,9 @@ use polyglow_model::attention::AttentionKind;
 use polyglow_model::{Inputs, Inspect, Pair, Task, Text};
 use serde::Serialize;
 
-use super::runner::{Member, Runner};
 use crate::device::upload_rows;
 use crate::error::{Result, TrainError};
+use crate::runner::{Member, Runner};
 pub use words::{UnitLink, WordAttention, of_words, strongest, unit_links};
 
 /// The name of the trained vector that an encoder may have before its text.
@@ -21,7 +21,7 @@ const CLASS: &str = "[class]";
 /// The attention weights of all layers and heads on one pair.
 ///
 /// ```
-/// use polyglow_train::predict::attention::Map;
+/// use polyglow_predict::attention::Map;
 ///
 /// let tokens = |text: &str| text.split(' ').map(str::to_owned).collect();
 /// // One layer with two heads.

@@ -4,10 +4,10 @@
 use polyglow_data::script::is_unspaced;
 use polyglow_model::{Generate, Inspect, Pair, Task};
 
-use super::attention::{WordAttention, of_words, strongest};
-use super::runner::Runner;
-use super::translate::Translated;
+use crate::attention::{WordAttention, of_words, strongest};
 use crate::error::Result;
+use crate::runner::Runner;
+use crate::translate::Translated;
 
 /// Translations whose attention is computed at a time: that of all layers is in memory until the
 /// last is taken.

@@ -57,7 +57,7 @@ pub const SCORES: [Measure; 8] = [
 /// The rows of [`SCORES`] that at least one of the records holds.
 ///
 /// ```
-/// use polyglow_train::predict::measures::recorded;
+/// use polyglow_predict::measures::recorded;
 /// use serde_json::json;
 ///
 /// let records = [json!({"step": 10, "loss": 2.5}), json!({"step": 20, "loss": 2.1, "bleu": 12.5})];
@@ -79,8 +79,8 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
 
 #[cfg(test)]
 mod tests {
-    use crate::predict::evaluation::Scores;
-    use crate::predict::scoring::{Signatures, TranslationScores};
+    use crate::evaluation::Scores;
+    use crate::scoring::{Signatures, TranslationScores};
 
     use super::*;
 

@@ -9,7 +9,7 @@ use polyglow_model::{Inspect, Pair};
 
 use crate::device::upload_rows;
 use crate::error::Result;
-use crate::predict::runner::Runner;
+use crate::runner::Runner;
 
 /// The attention of target words to source words: a row for each target word, with a weight for
 /// each source word; empty for words that were not read.

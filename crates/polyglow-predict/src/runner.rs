@@ -12,16 +12,14 @@ use polyglow_model::{Model, Task, computes_on_host};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::beside;
-#[cfg(not(feature = "training"))]
-use crate::error::TrainError;
-use crate::error::{Result, ensure};
+use crate::error::{Result, TrainError, ensure};
 use crate::group::Group;
-use crate::plan::{Plan, TaskPlan};
+use crate::parallel;
+use crate::task::TaskPlan;
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred
 /// times the size of what it encodes, so longer lines are cut first.
-pub(crate) const ENCODED_WHOLE: usize = 1 << 16;
+pub const ENCODED_WHOLE: usize = 1 << 16;
 
 /// Padded positions in a batch, times the beam, at most where the CPU searches: then keys, values
 /// and scores stay near the cores.
@@ -31,28 +29,10 @@ const MOST_ON_HOST: usize = 1024;
 const MULTIPLE: usize = 4;
 
 /// Images whose bytes are held as ids.
-#[cfg(feature = "training")]
 const IMAGES_AT_A_TIME: usize = 512;
 
 /// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can
 /// share it.
-///
-/// ```
-/// use polyglow_train::{Config, Runner, Silent, Stop, Training, device};
-///
-/// let text = "data.corpus = 'digits'
-///     tokenizer.kind = 'word'
-///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
-///     train = { max_steps = 2, max_tokens = 200 }";
-/// let dir = tempfile::tempdir()?;
-/// Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?.run(&Stop::default(), &mut Silent)?;
-///
-/// let mut runner = Runner::load(dir.path(), &device::open("flex")?)?;
-/// runner.search.beam_size = 2;
-/// let translations = runner.best(&["1 2 3", "", "4"])?;
-/// assert_eq!((translations.len(), &*translations[1]), (3, ""));
-/// # Ok::<(), Box<dyn std::error::Error>>(())
-/// ```
 #[derive(Clone)]
 pub struct Runner<M = Model> {
     /// The models; at least one, on a device that does not differentiate. Clones share them.
@@ -78,7 +58,13 @@ pub struct Runner<M = Model> {
     pub longest: usize,
     /// The processes that share the work: each runs some of the batches, and all get all results.
     pub group: Arc<dyn Group>,
+    /// Reads the images that are described; `None` where no files are opened, as in a browser.
+    pub image_reader: Option<ImageReader>,
 }
+
+/// Reads images by their names: the pixels of each, row by row, with the channels of a pixel side by
+/// side, in the size that the config names.
+pub type ImageReader = fn(&[&str], ImageConfig) -> Result<Vec<Vec<u8>>>;
 
 /// A model with the tokenizer of its source side.
 #[derive(Clone)]
@@ -89,29 +75,51 @@ pub struct Member<M = Model> {
     pub src: Arc<Tokenizer>,
 }
 
+/// How a [`Runner`] uses its models.
+#[derive(Clone)]
+pub struct Options {
+    /// What the models were trained for.
+    pub task: TaskPlan,
+    /// How hypotheses are searched for.
+    pub search: SearchConfig,
+    /// Where the models are.
+    pub device: Device,
+    /// Padded positions in a batch, times the beam, at most.
+    pub max_tokens: usize,
+    /// What padded lengths are multiples of.
+    pub pad_multiple: usize,
+    /// The most tokens of a side that the models read, without the end-of-sentence token.
+    pub longest: usize,
+    /// The processes that share the work.
+    pub group: Arc<dyn Group>,
+    /// Reads the images that are described; `None` where no files are opened.
+    pub image_reader: Option<ImageReader>,
+}
+
 impl<M> Runner<M> {
-    /// One model that reads `longest` tokens at most.
-    pub(crate) fn new(
-        model: M,
-        plan: &Plan,
-        tokenizers: &Tokenizers,
-        search: SearchConfig,
-        longest: usize,
-    ) -> Self {
+    /// Makes a runner of one model.
+    pub fn new(model: M, tokenizers: &Tokenizers, options: Options) -> Self {
+        let member = Member {
+            model,
+            src: Arc::clone(&tokenizers.src),
+        };
+        Self::from_members(vec![member], Arc::clone(&tokenizers.tgt), options)
+    }
+
+    /// Makes a runner of an ensemble, whose members all write tokens of `tgt`.
+    pub fn from_members(members: Vec<Member<M>>, tgt: Arc<Tokenizer>, options: Options) -> Self {
         Self {
-            members: Arc::new([Member {
-                model,
-                src: Arc::clone(&tokenizers.src),
-            }]),
-            tgt: Arc::clone(&tokenizers.tgt),
-            task: plan.task,
-            search,
-            device: plan.device.clone(),
-            max_tokens: plan.max_tokens(),
+            members: members.into(),
+            tgt,
+            task: options.task,
+            search: options.search,
+            device: options.device,
+            max_tokens: options.max_tokens,
             spread: false,
-            pad_multiple: plan.pad_multiple,
-            longest,
-            group: Arc::clone(&plan.group),
+            pad_multiple: options.pad_multiple,
+            longest: options.longest,
+            group: options.group,
+            image_reader: options.image_reader,
         }
     }
 
@@ -127,7 +135,7 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// The first error of `run`.
-    pub(crate) fn longest_first<R: Sync, T: Send + Serialize + DeserializeOwned>(
+    pub fn longest_first<R: Sync, T: Send + Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         width: impl Fn(&R) -> usize,
@@ -170,7 +178,7 @@ impl<M> Runner<M> {
             };
             // As in a training step, on one of the pool's threads.
             let run = |place: usize| rayon::scope(|_| run(&batches[place]));
-            beside::each(batches.len(), threads, run, take)?;
+            parallel::each(batches.len(), threads, run, take)?;
             found
         } else {
             self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?
@@ -183,7 +191,7 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// The first error of `run`.
-    pub(crate) fn shortest_first<R, T: Serialize + DeserializeOwned>(
+    pub fn shortest_first<R, T: Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
         width: impl Fn(&R) -> usize,
@@ -207,7 +215,7 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// The first error of `run`, in every process; another cannot be reached, or has other batches.
-    pub(crate) fn deal<B, T: Serialize + DeserializeOwned>(
+    pub fn deal<B, T: Serialize + DeserializeOwned>(
         &self,
         batches: &[B],
         mut run: impl FnMut(&B) -> Result<T>,
@@ -243,7 +251,7 @@ impl<M> Runner<M> {
     }
 
     /// Whether the sources are images, of which a text is the name.
-    pub(crate) fn reads_images(&self) -> bool {
+    pub fn reads_images(&self) -> bool {
         matches!(self.task, TaskPlan::Captions { .. })
     }
 
@@ -252,8 +260,7 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// The first error of `run`.
-    #[cfg(feature = "training")]
-    pub(crate) fn in_portions<R, T>(
+    pub fn in_portions<R, T>(
         &self,
         rows: &[R],
         run: impl FnMut(&[R]) -> Result<Vec<T>>,
@@ -273,7 +280,7 @@ impl<M> Runner<M> {
     }
 
     /// The positions that a source takes up, for which there may be several rows of ids.
-    pub(crate) fn positions(&self, ids: &[Vec<u32>]) -> usize {
+    pub fn positions(&self, ids: &[Vec<u32>]) -> usize {
         match self.task {
             TaskPlan::Captions { num_patches, .. } => num_patches,
             _ => ids.iter().map(Vec::len).max().unwrap_or(0),
@@ -285,9 +292,10 @@ impl<M> Runner<M> {
     ///
     /// # Errors
     /// A text cannot be encoded; there is no such image.
-    pub(crate) fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
+    pub fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
         if let TaskPlan::Captions { images, .. } = self.task {
-            return Ok(pixels(texts, images)?
+            return Ok(self
+                .pixels(texts, images)?
                 .into_iter()
                 .map(|ids| vec![ids; self.members.len()])
                 .collect());
@@ -299,6 +307,19 @@ impl<M> Runner<M> {
             }
         }
         Ok(encoded)
+    }
+
+    /// The bytes of images as ids.
+    fn pixels(&self, names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u32>>> {
+        let Some(read) = self.image_reader else {
+            let names = names.join("`, `");
+            return Err(TrainError::new(format!(
+                "this build opens no files, and so not the image `{names}`"
+            )));
+        };
+        let images = read(names, config)?;
+        let as_ids = |pixels: Vec<u8>| pixels.into_iter().map(u32::from).collect();
+        Ok(images.into_iter().map(as_ids).collect())
     }
 }
 
@@ -357,25 +378,6 @@ fn in_order<T>(order: &[usize], found: Vec<Vec<T>>) -> Vec<T> {
         .collect();
     found.sort_by_key(|(row, _)| *row);
     found.into_iter().map(|(_, found)| found).collect()
-}
-
-/// The bytes of images.
-#[cfg(feature = "training")]
-fn pixels(names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u32>>> {
-    let images = polyglow_data::corpus::read_images(names, config)?;
-    Ok(images
-        .into_iter()
-        .map(|pixels| pixels.into_iter().map(u32::from).collect())
-        .collect())
-}
-
-/// Files are not opened in this build.
-#[cfg(not(feature = "training"))]
-fn pixels(names: &[&str], _: ImageConfig) -> Result<Vec<Vec<u32>>> {
-    Err(TrainError::new(format!(
-        "this build opens no files, and so not the image `{}`",
-        names.join("`, `")
-    )))
 }
 
 #[cfg(test)]

@@ -1,0 +1,145 @@
+//! What a model needs of the config of its run in order to be used.
+
+use polyglow_data::config::DataConfig;
+use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
+use polyglow_model::search::SearchConfig;
+use polyglow_model::{ImageShape, ModelConfig, ModelShape, Precision, Vocabulary};
+use serde::{Deserialize, Deserializer};
+
+use crate::error::{Result, failed, usage};
+use crate::task::TaskPlan;
+
+/// Tokens of a batch where the config names no number.
+pub const DEFAULT_MAX_TOKENS: usize = 4096;
+
+/// Returns what padded lengths are multiples of where the config does not say: kernels of a GPU are
+/// tuned and compiled for each shape, so there should be few; a CPU computes only what it must.
+pub fn default_pad_multiple(on_host: bool) -> usize {
+    if on_host { 1 } else { 8 }
+}
+
+/// The tables of a run's `config.toml` that a trained model depends on. Those about training are
+/// read only as far as they concern the use of the model.
+///
+/// ```
+/// use polyglow_predict::{Settings, TaskPlan};
+///
+/// let settings = Settings::parse("seed = 3\nmodel.arch = 'rnn'\ntrain = { lr = 1e-3 }")?;
+/// assert_eq!(settings.task(), TaskPlan::Translation);
+/// assert!(settings.model.d_model.is_some());
+/// # Ok::<(), polyglow_predict::TrainError>(())
+/// ```
+#[derive(Clone, Debug, Default, Deserialize)]
+#[serde(default)]
+pub struct Settings {
+    /// The languages, and how images are read.
+    pub data: DataConfig,
+    /// How text becomes ids.
+    pub tokenizer: TokenizerConfig,
+    /// The size and the variant of the model.
+    pub model: ModelConfig,
+    /// How translations are searched for.
+    pub search: SearchConfig,
+    /// What training and use have in common.
+    pub train: SharedWithTraining,
+}
+
+/// The keys of the `[train]` table that concern the use of a model, too.
+#[derive(Clone, Copy, Debug, Deserialize)]
+#[serde(default)]
+pub struct SharedWithTraining {
+    /// The format of numbers that products are computed in.
+    pub precision: Precision,
+    /// Padded positions of a batch at most.
+    #[serde(deserialize_with = "number_or_default")]
+    pub max_tokens: usize,
+    /// What padded lengths are multiples of; `None` for what suits the device.
+    pub pad_multiple: Option<usize>,
+}
+
+impl Default for SharedWithTraining {
+    fn default() -> Self {
+        Self {
+            precision: Precision::default(),
+            max_tokens: DEFAULT_MAX_TOKENS,
+            pad_multiple: None,
+        }
+    }
+}
+
+/// Reads a number of tokens; of `"auto"`, which is a matter of training, the default.
+fn number_or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
+    #[derive(Deserialize)]
+    #[serde(untagged)]
+    enum Size {
+        Tokens(usize),
+        Named(serde::de::IgnoredAny),
+    }
+
+    match Size::deserialize(deserializer)? {
+        Size::Tokens(tokens) => Ok(tokens),
+        Size::Named(_) => Ok(DEFAULT_MAX_TOKENS),
+    }
+}
+
+impl Settings {
+    /// Reads the content of a run's `config.toml`, and fills in what presets decide.
+    ///
+    /// # Errors
+    /// It is not TOML, or a table that a model depends on has an unknown key or a value of the wrong
+    /// type.
+    pub fn parse(config: &str) -> Result<Self> {
+        let settings: Self =
+            toml::from_str(config).map_err(|error| usage(failed!("in the config: {error}")))?;
+        Ok(Self {
+            model: settings.model.resolve(),
+            ..settings
+        })
+    }
+
+    /// Returns what the model was trained for.
+    pub fn task(&self) -> TaskPlan {
+        TaskPlan::new(&self.model, &self.data)
+    }
+
+    /// Returns the shape of the model, which depends on the sizes of the vocabularies.
+    ///
+    /// # Errors
+    /// A size does not fit, such as tied embeddings over separate vocabularies.
+    pub fn shape(&self, tokenizers: &Tokenizers) -> Result<ModelShape> {
+        let image = match self.task() {
+            TaskPlan::Images(images) | TaskPlan::Captions { images, .. } => {
+                let [height, width, channels] = images.shape();
+                Some(ImageShape {
+                    height,
+                    width,
+                    channels,
+                })
+            }
+            _ => None,
+        };
+        let vocabulary = Vocabulary {
+            src_size: tokenizers.src.vocab_size(),
+            tgt_size: tokenizers.tgt.vocab_size(),
+            shared: tokenizers.is_shared(),
+            src_pad_id: tokenizers.src.special().pad,
+            tgt_pad_id: tokenizers.tgt.special().pad,
+            max_len: self.num_positions(),
+            image,
+        };
+        let shape = self.model.shape(vocabulary)?;
+        Ok(shape.with_precision(self.train.precision))
+    }
+
+    /// Returns the number of positions that the model reads: of windows as long as they are, of
+    /// sentences the longest and its end-of-sentence token. BPE dropout may lengthen a sentence that
+    /// was just short enough.
+    fn num_positions(&self) -> usize {
+        match self.task() {
+            TaskPlan::Language {
+                context_len: Some(context_len),
+            } => context_len.get(),
+            _ => self.tokenizer.planned_len(self.data.max_len) + 1,
+        }
+    }
+}
