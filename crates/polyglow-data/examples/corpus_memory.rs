@@ -18,7 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use polyglow_data::batching::BatchingConfig;
+use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Filter;
@@ -71,6 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         pad_multiple: 1,
         seed: 1,
         dropout: 0.0,
+        selection: Selection::V2,
     };
     let source = PairSource::new(Arc::new(cache), config, false)?;
     let stream = BatchStream::start(Arc::new(source), Position::default())?;

@@ -18,7 +18,7 @@
 //! ```
 //! use std::sync::Arc;
 //!
-//! use polyglow_data::batching::BatchingConfig;
+//! use polyglow_data::batching::{BatchingConfig, Selection};
 //! use polyglow_data::config::{Content, DataConfig, Split};
 //! use polyglow_data::corpus::Corpus;
 //! use polyglow_data::example::Filter;
@@ -37,7 +37,7 @@
 //! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
 //! assert_eq!(report.kept, 500);
 //!
-//! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0 };
+//! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0, selection: Selection::V2 };
 //! let source = PairSource::new(Arc::new(cache), batching, false)?;
 //! let plan = source.plan(0)?;
 //! let batch = source.batch(0, plan.batch(0))?;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use polyglow_data::batching::BatchingConfig;
-use polyglow_data::config::Content;
+use polyglow_data::batching::{BatchingConfig, Selection};
+use polyglow_data::config::{Content, ImageConfig};
 use polyglow_data::corpus::read_images;
+use polyglow_data::skip_gram::SkipGrams;
 use polyglow_data::sources::{BatchSource, Sharded};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::{TokenizerChoice, TokenizerName};
@@ -56,6 +57,9 @@ pub struct Plan {
     pub pad_multiple: usize,
     /// The processes that it runs in.
     pub group: Arc<dyn Group>,
+    /// The rules that select what is trained on: those that the run began with.
+    #[cfg(feature = "training")]
+    pub selection: Selection,
 }
 
 impl Plan {
@@ -98,6 +102,8 @@ impl Plan {
             has_kernels,
             pad_multiple,
             group: alone(),
+            #[cfg(feature = "training")]
+            selection: Selection::default(),
         }
     }
 
@@ -115,6 +121,14 @@ impl Plan {
     #[must_use]
     pub fn among(mut self, group: Arc<dyn Group>) -> Self {
         self.group = group;
+        self
+    }
+
+    /// The plan of a run that began with these rules.
+    #[cfg(feature = "training")]
+    #[must_use]
+    pub fn with_selection(mut self, selection: Selection) -> Self {
+        self.selection = selection;
         self
     }
 
@@ -172,6 +186,7 @@ impl Plan {
             pad_multiple: self.pad_multiple,
             seed: self.config.seed,
             dropout: self.config.tokenizer.dropout,
+            selection: self.selection,
         }
     }
 

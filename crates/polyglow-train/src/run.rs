@@ -12,6 +12,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
+use polyglow_data::batching::Selection;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
@@ -133,6 +134,18 @@ impl RunDirectory {
         Config::load_copy(&self.config_path(), overrides)
     }
 
+    /// The rules that select what is trained on: those that the run began with, or the newest where
+    /// none has begun.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    pub fn selection(&self) -> Result<Selection> {
+        Ok(self
+            .checkpoints(1)
+            .newest_state()?
+            .map_or_else(Selection::default, |state| state.selection))
+    }
+
     /// Makes the directory and keeps other trainings out of it as long as the lock lives.
     ///
     /// # Errors
@@ -143,13 +156,14 @@ impl RunDirectory {
         Lock::take(&self.root)
     }
 
-    /// Makes room for the caches, and removes what a killed process left unfinished.
+    /// Makes the directory of the caches, and removes the files that a killed process left
+    /// unfinished.
     ///
     /// # Errors
     /// A directory cannot be made or cleared.
     pub fn make_room(&self) -> Result<()> {
-        let cache = self.make_cache()?;
-        self.remove_unfinished(&cache)
+        self.make_cache()?;
+        self.remove_unfinished()
     }
 
     /// Makes the directory of the caches, and returns it.

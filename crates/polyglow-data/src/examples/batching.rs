@@ -4,6 +4,7 @@
 use std::ops::Range;
 
 use rayon::prelude::*;
+use serde::{Deserialize, Serialize};
 
 use crate::error::DataError;
 use crate::random::{Purpose, below, shuffle};
@@ -20,6 +21,29 @@ pub struct BatchingConfig {
     pub seed: u64,
     /// Probability of BPE dropout, which makes rows longer; batches leave room for that.
     pub dropout: f64,
+    /// The rules by which an epoch selects examples.
+    pub selection: Selection,
+}
+
+/// The version of the rules that select what a run is trained on. A run keeps the rules that it
+/// began with, so that it resumes with the same examples.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Selection {
+    /// Every epoch rounds the size of a weighted part by itself, and `data.max_examples` takes the
+    /// first images.
+    V1,
+    /// The sizes of a weighted part are rounded over all epochs together, and `data.max_examples`
+    /// draws images by the seed.
+    #[default]
+    V2,
+}
+
+impl Selection {
+    /// The rules of runs that were made before a run recorded its rules.
+    pub fn unrecorded() -> Self {
+        Self::V1
+    }
 }
 
 /// The batches of one epoch, in their order.
@@ -59,9 +83,9 @@ impl EpochPlan {
     ///
     /// `positions` gives the padded source and target positions that an example takes up. `parts`
     /// are the examples of each corpus and how often an epoch holds each of them: 2.0 is twice, 0.5
-    /// a random half that differs between epochs. What is no whole number of examples is rounded
-    /// over all epochs together, so that even a part of one example with the weight 0.1 comes every
-    /// tenth epoch.
+    /// a random half that differs between epochs. By [`Selection::V2`], what is no whole number of
+    /// examples is rounded over all epochs together, so that even a part of one example with the
+    /// weight 0.1 comes every tenth epoch.
     ///
     /// # Errors
     /// [`DataError::LargerThanBatch`] if one example alone exceeds `max_tokens`.
@@ -71,7 +95,7 @@ impl EpochPlan {
         config: &BatchingConfig,
         epoch: u64,
     ) -> Result<Self, DataError> {
-        let chosen = choose(parts, config.seed, epoch);
+        let chosen = choose(parts, config, epoch);
         let mut keyed: Vec<(u64, u32)> = chosen
             .into_par_iter()
             .enumerate()
@@ -122,16 +146,15 @@ impl EpochPlan {
 }
 
 /// The examples of an epoch, selected by the weights of their corpora.
-fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
+fn choose(parts: &[(Range<u32>, f64)], config: &BatchingConfig, epoch: u64) -> Vec<u32> {
+    let seed = config.seed;
     let mut chosen = Vec::new();
     for (range, weight) in parts {
         for _ in 0..weight.floor() as u64 {
             chosen.extend(range.clone());
         }
         let mut left = range.len() as u64;
-        let drawn_until =
-            |epoch: u64| (epoch as f64 * range.len() as f64 * weight.fract()).round() as u64;
-        let mut wanted = drawn_until(epoch + 1) - drawn_until(epoch);
+        let mut wanted = num_drawn(left, weight.fract(), config.selection, epoch);
         // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) selects exactly as many as wanted in
         // one pass.
         for example in range.clone().take_while(|_| weight.fract() > 0.0) {
@@ -147,6 +170,15 @@ fn choose(parts: &[(Range<u32>, f64)], seed: u64, epoch: u64) -> Vec<u32> {
         }
     }
     chosen
+}
+
+/// How many of `len` examples an epoch draws, where `share` of them is due.
+fn num_drawn(len: u64, share: f64, selection: Selection, epoch: u64) -> u64 {
+    let drawn_before = |epoch: u64| (epoch as f64 * len as f64 * share).round() as u64;
+    match selection {
+        Selection::V1 => drawn_before(1),
+        Selection::V2 => drawn_before(epoch + 1) - drawn_before(epoch),
+    }
 }
 
 /// Sorts by source length, then by target length, ascending and descending in turn, so that

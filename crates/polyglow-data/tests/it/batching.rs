@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 
-use polyglow_data::batching::{BatchingConfig, EpochPlan};
+use polyglow_data::batching::{BatchingConfig, EpochPlan, Selection};
 use polyglow_data::error::DataError;
 use polyglow_data::random::{below, mix};
 
@@ -12,6 +12,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     pad_multiple: 1,
     seed: 7,
     dropout: 0.0,
+    selection: Selection::V2,
 };
 
 /// Lengths like those of image captions: 4 to 40 tokens, the target like the source give or take a
@@ -230,5 +231,33 @@ fn an_example_larger_than_a_batch_is_an_error() {
             }
         ),
         "{error}"
+    );
+}
+
+#[test]
+fn by_the_rules_of_before_every_epoch_rounds_by_itself() {
+    let parts = [
+        (0..1_000, 1.0),
+        (1_000..2_000, 1.4),
+        (2_000..2_003, 0.1),
+        (2_003..2_013, 0.25),
+    ];
+    let config = BatchingConfig {
+        selection: Selection::unrecorded(),
+        ..CONFIG
+    };
+    for epoch in 0..4 {
+        let counts = counts(&plan(&parts, &config, epoch));
+        let drawn = parts.clone().map(|(range, _)| {
+            range
+                .map(|example| counts.get(&example).copied().unwrap_or(0))
+                .sum::<usize>()
+        });
+        assert_eq!(drawn, [1_000, 1_400, 0, 3]);
+    }
+    assert_eq!(
+        plan(&parts, &config, 0),
+        plan(&parts, &CONFIG, 0),
+        "the first epoch is the same"
     );
 }

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use polyglow_data::batching::BatchingConfig;
+use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles};
 use polyglow_data::corpus::{Corpus, in_order, read_image};
 use polyglow_data::example::Filter;
@@ -214,6 +214,7 @@ fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
         pad_multiple: 1,
         seed: 1,
         dropout: 0.0,
+        selection: Selection::V2,
     };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
     let batch = source.batch(0, &(0..20).collect::<Vec<_>>()).unwrap();
@@ -283,6 +284,7 @@ fn batches_bring_each_caption_its_own_image() {
         pad_multiple: 1,
         seed: 1,
         dropout: 0.0,
+        selection: Selection::V2,
     };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
     let batch = source.batch(0, &[0, 1, 2, 3]).unwrap();

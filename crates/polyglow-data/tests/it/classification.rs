@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use polyglow_data::batching::BatchingConfig;
+use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::{Corpus, read_image};
 use polyglow_data::error::DataError;
@@ -26,6 +26,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     pad_multiple: 1,
     seed: 3,
     dropout: 0.0,
+    selection: Selection::V2,
 };
 
 fn build(config: &DataConfig, content: Content, split: Split) -> (TempDir, Arc<IdCache>) {

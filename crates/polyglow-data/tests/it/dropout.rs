@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::path::Path;
 use std::sync::Arc;
 
-use polyglow_data::batching::BatchingConfig;
+use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::dropout::BpeDropout;
@@ -22,6 +22,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     pad_multiple: 1,
     seed: 3,
     dropout: 0.2,
+    selection: Selection::V2,
 };
 
 /// The test text, each line with the next as its translation, and lines that BPE finds hard.

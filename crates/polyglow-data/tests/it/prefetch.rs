@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polyglow_data::batching::BatchingConfig;
+use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
@@ -17,6 +17,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     pad_multiple: 4,
     seed: 1,
     dropout: 0.0,
+    selection: Selection::V2,
 };
 
 fn cache() -> (TempDir, Arc<IdCache>) {

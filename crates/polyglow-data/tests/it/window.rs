@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
-use polyglow_data::batching::BatchingConfig;
+use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
@@ -21,6 +21,7 @@ const CONFIG: BatchingConfig = BatchingConfig {
     pad_multiple: 1,
     seed: 1,
     dropout: 0.0,
+    selection: Selection::V2,
 };
 
 fn windows_of(cache: &Arc<IdCache>, context_len: usize) -> Arc<WindowSource> {

@@ -15,7 +15,8 @@ use std::path::{Path, PathBuf};
 use burn::tensor::TensorData;
 use polyglow_data::file::{self, sync_directory};
 use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, with_hint};
-use polyglow_predict::weights::{self, Weights};
+use polyglow_predict::weights::{Weights, self};
+use polyglow_data::batching::Selection;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -66,6 +67,9 @@ pub struct TrainState {
     /// computed none on a CPU, and in the first checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// The rules that select what is trained on; checkpoints of before did not name theirs.
+    #[serde(default = "Selection::unrecorded")]
+    pub selection: Selection,
 }
 
 /// SHA-256 of the content of what decides a run beside its config, in hexadecimal digits.

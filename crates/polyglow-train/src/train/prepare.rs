@@ -107,8 +107,8 @@ impl Training {
         run: impl AsRef<Path>,
         observer: &mut dyn Observer,
     ) -> Result<Self> {
-        check_share(&**group, &config)?;
         check_one_config(&**group, &config)?;
+        check_share(&**group, &config)?;
         config.validate().map_err(usage)?;
         Self::prepare_in(
             group,
@@ -179,10 +179,11 @@ impl Training {
         text: impl FnOnce(&Plan) -> Result<Text>,
         run: RunDirectory,
         observer: &mut dyn Observer,
-        origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
+        find_origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
     ) -> Result<Self> {
         let device = device::open_for(&config.device, group.local_rank())?;
-        let plan = Plan::on(config.clone(), device.clone(), None);
+        let selection = group.share(|| run.selection())?;
+        let plan = Plan::on(config.clone(), device.clone(), None).with_selection(selection);
         plan.training_device()?;
         if plan.on_host && plan.config.train.precision == Precision::F16 {
             tracing::warn!(
@@ -190,10 +191,11 @@ impl Training {
             );
         }
         let text = text(&plan)?;
-        let (mut lock, mut from) = (None, None);
+        let mut lock = None;
+        let mut origin = None;
         let before = group.share(|| {
             run.check_is_ours()?;
-            from = origin(&run, &plan.config)?;
+            origin = find_origin(&run, &plan.config)?;
             lock = Some(run.lock()?);
             check_leaves_nothing_behind(&run)?;
             if run.config_path().is_file() {
@@ -202,11 +204,10 @@ impl Training {
                 Ok(None)
             }
         })?;
-        let (origin, before) = (
-            from,
-            before.map(|before| Config::parse(&before)).transpose()?,
-        );
-        let mut plan = Plan::on(config, device, before.as_ref()).among(Arc::clone(group));
+        let before = before.map(|before| Config::parse(&before)).transpose()?;
+        let mut plan = Plan::on(config, device, before.as_ref())
+            .among(Arc::clone(group))
+            .with_selection(selection);
         group.share(|| check_same_config(&run, &plan.config))?;
         let bleu = bleu_tokenizer(&plan, &text)?;
         if plan.task.kind().has_references() {
@@ -223,12 +224,12 @@ impl Training {
         })?;
         if plan.config.train.max_tokens == MaxTokens::Auto {
             let setting = setting(&plan, &tokenizers, &text, &bleu)?;
-            let found = find_max_tokens(setting, &plan.model_shape(&tokenizers)?, &data, observer)?;
-            let found = group.gather(found)?.into_iter().min().unwrap_or(found);
+            let own = find_max_tokens(setting, &plan.model_shape(&tokenizers)?, &data, observer)?;
+            let max_tokens = group.gather(own)?.into_iter().min().unwrap_or(own);
             tracing::info!(
-                "train.max_tokens = {found}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
+                "train.max_tokens = {max_tokens}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
             );
-            plan = plan.with_max_tokens(found);
+            plan = plan.with_max_tokens(max_tokens);
         }
         group.share(|| run.create(&plan.config))?;
         let rule: MakeRule = Box::new(rule);

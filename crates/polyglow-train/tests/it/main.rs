@@ -4,6 +4,7 @@ mod config;
 mod converters;
 mod formats;
 mod language;
+mod old_runs;
 mod optimizer;
 mod ranks;
 mod runner;

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use polyglow_data::batching::Selection;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
@@ -53,7 +54,11 @@ impl Text {
     /// A file is missing or cannot be read.
     pub fn open(plan: &Plan) -> Result<Self> {
         let (data, content) = (&plan.config.data, plan.content);
-        let train = Corpus::open(data, content, Split::Train)?.with_seed(plan.config.seed);
+        let all = Corpus::open(data, content, Split::Train)?;
+        let train = match plan.selection {
+            Selection::V1 => all,
+            Selection::V2 => all.with_seed(plan.config.seed),
+        };
         let valid = data
             .has_valid()
             .then(|| Corpus::open(data, content, Split::Valid))
