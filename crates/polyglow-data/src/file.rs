@@ -9,6 +9,9 @@ use std::fs::{self, File, OpenOptions};
 use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 
+/// Links that a path leads through at most, as on Linux.
+const MOST_LINKS: usize = 40;
+
 /// A file that is written beside its destination and takes its name with [`NewFile::commit`].
 ///
 /// Dropped without that, it is removed, and what was at the destination is still there. A process
@@ -68,10 +71,15 @@ impl NewFile {
     pub fn commit_to(&self, path: &Path) -> io::Result<()> {
         self.file.sync_all()?;
         fs::rename(&self.beside, path)?;
-        match path.parent() {
-            Some(dir) if !dir.as_os_str().is_empty() => sync_directory(dir),
-            _ => sync_directory(Path::new(".")),
-        }
+        sync_directory(directory(path))
+    }
+
+    /// Writes the content into the file at `path`, which cannot be replaced.
+    fn copy_into(&self, path: &Path) -> io::Result<()> {
+        let mut content = File::open(&self.beside)?;
+        let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
+        io::copy(&mut content, &mut file)?;
+        file.sync_all()
     }
 }
 
@@ -81,6 +89,36 @@ impl Drop for NewFile {
         // more than this one.
         let _ = fs::remove_file(&self.beside);
     }
+}
+
+/// Removes the temporary files that killed processes left in a directory: `NAME.PID.tmp`, of each
+/// `NAME` that `is_ours` accepts. A directory that is not there has none.
+///
+/// No other process may be writing such a file.
+///
+/// # Errors
+/// The directory cannot be read, or a file cannot be removed.
+pub fn remove_unfinished(dir: &Path, is_ours: impl Fn(&str) -> bool) -> io::Result<()> {
+    let entries = match fs::read_dir(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(()),
+        entries => entries?,
+    };
+    for entry in entries {
+        let entry = entry?;
+        let name = entry.file_name();
+        let destination = name.to_str().and_then(destination_name);
+        if destination.is_some_and(&is_ours) && entry.file_type()?.is_file() {
+            fs::remove_file(entry.path())?;
+        }
+    }
+    Ok(())
+}
+
+/// The name that an unfinished file was to get: `a.json` from `a.json.12.tmp`.
+fn destination_name(unfinished: &str) -> Option<&str> {
+    let (name, process) = unfinished.strip_suffix(".tmp")?.rsplit_once('.')?;
+    let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
+    is_number.then_some(name)
 }
 
 /// Writes a small file at once, and replaces what is at `path`.
@@ -108,51 +146,101 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 ///
 /// A regular file is replaced when its new content is complete and on the disk, and keeps its
 /// permissions; of a link, that is the file that it leads to. What is no regular file, such as a
-/// pipe or `/dev/stdout`, is written directly.
+/// pipe or `/dev/stdout`, is written directly, and so is a file that can be written but not
+/// replaced, for example in a directory that may not be written to.
 ///
 /// # Errors
-/// Those of `fill`; the disk refuses. What was at `path` is then still there.
+/// Those of `fill`; the disk refuses. What was at `path` is then still there, unless it is written
+/// directly.
 pub fn write_with<T>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
 ) -> io::Result<T> {
-    let Some(destination) = regular_file(path)? else {
-        let mut out = BufWriter::new(
-            OpenOptions::new()
-                .write(true)
-                .create(true)
-                .truncate(true)
-                .open(path)?,
-        );
-        let filled = fill(&mut out)?;
-        out.flush()?;
-        return Ok(filled);
+    let Some(destination) = regular_file(path) else {
+        return write_directly(path, fill);
     };
-    let new = NewFile::create(&destination)?;
-    let mut out = BufWriter::new(new.file());
-    let filled = fill(&mut out)?;
-    out.flush()?;
-    drop(out);
+    let new = match NewFile::create(&destination) {
+        Err(error) if forbids_replacing(&error) => return write_directly(&destination, fill),
+        new => new?,
+    };
+    let filled = fill_buffered(new.file(), fill)?;
     if let Ok(old) = fs::metadata(&destination) {
         new.file().set_permissions(old.permissions())?;
     }
-    new.commit()?;
+    match new.commit_to(&destination) {
+        Err(error) if forbids_replacing(&error) => new.copy_into(&destination)?,
+        committed => committed?,
+    }
     Ok(filled)
 }
 
-/// The file that `path` names or leads to, which may not be there yet; `None` if it is no regular
-/// file.
-fn regular_file(path: &Path) -> io::Result<Option<PathBuf>> {
-    // What a shell opened as `/dev/stdout` must stay the file that it is, even where that is a
-    // regular one.
-    if path.starts_with("/dev") || path.starts_with("/proc") {
-        return Ok(None);
+fn write_directly<T>(
+    path: &Path,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
+    let file = OpenOptions::new()
+        .write(true)
+        .create(true)
+        .truncate(true)
+        .open(path)?;
+    fill_buffered(&file, fill)
+}
+
+fn fill_buffered<T>(
+    file: &File,
+    fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
+) -> io::Result<T> {
+    let mut out = BufWriter::new(file);
+    let filled = fill(&mut out)?;
+    out.flush()?;
+    Ok(filled)
+}
+
+/// Whether an error tells that no file can be put in place of another, which may itself be written:
+/// its directory may not be written to, it is mounted by itself or belongs to another user in a
+/// directory such as `/tmp`, or its name is too long for a longer one beside it.
+fn forbids_replacing(error: &io::Error) -> bool {
+    use io::ErrorKind::{InvalidFilename, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
+
+    matches!(
+        error.kind(),
+        PermissionDenied | ReadOnlyFilesystem | ResourceBusy | InvalidFilename
+    )
+}
+
+/// The regular file that `path` names or leads to, which may not be there yet. `None` if it is
+/// something else, or a file that a process has open, such as `/dev/stdout`.
+fn regular_file(path: &Path) -> Option<PathBuf> {
+    let mut path = path.to_owned();
+    for _ in 0..MOST_LINKS {
+        if is_descriptor(&path) {
+            return None;
+        }
+        match fs::symlink_metadata(&path) {
+            Ok(metadata) if metadata.is_symlink() => {
+                path = directory(&path).join(fs::read_link(&path).ok()?)
+            }
+            Ok(metadata) => return metadata.is_file().then_some(path),
+            Err(_) => return Some(path),
+        }
     }
-    match fs::metadata(path) {
-        Ok(metadata) if metadata.is_file() => path.canonicalize().map(Some),
-        Ok(_) => Ok(None),
-        Err(_) if path.is_symlink() => Ok(None),
-        Err(_) => Ok(Some(path.to_owned())),
+    None
+}
+
+/// Whether a path names what a process has open, as `/proc/self/fd/1` does: what a shell has opened
+/// must stay the file that it is, even where that is a regular one.
+fn is_descriptor(path: &Path) -> bool {
+    let Ok(directory) = directory(path).canonicalize() else {
+        return false;
+    };
+    directory.ends_with("fd") && (directory.starts_with("/proc") || directory.starts_with("/dev"))
+}
+
+/// The directory that a file is in.
+fn directory(path: &Path) -> &Path {
+    match path.parent() {
+        Some(directory) if !directory.as_os_str().is_empty() => directory,
+        _ => Path::new("."),
     }
 }
 
@@ -218,6 +306,80 @@ mod tests {
         assert_eq!(names(dir.path()), ["page.html"]);
     }
 
+    #[test]
+    fn only_unfinished_files_of_ours_are_removed() {
+        let dir = tempfile::tempdir().unwrap();
+        let kept = [
+            "a.json.tmp",
+            "a.json.x1.tmp",
+            "a.json.1.tmp.1",
+            "a.json..tmp",
+            "b.json.12.tmp",
+        ];
+        for name in kept.iter().chain(&["a.json.12.tmp", "a.json.7.tmp"]) {
+            fs::write(dir.path().join(name), "half").unwrap();
+        }
+        fs::create_dir(dir.path().join("a.json.3.tmp")).unwrap();
+        remove_unfinished(dir.path(), |name| name == "a.json").unwrap();
+        remove_unfinished(&dir.path().join("missing"), |_| true).unwrap();
+        let mut left = names(dir.path());
+        left.sort_unstable();
+        let mut expected = kept.map(str::to_owned).to_vec();
+        expected.push("a.json.3.tmp".to_owned());
+        expected.sort_unstable();
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn a_file_whose_name_leaves_no_room_for_a_longer_one_is_written_directly() {
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("a".repeat(254));
+        write(&path, b"old, and longer").unwrap();
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_eq!(names(dir.path()).len(), 1);
+    }
+
+    #[cfg(target_os = "linux")]
+    #[test]
+    fn open_files_are_written_directly_and_regular_ones_are_replaced_wherever_they_are() {
+        use std::os::fd::AsRawFd;
+        use std::os::unix::fs::MetadataExt;
+
+        // In memory, below `/dev`.
+        let dir = tempfile::tempdir_in("/dev/shm").unwrap();
+        let path = dir.path().join("page.html");
+        let old = File::create(&path).unwrap();
+        let descriptor = PathBuf::from(format!("/proc/self/fd/{}", old.as_raw_fd()));
+        let link = dir.path().join("link");
+        std::os::unix::fs::symlink(&descriptor, &link).unwrap();
+        for (path, text) in [
+            (&descriptor, "through a descriptor"),
+            (&link, "through a link to it"),
+        ] {
+            write(path, text.as_bytes()).unwrap();
+            assert_eq!(
+                fs::read_to_string(dir.path().join("page.html")).unwrap(),
+                text
+            );
+        }
+        let inode = old.metadata().unwrap().ino();
+        assert_eq!(
+            fs::metadata(&path).unwrap().ino(),
+            inode,
+            "what is open stays the file that it is"
+        );
+        let failed = write_with(&path, |out| {
+            out.write_all(&vec![b'x'; 1 << 20])?;
+            Err::<(), _>(io::Error::from(io::ErrorKind::StorageFull))
+        });
+        assert!(failed.is_err());
+        assert_eq!(fs::read_to_string(&path).unwrap(), "through a link to it");
+        write(&path, b"new").unwrap();
+        assert_eq!(fs::read(&path).unwrap(), b"new");
+        assert_ne!(fs::metadata(&path).unwrap().ino(), inode);
+    }
+
     #[cfg(unix)]
     #[test]
     fn output_goes_through_links_keeps_permissions_and_is_written_into_pipes() {
@@ -241,6 +403,12 @@ mod tests {
         write(&dangling, b"made").unwrap();
         assert!(dangling.is_symlink());
         assert_eq!(fs::read(dir.path().join("target")).unwrap(), b"made");
+        let around = dir.path().join("around");
+        std::os::unix::fs::symlink("around", &around).unwrap();
+        assert!(
+            write(&around, b"").is_err() && around.is_symlink(),
+            "a link to itself leads nowhere"
+        );
         assert!(
             std::process::Command::new("mkfifo")
                 .arg(&pipe)

@@ -162,6 +162,45 @@ fn output_that_cannot_be_written_leaves_the_old_file_whole() {
     }
 }
 
+/// A user who may write the file, but not make another one beside it.
+#[cfg(unix)]
+#[test]
+fn a_file_in_a_directory_that_may_not_be_written_to_is_written() {
+    use std::os::unix::fs::{MetadataExt, PermissionsExt};
+    use std::os::unix::process::CommandExt;
+
+    let place = Workplace::trained();
+    let mode = |path: &str, mode: u32| {
+        let path = place.path().join(path);
+        fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
+    };
+    fs::create_dir(place.path().join("out")).expect("it can be made");
+    fs::write(place.path().join("out/page.html"), "old").expect("it can be written");
+    for (path, bits) in [(".", 0o755), ("out/page.html", 0o666), ("out", 0o555)] {
+        mode(path, bits);
+    }
+    let report = |path: &str| {
+        let mut command = place.command(&["report", "run", "--out", path]);
+        // Root may write everywhere.
+        if fs::metadata(place.path()).is_ok_and(|ours| ours.uid() == 0) {
+            command.uid(65534).gid(65534);
+        }
+        command.output().expect("it starts")
+    };
+    let written = report("out/page.html");
+    assert!(
+        written.status.success(),
+        "{}",
+        String::from_utf8_lossy(&written.stderr)
+    );
+    let page = fs::read_to_string(place.path().join("out/page.html")).expect("it is there");
+    assert!(page.starts_with("<!DOCTYPE html>") && page.trim_end().ends_with("</html>"));
+    assert_eq!(files(&place.path().join("out")).len(), 1);
+    let failed = report("out/new.html");
+    assert_eq!(failed.status.code(), Some(1), "no file can be made there");
+    mode("out", 0o755);
+}
+
 #[cfg(unix)]
 #[test]
 fn output_goes_where_links_and_pipes_lead() {
