@@ -2,7 +2,8 @@
 //! files of its config are not.
 //!
 //! `held-out/` has a file for each side of a set, a line for each example, and `SHA256SUMS`, which
-//! `sha256sum --check` reads, too. Images and generated corpora are not kept.
+//! `sha256sum --check` reads, too. What a run kept only when it was resumed is listed in
+//! `since.json`, with the step after which that was. Images and generated corpora are not kept.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,11 +16,12 @@ use polyglow_data::file;
 use polyglow_data::pair::Pair;
 use polyglow_predict::error::{Context, Result, TrainError, failed, with_hint};
 
-use super::ownership::remove_unfinished;
 use super::{RunDirectory, sha256};
 use crate::config::Config;
 
 const SUMS: &str = "SHA256SUMS";
+/// The step after which each file was kept that was not kept when training began.
+const SINCE: &str = "since.json";
 /// The sides of a set, as the endings of its files.
 const SRC: &str = "src";
 const TGT: &str = "tgt";
@@ -37,7 +39,7 @@ impl RunDirectory {
     ///
     /// `config` is the run's own, perhaps with overrides. A set that an override names is never
     /// replaced. Which text it is, is said where it is the kept one, and where the files have
-    /// changed since training began.
+    /// changed since it was kept.
     ///
     /// # Errors
     /// The files are missing and the run has no copy of them, or a damaged one; a file cannot be
@@ -67,7 +69,8 @@ impl RunDirectory {
     /// # Errors
     /// A set cannot be read; the disk refuses.
     pub(super) fn keep_held_out(&self, config: &Config) -> Result<()> {
-        let (data, content) = (&config.data, config.content());
+        let data = &config.data;
+        let content = config.content();
         // Data that is given in memory is not named by the config, so nothing could be scored with
         // a copy of it.
         if !is_kept(content) || data.corpus.is_some() || !data.has_source() {
@@ -76,7 +79,7 @@ impl RunDirectory {
         let mut sums = self.sums()?;
         for split in splits(data) {
             let is_there = |file: &String| self.held_out_path(file).is_file();
-            if files_of(content, split)
+            if file_names(content, split)
                 .iter()
                 .all(|file| sums.contains_key(file) && is_there(file))
             {
@@ -88,15 +91,76 @@ impl RunDirectory {
             };
             let kept = Kept::read(&corpus, content, split)?;
             if kept.differs_from(&sums) {
+                let when = self.when_kept(content, split)?;
                 tracing::warn!(
-                    "{} is not the text of when training began: the run keeps no copy of it",
+                    "{} is not the text of {when}: the run keeps no copy of it",
                     named(split)
                 );
                 continue;
             }
+            self.note_step(&kept, &sums)?;
             self.write_kept(&kept, &mut sums)?;
         }
         Ok(())
+    }
+
+    /// Notes which files of a set are kept only now, after the first step; those of which there are
+    /// sums were kept before.
+    fn note_step(&self, kept: &Kept, sums: &BTreeMap<String, String>) -> Result<()> {
+        let step = self
+            .checkpoints(1)
+            .newest_state()?
+            .map_or(0, |state| state.step);
+        let mut since = self.since()?;
+        let before = since.clone();
+        for (file, _) in kept
+            .files
+            .iter()
+            .filter(|(file, _)| !sums.contains_key(file))
+        {
+            if step > 0 {
+                since.insert(file.clone(), step);
+            } else {
+                since.remove(file);
+            }
+        }
+        if since == before {
+            return Ok(());
+        }
+        self.make_held_out()?;
+        self.write_held_out(SINCE, &(serde_json::to_string_pretty(&since)? + "\n"))
+    }
+
+    /// The step after which each file was kept; those that were kept when training began are not
+    /// listed.
+    fn since(&self) -> Result<BTreeMap<String, u64>> {
+        let path = self.held_out_path(SINCE);
+        if !path.is_file() {
+            return Ok(BTreeMap::new());
+        }
+        let text = fs::read_to_string(&path)
+            .with_context(|| format!("cannot read `{}`", path.display()))?;
+        serde_json::from_str(&text).with_context(|| format!("in `{}`", path.display()))
+    }
+
+    /// When the run kept a set: `when training began`.
+    fn when_kept(&self, content: Content, split: Split<'_>) -> Result<String> {
+        let since = self.since()?;
+        let step = file_names(content, split)
+            .iter()
+            .filter_map(|file| since.get(file))
+            .max()
+            .copied();
+        Ok(match step {
+            None => "when training began".to_owned(),
+            Some(step) => format!("when training resumed after step {step}"),
+        })
+    }
+
+    fn make_held_out(&self) -> Result<()> {
+        let directory = self.held_out_path("");
+        fs::create_dir_all(&directory)
+            .with_context(|| format!("cannot make `{}`", directory.display()))
     }
 
     fn held_out_path(&self, file: &str) -> PathBuf {
@@ -120,15 +184,7 @@ impl RunDirectory {
 
     /// Writes the files of a set, and then the hashes of all that are kept.
     fn write_kept(&self, kept: &Kept, sums: &mut BTreeMap<String, String>) -> Result<()> {
-        let directory = self.held_out_path("");
-        fs::create_dir_all(&directory)
-            .with_context(|| format!("cannot make `{}`", directory.display()))?;
-        let is_side = |name: &str| {
-            Path::new(name)
-                .extension()
-                .is_some_and(|side| side == SRC || side == TGT)
-        };
-        remove_unfinished(&directory, |name| name == SUMS || is_side(name))?;
+        self.make_held_out()?;
         for (file, text) in &kept.files {
             self.write_held_out(file, text)?;
             sums.insert(file.clone(), sha256(text.as_bytes()));
@@ -153,20 +209,22 @@ impl RunDirectory {
             let advice = "images are not kept with the run; copy them, too, or name them with `--set data.test=PATH`";
             return Err(with_hint(missing, advice));
         }
-        let (sums, files) = (self.sums()?, files_of(content, split));
+        let sums = self.sums()?;
+        let when = self.when_kept(content, split)?;
+        let files = file_names(content, split);
         let texts = files
             .iter()
-            .map(|file| self.read_kept(file, sums.get(file)))
-            .collect::<Result<Option<Vec<_>>>>()?;
+            .map(|file| self.read_kept(file, sums.get(file), &when));
+        let texts = texts.collect::<Result<Option<Vec<String>>>>()?;
         let Some(texts) = texts else {
             let advice = "the run has no copy of it in `held-out`; start this command where the paths of its config lead \
                           to the text, or name it with `--set data.test=PATH`";
             return Err(with_hint(missing, advice));
         };
         let directory = self.held_out_path("").display().to_string();
+        let set = named(split);
         tracing::info!(
-            "{missing}: {} is the text that the run keeps in `{directory}`",
-            named(split)
+            "{missing}: {set} is the text that the run keeps in `{directory}`, that of {when}"
         );
         let corpus = Corpus::from_pairs(directory, pairs(&texts));
         Ok(if content == Content::Text {
@@ -176,8 +234,8 @@ impl RunDirectory {
         })
     }
 
-    /// The text of a file that the run keeps; `None` if it keeps none of that name.
-    fn read_kept(&self, file: &str, sum: Option<&String>) -> Result<Option<String>> {
+    /// The text of a file that the run keeps since `when`; `None` if it keeps none of that name.
+    fn read_kept(&self, file: &str, sum: Option<&String>, when: &str) -> Result<Option<String>> {
         let path = self.held_out_path(file);
         let Some(sum) = sum.filter(|_| path.is_file()) else {
             return Ok(None);
@@ -186,7 +244,7 @@ impl RunDirectory {
             .with_context(|| format!("cannot read `{}`", path.display()))?;
         if sha256(text.as_bytes()) != *sum {
             let error = failed!(
-                "`{}` is not the text of when training began: its SHA-256 is another",
+                "`{}` is not the text of {when}: its SHA-256 is another",
                 path.display()
             );
             return Err(with_hint(
@@ -197,14 +255,14 @@ impl RunDirectory {
         Ok(Some(text))
     }
 
-    /// Warns if the files of a set have other content than when training began.
+    /// Warns if the files of a set have other content than what the run keeps.
     fn warn_of_change(&self, corpus: &Corpus, content: Content, split: Split<'_>) -> Result<()> {
         let sums = if is_kept(content) {
             self.sums()?
         } else {
             BTreeMap::new()
         };
-        if files_of(content, split)
+        if file_names(content, split)
             .iter()
             .any(|file| sums.contains_key(file))
             && Kept::read(corpus, content, split)?.differs_from(&sums)
@@ -214,8 +272,9 @@ impl RunDirectory {
                 .iter()
                 .map(polyglow_data::corpus::Part::name)
                 .collect();
+            let when = self.when_kept(content, split)?;
             tracing::warn!(
-                "{} is `{}`, which is not the text of when training began; that is in `{}`",
+                "{} is `{}`, which is not the text of {when}; that is in `{}`",
                 named(split),
                 files.join("`, `"),
                 self.held_out_path("").display()
@@ -228,7 +287,8 @@ impl RunDirectory {
 impl Kept {
     /// The text of a set.
     fn read(corpus: &Corpus, content: Content, split: Split<'_>) -> Result<Self> {
-        let (mut src, mut tgt) = (String::new(), String::new());
+        let mut src = String::new();
+        let mut tgt = String::new();
         for pair in corpus.pairs() {
             let pair = pair?;
             src.extend([&pair.src, "\n"]);
@@ -240,7 +300,7 @@ impl Kept {
             vec![src, tgt]
         };
         Ok(Self {
-            files: files_of(content, split).into_iter().zip(texts).collect(),
+            files: file_names(content, split).into_iter().zip(texts).collect(),
         })
     }
 
@@ -252,6 +312,15 @@ impl Kept {
         };
         self.files.iter().any(differs)
     }
+}
+
+/// Whether a file of that name may be in `held-out/`.
+pub(super) fn is_held_out_file(name: &str) -> bool {
+    let is_of_a_set = name.starts_with("valid.") || name.starts_with("test.");
+    let is_side = Path::new(name)
+        .extension()
+        .is_some_and(|side| side == SRC || side == TGT);
+    name == SUMS || name == SINCE || is_of_a_set && is_side
 }
 
 /// Whether sets of this content are text.
@@ -280,7 +349,7 @@ fn has_same_sets(left: &DataConfig, right: &DataConfig) -> bool {
 }
 
 /// The names of the files of a set: of its source side, if it has one, and of its target side.
-fn files_of(content: Content, split: Split<'_>) -> Vec<String> {
+fn file_names(content: Content, split: Split<'_>) -> Vec<String> {
     let name = match split {
         Split::Train => "train".to_owned(),
         Split::Valid => "valid".to_owned(),
@@ -339,12 +408,15 @@ fn pairs(texts: &[String]) -> Vec<Pair> {
 
 #[cfg(test)]
 mod tests {
+    use burn::tensor::TensorData;
+
     use super::*;
+    use crate::run::{Content as Checkpoint, TrainState};
 
     #[test]
     fn names_of_sets_are_names_of_files_and_stay_different() {
         let names = ["test", "valid", "../a", "%2E", "."]
-            .map(|name| files_of(Content::Text, Split::Test(name)).remove(0));
+            .map(|name| file_names(Content::Text, Split::Test(name)).remove(0));
         assert_eq!(
             names,
             [
@@ -356,7 +428,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            files_of(Content::Pairs, Split::Valid),
+            file_names(Content::Pairs, Split::Valid),
             ["valid.src", "valid.tgt"]
         );
     }
@@ -433,6 +505,38 @@ mod tests {
         assert_eq!(
             fs::read_to_string(at("run/held-out/test.src")).unwrap(),
             "b\n"
+        );
+        assert!(
+            !at("run/held-out/since.json").exists(),
+            "it is the text of the beginning"
+        );
+
+        // What an older version did not keep is kept when the run is resumed, and said to be of
+        // then.
+        fs::remove_dir_all(at("run/held-out")).unwrap();
+        let model = vec![("w".to_owned(), TensorData::new(vec![1.0_f32], [1]))];
+        let content = Checkpoint {
+            model,
+            optimizer: Vec::new(),
+            ema: Vec::new(),
+        };
+        let state = TrainState {
+            step: 70,
+            ..TrainState::default()
+        };
+        run.checkpoints(1).save(&content, &state).unwrap();
+        run.create(&config).unwrap();
+        assert_eq!(
+            fs::read_to_string(at("run/held-out/since.json")).unwrap(),
+            "{\n  \"test.src\": 70,\n  \"test.tgt\": 70\n}\n"
+        );
+        assert_eq!(read(), kept);
+        fs::write(at("run/held-out/test.src"), "edited\n").unwrap();
+        fs::remove_file(at("test.en")).unwrap();
+        let error = open().unwrap_err().to_string();
+        assert!(
+            error.contains("is not the text of when training resumed after step 70"),
+            "{error}"
         );
     }
 }

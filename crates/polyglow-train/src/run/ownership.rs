@@ -6,9 +6,9 @@ use std::io;
 use std::path::Path;
 
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
-
-use super::lock::{self, LOCK};
-use super::{RunDirectory, tensorboard};
+use super::lock::{LOCK, self};
+use super::{RunDirectory, held_out, tensorboard};
+use polyglow_data::file::remove_unfinished;
 
 /// What a training writes after the config, so that a run that has one of them and no config has
 /// lost it.
@@ -18,7 +18,7 @@ const RECORDS: [&str; 4] = [
     "validation",
     "inspection.json",
 ];
-/// Files of a run that are written beside their place and renamed.
+/// Files of a run that are written beside their destination and renamed.
 const REPLACED: [&str; 7] = [
     "config.toml",
     "tokenizer.json",
@@ -62,26 +62,48 @@ impl RunDirectory {
         }
     }
 
-    /// Removes what a killed process left unfinished in the directory and in that of its caches.
+    /// Removes the files that a killed process left unfinished, in every directory that runs write
+    /// files to; those of checkpoints are removed with their directories.
     ///
     /// # Errors
     /// A directory cannot be read, or a file cannot be removed.
-    pub(super) fn remove_unfinished(&self, cache: &Path) -> Result<()> {
-        let is_cache = |name: &str| {
-            Path::new(name)
-                .extension()
-                .is_some_and(|ending| ending == "ids")
-        };
-        remove_unfinished(cache, is_cache)?;
-        remove_unfinished(self.root(), |name| {
-            REPLACED.contains(&name) || name == tensorboard::NAME
-        })
+    pub(super) fn remove_unfinished(&self) -> Result<()> {
+        let directories: [(&str, fn(&str) -> bool); 4] = [
+            ("", is_replaced),
+            ("cache", is_cache),
+            ("validation", is_validation_output),
+            ("held-out", held_out::is_held_out_file),
+        ];
+        for (name, is_ours) in directories {
+            let directory = self.root().join(name);
+            let failed = || format!("cannot clear `{}`", directory.display());
+            remove_unfinished(&directory, is_ours).with_context(failed)?;
+        }
+        Ok(())
     }
 
     /// Whether a training has written to the directory, or an import made it.
     fn is_run(&self) -> Result<bool> {
         Ok(lock::is_lock(&self.root().join(LOCK)) || self.checkpoints(1).has_any()?)
     }
+}
+
+/// Whether a run writes a file of that name into its directory and replaces it.
+fn is_replaced(name: &str) -> bool {
+    REPLACED.contains(&name) || name == tensorboard::NAME
+}
+
+/// Whether a run's cache of ids may have that name.
+fn is_cache(name: &str) -> bool {
+    name == "train.ids"
+}
+
+/// Whether the output of a validation has that name: `step-N.txt`.
+fn is_validation_output(name: &str) -> bool {
+    let step = name
+        .strip_prefix("step-")
+        .and_then(|name| name.strip_suffix(".txt"));
+    step.is_some_and(|step| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
 /// The names in a directory that are neither a beginning of a run nor of no account, in order.
@@ -130,7 +152,8 @@ fn not_a_run(root: &Path, others: &[String]) -> TrainError {
         0 => String::new(),
         more => format!(" and {more} more"),
     };
-    let (root, named) = (root.display(), named.join(", "));
+    let root = root.display();
+    let named = named.join(", ");
     let error = failed!(
         "`{root}` holds no run but other files, which a training might replace: {named}{more}"
     );
@@ -138,29 +161,6 @@ fn not_a_run(root: &Path, others: &[String]) -> TrainError {
         usage(error),
         "give a new or an empty directory for the run, such as `runs/NAME`",
     )
-}
-
-/// Removes the files that were to be renamed when they were complete, as
-/// [`NewFile`](polyglow_data::file::NewFile) names them: `NAME.PID.tmp`, of the names that
-/// `is_ours` accepts.
-pub(super) fn remove_unfinished(dir: &Path, is_ours: impl Fn(&str) -> bool) -> Result<()> {
-    let failed = || format!("cannot clear `{}`", dir.display());
-    for entry in fs::read_dir(dir).with_context(failed)? {
-        let entry = entry.with_context(failed)?;
-        let name = entry.file_name();
-        let destination = name.to_str().and_then(destination_of);
-        if destination.is_some_and(&is_ours) {
-            fs::remove_file(entry.path()).with_context(failed)?;
-        }
-    }
-    Ok(())
-}
-
-/// The name that an unfinished file was to get: `a.json` of `a.json.12.tmp`.
-fn destination_of(unfinished: &str) -> Option<&str> {
-    let (name, process) = unfinished.strip_suffix(".tmp")?.rsplit_once('.')?;
-    let is_number = !process.is_empty() && process.bytes().all(|byte| byte.is_ascii_digit());
-    is_number.then_some(name)
 }
 
 #[cfg(test)]
@@ -229,37 +229,68 @@ mod tests {
     }
 
     #[test]
-    fn only_unfinished_files_of_a_run_are_removed() {
+    fn only_unfinished_files_of_a_run_are_removed_from_each_of_its_directories() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let run = RunDirectory::new(dir.path());
-        let cache = run.make_cache().expect("it can be made");
-        let write = |path: &Path| fs::write(path, "half").expect("it can be written");
-        let kept = [
-            "a.tmp",
-            "config.toml.tmp",
-            "config.toml.x1.tmp",
-            "notes.12.tmp",
+        let directories = [
+            (
+                "",
+                &[
+                    "config.toml.12.tmp",
+                    "tokenizer.tgt.json.7.tmp",
+                    "metrics.jsonl.1.tmp",
+                ][..],
+                &[
+                    "a.tmp",
+                    "config.toml.tmp",
+                    "config.toml.x1.tmp",
+                    "notes.12.tmp",
+                ][..],
+            ),
+            (
+                "cache",
+                &["train.ids.9.tmp"],
+                &["mine.ids.9.tmp", "mine.tmp", "train.ids.tmp"],
+            ),
+            (
+                "validation",
+                &["step-10.txt.12.tmp", "step-20.txt.3.tmp"],
+                &[
+                    "mine.12.tmp",
+                    "step-.txt.1.tmp",
+                    "step-10.txt",
+                    "step-x.txt.1.tmp",
+                ],
+            ),
+            (
+                "held-out",
+                &[
+                    "SHA256SUMS.4.tmp",
+                    "since.json.4.tmp",
+                    "test.a%2Fb.tgt.4.tmp",
+                    "test.src.4.tmp",
+                    "valid.tgt.4.tmp",
+                ],
+                &[
+                    "mine.src.4.tmp",
+                    "test.src",
+                    "testing.src.4.tmp",
+                    "valid.txt.4.tmp",
+                ],
+            ),
         ];
-        for name in kept
-            .iter()
-            .chain(&["config.toml.12.tmp", "tokenizer.tgt.json.7.tmp"])
-        {
-            write(&dir.path().join(name));
-        }
-        for name in ["train.ids.9.tmp", "mine.tmp"] {
-            write(&cache.join(name));
+        for (directory, unfinished, kept) in directories {
+            let directory = dir.path().join(directory);
+            fs::create_dir_all(&directory).expect("it can be made");
+            for name in unfinished.iter().chain(kept) {
+                fs::write(directory.join(name), "half").expect("it can be written");
+            }
         }
         run.make_room().expect("it can be cleared");
-        assert_eq!(
-            names(dir.path()),
-            [
-                "a.tmp",
-                "cache",
-                "config.toml.tmp",
-                "config.toml.x1.tmp",
-                "notes.12.tmp"
-            ]
-        );
-        assert_eq!(names(&cache), ["mine.tmp"]);
+        for (directory, _, kept) in directories {
+            let mut left = names(&dir.path().join(directory));
+            left.retain(|name| directories.iter().all(|(directory, ..)| name != directory));
+            assert_eq!(left, kept, "`{directory}`");
+        }
     }
 }

@@ -47,11 +47,15 @@ impl Records {
             }
         };
         let lines = || old.split_inclusive(|&byte| byte == b'\n');
-        let unreadable = lines().filter(|line| !is_record(line)).count();
-        if unreadable > 0 {
+        let unreadable: Vec<usize> = (1..)
+            .zip(lines())
+            .filter(|(_, line)| !is_record(line))
+            .map(|(number, _)| number)
+            .collect();
+        if let Some(first) = unreadable.first() {
+            let (count, path) = (unreadable.len(), path.display());
             tracing::warn!(
-                "{unreadable} lines of `{}` are not complete records and are removed",
-                path.display()
+                "lines of `{path}` are removed that are not complete records: {count}, the first is line {first}"
             );
         }
         let keep: Vec<u8> = lines()
