@@ -5,6 +5,8 @@ use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
 use std::thread;
 
+use polyglow_data::image_set::ImageSet;
+use polyglow_data::labeled::LabelSet;
 use polyglow_model::Precision;
 use polyglow_predict::group::{Group, Times, alone};
 use polyglow_train::config::Config;
@@ -261,11 +263,9 @@ fn a_run_goes_on_with_another_number_of_ranks() {
 #[test]
 fn ranks_without_work_are_refused() {
     let place = tempfile::tempdir().expect("a temporary directory");
-    for group in seats(3) {
-        let run = place.path().join("run");
-        let error = Training::prepare_among(&group, config(&[]), None, run, &mut Silent)
-            .map(drop)
-            .expect_err("3 of 2");
+    let run = place.path().join("run");
+    for error in errors_of(&run, vec![config(&[]); 3]) {
+        let error = error.expect("3 of 2");
         assert_eq!(error.kind(), ErrorKind::Usage);
         assert!(
             error
@@ -274,6 +274,20 @@ fn ranks_without_work_are_refused() {
             "{error}"
         );
     }
+    // Another config is a reason that comes first.
+    for configs in [
+        [config(&[]), config(&["train.accumulate_steps=1"])],
+        [config(&["train.accumulate_steps=1"]), config(&[])],
+    ] {
+        for error in errors_of(&run, configs.to_vec()) {
+            let message = error.expect("they differ").to_string();
+            assert!(
+                message.contains("rank 1 has `train.accumulate_steps = "),
+                "{message}"
+            );
+        }
+    }
+    assert!(!run.exists(), "nothing was written");
 }
 
 fn config(overrides: &[&str]) -> Config {
@@ -414,4 +428,59 @@ fn devices_and_the_paths_of_the_same_text_may_differ() {
         message.contains("rank 1 reads another training text"),
         "{message}"
     );
+}
+
+#[test]
+fn images_with_captions_are_the_same_in_all_ranks() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let folder = |name: &str, shade: u8| {
+        let dir = place.path().join(name);
+        fs::create_dir(&dir).expect("a directory");
+        // Pictures of one shade are files of one size.
+        let shades = [0, 10, 20, 30, 40, shade, 60, 70];
+        let pixels = shades.iter().flat_map(|&shade| [shade; 48]).collect();
+        let labels = LabelSet::new(["shades".to_owned()]);
+        let images = ImageSet {
+            height: 4,
+            width: 4,
+            channels: 3,
+            labels,
+            pixels,
+            label_ids: vec![0; 8],
+        };
+        images.write(&dir).expect("it can be written");
+        let captions: Vec<String> = (0..8)
+            .map(|index| format!("shades/{index:05}.png\tshade {index}\n"))
+            .collect();
+        fs::write(dir.join("train.tsv"), captions.concat()).expect("it can be written");
+        let data = format!(
+            "data = {{ train = \"{}\", images = {{ size = [4, 4] }} }}\n[model]\narch = \"captioner\"\npatch_size = 2\n",
+            dir.join("train.tsv").display()
+        );
+        let parsed = Config::parse(&data).expect("it is a config");
+        let mut config = config(&[]);
+        config.data = parsed.data;
+        config.model.arch = parsed.model.arch;
+        config.model.patch_size = parsed.model.patch_size;
+        config
+    };
+    let (first, same, other) = (folder("a", 50), folder("b", 50), folder("c", 51));
+    let messages = |errors: Vec<Option<polyglow_train::TrainError>>| {
+        errors
+            .into_iter()
+            .map(|error| error.map(|error| error.to_string()))
+            .collect::<Vec<_>>()
+    };
+    let errors = messages(errors_of(
+        &place.path().join("run"),
+        vec![first.clone(), same],
+    ));
+    assert_eq!(errors, [None, None]);
+    for message in messages(errors_of(&place.path().join("other"), vec![first, other])) {
+        let message = message.expect("an image differs");
+        assert!(
+            message.contains("rank 1 reads other images of the same captions than rank 0"),
+            "{message}"
+        );
+    }
 }

@@ -1,13 +1,18 @@
 //! What a training needs to be shared: one config, work for every rank, the same tokenizers, the
 //! same text.
 
+use std::path::Path;
+
+use polyglow_data::config::Content;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use polyglow_predict::group::Group;
 
 use super::Text;
 use crate::config::{Config, Difference};
-use crate::run::TextHashes;
+use crate::run::{TextHashes, sha256};
+use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::group::Group;
 
 /// Keys that may differ between ranks: each rank has a device of its own, and rank 0 alone reads
 /// the tokenizer's file, whose content it shares.
@@ -78,7 +83,8 @@ fn other_config(name: &str, differences: &[(String, String, String)]) -> String 
 
 /// Makes sure that every process has a part of a step.
 pub(super) fn check_share(group: &dyn Group, config: &Config) -> Result<()> {
-    let (size, window) = (group.size(), config.train.accumulate_steps);
+    let size = group.size();
+    let window = config.train.accumulate_steps;
     if group.is_alone() || size <= window {
         return Ok(());
     }
@@ -102,18 +108,14 @@ pub(super) fn shared_tokenizers(
         return find();
     }
     let mut own = None;
-    let (src, tgt, told) = group.share(|| {
+    let (src, tgt, first) = group.share(|| {
         let (tokenizers, hashes) = own.insert(find()?);
         let tgt = if tokenizers.is_shared() {
             None
         } else {
             Some(tokenizers.tgt.to_json()?)
         };
-        Ok((
-            tokenizers.src.to_json()?,
-            tgt,
-            [hashes.train.clone(), hashes.valid.clone()],
-        ))
+        Ok((tokenizers.src.to_json()?, tgt, hashes_of_content(hashes)))
     })?;
     let (tokenizers, hashes) = if let Some(own) = own {
         own
@@ -122,18 +124,48 @@ pub(super) fn shared_tokenizers(
         let hashes = text.hashes(&tokenizers)?;
         (tokenizers, hashes)
     };
-    let same = (hashes.train == told[0], hashes.valid == told[1]);
-    for (rank, same) in group.gather(same)?.into_iter().enumerate() {
-        let what = match same {
-            (true, true) => continue,
-            (false, _) => "training text (`data.train`)",
-            (true, false) => "validation text (`data.valid`)",
-        };
-        let error = failed!("{} reads another {what} than rank 0", group.name(rank));
-        return Err(with_hint(
-            error,
-            "the files of all machines must be the same, at the same paths",
-        ));
-    }
-    Ok((tokenizers, hashes))
+    let own = hashes_of_content(&hashes);
+    let difference = own.iter().zip(&first).position(|(own, first)| own != first);
+    let mut differences = group.gather(difference)?.into_iter().enumerate();
+    let Some((rank, difference)) = differences.find_map(|(rank, index)| Some((rank, index?)))
+    else {
+        return Ok((tokenizers, hashes));
+    };
+    let data = match text.train.content() {
+        Content::Pairs | Content::Text | Content::LabeledText => "text",
+        Content::Images => "set of images",
+        Content::Captions => "text or set of images",
+    };
+    let what = match difference {
+        0 => format!("another training {data} (`data.train`)"),
+        1 => format!("another validation {data} (`data.valid`)"),
+        _ => "other images of the same captions".to_owned(),
+    };
+    let error = failed!("{} reads {what} than rank 0", group.name(rank));
+    Err(with_hint(
+        error,
+        "the files of all machines must be the same, at the same paths",
+    ))
+}
+
+/// What ranks compare: hashes of the training data, of the validation data, and of the images that
+/// have captions.
+fn hashes_of_content(hashes: &TextHashes) -> [String; 3] {
+    // Ranks may have the same images at different paths, which need not be in the same order.
+    let name = |path: &str| {
+        Path::new(path)
+            .file_name()
+            .map(|name| name.to_string_lossy().into_owned())
+    };
+    let mut images: Vec<String> = hashes
+        .images
+        .iter()
+        .map(|(path, hash)| format!("{hash}  {}", name(path).unwrap_or_default()))
+        .collect();
+    images.sort_unstable();
+    [
+        hashes.train.clone(),
+        hashes.valid.clone(),
+        sha256(images.join("\n").as_bytes()),
+    ]
 }
