@@ -1,8 +1,10 @@
 //! `polyglow new`: from a folder of text to a config that passes `check` and trains.
 
-use std::collections::HashSet;
+use std::collections::{BTreeMap, HashSet};
 use std::fs;
 use std::path::Path;
+
+use serde_json::Value;
 
 use crate::program::{Workplace, train_pairs};
 
@@ -284,6 +286,73 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
         message.contains("was not split off by this command"),
         "{message}"
     );
+}
+
+/// The files of the split, by their names.
+fn split_files(place: &Workplace) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(place.path().join("data/split")).expect("it is there");
+    let read = |entry: std::io::Result<fs::DirEntry>| {
+        let path = entry.expect("it is there").path();
+        let name = path
+            .file_name()
+            .expect("it has a name")
+            .to_string_lossy()
+            .into_owned();
+        (name, fs::read_to_string(path).expect("it is text"))
+    };
+    entries.map(read).collect()
+}
+
+#[cfg(unix)]
+#[test]
+fn a_split_is_there_until_another_is_complete() {
+    let place = Workplace::new();
+    folder(&place, &[("train", "talks")]);
+    place.succeed(&NEW);
+    let first = split_files(&place);
+    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
+    let path = place.path().join("data/talks.de");
+    let corrected = lines(&path)
+        .iter()
+        .map(|line| format!("{line} !\n"))
+        .collect::<String>();
+    fs::write(path, corrected).expect("it can be written");
+    // Files may not grow beyond a kilobyte, as on a disk that is full.
+    let failed = place.shell(&format!("ulimit -f 1; exec $polyglow {}", NEW.join(" ")));
+    let message = String::from_utf8_lossy(&failed.stderr);
+    assert_eq!(failed.status.code(), Some(1), "{message}");
+    assert!(message.contains("File too large"), "{message}");
+    assert_eq!(split_files(&place), first, "a full disk");
+
+    place.succeed(&NEW);
+    let second = split_files(&place);
+    assert!(second["train.de"].contains(" !") && second.len() == first.len());
+    // A process that was killed while it renamed its files leaves some of each, and the hashes of
+    // both.
+    let record = |files: &BTreeMap<String, String>| -> Value {
+        serde_json::from_str(&files["split.json"]).expect("it is JSON")
+    };
+    let mut both = record(&first);
+    both["unfinished"] = record(&second)["files"].clone();
+    let write = |name: &str, text: &str| {
+        fs::write(place.path().join("data/split").join(name), text).expect("it can be written");
+    };
+    write("split.json", &both.to_string());
+    for name in ["train.en", "train.de", "valid.de"] {
+        write(name, &first[name]);
+    }
+    fs::remove_file(place.path().join("data/split/test.en")).expect("it is there");
+    write("valid.en.12.tmp", "half");
+    write("mine.12.tmp", "mine");
+    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
+    let (_, messages) = place.succeed(&NEW);
+    assert!(
+        messages.contains("is split again, because the last split was not completed"),
+        "{messages}"
+    );
+    let mut third = split_files(&place);
+    assert_eq!(third.remove("mine.12.tmp").as_deref(), Some("mine"));
+    assert_eq!(third, second);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, ensure};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
-use polyglow_data::corpus::Corpus;
-use polyglow_data::file::NewFile;
+use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::file::{NewFile, remove_unfinished};
 use polyglow_data::pair::Pair;
 use polyglow_data::random::mix;
 use sha2::{Digest, Sha256};
@@ -43,9 +43,7 @@ pub(super) fn provide(
     folder: &Path,
 ) -> anyhow::Result<()> {
     let sets = || std::iter::once("train").chain(names.iter().copied());
-    let files: Vec<String> = sets()
-        .flat_map(|set| languages.map(|side| format!("{set}.{side}")))
-        .collect();
+    let files = file_names(languages, names);
     let there: Vec<&String> = files
         .iter()
         .filter(|name| folder.join(name).symlink_metadata().is_ok())
@@ -54,15 +52,13 @@ pub(super) fn provide(
     let corpus = open(text, languages)?;
     let Some(record) = Record::read(folder)? else {
         return match there[..] {
-            [] => split_off(&corpus, languages, names, folder),
+            [] => split_off(&corpus, languages, names, folder, Record::default()),
             [first, ..] if !is_whole => Err(not_split_off(&folder.join(first))),
             _ => take_unrecorded(&corpus, text, languages, sets(), folder),
         };
     };
     let edited = record.edited(folder)?;
-    let has_all = is_whole
-        && files.len() == record.files.len()
-        && files.iter().all(|name| record.files.contains_key(name));
+    let has_all = is_whole && record.is_split_into(&files);
     let is_same_text = record.text == hexadecimal(&corpus.content_hash()?);
     if is_same_text && has_all {
         if !edited.is_empty() {
@@ -78,7 +74,7 @@ pub(super) fn provide(
         );
         return Ok(());
     }
-    if let Some(foreign) = there.iter().find(|name| !record.files.contains_key(**name)) {
+    if let Some(foreign) = there.iter().find(|name| !record.has(name)) {
         return Err(not_split_off(&folder.join(foreign)));
     }
     if !edited.is_empty() {
@@ -99,14 +95,22 @@ pub(super) fn provide(
     if has_all {
         check_count(&corpus, text, languages, sets(), folder)?;
     }
-    let why = if is_same_text {
+    let why = if !record.unfinished.is_empty() {
+        "because the last split was not completed"
+    } else if is_same_text {
         "into other sets"
     } else {
         "because it has changed since it was split"
     };
     tracing::info!("`{}` is split again, {why}", text.display());
-    record.remove_files(folder)?;
-    split_off(&corpus, languages, names, folder)
+    split_off(&corpus, languages, names, folder, record)
+}
+
+/// The names of the files of `train` and of the sets of these names.
+fn file_names(languages: [&str; 2], names: &[&'static str]) -> Vec<String> {
+    let sets = std::iter::once("train").chain(names.iter().copied());
+    sets.flat_map(|set| languages.map(|side| format!("{set}.{side}")))
+        .collect()
 }
 
 /// Takes sets that an earlier version split off, which kept no record, if they are the text.
@@ -217,7 +221,11 @@ fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
 }
 
 /// Splits sets of these names off a text, and writes them and what is left, as `train`, into
-/// `folder`, with a record of both. Tells how many pairs each set has.
+/// `folder`, with a record of both. Logs how many pairs each set has.
+///
+/// What is in the folder, of which `old` is the record, is there until all of the new sets are
+/// written, beside it. A process that is killed while they are renamed leaves a record of both, by
+/// which the next one splits again.
 ///
 /// A pair is only taken if no other pair has its source or its target, whatever their case and
 /// spaces, so that nothing of these sets is trained on.
@@ -229,12 +237,54 @@ fn split_off(
     languages: [&str; 2],
     names: &[&'static str],
     folder: &Path,
+    mut old: Record,
 ) -> anyhow::Result<()> {
     let chosen = choose(corpus, names.len())?;
     fs_err::create_dir_all(folder)?;
-    let all = std::iter::once("train").chain(names.iter().copied());
+    let is_ours = |name: &str| {
+        name == record::NAME || file_names(languages, names).iter().any(|file| file == name)
+    };
+    remove_unfinished(folder, is_ours)
+        .with_context(|| format!("cannot clear `{}`", folder.display()))?;
+    let mut outputs = write_sets(corpus, languages, names, &chosen, folder)?;
+    let mut new = Record {
+        text: hexadecimal(&corpus.content_hash()?),
+        ..Record::default()
+    };
+    for output in &mut outputs {
+        output.flush()?;
+        new.files.insert(
+            output.name.clone(),
+            hexadecimal(&output.hash.clone().finalize()),
+        );
+    }
+    old.adopt_unfinished(folder)?;
+    old.unfinished.clone_from(&new.files);
+    old.write(folder)?;
+    outputs.into_iter().try_for_each(Output::finish)?;
+    old.remove_files_except(&new.files, folder)?;
+    new.write(folder)?;
+    for (name, lines) in names.iter().zip(&chosen) {
+        let (path, size) = (folder.join(name), lines.len());
+        tracing::info!(
+            "split {size} pairs off as `{}`; none of their sentences is in what is left",
+            path.display()
+        );
+    }
+    Ok(())
+}
+
+/// Writes the pairs on the chosen lines into the sets of these names, and all others into `train`,
+/// beside their destinations.
+fn write_sets(
+    corpus: &Corpus,
+    languages: [&str; 2],
+    names: &[&'static str],
+    chosen: &[BTreeSet<usize>],
+    folder: &Path,
+) -> anyhow::Result<Vec<Output>> {
     let mut sets: Vec<[Output; 2]> = Vec::new();
-    for name in all {
+    for name in std::iter::once("train").chain(names.iter().copied()) {
         let [src, tgt] = languages.map(|side| Output::create(folder, name, side));
         sets.push([src?, tgt?]);
     }
@@ -248,32 +298,10 @@ fn split_off(
             output.write(text)?;
         }
     }
-    let mut record = Record {
-        text: hexadecimal(&corpus.content_hash()?),
-        ..Record::default()
-    };
-    let mut outputs: Vec<Output> = sets.into_iter().flatten().collect();
-    for output in &mut outputs {
-        output.flush()?;
-        record.files.insert(
-            output.name.clone(),
-            hexadecimal(&output.hash.clone().finalize()),
-        );
-    }
-    // Before the files: after a kill in between, those that are there are known to be ours.
-    record.write(folder)?;
-    outputs.into_iter().try_for_each(Output::finish)?;
-    for (name, lines) in names.iter().zip(&chosen) {
-        let (path, size) = (folder.join(name), lines.len());
-        tracing::info!(
-            "split {size} pairs off as `{}`; none of their sentences is in what is left",
-            path.display()
-        );
-    }
-    Ok(())
+    Ok(sets.into_iter().flatten().collect())
 }
 
-/// The places of the pairs of so many sets.
+/// The lines, counted from 0, of the pairs of each of `sets` sets.
 fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> {
     let mut counts: HashMap<u64, u32> = HashMap::new();
     let mut pairs = 0;

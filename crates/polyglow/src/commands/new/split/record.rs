@@ -1,7 +1,7 @@
 //! The record of a split, `split.json`: of which text it was made, and what was written. It tells a
 //! split of another text from one that a user has edited.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -11,17 +11,22 @@ use polyglow_data::file;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-const NAME: &str = "split.json";
+/// The name of the file in the folder of a split.
+pub(super) const NAME: &str = "split.json";
 /// Bytes that are hashed at a time.
 const BUFFER: usize = 1 << 18;
 
 /// SHA-256 hashes in hexadecimal digits.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// Of the text that was split.
+    /// Of the text that was split; empty until a first split is complete.
     pub(super) text: String,
     /// Of each file that was written, by its name.
     pub(super) files: BTreeMap<String, String>,
+    /// Of each file of another split that is taking their places, which a killed process leaves
+    /// here.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub(super) unfinished: BTreeMap<String, String>,
 }
 
 impl Record {
@@ -57,6 +62,18 @@ impl Record {
             .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
+    /// Whether this command wrote, or was about to write, a file of that name.
+    pub(super) fn has(&self, name: &str) -> bool {
+        self.files.contains_key(name) || self.unfinished.contains_key(name)
+    }
+
+    /// Whether the files of that list are those of a split that is complete.
+    pub(super) fn is_split_into(&self, files: &[String]) -> bool {
+        let has_all = files.len() == self.files.len()
+            && files.iter().all(|name| self.files.contains_key(name));
+        has_all && self.unfinished.is_empty()
+    }
+
     /// The files in the folder that are not as they were written; one that is missing is none of
     /// them.
     ///
@@ -64,21 +81,44 @@ impl Record {
     /// A file cannot be read.
     pub(super) fn edited(&self, folder: &Path) -> anyhow::Result<Vec<&str>> {
         let mut edited = Vec::new();
-        for (name, written) in &self.files {
+        let names: BTreeSet<&String> = self.files.keys().chain(self.unfinished.keys()).collect();
+        for name in names {
             let path = folder.join(name);
-            if path.symlink_metadata().is_ok() && hash_file(&path)? != *written {
+            if path.symlink_metadata().is_err() {
+                continue;
+            }
+            let hash = hash_file(&path)?;
+            if self.files.get(name) != Some(&hash) && self.unfinished.get(name) != Some(&hash) {
                 edited.push(name.as_str());
             }
         }
         Ok(edited)
     }
 
-    /// Removes the files, which nobody has edited.
+    /// Makes the files of an unfinished split that are in the folder the record's own.
+    ///
+    /// # Errors
+    /// A file cannot be read.
+    pub(super) fn adopt_unfinished(&mut self, folder: &Path) -> anyhow::Result<()> {
+        for (name, written) in std::mem::take(&mut self.unfinished) {
+            let path = folder.join(&name);
+            if path.symlink_metadata().is_ok() && hash_file(&path)? == written {
+                self.files.insert(name, written);
+            }
+        }
+        Ok(())
+    }
+
+    /// Removes the files that another split does not have; no one has edited them.
     ///
     /// # Errors
     /// A file cannot be removed.
-    pub(super) fn remove_files(&self, folder: &Path) -> anyhow::Result<()> {
-        for name in self.files.keys() {
+    pub(super) fn remove_files_except(
+        &self,
+        kept: &BTreeMap<String, String>,
+        folder: &Path,
+    ) -> anyhow::Result<()> {
+        for name in self.files.keys().filter(|name| !kept.contains_key(*name)) {
             let path = folder.join(name);
             if path.symlink_metadata().is_ok() {
                 fs_err::remove_file(path)?;
