@@ -10,6 +10,7 @@ pub mod hidden_tokens;
 pub mod images;
 pub mod labels;
 pub mod language;
+mod long_lines;
 mod setting;
 pub mod translation;
 pub mod words;
@@ -33,6 +34,7 @@ use polyglow_predict::samples::spread;
 use polyglow_predict::teacher_forcing::Forced;
 
 use crate::workload::BatchShape;
+pub use long_lines::LongLines;
 pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
 /// What a model learns: its batches, its loss, its scores.

@@ -13,7 +13,12 @@ use polyglow_predict::evaluation::Evaluation;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::teacher_forcing::{Forced, at_targets};
 
-use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
+use polyglow_predict::device::{upload_rows, upload_targets};
+use polyglow_predict::error::{Context, Result};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning to find hidden tokens.
@@ -109,12 +114,7 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
         )
         .collect();
     let truncated: Vec<bool> = rows.iter().map(|(_, ids)| ids.len() > longest).collect();
-    let too_long = truncated.iter().filter(|truncated| **truncated).count();
-    if too_long > 0 {
-        tracing::warn!(
-            "{too_long} texts are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
-        );
-    }
+    LongLines::from_cut(truncated.iter().copied()).warn("text", longest, "scored");
     let (special, vocab_size) = (runner.tgt.special(), runner.tgt.vocab_size());
     for (_, ids) in &mut rows {
         ids.truncate(longest);

@@ -18,7 +18,12 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 use serde::{Deserialize, Serialize};
 
-use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
+use polyglow_predict::device::{upload, upload_rows};
+use polyglow_predict::error::{Context, Result, failed, with_hint};
+use polyglow_predict::evaluation::Evaluation;
+use polyglow_predict::runner::Runner;
+use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Labels that are listed in a message.
@@ -98,6 +103,9 @@ pub struct Guess {
     pub label: String,
     /// Its probability, 0 to 1.
     pub probability: f64,
+    /// Whether what it is about was longer than the models, which have read the beginning.
+    #[serde(default)]
+    pub truncated: bool,
 }
 
 /// Scores the labels of texts under the models. A text that is longer than the models is cut, with
@@ -109,7 +117,9 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let names: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
     check_labels(&names, &runner.tgt)?;
     let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-    let rows: Vec<(Row, i32)> = encode(runner, &texts)?
+    let rows = encode(runner, &texts)?;
+    LongLines::from_cut(rows.iter().map(|row| row.truncated)).warn("text", runner.longest, "read");
+    let rows: Vec<(Row, i32)> = rows
         .into_iter()
         .zip(label_ids(&names, &runner.tgt)?)
         .collect();
@@ -131,16 +141,20 @@ pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     Ok(Evaluation::of_forced(forced).with_accuracy())
 }
 
-/// The most probable label of every text. One that is longer than the models is cut, with a
-/// warning.
+/// The most probable label of every text. One that is longer than the models is cut, with a mark,
+/// of which [`LongLines`] warns.
 ///
 /// # Errors
 /// A text cannot be encoded.
 pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
     let rows = encode(runner, texts)?;
-    runner.shortest_first(&rows, Row::width, |rows| {
+    let mut guesses = runner.shortest_first(&rows, Row::width, |rows| {
         guesses(log_probs(runner, rows), &runner.tgt)
-    })
+    })?;
+    for (guess, row) in guesses.iter_mut().zip(&rows) {
+        guess.truncated = row.truncated;
+    }
+    Ok(guesses)
 }
 
 /// Makes sure that a model knows all of these labels.
@@ -214,6 +228,7 @@ pub(super) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Gu
             Ok(Guess {
                 label: labels.decode(&[id])?,
                 probability,
+                truncated: false,
             })
         });
     found.collect()
@@ -244,14 +259,7 @@ fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Row>> {
     let rows = runner
         .encode(texts)
         .map_err(|error| error.context("encoding the text"))?;
-    let rows: Vec<Row> = rows.into_iter().map(cut).collect();
-    let too_long = rows.iter().filter(|row| row.truncated).count();
-    if too_long > 0 {
-        tracing::warn!(
-            "{too_long} texts are longer than the model's {longest} tokens: only their first {longest} tokens are read"
-        );
-    }
-    Ok(rows)
+    Ok(rows.into_iter().map(cut).collect())
 }
 
 fn log_probs(runner: &Runner, rows: &[&Row]) -> Tensor<2> {

@@ -170,9 +170,9 @@ fn of_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
     let (short, long): (Vec<usize>, Vec<usize>) =
         numbers.partition(|&line| lines[line].len() <= longest);
     if !long.is_empty() {
-        let count = long.len();
+        let (count, first) = (long.len(), long[0] + 1);
         tracing::info!(
-            "{count} lines are longer than the model's {longest} tokens: windows of them are scored"
+            "{count} lines are longer than the model's {longest} tokens, the first on line {first}: windows of them are scored"
         );
     }
     let special = runner.tgt.special();

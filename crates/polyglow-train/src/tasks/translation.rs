@@ -21,7 +21,7 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::scoring::{Scoring, TranslationScores};
 use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 
-use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
 use crate::workload::BatchShape;
 
 /// Learning to translate, with any model that predicts pairs and can be searched, and from any
@@ -194,6 +194,11 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
     let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
     let scores = TranslationScores::of(&found, &references, &scoring)?;
     let forced = runner.in_portions(pairs, |pairs| teacher_forced(runner, pairs))?;
+    LongLines::from_cut(forced.iter().map(|pair| pair.truncated)).warn(
+        "pair",
+        runner.longest,
+        "scored",
+    );
     let mut hypotheses = vec![String::new(); pairs.len()];
     for ((_, places), found) in sources.iter().zip(&found) {
         for &place in places {
@@ -204,8 +209,8 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
 }
 
 /// How probable the models find the target of each pair, given its source and all targets
-/// before (teacher forcing). A side that is longer than the models is cut, with a warning and a
-/// mark; no end is made up for a target that was cut.
+/// before (teacher forcing). A side that is longer than the models is cut, with a
+/// mark, of which [`LongLines`] warns; no end is made up for a target that was cut.
 ///
 /// # Errors
 /// A line cannot be encoded.
@@ -214,13 +219,6 @@ pub fn teacher_forced<M: Predict<Inputs>>(
     pairs: &[Pair],
 ) -> Result<Vec<Forced>> {
     let rows = encode_pairs(runner, pairs)?;
-    let too_long = rows.iter().filter(|row| row.truncated).count();
-    if too_long > 0 {
-        let longest = runner.longest;
-        tracing::warn!(
-            "{too_long} pairs are longer than the model's {longest} tokens: only their first {longest} tokens are scored"
-        );
-    }
     let tgt_special = runner.tgt.special();
     let width = |row: &Row| runner.positions(&row.src).max(row.tgt.len()) + 1;
     runner.shortest_first(&rows, width, |rows| {

@@ -13,7 +13,7 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
 use polyglow_train::tasks::labels::Guess;
-use polyglow_train::tasks::{images, labels};
+use polyglow_train::tasks::{LongLines, images, labels};
 
 use super::model::ModelArgs;
 use super::uses::check_task;
@@ -62,13 +62,18 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
 
 fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::Result<()> {
     let mut unknown = UnknownWords::default();
+    let mut long = LongLines::default();
     loop {
+        let before = lines.line();
         let texts: Vec<String> = lines.by_ref().take(PORTION).collect::<Result<_, _>>()?;
         if texts.is_empty() {
             if lines.line() == 0 {
                 tracing::warn!("`{}` is empty: 0 lines classified", lines.path().display());
             }
             unknown.warn();
+            if let Some(message) = long.message("text", runner.longest, "read") {
+                tracing::warn!("`{}`: {message}", lines.path().display());
+            }
             return Ok(());
         }
         let is_blank = |text: &&str| text.trim().is_empty();
@@ -81,13 +86,20 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
             unknown.look_at(&runner.members[0].src, text);
         }
         let mut guesses = labels::classify(runner, &real)?.into_iter();
-        for text in &texts {
+        for (line, text) in (before + 1..).zip(&texts) {
             match if is_blank(&text.as_str()) {
                 None
             } else {
                 guesses.next()
             } {
-                Some(Guess { label, probability }) => writeln!(out, "{label}\t{probability:.4}")?,
+                Some(Guess {
+                    label,
+                    probability,
+                    truncated,
+                }) => {
+                    long.note(line, truncated);
+                    writeln!(out, "{label}\t{probability:.4}")?;
+                }
                 None => writeln!(out)?,
             }
         }
@@ -113,8 +125,12 @@ fn of_images(
             .map(|file| read_image(file, config))
             .collect::<Result<_, _>>()?;
         let pixels: Vec<&[u8]> = pixels.iter().map(Vec::as_slice).collect();
-        for (file, Guess { label, probability }) in
-            files.iter().zip(images::classify(runner, &pixels)?)
+        for (
+            file,
+            Guess {
+                label, probability, ..
+            },
+        ) in files.iter().zip(images::classify(runner, &pixels)?)
         {
             writeln!(out, "{label}\t{probability:.4}\t{}", file.display())?;
         }

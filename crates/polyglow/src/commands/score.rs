@@ -13,6 +13,7 @@ use polyglow_predict::group::Group;
 use polyglow_predict::teacher_forcing::Forced;
 use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::teacher_forced;
+use polyglow_train::tasks::LongLines;
 use serde::Serialize;
 
 use super::model::ModelArgs;
@@ -82,6 +83,7 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
     };
     let mut activity = Activity::new();
     let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
+    let mut long = LongLines::default();
     loop {
         let (read, error) = files
             .as_mut()
@@ -100,6 +102,7 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
                 let mark = if forced.truncated { "\ttruncated" } else { "" };
                 writeln!(out, "{:.6}{mark}", forced.log_prob())?;
             }
+            long.note(line as u64, forced.truncated);
             num_tokens += forced.log_probs.len();
             log_prob += forced.log_prob();
         }
@@ -112,6 +115,9 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
         activity.show(format!("{num_pairs} pairs scored"));
     }
     drop(activity);
+    if let Some(message) = long.message("pair", runner.longest, "scored") {
+        tracing::warn!("`{}`: {message}", args.src.display());
+    }
     if num_pairs == 0 {
         let (src, tgt) = (args.src.display(), args.tgt.display());
         let error = anyhow!("`{src}` and `{tgt}` are empty: there is nothing to score");

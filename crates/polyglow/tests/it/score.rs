@@ -29,10 +29,8 @@ fn a_pair_that_is_longer_than_the_model_is_marked() {
         .map(|line| line.ends_with("\ttruncated"))
         .collect();
     assert_eq!(marked, [false, true, true], "{output}");
-    assert!(
-        message.contains("2 pairs are longer than the model's 20 tokens"),
-        "{message}"
-    );
+    let warning = "2 pairs are longer than the model's 20 tokens, the first on line 2: only their first 20 tokens are scored";
+    assert!(message.contains(warning), "{message}");
     let json = place
         .succeed(&["score", "run", "over.en", "over.de", "--json"])
         .0;
