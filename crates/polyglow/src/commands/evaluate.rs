@@ -18,6 +18,7 @@ use polyglow_predict::group::Group;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::scoring::TranslationScores;
 use polyglow_predict::suggestion::nearest;
+use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::captions::{Pointing, pointing};
@@ -92,21 +93,8 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let split = find_split(config, &args.split)?;
     let corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
     let held_out = HeldOut::read(&corpus)?;
-    let text = held_out_span(&corpus);
     let pairs = held_out.pairs();
-    // Where the words of a caption should look is known of generated pictures.
-    let points = plan.task.kind() == Task::Captions && args.alignments.is_some();
-    if points
-        && (args.alignments.as_deref() != Some(Path::new(GOLD)) || config.data.corpus.is_none())
-    {
-        let error = usage(anyhow!(
-            "where the words of captions should look is known of generated pictures alone"
-        ));
-        return Err(with_hint(
-            error,
-            "give `--alignments gold` for a run of `captioned-shapes`, or leave it out",
-        ));
-    }
+    let points = scores_pointing(args.alignments.as_deref(), &plan)?;
     let links = args.alignments.as_deref().filter(|_| !points);
     let gold = links
         .map(|path| gold(path, config, &args.split, pairs))
@@ -119,10 +107,8 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         check_attends(&trained[0])?;
     }
     let mut checkpoints = trained.iter().map(|model| model.checkpoint.path.clone());
-    let (checkpoint, ensemble) = (
-        checkpoints.next().unwrap_or_default(),
-        checkpoints.collect(),
-    );
+    let checkpoint = checkpoints.next().unwrap_or_default();
+    let ensemble = checkpoints.collect();
     let step = trained[0].checkpoint.state.step;
     let runner = runner(trained, &plan)?;
     let mut activity = Activity::new();
@@ -132,30 +118,16 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         first,
         num_scored,
         ..
-    } = text.in_scope(|| evaluate(&runner, &held_out, &bleu))?;
+    } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &bleu))?;
     let is_classifier = runner.kind().is_classification();
     let labels = is_classifier
         .then(|| of_labels(&runner.tgt, &held_out.labels(), &first))
         .transpose()?;
-    let ngram = match runner.kind() {
-        Task::Translation
-        | Task::Words
-        | Task::Labels
-        | Task::Images
-        | Task::Captions
-        | Task::Masked => None,
-        Task::Language if !group.is_first() => None,
-        Task::Language => {
-            // Of a run that was moved: the training text is not kept with it.
-            let opened = Corpus::open(&config.data, plan.content, Split::Train);
-            if let Err(error @ DataError::MissingFile { .. }) = opened {
-                tracing::warn!("{error}: there is no n-gram model to compare with");
-                None
-            } else {
-                activity.show("counting n-grams of the training text".to_owned());
-                Some(ngram_scores(&plan, &runner.tgt, pairs)?)
-            }
-        }
+    let is_compared = runner.kind() == Task::Language && group.is_first();
+    let ngram = if is_compared {
+        ngram_model(&plan, &runner, pairs, &mut activity)?
+    } else {
+        None
     };
     let alignment_error_rates = gold
         .map(|gold| error_rates(&runner, pairs, &gold))
@@ -181,6 +153,41 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     } else {
         Ok(())
     }
+}
+
+/// Whether it is scored where the words of captions look, which is known of generated pictures.
+fn scores_pointing(alignments: Option<&Path>, plan: &Plan) -> anyhow::Result<bool> {
+    let Some(alignments) = alignments.filter(|_| plan.task.kind() == Task::Captions) else {
+        return Ok(false);
+    };
+    if alignments != Path::new(GOLD) || plan.config.data.corpus.is_none() {
+        let error = usage(anyhow!(
+            "where the words of captions should look is known of generated pictures alone"
+        ));
+        return Err(with_hint(
+            error,
+            "give `--alignments gold` for a run of `captioned-shapes`, or leave it out",
+        ));
+    }
+    Ok(true)
+}
+
+/// The scores of an n-gram model of the training text; none, with a warning, where that text is
+/// missing.
+fn ngram_model(
+    plan: &Plan,
+    runner: &Runner,
+    pairs: &[Pair],
+    activity: &mut Activity,
+) -> anyhow::Result<Option<NgramScores>> {
+    // Of a run that was moved: the training text is not kept with it.
+    let opened = Corpus::open(&plan.config.data, plan.content, Split::Train);
+    if let Err(error @ DataError::MissingFile { .. }) = opened {
+        tracing::warn!("{error}: there is no n-gram model to compare with");
+        return Ok(None);
+    }
+    activity.show("counting n-grams of the training text".to_owned());
+    Ok(Some(ngram_scores(plan, &runner.tgt, pairs)?))
 }
 
 /// The set of that name.
@@ -267,6 +274,30 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     if json {
         return Ok(writeln!(out, "{}", serde_json::to_string_pretty(report)?)?);
     }
+    write_set(report, &mut out)?;
+    let scores = report.scores;
+    if let (Task::Words, Some(accuracy)) = (report.task, scores.accuracy) {
+        writeln!(
+            out,
+            "accuracy        {accuracy:.4}   a context word scores above all drawn words"
+        )?;
+        return Ok(writeln!(
+            out,
+            "loss            {:.4}   nats per word, real or drawn",
+            scores.loss
+        )?);
+    }
+    if let (Some(accuracy), Some(labels)) = (scores.accuracy, &report.labels) {
+        writeln!(out, "accuracy        {accuracy:.4}")?;
+        writeln!(out, "loss            {:.4}   nats per example", scores.loss)?;
+        return Ok(write_labels(&mut out, labels)?);
+    }
+    write_losses(report, &mut out)?;
+    Ok(write_attention(report, &mut out)?)
+}
+
+/// Writes which model was scored on which set, and the scores of its translations or captions.
+fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report {
         checkpoint,
         ensemble,
@@ -275,11 +306,9 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         sentences,
         beam_size,
         scores,
-        ngram,
         labels,
-        alignment_error_rates,
-        pointing,
         task,
+        ..
     } = report;
     writeln!(
         out,
@@ -320,22 +349,12 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
             writeln!(out, "exact match     {exact_match:.4}")?;
         }
     }
-    if let (Task::Words, Some(accuracy)) = (task, scores.accuracy) {
-        writeln!(
-            out,
-            "accuracy        {accuracy:.4}   a context word scores above all drawn words"
-        )?;
-        return Ok(writeln!(
-            out,
-            "loss            {:.4}   nats per word, real or drawn",
-            scores.loss
-        )?);
-    }
-    if let (Some(accuracy), Some(labels)) = (scores.accuracy, labels) {
-        writeln!(out, "accuracy        {accuracy:.4}")?;
-        writeln!(out, "loss            {:.4}   nats per example", scores.loss)?;
-        return Ok(write_labels(&mut out, labels)?);
-    }
+    Ok(())
+}
+
+/// Writes what models of tokens are scored by, and the scores of the n-gram model beside them.
+fn write_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let Report { scores, ngram, .. } = report;
     if let Some(accuracy) = scores.token_accuracy {
         writeln!(out, "token accuracy  {accuracy:.4}")?;
     }
@@ -361,6 +380,16 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
         writeln!(out, "perplexity      {perplexity:.4}")?;
         writeln!(out, "bits per byte   {bits_per_byte:.4}")?;
     }
+    Ok(())
+}
+
+/// Writes how well attention agrees with alignments and with what captions are about.
+fn write_attention(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
+    let Report {
+        alignment_error_rates,
+        pointing,
+        ..
+    } = report;
     for (layer, rate) in (1..).zip(alignment_error_rates.iter().flatten()) {
         writeln!(out, "AER             {rate:.4}   decoder layer {layer}")?;
     }
