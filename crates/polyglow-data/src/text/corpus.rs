@@ -129,11 +129,11 @@ impl Corpus {
                         tgt: existing(&with_ending(&path, tgt))?,
                     }
                 };
-                let found = alignments.map(|path| alignment_file(&path)).transpose()?;
+                let alignments = alignments.map(|path| alignment_file(&path)).transpose()?;
                 Ok(Part {
                     source,
                     weight,
-                    alignments: found.map(Alignments::File),
+                    alignments: alignments.map(Alignments::File),
                     is_text: false,
                 })
             },
@@ -294,10 +294,11 @@ pub(crate) fn is_tsv(path: &Path) -> bool {
 /// [`DataError::MissingFile`] if there is neither; [`DataError::NoFile`] if there is something
 /// else. The error names `key`, a key of the configuration.
 fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
-    if let Some(found) = plain_or_compressed(path) {
-        return Ok(found);
+    if let Some(file) = plain_or_compressed(path) {
+        return Ok(file);
     }
-    let (key, path) = (key.to_owned(), path.to_owned());
+    let key = key.to_owned();
+    let path = path.to_owned();
     match path.metadata() {
         Ok(other) if other.is_dir() => Err(DataError::NoFile {
             key,

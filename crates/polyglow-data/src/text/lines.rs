@@ -56,7 +56,7 @@ impl Lines {
     pub fn from_reader(reader: impl Read + Send + 'static, name: &Path) -> Result<Self, DataError> {
         let mut reader = decompress(reader, name)?;
         let start = reader.fill_buf().map_err(DataError::io(name))?;
-        if let Some(encoding) = guess::of_start(start) {
+        if let Some(encoding) = guess::from_start(start) {
             return Err(DataError::Encoding {
                 path: name.to_owned(),
                 encoding,
@@ -132,7 +132,7 @@ impl Lines {
         // alone has to do.
         let next = self.reader.fill_buf().unwrap_or_default();
         let seen = [&self.buffer[..], b"\n", next].concat();
-        let encoding = guess::of_invalid(&seen, self.had_accents);
+        let encoding = guess::from_invalid(&seen, self.had_accents);
         DataError::InvalidUtf8 {
             path: self.path.clone(),
             line: self.read,
@@ -169,7 +169,7 @@ pub fn read_text(reader: impl Read + Send + 'static, name: &Path) -> Result<Stri
             .rposition(|&byte| byte == b'\n')
             .map_or(0, |end| end + 1);
         let line = valid.split(|&byte| byte == b'\n').count() as u64;
-        let encoding = guess::of_invalid(&error.as_bytes()[line_start..], !valid.is_ascii());
+        let encoding = guess::from_invalid(&error.as_bytes()[line_start..], !valid.is_ascii());
         DataError::InvalidUtf8 {
             path: name.to_owned(),
             line,

@@ -120,10 +120,9 @@ pub(super) fn text_hashes(
     valid: Option<&Corpus>,
     tokenizers: &Tokenizers,
 ) -> Result<TextHashes> {
-    let (train, valid) = (train.hashes()?, valid.map(Corpus::hashes).transpose()?);
+    let train = train.hashes()?;
+    let valid = valid.map(Corpus::hashes).transpose()?;
     let both = || [Some(&train), valid.as_ref()].into_iter().flatten();
-    let named =
-        |(path, hash): &(PathBuf, [u8; 32])| (path.display().to_string(), hexadecimal(hash));
     Ok(TextHashes {
         files: both().flat_map(|split| &split.files).map(named).collect(),
         images: both().flat_map(|split| &split.images).map(named).collect(),
@@ -134,6 +133,11 @@ pub(super) fn text_hashes(
             .unwrap_or_default(),
         tokenizers: hash(tokenizers)?,
     })
+}
+
+/// A hash with the path of its file, as checkpoints have it.
+fn named((path, hash): &(PathBuf, [u8; 32])) -> (String, String) {
+    (path.display().to_string(), hexadecimal(hash))
 }
 
 /// A run is resumed only with the text and the tokenizers it started with. The first checkpoints

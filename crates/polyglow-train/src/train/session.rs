@@ -86,8 +86,8 @@ impl<'a, T: Task> Session<'a, T> {
             Optimizer::with_rule((training.rule)(&config.train), &config.train, &model);
         let group = &training.plan.group;
         // Only rank 0 reads, so that all agree which checkpoint is the newest.
-        let found = group.share(|| resume(training, &checkpoints, &mut model, &mut optimizer))?;
-        let (mut state, saved) = match found {
+        let resumed = group.share(|| resume(training, &checkpoints, &mut model, &mut optimizer))?;
+        let (mut state, saved) = match resumed {
             Some((state, path)) => (serde_json::from_str(&state)?, Some(path)),
             None => (TrainState::default(), None),
         };
@@ -438,7 +438,7 @@ impl<'a, T: Task> Session<'a, T> {
     }
 }
 
-/// Takes up the newest whole checkpoint if there is one; returns its state, as JSON, and its place.
+/// Takes up the newest whole checkpoint if there is one; returns its state, as JSON, and its path.
 fn resume<M: Module>(
     training: &Training,
     checkpoints: &Checkpoints,

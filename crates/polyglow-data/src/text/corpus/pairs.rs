@@ -132,14 +132,6 @@ fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
 /// The first two columns that look like text, counted from 1: those with spaces or with many
 /// letters, and not numbers, links or licenses.
 fn text_columns(columns: &[&str]) -> Option<[usize; 2]> {
-    let is_text = |column: &str| {
-        let letters = column
-            .chars()
-            .filter(|character| character.is_alphabetic())
-            .count();
-        let is_long = column.contains(' ') || letters > 8;
-        letters > 0 && is_long && !column.contains("://") && !column.starts_with("CC")
-    };
     let mut texts = columns
         .iter()
         .zip(1..)
@@ -148,12 +140,21 @@ fn text_columns(columns: &[&str]) -> Option<[usize; 2]> {
     Some([texts.next()?, texts.next()?])
 }
 
+fn is_text(column: &str) -> bool {
+    let letters = column
+        .chars()
+        .filter(|character| character.is_alphabetic())
+        .count();
+    let is_long = column.contains(' ') || letters > 8;
+    letters > 0 && is_long && !column.contains("://") && !column.starts_with("CC")
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn the_columns_with_text_are_told_from_numbers_links_and_licenses() {
+    fn the_columns_with_text_are_recognized_among_numbers_links_and_licenses() {
         for (line, texts) in [
             ("12\tThe dog sleeps.\t77\tDer Hund schläft.", Some([2, 4])),
             (

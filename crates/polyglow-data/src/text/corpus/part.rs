@@ -242,13 +242,16 @@ impl Part {
         let Source::Captions { pairs, .. } = &self.source else {
             return Ok(Vec::new());
         };
-        let hash = |(image, _): (&str, _)| {
-            let path = Path::new(image);
-            let bytes = std::fs::read(path).map_err(DataError::io(path))?;
-            Ok((path.to_owned(), Sha256::digest(bytes).into()))
-        };
-        in_order(pairs).into_par_iter().map(hash).collect()
+        in_order(pairs)
+            .into_par_iter()
+            .map(|(image, _)| image_hash(Path::new(image)))
+            .collect()
     }
+}
+
+fn image_hash(path: &Path) -> Result<(PathBuf, [u8; 32]), DataError> {
+    let bytes = std::fs::read(path).map_err(DataError::io(path))?;
+    Ok((path.to_owned(), Sha256::digest(bytes).into()))
 }
 
 fn add_file(

@@ -15,30 +15,32 @@ pub struct Sample {
 impl Sample {
     /// Draws `count` of all examples of parts of these lengths; all of them if there are no more.
     fn draw(lens: &[usize], count: u64, seed: u64) -> Self {
-        let mut left = lens.iter().sum::<usize>() as u64;
-        let (mut wanted, mut example) = (count.min(left), 0);
-        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) draws exactly as many as wanted in
-        // one pass.
-        let mut is_drawn = || {
-            let drawn = below(Purpose::Sample.mix(&[seed, example]), left) < wanted;
-            wanted -= u64::from(drawn);
-            left -= 1;
-            example += 1;
-            drawn
-        };
-        let parts = lens
-            .iter()
-            .map(|&len| (0..len).map(|_| is_drawn()).collect())
-            .collect();
+        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) draws exactly that many in one pass.
+        let mut num_examples = lens.iter().sum::<usize>() as u64;
+        let mut num_to_draw = count.min(num_examples);
+        let mut example = 0;
+        let mut parts = Vec::with_capacity(lens.len());
+        for &len in lens {
+            let mut part = Vec::with_capacity(len);
+            for _ in 0..len {
+                let is_drawn =
+                    below(Purpose::Sample.mix(&[seed, example]), num_examples) < num_to_draw;
+                part.push(is_drawn);
+                num_to_draw -= u64::from(is_drawn);
+                num_examples -= 1;
+                example += 1;
+            }
+            parts.push(part);
+        }
         Self { parts }
     }
 
     /// Whether the example on `line` of a part was drawn; lines count from 1.
     pub fn has(&self, part: usize, line: u64) -> bool {
-        let place = usize::try_from(line)
+        let index = usize::try_from(line)
             .ok()
             .and_then(|line| line.checked_sub(1));
-        place.is_some_and(|place| self.parts[part].get(place) == Some(&true))
+        index.is_some_and(|index| self.parts[part].get(index) == Some(&true))
     }
 
     /// How many examples of a part were drawn.
@@ -71,7 +73,8 @@ impl Corpus {
     /// The examples that are trained on, where a sample of them is; `None` where all are, or the
     /// first.
     pub fn sample(&self) -> Option<Sample> {
-        let (seed, count) = (self.seed?, self.max_examples?);
+        let seed = self.seed?;
+        let count = self.max_examples?;
         let lens: Vec<usize> = self
             .parts
             .iter()
@@ -86,7 +89,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_sample_has_the_size_that_is_asked_for_and_comes_from_everywhere() {
+    fn a_sample_has_the_requested_size_and_comes_from_all_parts() {
         let sample = Sample::draw(&[600, 300], 300, 1);
         let [first, second] = [0, 1].map(|part| sample.count(part));
         assert_eq!(first + second, 300);

@@ -1,4 +1,4 @@
-//! What the bytes of a text tell of its encoding.
+//! Guesses the encoding of a text from its bytes.
 
 use chardetng::{EncodingDetector, Iso2022JpDetection, Utf8Detection};
 
@@ -12,13 +12,13 @@ const SHORT: usize = 1 << 12;
 /// Fewer NUL bytes say nothing.
 const FEWEST_NUL_BYTES: usize = 2;
 
-/// What is wrong with a text by its first bytes: UTF-16 in either order, with a byte-order mark or
-/// by the NUL bytes of its letters.
-pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
+/// Finds what is wrong with a text by its first bytes: UTF-16 in either order, with a byte-order
+/// mark or by the NUL bytes of its letters.
+pub(in crate::text) fn from_start(bytes: &[u8]) -> Option<Encoding> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         return Some(Encoding::Utf16("UTF-16"));
     }
-    // The marks as UTF-8 writes the two characters that Latin-1 has in their place.
+    // The marks as UTF-8 writes the two characters that Latin-1 has for them.
     let converted = bytes.starts_with("ÿþ".as_bytes()) || bytes.starts_with("þÿ".as_bytes());
     let nul_bytes = count(bytes.iter(), 0);
     if nul_bytes < FEWEST_NUL_BYTES || nul_bytes * NUL_BYTES_IN < bytes.len() {
@@ -40,11 +40,12 @@ pub(in crate::text) fn of_start(bytes: &[u8]) -> Option<Encoding> {
 /// The encoding of a text with a byte that UTF-8 does not allow. `bytes` are the line of it and
 /// what follows; `had_accents` says whether the lines before had characters beyond ASCII, which
 /// were valid UTF-8.
-pub(in crate::text) fn of_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
-    if let Some(encoding) = of_start(bytes) {
+pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
+    if let Some(encoding) = from_start(bytes) {
         return encoding;
     }
-    let (mut characters, mut damaged) = (0, 0);
+    let mut characters = 0;
+    let mut damaged = 0;
     for chunk in bytes.utf8_chunks() {
         characters += chunk
             .valid()
@@ -71,8 +72,8 @@ pub(in crate::text) fn has_carriage_returns_alone(bytes: &[u8]) -> bool {
     are_ends && !bytes.contains(&b'\n')
 }
 
-fn count<'b>(bytes: impl Iterator<Item = &'b u8>, wanted: u8) -> usize {
-    bytes.map(|byte| usize::from(*byte == wanted)).sum()
+fn count<'b>(bytes: impl Iterator<Item = &'b u8>, value: u8) -> usize {
+    bytes.map(|byte| usize::from(*byte == value)).sum()
 }
 
 #[cfg(test)]
@@ -84,7 +85,7 @@ mod tests {
     }
 
     #[test]
-    fn utf_16_is_told_by_its_mark_or_by_its_nul_bytes_and_when_it_was_converted_wrongly() {
+    fn utf_16_is_recognized_by_its_mark_or_its_nul_bytes_and_when_it_was_converted_wrongly() {
         let text = "Der Hund schläft.\nDie Katze auch.\n";
         let orders = [
             (u16::to_le_bytes as fn(u16) -> [u8; 2], "UTF-16LE"),
@@ -92,7 +93,7 @@ mod tests {
         ];
         for (to_bytes, order) in orders {
             assert_eq!(
-                of_start(&utf16(text, to_bytes)),
+                from_start(&utf16(text, to_bytes)),
                 Some(Encoding::Utf16(order))
             );
             for text in [
@@ -100,7 +101,7 @@ mod tests {
                 format!("\u{feff}{}", "犬は寝る。\n"),
             ] {
                 assert_eq!(
-                    of_start(&utf16(&text, to_bytes)),
+                    from_start(&utf16(&text, to_bytes)),
                     Some(Encoding::Utf16("UTF-16")),
                     "{text}"
                 );
@@ -111,22 +112,22 @@ mod tests {
                 .map(char::from)
                 .collect();
             assert_eq!(
-                of_start(converted.as_bytes()),
+                from_start(converted.as_bytes()),
                 Some(Encoding::ConvertedUtf16)
             );
         }
         for text in [text, "", "a\0b c d e f g h\n", "ÿþ is no mark here\n", "\0"] {
-            assert_eq!(of_start(text.as_bytes()), None, "{text:?}");
+            assert_eq!(from_start(text.as_bytes()), None, "{text:?}");
         }
     }
 
     #[test]
     fn one_bad_byte_in_utf_8_is_no_other_encoding() {
         let damaged = [&b"ab\xff\n"[..], "größer als Käse\n".as_bytes()].concat();
-        assert_eq!(of_invalid(&damaged, false), Encoding::Damaged);
-        assert_eq!(of_invalid(b"ab\xff\n", true), Encoding::Damaged);
+        assert_eq!(from_invalid(&damaged, false), Encoding::Damaged);
+        assert_eq!(from_invalid(b"ab\xff\n", true), Encoding::Damaged);
         assert_eq!(
-            of_invalid("犬は\n寝る".as_bytes().split_last().unwrap().1, false),
+            from_invalid("犬は\n寝る".as_bytes().split_last().unwrap().1, false),
             Encoding::Damaged
         );
     }
@@ -134,16 +135,16 @@ mod tests {
     #[test]
     fn encodings_of_eight_bits_and_of_asia_are_named() {
         let latin = b"Die M\xe4dchen h\xf6ren \xfcber die Stra\xdfe, wo es gr\xfc\xdft.\n";
-        assert_eq!(of_invalid(latin, false), Encoding::Legacy("windows-1252"));
+        assert_eq!(from_invalid(latin, false), Encoding::Legacy("windows-1252"));
         // "Собака спит, кошка тоже." in Windows-1251.
         let cyrillic =
             b"\xd1\xee\xe1\xe0\xea\xe0 \xf1\xef\xe8\xf2, \xea\xee\xf8\xea\xe0 \xf2\xee\xe6\xe5.\n";
         assert_eq!(
-            of_invalid(cyrillic, false),
+            from_invalid(cyrillic, false),
             Encoding::Legacy("windows-1251")
         );
         // "犬が寝ています。" in Shift JIS.
         let japanese = b"\x8c\xa2\x82\xaa\x90\x51\x82\xc4\x82\xa2\x82\xdc\x82\xb7\x81\x42\n";
-        assert_eq!(of_invalid(japanese, false), Encoding::Legacy("Shift_JIS"));
+        assert_eq!(from_invalid(japanese, false), Encoding::Legacy("Shift_JIS"));
     }
 }

@@ -64,23 +64,23 @@ impl<T: Task> Session<'_, T> {
     pub(super) fn take_from_first(&mut self) -> Result<()> {
         let group = Arc::clone(&self.training.plan.group);
         let content = self.read()?;
-        let mut told = Vec::new();
+        let mut shared = Vec::new();
         for tensors in [&content.model, &content.optimizer, &content.ema] {
             let own = if group.is_first() {
                 weights::to_bytes(tensors)?
             } else {
                 Vec::new()
             };
-            told.push(Weights::parse(
+            shared.push(Weights::parse(
                 &group.broadcast(own)?,
-                Path::new("what rank 0 told"),
+                Path::new("what rank 0 shared"),
             )?);
         }
         if group.is_first() {
             return Ok(());
         }
         let [model, mut moments, mut ema] =
-            <[Weights; 3]>::try_from(told).map_err(|_| failed!("there are three"))?;
+            <[Weights; 3]>::try_from(shared).map_err(|_| failed!("there are three"))?;
         let device = &self.training.plan.device;
         self.optimizer
             .restore_state(device, |name, shape| moments.take(name, shape))?;

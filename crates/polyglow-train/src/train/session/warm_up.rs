@@ -38,25 +38,25 @@ impl<T: Task> Session<'_, T> {
         let started = Instant::now();
         let (source, epoch) = (self.task.source(), self.state.epoch);
         let epoch_plan = source.plan(epoch).map_err(Into::into)?;
-        let places = one_of_each_shape(&**source, &epoch_plan, epoch);
+        let positions = one_of_each_shape(&**source, &epoch_plan, epoch);
         let mut gradients = GradientSum::default();
         // With several micro-batches a step, gradients are there while the next one is worked on:
         // those of the smallest.
         let sums = plan.config.train.accumulate_steps > 1;
-        let first = places.last().filter(|_| sums);
+        let first = positions.last().filter(|_| sums);
         let computed = 1 + usize::from(first.is_some());
-        for (number, &place) in first.into_iter().chain(&places).enumerate() {
+        for (number, &position) in first.into_iter().chain(&positions).enumerate() {
             if stop.asked() {
                 break;
             }
             let _compile_only = (number >= computed).then(CompileOnly::begin);
-            let number = (number + 1).min(places.len());
+            let number = (number + 1).min(positions.len());
             observer.activity(&format!(
                 "preparing the device: batch shape {number} of {}",
-                places.len()
+                positions.len()
             ));
             let batch = source
-                .batch(epoch, epoch_plan.batch(place))
+                .batch(epoch, epoch_plan.batch(position))
                 .map_err(Into::into)?;
             self.note(self.task.size(&batch).shape, observer);
             let loss = forward(
@@ -78,23 +78,23 @@ impl<T: Task> Session<'_, T> {
         let seconds = started.elapsed().as_secs_f64();
         tracing::info!(
             "the device is ready for {} batch shapes after {seconds:.1} s",
-            places.len()
+            positions.len()
         );
         Ok(())
     }
 }
 
-/// The place of a batch of each shape that an epoch has, the largest first: what does not fit
+/// The position of a batch of each shape that an epoch has, the largest first: what does not fit
 /// should fail soon.
 fn one_of_each_shape<S: BatchSource>(source: &S, plan: &EpochPlan, epoch: u64) -> Vec<usize> {
-    let shape = |place| {
+    let shape = |position| {
         (
-            BatchShape::from(source.size(epoch, plan.batch(place)).0),
-            place,
+            BatchShape::from(source.size(epoch, plan.batch(position)).0),
+            position,
         )
     };
     let shapes: BTreeMap<BatchShape, usize> = (0..plan.len()).map(shape).collect();
     let mut shapes: Vec<(BatchShape, usize)> = shapes.into_iter().collect();
     shapes.sort_by_key(|(shape, _)| Reverse(shape.positions()));
-    shapes.into_iter().map(|(_, place)| place).collect()
+    shapes.into_iter().map(|(_, position)| position).collect()
 }
