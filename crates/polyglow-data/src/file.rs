@@ -178,19 +178,19 @@ fn write_directly<T>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
 ) -> io::Result<T> {
-    let file = OpenOptions::new()
+    let destination = OpenOptions::new()
         .write(true)
         .create(true)
         .truncate(true)
         .open(path)?;
-    fill_buffered(&file, fill)
+    fill_buffered(&destination, fill)
 }
 
 fn fill_buffered<T>(
-    file: &File,
+    destination: &File,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
 ) -> io::Result<T> {
-    let mut out = BufWriter::new(file);
+    let mut out = BufWriter::new(destination);
     let filled = fill(&mut out)?;
     out.flush()?;
     Ok(filled)

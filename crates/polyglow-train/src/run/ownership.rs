@@ -30,6 +30,9 @@ const REPLACED: [&str; 7] = [
 ];
 /// What an empty disk has in its root.
 const LOST_AND_FOUND: &str = "lost+found";
+/// Tells whether a run writes files of a name into one of its directories.
+type IsOurs = fn(&str) -> bool;
+
 /// Foreign files that a message names at most.
 const NAMED: usize = 3;
 
@@ -68,7 +71,7 @@ impl RunDirectory {
     /// # Errors
     /// A directory cannot be read, or a file cannot be removed.
     pub(super) fn remove_unfinished(&self) -> Result<()> {
-        let directories: [(&str, fn(&str) -> bool); 4] = [
+        let directories: [(&str, IsOurs); 4] = [
             ("", is_replaced),
             ("cache", is_cache),
             ("validation", is_validation_output),

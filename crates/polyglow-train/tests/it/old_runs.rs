@@ -80,15 +80,8 @@ fn the_first_images_are_trained_on_as_before() {
         Config::from_text(config, &["train.max_steps=2".to_owned()]).expect("it is a config");
     let first = Corpus::open(&parsed.data, Content::Images, Split::Train).expect("it is embedded");
     let hash = first.content_hash().expect("it is in memory");
-    make_old(
-        &run,
-        Some(
-            &hash
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect::<String>(),
-        ),
-    );
+    let digits: Vec<String> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
+    make_old(&run, Some(&digits.concat()));
     let training = Training::prepare(parsed, &run, &mut Silent).expect("the data is the same");
     assert_eq!(training.plan.selection, Selection::V1);
     let (images, _) = training

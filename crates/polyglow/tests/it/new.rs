@@ -312,10 +312,7 @@ fn a_split_is_there_until_another_is_complete() {
     let first = split_files(&place);
     fs::remove_file(place.path().join("mine.toml")).expect("it is there");
     let path = place.path().join("data/talks.de");
-    let corrected = lines(&path)
-        .iter()
-        .map(|line| format!("{line} !\n"))
-        .collect::<String>();
+    let corrected = lines(&path).join(" !\n") + " !\n";
     fs::write(path, corrected).expect("it can be written");
     // Files may not grow beyond a kilobyte, as on a disk that is full.
     let failed = place.shell(&format!("ulimit -f 1; exec $polyglow {}", NEW.join(" ")));
