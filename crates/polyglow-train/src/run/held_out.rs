@@ -175,11 +175,10 @@ impl RunDirectory {
         }
         let text = fs::read_to_string(&path)
             .with_context(|| format!("cannot read `{}`", path.display()))?;
-        let line = |line: &str| {
-            line.split_once("  ")
-                .map(|(hash, file)| (file.to_owned(), hash.to_owned()))
-        };
-        Ok(text.lines().filter_map(line).collect())
+        let lines = text.lines().filter_map(|line| line.split_once("  "));
+        Ok(lines
+            .map(|(hash, file)| (file.to_owned(), hash.to_owned()))
+            .collect())
     }
 
     /// Writes the files of a set, and then the hashes of all that are kept.
@@ -367,11 +366,14 @@ fn file_names(content: Content, split: Split<'_>) -> Vec<String> {
 /// The name of a test set, which may have any character, as a part of the name of a file: `%2F`
 /// stands for a slash.
 fn escaped(name: &str) -> String {
-    let escape = |byte: u8| match byte {
-        b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => char::from(byte).to_string(),
-        _ => format!("%{byte:02X}"),
-    };
-    name.bytes().map(escape).collect()
+    let mut escaped = String::new();
+    for byte in name.bytes() {
+        match byte {
+            b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => escaped.push(char::from(byte)),
+            _ => escaped.extend(["%", &format!("{byte:02X}")]),
+        }
+    }
+    escaped
 }
 
 fn named(split: Split<'_>) -> String {
@@ -384,26 +386,24 @@ fn named(split: Split<'_>) -> String {
 
 /// The examples of a set, of the text of its target side or of both sides.
 fn pairs(texts: &[String]) -> Vec<Pair> {
-    let lines = |text: &String| {
-        text.split_terminator('\n')
-            .map(str::to_owned)
-            .collect::<Vec<_>>()
-    };
     match texts {
         [src, tgt] => lines(src)
-            .into_iter()
             .zip(lines(tgt))
             .map(|(src, tgt)| Pair { src, tgt })
             .collect(),
         texts => texts
             .iter()
-            .flat_map(lines)
+            .flat_map(|text| lines(text))
             .map(|tgt| Pair {
                 src: String::new(),
                 tgt,
             })
             .collect(),
     }
+}
+
+fn lines(text: &str) -> impl Iterator<Item = String> {
+    text.split_terminator('\n').map(str::to_owned)
 }
 
 #[cfg(test)]
