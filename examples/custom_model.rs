@@ -17,10 +17,8 @@ use burn::tensor::{Bool, Device, Int, Tensor, activation::relu};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
 use polyglow_model::{
-    Generate, Pair, Precision, Predict, Prediction, Projection, mask::padding_mask,
-};
-use polyglow_model::{
-    attention::attend, dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear,
+    Generate, Pair, Precision, Predict, Prediction, Projection, attention::attend,
+    dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear, mask::padding_mask,
 };
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::{Config, Observer, Result, Stop, Training, load_runner_with};

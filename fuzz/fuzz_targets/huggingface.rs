@@ -2,8 +2,7 @@
 
 #![no_main]
 
-use std::fs;
-use std::panic;
+use std::{fs, panic};
 use std::sync::LazyLock;
 
 use burn::tensor::Device;

@@ -41,6 +41,7 @@ impl NewFile {
     }
 
     /// The open file, for writing and seeking: `&File` implements both.
+    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }
@@ -218,7 +219,7 @@ fn regular_file(path: &Path) -> Option<PathBuf> {
         }
         match fs::symlink_metadata(&path) {
             Ok(metadata) if metadata.is_symlink() => {
-                path = directory(&path).join(fs::read_link(&path).ok()?)
+                path = directory(&path).join(fs::read_link(&path).ok()?);
             }
             Ok(metadata) => return metadata.is_file().then_some(path),
             Err(_) => return Some(path),

@@ -78,6 +78,7 @@ impl TokenizerName {
     ];
 
     /// The name itself.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::V13a => "13a",
@@ -209,6 +210,7 @@ pub enum Tokenizer {
 
 impl Tokenizer {
     /// What it is called.
+    #[must_use]
     pub fn name(&self) -> TokenizerName {
         match self {
             Self::V13a => TokenizerName::V13a,
@@ -224,6 +226,7 @@ impl Tokenizer {
     }
 
     /// How signatures name it: as sacreBLEU does with the versions of MeCab that it installs.
+    #[must_use]
     pub fn signature(&self) -> &'static str {
         match self {
             Self::Japanese(_) => "ja-mecab-0.996-IPA",
@@ -233,6 +236,7 @@ impl Tokenizer {
     }
 
     /// Returns the line with at least one whitespace character between tokens.
+    #[must_use]
     pub fn tokenize(&self, line: &str) -> String {
         match self {
             Self::V13a => western::tokenize(line),

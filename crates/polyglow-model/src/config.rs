@@ -190,6 +190,7 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// The smaller of both sizes.
+    #[must_use]
     pub fn smaller(&self) -> usize {
         self.src_size.min(self.tgt_size)
     }

@@ -118,6 +118,7 @@ impl Group for Alone {
 }
 
 /// The group of a process by itself.
+#[must_use]
 pub fn alone() -> Arc<dyn Group> {
     Arc::new(Alone)
 }

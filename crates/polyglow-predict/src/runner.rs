@@ -124,6 +124,7 @@ impl<M> Runner<M> {
     }
 
     /// What the models were trained for, without its settings.
+    #[must_use]
     pub fn kind(&self) -> Task {
         self.task.kind()
     }
@@ -251,6 +252,7 @@ impl<M> Runner<M> {
     }
 
     /// Whether the sources are images, of which a text is the name.
+    #[must_use]
     pub fn reads_images(&self) -> bool {
         matches!(self.task, TaskPlan::Captions { .. })
     }

@@ -32,6 +32,7 @@ pub enum Part<'a> {
 ///     [Kept("- "), Sentence("Am 3. Oktober war z. B. Prof. Kurz da."), Kept(" 😆 "), Sentence("Er blieb.")];
 /// assert_eq!(parts(text, "de"), expected);
 /// ```
+#[must_use]
 pub fn parts<'a>(text: &'a str, language: &str) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
     let mut kept_from = 0;
@@ -62,6 +63,7 @@ fn push_kept<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
 }
 
 /// Counts the sentences of a text.
+#[must_use]
 pub fn count(text: &str, language: &str) -> usize {
     let parts = parts(text, language);
     parts

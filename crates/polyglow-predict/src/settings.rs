@@ -14,6 +14,7 @@ pub const DEFAULT_MAX_TOKENS: usize = 4096;
 
 /// Returns what padded lengths are multiples of where the config does not say: kernels of a GPU are
 /// tuned and compiled for each shape, so there should be few; a CPU computes only what it must.
+#[must_use]
 pub fn default_pad_multiple(on_host: bool) -> usize {
     if on_host { 1 } else { 8 }
 }
@@ -98,6 +99,7 @@ impl Settings {
     }
 
     /// Returns what the model was trained for.
+    #[must_use]
     pub fn task(&self) -> TaskPlan {
         TaskPlan::new(&self.model, &self.data)
     }

@@ -35,6 +35,7 @@ pub enum TaskPlan {
 
 impl TaskPlan {
     /// Returns the task of a model with this `[model]` table, on data with this `[data]` table.
+    #[must_use]
     pub fn new(model: &ModelConfig, data: &DataConfig) -> Self {
         match model.task() {
             TaskKind::Translation => Self::Translation,
@@ -59,6 +60,7 @@ impl TaskPlan {
     }
 
     /// Returns the task without its settings.
+    #[must_use]
     pub fn kind(&self) -> TaskKind {
         match self {
             Self::Translation => TaskKind::Translation,
@@ -73,6 +75,7 @@ impl TaskPlan {
 }
 
 /// Returns what a corpus is made of, for a task.
+#[must_use]
 pub fn content(task: TaskKind) -> Content {
     match task {
         TaskKind::Translation => Content::Pairs,

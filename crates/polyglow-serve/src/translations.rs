@@ -13,16 +13,15 @@ use polyglow_predict::translate::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::detect;
 use crate::document::Document;
 use crate::engine::{Asked, Found};
 use crate::failure::Failure;
 use crate::fields::{Body, whole_number};
 use crate::html::Translation as Text;
 use crate::libre::{check_size, check_translations};
-use crate::numbering;
 use crate::server::Shared;
 use crate::stream::streamed;
+use crate::{detect, numbering};
 
 /// The widest beam that may be asked for.
 const WIDEST: usize = 32;

@@ -57,6 +57,7 @@ impl Target {
     ];
 
     /// The name in a command.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ctranslate2 => "ctranslate2",
@@ -160,6 +161,7 @@ impl Precision {
     pub const ALL: [Self; 3] = [Self::Float32, Self::Float16, Self::Int8];
 
     /// The name in a command.
+    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",

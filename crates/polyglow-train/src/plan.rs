@@ -5,9 +5,8 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 use polyglow_data::batching::{BatchingConfig, Selection};
-use polyglow_data::config::{Content, ImageConfig};
+use polyglow_data::config::Content;
 use polyglow_data::corpus::read_images;
-use polyglow_data::skip_gram::SkipGrams;
 use polyglow_data::sources::{BatchSource, Sharded};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::{TokenizerChoice, TokenizerName};
@@ -58,7 +57,6 @@ pub struct Plan {
     /// The processes that it runs in.
     pub group: Arc<dyn Group>,
     /// The rules that select what is trained on: those that the run began with.
-    #[cfg(feature = "training")]
     pub selection: Selection,
 }
 
@@ -84,6 +82,7 @@ impl Plan {
     /// As [`Self::new`], on a device that is open already. `before` is the config of the run that
     /// goes on, if one does: what that found out when it began is kept, since the order of the data
     /// depends on it.
+    #[must_use]
     pub fn on(config: Config, device: Device, before: Option<&Config>) -> Self {
         let on_host = computes_on_host(&device);
         let config = fill_in(config, on_host, before);
@@ -102,7 +101,6 @@ impl Plan {
             has_kernels,
             pad_multiple,
             group: alone(),
-            #[cfg(feature = "training")]
             selection: Selection::default(),
         }
     }
@@ -125,7 +123,6 @@ impl Plan {
     }
 
     /// The plan of a run that began with these rules.
-    #[cfg(feature = "training")]
     #[must_use]
     pub fn with_selection(mut self, selection: Selection) -> Self {
         self.selection = selection;
@@ -147,6 +144,7 @@ impl Plan {
     }
 
     /// The size of batches, in tokens; the default if it has yet to be found out.
+    #[must_use]
     pub fn max_tokens(&self) -> usize {
         self.config.train.max_tokens.tokens()
     }
@@ -160,6 +158,7 @@ impl Plan {
     }
 
     /// Returns how a model is used that reads `longest` tokens of a side at most.
+    #[must_use]
     pub fn runner_options(&self, search: SearchConfig, longest: usize) -> Options {
         Options {
             task: self.task,
@@ -174,12 +173,14 @@ impl Plan {
     }
 
     /// Width of the model's hidden states, by which one of the schedules scales.
+    #[must_use]
     pub fn d_model(&self) -> usize {
         // Filled in by `fill_in`.
         self.config.model.d_model.unwrap_or(1)
     }
 
     /// How examples are put into batches.
+    #[must_use]
     pub fn batching(&self) -> BatchingConfig {
         BatchingConfig {
             max_tokens: self.max_tokens(),

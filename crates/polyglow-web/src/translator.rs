@@ -3,11 +3,10 @@
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_predict::attention::{PairAttention, WordAttention, of_words};
-use polyglow_predict::device;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::sentences::{Part, parts};
 use polyglow_predict::translate::{Request, Translated};
-use polyglow_predict::{Result, Settings, TrainError};
+use polyglow_predict::{Result, Settings, TrainError, device};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
@@ -130,6 +129,7 @@ impl Translator {
 
     /// Cuts a text into sentences, by the abbreviations of the language that the model reads, and
     /// what is between them.
+    #[must_use]
     pub fn parts<'t>(&self, text: &'t str) -> Vec<Part<'t>> {
         parts(text, &self.language)
     }

@@ -30,11 +30,13 @@ impl LabeledToy {
     pub const ALL: [Self; 3] = [Self::Types, Self::Tenses, Self::TypesAndTenses];
 
     /// Finds the corpus that a config or a command names, such as `mini-en-de-types`.
+    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|toy| toy.name() == name)
     }
 
     /// The name by which [`LabeledToy::from_name`] finds the corpus.
+    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Types => "mini-en-de-types",
@@ -44,11 +46,13 @@ impl LabeledToy {
     }
 
     /// The names of the splits, `train` first.
+    #[must_use]
     pub const fn splits(self) -> &'static [&'static str] {
         Toy::MiniEnDe.splits()
     }
 
     /// The labels that the sentences have.
+    #[must_use]
     pub fn labels(self) -> LabelSet {
         let kinds = SentenceKind::ALL.into_iter();
         let both = kinds.flat_map(|kind| Tense::ALL.map(|tense| (kind, tense)));
@@ -58,6 +62,7 @@ impl LabeledToy {
     }
 
     /// Generates all splits, in the order of [`LabeledToy::splits`].
+    #[must_use]
     pub fn generate(self) -> Vec<(&'static str, Vec<LabeledText>)> {
         let of_sentence = |Sentence { pair, kind, tense }| LabeledText {
             label: self.label(kind, tense),

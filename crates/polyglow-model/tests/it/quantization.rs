@@ -3,9 +3,8 @@
 use std::convert::Infallible;
 
 use burn::tensor::{Tensor, s};
-use polyglow_model::parameter;
 use polyglow_model::quantization::{has_int8_kernels, nearest, quantize};
-use polyglow_model::{Model, ModelShape, TransformerShape};
+use polyglow_model::{Model, ModelShape, TransformerShape, parameter};
 
 use crate::{device, distance, ids, logits, small_config, values, variants};
 

@@ -13,9 +13,8 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::weights::{self, Weights};
 use serde_json::json;
 
-use super::Precision;
-use super::folder;
 use super::portable::Portable;
+use super::{Precision, folder};
 use crate::plan::Plan;
 use crate::run::sha256;
 

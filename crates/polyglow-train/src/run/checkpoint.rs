@@ -8,15 +8,14 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use burn::tensor::TensorData;
+use polyglow_data::batching::Selection;
 use polyglow_data::file::{self, sync_directory};
 use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, with_hint};
-use polyglow_predict::weights::{Weights, self};
-use polyglow_data::batching::Selection;
+use polyglow_predict::weights::{self, Weights};
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -167,6 +166,7 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Whether there is a checkpoint at `path`, whole or damaged.
+    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         place::follow(path).join(STATE).is_file()
     }

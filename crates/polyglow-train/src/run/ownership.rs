@@ -1,14 +1,14 @@
 //! Whose a directory is: a training writes only into one that is empty or a run's, and removes only
 //! what runs leave there.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
-use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
-use super::lock::{LOCK, self};
-use super::{RunDirectory, held_out, tensorboard};
 use polyglow_data::file::remove_unfinished;
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
+
+use super::lock::{self, LOCK};
+use super::{RunDirectory, held_out, tensorboard};
 
 /// What a training writes after the config, so that a run that has one of them and no config has
 /// lost it.

@@ -89,6 +89,7 @@ impl EventFile {
     }
 
     /// Where it is.
+    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

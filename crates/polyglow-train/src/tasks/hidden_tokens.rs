@@ -14,11 +14,6 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::teacher_forcing::{Forced, at_targets};
 
 use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
-use polyglow_predict::device::{upload_rows, upload_targets};
-use polyglow_predict::error::{Context, Result};
-use polyglow_predict::evaluation::Evaluation;
-use polyglow_predict::runner::Runner;
-use polyglow_predict::teacher_forcing::{Forced, at_targets};
 use crate::workload::BatchShape;
 
 /// Learning to find hidden tokens.
@@ -30,6 +25,7 @@ pub struct HiddenTokens {
 
 impl HiddenTokens {
     /// Learns from the texts of `source`.
+    #[must_use]
     pub fn new(setting: Setting, source: MaskedSource) -> Self {
         let pad_id = setting.tokenizers.tgt.special().pad;
         Self {

@@ -19,11 +19,6 @@ use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 use serde::{Deserialize, Serialize};
 
 use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
-use polyglow_predict::device::{upload, upload_rows};
-use polyglow_predict::error::{Context, Result, failed, with_hint};
-use polyglow_predict::evaluation::Evaluation;
-use polyglow_predict::runner::Runner;
-use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
 use crate::workload::BatchShape;
 
 /// Labels that are listed in a message.
@@ -37,6 +32,7 @@ pub struct Labels {
 
 impl Labels {
     /// Learns from the texts of `source`.
+    #[must_use]
     pub fn new(setting: Setting, source: LabelSource) -> Self {
         Self {
             source: Arc::new(source),

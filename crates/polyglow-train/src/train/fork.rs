@@ -4,10 +4,9 @@
 mod vocabulary;
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;
@@ -22,9 +21,7 @@ use serde::{Deserialize, Serialize};
 use self::vocabulary::Vocabularies;
 use crate::config::{Config, Difference};
 use crate::plan::Plan;
-use crate::run::RunDirectory;
-use crate::run::{Checkpoint, Content};
-use crate::run::{TextHashes, TrainState};
+use crate::run::{Checkpoint, Content, RunDirectory, TextHashes, TrainState};
 use crate::train::{Optimizer, UpdateRule};
 
 /// What a model and its ids depend on, in the beginnings of keys.

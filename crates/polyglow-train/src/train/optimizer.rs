@@ -81,6 +81,7 @@ pub struct ParameterStep<'a> {
 }
 
 /// The update rule that a configuration names.
+#[must_use]
 pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
     let &TrainConfig { betas, eps, .. } = config;
     match config.optimizer {
@@ -167,6 +168,7 @@ impl Optimizer {
     }
 
     /// What losses are multiplied by for this step's gradients, `[1]`; `None` where they are not.
+    #[must_use]
     pub fn loss_scale(&self) -> Option<Tensor<1>> {
         Some(self.loss_scale.as_ref()?.scale.clone())
     }
@@ -309,6 +311,7 @@ impl Optimizer {
 
     /// The exponential moving average of the weights by parameter name, in the parameters' shapes;
     /// empty unless `ema_decay` asks for it.
+    #[must_use]
     pub fn ema(&self) -> Vec<(String, TensorData)> {
         let averages = self
             .slots

@@ -10,11 +10,8 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_predict::error::{Result, failed, usage, with_hint};
 use polyglow_predict::wording::counted;
 
-use crate::config::TrainConfig;
-use crate::config::{Config, Difference};
-use crate::run::TextHashes;
-use crate::run::hexadecimal;
-use crate::run::{RunDirectory, hash};
+use crate::config::{Config, Difference, TrainConfig};
+use crate::run::{RunDirectory, TextHashes, hash, hexadecimal};
 
 /// Changed files that a message names at most.
 const NAMED_FILES: usize = 5;

@@ -1,9 +1,8 @@
 //! Several ranks that train one model, here in threads: the bytes of one process.
 
-use std::fs;
 use std::path::Path;
 use std::sync::{Arc, Barrier, Mutex};
-use std::thread;
+use std::{fs, thread};
 
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;

@@ -64,6 +64,7 @@ pub(super) struct Found {
 
 impl Embeddings {
     /// The vectors of a file.
+    #[must_use]
     pub fn of_file(
         WordVectors {
             words, dim, values, ..
@@ -134,6 +135,7 @@ impl Embeddings {
     }
 
     /// The dimension of the vectors.
+    #[must_use]
     pub fn dim(&self) -> usize {
         self.dim
     }

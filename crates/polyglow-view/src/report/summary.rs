@@ -8,8 +8,7 @@ use polyglow_data::pair::Pair;
 use polyglow_predict::scoring::Scoring;
 use polyglow_train::Result;
 use polyglow_train::config::Config;
-use polyglow_train::run::RunDirectory;
-use polyglow_train::run::records;
+use polyglow_train::run::{RunDirectory, records};
 use serde_json::Value;
 
 /// Validations whose output a sample shows: evenly spaced, the last among them.

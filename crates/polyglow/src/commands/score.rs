@@ -12,8 +12,8 @@ use polyglow_data::tokenizer::Tokenizer;
 use polyglow_predict::group::Group;
 use polyglow_predict::teacher_forcing::Forced;
 use polyglow_train::run::runner;
-use polyglow_train::tasks::translation::teacher_forced;
 use polyglow_train::tasks::LongLines;
+use polyglow_train::tasks::translation::teacher_forced;
 use serde::Serialize;
 
 use super::model::ModelArgs;

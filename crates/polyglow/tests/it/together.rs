@@ -1,9 +1,8 @@
 //! Two trainings in two threads of one process, and the same two in processes of their own.
 
-use std::fs;
 use std::path::Path;
 use std::sync::Barrier;
-use std::thread;
+use std::{fs, thread};
 
 use polyglow_train::Silent;
 use polyglow_train::config::Config;

@@ -31,6 +31,7 @@ pub struct PairBatch {
 
 impl PairBatch {
     /// Pads examples to multiples of `pad_multiple`.
+    #[must_use]
     pub fn new(
         examples: &[Example],
         src: SpecialIds,

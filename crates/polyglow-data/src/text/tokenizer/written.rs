@@ -6,9 +6,8 @@ use std::borrow::Cow;
 use serde_json::{Value as Json, json};
 use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper};
 
-use super::Tokenizer;
-use super::clean_text;
 use super::guard::guarded;
+use super::{Tokenizer, clean_text};
 use crate::error::DataError;
 
 /// Stands for a space in the pieces of `SentencePiece`.

@@ -11,8 +11,6 @@ use polyglow_predict::group::Group;
 use super::Text;
 use crate::config::{Config, Difference};
 use crate::run::{TextHashes, sha256};
-use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
-use polyglow_predict::group::Group;
 
 /// Keys that may differ between ranks: each rank has a device of its own, and rank 0 alone reads
 /// the tokenizer's file, whose content it shares.

@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow, ensure};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
-use polyglow_data::corpus::{Corpus, Pair};
+use polyglow_data::corpus::Corpus;
 use polyglow_data::file::{NewFile, remove_unfinished};
 use polyglow_data::pair::Pair;
 use polyglow_data::random::mix;
