@@ -134,13 +134,15 @@ impl Command {
         )
     }
 
-    /// Whether what it finds out goes to standard output, and is lost without one.
+    /// Whether its results go to standard output, and would be lost without one.
     fn prints_results(&self) -> bool {
         match self {
             Self::Translate(args) => args.prints_results(),
+            Self::Embeddings(args) => args.prints_results(),
+            Self::Attention(args) => args.prints_results(),
+            Self::Man { out } => out.is_none(),
             Self::Check(_)
             | Self::Evaluate(_)
-            | Self::Embeddings(_)
             | Self::Caption(_)
             | Self::Classify(_)
             | Self::Generate(_)
@@ -148,7 +150,8 @@ impl Command {
             | Self::Metrics(_)
             | Self::Info(_)
             | Self::Bench(_)
-            | Self::Devices(_) => true,
+            | Self::Devices(_)
+            | Self::Completions { .. } => true,
             _ => false,
         }
     }

@@ -55,6 +55,13 @@ pub(crate) struct AttentionArgs {
     pharaoh: bool,
 }
 
+impl AttentionArgs {
+    /// Whether results go to standard output.
+    pub(crate) fn prints_results(&self) -> bool {
+        self.pharaoh
+    }
+}
+
 fn kinds() -> impl TypedValueParser<Value = AttentionKind> {
     let names = [
         PossibleValue::new("cross").help("Target positions look at the source"),

@@ -724,6 +724,11 @@ fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
         "info run",
         "check tiny.toml",
         "translate run",
+        "embeddings run nearest 1",
+        "embeddings run context '1 2' --word 1",
+        "attention run '1 2' --out page.html --pharaoh",
+        "completions bash",
+        "man",
     ] {
         let output = place.shell(&format!("\"$polyglow\" {command} >&-"));
         let stderr = String::from_utf8_lossy(&output.stderr);
@@ -738,6 +743,10 @@ fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
     for command in [
         "evaluate run > scores <&-",
         "translate run test.en --output out >&-",
+        "embeddings run plot --out words.svg >&-",
+        "embeddings run export words.vec >&-",
+        "attention run '1 2' --out attention.svg >&-",
+        "man --out pages >&-",
     ] {
         let output = place.shell(&format!("\"$polyglow\" {command}"));
         assert!(
@@ -746,14 +755,15 @@ fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
             String::from_utf8_lossy(&output.stderr)
         );
     }
-    assert!(
-        fs::read_to_string(place.path().join("scores"))
-            .expect("it was written")
-            .contains("BLEU")
-    );
-    assert!(
-        fs::read_to_string(place.path().join("out"))
-            .expect("it was written")
-            .ends_with('\n')
-    );
+    for (file, part) in [
+        ("scores", "BLEU"),
+        ("out", "\n"),
+        ("words.svg", "</svg>"),
+        ("words.vec", "\n"),
+        ("attention.svg", "</svg>"),
+        ("pages/polyglow.1", "polyglow"),
+    ] {
+        let text = fs::read_to_string(place.path().join(file)).expect("it was written");
+        assert!(text.contains(part), "{file}: {text}");
+    }
 }

@@ -29,6 +29,13 @@ pub(crate) struct EmbeddingsArgs {
     pub(super) json: bool,
 }
 
+impl EmbeddingsArgs {
+    /// Whether results go to standard output.
+    pub(crate) fn prints_results(&self) -> bool {
+        !matches!(self.action, Action::Plot(_) | Action::Export { .. })
+    }
+}
+
 #[derive(Subcommand)]
 pub(super) enum Action {
     /// Print the words nearest to a word, by the cosine of their vectors
