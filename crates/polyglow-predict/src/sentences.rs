@@ -5,6 +5,7 @@ mod abbreviations;
 mod boundaries;
 mod symbols;
 
+use polyglow_data::script::has_space_between;
 use serde::Serialize;
 
 /// What a text is made of.
@@ -40,7 +41,8 @@ pub fn parts<'a>(text: &'a str, language: &str) -> Vec<Part<'a>> {
     for line in text.split_inclusive('\n') {
         for sentence in boundaries::sentences(line, language) {
             let translated = symbols::translated(sentence);
-            let (from, to) = (start + translated.start, start + translated.end);
+            let from = start + translated.start;
+            let to = start + translated.end;
             start += sentence.len();
             if from == to {
                 continue;
@@ -59,6 +61,23 @@ pub fn parts<'a>(text: &'a str, language: &str) -> Vec<Part<'a>> {
 fn push_kept<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
     if !text.is_empty() {
         parts.push(Part::Kept(text));
+    }
+}
+
+/// What stands between the translations of two sentences that nothing stands between in the source,
+/// as in Chinese: a space, unless they are in a script without spaces, or one of them is empty.
+///
+/// ```
+/// use polyglow_train::predict::sentences::gap;
+///
+/// assert_eq!((gap("Hello.", "Bye."), gap("你好。", "再见。"), gap("", "Bye.")), (" ", "", ""));
+/// ```
+pub fn gap(before: &str, next: &str) -> &'static str {
+    let are_both = !before.is_empty() && !next.is_empty();
+    if are_both && has_space_between(before, next) {
+        " "
+    } else {
+        ""
     }
 }
 

@@ -1,8 +1,9 @@
 //! Lines that are longer than a model can read, cut where it hurts least, and put back together.
 
 use polyglow_data::script::has_space_between;
-
 use crate::translate::Translated;
+use super::sentences::gap;
+use super::translate::Translated;
 
 /// Where a text may be cut, the best places first.
 #[derive(Clone, Copy, Debug)]
@@ -124,10 +125,7 @@ pub(super) fn join(
         }
         line.truncate(translations.len());
         for (whole, piece) in line.iter_mut().zip(translations) {
-            let are_both = !whole.text.is_empty() && !piece.text.is_empty();
-            if are_both && has_space_between(&whole.text, &piece.text) {
-                whole.text.push(' ');
-            }
+            whole.text.push_str(gap(&whole.text, &piece.text));
             whole.text.push_str(&piece.text);
             whole.log_prob += piece.log_prob;
             whole.score += piece.score;

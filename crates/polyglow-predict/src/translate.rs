@@ -11,11 +11,6 @@ use crate::error::{Context, Result, TrainError, bail, ensure};
 use crate::runner::{ENCODED_WHOLE, Runner};
 use crate::split::{join, split};
 
-/// Bits of the number of a line; the number of a piece of it is in those above.
-const PART_BITS: u32 = 40;
-/// Bits of both; which part of its line a request is, is in those above.
-const PLACE_BITS: u32 = 52;
-
 /// A line to translate, and what is asked of its translation.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
@@ -26,9 +21,12 @@ pub struct Request {
     pub prefix: String,
     /// Phrases that the translation contains.
     pub constraints: Vec<String>,
-    /// Tells the random numbers of its samples from those of other lines; `None` for the number of
-    /// the line.
+    /// The number of its line, for messages and for the random numbers of its samples; `None` for
+    /// its position among the requests, counted on from the first line.
     pub number: Option<u64>,
+    /// Which part of its line it is, counted from 0, where several requests are of one line: each
+    /// has random numbers of its own.
+    pub part: u64,
 }
 
 /// A translation of a line, or what a language model wrote.
@@ -43,18 +41,13 @@ pub struct Translated {
     pub score: f32,
 }
 
-/// A piece of a line: whole lines, but for those that are longer than a model has positions.
+/// A piece of a request: the whole, but for those that are longer than a model has positions.
 struct Piece {
-    line: usize,
+    /// The index of the request.
+    request: usize,
     /// Source ids, one for each member.
     ids: Vec<Vec<u32>>,
     sentence: Sentence,
-}
-
-impl Piece {
-    fn len(&self) -> usize {
-        len(&self.ids)
-    }
 }
 
 impl<M: Generate> Runner<M> {
@@ -71,11 +64,10 @@ impl<M: Generate> Runner<M> {
                 ..Request::default()
             })
             .collect();
-        let first = |mut translations: Vec<Translated>| translations.swap_remove(0).text;
-        Ok(self
-            .translate_observed(&requests, 1, false, &mut |_| {})?
+        let translations = self.translate_observed(&requests, 1, false, &mut |_| {})?;
+        Ok(translations
             .into_iter()
-            .map(first)
+            .map(|mut best| best.swap_remove(0).text)
             .collect())
     }
 
@@ -97,9 +89,9 @@ impl<M: Generate> Runner<M> {
         self.translate_observed(requests, first_line, true, &mut |_| {})
     }
 
-    /// As [`Self::translate`]; `observe` is told after each batch how many of the lines are done.
-    /// If nobody wants them `scored`, greedy search need not normalize over the vocabulary, and
-    /// log-probabilities and scores are NaN.
+    /// As [`Self::translate`]; `observe` is called after each batch with the number of requests
+    /// that are done. Unless they are to be `scored`, greedy search need not normalize over the
+    /// vocabulary, and log-probabilities and scores are NaN.
     ///
     /// # Errors
     /// As [`Self::translate`].
@@ -110,152 +102,96 @@ impl<M: Generate> Runner<M> {
         scored: bool,
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Translated>>> {
-        let places: Vec<(usize, u64)> = (first_line..)
-            .zip(std::iter::repeat(0))
-            .take(requests.len())
-            .collect();
-        self.translate_parts(requests, &places, scored, observe)
-    }
-
-    /// As [`Self::translate_observed`], where several requests may be of one line: `places` has for
-    /// each the number of its line, and which of the line's parts it is, from 0.
-    ///
-    /// # Errors
-    /// As [`Self::translate`].
-    pub fn translate_parts(
-        &self,
-        requests: &[Request],
-        places: &[(usize, u64)],
-        scored: bool,
-        observe: &mut dyn FnMut(usize),
-    ) -> Result<Vec<Vec<Translated>>> {
-        let pieces = self.pieces(requests, places)?;
-        let mut left = vec![0; requests.len()];
+        let pieces = self.pieces(requests, first_line)?;
+        let mut num_left = vec![0; requests.len()];
         for piece in &pieces {
-            left[piece.line] += 1;
+            num_left[piece.request] += 1;
         }
-        let mut done = left.iter().filter(|&&pieces| pieces == 0).count();
-        let found = self.longest_first(
+        let mut num_done = num_left.iter().filter(|&&pieces| pieces == 0).count();
+        let translations = self.longest_first(
             &pieces,
             |piece| self.positions(&piece.ids),
-            |batch| {
-                let decode = |found: Vec<Hypothesis>| {
-                    found
-                        .iter()
-                        .map(|hypothesis| self.decode(hypothesis))
-                        .collect()
-                };
-                self.hypotheses(batch, scored)
-                    .into_iter()
-                    .map(decode)
-                    .collect()
-            },
+            |batch| self.translations(batch, scored),
             |batch| {
                 for piece in batch {
-                    left[piece.line] -= 1;
-                    done += usize::from(left[piece.line] == 0);
+                    num_left[piece.request] -= 1;
+                    num_done += usize::from(num_left[piece.request] == 0);
                 }
-                observe(done);
+                observe(num_done);
             },
         )?;
-        let found = pieces.iter().map(|piece| piece.line).zip(found).collect();
-        Ok(join(found, requests.len()))
+        let translations = pieces
+            .iter()
+            .map(|piece| piece.request)
+            .zip(translations)
+            .collect();
+        Ok(join(translations, requests.len()))
     }
 
-    fn pieces(&self, requests: &[Request], places: &[(usize, u64)]) -> Result<Vec<Piece>> {
-        let whole = |request: &Request| request.text.len() <= ENCODED_WHOLE;
+    /// The pieces of all requests; a blank one has none.
+    fn pieces(&self, requests: &[Request], first_line: usize) -> Result<Vec<Piece>> {
         let texts: Vec<&str> = requests
             .iter()
             .map(|request| {
-                if whole(request) {
-                    request.text.as_str()
+                if is_encoded_whole(request) {
+                    &*request.text
                 } else {
                     ""
                 }
             })
             .collect();
         let encoded = self.encode(&texts)?;
-        let longest = self.longest;
         let mut pieces = Vec::with_capacity(requests.len());
         let mut too_long = Vec::new();
-        for (line, (request, ids)) in requests.iter().zip(encoded).enumerate() {
-            let (number, place) = places[line];
-            let wishes = !request.prefix.trim().is_empty() || !request.constraints.is_empty();
-            // A line of characters that cannot be seen has no tokens; one that is cut first has
-            // some.
-            let has_no_tokens = !ids.is_empty() && whole(request) && len(&ids) == 0;
-            let is_blank = request.text.trim().is_empty() || has_no_tokens;
-            if is_blank {
-                if wishes {
+        for (index, (request, ids)) in requests.iter().zip(encoded).enumerate() {
+            let line = request.number.unwrap_or((first_line + index) as u64);
+            let has_wishes = !request.prefix.trim().is_empty() || !request.constraints.is_empty();
+            if is_blank(request, &ids) {
+                if has_wishes {
                     tracing::warn!(
-                        "line {number} is blank and stays blank: its prefix and constraints are left out"
+                        "line {line} is blank and stays blank: its prefix and constraints are left out"
                     );
                 }
                 continue;
             }
+            let is_short = is_encoded_whole(request) && len(&ids) <= self.longest;
             let mut parts = vec![ids];
-            if !self.reads_images() && (!whole(request) || len(&parts[0]) > longest) {
-                parts = self.encode_pieces(&request.text, number)?;
+            if !self.reads_images() && !is_short {
+                parts = self.encode_pieces(&request.text, line)?;
             }
             if parts.len() == 1 {
                 let ids = parts.remove(0);
-                // An image says nothing of how long its description will be.
-                let src_len = if self.reads_images() {
-                    longest
-                } else {
-                    len(&ids)
-                };
-                let mut sentence = self
-                    .sentence(request, src_len, number)
-                    .with_context(|| format!("line {number}"))?;
-                sentence.number |= place << PLACE_BITS;
+                let sentence = self
+                    .sentence(request, &ids, line)
+                    .with_context(|| format!("line {line}"))?;
                 pieces.push(Piece {
-                    line,
+                    request: index,
                     ids,
                     sentence,
                 });
                 continue;
             }
-            too_long.push(number);
+            too_long.push(line);
             ensure!(
-                !wishes,
-                "line {number} is too long to be translated with a prefix or with constraints"
+                !has_wishes,
+                "line {line} is too long to be translated with a prefix or with constraints"
             );
-            for (part, ids) in (0u64..).zip(parts) {
-                let mut piece = Piece {
-                    line,
+            for (number, ids) in (0..).zip(parts) {
+                let mut sentence = self.sentence(request, &ids, line)?;
+                sentence.part[1] = number;
+                pieces.push(Piece {
+                    request: index,
                     ids,
-                    sentence: Sentence::default(),
-                };
-                let whole = Request {
-                    number: request.number,
-                    ..Request::default()
-                };
-                piece.sentence = self.sentence(&whole, piece.len(), number)?;
-                piece.sentence.number |= place << PLACE_BITS | part << PART_BITS;
-                pieces.push(piece);
+                    sentence,
+                });
             }
         }
-        match too_long[..] {
-            [] => {}
-            [line] => {
-                tracing::warn!(
-                    "line {line} has more than the model's {longest} tokens: it is translated in pieces"
-                );
-            }
-            [first, .., last] => {
-                let count = too_long.len();
-                tracing::warn!(
-                    "{count} lines, the first of them {first} and the last {last}, have more than the model's {longest} \
-                     tokens: they are translated in pieces"
-                );
-            }
-        }
+        warn_of_long_lines(&too_long, self.longest);
         Ok(pieces)
     }
 
     /// The source ids of the pieces of a text, each no longer than the models.
-    fn encode_pieces(&self, text: &str, number: usize) -> Result<Vec<Vec<Vec<u32>>>> {
+    fn encode_pieces(&self, text: &str, line: u64) -> Result<Vec<Vec<Vec<u32>>>> {
         let longest = self.longest;
         let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(|ids| len(ids)).collect());
         let mut budget = longest;
@@ -275,7 +211,7 @@ impl<M: Generate> Runner<M> {
             }
             if excess > 0 {
                 tracing::warn!(
-                    "line {number} has a character of more than {longest} tokens: it is read in part"
+                    "line {line} has a character of more than {longest} tokens: it is read in part"
                 );
                 pieces
                     .iter_mut()
@@ -286,18 +222,24 @@ impl<M: Generate> Runner<M> {
         }
     }
 
-    /// What is asked of the hypotheses for a line of `src_len` tokens.
-    fn sentence(&self, request: &Request, src_len: usize, number: usize) -> Result<Sentence> {
+    /// What the hypotheses for a piece of a request with these source ids have to be.
+    fn sentence(&self, request: &Request, ids: &[Vec<u32>], line: u64) -> Result<Sentence> {
+        // An image says nothing of how long its description will be.
+        let src_len = if self.reads_images() {
+            self.longest
+        } else {
+            len(ids)
+        };
         let most = self.longest + 1;
         // A space at its end would be written twice: most tokens begin with the space before their
         // word.
         let prefix = request.prefix.trim();
-        let prefix = self.wanted(prefix, self.tgt.encode(prefix)?)?;
-        let inside = |phrase: &String| self.wanted(phrase, self.encode_inside(phrase)?);
+        let prefix = self.writable(prefix, self.tgt.encode(prefix)?)?;
+        let constraint = |phrase: &String| self.writable(phrase, self.encode_inside(phrase)?);
         let constraints: Vec<Vec<u32>> = request
             .constraints
             .iter()
-            .map(inside)
+            .map(constraint)
             .collect::<Result<_, _>>()?;
         let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
         ensure!(
@@ -315,17 +257,16 @@ impl<M: Generate> Runner<M> {
             max_len,
             prefix,
             constraints,
-            number: request.number.unwrap_or(number as u64),
+            number: line,
+            part: [request.part, 0],
         })
     }
 
     /// The ids of a phrase as they are after another word: some tokenizers make the space a part of
     /// them.
     fn encode_inside(&self, phrase: &str) -> Result<Vec<u32>> {
-        let (before, both) = (
-            self.tgt.encode("a")?,
-            self.tgt.encode(&format!("a {phrase}"))?,
-        );
+        let before = self.tgt.encode("a")?;
+        let both = self.tgt.encode(&format!("a {phrase}"))?;
         match both.strip_prefix(&before[..]) {
             Some(inside) => Ok(inside.to_vec()),
             None => Ok(self.tgt.encode(phrase)?),
@@ -333,7 +274,7 @@ impl<M: Generate> Runner<M> {
     }
 
     /// Checks the ids of text that a translation is to have.
-    fn wanted(&self, text: &str, ids: Vec<u32>) -> Result<Vec<u32>> {
+    fn writable(&self, text: &str, ids: Vec<u32>) -> Result<Vec<u32>> {
         ensure!(
             text.is_empty() || !ids.is_empty(),
             "nothing of `{text}` is left as tokens"
@@ -344,6 +285,20 @@ impl<M: Generate> Runner<M> {
             );
         }
         Ok(ids)
+    }
+
+    /// The translations of each piece.
+    fn translations(&self, batch: &[&Piece], scored: bool) -> Result<Vec<Vec<Translated>>> {
+        let mut translations = Vec::with_capacity(batch.len());
+        for hypotheses in self.hypotheses(batch, scored) {
+            translations.push(
+                hypotheses
+                    .iter()
+                    .map(|hypothesis| self.decode(hypothesis))
+                    .collect::<Result<_>>()?,
+            );
+        }
+        Ok(translations)
     }
 
     /// The hypotheses for each piece.
@@ -368,7 +323,7 @@ impl<M: Generate> Runner<M> {
         if unscored {
             next = next.without_normalization();
         }
-        let mut found = search(
+        let mut hypotheses = search(
             &mut next,
             &sentences,
             &self.search,
@@ -378,11 +333,12 @@ impl<M: Generate> Runner<M> {
             },
         );
         if unscored {
-            for hypothesis in found.iter_mut().flatten() {
-                (hypothesis.log_prob, hypothesis.score) = (f32::NAN, f32::NAN);
+            for hypothesis in hypotheses.iter_mut().flatten() {
+                hypothesis.log_prob = f32::NAN;
+                hypothesis.score = f32::NAN;
             }
         }
-        found
+        hypotheses
     }
 
     fn decode(&self, hypothesis: &Hypothesis) -> Result<Translated> {
@@ -402,6 +358,39 @@ impl<M: Generate> Runner<M> {
             log_prob: *log_prob,
             score: *score,
         })
+    }
+}
+
+/// Whether the text of a request is encoded as a whole; a longer one is cut first.
+fn is_encoded_whole(request: &Request) -> bool {
+    request.text.len() <= ENCODED_WHOLE
+}
+
+/// Whether there is nothing to translate in a request, whose text has these ids if it is encoded as
+/// a whole.
+fn is_blank(request: &Request, ids: &[Vec<u32>]) -> bool {
+    // A line of characters that cannot be seen has no tokens.
+    let has_no_tokens = is_encoded_whole(request) && !ids.is_empty() && len(ids) == 0;
+    request.text.trim().is_empty() || has_no_tokens
+}
+
+/// Warns of the lines with these numbers, which have more tokens than the `longest` that a model
+/// reads.
+fn warn_of_long_lines(lines: &[u64], longest: usize) {
+    match lines {
+        [] => {}
+        [line] => {
+            tracing::warn!(
+                "line {line} has more than the model's {longest} tokens: it is translated in pieces"
+            );
+        }
+        [first, .., last] => {
+            let count = lines.len();
+            tracing::warn!(
+                "{count} lines, the first of them {first} and the last {last}, have more than the model's {longest} \
+                 tokens: they are translated in pieces"
+            );
+        }
     }
 }
 

@@ -39,6 +39,22 @@ pub struct Sentence {
     pub constraints: Vec<Vec<u32>>,
     /// Tells the random numbers of one sentence from those of others.
     pub number: u64,
+    /// Tells the random numbers of several with the same number apart, as of the parts of a line
+    /// and of the pieces of a part; zeros for the first.
+    pub part: [u64; 2],
+}
+
+impl Sentence {
+    /// What the draw for the next token of a hypothesis depends on: the key of a generator, which
+    /// no two sentences share that differ in number or part.
+    pub(super) fn draw_key(&self, seed: u64, group: usize, len: usize) -> Vec<u64> {
+        let mut key = vec![seed, self.number, group as u64, len as u64];
+        // Sentences that are not parts draw by the shorter key.
+        if self.part != [0, 0] {
+            key.extend(self.part);
+        }
+        key
+    }
 }
 
 /// A hypothesis that has not ended.
@@ -284,12 +300,7 @@ fn choose(
 ) -> Vec<Continuation> {
     let (_, width) = config.groups();
     if config.method == SearchMethod::Sample {
-        let key = [
-            config.seed,
-            sentence.number,
-            group[0].group as u64,
-            group[0].ids.len() as u64,
-        ];
+        let key = sentence.draw_key(config.seed, group[0].group, group[0].ids.len());
         sample::draw(&mut choices, group[0].score, config, &key);
         choices.truncate(1);
         return choices;

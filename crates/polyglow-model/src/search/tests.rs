@@ -370,3 +370,26 @@ fn samples_are_sequences_as_often_as_they_are_probable() {
         );
     }
 }
+
+#[test]
+fn no_two_parts_share_the_key_of_their_draws() {
+    let mut draws = std::collections::HashSet::new();
+    let mut num_parts = 0;
+    // More parts than bits of a number would hold beside others.
+    for number in 0..3 {
+        for part in (0..5_000).chain([1 << 20, 1 << 40, 1 << 52, u64::MAX]) {
+            for piece in [0, 1, 4_095, 4_096, 1 << 40] {
+                let sentence = Sentence {
+                    number,
+                    part: [part, piece],
+                    ..Sentence::default()
+                };
+                draws.insert(crate::random::Random::new(&sentence.draw_key(1, 0, 7)).bits());
+                num_parts += 1;
+            }
+        }
+    }
+    assert_eq!(draws.len(), num_parts);
+    // A sentence that is no part draws by seed, number, group and position.
+    assert_eq!(plain(3).draw_key(1, 2, 7), [1, 3, 2, 7]);
+}

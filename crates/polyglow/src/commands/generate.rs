@@ -139,7 +139,6 @@ fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow
         min_len: 0,
         max_len,
         prefix,
-        constraints: Vec::new(),
-        number: 0,
+        ..Sentence::default()
     })
 }

@@ -699,9 +699,42 @@ fn runs_that_do_not_belong_together_are_named() {
 #[test]
 fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     write("long-one.en", &"look aaa now\n".repeat(3000));
+    watched("translate run long-one.en -o long-one.de");
+    assert_eq!(
+        fs::read_to_string(PLACE.path().join("long-one.de"))
+            .expect("it was written")
+            .lines()
+            .count(),
+        3000
+    );
+    // Lines are translated 2 048 at a time, within which there is progress, too, where sentences
+    // are translated one by one.
+    write("split.en", &"Look aaa now. Look aaa now.\n".repeat(3000));
+    let screen = watched("translate run split.en -o split.de --split-sentences");
+    let counts: Vec<&str> = screen
+        .split("translated ")
+        .filter_map(|words| words.split(" of 3000").next())
+        .collect();
+    let is_between = |count: &&str| {
+        count
+            .parse::<usize>()
+            .is_ok_and(|count| ![0, 2048, 3000].contains(&count))
+    };
+    assert!(counts.iter().any(is_between), "{counts:?}");
+    assert_eq!(
+        fs::read_to_string(PLACE.path().join("split.de"))
+            .expect("it was written")
+            .lines()
+            .count(),
+        3000
+    );
+}
+
+/// What a terminal shows while a command translates 3 000 lines.
+#[cfg(target_os = "linux")]
+fn watched(command: &str) -> String {
     let program = env!("CARGO_BIN_EXE_polyglow");
-    let translate =
-        format!("stty rows 24 cols 120; '{program}' translate run long-one.en -o long-one.de");
+    let translate = format!("stty rows 24 cols 120; '{program}' {command}");
     let mut command = std::process::Command::new("script");
     command
         .args(["-qec", &translate, "/dev/null"])
@@ -712,18 +745,12 @@ fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
         .stdin(std::process::Stdio::null())
         .output()
         .expect("`script` starts");
-    let screen = String::from_utf8_lossy(&output.stdout);
+    let screen = String::from_utf8_lossy(&output.stdout).into_owned();
     assert!(output.status.success(), "{screen}");
     for words in [" of 3000 lines, ", " lines/s, left "] {
         assert!(screen.contains(words), "{words}: {screen}");
     }
-    assert_eq!(
-        fs::read_to_string(PLACE.path().join("long-one.de"))
-            .expect("it was written")
-            .lines()
-            .count(),
-        3000
-    );
+    screen
 }
 
 /// Files that grow beside the output of this name.

@@ -64,6 +64,7 @@ fn wishful(number: u32) -> Sentence {
         prefix,
         constraints,
         number: u64::from(number),
+        part: [0, 0],
     }
 }
 

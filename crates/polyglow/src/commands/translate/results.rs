@@ -87,9 +87,12 @@ impl Results {
         let mut out = Vec::new();
         let scored = self.format != Format::Text;
         let aligned = if let Some(language) = &self.split {
-            let (sentences, places) = sentence_requests(requests, first_line, language);
-            let translations = runner.translate_parts(&sentences, &places, scored, &mut |_| {})?;
-            observe(requests.len());
+            let sentences = sentence_requests(requests, first_line, language);
+            // The longest sentences come first, so that most lines are done at the end: their share
+            // is that of the sentences.
+            let mut observe_share = |done| observe(done * requests.len() / sentences.len().max(1));
+            let translations =
+                runner.translate_observed(&sentences, first_line, scored, &mut observe_share)?;
             join(
                 requests,
                 language,

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_data::script::has_space_between;
-use polyglow_predict::sentences::{Part, count, parts};
+use polyglow_predict::sentences::{Part, count, gap, parts};
 use polyglow_predict::translate::{Request, Translated};
 use polyglow_train::run::RunDirectory;
 use serde_json::Value;
@@ -21,23 +21,24 @@ pub(super) fn sentence_requests(
     lines: &[Request],
     first_line: usize,
     language: &str,
-) -> (Vec<Request>, Vec<(usize, u64)>) {
+) -> Vec<Request> {
     let mut requests = Vec::new();
-    let mut places = Vec::new();
-    for (line, request) in (first_line..).zip(lines) {
-        let mut number = 0;
-        for part in parts(&request.text, language) {
-            if let Part::Sentence(text) = part {
+    for (line, request) in (first_line as u64..).zip(lines) {
+        let mut part = 0;
+        for sentence in parts(&request.text, language) {
+            if let Part::Sentence(text) = sentence {
+                let number = Some(line);
                 requests.push(Request {
                     text: text.to_owned(),
+                    number,
+                    part,
                     ..Request::default()
                 });
-                places.push((line, number));
-                number += 1;
+                part += 1;
             }
         }
     }
-    (requests, places)
+    requests
 }
 
 /// Puts the translations of sentences, in order, back into the lines that they are of: the best of
@@ -91,11 +92,13 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
             .next()
             .and_then(|best| best.get(rank).or(best.last()));
         if let Some(Aligned { translation, links }) = best {
-            // Sentences follow each other without a space in Chinese, and not in English.
-            if follows_sentence && has_space_between(&line.translation.text, &translation.text) {
-                line.translation.text.push(' ');
+            if follows_sentence {
+                line.translation
+                    .text
+                    .push_str(gap(&line.translation.text, &translation.text));
             }
-            let (src, tgt) = (next_word(&source), next_word(&line.translation.text));
+            let src = next_word(&source);
+            let tgt = next_word(&line.translation.text);
             line.links
                 .extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
             line.translation.text.push_str(&translation.text);
@@ -200,14 +203,18 @@ mod tests {
             request(""),
             request("Four"),
         ];
-        let (sentences, places) = sentence_requests(&lines, 5, "en");
-        let texts: Vec<&str> = sentences.iter().map(|sentence| &*sentence.text).collect();
+        let sentences = sentence_requests(&lines, 5, "en");
+        let sentences: Vec<_> = sentences
+            .iter()
+            .map(|one| (&*one.text, one.number, one.part))
+            .collect();
         assert_eq!(
-            (texts, places),
-            (
-                vec!["One.", "Two three.", "Four"],
-                vec![(5, 0), (5, 1), (7, 0)]
-            )
+            sentences,
+            [
+                ("One.", Some(5), 0),
+                ("Two three.", Some(5), 1),
+                ("Four", Some(7), 0)
+            ]
         );
         let aligned = |text: &str, links: &[(usize, usize)]| Aligned {
             translation: Translated {
