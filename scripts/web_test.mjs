@@ -79,6 +79,8 @@ fetched.close();
 const parts = await translator.parts(" Mr. Smith met J. Doe. They left!\r\n");
 const cut = [{ kept: " " }, { sentence: "Mr. Smith met J. Doe." }, { kept: " " }, { sentence: "They left!" }, { kept: "\r\n" }];
 check(JSON.stringify(parts) === JSON.stringify(cut), `cut into ${JSON.stringify(parts)}`);
+const joined = await translator.join(" 你好。再见。\r\n", ["Hello.", "Bye."]);
+check(joined === " Hello. Bye.\r\n", `joined to ${JSON.stringify(joined)}`);
 
 // Whoever asks too late is told, too.
 check((await failure(translator.translate(["a"], { beamSize: 0 }))).includes("beamSize"), "a beam of 0 is accepted");

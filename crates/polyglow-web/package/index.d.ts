@@ -100,6 +100,8 @@ export class Translator {
   beam(line: string, beamSize?: number): Promise<Beam>;
   /** Cuts a text into lines and sentences, as `polyglow serve` does. Together the parts are the text. */
   parts(text: string): Promise<Part[]>;
+  /** The text with these translations in place of its sentences, with a space where sentences of Chinese had none between. */
+  join(text: string, translations: string[]): Promise<string>;
   /** Ends the worker. What it has not answered fails, and so does every later call. */
   close(): void;
 }

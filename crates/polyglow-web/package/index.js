@@ -71,6 +71,10 @@ export class Translator {
     return this.#ask("parts", { text });
   }
 
+  join(text, translations) {
+    return this.#ask("join", { text, translations });
+  }
+
   close() {
     this.#end(new Error("the translator is closed"));
   }

@@ -44,9 +44,9 @@ globalThis.polyglow = (() => {
     const parts = prefixes ? [{ sentence: text }] : await translator.parts(text);
     const sentences = parts.flatMap(({ sentence }) => sentence ?? []);
     const found = await translator.translate(sentences, { nBest, beamSize, method, prefixes, attention });
-    const segments = sentences.map((sentence, place) => ({ source: sentence, hypotheses: found[place] }));
-    let place = 0;
-    const whole = parts.map(({ kept, sentence }) => sentence === undefined ? kept : found[place++][0].text).join("");
+    const segments = sentences.map((sentence, index) => ({ source: sentence, hypotheses: found[index] }));
+    const best = found.map(([{ text }]) => text);
+    const whole = prefixes ? best[0] : await translator.join(text, best);
     return { translations: [{ text: whole, segments }] };
   }
 

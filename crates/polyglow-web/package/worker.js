@@ -18,6 +18,7 @@ const calls = {
   attention: ({ line, translation }) => JSON.parse(translator.attention(line, translation)),
   beam: ({ line, beamSize }) => JSON.parse(translator.beam(line, beamSize)),
   parts: ({ text }) => JSON.parse(translator.parts(text)),
+  join: ({ text, translations }) => translator.join(text, JSON.stringify(translations)),
 };
 
 /** Whether the instance stopped where it was: after a panic, without memory, without stack. It cannot be asked again. */

@@ -4,9 +4,10 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_predict::attention::{PairAttention, WordAttention, of_words};
 use polyglow_predict::runner::Runner;
-use polyglow_predict::sentences::{Part, parts};
+use polyglow_predict::sentences::{Part, gap, parts};
 use polyglow_predict::translate::{Request, Translated};
 use polyglow_predict::{Result, Settings, TrainError, device};
+use polyglow_train::{Config, Result, TrainError, device};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
@@ -134,6 +135,28 @@ impl Translator {
         parts(text, &self.language)
     }
 
+    /// A text with these translations in place of its sentences, in their order. Missing ones are
+    /// empty.
+    pub fn join(&self, text: &str, translations: &[String]) -> String {
+        let mut translations = translations.iter();
+        let mut joined = String::new();
+        let mut follows_sentence = false;
+        for part in self.parts(text) {
+            match part {
+                Part::Kept(kept) => joined.push_str(kept),
+                Part::Sentence(_) => {
+                    let translation = translations.next().map_or("", String::as_str);
+                    if follows_sentence {
+                        joined.push_str(gap(&joined, translation));
+                    }
+                    joined.push_str(translation);
+                }
+            }
+            follows_sentence = matches!(part, Part::Sentence(_));
+        }
+        joined
+    }
+
     /// The translations of each line, the best first, with words of the line in place of unknown
     /// ones. A sample depends on the seed of the run and on which of the lines it is of. `progress`
     /// is told how many lines are done, each time that some are.
@@ -223,7 +246,7 @@ fn requests(asked: &Asked) -> Result<Vec<Request>> {
         text: line.clone(),
         prefix: prefixes.get(place).cloned().unwrap_or_default(),
         constraints: constraints.get(place).cloned().unwrap_or_default(),
-        number: None,
+        ..Request::default()
     };
     Ok(lines.iter().enumerate().map(request).collect())
 }

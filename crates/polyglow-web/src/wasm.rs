@@ -49,6 +49,15 @@ impl Exported {
         Ok(serde_json::to_string(&self.0.parts(text))?)
     }
 
+    /// As [`crate::Translator::join`], with a list of texts.
+    ///
+    /// # Errors
+    /// It is no such list.
+    pub fn join(&self, text: &str, translations: &str) -> Result<String, JsError> {
+        let translations: Vec<String> = serde_json::from_str(translations)?;
+        Ok(self.0.join(text, &translations))
+    }
+
     /// As [`crate::Translator::translate`], with an [`Asked`].
     ///
     /// # Errors

@@ -90,6 +90,26 @@ fn a_sample_is_one_draw_by_its_place() {
 }
 
 #[test]
+fn translations_come_in_place_of_sentences() {
+    let (_, translator) = models();
+    let joined = |text: &str, translations: &[&str]| {
+        let translations: Vec<String> =
+            translations.iter().map(|text| (*text).to_owned()).collect();
+        translator.join(text, &translations)
+    };
+    assert_eq!(
+        joined(" One. Two!\r\n", &["Eins.", "Zwei!"]),
+        " Eins. Zwei!\r\n"
+    );
+    assert_eq!(joined("你好。再见。", &["Hello.", "Bye."]), "Hello. Bye.");
+    assert_eq!(
+        joined("你好。再见。", &["こんにちは。", "さようなら。"]),
+        "こんにちは。さようなら。"
+    );
+    assert_eq!(joined("One. Two.", &["Eins."]), "Eins. ");
+}
+
+#[test]
 fn unknown_words_are_words_of_the_line() {
     // Of the words only the most frequent are in the vocabulary.
     let overrides = ["tokenizer.vocab_size=10".to_owned()];
