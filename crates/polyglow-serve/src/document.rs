@@ -2,7 +2,10 @@
 
 use polyglow_data::script::has_space_between;
 use polyglow_predict::sentences;
+use polyglow_predict::sentences::{gap, self};
+use tokio::task::spawn_blocking;
 
+use crate::failure::Failure;
 use crate::html::{Options, Page, Translation};
 
 /// What a text is made of.
@@ -23,7 +26,7 @@ pub(crate) enum Document {
 
 impl Document {
     /// Cuts a text into lines, and lines into sentences, by the abbreviations of a language.
-    pub(crate) fn of_text(text: &str, language: &str) -> Self {
+    pub(crate) fn from_text(text: &str, language: &str) -> Self {
         let part = |part| match part {
             sentences::Part::Kept(kept) => Part::Kept(kept.to_owned()),
             sentences::Part::Sentence(sentence) => Part::Sentence(sentence.to_owned()),
@@ -37,12 +40,12 @@ impl Document {
     }
 
     /// A text that is not cut.
-    pub(crate) fn of_sentence(text: &str) -> Self {
+    pub(crate) fn from_sentence(text: &str) -> Self {
         Self::Text(vec![Part::Sentence(text.to_owned())])
     }
 
     /// Cuts the text of a page into sentences, without the tags inside them.
-    pub(crate) fn of_html(page: &str, options: Options) -> Self {
+    pub(crate) fn from_html(page: &str, options: Options) -> Self {
         Self::Page(Page::read(page, options))
     }
 
@@ -84,9 +87,8 @@ impl Document {
                     let translation = translations
                         .next()
                         .map_or("", |translation| &translation.text);
-                    // Sentences follow each other without a space in Chinese, and not in English.
-                    if follows_sentence && has_space_between(&text, translation) {
-                        text.push(' ');
+                    if follows_sentence {
+                        text.push_str(gap(&text, translation));
                     }
                     text.push_str(translation);
                 }
@@ -95,6 +97,17 @@ impl Document {
         }
         text
     }
+}
+
+/// Runs work on texts and pages, which may be long, on another thread, so that this one answers
+/// other requests meanwhile.
+///
+/// # Errors
+/// The work panics.
+pub(crate) async fn run_aside<T: Send + 'static>(
+    work: impl FnOnce() -> T + Send + 'static,
+) -> Result<T, Failure> {
+    spawn_blocking(work).await.map_err(|_| Failure::broken())
 }
 
 fn sentence(part: &Part) -> Option<&str> {
@@ -131,8 +144,23 @@ mod tests {
             ("a 👍", "A 👍"),
             ("• one\n→ two 😆 Three", "• ONE\n→ TWO 😆 THREE"),
         ] {
-            assert_eq!(translated(&Document::of_text(text, "en")), expected);
+            assert_eq!(translated(&Document::from_text(text, "en")), expected);
         }
+    }
+
+    #[tokio::test]
+    async fn work_on_texts_runs_on_another_thread() {
+        let worker = run_aside(|| std::thread::current().id())
+            .await
+            .expect("it does not panic");
+        assert_ne!(worker, std::thread::current().id());
+        let failure = run_aside(|| panic!("this is a test"))
+            .await
+            .expect_err("it panics");
+        assert_eq!(
+            failure.status,
+            axum::http::StatusCode::INTERNAL_SERVER_ERROR
+        );
     }
 
     #[test]
@@ -153,7 +181,7 @@ mod tests {
             ("zh", "我来了。你呢？", &["我来了。", "你呢？"]),
             ("en", "It was Mr.", &["It was Mr."]),
         ] {
-            assert_eq!(Document::of_text(text, language).sentences(), expected);
+            assert_eq!(Document::from_text(text, language).sentences(), expected);
         }
     }
 }

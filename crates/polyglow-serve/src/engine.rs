@@ -36,7 +36,7 @@ pub(crate) struct Asked {
 
 /// A translation of a line.
 #[derive(Clone, Debug)]
-pub(crate) struct Found {
+pub(crate) struct LinkedTranslation {
     pub(crate) translation: Translated,
     /// What each of its words looks at in the last layer; empty if not asked for.
     pub(crate) attention: WordAttention,
@@ -45,7 +45,7 @@ pub(crate) struct Found {
 }
 
 /// The translations of some lines, the best of each first.
-pub(crate) type Slice = Result<Vec<Vec<Found>>, Failure>;
+pub(crate) type Slice = Result<Vec<Vec<LinkedTranslation>>, Failure>;
 
 /// A place in the queue, free again when nobody holds it any more: neither whoever asked nor the
 /// thread.
@@ -160,7 +160,7 @@ impl Engine {
         place: &Place,
         asked: Asked,
         lines: Vec<Request>,
-    ) -> Result<Vec<Vec<Found>>, Failure> {
+    ) -> Result<Vec<Vec<LinkedTranslation>>, Failure> {
         let wanted = lines.len();
         if wanted == 0 {
             return Ok(Vec::new());

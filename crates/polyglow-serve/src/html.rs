@@ -20,10 +20,13 @@ mod units;
 
 use std::ops::Range;
 
+use polyglow_train::predict::sentences::gap;
+
 use block::Block;
 use piece::{Piece, append, escape_text, escape_value};
+use placement::MarkPosition;
 use sentence::{MarkKind, Sentence, Sentences, Space};
-use tree::Node;
+use tree::{Node, Partner};
 
 /// A page in parts.
 #[derive(Clone, Debug)]
@@ -65,14 +68,18 @@ pub struct Link {
 /// which are counted from 0.
 #[must_use]
 pub fn word_links(source: &str, target: &str, links: &[(usize, usize)]) -> Vec<Link> {
-    let (source, target) = (units::words(source), units::words(target));
-    let link = |&(from, to): &(usize, usize)| {
-        Some(Link {
-            source: source.get(from)?.clone(),
-            target: target.get(to)?.clone(),
-        })
-    };
-    links.iter().filter_map(link).collect()
+    let sources = units::words(source);
+    let targets = units::words(target);
+    let mut in_bytes = Vec::with_capacity(links.len());
+    for (from, to) in links {
+        if let (Some(source), Some(target)) = (sources.get(*from), targets.get(*to)) {
+            in_bytes.push(Link {
+                source: source.clone(),
+                target: target.clone(),
+            });
+        }
+    }
+    in_bytes
 }
 
 impl Page {
@@ -96,7 +103,7 @@ impl Page {
         let nodes = tree::nodes(&page, &mut sentences, &mut |_| {});
         let mut pieces = Vec::new();
         let mut block = Block::default();
-        for (index, (node, is_break)) in with_breaks(nodes).into_iter().enumerate() {
+        for (node, is_break) in with_breaks(nodes) {
             if is_break {
                 std::mem::take(&mut block).write(&mut pieces, &mut sentences);
                 append(&mut pieces, node.into_markup());
@@ -109,16 +116,10 @@ impl Page {
                 } => block.push_text(&text, is_preformatted),
                 Node::Tag {
                     markup,
-                    partner: Some(partner),
+                    is_start: true,
                     ..
-                } if partner > index => {
-                    block.push_mark(MarkKind::Open(index), markup);
-                }
-                Node::Tag {
-                    markup, partner, ..
-                } => {
-                    block.push_mark(MarkKind::Close(partner.unwrap_or(index)), markup);
-                }
+                } => block.push_mark(MarkKind::Open, markup),
+                Node::Tag { markup, .. } => block.push_mark(MarkKind::Close, markup),
                 Node::Point(markup) | Node::Untranslated(markup) | Node::Break(markup) => {
                     block.push_mark(MarkKind::Point(Space::default()), markup);
                 }
@@ -139,13 +140,8 @@ impl Page {
     /// Whether there is markup inside sentences, so that links between words have an effect.
     #[must_use]
     pub fn needs_links(&self) -> bool {
-        let is_shown = |sentence: &Sentence| {
-            sentence
-                .marks
-                .iter()
-                .any(|mark| mark.kind != MarkKind::Blank)
-        };
-        self.sentences.iter().any(is_shown)
+        let mut marks = self.sentences.iter().flat_map(|sentence| &sentence.marks);
+        marks.any(|mark| mark.kind != MarkKind::Blank)
     }
 
     /// The page with these translations in place of its sentences. Missing ones are empty.
@@ -158,15 +154,27 @@ impl Page {
 
     fn write(&self, pieces: &[Piece], translations: &[Translation], page: &mut String) {
         let empty = Translation::default();
+        let text = |index: usize| {
+            translations
+                .get(index)
+                .map_or("", |translation| &*translation.text)
+        };
         for piece in pieces {
             match piece {
                 Piece::Kept(markup) => page.push_str(markup),
-                Piece::Value(index) => {
-                    escape_value(&translations.get(*index).unwrap_or(&empty).text, page);
-                }
+                Piece::Value(index) => escape_value(text(*index), page),
                 Piece::Sentence(index) => {
                     let translation = translations.get(*index).unwrap_or(&empty);
                     self.write_sentence(&self.sentences[*index], translation, translations, page);
+                }
+                Piece::Gap(before) => {
+                    let next = text(before.end);
+                    let last = before
+                        .clone()
+                        .rev()
+                        .map(text)
+                        .find(|text| next.is_empty() || !text.is_empty());
+                    page.push_str(gap(last.unwrap_or_default(), next));
                 }
             }
         }
@@ -184,7 +192,7 @@ impl Page {
         let start = page.len();
         let mut written = 0;
         let mut needs_space = false;
-        for (at, mark) in placement::places(sentence, translation) {
+        for MarkPosition { at, mark } in placement::positions(sentence, translation) {
             let at = at.max(written);
             if needs_space && at > written {
                 push_space_between(page, &text[written..]);
@@ -199,8 +207,7 @@ impl Page {
                 Space::default()
             };
             let is_first = page.len() == start;
-            if space.before && !is_first || needs_space && !matches!(mark.kind, MarkKind::Close(_))
-            {
+            if space.before && !is_first || needs_space && mark.kind != MarkKind::Close {
                 push_space_between(page, "");
                 needs_space = false;
             }
@@ -232,16 +239,20 @@ fn push_space_between(page: &mut String, next: &str) {
     }
 }
 
-/// Tells of each node whether it ends a sentence: blocks do, tags without the other of their
-/// element, and the tags of inline elements with such a node inside.
-fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
-    let is_break = |node: &Node| match node {
+/// Whether a node ends a sentence by itself.
+fn is_break(node: &Node) -> bool {
+    match node {
         Node::Text { .. } | Node::Point(_) => false,
         Node::Tag {
             is_inline, partner, ..
-        } => !is_inline || partner.is_none(),
+        } => !is_inline || *partner == Partner::Missing,
         Node::Untranslated(_) | Node::Break(_) => true,
-    };
+    }
+}
+
+/// The nodes, each with whether it ends a sentence: blocks do, tags without the other of their
+/// element, and the tags of inline elements with such a node inside.
+fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
     // How many breaks there are before each node.
     let mut before = Vec::with_capacity(nodes.len());
     let mut count = 0_usize;
@@ -249,17 +260,17 @@ fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
         before.push(count);
         count += usize::from(is_break(node));
     }
-    let mut told = Vec::with_capacity(nodes.len());
+    let mut with_breaks = Vec::with_capacity(nodes.len());
     for (index, node) in nodes.into_iter().enumerate() {
         let holds_break = match &node {
             Node::Tag {
-                partner: Some(partner),
+                partner: Partner::Node(partner),
                 ..
             } => before[*partner] != before[index],
             _ => false,
         };
-        let ends = is_break(&node) || holds_break;
-        told.push((node, ends));
+        let ends_sentence = is_break(&node) || holds_break;
+        with_breaks.push((node, ends_sentence));
     }
-    told
+    with_breaks
 }

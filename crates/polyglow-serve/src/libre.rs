@@ -7,7 +7,7 @@ use axum::extract::State;
 use serde_json::{Value, json};
 
 use crate::detect::{self, Detected};
-use crate::document::Document;
+use crate::document::{Document, run_aside};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole_number};
 use crate::html::Options;
@@ -68,7 +68,8 @@ impl Texts {
 pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
     server.keys.check(fields.text("api_key")?.as_deref())?;
     let texts = Texts::of(&fields)?;
-    let (source, target) = (fields.required("source")?, fields.required("target")?);
+    let source = fields.required("source")?;
+    let target = fields.required("target")?;
     let alternatives = alternatives(&fields, server.limits.alternatives)?;
     check_size(&server, &texts.texts)?;
     let detected = if source == AUTO {
@@ -83,7 +84,8 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
             .language(code)
             .ok_or_else(|| Failure::bad(format!("{code} is not supported")))
     };
-    let (source, target) = (known(source)?, known(&target)?);
+    let source = known(source)?;
+    let target = known(&target)?;
     let format = fields.text("format")?.unwrap_or_else(|| "text".to_owned());
     let is_html = match &*format {
         "text" => false,
@@ -99,23 +101,22 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     server
         .metrics
         .text(texts.texts.iter().map(|text| text.chars().count()).sum());
-    let documents: Vec<Document> = if is_html {
-        let options = Options {
-            language: &source,
-            attributes: translates_attributes(&fields)?,
+    let attributes = is_html && translates_attributes(&fields)?;
+    let read_texts = texts.texts.clone();
+    let documents = run_aside(move || {
+        let read = |text: &String| match is_html {
+            true => Document::from_html(
+                text,
+                Options {
+                    language: &source,
+                    attributes,
+                },
+            ),
+            false => Document::from_text(&text.replace("\r\n", "\n"), &source),
         };
-        texts
-            .texts
-            .iter()
-            .map(|page| Document::of_html(page, options))
-            .collect()
-    } else {
-        texts
-            .texts
-            .iter()
-            .map(|text| Document::of_text(&text.replace("\r\n", "\n"), &source))
-            .collect()
-    };
+        read_texts.iter().map(read).collect::<Vec<Document>>()
+    });
+    let documents = documents.await?;
     check_translations(
         documents
             .iter()
@@ -123,13 +124,13 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
             .sum(),
         1 + alternatives,
     )?;
-    let found = server
-        .translate_documents(&route, &documents, 1 + alternatives)
+    let versions = server
+        .translate_documents(&route, documents, 1 + alternatives)
         .await?;
-    let (best, others): (Vec<String>, Vec<Vec<String>>) = found
+    let apart = versions
         .into_iter()
-        .map(|found| others(found, is_html))
-        .unzip();
+        .map(|versions| best_and_others(versions, is_html));
+    let (best, others): (Vec<String>, Vec<Vec<String>>) = apart.unzip();
     let mut answer = json!({ "translatedText": texts.answer(best) });
     if alternatives > 0 {
         answer["alternatives"] = texts.answer(others);
@@ -142,10 +143,10 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
 }
 
 /// The best of some translations, and the others without doubles; of pages there are none.
-fn others(mut found: Vec<String>, is_html: bool) -> (String, Vec<String>) {
-    let best = found.remove(0);
+fn best_and_others(mut versions: Vec<String>, is_html: bool) -> (String, Vec<String>) {
+    let best = versions.remove(0);
     let mut others: Vec<String> = Vec::new();
-    for other in found {
+    for other in versions {
         if !is_html && other != best && !others.contains(&other) {
             others.push(other);
         }

@@ -19,8 +19,8 @@ use tokio::task::spawn_blocking;
 
 use crate::access::Keys;
 use crate::connections::Connections;
-use crate::document::Document;
-use crate::engine::{Asked, Engine, Found};
+use crate::document::{Document, run_aside};
+use crate::engine::{Asked, Engine, LinkedTranslation};
 use crate::failure::Failure;
 use crate::fields::bearer;
 use crate::html::{Link, Translation};
@@ -196,22 +196,15 @@ impl Shared {
         links: bool,
     ) -> Result<Vec<Vec<Translation>>, Failure> {
         let all = async {
-            let numbers: Vec<Option<u64>> =
-                sentences.iter().map(|sentence| sentence.number).collect();
-            let unchanged = |sentence: Request| {
-                vec![Translation {
-                    text: sentence.text,
-                    links: Vec::new(),
-                }]
-            };
-            let mut found: Vec<Vec<Translation>> = sentences.into_iter().map(unchanged).collect();
-            if found.is_empty() || route.is_empty() {
-                return Ok(found);
+            let mut translations: Vec<Vec<Translation>> =
+                sentences.iter().map(untranslated).collect();
+            if sentences.is_empty() || route.is_empty() {
+                return Ok(translations);
             }
             // One for the whole way, so that nobody is turned away halfway.
             let queued = self.engine.place()?;
-            for (place, &model) in route.iter().enumerate() {
-                let n_best = if place + 1 == route.len() { n_best } else { 1 };
+            for (step, &model) in route.iter().enumerate() {
+                let n_best = if step + 1 == route.len() { n_best } else { 1 };
                 let search = SearchRequest {
                     n_best,
                     ..SearchRequest::default()
@@ -222,30 +215,29 @@ impl Shared {
                     attention: false,
                     links,
                 };
-                let before: Vec<Translation> = found
+                let before: Vec<Translation> = translations
                     .into_iter()
                     .map(|mut best| best.swap_remove(0))
                     .collect();
                 let requests = before
                     .iter()
-                    .zip(&numbers)
-                    .map(|(best, number)| request(best, *number))
+                    .zip(&sentences)
+                    .map(|(best, sentence)| request(best, sentence))
                     .collect();
                 let answers = self.engine.translate_all(&queued, asked, requests).await?;
-                // Links of the first model are to the sentence itself; later ones go over the text
-                // between.
-                let between = |index: usize| (place > 0).then(|| &before[index]);
-                found = answers
-                    .into_iter()
-                    .enumerate()
-                    .map(|(index, best)| {
+                translations = Vec::with_capacity(answers.len());
+                for (best, before) in answers.into_iter().zip(&before) {
+                    // Links of the first model are to the sentence itself; later ones go over the
+                    // text between.
+                    let between = Some(before).filter(|_| step > 0);
+                    translations.push(
                         best.into_iter()
-                            .map(|found| translation(found, between(index)))
-                            .collect()
-                    })
-                    .collect();
+                            .map(|one| translation(one, between))
+                            .collect(),
+                    );
+                }
             }
-            Ok(found)
+            Ok(translations)
         };
         tokio::time::timeout(self.limits.time, all)
             .await
@@ -259,43 +251,68 @@ impl Shared {
     pub(crate) async fn translate_documents(
         &self,
         route: &[usize],
-        documents: &[Document],
+        documents: Vec<Document>,
         n_best: usize,
     ) -> Result<Vec<Vec<String>>, Failure> {
         let links = documents.iter().any(Document::needs_links);
-        let mut found = self
-            .translate(route, numbering::requests(documents), n_best, links)
-            .await?
-            .into_iter();
-        let versions = |document: &Document| {
-            let own: Vec<Vec<Translation>> =
-                found.by_ref().take(document.sentences().len()).collect();
-            // A sentence with fewer translations has its last in the rest.
-            let version = |rank: usize| {
-                let of_rank = |best: &Vec<Translation>| {
-                    best.get(rank).or(best.last()).cloned().unwrap_or_default()
-                };
-                document.with(&own.iter().map(of_rank).collect::<Vec<_>>())
-            };
-            (0..n_best).map(version).collect()
-        };
-        Ok(documents.iter().map(versions).collect())
+        let translations = self
+            .translate(route, numbering::requests(&documents), n_best, links)
+            .await?;
+        run_aside(move || versions(&documents, &translations, n_best)).await
     }
 }
 
-/// A request for the translation of a text, with the number that its draws depend on.
-fn request(text: &Translation, number: Option<u64>) -> Request {
+/// Each document with the best translations of its sentences, with the second of each, and so on.
+fn versions(
+    documents: &[Document],
+    mut translations: &[Vec<Translation>],
+    n_best: usize,
+) -> Vec<Vec<String>> {
+    let mut all = Vec::with_capacity(documents.len());
+    for document in documents {
+        let (own, rest) = translations.split_at(document.sentences().len());
+        translations = rest;
+        all.push(
+            (0..n_best)
+                .map(|rank| document.with(&with_rank(own, rank)))
+                .collect(),
+        );
+    }
+    all
+}
+
+/// The translations of one rank; a sentence with fewer has its last.
+fn with_rank(sentences: &[Vec<Translation>], rank: usize) -> Vec<Translation> {
+    let mut translations = Vec::with_capacity(sentences.len());
+    for best in sentences {
+        translations.push(best.get(rank).or(best.last()).cloned().unwrap_or_default());
+    }
+    translations
+}
+
+/// A sentence as the only translation of itself.
+fn untranslated(sentence: &Request) -> Vec<Translation> {
+    vec![Translation {
+        text: sentence.text.clone(),
+        links: Vec::new(),
+    }]
+}
+
+/// A request for the translation of a text, with the numbers of its sentence, which its draws
+/// depend on.
+fn request(text: &Translation, sentence: &Request) -> Request {
     Request {
         text: text.text.clone(),
-        number,
+        number: sentence.number,
+        part: sentence.part,
         ..Request::default()
     }
 }
 
 /// A translation with its links to the line that was translated, or if that was a translation
 /// itself to what it is of.
-fn translation(found: Found, between: Option<&Translation>) -> Translation {
-    let links = found
+fn translation(linked: LinkedTranslation, between: Option<&Translation>) -> Translation {
+    let links = linked
         .links
         .into_iter()
         .map(|(source, target)| Link { source, target })
@@ -305,7 +322,7 @@ fn translation(found: Found, between: Option<&Translation>) -> Translation {
         |between| over(&between.links, &links),
     );
     Translation {
-        text: found.translation.text,
+        text: linked.translation.text,
         links,
     }
 }
@@ -314,17 +331,14 @@ fn translation(found: Found, between: Option<&Translation>) -> Translation {
 fn over(first: &[Link], second: &[Link]) -> Vec<Link> {
     let mut links = Vec::new();
     for link in second {
-        let shares = |before: &&Link| {
-            before.target.start < link.source.end && link.source.start < before.target.end
-        };
-        let sources = first
-            .iter()
-            .filter(shares)
-            .map(|before| before.source.clone());
-        links.extend(sources.map(|source| Link {
-            source,
-            target: link.target.clone(),
-        }));
+        for before in first {
+            if before.target.start < link.source.end && link.source.start < before.target.end {
+                links.push(Link {
+                    source: before.source.clone(),
+                    target: link.target.clone(),
+                });
+            }
+        }
     }
     links
 }
@@ -333,10 +347,8 @@ fn over(first: &[Link], second: &[Link]) -> Vec<Link> {
 /// and counts.
 async fn around(State(server): State<Arc<Shared>>, request: HttpRequest, next: Next) -> Response {
     let started = Instant::now();
-    let (method, path) = (
-        request.method().clone(),
-        request.extensions().get::<MatchedPath>().cloned(),
-    );
+    let method = request.method().clone();
+    let path = request.extensions().get::<MatchedPath>().cloned();
     let path = path
         .as_ref()
         .map_or("other", MatchedPath::as_str)

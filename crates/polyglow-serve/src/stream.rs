@@ -7,12 +7,13 @@ use std::time::Duration;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
+use polyglow_train::predict::sentences::gap;
 use serde_json::{Value, json};
 
 use crate::document::{Document, Part};
-use crate::engine::{Found, Slices};
+use crate::engine::{LinkedTranslation, Slices};
 use crate::failure::Failure;
-use crate::translations::{Told, segment};
+use crate::translations::{Details, segment};
 
 /// A sentence that has not been sent.
 struct Awaited {
@@ -26,9 +27,11 @@ struct Streaming {
     /// `None` when no more will come.
     slices: Option<Slices>,
     awaited: VecDeque<Awaited>,
+    /// The best translation of the sentence before, in the same text.
+    last: String,
     /// What comes after the last sentence of each text; `None` once all is said.
     after: Option<Vec<String>>,
-    told: Told,
+    details: Details,
     /// How long the next sentences may take.
     time: Duration,
 }
@@ -37,15 +40,16 @@ struct Streaming {
 pub(crate) fn streamed(
     slices: Option<Slices>,
     documents: &[Document],
-    told: Told,
+    details: Details,
     time: Duration,
 ) -> Response {
     let (awaited, after) = awaited(documents);
     let start = Streaming {
         slices,
         awaited,
+        last: String::new(),
         after: Some(after),
-        told,
+        details,
         time,
     };
     let events = stream::unfold(start, |mut streaming| async move {
@@ -59,19 +63,21 @@ pub(crate) fn streamed(
 }
 
 fn awaited(documents: &[Document]) -> (VecDeque<Awaited>, Vec<String>) {
-    let (mut awaited, mut after) = (VecDeque::new(), Vec::new());
+    let mut awaited = VecDeque::new();
+    let mut after = Vec::new();
     for (text, document) in documents.iter().enumerate() {
-        let (mut before, mut segment) = (String::new(), 0);
+        let mut before = String::new();
+        let mut segment = 0;
         for part in document.parts() {
             match part {
                 Part::Kept(kept) => before.push_str(kept),
                 Part::Sentence(source) => {
-                    let (before, source) = (std::mem::take(&mut before), source.clone());
+                    let before = std::mem::take(&mut before);
                     awaited.push_back(Awaited {
                         text,
                         segment,
                         before,
-                        source,
+                        source: source.clone(),
                     });
                     segment += 1;
                 }
@@ -93,7 +99,7 @@ impl Streaming {
             None => None,
         };
         match slice {
-            Some(Ok(found)) => Some(self.segments(found)),
+            Some(Ok(translations)) => Some(self.segments(translations)),
             Some(Err(failure)) => {
                 (self.slices, self.after) = (None, None);
                 Some(vec![error(&failure)])
@@ -110,18 +116,46 @@ impl Streaming {
         }
     }
 
-    fn segments(&mut self, found: Vec<Vec<Found>>) -> Vec<Event> {
-        let told = self.told;
-        let awaited = self.awaited.drain(..found.len().min(self.awaited.len()));
-        let events = awaited.zip(found).map(|(Awaited { text, segment: number, before, source }, found)| {
-            let hypotheses = segment(&source, found, told).hypotheses;
+    /// The events of the next sentences, by the translations of each.
+    fn segments(&mut self, translations: Vec<Vec<LinkedTranslation>>) -> Vec<Event> {
+        let mut events = Vec::with_capacity(translations.len());
+        for best in translations {
+            let Some(sentence) = self.awaited.pop_front() else {
+                break;
+            };
+            let segment = segment(&sentence.source, best, self.details);
+            let before = before(&sentence, segment.best_text(), &mut self.last);
+            let Awaited {
+                text,
+                segment: number,
+                source,
+                ..
+            } = sentence;
             let data = json!({
-                "text": text, "segment": number, "before": before, "source": source, "hypotheses": hypotheses,
+                "text": text, "segment": number, "before": before, "source": source, "hypotheses": segment.hypotheses,
             });
-            event("segment", &data)
-        });
-        events.collect()
+            events.push(event("segment", &data));
+        }
+        events
     }
+}
+
+/// What stands before the best translation of a sentence. `last` is the translation before in the
+/// same text, and becomes this one.
+fn before(sentence: &Awaited, best: &str, last: &mut String) -> String {
+    if sentence.segment == 0 {
+        last.clear();
+    }
+    let before = if sentence.before.is_empty() {
+        gap(last, best)
+    } else {
+        &sentence.before
+    }
+    .to_owned();
+    if !best.is_empty() {
+        best.clone_into(last);
+    }
+    before
 }
 
 fn error(failure: &Failure) -> Event {
@@ -130,4 +164,24 @@ fn error(failure: &Failure) -> Event {
 
 fn event(name: &str, data: &Value) -> Event {
     Event::default().event(name).data(data.to_string())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sentences_without_a_space_between_have_one_where_the_target_has() {
+        let texts =
+            ["你好。我来了。再见。 好。", "你好。"].map(|text| Document::from_text(text, "zh"));
+        let (awaited, _) = awaited(&texts);
+        let mut last = String::new();
+        let translations = ["Hello.", "", "Bye.", "Good.", "Hello."];
+        let befores: Vec<String> = awaited
+            .iter()
+            .zip(translations)
+            .map(|(sentence, best)| before(sentence, best, &mut last))
+            .collect();
+        assert_eq!(befores, ["", "", " ", " ", ""]);
+    }
 }

@@ -13,8 +13,9 @@ use polyglow_predict::translate::Request;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use crate::document::Document;
-use crate::engine::{Asked, Found};
+use crate::document::{Document, run_aside};
+use crate::engine::{Asked, Found, LinkedTranslation};
+use crate::detect;
 use crate::failure::Failure;
 use crate::fields::{Body, whole_number};
 use crate::html::Translation as Text;
@@ -53,7 +54,7 @@ pub(crate) struct Wanted {
     /// Whether the words of translations are linked with those of the source.
     #[serde(default)]
     alignments: bool,
-    /// Whether it is told how much each word of a translation looks at each of the source.
+    /// Whether the answer has how much each word of a translation looks at each of the source.
     #[serde(default)]
     attention: bool,
     /// Whether sentences are sent as they are translated.
@@ -95,9 +96,9 @@ pub(crate) struct Hypothesis {
     attention: Option<WordAttention>,
 }
 
-/// What is told of a translation besides its text.
+/// What an answer has of each translation besides its text.
 #[derive(Clone, Copy)]
-pub(crate) struct Told {
+pub(crate) struct Details {
     alignment: bool,
     attention: bool,
 }
@@ -116,7 +117,10 @@ pub(crate) async fn translate(
     }
     check_size(&server, &wanted.texts)?;
     let asked = asked(&server, &wanted)?;
-    let (documents, requests) = requests(&wanted, server.routes.source(asked.model))?;
+    let language = server.routes.source(asked.model).to_owned();
+    let wanted = Arc::new(wanted);
+    let read = Arc::clone(&wanted);
+    let (documents, requests) = run_aside(move || requests(&read, &language)).await??;
     check_translations(requests.len(), asked.search.n_best)?;
     if asked.attention {
         check_attention(&requests, asked.search.n_best)?;
@@ -124,29 +128,32 @@ pub(crate) async fn translate(
     server
         .metrics
         .text(wanted.texts.iter().map(|text| text.chars().count()).sum());
-    let told = Told {
+    let details = Details {
         alignment: wanted.alignments,
         attention: wanted.attention,
     };
     if requests.is_empty() && wanted.stream {
-        return Ok(streamed(None, &documents, told, server.limits.time));
+        return Ok(streamed(None, &documents, details, server.limits.time));
     }
     let place = server.engine.place()?;
     if wanted.stream {
         let slices = server.engine.translate(&place, asked, requests)?;
-        return Ok(streamed(Some(slices), &documents, told, server.limits.time));
+        return Ok(streamed(
+            Some(slices),
+            &documents,
+            details,
+            server.limits.time,
+        ));
     }
     let all = server.engine.translate_all(&place, asked, requests);
-    let found = tokio::time::timeout(server.limits.time, all).await;
-    let mut found = found
-        .unwrap_or_else(|_| Err(Failure::timeout()))?
-        .into_iter();
+    let all = tokio::time::timeout(server.limits.time, all).await;
+    let mut sentences = all.unwrap_or_else(|_| Err(Failure::timeout()))?.into_iter();
     let translations = documents.iter().map(|document| {
         let segments: Vec<Segment> = document
             .sentences()
             .into_iter()
-            .zip(found.by_ref())
-            .map(|(source, found)| segment(source, found, told))
+            .zip(sentences.by_ref())
+            .map(|(source, best)| segment(source, best, details))
             .collect();
         let best: Vec<Text> = segments.iter().map(best).collect();
         let text = document.with(&best);
@@ -158,19 +165,25 @@ pub(crate) async fn translate(
     .into_response())
 }
 
+impl Segment {
+    /// The text of the best translation; empty if there is none.
+    pub(crate) fn best_text(&self) -> &str {
+        self.hypotheses
+            .first()
+            .map_or("", |hypothesis| &hypothesis.text)
+    }
+}
+
 fn best(segment: &Segment) -> Text {
-    let text = segment
-        .hypotheses
-        .first()
-        .map_or_else(String::new, |hypothesis| hypothesis.text.clone());
     Text {
-        text,
+        text: segment.best_text().to_owned(),
         links: Vec::new(),
     }
 }
 
-pub(crate) fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
-    let hypothesis = |Found {
+/// A sentence with its translations, of which the best comes first.
+pub(crate) fn segment(source: &str, best: Vec<LinkedTranslation>, details: Details) -> Segment {
+    let hypothesis = |LinkedTranslation {
                           translation,
                           attention,
                           ..
@@ -178,12 +191,12 @@ pub(crate) fn segment(source: &str, found: Vec<Found>, told: Told) -> Segment {
         text: translation.text,
         log_prob: translation.log_prob,
         score: translation.score,
-        alignment: told.alignment.then(|| strongest(&attention)),
-        attention: told.attention.then_some(attention),
+        alignment: details.alignment.then(|| strongest(&attention)),
+        attention: details.attention.then_some(attention),
     };
     Segment {
         source: source.to_owned(),
-        hypotheses: found.into_iter().map(hypothesis).collect(),
+        hypotheses: best.into_iter().map(hypothesis).collect(),
     }
 }
 
@@ -200,10 +213,8 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     let (from, to) = only.map_or((None, None), |(source, target)| {
         (Some(source), Some(target))
     });
-    let (source, target) = (
-        language("source", &wanted.source, from)?,
-        language("target", &wanted.target, to)?,
-    );
+    let source = language("source", &wanted.source, from)?;
+    let target = language("target", &wanted.target, to)?;
     let model = server.routes.direct(&source, &target).ok_or_else(|| {
         let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
         let others = server
@@ -295,20 +306,21 @@ fn requests(wanted: &Wanted, language: &str) -> Result<(Vec<Document>, Vec<Reque
     if prefixes.is_empty() && constraints.is_empty() {
         let documents: Vec<Document> = texts
             .iter()
-            .map(|text| Document::of_text(text, language))
+            .map(|text| Document::from_text(text, language))
             .collect();
         let requests = numbering::requests(&documents);
         return Ok((documents, requests));
     }
-    let request = |(place, text): (usize, &String)| Request {
+    let request = |(index, text): (usize, &String)| Request {
         text: text.replace(['\n', '\r'], " "),
-        prefix: prefixes.get(place).cloned().unwrap_or_default(),
-        constraints: constraints.get(place).cloned().unwrap_or_default(),
-        number: Some(numbering::number(place, 0)),
+        prefix: prefixes.get(index).cloned().unwrap_or_default(),
+        constraints: constraints.get(index).cloned().unwrap_or_default(),
+        number: Some(numbering::number(index)),
+        ..Request::default()
     };
     let documents = texts
         .iter()
-        .map(|text| Document::of_sentence(text))
+        .map(|text| Document::from_sentence(text))
         .collect();
     Ok((documents, texts.iter().enumerate().map(request).collect()))
 }

@@ -12,7 +12,7 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::translate::Request;
 use tokio::sync::mpsc;
 
-use crate::engine::{Asked, Found, Place, Slice};
+use crate::engine::{Asked, LinkedTranslation, Place, Slice};
 use crate::failure::Failure;
 use crate::metrics::Metrics;
 
@@ -216,7 +216,11 @@ impl Worker {
         !matches!(self.translate(&asked, &[line]), Err(Trouble::Panic))
     }
 
-    fn translate(&mut self, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, Trouble> {
+    fn translate(
+        &mut self,
+        asked: &Asked,
+        lines: &[Request],
+    ) -> Result<Vec<Vec<LinkedTranslation>>, Trouble> {
         let runner = &mut self.models[asked.model];
         let search = runner
             .search
@@ -242,7 +246,11 @@ impl Worker {
     }
 }
 
-fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Vec<Found>>, String> {
+fn translate(
+    runner: &Runner,
+    asked: &Asked,
+    lines: &[Request],
+) -> Result<Vec<Vec<LinkedTranslation>>, String> {
     let mut translations = runner
         .translate(lines, 1)
         .map_err(|error| error.to_string())?;
@@ -253,17 +261,17 @@ fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Ve
     runner
         .replace_unknown(&sources, &mut translations)
         .map_err(|error| error.to_string())?;
-    let plain = |translation| Found {
+    let plain = |translation| LinkedTranslation {
         translation,
         attention: Vec::new(),
         links: Vec::new(),
     };
-    let mut found: Vec<Vec<Found>> = translations
+    let mut found: Vec<Vec<LinkedTranslation>> = translations
         .into_iter()
         .map(|best| best.into_iter().map(plain).collect())
         .collect();
     if asked.attention {
-        let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
+        let mut pairs: Vec<(&Request, &mut LinkedTranslation)> = Vec::new();
         for (line, best) in lines.iter().zip(&mut found) {
             pairs.extend(best.iter_mut().map(|found| (line, found)));
         }
@@ -272,7 +280,7 @@ fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Ve
             .try_for_each(|pairs| attend(runner, pairs))?;
     }
     if asked.links {
-        let mut pairs: Vec<(&Request, &mut Found)> = Vec::new();
+        let mut pairs: Vec<(&Request, &mut LinkedTranslation)> = Vec::new();
         for (line, best) in lines.iter().zip(&mut found) {
             pairs.extend(
                 best.first_mut()
@@ -288,7 +296,7 @@ fn translate(runner: &Runner, asked: &Asked, lines: &[Request]) -> Result<Vec<Ve
 }
 
 /// Finds what the words of some translations look at in the last layer.
-fn attend(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), String> {
+fn attend(runner: &Runner, pairs: &mut [(&Request, &mut LinkedTranslation)]) -> Result<(), String> {
     let texts: Vec<[&str; 2]> = pairs
         .iter()
         .map(|(line, found)| [&*line.text, &*found.translation.text])
@@ -301,7 +309,7 @@ fn attend(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), S
 }
 
 /// Links the units of some translations with those of their sources.
-fn link(runner: &Runner, pairs: &mut [(&Request, &mut Found)]) -> Result<(), String> {
+fn link(runner: &Runner, pairs: &mut [(&Request, &mut LinkedTranslation)]) -> Result<(), String> {
     let texts: Vec<[&str; 2]> = pairs
         .iter()
         .map(|(line, found)| [&*line.text, &*found.translation.text])

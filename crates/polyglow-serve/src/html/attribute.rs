@@ -37,14 +37,20 @@ pub(super) fn translated(tag: &Tag, sentences: &mut Sentences) -> Vec<Piece> {
 }
 
 fn push_value(pieces: &mut Vec<Piece>, value: &str, sentences: &mut Sentences) {
+    // The first of the sentences that follow each other with nothing between.
+    let mut first = None;
     for part in parts(value, &sentences.language) {
         match part {
             Part::Kept(kept) => {
+                first = None;
                 let mut escaped = String::new();
                 escape_value(kept, &mut escaped);
                 push_kept(pieces, &escaped);
             }
             Part::Sentence(text) => {
+                let index = sentences.next_index();
+                pieces.extend(first.map(|first| Piece::Gap(first..index)));
+                first = first.or(Some(index));
                 pieces.push(Piece::Value(sentences.push(Sentence {
                     text: text.to_owned(),
                     marks: Vec::new(),

@@ -90,7 +90,7 @@ impl Block {
 
     /// Adds the block to a page, its sentences as gaps.
     pub(super) fn write(mut self, pieces: &mut Vec<Piece>, sentences: &mut Sentences) {
-        self.tell_spaces();
+        self.note_spaces();
         let Self {
             text,
             marks,
@@ -105,16 +105,22 @@ impl Block {
         };
         let mut written = 0;
         let mut start = 0;
+        // The first of the sentences that follow each other with nothing between.
+        let mut first = None;
         for part in parts(&text, &sentences.language) {
             match part {
                 Part::Kept(kept) => {
+                    first = None;
                     writer.write(start, start + kept.len());
                     start += kept.len();
                 }
                 Part::Sentence(sentence) => {
                     let end = start + sentence.len();
-                    let inside = writer.marks_inside(start, end, written, &ends);
-                    let index = sentences.push(Sentence {
+                    let index = sentences.next_index();
+                    let gap = first.map(|first| Piece::Gap(first..index));
+                    first = first.or(Some(index));
+                    let inside = writer.marks_inside(start, end, &ends[written..], gap);
+                    sentences.push(Sentence {
                         text: sentence.to_owned(),
                         marks: inside,
                     });
@@ -127,8 +133,8 @@ impl Block {
         writer.marks_before(usize::MAX);
     }
 
-    /// Tells each point whether white space is around it.
-    fn tell_spaces(&mut self) {
+    /// Notes for each point whether white space is around it.
+    fn note_spaces(&mut self) {
         for index in 0..self.marks.len() {
             let MarkKind::Point(_) = self.marks[index].kind else {
                 continue;
@@ -156,8 +162,8 @@ fn pair_ends(marks: &[Mark]) -> Vec<Option<usize>> {
     let mut ends = vec![None; marks.len()];
     for (index, mark) in marks.iter().enumerate() {
         match mark.kind {
-            MarkKind::Open(_) => open.push(index),
-            MarkKind::Close(_) => {
+            MarkKind::Open => open.push(index),
+            MarkKind::Close => {
                 if let Some(opened) = open.pop() {
                     ends[opened] = Some(mark.at);
                 }
@@ -218,8 +224,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes the marks inside a sentence, after writing those that stand before it. `written` marks
-    /// of the block are taken before these, and `ends` says where the elements end that marks open.
+    /// Takes the marks inside a sentence, after writing those that stand before it, with `gap`
+    /// after the end tags among them. `ends` says where the elements end that the marks from the
+    /// next on open.
     ///
     /// Elements that hold the whole sentence stay around it, and what stands at its edges stays
     /// there, unless an element that holds a part of the sentence holds it, too.
@@ -227,20 +234,21 @@ impl Writer<'_> {
         &mut self,
         start: usize,
         end: usize,
-        written: usize,
         ends: &[Option<usize>],
+        mut gap: Option<Piece>,
     ) -> Vec<Mark> {
-        let mut index = written;
-        while let Some(mark) = self.marks.peek() {
-            let holds_part = ends[index].is_some_and(|closed| start < closed && closed < end);
-            if mark.at > start || mark.at == start && holds_part {
+        for closed in ends {
+            let holds_part = closed.is_some_and(|closed| start < closed && closed < end);
+            let is_before = |mark: &Mark| mark.at < start || mark.at == start && !holds_part;
+            let Some(mark) = self.marks.next_if(is_before) else {
                 break;
+            };
+            if mark.kind != MarkKind::Close {
+                self.pieces.extend(gap.take());
             }
-            if let Some(mark) = self.marks.next() {
-                append(self.pieces, mark.markup);
-            }
-            index += 1;
+            append(self.pieces, mark.markup);
         }
+        self.pieces.extend(gap);
         let mut inside = Vec::new();
         let mut open = 0;
         while let Some(mark) = self
@@ -248,8 +256,8 @@ impl Writer<'_> {
             .next_if(|mark| mark.at < end || mark.at == end && open > 0)
         {
             match mark.kind {
-                MarkKind::Open(_) => open += 1,
-                MarkKind::Close(_) if open > 0 => open -= 1,
+                MarkKind::Open => open += 1,
+                MarkKind::Close if open > 0 => open -= 1,
                 _ => {}
             }
             inside.push(Mark {

@@ -19,11 +19,19 @@ const END_PARAGRAPHS: &str = "address article aside blockquote center dd details
     figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p \
     plaintext pre search section summary table ul xmp";
 
-/// Elements whose end tag may come after blocks that began inside them and go on.
+/// Elements whose end tag may come after blocks that began inside them and go on, and that blocks
+/// end only for themselves.
 const FORMATTING: &str = "a b big code em font i nobr s small strike strong tt u";
 
 /// Elements that no end tag and no implied end reaches out of.
 const SCOPES: &str = "applet caption html marquee math object svg table td template th";
+
+/// Elements out of which no formatting element goes on, and into which none does from before them.
+const FORMATTING_SCOPES: &str = "applet caption marquee object td template th";
+
+/// Elements in which formatting elements are not opened again.
+const WITHOUT_FORMATTING: &str = "colgroup head html iframe noembed noframes optgroup option script select style table \
+    tbody textarea tfoot thead title tr xmp";
 
 /// Elements whose text is never prose, or is read by programs.
 const UNTRANSLATED: &str =
@@ -53,6 +61,15 @@ pub(super) fn is_inline(name: &str) -> bool {
 
 pub(super) fn is_formatting(name: &str) -> bool {
     has(FORMATTING, name)
+}
+
+pub(super) fn is_scope_of_formatting(name: &str) -> bool {
+    has(FORMATTING_SCOPES, name)
+}
+
+/// Whether formatting elements that a block ended are opened again in an element.
+pub(super) fn takes_formatting(name: &str) -> bool {
+    !has(WITHOUT_FORMATTING, name)
 }
 
 pub(super) fn is_untranslated(name: &str) -> bool {

@@ -1,5 +1,7 @@
 //! What a page with gaps is made of.
 
+use std::ops::Range;
+
 /// A part of the output.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
@@ -9,6 +11,9 @@ pub(super) enum Piece {
     Sentence(usize),
     /// The same, in the value of an attribute.
     Value(usize),
+    /// A space, if one belongs between the translations of these sentences and that of the sentence
+    /// with the index at their end: nothing stands between them in the page.
+    Gap(Range<usize>),
 }
 
 /// Adds markup that stays to the letter.

@@ -31,9 +31,10 @@ pub(super) struct Mark {
 
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum MarkKind {
-    /// The start tag of the element with this number, whose end tag is in the same text.
-    Open(usize),
-    Close(usize),
+    /// The start tag of an element, which may end in a later block.
+    Open,
+    /// The end tag of an element, which may have begun in an earlier block.
+    Close,
     /// An image, a comment, an element that is not translated.
     Point(Space),
     /// White space that is not shown.
@@ -60,6 +61,11 @@ impl Sentences {
     pub(super) fn push(&mut self, sentence: Sentence) -> usize {
         self.list.push(sentence);
         self.list.len() - 1
+    }
+
+    /// The index that the next sentence will have.
+    pub(super) fn next_index(&self) -> usize {
+        self.list.len()
     }
 
     pub(super) fn into_list(self) -> Vec<Sentence> {

@@ -343,7 +343,6 @@ fn tags_that_do_not_belong_together_stay_between_sentences() {
     for (page, expected) in [
         ("a</b>b<i>c", "A</b>B<i>C"),
         ("<b>a<i>b</b>c</i>d", "<b>A<i>B</b>C</i>D"),
-        ("<b>a<p>b</b>c</p>", "<b>A<p>B</b>C</p>"),
         (
             "a <a href=x><div>b</div></a> c",
             "A <a href=x><div>B</div></a> C",
@@ -351,6 +350,93 @@ fn tags_that_do_not_belong_together_stay_between_sentences() {
     ] {
         assert_eq!(in_capitals(page), expected);
     }
+}
+
+#[test]
+fn formatting_elements_go_on_from_block_to_block_until_their_end_tag() {
+    // What is shown together, and where the formatting ends, as html5lib 1.1 has it.
+    for (page, texts, expected) in [
+        (
+            "<p><b>one</p><p>two</b> three</p>",
+            &["one", "two three"][..],
+            "<p><b>ONE</p><p>TWO</b> THREE</p>",
+        ),
+        (
+            "<p>zero <b>one</p>\n<p>two</b> three</p>",
+            &["zero one", "two three"],
+            "<p>ZERO <b>ONE</p>\n<p>TWO</b> THREE</p>",
+        ),
+        (
+            "<p><b>a <i>b</p><p>c</b> d</i> e</p>",
+            &["a b", "c d e"],
+            "<p><b>A <i>B</p><p>C</b> D</i> E</p>",
+        ),
+        ("<b>a<p>b</b> c</p>", &["a", "b c"], "<b>A<p>B</b> C</p>"),
+        (
+            "<b>a <p>b <i>c</i></b> d</p>e",
+            &["a", "b c d", "e"],
+            "<b>A <p>B <i>C</i></b> D</p>E",
+        ),
+        (
+            "<ul><li><b>a<li>b</b> c</ul>",
+            &["a", "b c"],
+            "<ul><li><b>A<li>B</b> C</ul>",
+        ),
+        (
+            "<p><b>a</p><div>b <p>c</b> d</p></div>",
+            &["a", "b", "c d"],
+            "<p><b>A</p><div>B <p>C</b> D</p></div>",
+        ),
+        (
+            "<p><u>a</p><ul><li>b</li><li>c</u> d</li></ul>",
+            &["a", "b", "c d"],
+            "<p><u>A</p><ul><li>B</li><li>C</u> D</li></ul>",
+        ),
+        (
+            "<p><font color=red>a</p><h1>b</font> c</h1>",
+            &["a", "b c"],
+            "<p><font color=red>A</p><h1>B</font> C</h1>",
+        ),
+        (
+            "<p><b>one</p>mid<p>two</b> three</p>",
+            &["one", "mid", "two three"],
+            "<p><b>ONE</p>MID<p>TWO</b> THREE</p>",
+        ),
+        // Nothing goes on out of a table's cell.
+        (
+            "<table><tr><td><b>a<td>b</table> c",
+            &["a", "b", "c"],
+            "<table><tr><td><b>A<td>B</table> C",
+        ),
+        // What its tag says of translation holds in the next block, too.
+        (
+            "<p><b translate=no>a</p><p>b</b> c</p>",
+            &["c"],
+            "<p><b translate=no>a</p><p>b</b> C</p>",
+        ),
+    ] {
+        assert_eq!(sentences(page), texts, "{page}");
+        assert_eq!(in_capitals(page), expected);
+    }
+    // The end goes along with its words.
+    let found = replaced(
+        "<p><b>one</p><p>two</b> three four</p>",
+        Options::default(),
+        |source| Translation {
+            text: if source == "one" {
+                "eins"
+            } else {
+                "vier drei zwei"
+            }
+            .to_owned(),
+            links: word_links(
+                "two three four",
+                "vier drei zwei",
+                &[(2, 0), (1, 1), (0, 2)],
+            ),
+        },
+    );
+    assert_eq!(found, "<p><b>eins</p><p>vier drei zwei</b></p>");
 }
 
 /// Numbers that look random, the same each time.
@@ -588,6 +674,104 @@ fn a_large_page_takes_no_time_by_its_square() {
             "{}: {:?}",
             &page[..20],
             started.elapsed()
+        );
+    }
+}
+
+/// A sentence of 20 000 elements or points, whose translation has this number of words. Without
+/// links they are linked by relative position.
+fn time_of_tags(name: &str, tag: &str, num_words: usize, links: impl Fn(usize) -> Option<usize>) {
+    let page = tag.repeat(20_000);
+    let read = Page::read(
+        &page,
+        Options {
+            language: "en",
+            attributes: false,
+        },
+    );
+    let source: String = read.sentences().collect();
+    assert_eq!(read.sentences().count(), 1, "{name}");
+    let text = "x ".repeat(num_words).trim().to_owned();
+    let links: Vec<(usize, usize)> = (0..num_words)
+        .filter_map(|word| Some((links(word)?, word)))
+        .collect();
+    let translation = Translation {
+        links: word_links(&source, &text, &links),
+        text,
+    };
+    let started = std::time::Instant::now();
+    let written = read.with(&[translation]);
+    assert!(
+        started.elapsed().as_millis() < 2_000,
+        "{name}: {:?}",
+        started.elapsed()
+    );
+    assert_eq!(sorted(&written), sorted(&page), "{name}");
+}
+
+#[test]
+fn thousands_of_tags_in_one_sentence_take_no_time_by_their_square() {
+    let none = |_| None;
+    time_of_tags("an element a word", "<b>a</b> ", 20_000, none);
+    time_of_tags("fewer words than elements", "<b>a</b> ", 10_000, none);
+    time_of_tags("few words", "<b>a</b> ", 3, none);
+    time_of_tags("points", "a <wbr>", 20_000, none);
+    time_of_tags("parts of one word", "<b>a</b>", 20_000, none);
+    time_of_tags("linked with one word", "<b>a</b> ", 20_000, |_| Some(9_999));
+    time_of_tags("elements over each other", "<b>a</b> ", 20_000, |word| {
+        Some(word * 7 % 10_000)
+    });
+    time_of_tags("every second word", "<b>a</b> a ", 20_000, |word| {
+        Some(word / 2 * 2 + 1)
+    });
+}
+
+#[test]
+fn sentences_without_a_space_between_have_one_where_the_target_has() {
+    let translate = |text: &str| {
+        let text = match text {
+            "你好。" => "Hello.",
+            "再见。" => "Bye.",
+            "我来了。" => "",
+            other => other,
+        };
+        Translation {
+            text: text.to_owned(),
+            links: Vec::new(),
+        }
+    };
+    for (page, expected) in [
+        ("你好。再见。", "Hello. Bye."),
+        ("<p>你好。再见。</p>", "<p>Hello. Bye.</p>"),
+        ("你好。<b>再见。</b>", "Hello. <b>Bye.</b>"),
+        ("<b>你好。</b>再见。", "<b>Hello.</b> Bye."),
+        ("<i>你好。</i><b>再见。</b>", "<i>Hello.</i> <b>Bye.</b>"),
+        ("<b>你好。再见。</b>", "<b>Hello. Bye.</b>"),
+        ("你好。<img>再见。", "Hello. <img>Bye."),
+        // A sentence without a translation is no reason for two spaces, or for none.
+        ("你好。我来了。再见。", "Hello. Bye."),
+        ("我来了。再见。", "Bye."),
+        ("你好。我来了。", "Hello."),
+        // What is between stays as it is.
+        ("你好。 再见。", "Hello. Bye."),
+        ("你好。😆再见。", "Hello.😆Bye."),
+        ("<p>你好。</p><p>再见。</p>", "<p>Hello.</p><p>Bye.</p>"),
+        ("你好。<br>再见。", "Hello.<br>Bye."),
+        // Between scripts without spaces there is none.
+        ("こんにちは。さようなら。", "こんにちは。さようなら。"),
+        ("<img alt='你好。再见。'>", "<img alt=\"Hello. Bye.\">"),
+    ] {
+        assert_eq!(
+            replaced(
+                page,
+                Options {
+                    language: "zh",
+                    attributes: true
+                },
+                translate
+            ),
+            expected,
+            "{page}"
         );
     }
 }

@@ -2,8 +2,8 @@
 
 use super::attribute;
 use super::element::{
-    ended_by, is_foreign, is_formatting, is_inline, is_opaque, is_preformatted, is_untranslated,
-    is_void, open_after_start,
+    ended_by, is_foreign, is_formatting, is_inline, is_opaque, is_preformatted,
+    is_scope_of_formatting, is_untranslated, is_void, open_after_start, takes_formatting,
 };
 use super::markup::{Tag, Token, Tokens};
 use super::piece::{Piece, append};
@@ -11,16 +11,19 @@ use super::sentence::Sentences;
 
 /// Elements inside each other that are kept apart; browsers have the same limit.
 const DEEPEST: usize = 512;
+/// Formatting elements that are opened again in a block; a page with more has forgotten their end
+/// tags.
+const MOST_SUSPENDED: usize = 32;
 
 /// A part of a page, by what it means for the sentences around it.
 pub(super) enum Node {
     /// Text to translate, with its entities decoded.
     Text { text: String, is_preformatted: bool },
-    /// A tag; `partner` is the other one of its element, if both are where they belong.
     Tag {
         markup: Vec<Piece>,
+        is_start: bool,
         is_inline: bool,
-        partner: Option<usize>,
+        partner: Partner,
     },
     /// What may stand inside a sentence and has no text of it.
     Point(Vec<Piece>),
@@ -28,6 +31,18 @@ pub(super) enum Node {
     Untranslated(Vec<Piece>),
     /// What stands between sentences.
     Break(Vec<Piece>),
+}
+
+/// Where the other tag of an element is.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(super) enum Partner {
+    /// Nowhere, or not where it belongs.
+    Missing,
+    /// At the node with this index.
+    Node(usize),
+    /// In another block: browsers open a formatting element again in each block until its end tag
+    /// comes.
+    OtherBlock,
 }
 
 /// An open element.
@@ -47,6 +62,8 @@ struct Element {
     is_foreign: bool,
     /// Whether an element around it ended before it.
     is_crossed: bool,
+    /// Whether it began in an earlier block.
+    is_resumed: bool,
 }
 
 /// The nodes of a page. `on_tag` is called with each tag as it was written, in order.
@@ -58,6 +75,7 @@ pub(super) fn nodes<'p>(
     let mut tree = Tree {
         nodes: Vec::new(),
         open: Vec::new(),
+        suspended: Vec::new(),
         sentences,
     };
     let mut tokens = Tokens::new(page);
@@ -86,6 +104,9 @@ struct Tree<'s> {
     nodes: Vec<Node>,
     /// From the outermost.
     open: Vec<Element>,
+    /// Formatting elements that a block ended before their end tags came, from the outermost: of
+    /// HTML's list of active formatting elements those that are not open.
+    suspended: Vec<Element>,
     sentences: &'s mut Sentences,
 }
 
@@ -103,6 +124,9 @@ impl Tree<'_> {
     }
 
     fn text(&mut self, text: String, raw: &str) {
+        if !raw.trim_ascii().is_empty() {
+            self.resume();
+        }
         let is_preformatted = self
             .open
             .last()
@@ -119,28 +143,38 @@ impl Tree<'_> {
 
     fn start(&mut self, tag: &Tag) {
         if !self.is_foreign() {
-            let left = open_after_start(&tag.name, &self.names());
-            self.open.truncate(left);
+            let num_open = open_after_start(&tag.name, &self.names());
+            self.end_from(num_open);
         }
-        let told = told_translation(tag);
-        let has_read_attributes = told.unwrap_or_else(|| self.is_translated());
-        let own = own_translation(&tag.name, told);
+        if matches!(&*tag.name, "a" | "nobr") {
+            // A second one ends the first.
+            self.suspended.retain(|element| element.name != tag.name);
+        }
+        let is_foreign = self.is_foreign() || is_foreign(&tag.name);
+        let is_inline = is_foreign || is_inline(&tag.name);
+        if is_inline {
+            self.resume();
+        }
+        let declared = declared_translation(tag);
+        let has_read_attributes = declared.unwrap_or_else(|| self.is_translated());
+        let own = own_translation(&tag.name, declared);
         let is_translated = own.unwrap_or_else(|| self.is_translated());
         let markup = if has_read_attributes && self.sentences.attributes {
             attribute::translated(tag, self.sentences)
         } else {
             kept(tag.raw)
         };
-        let is_foreign = self.is_foreign() || is_foreign(&tag.name);
         let is_empty = if is_foreign {
             tag.is_self_closing
         } else {
             is_void(&tag.name)
         };
-        let is_inline = is_foreign || is_inline(&tag.name);
         if is_empty && is_inline {
             self.nodes.push(Node::Point(markup));
             return;
+        }
+        if is_scope_of_formatting(&tag.name) {
+            self.suspended.clear();
         }
         if !is_empty && self.open.len() < DEEPEST {
             let around = self.open.last();
@@ -153,12 +187,14 @@ impl Tree<'_> {
                     || around.is_some_and(|around| around.is_preformatted),
                 is_foreign,
                 is_crossed: false,
+                is_resumed: false,
             });
         }
         self.nodes.push(Node::Tag {
             markup,
+            is_start: true,
             is_inline,
-            partner: None,
+            partner: Partner::Missing,
         });
     }
 
@@ -166,50 +202,123 @@ impl Tree<'_> {
         let is_inline = self.is_foreign() || is_inline(name);
         let tag = |partner| Node::Tag {
             markup: kept(raw),
+            is_start: false,
             is_inline,
             partner,
         };
         // What comes after the end of `body` or `html` still belongs to it.
         let ended = ended_by(name, &self.names()).filter(|_| !matches!(name, "body" | "html"));
         let Some(index) = ended else {
-            self.nodes.push(tag(None));
+            self.nodes.push(tag(Partner::Missing));
             return;
         };
-        let holds_block = self.open[index + 1..]
-            .iter()
-            .any(|inner| !element_is_inline(inner));
-        if is_formatting(name) && holds_block {
-            self.end_around(index);
-            self.nodes.push(tag(None));
+        if is_formatting(name) && self.began_in_other_block(index) {
+            let partner = self.end_in_other_block(index);
+            self.nodes.push(tag(partner));
             return;
         }
-        let element = self.open.swap_remove(index);
-        self.open.truncate(index);
-        if element.is_crossed {
-            self.nodes.push(tag(None));
+        let Some(element) = self.end_from(index).filter(|element| !element.is_crossed) else {
+            self.nodes.push(tag(Partner::Missing));
             return;
-        }
-        let end = self.nodes.len();
-        if let Node::Tag { partner, .. } = &mut self.nodes[element.node] {
-            *partner = Some(end);
-        }
-        self.nodes.push(tag(Some(element.node)));
+        };
+        self.set_partner(element.node, Partner::Node(self.nodes.len()));
+        self.nodes.push(tag(Partner::Node(element.node)));
         if is_inline && element.own == Some(false) && self.is_translated() {
             self.join_untranslated(element.node);
         }
     }
 
-    /// Ends an element around blocks that stay open.
-    fn end_around(&mut self, index: usize) {
-        self.open.remove(index);
-        let mut is_translated = index
-            .checked_sub(1)
-            .is_none_or(|around| self.open[around].is_translated);
+    fn set_partner(&mut self, node: usize, other: Partner) {
+        if let Node::Tag { partner, .. } = &mut self.nodes[node] {
+            *partner = other;
+        }
+    }
+
+    /// Ends the open elements from an index on, and returns the first of them. If that is a block,
+    /// formatting elements in it are suspended.
+    fn end_from(&mut self, index: usize) -> Option<Element> {
+        let mut ended = self.open.split_off(index).into_iter();
+        let first = ended.next()?;
+        if is_scope_of_formatting(&first.name) {
+            self.suspended.clear();
+            return Some(first);
+        }
+        for element in ended {
+            if is_scope_of_formatting(&element.name) {
+                self.suspended.clear();
+                break;
+            }
+            if element.is_resumed || !element_is_inline(&first) && goes_on_in_blocks(&element) {
+                self.suspend(element);
+            }
+        }
+        Some(first)
+    }
+
+    fn suspend(&mut self, element: Element) {
+        self.set_partner(element.node, Partner::OtherBlock);
+        if self.suspended.len() == MOST_SUSPENDED {
+            self.suspended.remove(0);
+        }
+        self.suspended.push(element);
+    }
+
+    /// Opens suspended elements again, as browsers do before text and inline elements.
+    fn resume(&mut self) {
+        let takes_formatting = self
+            .open
+            .last()
+            .is_none_or(|around| takes_formatting(&around.name) && !around.is_foreign);
+        if self.suspended.is_empty() || !takes_formatting {
+            return;
+        }
+        for mut element in std::mem::take(&mut self.suspended) {
+            if self.open.len() < DEEPEST {
+                element.is_translated = element.own.unwrap_or_else(|| self.is_translated());
+                element.is_preformatted = self
+                    .open
+                    .last()
+                    .is_some_and(|around| around.is_preformatted);
+                element.is_resumed = true;
+                self.open.push(element);
+            }
+        }
+    }
+
+    /// Whether an open element began before the block that is open now.
+    fn began_in_other_block(&self, index: usize) -> bool {
+        self.open[index].is_resumed
+            || self.open[index + 1..]
+                .iter()
+                .any(|inner| !element_is_inline(inner))
+    }
+
+    /// Ends a formatting element that began in another block, without what is in it, and returns
+    /// where its start tag is for its end tag.
+    fn end_in_other_block(&mut self, index: usize) -> Partner {
+        let inner = &self.open[index + 1..];
+        let block = inner.iter().rposition(|inner| !element_is_inline(inner));
+        let in_block = &inner[block.map_or(0, |block| block + 1)..];
+        // What began in the same block and goes on after the end tag would be neither inside the
+        // element nor outside.
+        let is_crossing = in_block.iter().any(|inner| !inner.is_resumed);
+        if is_crossing && block.is_none() {
+            self.end_from(index);
+            return Partner::Missing;
+        }
+        let element = self.open.remove(index);
+        let around = index.checked_sub(1).map(|around| &self.open[around]);
+        let mut is_translated = around.is_none_or(|around| around.is_translated);
         for inner in &mut self.open[index..] {
             is_translated = inner.own.unwrap_or(is_translated);
             inner.is_translated = is_translated;
-            inner.is_crossed = true;
+            inner.is_crossed |= !inner.is_resumed;
         }
+        if is_crossing || element.is_crossed {
+            return Partner::Missing;
+        }
+        self.set_partner(element.node, Partner::OtherBlock);
+        Partner::OtherBlock
     }
 
     /// Makes one point of an inline element that is not translated, unless something in it is a
@@ -229,6 +338,11 @@ impl Tree<'_> {
         }
         self.nodes.push(Node::Point(all));
     }
+}
+
+/// Whether an element whose block ends without its end tag is opened again in the next.
+fn goes_on_in_blocks(element: &Element) -> bool {
+    is_formatting(&element.name) && !element.is_foreign && !element.is_crossed
 }
 
 fn element_is_inline(element: &Element) -> bool {
@@ -254,7 +368,7 @@ fn kept(raw: &str) -> Vec<Piece> {
 
 /// What a tag says of the translation of its content and its attributes, by the attribute
 /// `translate` or the class `notranslate`.
-fn told_translation(tag: &Tag) -> Option<bool> {
+fn declared_translation(tag: &Tag) -> Option<bool> {
     match tag
         .attribute("translate")
         .map(str::to_ascii_lowercase)
@@ -273,9 +387,9 @@ fn told_translation(tag: &Tag) -> Option<bool> {
 
 /// Whether the content of an element is translated, by what its tag says or by what it is; `None`
 /// if it is as around it.
-fn own_translation(name: &str, told: Option<bool>) -> Option<bool> {
+fn own_translation(name: &str, declared: Option<bool>) -> Option<bool> {
     if is_opaque(name) {
         return Some(false);
     }
-    told.or_else(|| is_untranslated(name).then_some(false))
+    declared.or_else(|| is_untranslated(name).then_some(false))
 }
