@@ -53,7 +53,7 @@ pub(crate) type Place = Arc<OwnedSemaphorePermit>;
 
 /// The translations of a request as they come. Whoever drops it wants no more.
 pub(crate) struct Slices {
-    found: mpsc::Receiver<Slice>,
+    translations: mpsc::Receiver<Slice>,
     orders: mpsc::UnboundedSender<Order>,
     _place: Place,
 }
@@ -61,17 +61,17 @@ pub(crate) struct Slices {
 impl Slices {
     /// The next of them, in order; `None` when no more can come.
     pub(crate) async fn next(&mut self) -> Option<Slice> {
-        let found = self.found.recv().await;
+        let slice = self.translations.recv().await;
         // There is room again. A thread that has ended needs no telling.
         let _ = self.orders.send(Order::Look);
-        found
+        slice
     }
 }
 
 impl Drop for Slices {
     fn drop(&mut self) {
         // In this order, so that the thread sees that it is closed when it looks.
-        self.found.close();
+        self.translations.close();
         let _ = self.orders.send(Order::Look);
     }
 }
@@ -88,7 +88,7 @@ pub(crate) struct Engine {
 #[derive(Default)]
 struct Health {
     failed: AtomicBool,
-    told: Notify,
+    on_failure: Notify,
 }
 
 impl Engine {
@@ -106,8 +106,8 @@ impl Engine {
             if !matches!(catch_unwind(work), Ok(Ok(()))) {
                 health.failed.store(true, Ordering::SeqCst);
                 // To whoever waits now, and to whoever asks later.
-                health.told.notify_waiters();
-                health.told.notify_one();
+                health.on_failure.notify_waiters();
+                health.on_failure.notify_one();
             }
         });
         engine
@@ -134,7 +134,7 @@ impl Engine {
         asked: Asked,
         lines: Vec<Request>,
     ) -> Result<Slices, Failure> {
-        let (answer, found) = mpsc::channel(AHEAD);
+        let (answer, translations) = mpsc::channel(AHEAD);
         let job = Job {
             asked,
             lines: VecDeque::from(lines),
@@ -145,7 +145,7 @@ impl Engine {
             .send(Order::Translate(job))
             .map_err(|_| Failure::broken())?;
         Ok(Slices {
-            found,
+            translations,
             orders: self.orders.clone(),
             _place: Arc::clone(place),
         })
@@ -161,17 +161,17 @@ impl Engine {
         asked: Asked,
         lines: Vec<Request>,
     ) -> Result<Vec<Vec<LinkedTranslation>>, Failure> {
-        let wanted = lines.len();
-        if wanted == 0 {
+        let num_lines = lines.len();
+        if num_lines == 0 {
             return Ok(Vec::new());
         }
         let mut slices = self.translate(place, asked, lines)?;
-        let mut found = Vec::with_capacity(wanted);
+        let mut translations = Vec::with_capacity(num_lines);
         while let Some(slice) = slices.next().await {
-            found.extend(slice?);
+            translations.extend(slice?);
         }
-        if found.len() == wanted {
-            Ok(found)
+        if translations.len() == num_lines {
+            Ok(translations)
         } else {
             Err(Failure::broken())
         }
@@ -191,7 +191,7 @@ impl Engine {
     /// Returns when the models have failed.
     pub(crate) async fn failed(&self) {
         while !self.has_failed() {
-            self.health.told.notified().await;
+            self.health.on_failure.notified().await;
         }
     }
 }

@@ -104,17 +104,21 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     let attributes = is_html && translates_attributes(&fields)?;
     let read_texts = texts.texts.clone();
     let documents = run_aside(move || {
-        let read = |text: &String| match is_html {
-            true => Document::from_html(
-                text,
-                Options {
-                    language: &source,
-                    attributes,
-                },
-            ),
-            false => Document::from_text(&text.replace("\r\n", "\n"), &source),
-        };
-        read_texts.iter().map(read).collect::<Vec<Document>>()
+        let mut documents = Vec::with_capacity(read_texts.len());
+        for text in &read_texts {
+            documents.push(if is_html {
+                Document::from_html(
+                    text,
+                    Options {
+                        language: &source,
+                        attributes,
+                    },
+                )
+            } else {
+                Document::from_text(&text.replace("\r\n", "\n"), &source)
+            });
+        }
+        documents
     });
     let documents = documents.await?;
     check_translations(

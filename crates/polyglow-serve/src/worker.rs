@@ -128,20 +128,20 @@ impl Worker {
         else {
             return Ok(());
         };
-        let (places, slices) = self.slices(&asked);
+        let (jobs, slices) = self.slices(&asked);
         let started = Instant::now();
-        let found = self.found(&asked, &slices);
+        let translations = self.translate_slices(&asked, &slices);
         self.metrics
             .batch(slices.iter().map(Vec::len).sum(), started.elapsed());
-        for (&place, of_this) in places.iter().zip(found) {
-            let job = &mut self.jobs[place];
-            if of_this.is_err() {
+        for (&index, slice) in jobs.iter().zip(translations) {
+            let job = &mut self.jobs[index];
+            if slice.is_err() {
                 job.lines.clear();
             }
-            // There is room, since it was ready. Whoever does not wait any more is told nothing.
-            let _ = job.answer.try_send(of_this);
+            // There is room, since it was ready. A client that is gone gets nothing.
+            let _ = job.answer.try_send(slice);
         }
-        move_behind(&mut self.jobs, &places);
+        move_behind(&mut self.jobs, &jobs);
         self.jobs.retain(|job| !job.lines.is_empty());
         if self.panics[asked.model] >= PANICS && !self.translates(asked.model) {
             Err(Lost)
@@ -150,14 +150,16 @@ impl Worker {
         }
     }
 
-    /// The next lines of requests that ask for this, and their places in the queue. A request that
-    /// draws samples shares no batch, on whose size the last digits of probabilities depend, so
-    /// that its draws do not depend on what others ask for.
+    /// The next lines of requests that ask for this, and the indices of their jobs in the queue. A
+    /// request that draws samples shares no batch, on whose size the last digits of probabilities
+    /// depend, so that its draws do not depend on what others ask for.
     fn slices(&mut self, asked: &Asked) -> (Vec<usize>, Vec<Vec<Request>>) {
         let usual = self.models[asked.model].search.method;
         let is_alone = asked.search.method.unwrap_or(usual) == SearchMethod::Sample;
-        let (mut places, mut slices, mut room) = (Vec::new(), Vec::new(), BATCH);
-        for (place, job) in self.jobs.iter_mut().enumerate() {
+        let mut jobs = Vec::new();
+        let mut slices = Vec::new();
+        let mut room = BATCH;
+        for (index, job) in self.jobs.iter_mut().enumerate() {
             let is_full = room == 0 || is_alone && !slices.is_empty();
             if !is_full && job.asked == *asked && job.is_ready() {
                 let lines: Vec<Request> = job
@@ -165,32 +167,32 @@ impl Worker {
                     .drain(..job.lines.len().min(SLICE).min(room))
                     .collect();
                 room -= lines.len();
-                places.push(place);
+                jobs.push(index);
                 slices.push(lines);
             }
         }
-        (places, slices)
+        (jobs, slices)
     }
 
     /// The translations of slices: together, or of each by itself if one of them asks for what
     /// cannot be.
-    fn found(&mut self, asked: &Asked, slices: &[Vec<Request>]) -> Vec<Slice> {
+    fn translate_slices(&mut self, asked: &Asked, slices: &[Vec<Request>]) -> Vec<Slice> {
         if let [_, _, ..] = slices
-            && let Ok(found) = self.translate(asked, &slices.concat())
+            && let Ok(translations) = self.translate(asked, &slices.concat())
         {
-            let mut found = found.into_iter();
+            let mut translations = translations.into_iter();
             return slices
                 .iter()
-                .map(|lines| Ok(found.by_ref().take(lines.len()).collect()))
+                .map(|lines| Ok(translations.by_ref().take(lines.len()).collect()))
                 .collect();
         }
         slices
             .iter()
-            .map(|lines| self.found_alone(asked, lines))
+            .map(|lines| self.translate_alone(asked, lines))
             .collect()
     }
 
-    fn found_alone(&mut self, asked: &Asked, lines: &[Request]) -> Slice {
+    fn translate_alone(&mut self, asked: &Asked, lines: &[Request]) -> Slice {
         self.translate(asked, lines)
             .map_err(|trouble| match trouble {
                 Trouble::Wish(error) => Failure::bad(error),
@@ -327,11 +329,12 @@ fn has_weights_for(line: &Request) -> bool {
     line.text.len() <= LINKED
 }
 
-/// Moves what is at some places, in ascending order, behind the rest. Both keep their order.
-fn move_behind<T>(queue: &mut VecDeque<T>, places: &[usize]) {
-    let (mut first, mut last) = (VecDeque::new(), VecDeque::new());
-    for (place, one) in queue.drain(..).enumerate() {
-        let part = if places.binary_search(&place).is_ok() {
+/// Moves what has some indices, in ascending order, behind the rest. Both keep their order.
+fn move_behind<T>(queue: &mut VecDeque<T>, indices: &[usize]) {
+    let mut first = VecDeque::new();
+    let mut last = VecDeque::new();
+    for (index, one) in queue.drain(..).enumerate() {
+        let part = if indices.binary_search(&index).is_ok() {
             &mut last
         } else {
             &mut first
