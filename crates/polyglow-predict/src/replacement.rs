@@ -431,8 +431,8 @@ mod tests {
             ),
             // Punctuation of the token is left out, also where there is none in the translation.
             ("the <unk> sleeps", "睡着的狗。", &["狗。"], "the 狗 sleeps"),
-            // Of a word in another script all is taken.
-            ("<unk>'s dog", "我喜欢Rex的狗。", &["ex"], "Rex"),
+            // Of a word in another script all is taken, in place of a whole word.
+            ("<unk>'s dog", "我喜欢Rex的狗。", &["ex"], "Rex dog"),
             ("(<unk>)", "我喜欢Rex的狗。", &["R"], "(Rex)"),
             ("<unk> came", "ที่บ้านสมชาย", &["ที่"], "ที่ came"),
             // A token that is a sentence is no word: the sixth of ten characters stands at the same
