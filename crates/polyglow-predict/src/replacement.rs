@@ -149,7 +149,7 @@ struct Copying<'t> {
     links: &'t [UnitLink],
 }
 
-impl<'t> Copying<'t> {
+impl Copying<'_> {
     /// A word in a script without spaces, which begins at a byte of the translation, with a copy in
     /// place of each unknown token, but one of tokens side by side that are of the same part of the
     /// source.
