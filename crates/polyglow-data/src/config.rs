@@ -125,7 +125,6 @@ impl Default for ImageConfig {
 
 impl ImageConfig {
     /// Height, width and bytes of a pixel.
-    #[must_use]
     pub fn shape(&self) -> [usize; 3] {
         let [height, width] = self.size;
         [height, width, if self.grayscale { 1 } else { 3 }]
@@ -212,7 +211,6 @@ impl Default for DataConfig {
 
 impl DataConfig {
     /// The configuration that reads the embedded corpus `name` with all defaults.
-    #[must_use]
     pub fn embedded(name: &str) -> Self {
         Self {
             corpus: Some(name.to_owned()),
@@ -221,32 +219,27 @@ impl DataConfig {
     }
 
     /// How images are read; by default if there is no table.
-    #[must_use]
     pub fn images(&self) -> ImageConfig {
         self.images.unwrap_or_default()
     }
 
     /// Which words word vectors are learned from; by default if there is no table.
-    #[must_use]
     pub fn words(&self) -> SkipGrams {
         self.words.unwrap_or_default()
     }
 
     /// Whether it says where the training data is from.
-    #[must_use]
     pub fn has_source(&self) -> bool {
         self.corpus.is_some() || self.train.is_some()
     }
 
     /// Whether there is a validation set.
-    #[must_use]
     pub fn has_valid(&self) -> bool {
         // Every embedded corpus has one.
         self.corpus.is_some() || self.valid.is_some()
     }
 
     /// Whether at least some of the training text comes with word alignments.
-    #[must_use]
     pub fn is_aligned(&self) -> bool {
         let listed = match &self.train {
             Some(TrainFiles::Weighted(list)) => list.iter().any(|entry| entry.alignments.is_some()),

@@ -319,7 +319,6 @@ fn at_line(line: u64) -> String {
 
 impl DataError {
     /// What the user can do about the error, if the message does not already say so.
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         Some(match self {
             Self::InvalidUtf8 { encoding, .. } | Self::Encoding { encoding, .. } => {

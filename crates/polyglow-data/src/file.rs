@@ -41,7 +41,6 @@ impl NewFile {
     }
 
     /// The open file, for writing and seeking: `&File` implements both.
-    #[must_use]
     pub fn file(&self) -> &File {
         &self.file
     }

@@ -16,7 +16,6 @@ pub(crate) const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 /// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on
 /// every machine; there is no state. Inside this crate keys begin with a [`Purpose`] and are mixed
 /// by [`Purpose::mix`].
-#[must_use]
 pub fn mix(parts: &[u64]) -> u64 {
     parts
         .iter()
@@ -24,13 +23,11 @@ pub fn mix(parts: &[u64]) -> u64 {
 }
 
 /// Turns 64 random bits into a uniform number in `[0, 1)`.
-#[must_use]
 pub fn unit(bits: u64) -> f64 {
     (bits >> 11) as f64 / (1_u64 << 53) as f64
 }
 
 /// Turns 64 random bits into a uniform integer in `0..bound`; `bound` must not be 0.
-#[must_use]
 pub fn below(bits: u64, bound: u64) -> u64 {
     ((u128::from(bits) * u128::from(bound)) >> 64) as u64
 }

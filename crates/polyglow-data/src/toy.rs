@@ -60,13 +60,11 @@ impl Embedded {
     }
 
     /// Finds the corpus that a config names, such as `mini-en-de-types` or `shapes`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::all().find(|corpus| corpus.name() == name)
     }
 
     /// The name by which [`Embedded::from_name`] finds the corpus.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Pairs(toy) => toy.name(),
@@ -77,7 +75,6 @@ impl Embedded {
     }
 
     /// The names of the splits, `train` first.
-    #[must_use]
     pub const fn splits(self) -> &'static [&'static str] {
         match self {
             Self::Pairs(toy) => toy.splits(),
@@ -115,13 +112,11 @@ impl Toy {
     pub const ALL: [Self; 2] = [Self::MiniEnDe, Self::Digits];
 
     /// Finds the corpus that a config or a command names, such as `mini-en-de`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|toy| toy.name() == name)
     }
 
     /// The name by which [`Toy::from_name`] finds the corpus.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::MiniEnDe => "mini-en-de",
@@ -130,7 +125,6 @@ impl Toy {
     }
 
     /// The source and the target language, which are also the endings of the files.
-    #[must_use]
     pub const fn languages(self) -> (&'static str, &'static str) {
         match self {
             Self::MiniEnDe => ("en", "de"),
@@ -139,7 +133,6 @@ impl Toy {
     }
 
     /// The names of the splits, `train` first.
-    #[must_use]
     pub const fn splits(self) -> &'static [&'static str] {
         match self {
             Self::MiniEnDe => &["train", "valid", "test", "test_comp", "test_deep"],
@@ -151,7 +144,6 @@ impl Toy {
     ///
     /// The splits have no sentence in common, so all of them must be generated: this costs as much
     /// as [`Toy::generate`].
-    #[must_use]
     pub fn split(self, name: &str) -> Option<Vec<AlignedPair>> {
         self.generate()
             .into_iter()
@@ -159,7 +151,6 @@ impl Toy {
     }
 
     /// Generates all splits, in the order of [`Toy::splits`].
-    #[must_use]
     pub fn generate(self) -> Vec<(&'static str, Vec<AlignedPair>)> {
         let mut splits = match self {
             Self::MiniEnDe => pairs(mini_en_de::draw()),

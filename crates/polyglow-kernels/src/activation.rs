@@ -60,7 +60,6 @@ pub fn activated_linear(
 ///
 /// # Shapes
 /// - `gate`, `inner` and output: `[rows, d_ff]`
-#[must_use]
 pub fn gated(gate: &Tensor<2>, inner: &Tensor<2>, dropped: Option<Dropped>) -> Option<Tensor<2>> {
     kernel!(flex::gated(gate, inner, dropped))
 }

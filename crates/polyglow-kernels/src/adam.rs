@@ -61,7 +61,6 @@ impl AdamStep {
 ///
 /// # Shapes
 /// - state and `gradient`: `[len]`; `scale`: `[1]`
-#[must_use]
 pub fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&state.weight) == Some(crate::flex::Mode::Inference) {

@@ -18,7 +18,6 @@ use burn::tensor::{Bool, Tensor};
 ///   `[width, 1]`
 /// - `mask`: `[batch, 1, key_len]`, `true` where attention is forbidden; output:
 ///   `[batch, len, key_len]`
-#[must_use]
 pub fn additive_weights(
     queries: &Tensor<3>,
     keys: &Tensor<3>,

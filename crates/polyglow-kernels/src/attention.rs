@@ -28,7 +28,6 @@ pub const FORBIDDEN: f32 = -1e9;
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output:
 ///   `[batch, len, d_model]`
 /// - `mask`: `[batch or 1, 1, len or 1, len]`, `true` where attention is forbidden
-#[must_use]
 pub fn self_attention(
     qkv: &Tensor<3>,
     mask: &Tensor<4, Bool>,
@@ -45,7 +44,6 @@ pub fn self_attention(
 /// - `query`: `[batch, query_len, d_model]`; `key_value`: `[batch, key_len, 2 * d_model]`; output:
 ///   as `query`
 /// - `mask`: `[batch or 1, 1, query_len or 1, key_len]`, `true` where attention is forbidden
-#[must_use]
 pub fn cross_attention(
     query: &Tensor<3>,
     key_value: &Tensor<3>,

@@ -49,7 +49,6 @@ pub struct LossOutput {
 /// let gradient = logits.grad(&gradients).expect("the loss depends on it").into_data();
 /// assert_eq!(gradient.iter::<f32>().collect::<Vec<_>>(), [0.25, 0.25, -0.75, 0.25, 0.0, 0.0, 0.0, 0.0]);
 /// ```
-#[must_use]
 pub fn cross_entropy(
     logits: Tensor<2>,
     targets: Tensor<1, Int>,

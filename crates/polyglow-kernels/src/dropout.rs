@@ -33,7 +33,6 @@ pub struct Dropped {
 ///
 /// # Shapes
 /// - `residual`, `input` and output: `[rows, d_model]`
-#[must_use]
 pub fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) -> Option<Tensor<2>> {
     kernel!(add_dropped(residual, input, dropped))
 }
@@ -43,7 +42,6 @@ pub fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) ->
 ///
 /// # Shapes
 /// - `input` and output: any
-#[must_use]
 pub fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Option<Tensor<D>> {
     #[cfg(feature = "gpu")]
     return gpu::dropout(input, dropped);

@@ -15,7 +15,6 @@ use burn::tensor::{Int, Tensor, module};
 ///
 /// # Panics
 /// On flex, an id is not in the table.
-#[must_use]
 pub fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f64) -> Tensor<3> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&weight).is_some() {

@@ -68,7 +68,6 @@ impl Factors {
     }
 
     /// The product of the last two axes as f32, in terms of Burn's operations.
-    #[must_use]
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
         widened(self.rounded(left).matmul(self.rounded(right)))
     }

@@ -45,7 +45,6 @@ impl Int8Weights {
     ///
     /// # Panics
     /// There are not as many values as the shape says.
-    #[must_use]
     pub fn quantize(values: &[f32], shape: [usize; 2], layout: Layout) -> Self {
         let output = Outputs::new(values.len(), shape, layout);
         let mut scales = vec![0.0f32; output.count()];
@@ -70,7 +69,6 @@ impl Int8Weights {
     ///
     /// # Panics
     /// There are not as many values or scales as the shape says.
-    #[must_use]
     pub fn dequantize(&self, shape: [usize; 2], layout: Layout) -> Vec<f32> {
         let output = Outputs::new(self.values.len(), shape, layout);
         assert_eq!(self.scales.len(), output.count(), "the scales of a matrix");
@@ -141,7 +139,6 @@ impl Int8Matrix {
     /// # Panics
     /// There are not as many values or scales as the shape says, or more inputs than
     /// [`MOST_INT8_INPUTS`].
-    #[must_use]
     pub fn new(weights: &Int8Weights, shape: [usize; 2], layout: Layout) -> Self {
         let output = Outputs::new(weights.values.len(), shape, layout);
         let d_out = output.count();
@@ -197,7 +194,6 @@ impl Int8Matrix {
 
 /// Whether products with 8-bit weights have a kernel on this device; without one they take longer
 /// than those in `f32`.
-#[must_use]
 pub fn has_int8_kernels(device: &Device) -> bool {
     kernel!(product::has_kernels(device)) == Some(())
 }
@@ -207,7 +203,6 @@ pub fn has_int8_kernels(device: &Device) -> bool {
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
-#[must_use]
 pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input) == Some(crate::flex::Mode::Inference) {
@@ -220,7 +215,6 @@ pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>
 ///
 /// # Shapes
 /// - as [`int8_linear`]
-#[must_use]
 pub fn int8_linear_relu(
     input: Tensor<2>,
     matrix: &Int8Matrix,
@@ -241,7 +235,6 @@ pub fn int8_linear_relu(
 ///
 /// # Panics
 /// An id has no embedding.
-#[must_use]
 pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
     let ([batch, len], device) = (ids.dims(), ids.device());
     let (ids, factor) = (ids.into_data(), (matrix.d_in as f32).sqrt());

@@ -10,7 +10,6 @@ use burn::tensor::Tensor;
 ///
 /// # Shapes
 /// - `values`: `[len]` each, at least one; output: `[sum of len]`
-#[must_use]
 pub fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
     if values.len() == 1 {
         return values.remove(0);
@@ -24,7 +23,6 @@ pub fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
 
 /// Which tensor it is, on GPUs: clones have the same name, and no two others of a process. `None`
 /// elsewhere.
-#[must_use]
 pub fn name<const D: usize>(tensor: &Tensor<D>) -> Option<u64> {
     #[cfg(feature = "gpu")]
     return gpu::name(tensor);

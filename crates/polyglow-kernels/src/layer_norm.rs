@@ -31,7 +31,6 @@ use crate::{Dropped, add_dropped, widened};
 /// let expected = [-1.0, 1.0, -1.0, 1.0]; // every row on its own
 /// assert!(output.iter::<f32>().zip(expected).all(|(value, expected)| (value - expected).abs() < 1e-5));
 /// ```
-#[must_use]
 pub fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: f64) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input) == Some(crate::flex::Mode::Training) {
@@ -49,7 +48,6 @@ pub fn layer_norm(input: Tensor<2>, gamma: Tensor<1>, beta: Tensor<1>, epsilon: 
 ///
 /// # Shapes
 /// - `residual`, `input` and output: `[rows, width]`; `gamma`, `beta`: `[width]`
-#[must_use]
 pub fn residual_norm(
     residual: &Tensor<2>,
     input: &Tensor<2>,

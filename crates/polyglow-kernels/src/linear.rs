@@ -53,7 +53,6 @@ pub enum Layout {
 /// let gradient = bias.grad(&gradients).expect("the output depends on it").into_data();
 /// assert!(gradient.iter::<f32>().all(|slope| slope == 6.0)); // once for each row
 /// ```
-#[must_use]
 pub fn linear(
     input: Tensor<2>,
     weight: Tensor<2>,
@@ -84,7 +83,6 @@ pub fn linear(
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
-#[must_use]
 pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) -> Tensor<2> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input).is_some() {

@@ -2,7 +2,6 @@
 
 /// `log(sum(exp(values)))`, computed from the largest value so that nothing overflows.
 #[cfg(feature = "flex")]
-#[must_use]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     use crate::flex::vector::{Kernel, LANES, exp, max, sum, vectorized};
 

@@ -39,7 +39,6 @@ pub enum Direction {
 
 impl Cell {
     /// How many blocks of the layer's width its sums have.
-    #[must_use]
     pub fn gates(self) -> usize {
         match self {
             Self::Tanh => 1,
@@ -49,7 +48,6 @@ impl Cell {
     }
 
     /// How many blocks of the layer's width its state has.
-    #[must_use]
     pub fn states(self) -> usize {
         match self {
             Self::Tanh | Self::Gru => 1,
@@ -63,7 +61,6 @@ impl Cell {
 /// # Shapes
 /// - `projected`, `recurrent`: `p` and `u`, `[batch, gates * width]`; `state`:
 ///   `[batch, states * width]`; output: as `state`
-#[must_use]
 pub fn recurrent_step(
     cell: Cell,
     projected: Tensor<2>,
@@ -87,7 +84,6 @@ pub fn recurrent_step(
 ///   `[gates * width]`
 /// - `start`: `[batch, states * width]`; `padding`: `[batch, len]`, `true` at padding; output:
 ///   `[batch, len, width]`
-#[must_use]
 pub fn recurrent_layer(
     cell: Cell,
     direction: Direction,

@@ -11,7 +11,6 @@ use burn::tensor::Tensor;
 ///
 /// # Shapes
 /// - `values`: `[len]`, outside of the autodiff graph
-#[must_use]
 pub fn square_sums(values: &Tensor<1>, row: usize) -> Tensor<1> {
     #[cfg(feature = "gpu")]
     if let Some(sums) = gpu::square_sums(values) {

@@ -10,7 +10,6 @@ use burn::tensor::{Tensor, activation};
 ///
 /// # Shapes
 /// - `input`: any; output: as `input`
-#[must_use]
 pub fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     #[cfg(feature = "flex")]
     if crate::flex::mode(&input).is_some() {

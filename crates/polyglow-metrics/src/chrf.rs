@@ -68,7 +68,6 @@ impl Default for ChrfOptions {
 
 impl ChrfOptions {
     /// The options of chrF++, which counts words and word pairs too.
-    #[must_use]
     pub fn plus_plus() -> Self {
         Self {
             word_order: 2,

@@ -88,7 +88,6 @@ impl Signature {
     }
 
     /// The same signature with abbreviated keys, such as `#:1|c:mixed|e:no|tok:13a|s:exp|v:...`.
-    #[must_use]
     pub fn short(&self) -> String {
         let pairs = self
             .entries

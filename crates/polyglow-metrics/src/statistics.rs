@@ -34,13 +34,11 @@ impl Statistics {
     }
 
     /// The rows, in the order of the segments.
-    #[must_use]
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         self.values.chunks_exact(self.width)
     }
 
     /// The sum of all rows, added from first to last.
-    #[must_use]
     pub fn sum(&self) -> Vec<f64> {
         let mut total = vec![0.0; self.width];
         for row in self.rows() {

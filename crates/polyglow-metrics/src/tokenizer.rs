@@ -78,7 +78,6 @@ impl TokenizerName {
     ];
 
     /// The name itself.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::V13a => "13a",
@@ -210,7 +209,6 @@ pub enum Tokenizer {
 
 impl Tokenizer {
     /// What it is called.
-    #[must_use]
     pub fn name(&self) -> TokenizerName {
         match self {
             Self::V13a => TokenizerName::V13a,
@@ -226,7 +224,6 @@ impl Tokenizer {
     }
 
     /// How signatures name it: as sacreBLEU does with the versions of MeCab that it installs.
-    #[must_use]
     pub fn signature(&self) -> &'static str {
         match self {
             Self::Japanese(_) => "ja-mecab-0.996-IPA",
@@ -236,7 +233,6 @@ impl Tokenizer {
     }
 
     /// Returns the line with at least one whitespace character between tokens.
-    #[must_use]
     pub fn tokenize(&self, line: &str) -> String {
         match self {
             Self::V13a => western::tokenize(line),

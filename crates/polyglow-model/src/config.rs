@@ -190,7 +190,6 @@ pub struct Vocabulary {
 
 impl Vocabulary {
     /// The smaller of both sizes.
-    #[must_use]
     pub fn smaller(&self) -> usize {
         self.src_size.min(self.tgt_size)
     }

@@ -7,7 +7,6 @@ use burn::tensor::Device;
 ///
 /// Only the backends `flex` and `ndarray` of this crate's features are known. Any other counts as a
 /// device of its own, which is slower if it is wrong, but correct.
-#[must_use]
 pub fn computes_on_host(device: &Device) -> bool {
     // Devices are equal whether they differentiate or not.
     #[cfg(feature = "flex")]

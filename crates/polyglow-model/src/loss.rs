@@ -16,7 +16,6 @@ const LEAST_ATTENTION: f64 = f32::MIN_POSITIVE as f64;
 /// # Shapes
 /// - `attention`, `gold`: `[batch, tgt_len, src_len]`; the rows of `gold` sum to 1, or to 0 where
 ///   nothing is known
-#[must_use]
 pub fn alignment_loss(attention: Tensor<3>, gold: Tensor<3>) -> Tensor<1> {
     -(attention.clamp_min(LEAST_ATTENTION).log() * gold).sum()
 }

@@ -65,13 +65,11 @@ pub enum Cache {
 impl ModelShape {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
     /// train it).
-    #[must_use]
     pub fn init(&self, seed: u64, device: &Device) -> Model {
         Model::build(self, ParamInit::new(seed, device))
     }
 
     /// A model whose parameters are zeros, to be replaced by those of a file.
-    #[must_use]
     pub fn blank(&self, device: &Device) -> Model {
         Model::build(self, ParamInit::zeros(device))
     }

@@ -9,7 +9,6 @@ pub struct Random {
 
 impl Random {
     /// The sequence of `key`; each key has its own.
-    #[must_use]
     pub fn new(key: &[u64]) -> Self {
         let fold =
             |state: u64, part: &u64| scramble(state ^ scramble(part.wrapping_add(INCREMENT)));

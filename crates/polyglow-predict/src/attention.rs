@@ -148,7 +148,6 @@ impl PairAttention {
     }
 
     /// The map of one kind.
-    #[must_use]
     pub fn map(&self, kind: AttentionKind) -> &Map {
         match kind {
             AttentionKind::Encoder => &self.encoder,
@@ -164,7 +163,6 @@ impl Map {
     ///
     /// # Panics
     /// There is no such layer or head.
-    #[must_use]
     pub fn head(&self, layer: usize, head: Option<usize>) -> Vec<f32> {
         head_or_mean(&self.weights[layer], head)
     }
@@ -174,7 +172,6 @@ impl Map {
 ///
 /// # Panics
 /// There is no such head.
-#[must_use]
 pub fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
     if let Some(head) = head {
         return heads[head].clone();

@@ -58,13 +58,11 @@ pub struct DeviceInfo {
 
 /// The widest instructions that kernels use on this device: those of `flex`, which is the CPU,
 /// unless this build has no kernels.
-#[must_use]
 pub fn instructions(device: &Device) -> Option<&'static str> {
     instruction_set().filter(|_| has_int8_kernels(device))
 }
 
 /// How many threads a step on the CPU computes with.
-#[must_use]
 pub fn threads() -> usize {
     rayon::current_num_threads()
 }
@@ -77,7 +75,6 @@ struct Found {
 }
 
 /// The names of the backends in this build.
-#[must_use]
 pub fn compiled_in() -> Vec<&'static str> {
     BACKENDS
         .iter()
@@ -175,7 +172,6 @@ pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
 /// Every device of every backend in this build, opened to learn its name.
 ///
 /// A backend whose driver fails is reported as a warning and left out.
-#[must_use]
 pub fn list() -> Vec<DeviceInfo> {
     let mut list = Vec::new();
     for backend in compiled_in() {
@@ -390,7 +386,6 @@ fn number(backend: &str, devices: impl Iterator<Item = (&'static str, Device)>) 
 ///
 /// # Shapes
 /// - output: `[rows, len]`
-#[must_use]
 pub fn upload(ids: Vec<i32>, len: usize, device: &Device) -> Tensor<2, Int> {
     let rows = ids.len() / len.max(1);
     Tensor::from_data(TensorData::new(ids, [rows, len]), device)
@@ -400,13 +395,11 @@ pub fn upload(ids: Vec<i32>, len: usize, device: &Device) -> Tensor<2, Int> {
 ///
 /// # Shapes
 /// - output: `[rows, len]`
-#[must_use]
 pub fn upload_rows(rows: &Padded, device: &Device) -> Tensor<2, Int> {
     upload(rows.ids.clone(), rows.len, device)
 }
 
 /// Brings rows of targets to a device, one after the other; rows that are `pad_id` do not count.
-#[must_use]
 pub fn upload_targets(ids: &[i32], pad_id: u32, device: &Device) -> Targets {
     if computes_on_host(device) {
         return upload(ids.to_vec(), ids.len(), device)

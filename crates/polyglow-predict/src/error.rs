@@ -86,7 +86,6 @@ impl TrainError {
     }
 
     /// What it means for the caller.
-    #[must_use]
     pub fn kind(&self) -> ErrorKind {
         let is_config = |cause: &(dyn Error + 'static)| {
             matches!(cause.downcast_ref(), Some(DataError::Config { .. }))
@@ -103,7 +102,6 @@ impl TrainError {
     }
 
     /// What can be done about it, if there is something.
-    #[must_use]
     pub fn hint(&self) -> Option<String> {
         let of_data =
             |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint);
@@ -269,7 +267,6 @@ macro_rules! ensure {
 pub use crate::{bail, ensure, failed};
 
 /// What can be done about an error of the system.
-#[must_use]
 pub fn hint_of_system(error: &io::Error) -> &'static str {
     use io::ErrorKind as Kind;
     match error.kind() {

@@ -118,7 +118,6 @@ impl Group for Alone {
 }
 
 /// The group of a process by itself.
-#[must_use]
 pub fn alone() -> Arc<dyn Group> {
     Arc::new(Alone)
 }

@@ -7,10 +7,7 @@ use polyglow_data::script::is_unspaced;
 use polyglow_model::{Generate, Inspect, Pair, Task};
 use unicode_segmentation::UnicodeSegmentation;
 
-use crate::attention::{WordAttention, of_words, strongest};
-use super::attention::{UnitLink, unit_links};
-use super::runner::Runner;
-use super::translate::Translated;
+use crate::attention::{UnitLink, unit_links};
 use crate::error::Result;
 use crate::runner::Runner;
 use crate::translate::Translated;
@@ -260,7 +257,7 @@ fn units(text: &str, unknown: &str) -> Vec<Range<usize>> {
             let bytes = start + at..start + at + character.len();
             match units.last_mut() {
                 Some(last) if at > 0 && (is_inside_token || !begins_token && !begins_unit) => {
-                    last.end = bytes.end
+                    last.end = bytes.end;
                 }
                 _ => units.push(bytes),
             }

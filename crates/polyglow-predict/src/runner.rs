@@ -62,8 +62,8 @@ pub struct Runner<M = Model> {
     pub image_reader: Option<ImageReader>,
 }
 
-/// Reads images by their names: the pixels of each, row by row, with the channels of a pixel side by
-/// side, in the size that the config names.
+/// Reads images by their names: the pixels of each, row by row, with the channels of a pixel side
+/// by side, in the size that the config names.
 pub type ImageReader = fn(&[&str], ImageConfig) -> Result<Vec<Vec<u8>>>;
 
 /// A model with the tokenizer of its source side.
@@ -124,7 +124,6 @@ impl<M> Runner<M> {
     }
 
     /// What the models were trained for, without its settings.
-    #[must_use]
     pub fn kind(&self) -> Task {
         self.task.kind()
     }
@@ -252,7 +251,6 @@ impl<M> Runner<M> {
     }
 
     /// Whether the sources are images, of which a text is the name.
-    #[must_use]
     pub fn reads_images(&self) -> bool {
         matches!(self.task, TaskPlan::Captions { .. })
     }

@@ -16,7 +16,6 @@ use polyglow_data::pair::Pair;
 /// assert_eq!(spread(&pairs, 3), [3, 5, 8]);
 /// assert_eq!(spread(&pairs, 9), [0, 3, 4, 5, 7, 8]);
 /// ```
-#[must_use]
 pub fn spread(pairs: &[Pair], count: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
     let text = |pair: &Pair| -> String {

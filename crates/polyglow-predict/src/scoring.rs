@@ -45,7 +45,6 @@ impl Scoring {
     }
 
     /// BLEU, as it is computed of [`Self::lines`].
-    #[must_use]
     pub fn bleu(&self) -> BleuOptions {
         BleuOptions {
             tokenizer: self.tokenize.clone(),
@@ -55,7 +54,6 @@ impl Scoring {
     }
 
     /// chrF, as it is computed of [`Self::lines`].
-    #[must_use]
     pub fn chrf(&self) -> ChrfOptions {
         ChrfOptions {
             lowercase: self.lowercase,
@@ -65,7 +63,6 @@ impl Scoring {
 
     /// Whether a score by `self` and one by `other` can be compared: lines are normalized in the
     /// same way, and metrics have the same options.
-    #[must_use]
     pub fn is_comparable_with(&self, other: &Self) -> bool {
         let normalizations = [self, other].map(|scoring| scoring.tgt.normalization());
         normalizations[0] == normalizations[1]

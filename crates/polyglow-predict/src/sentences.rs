@@ -33,7 +33,6 @@ pub enum Part<'a> {
 ///     [Kept("- "), Sentence("Am 3. Oktober war z. B. Prof. Kurz da."), Kept(" 😆 "), Sentence("Er blieb.")];
 /// assert_eq!(parts(text, "de"), expected);
 /// ```
-#[must_use]
 pub fn parts<'a>(text: &'a str, language: &str) -> Vec<Part<'a>> {
     let mut parts = Vec::new();
     let mut kept_from = 0;
@@ -68,7 +67,7 @@ fn push_kept<'a>(parts: &mut Vec<Part<'a>>, text: &'a str) {
 /// as in Chinese: a space, unless they are in a script without spaces, or one of them is empty.
 ///
 /// ```
-/// use polyglow_train::predict::sentences::gap;
+/// use polyglow_predict::sentences::gap;
 ///
 /// assert_eq!((gap("Hello.", "Bye."), gap("你好。", "再见。"), gap("", "Bye.")), (" ", "", ""));
 /// ```
@@ -82,7 +81,6 @@ pub fn gap(before: &str, next: &str) -> &'static str {
 }
 
 /// Counts the sentences of a text.
-#[must_use]
 pub fn count(text: &str, language: &str) -> usize {
     let parts = parts(text, language);
     parts

@@ -14,7 +14,6 @@ pub const DEFAULT_MAX_TOKENS: usize = 4096;
 
 /// Returns what padded lengths are multiples of where the config does not say: kernels of a GPU are
 /// tuned and compiled for each shape, so there should be few; a CPU computes only what it must.
-#[must_use]
 pub fn default_pad_multiple(on_host: bool) -> usize {
     if on_host { 1 } else { 8 }
 }
@@ -87,8 +86,8 @@ impl Settings {
     /// Reads the content of a run's `config.toml`, and fills in what presets decide.
     ///
     /// # Errors
-    /// It is not TOML, or a table that a model depends on has an unknown key or a value of the wrong
-    /// type.
+    /// It is not TOML, or a table that a model depends on has an unknown key or a value of the
+    /// wrong type.
     pub fn parse(config: &str) -> Result<Self> {
         let settings: Self =
             toml::from_str(config).map_err(|error| usage(failed!("in the config: {error}")))?;
@@ -99,7 +98,6 @@ impl Settings {
     }
 
     /// Returns what the model was trained for.
-    #[must_use]
     pub fn task(&self) -> TaskPlan {
         TaskPlan::new(&self.model, &self.data)
     }
@@ -134,8 +132,8 @@ impl Settings {
     }
 
     /// Returns the number of positions that the model reads: of windows as long as they are, of
-    /// sentences the longest and its end-of-sentence token. BPE dropout may lengthen a sentence that
-    /// was just short enough.
+    /// sentences the longest and its end-of-sentence token. BPE dropout may lengthen a sentence
+    /// that was just short enough.
     fn num_positions(&self) -> usize {
         match self.task() {
             TaskPlan::Language {

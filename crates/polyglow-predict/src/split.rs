@@ -1,9 +1,7 @@
 //! Lines that are longer than a model can read, cut where it hurts least, and put back together.
 
-use polyglow_data::script::has_space_between;
+use crate::sentences::gap;
 use crate::translate::Translated;
-use super::sentences::gap;
-use super::translate::Translated;
 
 /// Where a text may be cut, the best places first.
 #[derive(Clone, Copy, Debug)]

@@ -35,7 +35,6 @@ pub enum TaskPlan {
 
 impl TaskPlan {
     /// Returns the task of a model with this `[model]` table, on data with this `[data]` table.
-    #[must_use]
     pub fn new(model: &ModelConfig, data: &DataConfig) -> Self {
         match model.task() {
             TaskKind::Translation => Self::Translation,
@@ -60,7 +59,6 @@ impl TaskPlan {
     }
 
     /// Returns the task without its settings.
-    #[must_use]
     pub fn kind(&self) -> TaskKind {
         match self {
             Self::Translation => TaskKind::Translation,
@@ -75,7 +73,6 @@ impl TaskPlan {
 }
 
 /// Returns what a corpus is made of, for a task.
-#[must_use]
 pub fn content(task: TaskKind) -> Content {
     match task {
         TaskKind::Translation => Content::Pairs,

@@ -25,7 +25,6 @@ pub struct Forced {
 
 impl Forced {
     /// Makes it of what the models found at the targets of one example.
-    #[must_use]
     pub fn new(predicted: &[Predicted]) -> Self {
         let mut forced = Self::default();
         forced.extend(predicted);

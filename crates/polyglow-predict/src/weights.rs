@@ -118,7 +118,6 @@ impl Weights {
     }
 
     /// Whether there are matrices in 8 bits.
-    #[must_use]
     pub fn is_int8(&self) -> bool {
         self.tensors.values().any(|data| data.dtype() == DType::I8)
     }

@@ -29,7 +29,6 @@ impl Keys {
     }
 
     /// Whether there are any.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }

@@ -1,8 +1,6 @@
 //! Texts and pages as sentences, with all that is between them.
 
-use polyglow_data::script::has_space_between;
-use polyglow_predict::sentences;
-use polyglow_predict::sentences::{gap, self};
+use polyglow_predict::sentences::{self, gap};
 use tokio::task::spawn_blocking;
 
 use crate::failure::Failure;

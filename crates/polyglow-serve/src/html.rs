@@ -20,7 +20,7 @@ mod units;
 
 use std::ops::Range;
 
-use polyglow_train::predict::sentences::gap;
+use polyglow_predict::sentences::gap;
 
 use block::Block;
 use piece::{Piece, append, escape_text, escape_value};
@@ -66,7 +66,6 @@ pub struct Link {
 
 /// Links in bytes, from those between words, `[source, target]`, which white space divides and
 /// which are counted from 0.
-#[must_use]
 pub fn word_links(source: &str, target: &str, links: &[(usize, usize)]) -> Vec<Link> {
     let sources = units::words(source);
     let targets = units::words(target);
@@ -96,7 +95,6 @@ impl Page {
     /// let translations = translations.map(|text| Translation { text: text.to_owned(), links: Vec::new() });
     /// assert_eq!(page.with(&translations), "<p title=\"Ein Hund\">Der Hund schläft.</p>");
     /// ```
-    #[must_use]
     pub fn read(page: &str, options: Options) -> Self {
         let page = page.replace('\0', "");
         let mut sentences = Sentences::new(options.language, options.attributes);
@@ -138,14 +136,12 @@ impl Page {
     }
 
     /// Whether there is markup inside sentences, so that links between words have an effect.
-    #[must_use]
     pub fn needs_links(&self) -> bool {
         let mut marks = self.sentences.iter().flat_map(|sentence| &sentence.marks);
         marks.any(|mark| mark.kind != MarkKind::Blank)
     }
 
     /// The page with these translations in place of its sentences. Missing ones are empty.
-    #[must_use]
     pub fn with(&self, translations: &[Translation]) -> String {
         let mut page = String::new();
         self.write(&self.pieces, translations, &mut page);
@@ -223,7 +219,6 @@ impl Page {
 
 /// The tags of a page as they are written, in order: start tags and end tags, whether or not they
 /// belong together.
-#[must_use]
 pub fn tags(page: &str) -> Vec<&str> {
     let mut tags = Vec::new();
     tree::nodes(page, &mut Sentences::new("", false), &mut |tag| {

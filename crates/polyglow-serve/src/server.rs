@@ -99,7 +99,6 @@ impl Server {
     ///
     /// # Panics
     /// There is none.
-    #[must_use]
     pub fn new(models: Vec<Model>, limits: Limits, keys: Keys) -> Self {
         assert!(!models.is_empty(), "a server without a model");
         let routes = Routes::new(&models);

@@ -7,7 +7,7 @@ use std::time::Duration;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
-use polyglow_train::predict::sentences::gap;
+use polyglow_predict::sentences::gap;
 use serde_json::{Value, json};
 
 use crate::document::{Document, Part};

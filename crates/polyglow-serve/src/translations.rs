@@ -14,8 +14,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::document::{Document, run_aside};
-use crate::engine::{Asked, Found, LinkedTranslation};
-use crate::detect;
+use crate::engine::{Asked, LinkedTranslation};
 use crate::failure::Failure;
 use crate::fields::{Body, whole_number};
 use crate::html::Translation as Text;

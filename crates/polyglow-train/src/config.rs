@@ -82,13 +82,11 @@ impl Config {
     }
 
     /// What the corpus must be made of for this model.
-    #[must_use]
     pub fn content(&self) -> Content {
         content(self.model.task())
     }
 
     /// Returns what the model of this config needs in order to be used.
-    #[must_use]
     pub fn settings(&self) -> Settings {
         let Self {
             data,

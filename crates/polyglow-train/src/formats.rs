@@ -57,7 +57,6 @@ impl Target {
     ];
 
     /// The name in a command.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Ctranslate2 => "ctranslate2",
@@ -161,7 +160,6 @@ impl Precision {
     pub const ALL: [Self; 3] = [Self::Float32, Self::Float16, Self::Int8];
 
     /// The name in a command.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",

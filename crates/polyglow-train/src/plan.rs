@@ -82,7 +82,6 @@ impl Plan {
     /// As [`Self::new`], on a device that is open already. `before` is the config of the run that
     /// goes on, if one does: what that found out when it began is kept, since the order of the data
     /// depends on it.
-    #[must_use]
     pub fn on(config: Config, device: Device, before: Option<&Config>) -> Self {
         let on_host = computes_on_host(&device);
         let config = fill_in(config, on_host, before);
@@ -144,7 +143,6 @@ impl Plan {
     }
 
     /// The size of batches, in tokens; the default if it has yet to be found out.
-    #[must_use]
     pub fn max_tokens(&self) -> usize {
         self.config.train.max_tokens.tokens()
     }
@@ -158,7 +156,6 @@ impl Plan {
     }
 
     /// Returns how a model is used that reads `longest` tokens of a side at most.
-    #[must_use]
     pub fn runner_options(&self, search: SearchConfig, longest: usize) -> Options {
         Options {
             task: self.task,
@@ -173,14 +170,12 @@ impl Plan {
     }
 
     /// Width of the model's hidden states, by which one of the schedules scales.
-    #[must_use]
     pub fn d_model(&self) -> usize {
         // Filled in by `fill_in`.
         self.config.model.d_model.unwrap_or(1)
     }
 
     /// How examples are put into batches.
-    #[must_use]
     pub fn batching(&self) -> BatchingConfig {
         BatchingConfig {
             max_tokens: self.max_tokens(),

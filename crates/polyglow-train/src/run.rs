@@ -75,43 +75,36 @@ impl RunDirectory {
     }
 
     /// The directory itself.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
 
     /// The resolved configuration.
-    #[must_use]
     pub fn config_path(&self) -> PathBuf {
         self.root.join("config.toml")
     }
 
     /// One JSON object a line: training, validation and test records.
-    #[must_use]
     pub fn metrics_path(&self) -> PathBuf {
         self.root.join("metrics.jsonl")
     }
 
     /// The report of `check`, from before the first step.
-    #[must_use]
     pub fn inspection_path(&self) -> PathBuf {
         self.root.join("inspection.json")
     }
 
     /// Everything that was said, with times.
-    #[must_use]
     pub fn log_path(&self) -> PathBuf {
         self.root.join("train.log")
     }
 
     /// The id cache of a split.
-    #[must_use]
     pub fn cache_path(&self, split: &str) -> PathBuf {
         self.root.join("cache").join(format!("{split}.ids"))
     }
 
     /// The translations of the validation set after a step.
-    #[must_use]
     pub fn validation_path(&self, step: u64) -> PathBuf {
         self.root
             .join("validation")
@@ -119,7 +112,6 @@ impl RunDirectory {
     }
 
     /// The checkpoints, of which the newest `keep_last` are kept.
-    #[must_use]
     pub fn checkpoints(&self, keep_last: usize) -> Checkpoints {
         Checkpoints::new(self.root.join("checkpoints"), keep_last)
     }
@@ -200,7 +192,6 @@ impl RunDirectory {
     }
 
     /// Whether the run has tokenizers: of two, the target side's is written last.
-    #[must_use]
     pub fn has_tokenizers(&self) -> bool {
         ["tokenizer.json", "tokenizer.tgt.json"]
             .iter()
@@ -325,7 +316,6 @@ pub fn hash(tokenizers: &Tokenizers) -> Result<String> {
 }
 
 /// SHA-256 of bytes, in hexadecimal digits.
-#[must_use]
 pub fn sha256(bytes: &[u8]) -> String {
     hexadecimal(&Sha256::digest(bytes))
 }

@@ -187,7 +187,6 @@ impl From<LossOutput> for Loss {
 
 impl Loss {
     /// A loss that is one sum, such as that of a task of one's own.
-    #[must_use]
     pub fn new(sum: Tensor<1>) -> Self {
         Self {
             minimized: sum.clone(),

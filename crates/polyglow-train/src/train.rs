@@ -201,7 +201,6 @@ fn broken<T: Task>(
 /// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len`
 /// batches end if that is earlier. With fractional corpus weights epochs differ a little in length,
 /// and this is an estimate.
-#[must_use]
 pub fn last_step(config: &TrainConfig, epoch_len: usize) -> u64 {
     let steps_per_epoch = epoch_len.div_ceil(config.accumulate_steps) as u64;
     let epochs = config

@@ -34,13 +34,11 @@ impl From<[usize; 3]> for BatchShape {
 
 impl BatchShape {
     /// All positions together.
-    #[must_use]
     pub fn positions(&self) -> usize {
         self.rows * (self.src_len + self.tgt_len)
     }
 
     /// Random sentences of these lengths, without padding.
-    #[must_use]
     pub fn random_pairs(&self, vocab_size: usize) -> PairBatch {
         let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
             (1..len)
@@ -72,7 +70,6 @@ impl fmt::Display for BatchShape {
 
 /// An id of no special token, as a function of `key`; if the vocabulary has no other, the unknown
 /// word.
-#[must_use]
 pub fn word(key: &[u64], vocab_size: usize) -> u32 {
     let words = (vocab_size as u64)
         .saturating_sub(u64::from(SPECIAL.unk) + 1)

@@ -7,7 +7,6 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::sentences::{Part, gap, parts};
 use polyglow_predict::translate::{Request, Translated};
 use polyglow_predict::{Result, Settings, TrainError, device};
-use polyglow_train::{Config, Result, TrainError, device};
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::Number;
@@ -130,7 +129,6 @@ impl Translator {
 
     /// Cuts a text into sentences, by the abbreviations of the language that the model reads, and
     /// what is between them.
-    #[must_use]
     pub fn parts<'t>(&self, text: &'t str) -> Vec<Part<'t>> {
         parts(text, &self.language)
     }

@@ -59,13 +59,11 @@ const HALF_A_DIGIT: f64 = 0.0005 + 1e-6;
 ///
 /// # Shapes
 /// - output: `[rows, columns]`
-#[must_use]
 pub fn matrix<const ROWS: usize, const COLUMNS: usize>(rows: [[f64; COLUMNS]; ROWS]) -> Tensor<2> {
     Tensor::from_data(rows, &Device::flex())
 }
 
 /// Numbers with mean 0 and variance 1, a function of the seed.
-#[must_use]
 pub fn noise(seed: u64, shape: [usize; 3], device: &Device) -> Tensor<3> {
     let mut random = Random::new(&[seed]);
     let numbers: Vec<f64> = (0..shape.iter().product())
@@ -76,7 +74,6 @@ pub fn noise(seed: u64, shape: [usize; 3], device: &Device) -> Tensor<3> {
 
 /// A vocabulary of so many tokens that both sides share, padding first, for sentences of up to 64
 /// tokens.
-#[must_use]
 pub fn vocabulary(size: usize) -> Vocabulary {
     Vocabulary {
         src_size: size,

@@ -41,7 +41,6 @@ pub enum Selection {
 
 impl Selection {
     /// The rules of runs that were made before a run recorded its rules.
-    #[must_use]
     pub fn unrecorded() -> Self {
         Self::V1
     }
@@ -69,13 +68,11 @@ pub struct EpochPlan {
 
 impl BatchingConfig {
     /// As [`TokenizerConfig::planned_len`](crate::tokenizer::TokenizerConfig::planned_len).
-    #[must_use]
     pub fn planned_len(&self, len: usize) -> usize {
         planned_len(len, self.dropout)
     }
 
     /// A length rounded up to a multiple of `pad_multiple`.
-    #[must_use]
     pub fn padded(&self, len: usize) -> usize {
         len.next_multiple_of(self.pad_multiple.max(1))
     }
@@ -129,13 +126,11 @@ impl EpochPlan {
     }
 
     /// Number of batches.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.batches.len()
     }
 
     /// Whether there is no batch.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.batches.is_empty()
     }
@@ -144,7 +139,6 @@ impl EpochPlan {
     ///
     /// # Panics
     /// If `position` is not less than [`EpochPlan::len`].
-    #[must_use]
     pub fn batch(&self, position: usize) -> &[u32] {
         let Range { start, end } = self.batches[position];
         &self.order[start as usize..end as usize]

@@ -82,7 +82,6 @@ impl Filter {
     /// The filter that the `[data]` table asks for, for a corpus of this content; none for a text
     /// that is read in windows, whose lines may have any length, and where blank ones divide
     /// documents.
-    #[must_use]
     pub fn new(config: &DataConfig, content: Content) -> Option<Self> {
         if config.context_len.is_some() {
             return None;
@@ -101,7 +100,6 @@ impl Filter {
     }
 
     /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.
-    #[must_use]
     pub fn reject(&self, src_len: usize, tgt_len: usize) -> Option<Reason> {
         let (shorter, longer) = (src_len.min(tgt_len), src_len.max(tgt_len));
         if shorter == 0 {
@@ -121,7 +119,6 @@ impl Filter {
 ///
 /// The missing side of one-sided text must not count as empty: `src_len` is then that of the text,
 /// too.
-#[must_use]
 pub fn left_out(filter: Option<&Filter>, src_len: usize, tgt_len: usize) -> Option<Reason> {
     // Two bytes per length keep the cache's tables small, and no model takes sentences longer than
     // that.
@@ -133,7 +130,6 @@ pub fn left_out(filter: Option<&Filter>, src_len: usize, tgt_len: usize) -> Opti
 
 impl SideReport {
     /// Mean length in tokens over `kept` sentences; 0 if there is none.
-    #[must_use]
     pub fn mean_len(&self, kept: u64) -> f64 {
         if kept == 0 {
             0.0
@@ -143,7 +139,6 @@ impl SideReport {
     }
 
     /// Share of unknown tokens, from 0 to 1; 0 if there are no tokens.
-    #[must_use]
     pub fn unknown_rate(&self) -> f64 {
         if self.tokens == 0 {
             0.0

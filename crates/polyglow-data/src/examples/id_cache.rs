@@ -115,19 +115,16 @@ impl IdCache {
     }
 
     /// Number of examples.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.src_lens.len()
     }
 
     /// Whether there is no example.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.src_lens.is_empty()
     }
 
     /// Source and target length of `example`, in ids.
-    #[must_use]
     pub fn lengths(&self, example: u32) -> (usize, usize) {
         let example = example as usize;
         (
@@ -137,7 +134,6 @@ impl IdCache {
     }
 
     /// The examples of each corpus of a weighted list, and its weight.
-    #[must_use]
     pub fn parts(&self) -> Vec<(Range<u32>, f64)> {
         let mut start = 0;
         let ranges = self.report.parts.iter().map(|part| {
@@ -149,13 +145,11 @@ impl IdCache {
     }
 
     /// Statistics of the corpus, from when the cache was built.
-    #[must_use]
     pub fn report(&self) -> &CorpusReport {
         &self.report
     }
 
     /// The tokenizers that made the ids.
-    #[must_use]
     pub fn tokenizers(&self) -> &Tokenizers {
         &self.tokenizers
     }
@@ -199,13 +193,11 @@ impl IdCache {
     }
 
     /// Whether the text has word alignments.
-    #[must_use]
     pub fn is_aligned(&self) -> bool {
         !self.num_links.is_empty()
     }
 
     /// Number of links of all examples together; `None` if the text is not aligned.
-    #[must_use]
     pub fn num_links(&self) -> Option<u64> {
         self.is_aligned()
             .then(|| self.num_links.iter().copied().map(u64::from).sum())

@@ -24,7 +24,6 @@ impl Masked {
     /// Selects 15 % of the tokens, at least one, to be predicted. 80 % of them are replaced by the
     /// mask, which is begin of sentence because no text contains it, 10 % by a random token, and 10
     /// % are unchanged. The choice is a function of `key`.
-    #[must_use]
     pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
         let mut places: Vec<usize> = (0..ids.len()).collect();
         shuffle(&mut places, Purpose::MaskedPositions.mix(&[key]));

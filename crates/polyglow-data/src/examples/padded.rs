@@ -61,19 +61,16 @@ impl Padded {
     }
 
     /// Number of rows.
-    #[must_use]
     pub fn num_rows(&self) -> usize {
         self.lengths.len()
     }
 
     /// Positions that are no padding.
-    #[must_use]
     pub fn num_real(&self) -> usize {
         self.lengths.iter().sum()
     }
 
     /// All positions, padding included.
-    #[must_use]
     pub fn num_positions(&self) -> usize {
         self.ids.len()
     }

@@ -42,7 +42,6 @@ impl Share {
     };
 
     /// Whether the batch at a position of its epoch is a part of it; windows begin with the epoch.
-    #[must_use]
     pub fn has(self, position: usize) -> bool {
         let Self { rank, size, window } = self;
         let place = position % window;

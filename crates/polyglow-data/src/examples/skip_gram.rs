@@ -65,7 +65,6 @@ impl Default for SkipGrams {
 
 impl SkipGrams {
     /// Maximum number of rows that a line with this many words gives.
-    #[must_use]
     pub fn most_pairs(&self, words: usize) -> usize {
         // For each distance from 1 to the window, all pairs of words at that distance, in both
         // directions.
@@ -75,7 +74,6 @@ impl SkipGrams {
     }
 
     /// Number of candidates in a row: the context word and the noise words.
-    #[must_use]
     pub fn candidates(&self) -> usize {
         1 + self.negatives
     }
@@ -124,7 +122,6 @@ impl SkipGramSampler {
     ///
     /// Occurrences of frequent words are removed before the context is determined, so it reaches
     /// farther in the line.
-    #[must_use]
     pub fn rows(&self, ids: &[u32], key: &[u64]) -> Vec<SkipGram> {
         let key = Purpose::SkipGrams.mix(&[mix(key)]);
         let kept = |(place, id): (usize, &u32)| {
@@ -157,7 +154,6 @@ impl SkipGramSampler {
 
     /// A placeholder for lines that give no rows, so that no batch is empty: the unknown word with
     /// itself as candidates.
-    #[must_use]
     pub fn nothing(&self) -> SkipGram {
         SkipGram {
             center: self.unk,

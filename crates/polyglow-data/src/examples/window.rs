@@ -102,7 +102,6 @@ impl Windows {
     }
 
     /// Number of windows.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.parts
             .last()
@@ -110,13 +109,11 @@ impl Windows {
     }
 
     /// Whether there is no window.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The positions of a window in the stream; an empty range if there is no such window.
-    #[must_use]
     pub fn positions(&self, window: u32) -> Range<u64> {
         let part = self
             .parts

@@ -64,13 +64,11 @@ impl Default for ImageLimits {
 
 impl ImageSet {
     /// Number of images.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.label_ids.len()
     }
 
     /// Whether there is no image.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.label_ids.is_empty()
     }
@@ -79,7 +77,6 @@ impl ImageSet {
     ///
     /// # Panics
     /// If `index` is not less than [`ImageSet::len`].
-    #[must_use]
     pub fn example(&self, index: usize) -> ImageExample<'_> {
         let bytes = self.height * self.width * self.channels;
         ImageExample {
@@ -235,7 +232,6 @@ pub(crate) fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
 
 /// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all
 /// quarter turns and their mirror images, which of them is a function of `key`.
-#[must_use]
 pub fn turn(pixels: &[u8], [height, width, channels]: [usize; 3], key: u64) -> Vec<u8> {
     let bits = Purpose::Turn.mix(&[key]);
     let bit = |number: u32| bits >> number & 1 == 1;

@@ -50,7 +50,6 @@ pub enum Purpose {
 
 impl Purpose {
     /// Mixes the number of this purpose and the rest of a key into 64 random bits.
-    #[must_use]
     pub fn mix(self, key: &[u64]) -> u64 {
         let (number, len) = self.number_and_key_len();
         debug_assert_eq!(key.len(), len, "the key of {self:?}");

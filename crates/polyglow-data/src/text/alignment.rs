@@ -11,7 +11,6 @@ pub use lines::LinkLines;
 pub type Link = (usize, usize);
 
 /// Formats links as one line in the Pharaoh format, without its end.
-#[must_use]
 pub fn format_links(links: &[Link]) -> String {
     let links: Vec<String> = links
         .iter()
@@ -21,7 +20,6 @@ pub fn format_links(links: &[Link]) -> String {
 }
 
 /// Parses one line in the Pharaoh format; `None` if any field is not a link.
-#[must_use]
 pub fn parse_links(line: &str) -> Option<Vec<Link>> {
     let parse = |link: &str| {
         let (src, tgt) = link.split_once('-')?;

@@ -162,7 +162,6 @@ impl Corpus {
     }
 
     /// What it is made of.
-    #[must_use]
     pub fn content(&self) -> Content {
         self.content
     }
@@ -170,13 +169,11 @@ impl Corpus {
     /// How many pairs to train on, from the first on, or those of [`Self::sample`]; `None` for all.
     /// [`Self::pairs`] streams all of them anyway, because tokenizers and labels are made from the
     /// whole text.
-    #[must_use]
     pub fn max_examples(&self) -> Option<u64> {
         self.max_examples
     }
 
     /// The corpora of a weighted list, in its order, or a single one.
-    #[must_use]
     pub fn parts(&self) -> &[Part] {
         &self.parts
     }

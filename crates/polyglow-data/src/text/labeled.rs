@@ -37,13 +37,11 @@ impl LabelSet {
     }
 
     /// All labels, in the order of their ids.
-    #[must_use]
     pub fn names(&self) -> &[String] {
         &self.names
     }
 
     /// The id of a label; `None` if it is not in the set.
-    #[must_use]
     pub fn id(&self, name: &str) -> Option<u32> {
         self.names
             .binary_search_by(|known| known.as_str().cmp(name))

@@ -72,13 +72,11 @@ impl Lines {
     }
 
     /// Number of lines read so far: the line number, counted from 1, of the last one.
-    #[must_use]
     pub fn line(&self) -> u64 {
         self.read
     }
 
     /// The path that was opened, or the name that was given.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -82,7 +82,6 @@ impl NgramModel {
     }
 
     /// The length of the longest n-grams.
-    #[must_use]
     pub fn order(&self) -> usize {
         self.order
     }
@@ -99,7 +98,6 @@ impl NgramModel {
     /// reaches back that far. Only its last `order - 1` ids matter. The probabilities of all ids
     /// add up to 1; those of padding, begin of sentence and ids outside the vocabulary are 0, with
     /// a logarithm of negative infinity.
-    #[must_use]
     pub fn log_prob(&self, context: &[u32], next: u32) -> f64 {
         if self.is_never_next(next) {
             return f64::NEG_INFINITY;
@@ -121,7 +119,6 @@ impl NgramModel {
 
     /// The negative log-likelihood of a whole sequence in nats, and the number of ids that were
     /// predicted: those of `sequence`, and end of sentence.
-    #[must_use]
     pub fn score(&self, sequence: &[u32]) -> (f64, usize) {
         let framed: Vec<u32> = [self.special.bos]
             .into_iter()

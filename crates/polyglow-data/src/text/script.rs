@@ -2,7 +2,6 @@
 
 /// Whether a character is of a script that is written without spaces between words, such as
 /// Chinese, Japanese, Thai, Lao, Khmer or Burmese, or of its punctuation. Korean has spaces.
-#[must_use]
 pub fn is_unspaced(character: char) -> bool {
     matches!(character,
         // Thai, Lao, Tibetan, Myanmar, Khmer, Tai Le and New Tai Lue, Tai Tham.

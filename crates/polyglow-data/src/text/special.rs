@@ -97,7 +97,6 @@ impl SpecialIds {
     }
 
     /// Whether `id` is padding, begin or end of sentence, which decoding skips.
-    #[must_use]
     pub fn is_silent(&self, id: u32) -> bool {
         id == self.pad || id == self.bos || id == self.eos
     }

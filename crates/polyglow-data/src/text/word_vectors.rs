@@ -145,7 +145,6 @@ impl WordVectors {
     ///
     /// # Panics
     /// If `place` is out of bounds.
-    #[must_use]
     pub fn vector(&self, place: usize) -> &[f32] {
         &self.values[place * self.dim..(place + 1) * self.dim]
     }

@@ -30,13 +30,11 @@ impl LabeledToy {
     pub const ALL: [Self; 3] = [Self::Types, Self::Tenses, Self::TypesAndTenses];
 
     /// Finds the corpus that a config or a command names, such as `mini-en-de-types`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|toy| toy.name() == name)
     }
 
     /// The name by which [`LabeledToy::from_name`] finds the corpus.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Types => "mini-en-de-types",
@@ -46,13 +44,11 @@ impl LabeledToy {
     }
 
     /// The names of the splits, `train` first.
-    #[must_use]
     pub const fn splits(self) -> &'static [&'static str] {
         Toy::MiniEnDe.splits()
     }
 
     /// The labels that the sentences have.
-    #[must_use]
     pub fn labels(self) -> LabelSet {
         let kinds = SentenceKind::ALL.into_iter();
         let both = kinds.flat_map(|kind| Tense::ALL.map(|tense| (kind, tense)));
@@ -62,7 +58,6 @@ impl LabeledToy {
     }
 
     /// Generates all splits, in the order of [`LabeledToy::splits`].
-    #[must_use]
     pub fn generate(self) -> Vec<(&'static str, Vec<LabeledText>)> {
         let of_sentence = |Sentence { pair, kind, tense }| LabeledText {
             label: self.label(kind, tense),

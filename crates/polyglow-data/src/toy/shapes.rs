@@ -95,13 +95,11 @@ impl Shapes {
     pub const SPLITS: [&str; 3] = ["train", "valid", "test"];
 
     /// Finds the set that a config or a command names, such as `shapes`.
-    #[must_use]
     pub fn from_name(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|shapes| shapes.name() == name)
     }
 
     /// The name by which [`Shapes::from_name`] finds the set.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Kind => "shapes",
@@ -112,7 +110,6 @@ impl Shapes {
     }
 
     /// The labels that the pictures have.
-    #[must_use]
     pub fn labels(self) -> LabelSet {
         let kinds = ShapeKind::ALL.into_iter();
         let colored = kinds.flat_map(|kind| ShapeColor::ALL.map(|color| (kind, color)));
@@ -123,7 +120,6 @@ impl Shapes {
 
     /// Draws a split: 20 000 pictures for `train`, 1 000 for `valid` and 2 000 for `test`. `None`
     /// if there is no such split.
-    #[must_use]
     pub fn split(self, name: &str) -> Option<ImageSet> {
         let (seed, size) = match name {
             "train" => (2025, 20_000),
@@ -186,7 +182,6 @@ impl ShapeKind {
     pub const ALL: [Self; 4] = [Self::Circle, Self::Cross, Self::Square, Self::Triangle];
 
     /// Its name in labels.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Circle => "circle",
@@ -202,7 +197,6 @@ impl ShapeColor {
     pub const ALL: [Self; 4] = [Self::Red, Self::Green, Self::Blue, Self::Yellow];
 
     /// Its name in labels.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Red => "red",
@@ -224,7 +218,6 @@ impl ShapeColor {
 
 impl ShapePicture {
     /// Draws a picture: a pure function of `seed` and `index`.
-    #[must_use]
     pub fn draw(seed: u64, index: u64) -> Self {
         let mut random = SplitMix64::new(Purpose::Picture.mix(&[seed, index]));
         let kind = *random.choose(&ShapeKind::ALL);

@@ -31,7 +31,6 @@ impl KeyValueCache {
     ///
     /// # Panics
     /// If heads do not share `d_model` equally.
-    #[must_use]
     pub fn empty(projected: &Tensor<3>, d_model: usize, num_heads: usize) -> Option<Self> {
         assert_eq!(d_model % num_heads, 0, "the heads of a cache");
         let () = kernel!(flex::has_kernel(projected))?;
@@ -47,7 +46,6 @@ impl KeyValueCache {
     }
 
     /// How many sequences they are of.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.slots.len()
     }
@@ -108,7 +106,6 @@ impl KeyValueCache {
     ///   `[rows, query_len, d_model]`
     /// - `mask`: `[rows or 1, 1, 1, len]`, `true` where attention is forbidden; without one
     ///   everything is open
-    #[must_use]
     pub fn attention(&self, query: &Tensor<3>, mask: Option<&Tensor<4, Bool>>) -> Tensor<3> {
         kernel!(flex::cached_attention(self, query, mask))
             .expect("queries are where their keys are")

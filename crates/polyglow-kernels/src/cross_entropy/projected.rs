@@ -40,7 +40,6 @@ pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
 /// # Shapes
 /// - `hidden`: `[rows, d_model]`; `targets`: as many rows
 /// - `weight`: `[d_model, vocab_size]` or `[vocab_size, d_model]`, as `layout` says
-#[must_use]
 pub fn projected_cross_entropy(
     hidden: Tensor<2>,
     weight: Tensor<2>,

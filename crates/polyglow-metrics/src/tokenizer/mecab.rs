@@ -6,8 +6,9 @@
 
 mod files;
 
+use std::fmt;
+use std::fs;
 use std::path::Path;
-use std::{fmt, fs};
 
 use crate::error::MetricError;
 use files::{Categories, Matrix, Words};
@@ -127,7 +128,6 @@ impl MecabDictionary {
     }
 
     /// Words that it knows.
-    #[must_use]
     pub fn num_words(&self) -> u32 {
         self.words.len
     }

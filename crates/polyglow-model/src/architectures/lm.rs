@@ -47,7 +47,6 @@ pub struct TextCache {
 impl LanguageModel {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
     /// train it). Its layers are the configured decoder layers.
-    #[must_use]
     pub fn new(shape: &LmShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }

@@ -103,7 +103,6 @@ struct Memory {
 impl Rnn {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
     /// train it).
-    #[must_use]
     pub fn new(shape: &RnnShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }

@@ -57,7 +57,6 @@ pub struct Memory {
 impl Transformer {
     /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
     /// train it).
-    #[must_use]
     pub fn new(shape: &TransformerShape, seed: u64, device: &Device) -> Self {
         Self::build(shape, ParamInit::new(seed, device))
     }

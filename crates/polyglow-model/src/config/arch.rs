@@ -39,7 +39,6 @@ pub enum Arch {
 
 impl Arch {
     /// What it is trained for, unless its head says otherwise.
-    #[must_use]
     pub fn task(self) -> Task {
         match self {
             Self::Transformer | Self::Rnn => Task::Translation,
@@ -52,7 +51,6 @@ impl Arch {
     }
 
     /// Its name in a config.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Transformer => "transformer",
@@ -82,7 +80,6 @@ impl Arch {
 
 impl ModelConfig {
     /// What the model is trained for.
-    #[must_use]
     pub fn task(&self) -> Task {
         match self.head {
             Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,

@@ -84,7 +84,6 @@ impl ModelShape {
     }
 
     /// What its models are for.
-    #[must_use]
     pub fn task(&self) -> Task {
         match self {
             Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
@@ -104,7 +103,6 @@ impl ModelShape {
     }
 
     /// Width of every hidden state.
-    #[must_use]
     pub fn d_model(&self) -> usize {
         match self {
             Self::Transformer(stack)
@@ -118,7 +116,6 @@ impl ModelShape {
     }
 
     /// What the data decides.
-    #[must_use]
     pub fn vocabulary(&self) -> Vocabulary {
         match self {
             Self::Transformer(stack)
@@ -135,7 +132,6 @@ impl ModelShape {
     }
 
     /// How many layers and heads have attention weights of a kind; zeros if none.
-    #[must_use]
     pub fn attention(&self, kind: AttentionKind) -> (usize, usize) {
         match (self, kind) {
             (
@@ -178,7 +174,6 @@ impl ModelShape {
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions
-    #[must_use]
     pub fn forward_flops(&self, batch: [usize; 3]) -> f64 {
         match self {
             Self::Transformer(shape) => shape.forward_flops(batch),
@@ -193,7 +188,6 @@ impl ModelShape {
     }
 
     /// Those of [`Self::forward_flops`] that the output layer takes for one target position.
-    #[must_use]
     pub fn output_flops(&self) -> f64 {
         2.0 * (self.d_model() * self.vocabulary().tgt_size) as f64
     }
@@ -203,7 +197,6 @@ impl ModelShape {
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions
-    #[must_use]
     pub fn activations(&self, batch: [usize; 3], kernels: bool) -> u64 {
         let text = [batch[0], 0, batch[2]];
         match self {

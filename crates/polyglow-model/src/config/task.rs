@@ -23,7 +23,6 @@ pub enum Task {
 
 impl Task {
     /// Its name, for reports.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Translation => "translation",
@@ -38,7 +37,6 @@ impl Task {
 
     /// The side that a model reads before it predicts anything, or as it predicts if there is only
     /// one.
-    #[must_use]
     pub fn reading_side(self) -> Side {
         match self {
             Self::Translation | Self::Labels | Self::Images => Side::Src,
@@ -47,13 +45,11 @@ impl Task {
     }
 
     /// Whether it writes a text for a source, which can be compared with references.
-    #[must_use]
     pub fn has_references(self) -> bool {
         matches!(self, Self::Translation | Self::Captions)
     }
 
     /// Whether an answer is one of a few labels.
-    #[must_use]
     pub fn is_classification(self) -> bool {
         matches!(self, Self::Labels | Self::Images)
     }

@@ -27,7 +27,6 @@ pub use watch::{AttentionKind, AttentionMaps, Watch};
 /// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is
 ///   forbidden; `None` if nothing is, as for the newest position of a search
 /// - output: as `query`, and the weights `[batch, num_heads, query_len, key_len]`
-#[must_use]
 pub fn attend(
     query: Tensor<4>,
     key: Tensor<4>,

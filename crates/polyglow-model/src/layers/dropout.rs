@@ -72,14 +72,12 @@ fn next_key() -> u64 {
 
 impl Dropout {
     /// Drops with a probability below 1.
-    #[must_use]
     pub fn new(prob: f64) -> Self {
         Self { prob }
     }
 
     /// # Shapes
     /// - `input`: any; output: as `input`
-    #[must_use]
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
         if self.prob == 0.0 || !input.is_autodiff() {
             return input;
@@ -101,7 +99,6 @@ impl Dropout {
     ///
     /// # Shapes
     /// - both: `[rows, d_model]`; output: as they are
-    #[must_use]
     pub fn add(&self, residual: Tensor<2>, input: Tensor<2>) -> Tensor<2> {
         let fused = self
             .draw(&input)
@@ -111,7 +108,6 @@ impl Dropout {
 
     /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from
     /// it. `None` if nothing is dropped.
-    #[must_use]
     pub fn draw<const D: usize>(&self, input: &Tensor<D>) -> Option<Dropped> {
         let active = self.prob > 0.0 && input.is_autodiff();
         active.then(|| Dropped {

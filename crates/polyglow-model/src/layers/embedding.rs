@@ -37,7 +37,6 @@ pub enum Lookup {
 ///
 /// # Shapes
 /// - `table`: `[vocab_size, d_model]`; `ids`: `[batch, len]`; output: `[batch, len, d_model]`
-#[must_use]
 pub fn lookup(table: Tensor<2>, ids: Tensor<2, Int>, scale: f64, how: Lookup) -> Tensor<3> {
     let ([batch, len], [_, d_model]) = (ids.dims(), table.dims());
     match how {

@@ -30,7 +30,6 @@ impl LayerNorm {
 
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
-    #[must_use]
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         layer_norm(input, self.gamma.val(), self.beta.val(), EPSILON)
     }
@@ -40,7 +39,6 @@ impl LayerNorm {
     ///
     /// # Shapes
     /// - both: `[rows, d_model]`; output: as they are
-    #[must_use]
     pub fn of_sum(&self, residual: Tensor<2>, input: Tensor<2>, dropout: &Dropout) -> Tensor<2> {
         let dropped = dropout.draw(&input);
         let fused = residual_norm(

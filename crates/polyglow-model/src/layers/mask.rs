@@ -7,7 +7,6 @@ use burn::tensor::{Bool, Device, Int, Tensor};
 ///
 /// # Shapes
 /// - `ids`: `[batch, key_len]`; output: `[batch, 1, 1, key_len]`, for every head and query
-#[must_use]
 pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
     ids.clone()
         .equal_elem(pad_id as i32)
@@ -18,7 +17,6 @@ pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, 1, 1, num_before + len]`
-#[must_use]
 pub fn padding_mask_behind(
     ids: &Tensor<2, Int>,
     pad_id: u32,
@@ -36,7 +34,6 @@ pub fn padding_mask_behind(
 ///
 /// # Shapes
 /// - output: `[batch, 1, 1, len]`
-#[must_use]
 pub fn no_mask(batch: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
     Tensor::<4, Int>::zeros([batch, 1, 1, len], device).not_equal_elem(0)
 }
@@ -45,7 +42,6 @@ pub fn no_mask(batch: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, 1, len, len]`
-#[must_use]
 pub fn causal_padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
     let [batch, len] = ids.dims();
     // `tril_mask` is true above the diagonal: the positions that lie in a query's future.

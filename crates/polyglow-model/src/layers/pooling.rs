@@ -27,7 +27,6 @@ impl Pool {
     }
 
     /// Positions before those of the input.
-    #[must_use]
     pub fn num_before(&self) -> usize {
         usize::from(self.class_embedding.is_some())
     }
@@ -36,7 +35,6 @@ impl Pool {
     ///
     /// # Shapes
     /// - `input`: `[batch, len, d_model]`; output: `[batch, num_before + len, d_model]`
-    #[must_use]
     pub fn prepend(&self, input: Tensor<3>) -> Tensor<3> {
         let Some(class) = &self.class_embedding else {
             return input;
@@ -50,7 +48,6 @@ impl Pool {
     ///
     /// # Shapes
     /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, len, d_model]`
-    #[must_use]
     pub fn rest(&self, states: Tensor<3>) -> Tensor<3> {
         states.slice(s![.., self.num_before()..])
     }
@@ -60,7 +57,6 @@ impl Pool {
     /// # Shapes
     /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, d_model]`
     /// - `pad_mask`: `[batch, 1, 1, len]`, `true` on padding; `None` if all positions count
-    #[must_use]
     pub fn forward(&self, states: Tensor<3>, pad_mask: Option<Tensor<4, Bool>>) -> Tensor<2> {
         if self.class_embedding.is_some() {
             return states.slice(s![.., 0..1]).squeeze_dim(1);

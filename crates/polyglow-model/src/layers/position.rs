@@ -47,7 +47,6 @@ impl PositionEmbedding {
     /// # Panics
     /// With learned positions, when `start + len` exceeds the trained `max_len`: callers split such
     /// input.
-    #[must_use]
     pub fn add(&self, input: Tensor<3>, start: usize) -> Tensor<3> {
         let [_, len, _] = input.dims();
         match self {
@@ -90,7 +89,6 @@ pub struct Sinusoids {
 
 impl Sinusoids {
     /// The table of the first `max_len` positions.
-    #[must_use]
     pub fn new(max_len: usize, d_model: usize, device: &Device) -> Self {
         Self {
             table: sinusoid_table(0, max_len, d_model, &device.clone().inner()),
@@ -171,7 +169,6 @@ impl Rotation {
     ///
     /// # Shapes
     /// - `heads`: `[batch, num_heads, len, head_dim]`; output: as `heads`
-    #[must_use]
     pub fn apply(&self, heads: Tensor<4>) -> Tensor<4> {
         let [batch, num_heads, len, head_dim] = heads.dims();
         let pairs: Tensor<5> = heads.reshape([batch, num_heads, len, head_dim / 2, 2]);

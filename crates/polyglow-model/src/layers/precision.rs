@@ -32,7 +32,6 @@ pub enum Precision {
 
 impl Precision {
     /// As configs name it.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -43,7 +42,6 @@ impl Precision {
 
     /// Whether a device computes in it: in bf16 flex where the CPU has instructions for it, in f16
     /// flex always, by imitation.
-    #[must_use]
     pub fn is_supported(self, device: &Device) -> bool {
         match self {
             Self::F32 => true,
@@ -56,7 +54,6 @@ impl Precision {
     }
 
     /// What the factors of a linear map of this tensor are rounded to.
-    #[must_use]
     pub fn factors<const D: usize>(self, input: &Tensor<D>) -> Factors {
         if input.is_autodiff() {
             self.in_training()
@@ -66,7 +63,6 @@ impl Precision {
     }
 
     /// What the factors of linear maps are rounded to with autodiff.
-    #[must_use]
     pub fn in_training(self) -> Factors {
         match self {
             Self::F32 => Factors::F32,
@@ -77,7 +73,6 @@ impl Precision {
 
     /// The matrix product of the last two axes, outside of linear maps. It is f32 where kernels
     /// train, of which those for attention round nothing, either.
-    #[must_use]
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
         let factors = if has_training_kernels(&left) {
             Factors::F32

@@ -32,7 +32,6 @@ impl Weight {
 
 impl Int8Weight {
     /// The quantized values.
-    #[must_use]
     pub fn matrix(&self) -> &Int8Matrix {
         &self.matrix
     }

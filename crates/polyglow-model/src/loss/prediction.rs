@@ -39,7 +39,6 @@ impl<'a> Projection<'a> {
     ///
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`
-    #[must_use]
     pub fn of(self, hidden: Tensor<2>) -> Prediction<'a> {
         Prediction::Hidden(hidden, self)
     }
@@ -63,7 +62,6 @@ impl Prediction<'_> {
     ///
     /// # Shapes
     /// - output: `[rows, vocab_size]`
-    #[must_use]
     pub fn logits(self) -> Tensor<2> {
         match self {
             Self::Hidden(hidden, Projection::Own(linear)) => linear.rows(hidden),
@@ -103,7 +101,6 @@ impl Prediction<'_> {
     ///
     /// # Shapes
     /// - `targets`: `[rows]`
-    #[must_use]
     pub fn loss_of_all(self, targets: Tensor<1, Int>, label_smoothing: f64) -> LossOutput {
         // No id is as large.
         self.loss(targets, label_smoothing, u32::MAX)

@@ -22,7 +22,6 @@ pub struct ParamInit {
 
 impl ParamInit {
     /// Starts at parameter 0 of a model that will live on `device`.
-    #[must_use]
     pub fn new(seed: u64, device: &Device) -> Self {
         Self {
             seed: Some(seed),
@@ -32,7 +31,6 @@ impl ParamInit {
 
     /// Starts at parameter 0 of a model whose values will be loaded: until then they are zeros,
     /// which cost no drawing.
-    #[must_use]
     pub fn zeros(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -49,13 +47,11 @@ impl ParamInit {
     }
 
     /// The precision of matrix products in the layers.
-    #[must_use]
     pub fn precision(&self) -> Precision {
         self.precision
     }
 
     /// The device that parameters are made on.
-    #[must_use]
     pub fn device(&self) -> &Device {
         &self.device
     }

@@ -54,7 +54,6 @@ pub fn quantize<E>(
 ///
 /// # Panics
 /// If it has more inputs than [`MOST_INT8_INPUTS`].
-#[must_use]
 pub fn nearest(layout: Layout, weight: &Param<Tensor<2>>) -> Int8Matrix {
     let values: Vec<f32> = weight.val().into_data().iter::<f32>().collect();
     Int8Matrix::new(
@@ -68,7 +67,6 @@ pub fn nearest(layout: Layout, weight: &Param<Tensor<2>>) -> Int8Matrix {
 ///
 /// # Shapes
 /// - `shape`: of the parameter
-#[must_use]
 pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
     match shape {
         [_, _] if name.ends_with("_embedding.weight") => Some(Layout::OutIn),

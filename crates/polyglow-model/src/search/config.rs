@@ -214,7 +214,6 @@ impl SearchConfig {
     ///
     /// `none`: the log-probability; `average`: divided by `num_tokens^alpha`; `wu`: divided by
     /// `((5 + num_tokens) / 6)^alpha` (Wu et al., 2016, equation 14).
-    #[must_use]
     pub fn score(&self, log_prob: f32, num_tokens: usize) -> f32 {
         let length = num_tokens as f32;
         let alpha = self.length_alpha as f32;
@@ -227,13 +226,11 @@ impl SearchConfig {
 
     /// How many hypotheses compete with each other: the beam, or the group of it that is searched
     /// apart.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.groups().1
     }
 
     /// Whether all that counts is which token of a row is the most probable, not how probable.
-    #[must_use]
     pub fn is_greedy(&self) -> bool {
         self.method == SearchMethod::Beam && self.beam_size == 1 && self.repetition_penalty <= 1.0
     }
@@ -250,13 +247,11 @@ impl SearchConfig {
     }
 
     /// The fewest tokens, end mark included, that the output for `src_len` source tokens may have.
-    #[must_use]
     pub fn min_len(&self, src_len: usize) -> usize {
         (src_len as f64 * self.min_len_ratio).ceil() as usize
     }
 
     /// The most tokens, end mark included, that the output for `src_len` source tokens may have.
-    #[must_use]
     pub fn max_len(&self, src_len: usize) -> usize {
         (src_len as f64 * self.max_len_ratio).ceil() as usize + 10
     }

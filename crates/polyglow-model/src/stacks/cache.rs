@@ -24,7 +24,6 @@ pub struct Sentences {
 
 impl Sentences {
     /// One row per sentence.
-    #[must_use]
     pub fn new(count: usize) -> Self {
         Self {
             of_rows: (0..count).collect(),
@@ -33,13 +32,11 @@ impl Sentences {
     }
 
     /// Number of sequences that are being written.
-    #[must_use]
     pub fn rows(&self) -> usize {
         self.of_rows.len()
     }
 
     /// Number of rows per sentence.
-    #[must_use]
     pub fn width(&self) -> usize {
         self.rows() / self.count
     }

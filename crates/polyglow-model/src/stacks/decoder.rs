@@ -68,7 +68,6 @@ impl Decoder {
     ///
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
-    #[must_use]
     pub fn forward(
         &self,
         target: Tensor<3>,
@@ -91,7 +90,6 @@ impl Decoder {
     ///
     /// # Shapes
     /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`
-    #[must_use]
     pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
         let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
         let layers = self

@@ -50,7 +50,6 @@ impl Encoder {
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input`
     /// - `mask`: `[batch, 1, 1, src_len]`
-    #[must_use]
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -71,7 +70,6 @@ impl Encoder {
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input` each
     /// - `mask`: `[batch, 1, 1, src_len]`
-    #[must_use]
     pub fn states(
         &self,
         input: Tensor<3>,

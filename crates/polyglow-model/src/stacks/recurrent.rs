@@ -25,7 +25,6 @@ pub struct State {
 
 impl State {
     /// The layer's output, `[batch, width]`.
-    #[must_use]
     pub fn hidden(&self) -> Tensor<2> {
         let [_, width] = self.numbers.dims();
         if width == self.width {

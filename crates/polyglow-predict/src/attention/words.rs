@@ -155,7 +155,6 @@ fn of_tokens<M: Inspect<Inputs: From<Pair>>>(
 
 /// The source word with the most attention for each target word; the first of equals, so that equal
 /// weights give equal links.
-#[must_use]
 pub fn strongest(words: &WordAttention) -> Vec<Link> {
     let best = |row: &Vec<f32>| {
         (0..row.len())

@@ -22,7 +22,6 @@ pub enum MaxTokens {
 
 impl MaxTokens {
     /// The number, or as long as it has not been looked for, the default.
-    #[must_use]
     pub fn tokens(self) -> usize {
         match self {
             Self::Auto => Self::default().tokens(),

@@ -49,7 +49,6 @@ pub enum ScheduleKind {
 impl ScheduleKind {
     /// Whether the rate at a step depends on where training ends, so that a later end would change
     /// every step.
-    #[must_use]
     pub fn aims_at_the_end(self) -> bool {
         match self {
             Self::Linear | Self::Cosine => true,
@@ -73,7 +72,6 @@ pub enum BestMetric {
 
 impl BestMetric {
     /// Its name in a config.
-    #[must_use]
     pub fn name(self) -> &'static str {
         match self {
             Self::Bleu => "bleu",

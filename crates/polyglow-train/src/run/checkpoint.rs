@@ -8,8 +8,9 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use burn::tensor::TensorData;
 use polyglow_data::batching::Selection;
@@ -166,7 +167,6 @@ pub struct Checkpoint {
 
 impl Checkpoint {
     /// Whether there is a checkpoint at `path`, whole or damaged.
-    #[must_use]
     pub fn is_at(path: &Path) -> bool {
         place::follow(path).join(STATE).is_file()
     }

@@ -59,7 +59,6 @@ impl Lock {
 
     /// Whether the file in the directory is still the one that was locked, and not gone or somebody
     /// else's.
-    #[must_use]
     pub fn is_held(&self) -> bool {
         #[cfg(unix)]
         {

@@ -87,7 +87,6 @@ impl Records {
     }
 
     /// Of a process that writes nothing, since another of its group does.
-    #[must_use]
     pub fn nowhere() -> Self {
         Self {
             path: PathBuf::new(),

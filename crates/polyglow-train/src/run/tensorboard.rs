@@ -89,7 +89,6 @@ impl EventFile {
     }
 
     /// Where it is.
-    #[must_use]
     pub fn path(&self) -> &Path {
         &self.path
     }

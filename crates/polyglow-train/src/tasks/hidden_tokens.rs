@@ -25,7 +25,6 @@ pub struct HiddenTokens {
 
 impl HiddenTokens {
     /// Learns from the texts of `source`.
-    #[must_use]
     pub fn new(setting: Setting, source: MaskedSource) -> Self {
         let pad_id = setting.tokenizers.tgt.special().pad;
         Self {

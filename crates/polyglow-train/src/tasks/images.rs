@@ -24,7 +24,6 @@ pub struct Images {
 
 impl Images {
     /// Learns from the images of `source`.
-    #[must_use]
     pub fn new(setting: Setting, source: ImageSource) -> Self {
         Self {
             source: Arc::new(source),

@@ -32,7 +32,6 @@ pub struct Labels {
 
 impl Labels {
     /// Learns from the texts of `source`.
-    #[must_use]
     pub fn new(setting: Setting, source: LabelSource) -> Self {
         Self {
             source: Arc::new(source),

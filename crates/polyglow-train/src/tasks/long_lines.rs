@@ -35,7 +35,6 @@ impl LongLines {
     }
 
     /// The warning, without the name of a file; none if there are no such lines.
-    #[must_use]
     pub fn message(self, what: &str, longest: usize, use_: &str) -> Option<String> {
         let Self { count, first } = self;
         match count {

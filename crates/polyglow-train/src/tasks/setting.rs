@@ -67,7 +67,6 @@ impl HeldOut {
     }
 
     /// Number of examples.
-    #[must_use]
     pub fn len(&self) -> usize {
         match self {
             Self::Text(pairs) => pairs.len(),
@@ -76,13 +75,11 @@ impl HeldOut {
     }
 
     /// Whether there is nothing.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
     /// The pairs; none of images.
-    #[must_use]
     pub fn pairs(&self) -> &[Pair] {
         match self {
             Self::Text(pairs) => pairs,
@@ -91,7 +88,6 @@ impl HeldOut {
     }
 
     /// The label of each example, if it is labeled: the target of each pair.
-    #[must_use]
     pub fn labels(&self) -> Vec<&str> {
         match self {
             Self::Text(pairs) => pairs.iter().map(|pair| pair.tgt.as_str()).collect(),

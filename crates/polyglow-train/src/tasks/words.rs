@@ -26,7 +26,6 @@ pub struct WordVectors {
 
 impl WordVectors {
     /// Learns from the skip-grams of `source`.
-    #[must_use]
     pub fn new(setting: Setting, source: SkipGramSource) -> Self {
         Self {
             source: Arc::new(source),

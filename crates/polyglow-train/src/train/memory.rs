@@ -72,7 +72,6 @@ impl MemoryEstimate {
 /// Bytes that the forward passes which run at once keep of a batch for the backward pass. With a
 /// few more positions a batch may have more shards, so that a smaller part of it is worked on at
 /// once.
-#[must_use]
 pub fn activations(plan: &Plan, model: &ModelShape, batch: BatchShape) -> u64 {
     let Shards { all, at_once } = Shards::new(plan, batch);
     FLOAT
@@ -98,7 +97,6 @@ impl Shards {
 }
 
 /// Peak memory of this process, in bytes; `None` if the system does not report it.
-#[must_use]
 pub fn peak_memory() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     let line = status
@@ -108,7 +106,6 @@ pub fn peak_memory() -> Option<u64> {
 }
 
 /// Memory that the system could give to a process, in bytes; none where it does not tell.
-#[must_use]
 pub fn available_memory() -> Option<u64> {
     let text = fs::read_to_string("/proc/meminfo").ok()?;
     let line = text

@@ -42,25 +42,21 @@ pub struct Interval {
 impl Interval {
     /// Mean smoothed cross-entropy, in nats per target token: what is minimized. NaN, as the other
     /// means, where all steps were skipped.
-    #[must_use]
     pub fn loss(&self) -> f64 {
         self.loss_sum / self.tokens as f64
     }
 
     /// `exp` of the mean cross-entropy without smoothing.
-    #[must_use]
     pub fn perplexity(&self) -> f64 {
         (self.nll_sum / self.tokens as f64).exp()
     }
 
     /// Mean norm of the gradients before clipping.
-    #[must_use]
     pub fn grad_norm(&self) -> f64 {
         self.grad_norm_sum / self.steps as f64
     }
 
     /// Share of the positions that are padding, 0 to 1.
-    #[must_use]
     pub fn padding(&self) -> f64 {
         1.0 - self.real_positions as f64 / self.positions as f64
     }
@@ -88,7 +84,6 @@ pub struct TrainReport<'a> {
 
 impl TrainReport<'_> {
     /// Target tokens a second, without padding.
-    #[must_use]
     pub fn tokens_per_second(&self) -> f64 {
         self.timed_tokens as f64 / self.seconds()
     }
@@ -96,7 +91,6 @@ impl TrainReport<'_> {
     /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null
     /// where all were. Of a group it has how many ranks there are, and the means over them of what
     /// they waited and exchanged, in seconds.
-    #[must_use]
     pub fn record(&self) -> Value {
         let Self {
             step,

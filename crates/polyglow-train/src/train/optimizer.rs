@@ -81,7 +81,6 @@ pub struct ParameterStep<'a> {
 }
 
 /// The update rule that a configuration names.
-#[must_use]
 pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
     let &TrainConfig { betas, eps, .. } = config;
     match config.optimizer {
@@ -168,7 +167,6 @@ impl Optimizer {
     }
 
     /// What losses are multiplied by for this step's gradients, `[1]`; `None` where they are not.
-    #[must_use]
     pub fn loss_scale(&self) -> Option<Tensor<1>> {
         Some(self.loss_scale.as_ref()?.scale.clone())
     }
@@ -311,7 +309,6 @@ impl Optimizer {
 
     /// The exponential moving average of the weights by parameter name, in the parameters' shapes;
     /// empty unless `ema_decay` asks for it.
-    #[must_use]
     pub fn ema(&self) -> Vec<(String, TensorData)> {
         let averages = self
             .slots

@@ -256,7 +256,6 @@ impl Training {
     }
 
     /// The run whose weights this one begins with, if it is a fork.
-    #[must_use]
     pub fn origin(&self) -> Option<PathBuf> {
         fork::origin_of(&self.run)
     }

@@ -14,7 +14,6 @@ pub struct Schedule {
 
 impl Schedule {
     /// The configured schedule for a training of `last_step` steps of a model of width `d_model`.
-    #[must_use]
     pub fn new(config: &TrainConfig, last_step: u64, d_model: usize) -> Self {
         Self {
             kind: config.schedule,
@@ -35,7 +34,6 @@ impl Schedule {
     ///   - `linear`: down in a straight line to 0 one step after the last
     ///   - `cosine`: `lr * (1 + cos(π progress)) / 2`, with the progress from the end of the
     ///     warm-up to one step after the last
-    #[must_use]
     pub fn learning_rate(&self, step: u64) -> f64 {
         let step = step.max(1) as f64;
         if self.kind == ScheduleKind::Noam {

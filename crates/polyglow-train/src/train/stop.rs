@@ -16,13 +16,11 @@ impl Stop {
     }
 
     /// Whether the end has been asked for.
-    #[must_use]
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
     /// The flag itself, for a signal handler to set.
-    #[must_use]
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }

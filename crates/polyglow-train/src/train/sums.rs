@@ -144,7 +144,6 @@ pub(super) fn among(
 
 /// Values that are sent together among so many ranks, or one parameter if that is larger: 16 MiB,
 /// and 64 KiB for each rank if that is more, so that messages stay large.
-#[must_use]
 pub fn bucket_len(ranks: usize) -> usize {
     (1 << 22).max(ranks << 14)
 }

@@ -29,7 +29,6 @@ impl Directions {
     ///
     /// # Panics
     /// `dim` is 0.
-    #[must_use]
     pub fn new(mut values: Vec<f32>, dim: usize) -> Self {
         for vector in values.chunks_mut(dim) {
             let square: f64 = vector.iter().map(|value| f64::from(*value).powi(2)).sum();
@@ -46,7 +45,6 @@ impl Directions {
     ///
     /// # Panics
     /// There is no such place.
-    #[must_use]
     pub fn get(&self, place: usize) -> &[f32] {
         &self.units[place * self.dim..][..self.dim]
     }

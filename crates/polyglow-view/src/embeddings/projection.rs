@@ -38,7 +38,6 @@ pub struct Projection {
 ///
 /// # Panics
 /// `dim` is 0.
-#[must_use]
 pub fn project(values: &[f32], dim: usize) -> Projection {
     let count = values.len() / dim;
     let mut mean = vec![0.0; dim];

@@ -23,7 +23,6 @@ pub struct Reader<'a> {
 
 impl Reader<'_> {
     /// The most tokens of a line that are read.
-    #[must_use]
     pub fn longest(&self) -> usize {
         self.model.vocabulary().max_len - 1
     }

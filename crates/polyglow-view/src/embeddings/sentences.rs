@@ -103,7 +103,6 @@ impl Sentences {
     }
 
     /// The numbers of the lines that have a vector, from 1, in order.
-    #[must_use]
     pub fn lines(&self) -> &[usize] {
         &self.lines
     }
@@ -114,7 +113,6 @@ impl Sentences {
     ///
     /// # Panics
     /// There is no such place.
-    #[must_use]
     pub fn nearest(&self, place: usize, count: usize, last: usize) -> Vec<NearLine> {
         let keep = |other: usize| other != place && self.lines[other] <= last;
         let found = self

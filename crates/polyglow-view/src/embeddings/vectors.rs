@@ -64,7 +64,6 @@ pub(super) struct Found {
 
 impl Embeddings {
     /// The vectors of a file.
-    #[must_use]
     pub fn of_file(
         WordVectors {
             words, dim, values, ..
@@ -135,7 +134,6 @@ impl Embeddings {
     }
 
     /// The dimension of the vectors.
-    #[must_use]
     pub fn dim(&self) -> usize {
         self.dim
     }

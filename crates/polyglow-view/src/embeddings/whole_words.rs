@@ -89,7 +89,6 @@ impl Embeddings {
     ///
     /// # Panics
     /// The word is of a larger vocabulary.
-    #[must_use]
     pub fn direction_of(&self, word: &WholeWord) -> &[f32] {
         self.directions.get(word.index)
     }

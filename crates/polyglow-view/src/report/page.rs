@@ -19,7 +19,6 @@ pub(super) const NONE: &str = "–";
 
 /// The report on these runs as an HTML page. `comparisons` are those of
 /// [`compare`](super::compare), and may be empty.
-#[must_use]
 pub fn render(runs: &[RunSummary], comparisons: &[Comparison]) -> String {
     let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let body = html! {

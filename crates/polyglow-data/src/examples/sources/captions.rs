@@ -82,13 +82,11 @@ impl CaptionImages {
     }
 
     /// Number of different images.
-    #[must_use]
     pub fn len(&self) -> usize {
         self.pixels.len() / self.num_bytes
     }
 
     /// Whether there is none.
-    #[must_use]
     pub fn is_empty(&self) -> bool {
         self.pixels.is_empty()
     }

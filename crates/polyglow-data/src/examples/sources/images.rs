@@ -32,7 +32,6 @@ impl ImageSource {
     /// The images of `images` with the ids of their labels; `parts` are the images of each corpus,
     /// and how often an epoch holds each of them. With `augment` each is mirrored and turned at
     /// random in every epoch.
-    #[must_use]
     pub fn new(
         images: Arc<ImageSet>,
         labels: Arc<[i32]>,

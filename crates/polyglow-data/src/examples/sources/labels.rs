@@ -23,7 +23,6 @@ pub struct LabelBatch {
 impl LabelBatch {
     /// Texts in the sources of examples, and labels in their targets; `unknown` stands for a label
     /// that is missing.
-    #[must_use]
     pub fn new(examples: &[Example], text: SpecialIds, unknown: u32, pad_multiple: usize) -> Self {
         let texts: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
         let label = |example: &Example| example.tgt.first().map_or(unknown, |&label| label) as i32;

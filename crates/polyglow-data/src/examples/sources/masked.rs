@@ -25,7 +25,6 @@ pub struct MaskedBatch {
 
 impl MaskedBatch {
     /// Pads texts to multiples of `pad_multiple`.
-    #[must_use]
     pub fn new(texts: &[Masked], special: SpecialIds, pad_multiple: usize) -> Self {
         let rows: Vec<&[u32]> = texts.iter().map(|text| &*text.shown).collect();
         let shown = Padded::ended(&rows, special.eos, special.pad, pad_multiple);

@@ -31,7 +31,6 @@ pub struct PairBatch {
 
 impl PairBatch {
     /// Pads examples to multiples of `pad_multiple`.
-    #[must_use]
     pub fn new(
         examples: &[Example],
         src: SpecialIds,

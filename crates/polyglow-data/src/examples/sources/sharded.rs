@@ -63,7 +63,6 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
 
 /// Shards of a batch with so many padded positions, of both sides: a power of two, and `most` at
 /// most.
-#[must_use]
 pub fn num_shards(positions: usize, most: usize) -> usize {
     let of = |fewest: usize| 1 << (positions / fewest).max(1).ilog2();
     of(FEWEST_POSITIONS)

@@ -21,7 +21,6 @@ pub struct SkipGramBatch {
 
 impl SkipGramBatch {
     /// Rows that all have as many candidates.
-    #[must_use]
     pub fn new(rows: &[SkipGram]) -> Self {
         Self {
             centers: rows.iter().map(|row| row.center as i32).collect(),
@@ -36,7 +35,6 @@ impl SkipGramBatch {
 
     /// 1 for each candidate that is from the text, and 0 for each that is drawn, `[rows, count]`
     /// row by row.
-    #[must_use]
     pub fn is_real(&self) -> Vec<i32> {
         (0..self.candidates.len())
             .map(|place| i32::from(place % self.count == 0))

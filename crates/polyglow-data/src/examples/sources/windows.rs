@@ -17,7 +17,6 @@ impl TextBatch {
     /// At each position the input is the id before the one that is predicted, or begin of sentence:
     /// what [`TextBatch::of_lines`] does for whole lines, so that windows which cover a text
     /// predict the same ids, each once.
-    #[must_use]
     pub fn of_windows(windows: &[Vec<Piece>], special: SpecialIds, pad_multiple: usize) -> Self {
         let len = |pieces: &Vec<Piece>| pieces.iter().map(|piece| piece.positions.len()).sum();
         let longest = windows.iter().map(len).max().unwrap_or(0);

@@ -39,7 +39,6 @@ pub enum Channels {
 
 impl Channels {
     /// Number of channels, which are one byte each.
-    #[must_use]
     pub const fn count(self) -> usize {
         match self {
             Self::Gray => 1,

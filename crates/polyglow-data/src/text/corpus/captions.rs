@@ -57,7 +57,6 @@ impl Corpus {
 
 /// Each different image of some pairs, in the order in which they first occur, with the places of
 /// its captions.
-#[must_use]
 pub fn in_order(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {
     let (mut images, mut numbers): (Vec<(&str, Vec<usize>)>, _) = (Vec::new(), HashMap::new());
     for (place, Pair { src, .. }) in pairs.iter().enumerate() {

@@ -72,7 +72,6 @@ impl Corpus {
     }
 
     /// The images of each part, in order; `None` if it has none.
-    #[must_use]
     pub fn images(&self) -> Option<Vec<Arc<ImageSet>>> {
         let images = |part: &Part| match &part.source {
             Source::Images { images, .. } => Some(Arc::clone(images)),
@@ -87,7 +86,6 @@ impl Corpus {
 
     /// The images that are trained on, of all parts together, and which of them belong to each
     /// part, with the part's weight. `None` if it has none.
-    #[must_use]
     pub fn training_images(&self) -> Option<(Arc<ImageSet>, Weighted)> {
         let sets = self.images()?;
         let all = ImageSet::join(&sets);

@@ -65,13 +65,11 @@ pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>>
 
 impl Part {
     /// How often each pair of this part occurs in an epoch.
-    #[must_use]
     pub fn weight(&self) -> f64 {
         self.weight
     }
 
     /// The name of this part in messages: its source file, or the name of the embedded split.
-    #[must_use]
     pub fn name(&self) -> String {
         match &self.source {
             Source::Embedded { name, .. } | Source::Images { name, .. } => name.clone(),
@@ -159,7 +157,6 @@ impl Part {
     }
 
     /// Whether the pairs of this part have word alignments.
-    #[must_use]
     pub fn is_aligned(&self) -> bool {
         self.alignments.is_some()
     }

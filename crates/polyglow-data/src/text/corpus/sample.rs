@@ -36,7 +36,6 @@ impl Sample {
     }
 
     /// Whether the example on `line` of a part was drawn; lines count from 1.
-    #[must_use]
     pub fn has(&self, part: usize, line: u64) -> bool {
         let index = usize::try_from(line)
             .ok()

@@ -101,14 +101,12 @@ const TAGS: Ranges = &['\u{e0000}'..='\u{e007f}'];
 const FLAG: Ranges = &['\u{1f3f4}'..='\u{1f3f4}'];
 
 /// Whether cleaning makes a plain space of this character; a plain space is one, too.
-#[must_use]
 pub fn is_cleaned_to_space(character: char) -> bool {
     contains(SPACES, character)
 }
 
 /// Whether cleaning removes this character wherever it stands: it cannot be seen, and no script
 /// needs it.
-#[must_use]
 pub fn is_invisible(character: char) -> bool {
     contains(INVISIBLE, character)
 }

@@ -90,7 +90,6 @@ pub enum VocabFiles {
 
 impl Kind {
     /// The name in configurations, such as `word-bpe`.
-    #[must_use]
     pub const fn name(self) -> &'static str {
         match self {
             Self::Bpe => "bpe",
@@ -149,7 +148,6 @@ impl TokenizerConfig {
     ///
     /// With BPE dropout at probability p this is `len (1 + 3.5 p) + 2`, rounded up. Longer
     /// segmentations are drawn again, so a batch is never larger than planned.
-    #[must_use]
     pub fn planned_len(&self, len: usize) -> usize {
         planned_len(len, self.dropout)
     }

@@ -11,7 +11,6 @@ thread_local! {
 
 /// Whether this thread is inside a call of the `tokenizers` library. A panic there becomes an
 /// error, so a panic hook should not report it.
-#[must_use]
 pub fn is_guarded() -> bool {
     GUARDED.get()
 }

@@ -30,7 +30,6 @@ impl Tokenizers {
     }
 
     /// Whether both sides share one vocabulary.
-    #[must_use]
     pub fn is_shared(&self) -> bool {
         Arc::ptr_eq(&self.src, &self.tgt)
     }

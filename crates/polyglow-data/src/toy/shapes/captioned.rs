@@ -88,7 +88,6 @@ impl CaptionedShapes {
 
     /// The names of a split's pictures, such as `captioned-shapes:test:17`, and what can be said
     /// about each. `None` if there is no such split.
-    #[must_use]
     pub fn split(self, name: &str) -> Option<Vec<(String, Vec<Caption>)>> {
         let &(split, seed, size) = SPLITS.iter().find(|(split, ..)| *split == name)?;
         let picture = |index| {
@@ -99,7 +98,6 @@ impl CaptionedShapes {
     }
 
     /// The picture of a name that [`Self::split`] gives; `None` if it is no such name.
-    #[must_use]
     pub fn named(name: &str) -> Option<CaptionedPicture> {
         let (split, index) = name
             .strip_prefix(Self::NAME)?

@@ -45,7 +45,6 @@ pub struct RnnShape {
 
 impl ModelConfig {
     /// Whether the decoder looks at the source.
-    #[must_use]
     pub fn has_attention(&self) -> bool {
         self.arch.task() == Task::Translation && self.attention != Some(Score::None)
     }

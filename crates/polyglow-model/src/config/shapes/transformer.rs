@@ -131,7 +131,6 @@ impl TransformerShape {
     }
 
     /// What the data decides.
-    #[must_use]
     pub fn vocabulary(&self) -> Vocabulary {
         Vocabulary {
             src_size: self.src_vocab_size,
@@ -145,7 +144,6 @@ impl TransformerShape {
     }
 
     /// Width of one attention head: `d_model / num_heads`.
-    #[must_use]
     pub fn head_dim(&self) -> usize {
         self.d_model / self.num_heads
     }

@@ -31,7 +31,6 @@ pub struct ImageShape {
 
 impl ImageShape {
     /// Bytes of an image.
-    #[must_use]
     pub fn num_bytes(&self) -> usize {
         self.height * self.width * self.channels
     }
@@ -48,7 +47,6 @@ pub struct PatchShape {
 
 impl PatchShape {
     /// Patches in a column and in a row.
-    #[must_use]
     pub fn grid(&self) -> [usize; 2] {
         [
             self.image.height / self.patch_size,
@@ -57,13 +55,11 @@ impl PatchShape {
     }
 
     /// Patches of an image.
-    #[must_use]
     pub fn num_patches(&self) -> usize {
         self.grid().iter().product()
     }
 
     /// Values in a patch: its pixels times their channels.
-    #[must_use]
     pub fn patch_len(&self) -> usize {
         self.patch_size * self.patch_size * self.image.channels
     }

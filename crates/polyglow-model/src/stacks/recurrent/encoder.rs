@@ -47,7 +47,6 @@ impl RecurrentEncoder {
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
     /// - output: as `input` each, and `[batch, d_model]`
-    #[must_use]
     pub fn forward(
         &self,
         input: Tensor<3>,

@@ -1,8 +1,9 @@
 //! The `checkpoints` directory of a run: which checkpoints are kept, and what `last` and `best`
 //! point to.
 
+use std::fs;
+use std::io;
 use std::path::{Path, PathBuf};
-use std::{fs, io};
 
 use polyglow_data::file::sync_directory;
 use polyglow_predict::error::{Context, Result, failed, with_hint};
@@ -20,7 +21,6 @@ pub struct Checkpoints {
 impl Checkpoints {
     /// The checkpoints in `dir`, of which the newest `keep_last` (at least one) and the best are
     /// kept.
-    #[must_use]
     pub fn new(dir: PathBuf, keep_last: usize) -> Self {
         Self {
             dir,
@@ -126,7 +126,6 @@ impl Checkpoints {
     }
 
     /// Whether there is a checkpoint or a link of that name, whole or damaged.
-    #[must_use]
     pub fn has(&self, name: &str) -> bool {
         self.dir.join(name).symlink_metadata().is_ok()
     }

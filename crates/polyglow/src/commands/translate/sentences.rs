@@ -4,7 +4,6 @@
 use std::fs;
 use std::path::Path;
 
-use polyglow_data::script::has_space_between;
 use polyglow_predict::sentences::{Part, count, gap, parts};
 use polyglow_predict::translate::{Request, Translated};
 use polyglow_train::run::RunDirectory;
