@@ -4,7 +4,7 @@
     pip install ctranslate2==4.8.5 transformers==5.23.0 torch==2.15.0 sentencepiece safetensors pyyaml
     python scripts/golden-converters.py
 
-`converters` in tests/golden/formats of polyglow-train gets one folder for each case, as `ct2-transformers-converter` or
+`converters` in tests/golden of polyglow-formats gets one folder for each case, as `ct2-transformers-converter` or
 `ct2-opus-mt-converter` wrote it, from models of a toy language of some 6,000 parameters that are trained here for half a minute:
 
     marian-QUANTIZATION   MarianMT with `--copy_files source.spm target.spm`, in six of the converter's quantizations

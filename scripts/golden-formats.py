@@ -4,7 +4,7 @@
     pip install torch transformers sentencepiece safetensors tokenizers ctranslate2 numpy
     python scripts/golden-formats.py
 
-`marian` in tests/golden/formats of polyglow-train becomes a MarianMT model of a toy language, trained for a minute, in the layout
+`marian` in tests/golden of polyglow-formats becomes a MarianMT model of a toy language, trained for a minute, in the layout
 of OPUS-MT (F32 as `model.safetensors`), with what transformers makes of some sentences in `reference.json`: pieces, ids, greedy
 search, a beam of 4 with its scores, and for some sentences logits. As in those models, `vocab.json` is the union of the pieces
 of both sides in an order of its own, lacks some pieces, has `</s>` as 0 and `<pad>` last, and `<pad>`, a row of zeros, begins
@@ -32,7 +32,7 @@ from safetensors.torch import save_file
 from transformers import GenerationConfig, MarianConfig, MarianMTModel, MarianTokenizer
 
 CRATES = pathlib.Path(__file__).resolve().parent.parent / "crates"
-OUT = CRATES / "polyglow-train/tests/golden/formats"
+OUT = CRATES / "polyglow-formats/tests/golden"
 STEPS = 1000
 
 # Marian: a toy language.

@@ -3,9 +3,8 @@
 //! In the order in which a run goes: [`config`] is what the user wrote, and [`plan`] is what runs.
 //! [`tasks`] are what can be learned: each has its batches, its loss and its scores. [`mod@train`]
 //! prepares the data and makes step after step, whatever the task is; [`run`] is the directory in
-//! which everything is kept; [polyglow-predict](polyglow_predict) uses trained models; and
-//! [`formats`] exchange them with other programs. An [`Observer`] is told how it goes and may ask
-//! for the end.
+//! which everything is kept; [polyglow-predict](polyglow_predict) uses trained models. An
+//! [`Observer`] is told how it goes and may ask for the end.
 //!
 //! The library prints nothing, installs no panic hook, signal handler or allocator, and keeps no
 //! state of its own in the process. Messages go through `tracing`, which is silent unless the
@@ -18,7 +17,6 @@
 //!   built in.
 
 pub mod config;
-pub mod formats;
 mod observer;
 pub mod plan;
 pub mod run;

@@ -247,11 +247,11 @@ impl RunDirectory {
     }
 
     /// Makes sure that a checkpoint was trained with these tokenizers.
-    pub(crate) fn check_tokenizers(
-        &self,
-        checkpoint: &Checkpoint,
-        tokenizers: &Tokenizers,
-    ) -> Result<()> {
+    ///
+    /// # Errors
+    /// It was not: it is of another run, or the run's tokenizers have changed since (the hint says
+    /// which).
+    pub fn check_tokenizers(&self, checkpoint: &Checkpoint, tokenizers: &Tokenizers) -> Result<()> {
         let text = checkpoint.state.text.as_ref();
         if text.is_none_or(|text| hash(tokenizers).is_ok_and(|hash| hash == text.tokenizers)) {
             return Ok(());

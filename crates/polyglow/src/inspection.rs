@@ -18,11 +18,11 @@ use std::path::Path;
 
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_formats::Target;
 use polyglow_model::Task;
 use polyglow_predict::group::alone;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::formats::Target;
 use polyglow_train::tasks::{Setting, TrainingData, with_task};
 use polyglow_train::train::{
     DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory,

@@ -1,8 +1,6 @@
 //! The library, as a program that depends on it meets it.
 
 mod config;
-mod converters;
-mod formats;
 mod language;
 mod old_runs;
 mod optimizer;

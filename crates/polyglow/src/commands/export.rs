@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use polyglow_train::formats::{Export, Exported, Precision, Target};
+use polyglow_formats::{Export, Exported, Precision, Target};
 use polyglow_train::run::RunDirectory;
 
 use super::model::check_free;

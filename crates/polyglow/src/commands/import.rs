@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use clap::Args;
 use polyglow_predict::wording::shell_word;
-use polyglow_train::formats;
 
 /// What `polyglow import` is asked to do.
 #[derive(Args)]
@@ -21,10 +20,10 @@ pub(crate) struct ImportArgs {
 /// trained on as any other.
 ///
 /// # Errors
-/// As [`formats::import`]; there is something in the run's directory already (exit code 2); the
+/// As [`polyglow_formats::import`]; there is something in the run's directory already (exit code 2); the
 /// disk refuses.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
-    let model = formats::import(&args.model)?;
+    let model = polyglow_formats::import(&args.model)?;
     let run = model.create_run(&args.run)?;
     let (root, config) = (shell_word(run.root()), shell_word(run.config_path()));
     tracing::info!(

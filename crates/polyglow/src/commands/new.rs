@@ -13,9 +13,9 @@ use clap::builder::PossibleValuesParser;
 use polyglow_data::config::{DataConfig, TestFiles, TrainFiles};
 use polyglow_data::file;
 use polyglow_data::tokenizer::Kind;
+use polyglow_formats::Target;
 use polyglow_predict::wording::shell_word;
 use polyglow_train::config::Config;
-use polyglow_train::formats::Target;
 use polyglow_train::train::Training;
 
 use super::check::Passing;

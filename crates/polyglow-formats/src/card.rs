@@ -6,12 +6,12 @@ use std::fmt::Write;
 use polyglow_data::config::TrainFiles;
 use polyglow_model::Task;
 use polyglow_predict::error::Result;
+use polyglow_train::config::Config;
+use polyglow_train::run::{Checkpoint, RunDirectory, TextHashes, records};
 use serde_json::Value;
 
 use super::portable::Portable;
 use super::{Precision, Target};
-use crate::config::Config;
-use crate::run::{Checkpoint, RunDirectory, TextHashes, records};
 
 /// What a card says of a run, beside its model.
 pub(super) struct Card {

@@ -11,9 +11,9 @@ use polyglow_predict::error::{Result, TrainError, failed, usage};
 use serde_json::{Value, json};
 
 use super::activation;
-use crate::formats::array::{Array, Arrays};
-use crate::formats::portable::Portable;
-use crate::formats::sinusoids::sinusoids;
+use crate::array::{Array, Arrays};
+use crate::portable::Portable;
+use crate::sinusoids::sinusoids;
 
 /// Fewest positions of a table that is not trained.
 const POSITIONS: usize = 1024;

@@ -153,7 +153,7 @@ pub(crate) struct Keys<'a> {
 }
 
 impl Keys<'_> {
-    fn wrong(&self, key: &str, wanted: &str) -> crate::TrainError {
+    fn wrong(&self, key: &str, wanted: &str) -> polyglow_predict::TrainError {
         let (path, found) = (self.path.display(), &self.json[key]);
         failed!("`{path}`: `{key}` is {found}, where {wanted} is wanted")
     }
@@ -227,7 +227,7 @@ mod tests {
         assert!(read(&path.join("a"), 0).is_err());
         assert_eq!(
             Folder::create(&path).expect_err("it is there").kind(),
-            crate::ErrorKind::Usage
+            polyglow_predict::ErrorKind::Usage
         );
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 1);
     }

@@ -6,7 +6,7 @@ use std::path::Path;
 use half::{bf16, f16};
 use polyglow_predict::error::{Context, Result, bail, ensure, failed};
 
-use crate::formats::array::Array;
+use crate::array::Array;
 
 /// The version of the format that is written and read.
 const VERSION: u32 = 6;

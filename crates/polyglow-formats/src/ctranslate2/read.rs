@@ -9,11 +9,9 @@ use super::binary::{Binary, Kind};
 use super::name::{OUTPUT, OUTPUT_BIAS, SRC_EMBEDDING, TGT_EMBEDDING, name, positions};
 use super::unsupported::{self, lacking};
 use super::variables::{Variables, single};
-use crate::formats::array::{Array, Arrays};
-use crate::formats::part::{
-    Block, Role, Stack, alternating, blank_shape, model_config, parts, reorder,
-};
-use crate::formats::sinusoids::{are_sinusoids, sinusoids_of_tensor2tensor};
+use crate::array::{Array, Arrays};
+use crate::part::{Block, Role, Stack, alternating, blank_shape, model_config, parts, reorder};
+use crate::sinusoids::{are_sinusoids, sinusoids_of_tensor2tensor};
 
 /// More layers than any model has.
 const MOST_LAYERS: usize = 1 << 10;

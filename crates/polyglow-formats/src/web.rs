@@ -11,12 +11,12 @@ use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_h
 use polyglow_predict::model::load_for_search;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::weights::{self, Weights};
+use polyglow_train::Plan;
+use polyglow_train::run::sha256;
 use serde_json::json;
 
 use super::portable::Portable;
 use super::{Precision, folder};
-use crate::plan::Plan;
-use crate::run::sha256;
 
 const CONFIG: &str = "config.toml";
 const WEIGHTS: &str = "model.safetensors";

@@ -1,6 +1,6 @@
 //! What CTranslate2 calls our parts.
 
-use crate::formats::part::{Block, Part};
+use crate::part::{Block, Part};
 
 /// The name of a part; its numbers are under it, as `weight` and `bias`, or `gamma` and `beta`.
 pub(super) fn name(part: Part, gated: bool) -> String {

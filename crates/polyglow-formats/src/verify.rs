@@ -8,12 +8,12 @@ use polyglow_kernels::Layout;
 use polyglow_model::quantization;
 use polyglow_model::random::Random;
 use polyglow_predict::error::{Result, failed, with_hint};
+use polyglow_train::Plan;
 
 use super::Precision;
 use super::array::Array;
 use super::ctranslate2::to_int8;
 use super::portable::Portable;
-use crate::plan::Plan;
 
 /// The most tokens of a line that is made up.
 const LONGEST: usize = 12;
@@ -153,8 +153,8 @@ mod tests {
     use polyglow_model::parameter;
 
     use super::*;
-    use crate::config::Config;
-    use crate::formats::array::Arrays;
+    use crate::array::Arrays;
+    use polyglow_train::config::Config;
 
     const CONFIG: &str = "data.corpus = 'digits'
         tokenizer.kind = 'word'

@@ -11,10 +11,10 @@ use serde_json::Value;
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
 use super::tokens::{pieces, tokenizer, with_begin_mark};
 use super::{CONFIG, GENERATION, MODEL, pickle};
-use crate::formats::array::{Array, Arrays};
-use crate::formats::folder::{self, Keys};
-use crate::formats::part::{Role, alternating, blank_shape, model_config, parts, reorder};
-use crate::formats::portable::Portable;
+use crate::array::{Array, Arrays};
+use crate::folder::{self, Keys};
+use crate::part::{Role, alternating, blank_shape, model_config, parts, reorder};
+use crate::portable::Portable;
 
 /// The weights as PyTorch itself saves them.
 const PICKLE: &str = "pytorch_model.bin";

@@ -7,12 +7,12 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
+use polyglow_formats::{Array, Arrays, Export, Portable, Precision, Target, import};
 use polyglow_model::{
     Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings,
 };
 use polyglow_predict::translate::Request;
 use polyglow_predict::weights::Weights;
-use polyglow_train::formats::{Array, Arrays, Export, Portable, Precision, Target, import};
 use polyglow_train::run::RunDirectory;
 use polyglow_train::{Config, Runner};
 use serde::Deserialize;
@@ -21,7 +21,7 @@ use sha2::{Digest, Sha256};
 
 fn golden(path: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/formats")
+        .join("tests/golden")
         .join(path)
 }
 

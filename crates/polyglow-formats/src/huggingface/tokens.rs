@@ -7,10 +7,10 @@ use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_predict::error::{Context, Result, ensure};
 use serde_json::{Value, json};
 
-use crate::formats::array::{Array, Arrays};
-use crate::formats::folder::{self, Keys};
-use crate::formats::portable::NEVER;
-use crate::formats::vocabulary::{Foreign, Marks};
+use crate::array::{Array, Arrays};
+use crate::folder::{self, Keys};
+use crate::portable::NEVER;
+use crate::vocabulary::{Foreign, Marks};
 
 /// The begin mark of a model that has none.
 const BEGIN: &str = "<s>";

@@ -7,10 +7,10 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_formats::import;
 use polyglow_model::{Norm, Position, TieEmbeddings};
 use polyglow_predict::translate::Request;
 use polyglow_train::Runner;
-use polyglow_train::formats::import;
 use serde::Deserialize;
 use serde_json::Value;
 
@@ -31,7 +31,7 @@ struct Answer {
 
 fn golden(folder: &str) -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR"))
-        .join("tests/golden/formats/converters")
+        .join("tests/golden/converters")
         .join(folder)
 }
 

@@ -5,10 +5,10 @@ use polyglow_predict::error::Result;
 
 use super::binary::{Binary, Kind, Variable};
 use super::name::{OUTPUT, OUTPUT_BIAS, SRC_EMBEDDING, TGT_EMBEDDING, name, positions};
-use crate::formats::Precision;
-use crate::formats::array::{Array, Arrays};
-use crate::formats::part::{Role, Stack, parts, tgt_embedding};
-use crate::formats::sinusoids::sinusoids;
+use crate::Precision;
+use crate::array::{Array, Arrays};
+use crate::part::{Role, Stack, parts, tgt_embedding};
+use crate::sinusoids::sinusoids;
 
 /// Fewest positions of a fixed table: a longer text is an error there.
 const POSITIONS: usize = 1024;
@@ -56,7 +56,7 @@ pub(super) fn binary(
 
 /// A matrix in 8 bits, and for each row what its values were multiplied by. A matrix that has been
 /// in 8 bits before becomes the same numbers again.
-pub(in crate::formats) fn to_int8(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32>) {
+pub(crate) fn to_int8(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32>) {
     let rows = values.chunks_exact(width.max(1));
     let largest = |row: &[f32]| {
         row.iter()

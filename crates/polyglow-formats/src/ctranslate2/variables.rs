@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polyglow_predict::error::{Context, Result, ensure, failed};
 
 use super::binary::{Binary, Kind, Variable};
-use crate::formats::array::Array;
+use crate::array::Array;
 
 /// Variables that have not been read yet. Converters write equal arrays once, under the first of
 /// their names; the others are aliases.

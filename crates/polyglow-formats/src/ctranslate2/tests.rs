@@ -8,10 +8,10 @@ use polyglow_predict::error::Result;
 use super::Content;
 use super::binary::{Binary, Kind, Variable};
 use super::read::content;
-use crate::formats::array::Array;
+use crate::array::Array;
 
 /// M2M100 with 2 heads of width 8, one layer on each side, from `ct2-transformers-converter`.
-const MODEL: &[u8] = include_bytes!("../../../tests/golden/formats/converters/m2m100/model.bin");
+const MODEL: &[u8] = include_bytes!("../../tests/golden/converters/m2m100/model.bin");
 
 fn binary() -> Binary {
     Binary::parse(MODEL, Path::new("model.bin")).expect("it is whole")

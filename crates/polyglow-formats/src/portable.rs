@@ -9,12 +9,12 @@ use polyglow_model::{ModelConfig, ModelShape, TransformerShape};
 use polyglow_predict::error::{Context, Result, ensure, failed, usage, with_hint};
 use polyglow_predict::model::check_beam;
 use polyglow_predict::runner::Runner;
+use polyglow_train::Plan;
+use polyglow_train::config::{Config, TrainConfig};
+use polyglow_train::run::{Content, RunDirectory, TextHashes, TrainState, hash};
 
 use super::array::{Array, Arrays};
 use super::folder::Folder;
-use crate::config::{Config, TrainConfig};
-use crate::plan::Plan;
-use crate::run::{Content, RunDirectory, TextHashes, TrainState, hash};
 
 /// The bias of a token that must never come out: it has less than 1e-40 of the best token's
 /// probability. Weights hold no infinity, and a much lower bias would be most of a smoothed loss.
@@ -220,7 +220,7 @@ fn load_weights_of(
             shape == wanted,
             "the tensor `{name}` is {shape:?}, not {wanted:?} as the config asks for"
         );
-        Ok::<_, crate::TrainError>(TensorData::new(values, shape))
+        Ok::<_, polyglow_predict::TrainError>(TensorData::new(values, shape))
     })?;
     match arrays.0.keys().next() {
         None => Ok(model),

@@ -7,10 +7,10 @@ use serde_json::{Value, json};
 
 use super::activation;
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
-use crate::formats::array::{Array, Arrays};
-use crate::formats::part::{Role, parts, reorder, sines_first, tgt_embedding};
-use crate::formats::portable::{NEVER, Portable};
-use crate::formats::sinusoids::sinusoids;
+use crate::array::{Array, Arrays};
+use crate::part::{Role, parts, reorder, sines_first, tgt_embedding};
+use crate::portable::{NEVER, Portable};
+use crate::sinusoids::sinusoids;
 
 /// The classes that have the mathematics of ours.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

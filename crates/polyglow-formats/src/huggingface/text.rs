@@ -8,7 +8,7 @@ use polyglow_predict::error::{Context, Result, usage, with_hint};
 use serde_json::{Value, json};
 
 use super::super::folder;
-use crate::formats::portable::Portable;
+use crate::portable::Portable;
 
 /// Writes the tokenizers of a model into a folder.
 ///

@@ -22,14 +22,14 @@ use std::path::{Path, PathBuf};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::Task;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_train::Plan;
+use polyglow_train::config::Config;
+use polyglow_train::run::RunDirectory;
 
 pub use self::array::{Array, Arrays};
 use self::card::Card;
 use self::folder::Folder;
 pub use self::portable::Portable;
-use crate::config::Config;
-use crate::plan::Plan;
-use crate::run::RunDirectory;
 
 /// What a run can be written as.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -128,17 +128,17 @@ impl Target {
     fn usage(self, task: Task, shared: bool) -> &'static str {
         match (self, shared) {
             (Self::Huggingface, _) if task == Task::Language => {
-                include_str!("formats/usage/huggingface-text.md")
+                include_str!("usage/huggingface-text.md")
             }
             (Self::Huggingface, _) if task == Task::Images => {
-                include_str!("formats/usage/huggingface-images.md")
+                include_str!("usage/huggingface-images.md")
             }
-            (Self::Ctranslate2, true) => include_str!("formats/usage/ctranslate2.md"),
-            (Self::Ctranslate2, false) => include_str!("formats/usage/ctranslate2-two.md"),
-            (Self::Huggingface, _) => include_str!("formats/usage/huggingface.md"),
-            (Self::Argos, _) => include_str!("formats/usage/argos.md"),
-            (Self::Sentencepiece, _) => include_str!("formats/usage/sentencepiece.md"),
-            (Self::Web, _) => include_str!("formats/usage/web.md"),
+            (Self::Ctranslate2, true) => include_str!("usage/ctranslate2.md"),
+            (Self::Ctranslate2, false) => include_str!("usage/ctranslate2-two.md"),
+            (Self::Huggingface, _) => include_str!("usage/huggingface.md"),
+            (Self::Argos, _) => include_str!("usage/argos.md"),
+            (Self::Sentencepiece, _) => include_str!("usage/sentencepiece.md"),
+            (Self::Web, _) => include_str!("usage/web.md"),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! What Hugging Face's MarianMT and Pegasus call our parts.
 
-use crate::formats::part::{Block, Part};
+use crate::part::{Block, Part};
 
 /// The names of a part, without `weight` and `bias`; several where ours are side by side in one
 /// matrix.
