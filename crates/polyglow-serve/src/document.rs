@@ -6,6 +6,10 @@ use tokio::task::spawn_blocking;
 use crate::failure::Failure;
 use crate::html::{Options, Page, Translation};
 
+/// Bytes of texts that are worth a thread: reading fewer takes less than a millisecond, and the way to
+/// another thread would let later requests overtake.
+const LONG: usize = 1 << 14;
+
 /// What a text is made of.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
@@ -13,6 +17,14 @@ pub(crate) enum Part {
     Kept(String),
     /// A sentence, which is to be translated.
     Sentence(String),
+}
+
+impl Part {
+    fn num_bytes(&self) -> usize {
+        match self {
+            Self::Kept(text) | Self::Sentence(text) => text.len(),
+        }
+    }
 }
 
 /// A text or a page in parts.
@@ -63,6 +75,14 @@ impl Document {
         }
     }
 
+    /// Returns the length of the text or page that was read, in bytes.
+    pub(crate) fn num_bytes(&self) -> usize {
+        match self {
+            Self::Text(parts) => parts.iter().map(Part::num_bytes).sum(),
+            Self::Page(page) => page.num_bytes(),
+        }
+    }
+
     /// Whether links between words are of use.
     pub(crate) fn needs_links(&self) -> bool {
         matches!(self, Self::Page(page) if page.needs_links())
@@ -97,14 +117,18 @@ impl Document {
     }
 }
 
-/// Runs work on texts and pages, which may be long, on another thread, so that this one answers
-/// other requests meanwhile.
+/// Runs work on `num_bytes` of texts and pages: that on long ones on another thread, so that this
+/// one answers other requests meanwhile.
 ///
 /// # Errors
-/// The work panics.
+/// Work on another thread panics.
 pub(crate) async fn run_aside<T: Send + 'static>(
+    num_bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
+    if num_bytes < LONG {
+        return Ok(work());
+    }
     spawn_blocking(work).await.map_err(|_| Failure::broken())
 }
 
@@ -147,12 +171,14 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_on_texts_runs_on_another_thread() {
-        let worker = run_aside(|| std::thread::current().id())
-            .await
-            .expect("it does not panic");
-        assert_ne!(worker, std::thread::current().id());
-        let failure = run_aside(|| panic!("this is a test"))
+    async fn work_on_long_texts_alone_runs_on_another_thread() {
+        for (num_bytes, is_here) in [(LONG - 1, true), (LONG, false)] {
+            let worker = run_aside(num_bytes, || std::thread::current().id())
+                .await
+                .expect("it does not panic");
+            assert_eq!(worker == std::thread::current().id(), is_here);
+        }
+        let failure = run_aside(LONG, || panic!("this is a test"))
             .await
             .expect_err("it panics");
         assert_eq!(

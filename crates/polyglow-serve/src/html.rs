@@ -31,6 +31,7 @@ use tree::{Node, Partner};
 /// A page in parts.
 #[derive(Clone, Debug)]
 pub struct Page {
+    num_bytes: usize,
     pieces: Vec<Piece>,
     sentences: Vec<Sentence>,
 }
@@ -125,9 +126,15 @@ impl Page {
         }
         block.write(&mut pieces, &mut sentences);
         Self {
+            num_bytes: page.len(),
             pieces,
             sentences: sentences.into_list(),
         }
+    }
+
+    /// Returns the length of the page that was read, in bytes.
+    pub fn num_bytes(&self) -> usize {
+        self.num_bytes
     }
 
     /// The sentences to translate, in the order in which [`Self::with`] takes their translations.

@@ -103,7 +103,8 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
         .text(texts.texts.iter().map(|text| text.chars().count()).sum());
     let attributes = is_html && translates_attributes(&fields)?;
     let read_texts = texts.texts.clone();
-    let documents = run_aside(move || {
+    let num_bytes = read_texts.iter().map(String::len).sum();
+    let documents = run_aside(num_bytes, move || {
         let mut documents = Vec::with_capacity(read_texts.len());
         for text in &read_texts {
             documents.push(if is_html {

@@ -257,7 +257,11 @@ impl Shared {
         let translations = self
             .translate(route, numbering::requests(&documents), n_best, links)
             .await?;
-        run_aside(move || versions(&documents, &translations, n_best)).await
+        let num_bytes = documents.iter().map(Document::num_bytes).sum::<usize>() * n_best;
+        run_aside(num_bytes, move || {
+            versions(&documents, &translations, n_best)
+        })
+        .await
     }
 }
 

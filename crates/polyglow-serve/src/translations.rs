@@ -119,7 +119,8 @@ pub(crate) async fn translate(
     let language = server.routes.source(asked.model).to_owned();
     let wanted = Arc::new(wanted);
     let read = Arc::clone(&wanted);
-    let (documents, requests) = run_aside(move || requests(&read, &language)).await??;
+    let num_bytes = wanted.texts.iter().map(String::len).sum();
+    let (documents, requests) = run_aside(num_bytes, move || requests(&read, &language)).await??;
     check_translations(requests.len(), asked.search.n_best)?;
     if asked.attention {
         check_attention(&requests, asked.search.n_best)?;
