@@ -18,6 +18,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
+use polyglow_data::batch::PairBatch;
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
@@ -25,7 +26,7 @@ use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::random::{mix, unit};
-use polyglow_data::sources::{PairBatch, PairSource};
+use polyglow_data::sources::PairSource;
 use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 
 /// The allocator of the `polyglow` binary, so that its memory is what is shown.

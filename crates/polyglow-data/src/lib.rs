@@ -58,9 +58,9 @@
 //!
 //! With neither feature the crate compiles for a browser.
 
+mod batches;
 pub mod config;
 pub mod error;
-mod examples;
 pub mod file;
 #[cfg(feature = "training")]
 mod images;
@@ -78,6 +78,6 @@ pub use text::{corpus, labeled, lines, ngram, word_vectors};
 #[cfg(feature = "training")]
 pub use images::image_set;
 // From a corpus to batches, in the order in which data flows.
+pub use batches::{batch, example, masking, padded, skip_gram};
 #[cfg(feature = "training")]
-pub use examples::{batching, dropout, id_cache, prefetch, sources, window};
-pub use examples::{example, masking, padded, skip_gram};
+pub use batches::{batching, dropout, id_cache, prefetch, sources, window};

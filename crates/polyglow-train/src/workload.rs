@@ -2,9 +2,9 @@
 
 use std::fmt;
 
+use polyglow_data::batch::PairBatch;
 use polyglow_data::example::Example;
 use polyglow_data::random::mix;
-use polyglow_data::sources::PairBatch;
 use polyglow_data::special::SpecialIds;
 use serde::Serialize;
 

@@ -4,6 +4,7 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
+use polyglow_data::batch::{ImageBatch, LabelBatch, MaskedBatch};
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::{Corpus, read_image};
@@ -14,9 +15,7 @@ use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
 use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Placed, Position};
-use polyglow_data::sources::{
-    BatchSource, ImageBatch, ImageSource, LabelBatch, LabelSource, MaskedBatch, MaskedSource,
-};
+use polyglow_data::sources::{BatchSource, ImageSource, LabelSource, MaskedSource};
 use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::Shapes;
 use tempfile::TempDir;

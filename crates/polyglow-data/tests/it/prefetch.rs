@@ -2,13 +2,14 @@
 
 use std::sync::Arc;
 
+use polyglow_data::batch::PairBatch;
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Placed, Position};
-use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
+use polyglow_data::sources::{BatchSource, PairSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use polyglow_data::batch::SkipGramBatch;
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::Corpus;
@@ -9,7 +10,7 @@ use polyglow_data::error::DataError;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
-use polyglow_data::sources::{BatchSource, SkipGramBatch, SkipGramSource};
+use polyglow_data::sources::{BatchSource, SkipGramSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 

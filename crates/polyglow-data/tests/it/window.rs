@@ -4,6 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 
+use polyglow_data::batch::TextBatch;
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::Corpus;
@@ -11,7 +12,7 @@ use polyglow_data::error::DataError;
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Placed, Position};
-use polyglow_data::sources::{BatchSource, LineSource, TextBatch, WindowSource};
+use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::window::Windows;
 use tempfile::TempDir;

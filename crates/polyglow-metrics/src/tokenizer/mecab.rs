@@ -6,9 +6,8 @@
 
 mod files;
 
-use std::fmt;
-use std::fs;
 use std::path::Path;
+use std::{fmt, fs};
 
 use crate::error::MetricError;
 use files::{Categories, Matrix, Words};

@@ -7,10 +7,9 @@
 mod model;
 mod normalizer;
 
-use std::fmt;
-use std::fs;
 use std::ops::Range;
 use std::path::Path;
+use std::{fmt, fs};
 
 use crate::error::MetricError;
 use model::{Piece, PieceKind};

@@ -8,9 +8,8 @@ mod place;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use burn::tensor::TensorData;
 use polyglow_data::batching::Selection;

@@ -1,9 +1,8 @@
 //! Whose a directory is: a training writes only into one that is empty or a run's, and removes only
 //! what runs leave there.
 
-use std::fs;
-use std::io;
 use std::path::Path;
+use std::{fs, io};
 
 use polyglow_data::file::remove_unfinished;
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};

@@ -2,10 +2,10 @@
 //! here is where the model looks.
 
 use burn::tensor::Transaction;
+use polyglow_data::batch::PairBatch;
 use polyglow_data::corpus::read_image;
 use polyglow_data::example::Example;
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::PairBatch;
 use polyglow_data::toy::shapes::captioned::{CaptionedPicture, CaptionedShapes};
 use polyglow_model::{ImageShape, Inspect, ModelShape, Pair as Inputs, PatchShape};
 use polyglow_predict::TaskPlan;

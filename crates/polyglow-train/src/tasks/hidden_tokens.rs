@@ -3,9 +3,10 @@
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use polyglow_data::batch::MaskedBatch;
 use polyglow_data::masking::Masked;
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::{MaskedBatch, MaskedSource};
+use polyglow_data::sources::MaskedSource;
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Context, Result};

@@ -3,8 +3,9 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
+use polyglow_data::batch::ImageBatch;
 use polyglow_data::image_set::ImageSet;
-use polyglow_data::sources::{ImageBatch, ImageSource};
+use polyglow_data::sources::ImageSource;
 use polyglow_model::{Image, Model, Predict};
 use polyglow_predict::device::upload;
 use polyglow_predict::error::{Result, ensure};

@@ -5,9 +5,10 @@ pub mod confusion;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor};
+use polyglow_data::batch::LabelBatch;
 use polyglow_data::padded::Padded;
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::{LabelBatch, LabelSource};
+use polyglow_data::sources::LabelSource;
 use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Text};

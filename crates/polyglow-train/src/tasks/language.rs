@@ -7,10 +7,10 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use polyglow_data::batch::{Piece, TextBatch, pieces};
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::{BatchSource, TextBatch};
+use polyglow_data::sources::BatchSource;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_data::window::{Piece, pieces};
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Context, Result, TrainError, ensure};

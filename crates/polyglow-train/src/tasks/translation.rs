@@ -6,11 +6,12 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
+use polyglow_data::batch::PairBatch;
 use polyglow_data::corpus::in_order;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::{BatchSource, PairBatch, PairSource};
+use polyglow_data::sources::{BatchSource, PairSource};
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Generate, Pair as Inputs, Predict, Targets, alignment_loss};
 use polyglow_predict::TaskPlan;

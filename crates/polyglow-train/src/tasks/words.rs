@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor};
+use polyglow_data::batch::SkipGramBatch;
 use polyglow_data::pair::Pair;
 use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
-use polyglow_data::sources::{SkipGramBatch, SkipGramSource};
+use polyglow_data::sources::SkipGramSource;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Words};
 use polyglow_predict::device::upload;

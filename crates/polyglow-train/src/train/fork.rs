@@ -4,10 +4,9 @@
 mod vocabulary;
 
 use std::collections::HashMap;
-use std::fs;
-use std::io;
 use std::path::{self, PathBuf};
 use std::sync::Arc;
+use std::{fs, io};
 
 use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;

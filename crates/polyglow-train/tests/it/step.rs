@@ -5,11 +5,11 @@ use std::sync::Arc;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor, TensorData};
+use polyglow_data::batch::PairBatch;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::PairBatch;
 use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_model::{Model, ModelConfig, Precision, Vocabulary, parameter};

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use maud::html;
+use polyglow_data::batch::PairBatch;
 use polyglow_data::example::Example;
-use polyglow_data::sources::PairBatch;
 use polyglow_model::{Inspect, ModelShape, Pair};
 use polyglow_predict::attention::head_or_mean;
 use polyglow_predict::device::upload_rows;

@@ -1,8 +1,8 @@
 //! The hidden states of a model as it reads lines.
 
 use burn::tensor::{Device, Tensor, Transaction};
+use polyglow_data::batch::TextBatch;
 use polyglow_data::padded::Padded;
-use polyglow_data::sources::TextBatch;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Side};
 use polyglow_predict::device::upload_rows;

@@ -4,9 +4,10 @@
 use std::sync::Arc;
 
 use burn::tensor::Device;
+use polyglow_data::batch::PairBatch;
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::error::DataError;
-use polyglow_data::sources::{BatchSource, PairBatch};
+use polyglow_data::sources::BatchSource;
 use polyglow_model::{
     Inputs, Model, ModelShape, Pair, Predict, Targets, Task as TaskKind, Text, Vocabulary,
 };

@@ -1,9 +1,8 @@
 //! The `checkpoints` directory of a run: which checkpoints are kept, and what `last` and `best`
 //! point to.
 
-use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use polyglow_data::file::sync_directory;
 use polyglow_predict::error::{Context, Result, failed, with_hint};

@@ -4,20 +4,11 @@
 use std::num::NonZeroUsize;
 use std::ops::Range;
 
+use crate::batch::{Piece, pieces};
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::random::{Purpose, below};
-
-/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is
-/// where id `n` is to be predicted, or end of sentence if there is none.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Piece {
-    /// The ids of the whole example.
-    pub ids: Vec<u32>,
-    /// The positions, at most `ids.len() + 1` of them.
-    pub positions: Range<usize>,
-}
 
 /// How the text of an id cache, which has only one side, is cut into windows.
 ///
@@ -176,31 +167,4 @@ impl Windows {
         let text = |example| Ok((cache.positions_before(example), cache.example(example)?.tgt));
         Ok((first, pieces(positions, first, text)?))
     }
-}
-
-/// The pieces at `positions` of a stream, which begin in the example `first`. `text` returns the
-/// position in the stream at which an example starts, and its ids.
-///
-/// # Errors
-/// Those of `text`.
-pub fn pieces<E>(
-    positions: Range<u64>,
-    first: u32,
-    mut text: impl FnMut(u32) -> Result<(u64, Vec<u32>), E>,
-) -> Result<Vec<Piece>, E> {
-    let Range { mut start, end } = positions;
-    let mut pieces = Vec::new();
-    let mut examples = first..;
-    while start < end
-        && let Some(example) = examples.next()
-    {
-        let (before, ids) = text(example)?;
-        let until = end.min(before + ids.len() as u64 + 1);
-        pieces.push(Piece {
-            ids,
-            positions: (start - before) as usize..(until - before) as usize,
-        });
-        start = until;
-    }
-    Ok(pieces)
 }

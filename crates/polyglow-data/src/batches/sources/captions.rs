@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::{BatchSource, Cached, PairBatch, size_of_rows};
+use super::{BatchSource, Cached, size_of_rows};
+use crate::batch::PairBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::config::ImageConfig;
 use crate::corpus::{Corpus, Part, read_image};

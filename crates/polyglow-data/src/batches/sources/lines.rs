@@ -3,44 +3,11 @@
 use std::sync::Arc;
 
 use super::{BatchSource, Cached, pairs, size_of_rows};
+use crate::batch::TextBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
-use crate::padded::Padded;
-use crate::special::SpecialIds;
-
-/// Padded text: at each position the id before the one to predict, and that one.
-#[derive(Debug, Clone, Default, PartialEq)]
-pub struct TextBatch {
-    /// What the model reads, `[batch, len]`.
-    pub inputs: Padded,
-    /// What it predicts, `[batch, len]`.
-    pub targets: Padded,
-}
-
-impl TextBatch {
-    /// Whole lines: `<s> t1 t2` is read, `t1 t2 </s>` predicted.
-    pub fn of_lines<R: AsRef<[u32]>>(
-        lines: &[R],
-        special: SpecialIds,
-        pad_multiple: usize,
-    ) -> Self {
-        let longest = lines
-            .iter()
-            .map(|line| line.as_ref().len() + 1)
-            .max()
-            .unwrap_or(0);
-        let mut inputs = Padded::with_room(lines.len(), longest, pad_multiple);
-        for line in lines {
-            inputs.push(&[&[special.bos], line.as_ref()], special.pad);
-        }
-        Self {
-            inputs,
-            targets: Padded::ended(lines, special.eos, special.pad, pad_multiple),
-        }
-    }
-}
 
 /// Batches of lines from an id cache of text that has one side.
 pub struct LineSource {

@@ -4,19 +4,11 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use super::BatchSource;
+use crate::batch::ImageBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::error::DataError;
 use crate::image_set::{ImageSet, turn};
 use crate::random::Purpose;
-
-/// Images of one size and their labels.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct ImageBatch {
-    /// `[images, height * width * channels]` row by row.
-    pub pixels: Vec<u8>,
-    /// The label of each image, as an id of the labels' tokenizer.
-    pub labels: Vec<i32>,
-}
 
 /// Labeled images, of which parts may be read more often or more rarely than others.
 pub struct ImageSource {

@@ -23,13 +23,13 @@ use crate::example::Example;
 use crate::id_cache::IdCache;
 
 pub use captions::{CaptionImages, CaptionSource};
-pub use images::{ImageBatch, ImageSource};
-pub use labels::{LabelBatch, LabelSource};
-pub use lines::{LineSource, TextBatch};
-pub use masked::{MaskedBatch, MaskedSource};
-pub use pairs::{PairBatch, PairSource};
+pub use images::ImageSource;
+pub use labels::LabelSource;
+pub use lines::LineSource;
+pub use masked::MaskedSource;
+pub use pairs::PairSource;
 pub use sharded::{Sharded, num_shards};
-pub use skip_grams::{SkipGramBatch, SkipGramSource};
+pub use skip_grams::SkipGramSource;
 pub use windows::WindowSource;
 
 /// What a stream of training batches is made from.

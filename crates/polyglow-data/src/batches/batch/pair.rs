@@ -1,14 +1,7 @@
 //! Sentence pairs: the only shift between decoder input and output.
 
-use std::sync::Arc;
-
-use super::{BatchSource, Cached, size_of_rows};
 use crate::alignment::Link;
-use crate::batching::{BatchingConfig, EpochPlan};
-use crate::dropout::BpeDropout;
-use crate::error::DataError;
 use crate::example::Example;
-use crate::id_cache::IdCache;
 use crate::padded::Padded;
 use crate::special::SpecialIds;
 
@@ -64,82 +57,6 @@ impl PairBatch {
         self.gold_attention = Some(gold);
         self
     }
-}
-
-/// Batches of pairs from an id cache.
-pub struct PairSource {
-    cached: Cached,
-    dropout: Option<BpeDropout>,
-    /// Whether batches bring the links of aligned text along.
-    links: bool,
-}
-
-impl PairSource {
-    /// Pairs of `cache`; with `links` also where each target token should look, but not with BPE
-    /// dropout, whose tokens alignments do not know.
-    ///
-    /// # Errors
-    /// [`DataError::Dropout`] if a tokenizer is not plain BPE and `config` asks for BPE dropout.
-    pub fn new(
-        cache: Arc<IdCache>,
-        config: BatchingConfig,
-        links: bool,
-    ) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        let dropout = cached.dropout()?;
-        let links = links && dropout.is_none() && cached.cache.is_aligned();
-        Ok(Self {
-            cached,
-            dropout,
-            links,
-        })
-    }
-}
-
-impl BatchSource for PairSource {
-    type Batch = PairBatch;
-    type Error = DataError;
-
-    fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
-        let Cached { cache, config } = &self.cached;
-        self.cached
-            .plan(epoch, |example| padded(config, cache.lengths(example)))
-    }
-
-    fn batch(&self, epoch: u64, items: &[u32]) -> Result<PairBatch, DataError> {
-        let Cached { cache, config } = &self.cached;
-        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
-        let tokenizers = cache.tokenizers();
-        let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
-        let batch = PairBatch::new(&examples, src, tgt, config.pad_multiple);
-        if !self.links {
-            return Ok(batch);
-        }
-        let links = items.iter().map(|&example| cache.links(example));
-        Ok(batch.with_links(&links.collect::<Result<Vec<_>, _>>()?))
-    }
-
-    fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let Cached { cache, config } = &self.cached;
-        let real = |(src, tgt): (usize, usize)| (src + 1, tgt + 1);
-        size_of_rows(
-            items,
-            |item| padded(config, cache.lengths(item)),
-            |item| real(cache.lengths(item)),
-        )
-    }
-
-    fn origin(&self, example: u32) -> String {
-        self.cached.origin(example)
-    }
-}
-
-/// Padded source and target positions of an example with this many ids, each side with one mark.
-pub(super) fn padded(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usize) {
-    (
-        config.padded(config.planned_len(src) + 1),
-        config.padded(config.planned_len(tgt) + 1),
-    )
 }
 
 #[cfg(test)]

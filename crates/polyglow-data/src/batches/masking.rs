@@ -49,7 +49,6 @@ impl Masked {
     }
 
     /// Number of tokens to be predicted.
-    #[cfg(feature = "training")]
     pub(crate) fn num_asked(&self, special: SpecialIds) -> usize {
         self.asked.iter().filter(|&&id| id != special.pad).count()
     }

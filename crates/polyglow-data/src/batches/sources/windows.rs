@@ -1,0 +1,98 @@
+//! Windows of text that has one side, read as a stream.
+
+use std::num::NonZeroUsize;
+use std::sync::Arc;
+
+use super::{BatchSource, Cached, size_of_rows};
+use crate::batch::Piece;
+use crate::batch::TextBatch;
+use crate::batching::{BatchingConfig, EpochPlan};
+use crate::error::DataError;
+use crate::id_cache::IdCache;
+use crate::window::Windows;
+
+/// Batches of windows over an id cache, cut somewhere else in each epoch.
+pub struct WindowSource {
+    cached: Cached,
+    context_len: NonZeroUsize,
+}
+
+impl WindowSource {
+    /// Windows of `context_len` positions of the text in `cache`.
+    ///
+    /// # Errors
+    /// [`DataError::Dropout`] if `config` asks for BPE dropout: windows are cut by the number of
+    /// tokens, which it changes.
+    pub fn new(
+        cache: Arc<IdCache>,
+        config: BatchingConfig,
+        context_len: NonZeroUsize,
+    ) -> Result<Self, DataError> {
+        let cached = Cached { cache, config };
+        cached.refuse_dropout("windows are cut by the number of tokens, which dropout changes")?;
+        Ok(Self {
+            cached,
+            context_len,
+        })
+    }
+
+    fn windows(&self, epoch: u64) -> Result<Windows, DataError> {
+        Windows::of_epoch(
+            &self.cached.cache,
+            self.context_len,
+            self.cached.config.seed,
+            epoch,
+        )
+    }
+}
+
+impl BatchSource for WindowSource {
+    type Batch = TextBatch;
+    type Error = DataError;
+
+    fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
+        self.windows(epoch)?
+            .plan(&self.cached.cache, &self.cached.config, epoch)
+    }
+
+    fn batch(&self, epoch: u64, items: &[u32]) -> Result<TextBatch, DataError> {
+        let Cached { cache, config } = &self.cached;
+        let windows = self.windows(epoch)?;
+        let rows = items
+            .iter()
+            .map(|&window| Ok(windows.read(cache, window)?.1));
+        let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, DataError>>()?;
+        Ok(TextBatch::of_windows(
+            &rows,
+            cache.tokenizers().tgt.special(),
+            config.pad_multiple,
+        ))
+    }
+
+    fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize) {
+        // An epoch that was planned has windows.
+        let Ok(windows) = self.windows(epoch) else {
+            return ([0; 3], 0);
+        };
+        let padded = |window| (0, self.cached.config.padded(windows.len_of(window)));
+        size_of_rows(items, padded, |window| (0, windows.len_of(window)))
+    }
+
+    fn examples(&self, epoch: u64, items: &[u32]) -> Vec<u32> {
+        let Ok(windows) = self.windows(epoch) else {
+            return Vec::new();
+        };
+        items
+            .iter()
+            .map(|&window| {
+                self.cached
+                    .cache
+                    .example_at(windows.positions(window).start)
+            })
+            .collect()
+    }
+
+    fn origin(&self, example: u32) -> String {
+        self.cached.origin(example)
+    }
+}
