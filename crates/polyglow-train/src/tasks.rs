@@ -2,9 +2,10 @@
 //! for.
 //!
 //! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file or folder
-//! here and a row in [`with_task`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of
+//! here and a row in [`built_in`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of
 //! one's own implements the trait anywhere.
 
+mod any;
 pub mod captions;
 pub mod hidden_tokens;
 pub mod images;
@@ -27,13 +28,14 @@ use polyglow_data::sources::{
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
 use polyglow_predict::TaskPlan;
-use polyglow_predict::error::{Result, TrainError, ensure};
+use polyglow_predict::error::{Result, TrainError, bail, ensure};
 use polyglow_predict::evaluation::{Evaluation, Scores};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::samples::spread;
 use polyglow_predict::teacher_forcing::Forced;
 
 use crate::workload::BatchShape;
+pub use any::{AnyBatch, AnySource, AnyTask};
 pub use long_lines::LongLines;
 pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
@@ -94,7 +96,7 @@ pub trait Task: Send + Sync + 'static {
     /// Where its batches come from.
     type Source: BatchSource<Error: Into<TrainError>>;
     /// A batch on the device.
-    type Inputs;
+    type Inputs: 'static;
 
     /// Where batches come from.
     fn source(&self) -> &Arc<Self::Source>;
@@ -277,35 +279,19 @@ pub fn teacher_forced(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
     }
 }
 
-/// Something to do with a task, whichever it is.
-pub trait Visitor {
-    /// What comes of it.
-    type Output;
-
-    /// Does it.
-    ///
-    /// # Errors
-    /// Its own.
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output>;
-}
-
-/// Hands the planned task to a visitor: the list of the built-in tasks.
+/// Makes the built-in task that a plan names: the list of all of them.
 ///
 /// # Errors
-/// The data does not suit the task; and those of the visitor.
-pub fn with_task<V: Visitor>(
-    setting: Setting,
-    data: &TrainingData,
-    visitor: V,
-) -> Result<V::Output> {
+/// The data does not suit the task.
+pub fn built_in(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let batching = setting.plan.batching();
-    match (setting.plan.task, data) {
+    Ok(match (setting.plan.task, data) {
         (TaskPlan::Translation, TrainingData::Text(cache)) => {
-            visitor.visit(translation::Translation::new(setting, Arc::clone(cache))?)
+            AnyTask::new(translation::Translation::new(setting, Arc::clone(cache))?)
         }
         (TaskPlan::Language { context_len: None }, TrainingData::Text(cache)) => {
             let source = LineSource::new(Arc::clone(cache), batching)?;
-            visitor.visit(language::Language::new(setting, source))
+            AnyTask::new(language::Language::new(setting, source))
         }
         (
             TaskPlan::Language {
@@ -314,24 +300,24 @@ pub fn with_task<V: Visitor>(
             TrainingData::Text(cache),
         ) => {
             let source = WindowSource::new(Arc::clone(cache), batching, context_len)?;
-            visitor.visit(language::Language::new(setting, source))
+            AnyTask::new(language::Language::new(setting, source))
         }
         (TaskPlan::Words(config), TrainingData::Text(cache)) => {
             let source = SkipGramSource::new(Arc::clone(cache), batching, config)?;
-            visitor.visit(words::WordVectors::new(setting, source))
+            AnyTask::new(words::WordVectors::new(setting, source))
         }
         (TaskPlan::Labels, TrainingData::Text(cache)) => {
             let source = LabelSource::new(Arc::clone(cache), batching)?;
-            visitor.visit(labels::Labels::new(setting, source))
+            AnyTask::new(labels::Labels::new(setting, source))
         }
         (TaskPlan::Masked, TrainingData::Text(cache)) => {
             let source = MaskedSource::new(Arc::clone(cache), batching)?;
-            visitor.visit(hidden_tokens::HiddenTokens::new(setting, source))
+            AnyTask::new(hidden_tokens::HiddenTokens::new(setting, source))
         }
         (TaskPlan::Captions { num_patches, .. }, TrainingData::Captions { cache, images }) => {
             let source =
                 CaptionSource::new(Arc::clone(cache), Arc::clone(images), batching, num_patches)?;
-            visitor.visit(translation::Translation::from_source(setting, source))
+            AnyTask::new(translation::Translation::from_source(setting, source))
         }
         (
             TaskPlan::Images(config),
@@ -343,11 +329,11 @@ pub fn with_task<V: Visitor>(
         ) => {
             let (images, labels) = (Arc::clone(images), Arc::clone(labels));
             let source = ImageSource::new(images, labels, parts.clone(), batching, config.augment);
-            visitor.visit(images::Images::new(setting, source))
+            AnyTask::new(images::Images::new(setting, source))
         }
         (TaskPlan::Images(_) | TaskPlan::Captions { .. }, TrainingData::Text(_))
-        | (_, TrainingData::Images { .. } | TrainingData::Captions { .. }) => Err(TrainError::new(
-            "image models are trained on images, all others on text",
-        )),
-    }
+        | (_, TrainingData::Images { .. } | TrainingData::Captions { .. }) => {
+            bail!("image models are trained on images, all others on text")
+        }
+    })
 }

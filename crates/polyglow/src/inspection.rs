@@ -23,7 +23,7 @@ use polyglow_model::Task;
 use polyglow_predict::group::alone;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::tasks::{Setting, TrainingData, with_task};
+use polyglow_train::tasks::{Setting, TrainingData, built_in};
 use polyglow_train::train::{
     DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory,
 };
@@ -246,7 +246,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         step,
         timed,
         work,
-    } = with_task(setting.clone(), data, trial)?;
+    } = trial.run(&built_in(setting.clone(), data)?)?;
     let train = &found.splits[0];
     let lens = [train.src.mean_len, train.tgt.mean_len];
     let validation = trial::time_validation(&setting, data, &shape, lens)?;
@@ -312,7 +312,7 @@ pub(crate) fn measure(
         timed,
         work,
         ..
-    } = with_task(setting.clone(), &training.data, trial)?;
+    } = trial.run(&built_in(setting.clone(), &training.data)?)?;
     let lens = match &training.data {
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => {
             let report = cache.report();

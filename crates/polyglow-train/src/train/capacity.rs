@@ -12,7 +12,7 @@ use super::try_step;
 use crate::config::MaxTokens;
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
+use crate::tasks::{Setting, Task, TrainingData, built_in};
 use crate::workload::BatchShape;
 
 /// Where a GPU is tried beyond which it hardly gets faster: its cores have been busy long before.
@@ -46,100 +46,83 @@ pub fn find_max_tokens(
         plan: setting.plan.with_max_tokens(usize::MAX),
         ..setting
     };
-    let found = with_task(
-        setting,
-        data,
-        Search {
-            plan: &plan,
-            shape,
-            observer,
-        },
-    );
-    found.map_err(|error| {
+    let task = built_in(setting, data)?;
+    search(&task, &plan, shape, observer).map_err(|error| {
         let error =
             error.context("`train.max_tokens = \"auto\"`: not even one of the longest examples fits into memory");
         with_hint(error, "a smaller model, a lower `data.max_len`, or `train.gradient_checkpointing = true` may help")
     })
 }
 
-struct Search<'a> {
-    plan: &'a Plan,
-    shape: &'a ModelShape,
-    observer: &'a mut dyn Observer,
-}
-
-impl Visitor for Search<'_> {
-    type Output = usize;
-
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<usize> {
-        let Self {
-            plan,
-            shape,
-            observer,
-        } = self;
-        let source = task.source();
-        let every = source.plan(0).map_err(Into::into)?;
-        let items = || (0..every.len()).flat_map(|batch| every.batch(batch).iter().copied());
-        // What an item costs of `max_tokens` alone.
-        let cost = |item: u32| {
-            let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
-            rows * src_len.max(tgt_len)
+/// As [`find_max_tokens`], for batches of a task.
+fn search<T: Task<Model = Model>>(
+    task: &T,
+    plan: &Plan,
+    shape: &ModelShape,
+    observer: &mut dyn Observer,
+) -> Result<usize> {
+    let source = task.source();
+    let every = source.plan(0).map_err(Into::into)?;
+    let items = || (0..every.len()).flat_map(|batch| every.batch(batch).iter().copied());
+    // What an item costs of `max_tokens` alone.
+    let cost = |item: u32| {
+        let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
+        rows * src_len.max(tgt_len)
+    };
+    let widest = |side: usize| {
+        items()
+            .max_by_key(|&item| (source.size(0, &[item]).0[side], cost(item)))
+            .unwrap_or(0)
+    };
+    // A batch may have the longest source of all, and the longest target.
+    let mut longest = [widest(1), widest(2)];
+    longest.sort_by_key(|&item| Reverse(cost(item)));
+    let least = cost(longest[0]).max(1);
+    let start = MaxTokens::default().tokens().max(least);
+    let batch = |tokens: usize| {
+        longest
+            .into_iter()
+            .cycle()
+            .take((tokens / least).max(1))
+            .collect::<Vec<u32>>()
+    };
+    if !has_own_memory(&plan.config.device)? {
+        let fresh = shape.init(plan.config.seed, &plan.device);
+        let room =
+            available_memory().map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
+        let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
+        // With a row less a batch may have fewer shards, of each of which more is held at once.
+        let fits = |tokens: usize| {
+            [tokens, tokens - least]
+                .iter()
+                .all(|&tokens| estimate(plan, shape, &fresh, size(tokens)) <= room)
         };
-        let widest = |side: usize| {
-            items()
-                .max_by_key(|&item| (source.size(0, &[item]).0[side], cost(item)))
-                .unwrap_or(0)
-        };
-        // A batch may have the longest source of all, and the longest target.
-        let mut longest = [widest(1), widest(2)];
-        longest.sort_by_key(|&item| Reverse(cost(item)));
-        let least = cost(longest[0]).max(1);
-        let start = MaxTokens::default().tokens().max(least);
-        let batch = |tokens: usize| {
-            longest
-                .into_iter()
-                .cycle()
-                .take((tokens / least).max(1))
-                .collect::<Vec<u32>>()
-        };
-        if !has_own_memory(&plan.config.device)? {
-            let fresh = shape.init(plan.config.seed, &plan.device);
-            let room = available_memory()
-                .map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
-            let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
-            // With a row less a batch may have fewer shards, of each of which more is held at once.
-            let fits = |tokens: usize| {
-                [tokens, tokens - least]
-                    .iter()
-                    .all(|&tokens| estimate(plan, shape, &fresh, size(tokens)) <= room)
-            };
-            return Ok(halved(least, start, fits));
-        }
-        let device = plan.training_device()?;
-        let fresh = shape.init(plan.config.seed, &device);
-        let found = largest(least, start, |tokens| {
-            observer.activity(&format!("looking for the largest batch: {tokens} tokens"));
-            let batch = || Ok(vec![source.batch(0, &batch(tokens)).map_err(Into::into)?]);
-            let fits = try_step(&task, plan, fresh.clone(), batch, &device);
-            plan.device.memory_cleanup();
-            if let Err(error) = &fits {
-                tracing::info!("{tokens} tokens do not fit: {error}");
-            }
-            fits.map(drop)
-        });
-        observer.idle();
-        let found = found?;
-        if plan.config.tokenizer.dropout == 0.0 {
-            return Ok(found);
-        }
-        // With BPE dropout what was tried is one draw; another may be as long as what was planned.
-        let planned = BatchShape::from(source.size(0, &batch(found)).0).positions();
-        let drawn = task
-            .size(&source.batch(0, &batch(found)).map_err(Into::into)?)
-            .shape
-            .positions();
-        Ok((found * drawn / planned.max(1)).max(least))
+        return Ok(halved(least, start, fits));
     }
+    let device = plan.training_device()?;
+    let fresh = shape.init(plan.config.seed, &device);
+    let found = largest(least, start, |tokens| {
+        observer.activity(&format!("looking for the largest batch: {tokens} tokens"));
+        let batch = || Ok(vec![source.batch(0, &batch(tokens)).map_err(Into::into)?]);
+        let fits = try_step(task, plan, fresh.clone(), batch, &device);
+        plan.device.memory_cleanup();
+        if let Err(error) = &fits {
+            tracing::info!("{tokens} tokens do not fit: {error}");
+        }
+        fits.map(drop)
+    });
+    observer.idle();
+    let found = found?;
+    if plan.config.tokenizer.dropout == 0.0 {
+        return Ok(found);
+    }
+    // With BPE dropout what was tried is one draw; another may be as long as what was planned.
+    let planned = BatchShape::from(source.size(0, &batch(found)).0).positions();
+    let drawn = task
+        .size(&source.batch(0, &batch(found)).map_err(Into::into)?)
+        .shape
+        .positions();
+    Ok((found * drawn / planned.max(1)).max(least))
 }
 
 fn estimate(plan: &Plan, shape: &ModelShape, model: &Model, batch: BatchShape) -> u64 {

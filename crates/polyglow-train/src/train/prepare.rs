@@ -11,7 +11,7 @@ use burn::tensor::Device;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
-use polyglow_model::{Model, Precision};
+use polyglow_model::Precision;
 use polyglow_predict::device;
 use polyglow_predict::error::{Result, ensure, failed, usage, with_hint};
 use polyglow_predict::group::{Group, alone};
@@ -24,7 +24,7 @@ use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
-use crate::tasks::{Setting, Task, TrainingData, Visitor, with_task};
+use crate::tasks::{Setting, Task, TrainingData, built_in};
 use ids::{encode, tokenizers};
 pub use ranks::check_one_config;
 use ranks::{check_share, shared_tokenizers};
@@ -301,16 +301,8 @@ impl Training {
             .plan
             .model_shape(&self.tokenizers)?
             .init(self.plan.config.seed, &self.plan.training_device()?);
-        with_task(
-            self.setting()?,
-            &self.data,
-            Fit {
-                training: self,
-                model,
-                stop,
-                observer,
-            },
-        )
+        let task = built_in(self.setting()?, &self.data)?;
+        fit(self, &task, model, stop, observer)
     }
 
     /// As [`Self::run`], of a task or a model of one's own. `model` makes it on the device that it
@@ -336,22 +328,6 @@ impl Training {
             stop,
             observer,
         )
-    }
-}
-
-/// Trains a built-in model.
-struct Fit<'a> {
-    training: &'a Training,
-    model: Model,
-    stop: &'a Stop,
-    observer: &'a mut dyn Observer,
-}
-
-impl Visitor for Fit<'_> {
-    type Output = (Ending, TrainState);
-
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Self::Output> {
-        fit(self.training, &task, self.model, self.stop, self.observer)
     }
 }
 

@@ -15,7 +15,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, ModelShape};
 use polyglow_predict::device::threads;
-use polyglow_train::tasks::{Setting, Task, TrainingData, Visitor, with_task};
+use polyglow_train::tasks::{AnyTask, Setting, Task, TrainingData, built_in};
 use polyglow_train::train::peak_memory;
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, TaskPlan};
@@ -115,11 +115,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         bleu: BleuTokenizer::default(),
         longest,
     };
-    let visitor = Batches {
-        plan,
-        shape: &shape,
-        timed: &mut timed,
-    };
+    let task = built_in(setting, &TrainingData::Text(Arc::new(cache)))?;
     let BatchTimes {
         plan_seconds,
         batches,
@@ -127,7 +123,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         rows,
         seconds,
         operations,
-    } = with_task(setting, &TrainingData::Text(Arc::new(cache)), visitor)?;
+    } = time_batches(&task, plan, &shape, &mut timed)?;
     let count = pairs as f64;
     Ok(DataReport {
         threads: threads(),
@@ -147,13 +143,6 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     })
 }
 
-/// The way from ids to batches, of whatever task.
-struct Batches<'a> {
-    plan: &'a Plan,
-    shape: &'a ModelShape,
-    timed: &'a mut dyn FnMut(&'static str, Instant) -> f64,
-}
-
 struct BatchTimes {
     plan_seconds: f64,
     batches: usize,
@@ -163,60 +152,61 @@ struct BatchTimes {
     operations: Operations,
 }
 
-impl Visitor for Batches<'_> {
-    type Output = BatchTimes;
-
-    fn visit<T: Task<Model = Model>>(self, task: T) -> polyglow_train::Result<BatchTimes> {
-        let begin = Instant::now();
-        let (source, shape) = (task.source(), self.shape);
-        let epoch = source.plan(0).map_err(Into::into)?;
-        let batches = epoch.len();
-        let plan_seconds = (self.timed)("plan", begin);
-        let stream = BatchStream::start(self.plan.sharded(task.source()), Position::default())
-            .map_err(Into::into)?;
-        let begin = Instant::now();
-        let has_output_kernels = matches!(
-            self.plan.task,
-            TaskPlan::Translation | TaskPlan::Language { .. } | TaskPlan::Masked
-        );
-        let leaves_out = has_output_kernels && self.plan.has_kernels;
-        // Positions without a target do not come to the output layer.
-        let left_out = |positions: usize, targets: usize| {
-            let count = if leaves_out {
-                positions.saturating_sub(targets)
-            } else {
-                0
-            };
-            STEP * count as f64 * shape.output_flops()
+/// Times the way from ids to batches.
+fn time_batches(
+    task: &AnyTask<Model>,
+    plan: &Plan,
+    shape: &ModelShape,
+    timed: &mut impl FnMut(&'static str, Instant) -> f64,
+) -> polyglow_train::Result<BatchTimes> {
+    let begin = Instant::now();
+    let source = task.source();
+    let epoch = source.plan(0)?;
+    let batches = epoch.len();
+    let plan_seconds = timed("plan", begin);
+    let stream = BatchStream::start(plan.sharded(task.source()), Position::default())?;
+    let begin = Instant::now();
+    let has_output_kernels = matches!(
+        plan.task,
+        TaskPlan::Translation | TaskPlan::Language { .. } | TaskPlan::Masked
+    );
+    let leaves_out = has_output_kernels && plan.has_kernels;
+    // Positions without a target do not come to the output layer.
+    let left_out = |positions: usize, targets: usize| {
+        let count = if leaves_out {
+            positions.saturating_sub(targets)
+        } else {
+            0
         };
-        let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
-        for placed in stream.take(batches) {
-            let placed = placed.map_err(Into::into)?;
-            for size in placed.batch.iter().map(|shard| task.size(shard)) {
-                done += flops(shape, &size.shape)
-                    - left_out(size.shape.rows * size.shape.tgt_len, size.targets);
-                target_tokens += size.targets;
-            }
-            rows += placed.examples.len();
+        STEP * count as f64 * shape.output_flops()
+    };
+    let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
+    for placed in stream.take(batches) {
+        let placed = placed?;
+        for size in placed.batch.iter().map(|shard| task.size(shard)) {
+            done += flops(shape, &size.shape)
+                - left_out(size.shape.rows * size.shape.tgt_len, size.targets);
+            target_tokens += size.targets;
         }
-        let seconds = (self.timed)("batches", begin);
-        let examples = (0..batches).flat_map(|place| epoch.batch(place));
-        let (mut useful, mut positions) = (0.0, 0);
-        for &item in examples {
-            let size = BatchShape::from(source.size(0, &[item]).0);
-            useful += flops(shape, &size);
-            positions += size.rows * size.tgt_len;
-        }
-        useful -= left_out(positions, target_tokens);
-        Ok(BatchTimes {
-            plan_seconds,
-            batches,
-            target_tokens,
-            rows,
-            seconds,
-            operations: Operations { useful, done },
-        })
+        rows += placed.examples.len();
     }
+    let seconds = timed("batches", begin);
+    let examples = (0..batches).flat_map(|place| epoch.batch(place));
+    let (mut useful, mut positions) = (0.0, 0);
+    for &item in examples {
+        let size = BatchShape::from(source.size(0, &[item]).0);
+        useful += flops(shape, &size);
+        positions += size.rows * size.tgt_len;
+    }
+    useful -= left_out(positions, target_tokens);
+    Ok(BatchTimes {
+        plan_seconds,
+        batches,
+        target_tokens,
+        rows,
+        seconds,
+        operations: Operations { useful, done },
+    })
 }
 
 /// Seconds to encode both sides of all pairs, without reading them.

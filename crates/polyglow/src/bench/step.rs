@@ -7,7 +7,7 @@ use burn::tensor::{Device, Transaction};
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::Sharded;
 use polyglow_model::{Model, ModelShape, Precision, computes_on_host, parameter};
-use polyglow_train::tasks::{BatchSize, MicroBatch, Task, Visitor};
+use polyglow_train::tasks::{BatchSize, MicroBatch, Task};
 use polyglow_train::train::{
     Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory,
 };
@@ -103,12 +103,12 @@ pub(crate) struct StepBench<'a> {
     pub(crate) trace: &'a mut Trace,
 }
 
-impl Visitor for StepBench<'_> {
-    type Output = StepReport;
-
+impl StepBench<'_> {
+    /// Measures steps of a task.
+    ///
     /// # Errors
     /// The device fails; a batch cannot be read.
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<StepReport> {
+    pub(crate) fn run<T: Task<Model = Model>>(self, task: &T) -> Result<StepReport> {
         let Self {
             plan,
             shape,
@@ -118,11 +118,11 @@ impl Visitor for StepBench<'_> {
         } = self;
         let machine = Machine::measure(&plan.config.device, &plan.device)?;
         let batches = if with_stream {
-            buckets(&task, plan)?
+            buckets(task, plan)?
         } else {
-            every_batch(&task, plan)?
+            every_batch(task, plan)?
         };
-        let mut subject = Subject::new(plan, &task, shape)?;
+        let mut subject = Subject::new(plan, task, shape)?;
         let buckets = batches
             .into_iter()
             .map(|batch| subject.bucket(&[batch], &machine, steps, trace));

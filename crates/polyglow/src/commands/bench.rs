@@ -9,7 +9,7 @@ use anyhow::{Context, anyhow};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::{Arch, Precision, Task, parameter};
 use polyglow_train::config::Config;
-use polyglow_train::tasks::{Visitor, with_task};
+use polyglow_train::tasks::built_in;
 use polyglow_train::train::Training;
 #[cfg(feature = "gpu")]
 use polyglow_train::workload::BatchShape;
@@ -194,7 +194,7 @@ fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resul
             steps,
             trace,
         }
-        .visit(task)?);
+        .run(&task)?);
     }
     prepare(plan, |training| {
         let shape = training.plan.model_shape(&training.tokenizers)?;
@@ -205,7 +205,8 @@ fn bench_step(args: &BenchArgs, plan: &Plan, trace: &mut Trace) -> anyhow::Resul
             steps,
             trace,
         };
-        Ok(with_task(training.setting()?, &training.data, bench)?)
+        let task = built_in(training.setting()?, &training.data)?;
+        Ok(bench.run(&task)?)
     })
 }
 

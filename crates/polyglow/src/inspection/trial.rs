@@ -11,7 +11,7 @@ use burn::tensor::{Device, Transaction};
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape, parameter};
-use polyglow_train::tasks::{MicroBatch, Task, Visitor};
+use polyglow_train::tasks::{AnyTask, MicroBatch, Task};
 use polyglow_train::train::{
     Bytes, DiskEstimate, MemoryEstimate, Optimizer, StepConfig, TrialReport, activations,
     last_step, step, try_step,
@@ -61,17 +61,19 @@ pub(super) struct Trial<'a> {
     pub(super) directory: &'a Path,
 }
 
-impl Visitor for Trial<'_> {
-    type Output = Trials;
-
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<Trials> {
+impl Trial<'_> {
+    /// Makes the steps on batches of a task.
+    ///
+    /// # Errors
+    /// A batch cannot be made; the device fails.
+    pub(super) fn run(self, task: &AnyTask<Model>) -> Result<Trials> {
         let Self {
             plan,
             shape,
             cache,
             directory,
         } = self;
-        let epoch = task.source().plan(0).map_err(Into::into)?;
+        let epoch = task.source().plan(0)?;
         let (batches, sizes) = plan_batches(plan, shape, &**task.source(), &epoch)?;
         let device = plan.training_device()?;
         let model = shape.init(plan.config.seed, &device);
@@ -96,17 +98,13 @@ impl Visitor for Trial<'_> {
         // Noted for the message if memory runs out here, as it is for the steps of a training.
         allocator::note_batch(Some(batches.largest));
         let sharded = plan.sharded(task.source());
-        let largest = || {
-            sharded
-                .batch(0, epoch.batch(sizes.largest))
-                .map_err(Into::into)
-        };
-        let step = try_step(&task, plan, model, largest, &device);
+        let largest = || sharded.batch(0, epoch.batch(sizes.largest));
+        let step = try_step(task, plan, model, largest, &device);
         allocator::note_batch(None);
         let step = step?;
         // Another model, so that memory never holds two.
         let timed = time_steps(
-            &task,
+            task,
             plan,
             shape.init(plan.config.seed, &device),
             &epoch,

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use polyglow_model::{Model, ModelShape, Task as TaskKind};
-use polyglow_train::tasks::{HeldOut, Setting, Task, TrainingData, Visitor, with_task};
+use polyglow_train::tasks::{AnyTask, HeldOut, Setting, Task, TrainingData, built_in};
 use polyglow_train::{Plan, Result};
 
 /// Held-out examples that are tried at first.
@@ -45,14 +45,8 @@ pub(in crate::inspection) fn time_validation(
         if tried == 0 {
             return Ok(None);
         }
-        match with_task(
-            part,
-            data,
-            Validate {
-                plan: &setting.plan,
-                shape,
-            },
-        ) {
+        let task = built_in(part, data)?;
+        match seconds(&task, &setting.plan, shape) {
             Ok(seconds) if seconds > QUICK || tried == all => {
                 return Ok(Some(seconds * factor * all as f64 / tried as f64));
             }
@@ -87,22 +81,13 @@ fn spread(all: &HeldOut, examples: usize) -> HeldOut {
     }
 }
 
-/// Times a validation.
-struct Validate<'a> {
-    plan: &'a Plan,
-    shape: &'a ModelShape,
-}
-
-impl Visitor for Validate<'_> {
-    type Output = f64;
-
-    fn visit<T: Task<Model = Model>>(self, task: T) -> Result<f64> {
-        let model = self.shape.init(self.plan.config.seed, &self.plan.device);
-        let started = Instant::now();
-        task.validate(model)?;
-        self.plan.device.sync()?;
-        Ok(started.elapsed().as_secs_f64())
-    }
+/// Times a validation by an untrained model.
+fn seconds(task: &AnyTask<Model>, plan: &Plan, shape: &ModelShape) -> Result<f64> {
+    let model = shape.init(plan.config.seed, &plan.device);
+    let started = Instant::now();
+    task.validate(model)?;
+    plan.device.sync()?;
+    Ok(started.elapsed().as_secs_f64())
 }
 
 #[cfg(test)]
