@@ -4,8 +4,8 @@
 use std::fmt::Write;
 
 use polyglow_data::config::TrainFiles;
-use polyglow_model::Task;
 use polyglow_predict::error::Result;
+use polyglow_predict::tasks::facts;
 use polyglow_train::config::Config;
 use polyglow_train::run::{Checkpoint, RunDirectory, TextHashes, records};
 use serde_json::Value;
@@ -91,7 +91,7 @@ impl Card {
             line(text, &format!("license: {}", quoted(license)));
         }
         line(text, &format!("library_name: {}", target.library()));
-        let (tag, _) = purpose(config.model.task());
+        let tag = facts(config.model.task()).hub_tag;
         line(text, &format!("pipeline_tag: {tag}"));
         line(text, &format!("tags:\n- {tag}\n- polyglow"));
         let scored: Vec<&Value> = self
@@ -145,7 +145,9 @@ impl Card {
         precision: Precision,
     ) -> std::fmt::Result {
         let config = &model.config;
-        let (tag, what) = purpose(config.model.task());
+        let facts = facts(config.model.task());
+        let tag = facts.hub_tag;
+        let what = facts.description;
         let what = match languages(config).filter(|_| tag == "translation") {
             Some((src, tgt)) => format!("{what} from {src} to {tgt}"),
             None => what.to_owned(),
@@ -163,7 +165,7 @@ impl Card {
         writeln!(
             text,
             "## Use\n\n{}\n",
-            target.usage(config.model.task(), model.tokenizers.is_shared())
+            target.usage(facts, model.tokenizers.is_shared())
         )?;
         self.scores(text)?;
         writeln!(text, "## Data\n")?;
@@ -218,25 +220,6 @@ impl Card {
             }
         }
         writeln!(text)
-    }
-}
-
-/// What a model hub calls the use of a model, and what the model is.
-fn purpose(task: Task) -> (&'static str, &'static str) {
-    match task {
-        Task::Translation => (
-            "translation",
-            "An encoder-decoder Transformer that translates",
-        ),
-        Task::Language => ("text-generation", "A language model"),
-        Task::Captions => ("image-to-text", "A model that describes images"),
-        Task::Images => (
-            "image-classification",
-            "A Vision Transformer that labels images",
-        ),
-        Task::Labels => ("text-classification", "An encoder that labels texts"),
-        Task::Masked => ("fill-mask", "An encoder that finds hidden tokens"),
-        Task::Words => ("feature-extraction", "Word vectors"),
     }
 }
 

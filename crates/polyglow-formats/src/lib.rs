@@ -20,8 +20,8 @@ mod web;
 use std::path::{Path, PathBuf};
 
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::Task;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::tasks::{TaskFacts, facts};
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::run::RunDirectory;
@@ -79,7 +79,7 @@ impl Target {
             tokenizers: tokenizers.clone(),
             arrays: Arrays::default(),
         };
-        if config.model.task() != Task::Translation {
+        if !facts(config.model.task()).translates() {
             return Err(usage(failed!(
                 "only models that translate text are checked"
             )));
@@ -125,12 +125,12 @@ impl Target {
     }
 
     /// How to use what was written, in Markdown.
-    fn usage(self, task: Task, shared: bool) -> &'static str {
+    fn usage(self, task: &TaskFacts, shared: bool) -> &'static str {
         match (self, shared) {
-            (Self::Huggingface, _) if task == Task::Language => {
+            (Self::Huggingface, _) if task.generates() => {
                 include_str!("usage/huggingface-text.md")
             }
-            (Self::Huggingface, _) if task == Task::Images => {
+            (Self::Huggingface, _) if task.reads_images() => {
                 include_str!("usage/huggingface-images.md")
             }
             (Self::Ctranslate2, true) => include_str!("usage/ctranslate2.md"),
@@ -300,7 +300,7 @@ impl Export {
         dir: &Path,
     ) -> Result<usize> {
         // Only what translates is read again; what else is written has no reader here.
-        if self.verify == 0 || model.config.model.task() != Task::Translation {
+        if self.verify == 0 || !facts(model.config.model.task()).translates() {
             return Ok(0);
         }
         let lines = verify::lines(model, self.verify)?;

@@ -6,10 +6,11 @@ use std::path::Path;
 
 use burn::tensor::{Device, TensorData};
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Arch, Task};
+use polyglow_model::Arch;
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_for_search;
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::facts;
 use polyglow_predict::weights::{self, Weights};
 use polyglow_train::Plan;
 use polyglow_train::run::sha256;
@@ -58,7 +59,7 @@ pub(super) fn precision(arch: Arch) -> Precision {
 /// missing (exit code 2).
 pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Result<()> {
     let config = &model.config.model;
-    if config.task() != Task::Translation {
+    if !facts(config.task()).translates() {
         return Err(usage(TrainError::new(
             "only models that translate text are written for a page",
         )));

@@ -7,12 +7,13 @@ use burn::tensor::{TensorData, Transaction};
 use polyglow_data::padded::Padded;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::attention::AttentionKind;
-use polyglow_model::{Inputs, Inspect, Pair, Task, Text};
+use polyglow_model::{Inputs, Inspect, Pair, Text};
 use serde::Serialize;
 
 use crate::device::upload_rows;
 use crate::error::{Result, TrainError};
 use crate::runner::{Member, Runner};
+use crate::tasks::Reads;
 pub use words::{UnitLink, WordAttention, of_words, strongest, unit_links};
 
 /// The name of the trained vector that an encoder may have before its text.
@@ -82,11 +83,11 @@ impl PairAttention {
         let src_in = Padded::ended(&[&src_ids], special.eos, special.pad, 1);
         let tgt_in = Padded::begun(&[&tgt_ids], tgt_special.bos, tgt_special.pad, 1);
         let [src, tgt] = [&src_in, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
-        let inputs: Inputs = match runner.kind() {
-            Task::Translation => Pair { src, tgt_in: tgt }.into(),
-            Task::Labels | Task::Masked => Text { ids: src }.into(),
-            Task::Language | Task::Words => Text { ids: tgt }.into(),
-            Task::Images | Task::Captions => {
+        let inputs: Inputs = match runner.task.facts().reads {
+            Reads::Pair => Pair { src, tgt_in: tgt }.into(),
+            Reads::Source => Text { ids: src }.into(),
+            Reads::Target => Text { ids: tgt }.into(),
+            Reads::Image | Reads::ImageAndTarget => {
                 return Err(TrainError::new("the model reads images, and no text"));
             }
         };

@@ -4,12 +4,13 @@
 use std::ops::Range;
 
 use polyglow_data::script::is_unspaced;
-use polyglow_model::{Generate, Inspect, Pair, Task};
+use polyglow_model::{Generate, Inspect, Pair};
 use unicode_segmentation::UnicodeSegmentation;
 
 use crate::attention::{UnitLink, unit_links};
 use crate::error::Result;
 use crate::runner::Runner;
+use crate::tasks::Reads;
 use crate::translate::Translated;
 
 /// Characters that are copied from a script without spaces, at most: a longer token is no word, but
@@ -58,7 +59,7 @@ impl<M: Generate + Inspect<Inputs: From<Pair>>> Runner<M> {
 
     /// The links of the words of each text; none where a model has no attention to the source.
     fn links(&self, pairs: &[(&str, &mut String)]) -> Result<Vec<Vec<UnitLink>>> {
-        if self.kind() != Task::Translation {
+        if self.task.facts().reads != Reads::Pair {
             return Ok(vec![Vec::new(); pairs.len()]);
         }
         let pairs: Vec<[&str; 2]> = pairs

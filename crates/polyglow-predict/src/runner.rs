@@ -8,14 +8,14 @@ use burn::tensor::Device;
 use polyglow_data::config::ImageConfig;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{Model, Task, computes_on_host};
+use polyglow_model::{Model, computes_on_host};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Result, TrainError, ensure};
 use crate::group::Group;
 use crate::parallel;
-use crate::task::TaskPlan;
+use crate::tasks::{Reads, TaskUse};
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred
 /// times the size of what it encodes, so longer lines are cut first.
@@ -40,7 +40,7 @@ pub struct Runner<M = Model> {
     /// The target side's tokenizer, the same for all members.
     pub tgt: Arc<Tokenizer>,
     /// What the models were trained for.
-    pub task: TaskPlan,
+    pub task: Arc<dyn TaskUse>,
     /// How hypotheses are looked for.
     pub search: SearchConfig,
     /// Where the models are.
@@ -79,7 +79,7 @@ pub struct Member<M = Model> {
 #[derive(Clone)]
 pub struct Options {
     /// What the models were trained for.
-    pub task: TaskPlan,
+    pub task: Arc<dyn TaskUse>,
     /// How hypotheses are searched for.
     pub search: SearchConfig,
     /// Where the models are.
@@ -121,11 +121,6 @@ impl<M> Runner<M> {
             group: options.group,
             image_reader: options.image_reader,
         }
-    }
-
-    /// What the models were trained for, without its settings.
-    pub fn kind(&self) -> Task {
-        self.task.kind()
     }
 
     /// Runs rows in batches, the longest first, so that the first batch shows whether the memory
@@ -252,7 +247,7 @@ impl<M> Runner<M> {
 
     /// Whether the sources are images, of which a text is the name.
     pub fn reads_images(&self) -> bool {
-        matches!(self.task, TaskPlan::Captions { .. })
+        self.task.facts().reads == Reads::ImageAndTarget
     }
 
     /// What `run` gives for all rows; of images a portion at a time, since their bytes take a lot
@@ -281,10 +276,8 @@ impl<M> Runner<M> {
 
     /// The positions that a source takes up, for which there may be several rows of ids.
     pub fn positions(&self, ids: &[Vec<u32>]) -> usize {
-        match self.task {
-            TaskPlan::Captions { num_patches, .. } => num_patches,
-            _ => ids.iter().map(Vec::len).max().unwrap_or(0),
-        }
+        let longest = || ids.iter().map(Vec::len).max().unwrap_or(0);
+        self.task.source_positions().unwrap_or_else(longest)
     }
 
     /// The source ids of some texts, once for each member. Of the name of an image these are its
@@ -293,7 +286,7 @@ impl<M> Runner<M> {
     /// # Errors
     /// A text cannot be encoded; there is no such image.
     pub fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
-        if let TaskPlan::Captions { images, .. } = self.task {
+        if let Some(images) = self.task.images() {
             return Ok(self
                 .pixels(texts, images)?
                 .into_iter()

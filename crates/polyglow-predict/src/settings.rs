@@ -1,13 +1,15 @@
 //! What a model needs of the config of its run in order to be used.
 
-use polyglow_data::config::DataConfig;
+use std::sync::Arc;
+
+use polyglow_data::config::{DataConfig, ImageConfig};
 use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{ImageShape, ModelConfig, ModelShape, Precision, Vocabulary};
 use serde::{Deserialize, Deserializer};
 
 use crate::error::{Result, failed, usage};
-use crate::task::TaskPlan;
+use crate::tasks::{TaskUse, task_use};
 
 /// Tokens of a batch where the config names no number.
 pub const DEFAULT_MAX_TOKENS: usize = 4096;
@@ -22,10 +24,10 @@ pub fn default_pad_multiple(on_host: bool) -> usize {
 /// read only as far as they concern the use of the model.
 ///
 /// ```
-/// use polyglow_predict::{Settings, TaskPlan};
+/// use polyglow_predict::Settings;
 ///
 /// let settings = Settings::parse("seed = 3\nmodel.arch = 'rnn'\ntrain = { lr = 1e-3 }")?;
-/// assert_eq!(settings.task(), TaskPlan::Translation);
+/// assert_eq!(settings.task().facts().name, "translation");
 /// assert!(settings.model.d_model.is_some());
 /// # Ok::<(), polyglow_predict::TrainError>(())
 /// ```
@@ -98,8 +100,8 @@ impl Settings {
     }
 
     /// Returns what the model was trained for.
-    pub fn task(&self) -> TaskPlan {
-        TaskPlan::new(&self.model, &self.data)
+    pub fn task(&self) -> Arc<dyn TaskUse> {
+        task_use(&self.model, &self.data)
     }
 
     /// Returns the shape of the model, which depends on the sizes of the vocabularies.
@@ -107,39 +109,29 @@ impl Settings {
     /// # Errors
     /// A size does not fit, such as tied embeddings over separate vocabularies.
     pub fn shape(&self, tokenizers: &Tokenizers) -> Result<ModelShape> {
-        let image = match self.task() {
-            TaskPlan::Images(images) | TaskPlan::Captions { images, .. } => {
-                let [height, width, channels] = images.shape();
-                Some(ImageShape {
-                    height,
-                    width,
-                    channels,
-                })
-            }
-            _ => None,
-        };
+        let task = self.task();
+        // BPE dropout may lengthen a sentence that was just short enough, and each has an
+        // end-of-sentence token.
+        let longest_sentence = self.tokenizer.planned_len(self.data.max_len) + 1;
         let vocabulary = Vocabulary {
             src_size: tokenizers.src.vocab_size(),
             tgt_size: tokenizers.tgt.vocab_size(),
             shared: tokenizers.is_shared(),
             src_pad_id: tokenizers.src.special().pad,
             tgt_pad_id: tokenizers.tgt.special().pad,
-            max_len: self.num_positions(),
-            image,
+            max_len: task.num_positions().unwrap_or(longest_sentence),
+            image: task.images().map(image_shape),
         };
         let shape = self.model.shape(vocabulary)?;
         Ok(shape.with_precision(self.train.precision))
     }
+}
 
-    /// Returns the number of positions that the model reads: of windows as long as they are, of
-    /// sentences the longest and its end-of-sentence token. BPE dropout may lengthen a sentence
-    /// that was just short enough.
-    fn num_positions(&self) -> usize {
-        match self.task() {
-            TaskPlan::Language {
-                context_len: Some(context_len),
-            } => context_len.get(),
-            _ => self.tokenizer.planned_len(self.data.max_len) + 1,
-        }
+fn image_shape(images: ImageConfig) -> ImageShape {
+    let [height, width, channels] = images.shape();
+    ImageShape {
+        height,
+        width,
+        channels,
     }
 }

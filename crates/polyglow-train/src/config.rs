@@ -15,7 +15,7 @@ use polyglow_model::ModelConfig;
 use polyglow_model::search::SearchConfig;
 use polyglow_predict::error::{Context, Result};
 use polyglow_predict::settings::{Settings, SharedWithTraining};
-use polyglow_predict::task::content;
+use polyglow_predict::tasks::facts;
 use serde::{Deserialize, Serialize};
 
 pub use max_tokens::MaxTokens;
@@ -83,7 +83,7 @@ impl Config {
 
     /// What the corpus must be made of for this model.
     pub fn content(&self) -> Content {
-        content(self.model.task())
+        facts(self.model.task()).content
     }
 
     /// Returns what the model of this config needs in order to be used.

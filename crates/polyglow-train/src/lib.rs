@@ -27,7 +27,9 @@ pub mod workload;
 pub use config::Config;
 pub use observer::{Observer, Silent, Wish};
 pub use plan::Plan;
-pub use polyglow_predict::{ErrorKind, Group, Result, Runner, TaskPlan, TrainError, alone, device};
+pub use polyglow_predict::{
+    ErrorKind, Group, Result, Runner, TaskFacts, TaskUse, TrainError, alone, device,
+};
 pub use run::{RunDirectory, load_runner, load_runner_with};
 pub use tasks::Task;
 pub use train::{Ending, Stop, Training};

@@ -18,7 +18,7 @@ use polyglow_predict::error::{Result, failed, usage, with_hint};
 use polyglow_predict::group::{Group, alone};
 use polyglow_predict::runner::Options;
 use polyglow_predict::settings::default_pad_multiple;
-use polyglow_predict::task::{TaskPlan, content};
+use polyglow_predict::tasks::{TaskUse, facts, task_use};
 
 use crate::config::{BestMetric, Config, MaxTokens};
 
@@ -29,10 +29,11 @@ const MOST_SHARDS: usize = 8;
 /// What runs. Nothing resolves anything later.
 ///
 /// ```
-/// use polyglow_train::{Config, Plan, TaskPlan};
+/// use polyglow_train::{Config, Plan};
 ///
 /// let plan = Plan::new(Config::from_text("data.corpus = 'digits'\ntrain.max_steps = 2", &[])?)?;
-/// assert_eq!((plan.task, plan.pad_multiple, plan.max_tokens()), (TaskPlan::Translation, 1, 4096));
+/// assert_eq!((plan.task.facts().name, plan.pad_multiple), ("translation", 1));
+/// assert_eq!(plan.max_tokens(), 4096);
 /// assert!(plan.config.model.d_model.is_some());
 /// # Ok::<(), polyglow_train::TrainError>(())
 /// ```
@@ -43,7 +44,7 @@ pub struct Plan {
     /// ([`Plan::with_max_tokens`], [`Plan::with_tokenizer`]).
     pub config: Config,
     /// What is learned.
-    pub task: TaskPlan,
+    pub task: Arc<dyn TaskUse>,
     /// What the corpus is made of.
     pub content: Content,
     /// Where it runs, without autodiff.
@@ -88,8 +89,8 @@ impl Plan {
         let train = &config.train;
         // They are for `flex` and for every GPU, and keep what their backward pass needs.
         let has_kernels = (has_int8_kernels(&device) || !on_host) && !train.gradient_checkpointing;
-        let task = TaskPlan::new(&config.model, &config.data);
-        let content = content(task.kind());
+        let task = task_use(&config.model, &config.data);
+        let content = task.facts().content;
         let pad_multiple = train.pad_multiple.unwrap_or(1);
         Self {
             config,
@@ -158,7 +159,7 @@ impl Plan {
     /// Returns how a model is used that reads `longest` tokens of a side at most.
     pub fn runner_options(&self, search: SearchConfig, longest: usize) -> Options {
         Options {
-            task: self.task,
+            task: Arc::clone(&self.task),
             search,
             device: self.device.clone(),
             max_tokens: self.max_tokens(),
@@ -239,15 +240,15 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
         model: config.model.resolve(),
         ..config
     };
-    let task = filled.model.task();
+    let facts = facts(filled.model.task());
     let Config { data, train, .. } = &mut filled;
-    match task {
+    match facts.kind {
         TaskKind::Words => data.words = Some(data.words()),
-        TaskKind::Images | TaskKind::Captions => data.images = Some(data.images()),
-        TaskKind::Translation | TaskKind::Language | TaskKind::Labels | TaskKind::Masked => {}
+        _ if facts.reads_images() => data.images = Some(data.images()),
+        _ => {}
     }
     // Only what is compared with references can be scored by another measure than the loss.
-    let best_metric = if task.has_references() {
+    let best_metric = if facts.has_references() {
         BestMetric::Bleu
     } else {
         BestMetric::Loss
@@ -265,7 +266,7 @@ fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
     if let (TokenizerChoice::Auto, Some(before)) = (train.tokenize, before) {
         train.tokenize = before.train.tokenize;
     }
-    if task.has_references() {
+    if facts.has_references() {
         let language = data.tgt.as_deref().unwrap_or_default();
         train.tokenize = train
             .tokenize
@@ -287,8 +288,8 @@ mod tests {
     fn a_plan_leaves_nothing_open_and_plans_to_itself() {
         let plan_ = plan("data.corpus = 'digits'\ntrain.max_steps = 1");
         assert_eq!(
-            (plan_.task, plan_.content, plan_.pad_multiple),
-            (TaskPlan::Translation, Content::Pairs, 1)
+            (plan_.task.facts().name, plan_.content, plan_.pad_multiple),
+            ("translation", Content::Pairs, 1)
         );
         assert!(plan_.on_host && plan_.has_kernels);
         assert_eq!(plan_.config.train.best_metric, Some(BestMetric::Bleu));

@@ -11,7 +11,6 @@ pub mod hidden_tokens;
 pub mod images;
 pub mod labels;
 pub mod language;
-mod long_lines;
 mod setting;
 pub mod translation;
 pub mod words;
@@ -21,22 +20,18 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::pair::Pair;
-use polyglow_data::sources::{
-    BatchSource, CaptionSource, ImageSource, LabelSource, LineSource, MaskedSource, SkipGramSource,
-    WindowSource,
-};
+use polyglow_data::sources::BatchSource;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
-use polyglow_predict::TaskPlan;
-use polyglow_predict::error::{Result, TrainError, bail, ensure};
+use polyglow_predict::TaskFacts;
+use polyglow_predict::error::{Context, Result, TrainError, ensure};
 use polyglow_predict::evaluation::{Evaluation, Scores};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::samples::spread;
-use polyglow_predict::teacher_forcing::Forced;
+use polyglow_predict::tasks as predict;
 
 use crate::workload::BatchShape;
 pub use any::{AnyBatch, AnySource, AnyTask};
-pub use long_lines::LongLines;
 pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
 /// What a model learns: its batches, its loss, its scores.
@@ -246,94 +241,30 @@ pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Re
         !held_out.is_empty(),
         "there is nothing to evaluate: the set is empty"
     );
-    match (runner.task, held_out) {
-        (TaskPlan::Translation | TaskPlan::Captions { .. }, HeldOut::Text(pairs)) => {
-            translation::evaluate(runner, pairs, bleu)
-        }
-        (TaskPlan::Language { context_len }, HeldOut::Text(pairs)) => {
-            language::evaluate(runner, pairs, context_len)
-        }
-        (TaskPlan::Words(config), HeldOut::Text(pairs)) => words::evaluate(runner, pairs, config),
-        (TaskPlan::Labels, HeldOut::Text(pairs)) => labels::evaluate(runner, pairs),
-        (TaskPlan::Images(_), HeldOut::Images(images)) => images::evaluate(runner, images),
-        (TaskPlan::Masked, HeldOut::Text(pairs)) => hidden_tokens::evaluate(runner, pairs),
-        (TaskPlan::Images(_), HeldOut::Text(_)) | (_, HeldOut::Images(_)) => Err(TrainError::new(
-            "image models are scored on images, all others on text",
-        )),
-    }
+    runner.task.evaluate(runner, &held_out.examples(), bleu)
 }
 
-/// How probable the models find the target of each pair, given its source and the tokens before.
-///
-/// # Errors
-/// A line cannot be encoded; the models do not write text.
-pub fn teacher_forced(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
-    match runner.task {
-        TaskPlan::Translation | TaskPlan::Captions { .. } => {
-            translation::teacher_forced(runner, pairs)
-        }
-        TaskPlan::Language { context_len } => language::teacher_forced(runner, pairs, context_len),
-        TaskPlan::Words(_) | TaskPlan::Labels | TaskPlan::Images(_) | TaskPlan::Masked => Err(
-            TrainError::new("only models that write text are scored token by token"),
-        ),
-    }
-}
+/// Makes the training half of a task.
+type MakeTask = fn(Setting, &TrainingData) -> Result<AnyTask<Model>>;
 
-/// Makes the built-in task that a plan names: the list of all of them.
+/// The table of training halves; each has a row of facts in [`polyglow_predict::tasks`], too.
+const TASKS: [(&TaskFacts, MakeTask); 7] = [
+    (&predict::translation::FACTS, translation::training),
+    (&predict::language::FACTS, language::training),
+    (&predict::words::FACTS, words::training),
+    (&predict::labels::FACTS, labels::training),
+    (&predict::images::FACTS, images::training),
+    (&predict::captions::FACTS, captions::training),
+    (&predict::hidden_tokens::FACTS, hidden_tokens::training),
+];
+
+/// Makes the built-in task that a plan names.
 ///
 /// # Errors
 /// The data does not suit the task.
 pub fn built_in(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
-    let batching = setting.plan.batching();
-    Ok(match (setting.plan.task, data) {
-        (TaskPlan::Translation, TrainingData::Text(cache)) => {
-            AnyTask::new(translation::Translation::new(setting, Arc::clone(cache))?)
-        }
-        (TaskPlan::Language { context_len: None }, TrainingData::Text(cache)) => {
-            let source = LineSource::new(Arc::clone(cache), batching)?;
-            AnyTask::new(language::Language::new(setting, source))
-        }
-        (
-            TaskPlan::Language {
-                context_len: Some(context_len),
-            },
-            TrainingData::Text(cache),
-        ) => {
-            let source = WindowSource::new(Arc::clone(cache), batching, context_len)?;
-            AnyTask::new(language::Language::new(setting, source))
-        }
-        (TaskPlan::Words(config), TrainingData::Text(cache)) => {
-            let source = SkipGramSource::new(Arc::clone(cache), batching, config)?;
-            AnyTask::new(words::WordVectors::new(setting, source))
-        }
-        (TaskPlan::Labels, TrainingData::Text(cache)) => {
-            let source = LabelSource::new(Arc::clone(cache), batching)?;
-            AnyTask::new(labels::Labels::new(setting, source))
-        }
-        (TaskPlan::Masked, TrainingData::Text(cache)) => {
-            let source = MaskedSource::new(Arc::clone(cache), batching)?;
-            AnyTask::new(hidden_tokens::HiddenTokens::new(setting, source))
-        }
-        (TaskPlan::Captions { num_patches, .. }, TrainingData::Captions { cache, images }) => {
-            let source =
-                CaptionSource::new(Arc::clone(cache), Arc::clone(images), batching, num_patches)?;
-            AnyTask::new(translation::Translation::from_source(setting, source))
-        }
-        (
-            TaskPlan::Images(config),
-            TrainingData::Images {
-                images,
-                labels,
-                parts,
-            },
-        ) => {
-            let (images, labels) = (Arc::clone(images), Arc::clone(labels));
-            let source = ImageSource::new(images, labels, parts.clone(), batching, config.augment);
-            AnyTask::new(images::Images::new(setting, source))
-        }
-        (TaskPlan::Images(_) | TaskPlan::Captions { .. }, TrainingData::Text(_))
-        | (_, TrainingData::Images { .. } | TrainingData::Captions { .. }) => {
-            bail!("image models are trained on images, all others on text")
-        }
-    })
+    let name = setting.plan.task.facts().name;
+    let row = TASKS.iter().find(|(facts, _)| facts.name == name);
+    let (_, make) = row.context("no task of this name can be trained")?;
+    make(setting, data)
 }

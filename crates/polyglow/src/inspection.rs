@@ -19,7 +19,6 @@ use std::path::Path;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_formats::Target;
-use polyglow_model::Task;
 use polyglow_predict::group::alone;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
@@ -104,7 +103,7 @@ pub(crate) struct PlanReport {
 impl PlanReport {
     fn new(plan: &Plan) -> Self {
         Self {
-            task: plan.task.kind().name(),
+            task: plan.task.facts().name,
             device: plan.config.device.clone(),
             on_host: plan.on_host,
             has_kernels: plan.has_kernels,
@@ -112,7 +111,7 @@ impl PlanReport {
             pad_multiple: plan.pad_multiple,
             tokenize: plan
                 .task
-                .kind()
+                .facts()
                 .has_references()
                 .then(|| plan.config.train.tokenize.to_string()),
             max_len: plan.config.data.max_len,
@@ -134,7 +133,7 @@ impl ExportReport {
     /// What becomes of a model of this config and these tokenizers; nothing of models that
     /// translate no text.
     fn all(plan: &Plan, tokenizers: &Tokenizers) -> Vec<Self> {
-        if plan.task.kind() != Task::Translation {
+        if !plan.task.facts().translates() {
             return Vec::new();
         }
         let report = |target: Target| {

@@ -18,7 +18,6 @@ mod part;
 mod sample;
 mod text;
 
-pub use captions::in_order;
 pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};

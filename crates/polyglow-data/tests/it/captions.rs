@@ -7,10 +7,10 @@ use std::sync::Arc;
 
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles};
-use polyglow_data::corpus::{Corpus, in_order, read_image};
+use polyglow_data::corpus::{Corpus, read_image};
 use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::pair::Pair;
+use polyglow_data::pair::{Pair, by_source};
 use polyglow_data::sources::{BatchSource, CaptionImages, CaptionSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::captioned::CaptionedShapes;
@@ -312,7 +312,7 @@ fn captions_of_one_image_belong_together_wherever_they_stand() {
         tgt: tgt.to_owned(),
     };
     let pairs = [pair("a", "1"), pair("b", "2"), pair("a", "3")];
-    assert_eq!(in_order(&pairs), [("a", vec![0, 2]), ("b", vec![1])]);
+    assert_eq!(by_source(&pairs), [("a", vec![0, 2]), ("b", vec![1])]);
 }
 
 #[test]

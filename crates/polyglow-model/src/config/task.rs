@@ -22,18 +22,16 @@ pub enum Task {
 }
 
 impl Task {
-    /// Its name, for reports.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Translation => "translation",
-            Self::Language => "language model",
-            Self::Words => "word vectors",
-            Self::Labels => "labels of texts",
-            Self::Images => "labels of images",
-            Self::Captions => "captions of images",
-            Self::Masked => "hidden tokens",
-        }
-    }
+    /// All of them.
+    pub const ALL: [Self; 7] = [
+        Self::Translation,
+        Self::Language,
+        Self::Words,
+        Self::Labels,
+        Self::Images,
+        Self::Captions,
+        Self::Masked,
+    ];
 
     /// The side that a model reads before it predicts anything, or as it predicts if there is only
     /// one.
@@ -42,15 +40,5 @@ impl Task {
             Self::Translation | Self::Labels | Self::Images => Side::Src,
             Self::Language | Self::Words | Self::Masked | Self::Captions => Side::Tgt,
         }
-    }
-
-    /// Whether it writes a text for a source, which can be compared with references.
-    pub fn has_references(self) -> bool {
-        matches!(self, Self::Translation | Self::Captions)
-    }
-
-    /// Whether an answer is one of a few labels.
-    pub fn is_classification(self) -> bool {
-        matches!(self, Self::Labels | Self::Images)
     }
 }

@@ -6,6 +6,7 @@ use std::path::Path;
 use polyglow_data::config::{Content, DataConfig};
 use polyglow_model::{Precision, Task};
 use polyglow_predict::error::{Context, Result, ensure, usage, with_hint};
+use polyglow_predict::tasks::facts;
 
 use super::{BestMetric, Config, overrides};
 
@@ -180,7 +181,7 @@ impl Config {
             let name = metric.name();
             let arch = self.model.arch.name();
             ensure!(
-                task.has_references(),
+                facts(task).has_references(),
                 "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` does not translate; leave it out, or set it to `\"loss\"`"
             );
         }

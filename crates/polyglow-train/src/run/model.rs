@@ -6,7 +6,7 @@ use std::sync::Arc;
 use burn::module::Module;
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Model, Task as TaskKind};
+use polyglow_model::Model;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use polyglow_predict::model::{check_beam, load_weights};
 use polyglow_predict::runner::{Member, Runner};
@@ -64,7 +64,7 @@ fn run_of(path: &Path) -> Result<(RunDirectory, String)> {
 ///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
 ///     train = { max_steps = 2, max_tokens = 200 }";
 /// let dir = tempfile::tempdir()?;
-/// let training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
+/// let mut training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
 /// training.run(&Stop::default(), &mut Silent)?;
 ///
 /// let mut runner = load_runner(dir.path(), &device::open("flex")?)?;
@@ -124,13 +124,13 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
                           `tokenizer.path` set to the first run's `tokenizer.json`, and another `seed` or `[model]`";
             Err(with_hint(usage(error), advice))
         };
-        if other.plan.task.kind() != first.plan.task.kind() {
+        if other.plan.task.facts().name != first.plan.task.facts().name {
             return refuse("they were trained for different tasks");
         }
         let languages =
             |model: &TrainedModel| Some(model.plan.config.data.languages().ok()?.1.to_owned());
         let shapes = [first, other].map(|model| model.plan.config.data.images().shape());
-        if first.plan.task.kind() == TaskKind::Captions && shapes[0] != shapes[1] {
+        if first.plan.task.facts().reads_images() && shapes[0] != shapes[1] {
             return refuse("they read images of different sizes");
         }
         match (languages(first), languages(other)) {

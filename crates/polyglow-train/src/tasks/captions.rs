@@ -1,18 +1,44 @@
 //! Captions: learned and scored as [translations](super::translation), whose source is an image;
 //! here is where the model looks.
 
+use std::sync::Arc;
+
 use burn::tensor::Transaction;
 use polyglow_data::batch::PairBatch;
 use polyglow_data::corpus::read_image;
 use polyglow_data::example::Example;
 use polyglow_data::pair::Pair;
+use polyglow_data::sources::CaptionSource;
 use polyglow_data::toy::shapes::captioned::{CaptionedPicture, CaptionedShapes};
-use polyglow_model::{ImageShape, Inspect, ModelShape, Pair as Inputs, PatchShape};
-use polyglow_predict::TaskPlan;
+use polyglow_model::{ImageShape, Inspect, Model, ModelShape, Pair as Inputs, PatchShape};
 use polyglow_predict::device::upload_rows;
-use polyglow_predict::error::{Result, TrainError, ensure};
+use polyglow_predict::error::{Context, Result, TrainError, bail, ensure};
 use polyglow_predict::runner::Runner;
 use serde::Serialize;
+
+use super::translation::Translation;
+use super::{AnyTask, Setting, TrainingData};
+
+/// Makes the task from what has been prepared.
+///
+/// # Errors
+/// The data does not suit it.
+pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+    let TrainingData::Captions { cache, images } = data else {
+        bail!("captions are learned from images with captions");
+    };
+    let positions = setting.plan.task.source_positions();
+    let num_patches = positions.context("a model of captions reads images in patches")?;
+    let source = CaptionSource::new(
+        Arc::clone(cache),
+        Arc::clone(images),
+        setting.plan.batching(),
+        num_patches,
+    )?;
+    Ok(AnyTask::new(Translation::<Model, _>::from_source(
+        setting, source,
+    )))
+}
 
 /// How often the words of captions look at what they are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -41,9 +67,7 @@ struct Gaze {
 /// corpus.
 pub fn pointing(runner: &Runner, pairs: &[Pair]) -> Result<Pointing> {
     let model = &runner.members[0].model;
-    let (ModelShape::Captioner(shape), TaskPlan::Captions { images, .. }) =
-        (model.shape(), runner.task)
-    else {
+    let (ModelShape::Captioner(shape), Some(images)) = (model.shape(), runner.task.images()) else {
         return Err(TrainError::new("the model does not describe images"));
     };
     let gaze = |Pair { src, tgt }: &Pair| {

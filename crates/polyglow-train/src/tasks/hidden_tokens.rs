@@ -4,17 +4,12 @@ use std::sync::Arc;
 
 use burn::tensor::Device;
 use polyglow_data::batch::MaskedBatch;
-use polyglow_data::masking::Masked;
-use polyglow_data::pair::Pair;
 use polyglow_data::sources::MaskedSource;
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
-use polyglow_predict::error::{Context, Result};
-use polyglow_predict::evaluation::Evaluation;
-use polyglow_predict::runner::Runner;
-use polyglow_predict::teacher_forcing::{Forced, at_targets};
+use polyglow_predict::error::Result;
 
-use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
 /// Learning to find hidden tokens.
@@ -93,48 +88,11 @@ impl Task for HiddenTokens {
     }
 }
 
-/// Hides tokens of each text, the same in every call, and scores how they are found. A text that is
-/// longer than the models is cut, with a warning.
+/// Makes the task from what has been prepared.
 ///
 /// # Errors
-/// A text cannot be encoded.
-pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
-    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
-    let longest = runner.longest;
-    let mut rows: Vec<(u64, Vec<u32>)> = (0..)
-        .zip(
-            runner
-                .tgt
-                .encode_batch(&texts)
-                .context("encoding the text")?,
-        )
-        .collect();
-    let truncated: Vec<bool> = rows.iter().map(|(_, ids)| ids.len() > longest).collect();
-    LongLines::from_cut(truncated.iter().copied()).warn("text", longest, "scored");
-    let (special, vocab_size) = (runner.tgt.special(), runner.tgt.vocab_size());
-    for (_, ids) in &mut rows {
-        ids.truncate(longest);
-    }
-    let mut forced = runner.shortest_first(
-        &rows,
-        |(_, ids)| ids.len() + 1,
-        |rows| {
-            let hide =
-                |&&(key, ref ids): &&(u64, Vec<u32>)| Masked::new(ids, special, vocab_size, key);
-            let texts: Vec<Masked> = rows.iter().map(hide).collect();
-            let MaskedBatch { shown, asked, .. } =
-                MaskedBatch::new(&texts, special, runner.pad_multiple);
-            let ids = upload_rows(&shown, &runner.device);
-            let log_probs = runner.log_probs(|_, member| {
-                Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits()
-            });
-            let found = at_targets(&log_probs, asked, shown.len, Some(special.pad), &[]);
-            Ok(found.iter().map(|row| Forced::new(row)).collect())
-        },
-    )?;
-    forced
-        .iter_mut()
-        .zip(truncated)
-        .for_each(|(forced, truncated)| forced.truncated = truncated);
-    Ok(Evaluation::of_forced(forced))
+/// The data does not suit it.
+pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+    let source = MaskedSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
+    Ok(AnyTask::new(HiddenTokens::new(setting, source)))
 }

@@ -1,29 +1,16 @@
 //! Labels of texts.
 
-pub mod confusion;
-
 use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_data::batch::LabelBatch;
-use polyglow_data::padded::Padded;
-use polyglow_data::pair::Pair;
 use polyglow_data::sources::LabelSource;
-use polyglow_data::special::SpecialIds;
-use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Predict, Text};
 use polyglow_predict::device::{upload, upload_rows};
-use polyglow_predict::error::{Context, Result, failed, with_hint};
-use polyglow_predict::evaluation::Evaluation;
-use polyglow_predict::runner::Runner;
-use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
-use serde::{Deserialize, Serialize};
+use polyglow_predict::error::Result;
 
-use super::{BatchSize, ID_BYTES, LongLines, Loss, Setting, Task, Validation};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
-
-/// Labels that are listed in a message.
-const SHOWN_LABELS: usize = 50;
 
 /// Learning what texts are.
 pub struct Labels {
@@ -92,183 +79,11 @@ impl Task for Labels {
     }
 }
 
-/// What something probably is.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
-pub struct Guess {
-    /// The most probable label.
-    pub label: String,
-    /// Its probability, 0 to 1.
-    pub probability: f64,
-    /// Whether what it is about was longer than the models, which have read the beginning.
-    #[serde(default)]
-    pub truncated: bool,
-}
-
-/// Scores the labels of texts under the models. A text that is longer than the models is cut, with
-/// a warning.
+/// Makes the task from what has been prepared.
 ///
 /// # Errors
-/// The models do not know a label, or a text cannot be encoded.
-pub(super) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
-    let names: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
-    check_labels(&names, &runner.tgt)?;
-    let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-    let rows = encode(runner, &texts)?;
-    LongLines::from_cut(rows.iter().map(|row| row.truncated)).warn("text", runner.longest, "read");
-    let rows: Vec<(Row, i32)> = rows
-        .into_iter()
-        .zip(label_ids(&names, &runner.tgt)?)
-        .collect();
-    let never = no_labels(runner.tgt.special());
-    let forced = runner.shortest_first(
-        &rows,
-        |(row, _)| row.width().max(2),
-        |rows| {
-            let texts: Vec<&Row> = rows.iter().map(|(row, _)| row).collect();
-            let labels = rows.iter().map(|(_, label)| *label).collect();
-            let found = at_targets(&log_probs(runner, &texts), labels, 1, None, &never);
-            let forced = |(row, found): (&&Row, &Vec<Predicted>)| Forced {
-                truncated: row.truncated,
-                ..Forced::new(found)
-            };
-            Ok(texts.iter().zip(&found).map(forced).collect())
-        },
-    )?;
-    Ok(Evaluation::of_forced(forced).with_accuracy())
-}
-
-/// The most probable label of every text. One that is longer than the models is cut, with a mark,
-/// of which [`LongLines`] warns.
-///
-/// # Errors
-/// A text cannot be encoded.
-pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
-    let rows = encode(runner, texts)?;
-    let mut guesses = runner.shortest_first(&rows, Row::width, |rows| {
-        guesses(log_probs(runner, rows), &runner.tgt)
-    })?;
-    for (guess, row) in guesses.iter_mut().zip(&rows) {
-        guess.truncated = row.truncated;
-    }
-    Ok(guesses)
-}
-
-/// Makes sure that a model knows all of these labels.
-///
-/// # Errors
-/// The first one that it does not, with its number in the set.
-pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
-    let special = labels.special();
-    let is_label = |id: &u32| !no_labels(special).contains(id);
-    for (number, name) in (1..).zip(names) {
-        if !labels.encode(name)?.first().is_some_and(is_label) {
-            let known = (0..labels.vocab_size() as u32)
-                .filter(is_label)
-                .filter_map(|id| labels.token(id));
-            let known: Vec<String> = known
-                .take(SHOWN_LABELS)
-                .map(|label| format!("`{label}`"))
-                .collect();
-            let error = failed!(
-                "number {number} of the set has the label `{name}`, which the model does not know"
-            );
-            return Err(with_hint(
-                error,
-                format!("it was trained for {}", known.join(", ")),
-            ));
-        }
-    }
-    Ok(())
-}
-
-/// The ids of a vocabulary of labels that are no labels.
-pub(super) fn no_labels(special: SpecialIds) -> [u32; 4] {
-    let SpecialIds { pad, bos, eos, unk } = special;
-    [pad, bos, eos, unk]
-}
-
-/// The ids of labels; that of the unknown word for one that is not known.
-pub(crate) fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> {
-    let id = |name: &&str| {
-        Ok(labels
-            .encode(name)?
-            .first()
-            .map_or(labels.special().unk, |&id| id) as i32)
-    };
-    names.iter().map(id).collect()
-}
-
-/// The label in each row of log-probabilities that is the most probable, and its probability among
-/// the labels: only ids that stand for text are.
-fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
-    let [_, size] = log_probs.dims();
-    let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
-    let is_label = |id: u32| !no_labels(special).contains(&id);
-    let best = |row: &[f32]| {
-        let labels = || (0..).zip(row).filter(|(id, _)| is_label(*id));
-        let all: f64 = labels()
-            .map(|(_, log_prob)| f64::from(*log_prob).exp())
-            .sum();
-        let best = labels().max_by(|left, right| left.1.total_cmp(right.1));
-        best.map(|(id, log_prob)| (id, f64::from(*log_prob).exp() / all))
-    };
-    log_probs.chunks(size).map(best).collect()
-}
-
-/// The most probable label of each row.
-pub(super) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Guess>> {
-    let found = most_probable(log_probs, labels.special())
-        .into_iter()
-        .map(|best| {
-            let (id, probability) = best.context("there is no label")?;
-            Ok(Guess {
-                label: labels.decode(&[id])?,
-                probability,
-                truncated: false,
-            })
-        });
-    found.collect()
-}
-
-/// A text in ids, once for each member, none longer than the models.
-struct Row {
-    ids: Vec<Vec<u32>>,
-    truncated: bool,
-}
-
-impl Row {
-    /// Its positions, with the end mark.
-    fn width(&self) -> usize {
-        self.ids.iter().map(Vec::len).max().unwrap_or(0) + 1
-    }
-}
-
-fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Row>> {
-    let longest = runner.longest;
-    let cut = |mut ids: Vec<Vec<u32>>| {
-        let truncated = ids.iter().any(|ids| ids.len() > longest);
-        for ids in &mut ids {
-            ids.truncate(longest);
-        }
-        Row { ids, truncated }
-    };
-    let rows = runner
-        .encode(texts)
-        .map_err(|error| error.context("encoding the text"))?;
-    Ok(rows.into_iter().map(cut).collect())
-}
-
-fn log_probs(runner: &Runner, rows: &[&Row]) -> Tensor<2> {
-    runner.log_probs(|index, member| {
-        let special = member.src.special();
-        let texts: Vec<&[u32]> = rows.iter().map(|row| &*row.ids[index]).collect();
-        let texts = Padded::ended(&texts, special.eos, special.pad, runner.pad_multiple);
-        Predict::<Text>::predict(
-            &member.model,
-            Text {
-                ids: upload_rows(&texts, &runner.device),
-            },
-        )
-        .logits()
-    })
+/// The data does not suit it.
+pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+    let source = LabelSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
+    Ok(AnyTask::new(Labels::new(setting, source)))
 }

@@ -2,24 +2,17 @@
 
 mod counting;
 
-use std::num::NonZeroUsize;
-use std::ops::Range;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use polyglow_data::batch::{Piece, TextBatch, pieces};
-use polyglow_data::pair::Pair;
-use polyglow_data::sources::BatchSource;
-use polyglow_data::tokenizer::Tokenizer;
+use polyglow_data::batch::TextBatch;
+use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
-use polyglow_predict::error::{Context, Result, TrainError, ensure};
-use polyglow_predict::evaluation::Evaluation;
-use polyglow_predict::runner::Runner;
-use polyglow_predict::teacher_forcing::{Forced, Predicted, at_targets};
+use polyglow_predict::error::{Result, TrainError};
 
 pub use self::counting::{NgramScores, ngram_scores};
-use super::{BatchSize, ID_BYTES, Loss, Setting, Task, Validation};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
 /// Learning what comes next in a text, line by line or in windows, as its source of batches has it.
@@ -90,206 +83,17 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
     }
 }
 
-/// Scores the targets under the models.
+/// Makes the task from what has been prepared.
 ///
 /// # Errors
-/// A line cannot be encoded; there is nothing but blank lines.
-pub(super) fn evaluate(
-    runner: &Runner,
-    pairs: &[Pair],
-    context_len: Option<NonZeroUsize>,
-) -> Result<Evaluation> {
-    let forced = teacher_forced(runner, pairs, context_len)?;
-    let mut bytes = 0;
-    for (pair, _) in pairs
-        .iter()
-        .zip(&forced)
-        .filter(|(_, forced)| !forced.log_probs.is_empty())
-    {
-        bytes += num_bytes(&runner.tgt, pair)?;
+/// The data does not suit it.
+pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+    let cache = Arc::clone(data.text()?);
+    let batching = setting.plan.batching();
+    if let Some(context_len) = setting.plan.config.data.context_len {
+        let source = WindowSource::new(cache, batching, context_len)?;
+        return Ok(AnyTask::new(Language::new(setting, source)));
     }
-    ensure!(
-        bytes > 0,
-        "there is nothing to evaluate: all lines are blank"
-    );
-    let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
-    Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
-}
-
-/// How probable the models find each target, given what stands before it. As in training, a line
-/// without tokens is left out, and nothing found for it; but in windows it is a line like others,
-/// of an end mark alone.
-pub(super) fn teacher_forced(
-    runner: &Runner,
-    pairs: &[Pair],
-    context_len: Option<NonZeroUsize>,
-) -> Result<Vec<Forced>> {
-    let lines = encode(&runner.tgt, pairs)?;
-    let Some(context_len) = context_len else {
-        return of_lines(runner, &lines);
-    };
-    let most = runner.longest + 1;
-    if context_len.get() > most {
-        tracing::warn!(
-            "`data.context_len = {context_len}`: the model reads {most} positions, which limits the windows"
-        );
-    }
-    of_windows(runner, &lines, context_len.get().min(most))
-}
-
-/// The line that a language model reads. One that consists of spaces is blank, even if the
-/// tokenizer has tokens for spaces.
-fn line(pair: &Pair) -> &str {
-    if pair.tgt.trim().is_empty() {
-        ""
-    } else {
-        &pair.tgt
-    }
-}
-
-/// Bytes of a line as it is encoded, with its break, for which its end-of-sentence token stands.
-fn num_bytes(tokenizer: &Tokenizer, pair: &Pair) -> Result<usize> {
-    Ok(tokenizer.normalized(line(pair))?.len() + 1)
-}
-
-fn bits_per_byte(nats: f64, bytes: usize) -> f64 {
-    nats / std::f64::consts::LN_2 / bytes as f64
-}
-
-fn encode(tokenizer: &Tokenizer, pairs: &[Pair]) -> Result<Vec<Vec<u32>>> {
-    tokenizer
-        .encode_batch(&pairs.iter().map(line).collect::<Vec<_>>())
-        .context("encoding the text")
-}
-
-/// Runs the models over lines, each by itself. One that is longer than the models is read in
-/// windows.
-fn of_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
-    let longest = runner.longest;
-    let numbers = (0..lines.len()).filter(|&line| !lines[line].is_empty());
-    let (short, long): (Vec<usize>, Vec<usize>) =
-        numbers.partition(|&line| lines[line].len() <= longest);
-    if !long.is_empty() {
-        let (count, first) = (long.len(), long[0] + 1);
-        tracing::info!(
-            "{count} lines are longer than the model's {longest} tokens, the first on line {first}: windows of them are scored"
-        );
-    }
-    let special = runner.tgt.special();
-    let of_short = runner.shortest_first(
-        &short,
-        |&line| lines[line].len() + 1,
-        |numbers| {
-            let lines: Vec<&[u32]> = numbers.iter().map(|&&line| &*lines[line]).collect();
-            let batch = TextBatch::of_lines(&lines, special, runner.pad_multiple);
-            Ok(forward(runner, batch)
-                .iter()
-                .map(|row| Forced::new(row))
-                .collect())
-        },
-    )?;
-    let mut found = vec![Forced::default(); lines.len()];
-    short
-        .into_iter()
-        .zip(of_short)
-        .for_each(|(line, forced)| found[line] = forced);
-    for line in long {
-        found[line] = of_windows(runner, &lines[line..=line], longest + 1)?.swap_remove(0);
-    }
-    Ok(found)
-}
-
-/// Reads all lines as one text, in windows that overlap by half: but for the beginning, each token
-/// is predicted from at least half a window of what stands before it. No window is longer than a
-/// model.
-fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result<Vec<Forced>> {
-    // Where each line begins in the text, and where the text ends.
-    let mut starts = vec![0];
-    starts.extend(lines.iter().scan(0, |end, ids| {
-        *end += ids.len() as u64 + 1;
-        Some(*end)
-    }));
-    let line_at = |position: u64| starts.partition_point(|&start| start <= position) - 1;
-    let mut found = vec![Forced::default(); lines.len()];
-    let special = runner.tgt.special();
-    let windows = overlapping(starts[lines.len()], context_len as u64);
-    let batches: Vec<_> = windows
-        .chunks((runner.max_tokens / context_len).max(1))
-        .collect();
-    let read = runner.deal(&batches, |windows| {
-        let rows = windows.iter().map(|(window, _)| {
-            let first = line_at(window.start) as u32;
-            let text = |line: u32| {
-                Ok::<_, TrainError>((starts[line as usize], lines[line as usize].clone()))
-            };
-            pieces(window.clone(), first, text)
-        });
-        let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, _>>()?;
-        Ok(forward(
-            runner,
-            TextBatch::of_windows(&rows, special, runner.pad_multiple),
-        ))
-    })?;
-    for ((window, scored), predicted) in windows.iter().zip(read.into_iter().flatten()) {
-        for position in scored.clone() {
-            found[line_at(position)].extend(&predicted[(position - window.start) as usize..][..1]);
-        }
-    }
-    Ok(found)
-}
-
-fn forward(runner: &Runner, batch: TextBatch) -> Vec<Vec<Predicted>> {
-    let TextBatch { inputs, targets } = batch;
-    let ids = upload_rows(&inputs, &runner.device);
-    let log_probs = runner.log_probs(|_, member| {
-        Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits()
-    });
-    at_targets(
-        &log_probs,
-        targets.ids,
-        targets.len,
-        Some(runner.tgt.special().pad),
-        &[],
-    )
-}
-
-/// Windows of `context_len` over a text of this many positions, each with those of its positions
-/// that no window before it has: all of the first window's, and about the second half of every
-/// other's.
-fn overlapping(num_positions: u64, context_len: u64) -> Vec<(Range<u64>, Range<u64>)> {
-    let stride = context_len.div_ceil(2);
-    let mut windows = Vec::new();
-    let (mut start, mut scored) = (0, 0);
-    while scored < num_positions {
-        let end = (start + context_len).min(num_positions);
-        windows.push((start..end, scored..end));
-        (start, scored) = (start + stride, end);
-    }
-    windows
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_position_is_scored_once_with_half_a_window_before_it() {
-        for num_positions in 0..40 {
-            for context_len in 1..12 {
-                let windows = overlapping(num_positions, context_len);
-                let scored: Vec<u64> = windows
-                    .iter()
-                    .flat_map(|(_, scored)| scored.clone())
-                    .collect();
-                assert_eq!(scored, (0..num_positions).collect::<Vec<_>>());
-                for (window, scored) in &windows {
-                    assert!(window.end - window.start <= context_len && window.end == scored.end);
-                    assert!(
-                        window.start == 0 || scored.start - window.start >= context_len / 2,
-                        "{window:?} {scored:?}"
-                    );
-                }
-            }
-        }
-    }
+    let source = LineSource::new(cache, batching)?;
+    Ok(AnyTask::new(Language::new(setting, source)))
 }

@@ -14,6 +14,7 @@ use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::Model;
 use polyglow_predict::error::{Result, TrainError};
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::{Examples, LabeledImage};
 
 use super::{Validation, evaluate};
 use crate::plan::Plan;
@@ -85,6 +86,23 @@ impl HeldOut {
             Self::Text(pairs) => pairs,
             Self::Images(_) => &[],
         }
+    }
+
+    /// Returns the examples, for the scores of a model.
+    pub fn examples(&self) -> Examples<'_> {
+        let images = match self {
+            Self::Text(pairs) => return Examples::Text(pairs),
+            Self::Images(images) => images,
+        };
+        let mut labeled = Vec::with_capacity(images.len());
+        for index in 0..images.len() {
+            let image = images.example(index);
+            labeled.push(LabeledImage {
+                pixels: image.pixels,
+                label: &images.labels.names()[image.label as usize],
+            });
+        }
+        Examples::Images(labeled)
     }
 
     /// The label of each example, if it is labeled: the target of each pair.

@@ -15,6 +15,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::{Task, parameter};
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use polyglow_predict::model::load_weights;
+use polyglow_predict::tasks::facts;
 use polyglow_predict::weights::Weights;
 use serde::{Deserialize, Serialize};
 
@@ -192,7 +193,7 @@ impl Origin {
         if self.new_vocabulary {
             return Ok(None);
         }
-        if self.new_head && config.model.task().is_classification() {
+        if self.new_head && facts(config.model.task()).is_classification {
             return Ok(Some(Tokenizers::with_labels(
                 Arc::clone(&self.tokenizers.src),
                 train,

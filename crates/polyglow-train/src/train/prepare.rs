@@ -210,7 +210,7 @@ impl Training {
             .with_selection(selection);
         group.share(|| check_same_config(&run, &plan.config))?;
         let bleu = bleu_tokenizer(&plan, &text)?;
-        if plan.task.kind().has_references() {
+        if plan.task.facts().has_references() {
             plan = plan.with_tokenizer(bleu.name());
         }
         let (tokenizers, hashes) = shared_tokenizers(&**group, &text, || {
@@ -356,7 +356,7 @@ fn setting(
 /// BLEU's tokenizer, by the script of the validation text or else of the training text where no key
 /// decides it.
 fn bleu_tokenizer(plan: &Plan, text: &Text) -> Result<BleuTokenizer> {
-    if !plan.task.kind().has_references() {
+    if !plan.task.facts().has_references() {
         return Ok(BleuTokenizer::default());
     }
     plan.config

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use polyglow_train::Plan;
 use polyglow_train::config::{BestMetric, Config, Difference};
-use polyglow_train::{Plan, TaskPlan};
 use tempfile::TempDir;
 
 /// The root of the workspace.
@@ -273,7 +273,8 @@ fn tables_of_other_tasks_are_refused_and_defaults_are_those_of_the_task() {
         .expect("flex");
     let skip_grams = plan.config.data.words();
     assert_eq!((skip_grams.window, skip_grams.negatives), (2, 5));
-    assert_eq!(plan.task, TaskPlan::Words(skip_grams));
+    assert_eq!(plan.task.facts().name, "word vectors");
+    assert_eq!(plan.config.data.words, Some(skip_grams));
 }
 
 #[test]

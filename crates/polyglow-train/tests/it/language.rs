@@ -12,7 +12,7 @@ use polyglow_metrics::Tokenizer;
 use polyglow_model::{Predict, Text};
 use polyglow_predict::evaluation::Evaluation;
 use polyglow_train::tasks::language::{NgramScores, ngram_scores};
-use polyglow_train::tasks::{HeldOut, evaluate, teacher_forced};
+use polyglow_train::tasks::{HeldOut, evaluate};
 use polyglow_train::{Config, Runner, Silent, Stop, Training, load_runner};
 
 /// The most tokens of a line.
@@ -89,7 +89,10 @@ fn every_token_of_a_long_line_is_scored_in_windows_that_overlap() {
     let runner = runner(&train(place.path(), ""));
     assert_eq!(runner.longest, LONGEST);
     let special = runner.tgt.special();
-    let found = teacher_forced(&runner, &lines(TEST)).expect("it can be scored");
+    let found = runner
+        .task
+        .teacher_forced(&runner, &lines(TEST))
+        .expect("it can be scored");
     assert_eq!(
         found
             .iter()
@@ -164,7 +167,11 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
         (8, 8),
         "a window reads all lines"
     );
-    let found = teacher_forced(&runner(&training), &lines(TEST)).expect("it can be scored");
+    let of_windows = runner(&training);
+    let found = of_windows
+        .task
+        .teacher_forced(&of_windows, &lines(TEST))
+        .expect("it can be scored");
     assert_eq!(
         found
             .iter()

@@ -8,7 +8,7 @@ use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig};
 use polyglow_metrics::{BleuOptions, Tokenizer as BleuTokenizer, corpus_score};
 use polyglow_predict::evaluation::Evaluation;
-use polyglow_train::tasks::translation::teacher_forced;
+use polyglow_predict::tasks::translation::teacher_forced;
 use polyglow_train::tasks::{HeldOut, evaluate};
 use polyglow_train::{Config, Runner, Silent, Stop, Training, load_runner};
 

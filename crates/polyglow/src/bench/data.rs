@@ -15,10 +15,10 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, ModelShape};
 use polyglow_predict::device::threads;
+use polyglow_train::Plan;
 use polyglow_train::tasks::{AnyTask, Setting, Task, TrainingData, built_in};
 use polyglow_train::train::peak_memory;
 use polyglow_train::workload::BatchShape;
-use polyglow_train::{Plan, TaskPlan};
 use serde::Serialize;
 
 use super::Trace;
@@ -166,10 +166,7 @@ fn time_batches(
     let plan_seconds = timed("plan", begin);
     let stream = BatchStream::start(plan.sharded(task.source()), Position::default())?;
     let begin = Instant::now();
-    let has_output_kernels = matches!(
-        plan.task,
-        TaskPlan::Translation | TaskPlan::Language { .. } | TaskPlan::Masked
-    );
+    let has_output_kernels = plan.task.facts().predicts_tokens();
     let leaves_out = has_output_kernels && plan.has_kernels;
     // Positions without a target do not come to the output layer.
     let left_out = |positions: usize, targets: usize| {

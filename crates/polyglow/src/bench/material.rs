@@ -8,10 +8,9 @@ use polyglow_data::batch::PairBatch;
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::error::DataError;
 use polyglow_data::sources::BatchSource;
-use polyglow_model::{
-    Inputs, Model, ModelShape, Pair, Predict, Targets, Task as TaskKind, Text, Vocabulary,
-};
+use polyglow_model::{Inputs, Model, ModelShape, Pair, Predict, Targets, Text, Vocabulary};
 use polyglow_predict::device::{upload_rows, upload_targets};
+use polyglow_predict::tasks::Reads;
 use polyglow_train::Plan;
 use polyglow_train::tasks::{BatchSize, Loss, MicroBatch, Task};
 use polyglow_train::workload::{BatchShape, SPECIAL};
@@ -63,7 +62,7 @@ impl BatchSource for RandomSource {
 /// Learning from random sentences: to translate, or as a language model.
 pub(crate) struct RandomPairs {
     source: Arc<RandomSource>,
-    kind: TaskKind,
+    reads: Reads,
     label_smoothing: f64,
 }
 
@@ -105,7 +104,7 @@ impl RandomPairs {
         Ok((
             Self {
                 source,
-                kind: plan.task.kind(),
+                reads: plan.task.facts().reads,
                 label_smoothing: train.label_smoothing,
             },
             model,
@@ -151,13 +150,11 @@ impl Task for RandomPairs {
         device: &Device,
     ) -> Self::Inputs {
         let tgt_in = upload_rows(tgt_in, device);
-        let inputs = match self.kind {
-            TaskKind::Translation => Pair {
-                src: upload_rows(src, device),
-                tgt_in,
-            }
-            .into(),
-            _ => Text { ids: tgt_in }.into(),
+        let inputs = if self.reads == Reads::Pair {
+            let src = upload_rows(src, device);
+            Pair { src, tgt_in }.into()
+        } else {
+            Text { ids: tgt_in }.into()
         };
         (inputs, upload_targets(&tgt_out.ids, SPECIAL.pad, device))
     }

@@ -10,14 +10,13 @@ use polyglow_data::alignment::format_links;
 use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::read_image;
 use polyglow_data::pair::Pair;
-use polyglow_model::Task;
 use polyglow_model::attention::AttentionKind;
 use polyglow_predict::attention::PairAttention;
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::{images, labels};
 use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::alignment::align;
-use polyglow_train::tasks::{images, labels};
 use polyglow_view::Format;
 use polyglow_view::attention::{CaptionAttention, ImageAttention, Selection, write_pair};
 
@@ -104,9 +103,9 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         .transpose()?;
     let plan = args.model.open()?;
     let models = args.model.load(&plan)?;
-    check_task(&models[0], |task| task != Task::Language)?;
-    let task = plan.task.kind();
-    let own = if task.has_references() {
+    check_task(&models[0], |facts| !facts.generates())?;
+    let facts = plan.task.facts();
+    let own = if facts.has_references() {
         AttentionKind::Cross
     } else {
         AttentionKind::Encoder
@@ -116,7 +115,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         layer: args.layer,
         head: args.head,
     };
-    if task == Task::Captions && selection.kind != AttentionKind::Cross {
+    if facts.describes_images() && selection.kind != AttentionKind::Cross {
         return Err(with_hint(
             usage(anyhow!("of a captioner only `cross` is drawn")),
             "leave `--kind` out",
@@ -127,7 +126,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         check_translates(&models)?;
     }
     let runner = runner(models, &plan)?;
-    if let (Task::Images | Task::Captions, Some(out)) = (task, out) {
+    if let Some(out) = out.filter(|_| facts.reads_images()) {
         return of_image(&runner, plan.config.data.images(), args, selection, out);
     }
     if Path::new(&args.src).is_file() {
@@ -140,15 +139,15 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     unknown.look_at(&runner.members[0].src, &args.src);
     unknown.look_at(&runner.tgt, args.tgt.as_deref().unwrap_or_default());
     unknown.warn();
-    let tgt = match (&args.tgt, task) {
-        (Some(tgt), _) => tgt.clone(),
-        (None, Task::Translation) => runner.best(&[&args.src])?.swap_remove(0),
-        (None, Task::Labels) => {
+    let tgt = match &args.tgt {
+        Some(tgt) => tgt.clone(),
+        None if facts.translates() => runner.best(&[&args.src])?.swap_remove(0),
+        None if facts.is_classification => {
             labels::classify(&runner, &[&args.src])?
                 .swap_remove(0)
                 .label
         }
-        (None, _) => String::new(),
+        None => String::new(),
     };
     tracing::info!("{} -> {tgt}", args.src);
     if let Some((path, format)) = out {
@@ -184,7 +183,7 @@ fn of_image(
     (path, format): (&Path, Format),
 ) -> anyhow::Result<()> {
     let pixels = read_image(Path::new(&args.src), images)?;
-    if runner.kind() == Task::Captions {
+    if runner.task.facts().describes_images() {
         let mut unknown = UnknownWords::default();
         unknown.look_at(&runner.tgt, args.tgt.as_deref().unwrap_or_default());
         unknown.warn();

@@ -7,7 +7,8 @@ use std::io::{self, Write};
 
 use anyhow::{Context, anyhow};
 use polyglow_model::quantization::has_int8_kernels;
-use polyglow_model::{Arch, Precision, Task, parameter};
+use polyglow_model::{Arch, Precision, parameter};
+use polyglow_predict::tasks::facts;
 use polyglow_train::config::Config;
 use polyglow_train::tasks::built_in;
 use polyglow_train::train::Training;
@@ -81,8 +82,8 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
     if let Some(device) = &args.device {
         config.device.clone_from(device);
     }
-    if config.model.task() == Task::Captions && (args.config.is_none() || args.part == Part::Search)
-    {
+    let facts = facts(config.model.task());
+    if facts.describes_images() && (args.config.is_none() || args.part == Part::Search) {
         let error = usage(anyhow!(
             "random batches and searches are made of ids, and this model reads images"
         ));
@@ -91,8 +92,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
             "`polyglow bench step CONFIG` measures its training",
         ));
     }
-    let writes = matches!(config.model.task(), Task::Translation | Task::Language);
-    if !writes && (args.config.is_none() || args.part == Part::Search) {
+    if !facts.writes && (args.config.is_none() || args.part == Part::Search) {
         let arch = config.model.arch.name();
         let error = usage(anyhow!(
             "`model.arch = \"{arch}\"` has nothing to search, and no random batches to measure without a config"
@@ -102,7 +102,7 @@ pub(crate) fn run(args: &BenchArgs) -> anyhow::Result<()> {
             "`polyglow bench step CONFIG` measures its training",
         ));
     }
-    if args.part == Part::Data && matches!(config.model.task(), Task::Images | Task::Captions) {
+    if args.part == Part::Data && facts.reads_images() {
         let error = usage(anyhow!(
             "`bench data` measures how text becomes batches, and this model reads images"
         ));

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
-use polyglow_model::Task;
+use polyglow_predict::TaskFacts;
 use polyglow_predict::group::alone;
 use polyglow_predict::translate::{Request, Translated};
 use polyglow_train::run::runner;
@@ -88,7 +88,7 @@ pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
     let models = args.model.load(&plan)?;
     models
         .iter()
-        .try_for_each(|model| check_task(model, |task| task == Task::Captions))?;
+        .try_for_each(|model| check_task(model, TaskFacts::describes_images))?;
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
     let mut first = 1;

@@ -7,7 +7,7 @@ use std::time::Instant;
 use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::file;
-use polyglow_model::Task;
+use polyglow_predict::tasks::facts;
 use polyglow_predict::wording::counted;
 use polyglow_train::Observer;
 use polyglow_train::train::Training;
@@ -74,7 +74,7 @@ struct Report<'a> {
 /// text that cannot be read, a step that fails.
 pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
     let config = args.source.load()?;
-    if args.hours.is_some() && config.model.task() != Task::Translation {
+    if args.hours.is_some() && !facts(config.model.task()).translates() {
         return Err(usage(anyhow!(
             "`--hours` proposes settings of models that translate, and this one does not"
         )));

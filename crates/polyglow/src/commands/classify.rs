@@ -8,12 +8,12 @@ use clap::Args;
 use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::read_image;
 use polyglow_data::lines::Lines;
-use polyglow_model::Task;
+use polyglow_predict::long_lines::LongLines;
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::labels::Guess;
+use polyglow_predict::tasks::{images, labels};
 use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
-use polyglow_train::tasks::labels::Guess;
-use polyglow_train::tasks::{LongLines, images, labels};
 
 use super::model::ModelArgs;
 use super::uses::check_task;
@@ -42,10 +42,10 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let models = args.model.load(&plan)?;
     models
         .iter()
-        .try_for_each(|model| check_task(model, Task::is_classification))?;
+        .try_for_each(|model| check_task(model, |facts| facts.is_classification))?;
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
-    if runner.kind() == Task::Images {
+    if runner.task.facts().reads_images() {
         return of_images(&runner, plan.config.data.images(), &args.files, &mut out);
     }
     if args.files.is_empty() {

@@ -14,8 +14,9 @@ use polyglow_data::file;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
-use polyglow_model::{Side, Task};
+use polyglow_model::Side;
 use polyglow_predict::error::hint_of_system;
+use polyglow_predict::tasks::Reads;
 use polyglow_train::run::{RunDirectory, TrainedModel};
 use polyglow_train::{Plan, device};
 use polyglow_view::Format;
@@ -150,9 +151,9 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     let model_args = ModelArgs::of_run(&args.source, checkpoint, on_host);
     let plan = model_args.open()?;
     let trained = model_args.load(&plan)?.swap_remove(0);
-    check_task(&trained, |task| task != Task::Images)?;
+    check_task(&trained, |facts| facts.reads != Reads::Image)?;
     if matches!(args.action, Action::Sentences(_) | Action::Context(_)) {
-        check_task(&trained, |task| task != Task::Captions)?;
+        check_task(&trained, |facts| !facts.describes_images())?;
     }
     let side = args.action.side().unwrap_or(trained.model.reading_side());
     let embeddings = Embeddings::of_model(

@@ -12,17 +12,17 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
-use polyglow_model::Task;
+use polyglow_predict::TaskFacts;
 use polyglow_predict::evaluation::{Evaluation, Scores};
 use polyglow_predict::group::Group;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::scoring::TranslationScores;
 use polyglow_predict::suggestion::nearest;
+use polyglow_predict::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::captions::{Pointing, pointing};
-use polyglow_train::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
 use polyglow_train::tasks::language::{NgramScores, ngram_scores};
 use polyglow_train::tasks::translation::alignment::{align, error_rate};
 use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
@@ -80,7 +80,7 @@ struct Report<'a> {
     pointing: Option<Pointing>,
     /// Decides which scores are printed.
     #[serde(skip)]
-    task: Task,
+    facts: &'static TaskFacts,
 }
 
 /// Scores a set and prints the scores to stdout, as lines or as one JSON object.
@@ -119,11 +119,11 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         num_scored,
         ..
     } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &bleu))?;
-    let is_classifier = runner.kind().is_classification();
+    let is_classifier = runner.task.facts().is_classification;
     let labels = is_classifier
         .then(|| of_labels(&runner.tgt, &held_out.labels(), &first))
         .transpose()?;
-    let is_compared = runner.kind() == Task::Language && group.is_first();
+    let is_compared = runner.task.facts().generates() && group.is_first();
     let ngram = if is_compared {
         ngram_model(&plan, &runner, pairs, &mut activity)?
     } else {
@@ -146,7 +146,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         labels,
         alignment_error_rates,
         pointing,
-        task: runner.kind(),
+        facts: runner.task.facts(),
     };
     if group.is_first() {
         write(&report, args.json)
@@ -157,7 +157,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
 
 /// Whether it is scored where the words of captions look, which is known of generated pictures.
 fn scores_pointing(alignments: Option<&Path>, plan: &Plan) -> anyhow::Result<bool> {
-    let Some(alignments) = alignments.filter(|_| plan.task.kind() == Task::Captions) else {
+    let Some(alignments) = alignments.filter(|_| plan.task.facts().describes_images()) else {
         return Ok(false);
     };
     if alignments != Path::new(GOLD) || plan.config.data.corpus.is_none() {
@@ -276,7 +276,7 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     }
     write_set(report, &mut out)?;
     let scores = report.scores;
-    if let (Task::Words, Some(accuracy)) = (report.task, scores.accuracy) {
+    if let Some(accuracy) = scores.accuracy.filter(|_| !report.facts.is_classification) {
         writeln!(
             out,
             "accuracy        {accuracy:.4}   a context word scores above all drawn words"
@@ -307,7 +307,7 @@ fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         beam_size,
         scores,
         labels,
-        task,
+        facts,
         ..
     } = report;
     writeln!(
@@ -335,11 +335,7 @@ fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
             exact_match,
             signatures,
         }) => {
-            let what = if *task == Task::Captions {
-                "captions"
-            } else {
-                "sentences"
-            };
+            let what = facts.examples;
             writeln!(
                 out,
                 "split           {split}   {sentences} {what}, beam {beam_size}"

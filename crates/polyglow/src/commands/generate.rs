@@ -6,8 +6,9 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::Model;
 use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
-use polyglow_model::{Model, Task};
+use polyglow_predict::TaskFacts;
 use polyglow_predict::device::upload;
 
 use super::counts;
@@ -80,7 +81,7 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     };
     search_config.validate().map_err(usage)?;
     let plan = model_args.open()?;
-    check_plan(&args.run, &plan, |task| task == Task::Language)?;
+    check_plan(&args.run, &plan, TaskFacts::generates)?;
     let trained = model_args.load(&plan)?.swap_remove(0);
     let tokenizer = &trained.tokenizers.tgt;
     let sentence = sentence(args, &trained.model, tokenizer)?;

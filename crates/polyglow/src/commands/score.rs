@@ -10,10 +10,10 @@ use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_predict::group::Group;
+use polyglow_predict::long_lines::LongLines;
+use polyglow_predict::tasks::translation::teacher_forced;
 use polyglow_predict::teacher_forcing::Forced;
 use polyglow_train::run::runner;
-use polyglow_train::tasks::LongLines;
-use polyglow_train::tasks::translation::teacher_forced;
 use serde::Serialize;
 
 use super::model::ModelArgs;

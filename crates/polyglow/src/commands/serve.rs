@@ -10,7 +10,7 @@ use std::time::Duration;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use polyglow_model::Task;
+use polyglow_predict::TaskFacts;
 use polyglow_predict::runner::Runner;
 use polyglow_serve::{Ended, Keys, Limits, Model, Server};
 use polyglow_train::run::{RunDirectory, runner};
@@ -210,7 +210,7 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
 /// It does not translate, or names none.
 fn languages_of_run(path: &Path) -> anyhow::Result<(String, String)> {
     let config = RunDirectory::existing(path)?.config()?;
-    check_config(path, &config, |task| task == Task::Translation)?;
+    check_config(path, &config, TaskFacts::translates)?;
     let Ok((source, target)) = config.data.languages() else {
         let run = path.display();
         let error = usage(anyhow!(

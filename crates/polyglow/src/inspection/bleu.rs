@@ -15,7 +15,7 @@ pub(super) fn find(training: &Training) -> Result<Option<Warning>> {
     let Training {
         plan, text, bleu, ..
     } = training;
-    if !plan.task.kind().has_references() {
+    if !plan.task.facts().has_references() {
         return Ok(None);
     }
     let share = bleu.unsplit_share(text.some_targets()?.iter().map(String::as_str));

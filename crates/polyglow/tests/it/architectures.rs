@@ -8,7 +8,6 @@ use burn::tensor::{Device, Int, Tensor, TensorData, s};
 use polyglow_data::pair::Pair;
 use polyglow_model::{Predict, Text};
 use polyglow_train::run::{TrainedModel, runner};
-use polyglow_train::tasks::teacher_forced;
 
 use crate::program::Workplace;
 
@@ -382,7 +381,9 @@ fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
             tgt: tgt.to_owned(),
         })
         .collect();
-    let found: Vec<f32> = teacher_forced(&runner, &pairs)
+    let found: Vec<f32> = runner
+        .task
+        .teacher_forced(&runner, &pairs)
         .expect("it can be scored")
         .into_iter()
         .flat_map(|line| line.log_probs)

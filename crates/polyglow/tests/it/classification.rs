@@ -8,8 +8,8 @@ use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
 use polyglow_data::pair::Pair;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_predict::tasks::labels::classify;
 use polyglow_train::load_runner;
-use polyglow_train::tasks::labels::classify;
 use polyglow_train::tasks::{HeldOut, evaluate};
 
 use crate::program::{Workplace, succeed, word};

@@ -55,20 +55,6 @@ impl Corpus {
     }
 }
 
-/// Each different image of some pairs, in the order in which they first occur, with the places of
-/// its captions.
-pub fn in_order(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {
-    let (mut images, mut numbers): (Vec<(&str, Vec<usize>)>, _) = (Vec::new(), HashMap::new());
-    for (place, Pair { src, .. }) in pairs.iter().enumerate() {
-        let number = *numbers.entry(src.as_str()).or_insert(images.len());
-        if number == images.len() {
-            images.push((src, Vec::new()));
-        }
-        images[number].1.push(place);
-    }
-    images
-}
-
 /// The captions of generated pictures; `None` if there is no such split.
 pub(super) fn generated(shapes: CaptionedShapes, split: &str) -> Option<Vec<Pair>> {
     let of_picture = |(name, captions): (String, Vec<Caption>)| {

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use sha2::{Digest, Sha256};
 
-use super::captions::in_order;
 use super::pairs::{Pairs, Reader};
 use crate::alignment::{Link, LinkLines};
 use crate::config::GOLD;
@@ -16,7 +15,7 @@ use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
-use crate::pair::Pair;
+use crate::pair::{Pair, by_source};
 
 /// One part of a corpus, with its weight.
 #[derive(Debug, Clone)]
@@ -205,7 +204,7 @@ impl Part {
                 add_file(hash, files, path)?;
                 // Their sizes tell most images that were replaced, without reading all of them: see
                 // `image_hashes`.
-                for (image, _) in in_order(pairs) {
+                for (image, _) in by_source(pairs) {
                     let bytes = std::fs::metadata(image)
                         .map_err(DataError::io(Path::new(image)))?
                         .len();
@@ -242,7 +241,7 @@ impl Part {
         let Source::Captions { pairs, .. } = &self.source else {
             return Ok(Vec::new());
         };
-        in_order(pairs)
+        by_source(pairs)
             .into_par_iter()
             .map(|(image, _)| image_hash(Path::new(image)))
             .collect()

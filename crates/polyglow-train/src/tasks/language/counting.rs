@@ -7,9 +7,9 @@ use polyglow_data::ngram::NgramModel;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_predict::error::{Result, ensure};
+use polyglow_predict::tasks::language::{bits_per_byte, encode, num_bytes};
 use serde::Serialize;
 
-use super::{bits_per_byte, encode, num_bytes};
 use crate::plan::Plan;
 
 /// Length of the longest n-grams.

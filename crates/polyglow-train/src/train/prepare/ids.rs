@@ -9,6 +9,9 @@ use polyglow_data::tokenizer::{Stage, Tokenizers};
 use polyglow_model::Task as TaskKind;
 use polyglow_predict::error::{Context, Result, ensure, failed, with_hint};
 use polyglow_predict::model::check_beam;
+use polyglow_predict::tasks::Reads;
+use polyglow_predict::tasks::labels::{check_labels, label_ids};
+use polyglow_predict::tasks::words::check_words;
 
 use super::Text;
 use crate::config::Config;
@@ -16,8 +19,6 @@ use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::run::{RunDirectory, TextHashes};
 use crate::tasks::TrainingData;
-use crate::tasks::labels::{check_labels, label_ids};
-use crate::tasks::words::check_words;
 use crate::train::fork::Origin;
 
 /// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is
@@ -70,11 +71,12 @@ pub(super) fn encode(
     observer: &mut dyn Observer,
 ) -> Result<TrainingData> {
     check_beam(&plan.config.search, tokenizers)?;
-    let (kind, held_out) = (plan.task.kind(), &text.held_out);
-    if kind.is_classification() {
+    let facts = plan.task.facts();
+    let held_out = &text.held_out;
+    if facts.is_classification {
         check_labels(&held_out.labels(), &tokenizers.tgt).context("in the validation set")?;
     }
-    if kind == TaskKind::Words && !held_out.is_empty() {
+    if facts.kind == TaskKind::Words && !held_out.is_empty() {
         check_words(held_out.pairs(), &tokenizers.tgt).context("in the validation set")?;
     }
     let unknown_labels = || {
@@ -121,7 +123,7 @@ pub(super) fn encode(
     );
     let mut progress = |stage, count| tell(observer, stage, count);
     // Names of images are no text.
-    let is_captions = kind == TaskKind::Captions;
+    let is_captions = facts.reads == Reads::ImageAndTarget;
     let corpus = if is_captions {
         &text.train.clone().target_side()
     } else {
@@ -131,7 +133,7 @@ pub(super) fn encode(
         IdCache::open_or_build(&path, corpus, tokenizers, filter.as_ref(), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
-    if kind.is_classification() && report.tgt.unknown > 0 {
+    if facts.is_classification && report.tgt.unknown > 0 {
         return Err(unknown_labels());
     }
     let cache = Arc::new(cache);

@@ -5,7 +5,7 @@ use std::path::Path;
 use anyhow::anyhow;
 use polyglow_data::config::{Content, Split};
 use polyglow_data::corpus::Corpus;
-use polyglow_model::{Side, Task};
+use polyglow_model::Side;
 use polyglow_view::Format;
 use polyglow_view::embeddings::{Embeddings, Groups, Plot, WholeWord, project};
 
@@ -145,7 +145,7 @@ fn sides(run: &Run, args: &PlotArgs) -> Vec<Side> {
         Content::Text | Content::Captions => Side::Tgt,
         Content::Pairs | Content::Images => asked.unwrap_or(run.trained.model.reading_side()),
     };
-    let translates = run.plan.task.kind() == Task::Translation;
+    let translates = run.plan.task.facts().translates();
     if asked.is_none() && translates && run.trained.tokenizers.is_shared() && has_one_table(run) {
         vec![Side::Src, Side::Tgt]
     } else {

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use polyglow_data::config::Split;
 use polyglow_data::pair::Pair;
-use polyglow_model::Task;
+use polyglow_predict::TaskFacts;
 use polyglow_predict::evaluation::Evaluation;
 use polyglow_predict::group::alone;
 use polyglow_predict::runner::Runner;
@@ -18,7 +18,6 @@ use polyglow_train::run::{RunDirectory, runner};
 use polyglow_train::tasks::{HeldOut, evaluate, held_out_span};
 
 use crate::activity::Activity;
-use crate::commands::uses::{Use, of_task};
 
 /// Translations that are shown at the end.
 const SAMPLES: usize = 5;
@@ -58,7 +57,12 @@ pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
         Box::new(io::sink())
     };
     test(&mut out, run, plan, &runner, (&path, step))?;
-    Ok(write_next(&mut out, run, &plan.config, runner.kind())?)
+    Ok(write_next(
+        &mut out,
+        run,
+        &plan.config,
+        runner.task.facts(),
+    )?)
 }
 
 /// Scores a checkpoint on every test set, and shows some translations of the set `test`.
@@ -71,10 +75,11 @@ fn test(
 ) -> anyhow::Result<()> {
     let config = &plan.config;
     let beam_size = runner.search.beam_size;
-    let (task, test_names) = (runner.kind(), config.data.test_names());
+    let facts = runner.task.facts();
+    let test_names = config.data.test_names();
     if !test_names.is_empty() {
         let path = path.display();
-        let how = if task.has_references() {
+        let how = if facts.has_references() {
             format!(", with beam {beam_size}")
         } else {
             String::new()
@@ -103,11 +108,7 @@ fn test(
         } = evaluate(runner, &held_out, &bleu)?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
-        let what = match task {
-            Task::Captions => "captions",
-            _ if task.is_classification() => "examples",
-            _ => "sentences",
-        };
+        let what = facts.examples;
         writeln!(out, "{name}: {num_scored} {what}  {scores}")?;
         if name == "test" {
             write_samples(out, held_out.pairs(), &hypotheses)?;
@@ -134,10 +135,10 @@ fn write_next(
     out: &mut impl Write,
     run: &RunDirectory,
     config: &Config,
-    task: Task,
+    facts: &TaskFacts,
 ) -> io::Result<()> {
     let (program, root) = (program(), shell_word(run.root()));
-    let Use { command, note, .. } = of_task(task);
+    let TaskFacts { command, note, .. } = *facts;
     let command = command.replace("{run}", &root);
     let note = if note.is_empty() {
         String::new()
@@ -145,7 +146,7 @@ fn write_next(
         format!("      {note}")
     };
     writeln!(out, "\nnext:\n  {program} {command}{note}")?;
-    let wider = if task.has_references() {
+    let wider = if facts.has_references() {
         " --beam-size 8"
     } else {
         ""

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use polyglow_model::{Model, ModelShape, Task as TaskKind};
+use polyglow_model::{Model, ModelShape};
 use polyglow_train::tasks::{AnyTask, HeldOut, Setting, Task, TrainingData, built_in};
 use polyglow_train::{Plan, Result};
 
@@ -27,7 +27,7 @@ pub(in crate::inspection) fn time_validation(
 ) -> Result<Option<f64>> {
     let all = setting.valid.len();
     // What is allowed for an image is a multiple of the longest caption.
-    let src = if setting.plan.task.kind() == TaskKind::Captions {
+    let src = if setting.plan.task.facts().describes_images() {
         setting.longest as f64
     } else {
         lens[0]

@@ -4,8 +4,9 @@ use std::io::{self, Write};
 
 use polyglow_data::error::DataError;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_predict::error::Result;
 use serde::Serialize;
+
+use crate::error::Result;
 
 /// Scores of one label on one set.
 #[derive(Clone, Debug, PartialEq, Serialize)]

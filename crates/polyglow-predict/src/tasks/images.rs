@@ -1,0 +1,128 @@
+//! Labels of images, as a trained model gives them.
+
+use burn::tensor::{Device, Tensor, TensorData};
+use polyglow_data::config::{Content, ImageConfig};
+use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_model::{Image, Predict, Task};
+
+use super::labels::{Guess, check_labels, guesses, label_ids, no_labels};
+use super::{Examples, LabeledImage, Reads, TaskFacts, TaskUse};
+use crate::error::{Result, ensure};
+use crate::evaluation::Evaluation;
+use crate::runner::Runner;
+use crate::teacher_forcing::{Forced, at_targets};
+
+/// The row of this task.
+pub const FACTS: TaskFacts = TaskFacts {
+    kind: Task::Images,
+    name: "labels of images",
+    content: Content::Images,
+    reads: Reads::Image,
+    writes: false,
+    is_classification: true,
+    examples: "examples",
+    does: "gives labels",
+    advice: "`polyglow classify` says what something is, `polyglow evaluate` scores it",
+    command: "classify {run} IMAGE.png",
+    note: "",
+    hub_tag: "image-classification",
+    description: "A Vision Transformer that labels images",
+};
+
+/// Models that label images.
+#[derive(Clone, Copy, Debug)]
+pub struct Images {
+    /// How images are read.
+    pub images: ImageConfig,
+}
+
+impl TaskUse for Images {
+    fn facts(&self) -> &'static TaskFacts {
+        &FACTS
+    }
+
+    fn images(&self) -> Option<ImageConfig> {
+        Some(self.images)
+    }
+
+    fn evaluate(
+        &self,
+        runner: &Runner,
+        examples: &Examples,
+        _: &BleuTokenizer,
+    ) -> Result<Evaluation> {
+        evaluate(runner, examples.images()?)
+    }
+}
+
+/// Brings images to a device: a row of bytes each.
+pub fn image(pixels: &[u8], rows: usize, device: &Device) -> Image {
+    let values: Vec<i32> = pixels.iter().map(|&byte| i32::from(byte)).collect();
+    Image {
+        pixels: Tensor::from_data(
+            TensorData::new(values, [rows, pixels.len() / rows.max(1)]),
+            device,
+        ),
+    }
+}
+
+/// Scores the labels of images under the models.
+///
+/// # Errors
+/// The models do not know the label of an image.
+pub(crate) fn evaluate(runner: &Runner, images: &[LabeledImage]) -> Result<Evaluation> {
+    check_sizes(runner, images.first().map_or(0, |image| image.pixels.len()))?;
+    let names: Vec<&str> = images.iter().map(|image| image.label).collect();
+    check_labels(&names, &runner.tgt)?;
+    let labels = label_ids(&names, &runner.tgt)?;
+    let pixels = images.iter().map(|image| image.pixels);
+    let rows: Vec<(&[u8], i32)> = pixels.zip(labels).collect();
+    let never = no_labels(runner.tgt.special());
+    let forced = runner.shortest_first(
+        &rows,
+        |(pixels, _)| pixels.len() + 1,
+        |rows| {
+            let pixels: Vec<&[u8]> = rows.iter().map(|(pixels, _)| *pixels).collect();
+            let labels = rows.iter().map(|(_, label)| *label).collect();
+            let found = at_targets(&log_probs(runner, &pixels), labels, 1, None, &never);
+            Ok(found.iter().map(|row| Forced::new(row)).collect())
+        },
+    )?;
+    Ok(Evaluation::of_forced(forced).with_accuracy())
+}
+
+fn log_probs(runner: &Runner, images: &[&[u8]]) -> Tensor<2> {
+    let inputs = image(&images.concat(), images.len(), &runner.device);
+    runner.log_probs(|_, member| Predict::<Image>::predict(&member.model, inputs.clone()).logits())
+}
+
+/// Makes sure that the models read images of this many bytes.
+fn check_sizes(runner: &Runner, num_bytes: usize) -> Result<()> {
+    for member in &*runner.members {
+        let wanted = member
+            .model
+            .vocabulary()
+            .image
+            .map_or(0, |image| image.num_bytes());
+        ensure!(
+            num_bytes == wanted,
+            "an image has {num_bytes} bytes, and a model reads {wanted}: `data.images` must be as it was in training"
+        );
+    }
+    Ok(())
+}
+
+/// The most probable label of every image, each of which is as many bytes as the models read.
+///
+/// # Errors
+/// There is no label, or an image is of another size.
+pub fn classify(runner: &Runner, images: &[&[u8]]) -> Result<Vec<Guess>> {
+    runner.shortest_first(
+        images,
+        |pixels| pixels.len() + 1,
+        |images| {
+            let pixels: Vec<&[u8]> = images.iter().map(|pixels| **pixels).collect();
+            guesses(log_probs(runner, &pixels), &runner.tgt)
+        },
+    )
+}

@@ -1,0 +1,215 @@
+//! Translation, as a trained model does it: the target, given the source.
+
+use std::sync::Arc;
+
+use polyglow_data::batch::PairBatch;
+use polyglow_data::config::Content;
+use polyglow_data::example::Example;
+use polyglow_data::pair::{Pair, by_source};
+use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_model::{Generate, Pair as Inputs, Predict, Task};
+
+use super::{Examples, Reads, TaskFacts, TaskUse};
+use crate::device::upload_rows;
+use crate::error::{Context, Result};
+use crate::evaluation::Evaluation;
+use crate::long_lines::LongLines;
+use crate::runner::Runner;
+use crate::scoring::{Scoring, TranslationScores};
+use crate::teacher_forcing::{Forced, Predicted, at_targets};
+
+/// The row of this task.
+pub const FACTS: TaskFacts = TaskFacts {
+    kind: Task::Translation,
+    name: "translation",
+    content: Content::Pairs,
+    reads: Reads::Pair,
+    writes: true,
+    is_classification: false,
+    examples: "sentences",
+    does: "translates",
+    advice: "`polyglow translate` is for it, and `polyglow evaluate` scores it",
+    command: "translate {run}",
+    note: "then type sentences, one per line",
+    hub_tag: "translation",
+    description: "An encoder-decoder Transformer that translates",
+};
+
+/// Models that translate.
+#[derive(Clone, Copy, Debug)]
+pub struct Translation;
+
+impl TaskUse for Translation {
+    fn facts(&self) -> &'static TaskFacts {
+        &FACTS
+    }
+
+    fn evaluate(
+        &self,
+        runner: &Runner,
+        examples: &Examples,
+        bleu: &BleuTokenizer,
+    ) -> Result<Evaluation> {
+        evaluate(runner, examples.pairs()?, bleu)
+    }
+
+    fn teacher_forced(&self, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
+        teacher_forced(runner, pairs)
+    }
+}
+
+/// Translates the sources and scores the result, and scores the targets under the models. Captions
+/// of one image are references of one output.
+///
+/// # Errors
+/// A line cannot be encoded or decoded.
+pub fn evaluate<M: Predict<Inputs> + Generate>(
+    runner: &Runner<M>,
+    pairs: &[Pair],
+    bleu: &BleuTokenizer,
+) -> Result<Evaluation> {
+    let sources = if runner.reads_images() {
+        by_source(pairs)
+    } else {
+        let each = pairs.iter().enumerate();
+        each.map(|(index, pair)| (pair.src.as_str(), vec![index]))
+            .collect()
+    };
+    let names: Vec<&str> = sources.iter().map(|(source, _)| *source).collect();
+    let found = runner.in_portions(&names, |names| runner.best(names))?;
+    let references =
+        |(_, places): &(&str, Vec<usize>)| places.iter().map(|&place| &*pairs[place].tgt).collect();
+    let references: Vec<Vec<&str>> = sources.iter().map(references).collect();
+    let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
+    let scores = TranslationScores::of(&found, &references, &scoring)?;
+    let forced = runner.in_portions(pairs, |pairs| teacher_forced(runner, pairs))?;
+    LongLines::from_cut(forced.iter().map(|pair| pair.truncated)).warn(
+        "pair",
+        runner.longest,
+        "scored",
+    );
+    let mut hypotheses = vec![String::new(); pairs.len()];
+    for ((_, places), found) in sources.iter().zip(&found) {
+        for &place in places {
+            hypotheses[place].clone_from(found);
+        }
+    }
+    Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
+}
+
+/// How probable the models find the target of each pair, given its source and all targets
+/// before (teacher forcing). A side that is longer than the models is cut, with a
+/// mark, of which [`LongLines`] warns; no end is made up for a target that was cut.
+///
+/// # Errors
+/// A line cannot be encoded.
+pub fn teacher_forced<M: Predict<Inputs>>(
+    runner: &Runner<M>,
+    pairs: &[Pair],
+) -> Result<Vec<Forced>> {
+    let rows = encode_pairs(runner, pairs)?;
+    let tgt_special = runner.tgt.special();
+    let width = |row: &Row| runner.positions(&row.src).max(row.tgt.len()) + 1;
+    runner.shortest_first(&rows, width, |rows| {
+        let batch = |member: usize| {
+            let example = |row: &&Row| Example {
+                src: row.src[member].clone(),
+                tgt: row.tgt.clone(),
+            };
+            let examples: Vec<Example> = rows.iter().map(example).collect();
+            PairBatch::new(
+                &examples,
+                runner.members[member].src.special(),
+                tgt_special,
+                runner.pad_multiple,
+            )
+        };
+        let log_probs = runner.log_probs(|index, member| {
+            let PairBatch { src, tgt_in, .. } = batch(index);
+            let inputs = Inputs {
+                src: upload_rows(&src, &runner.device),
+                tgt_in: upload_rows(&tgt_in, &runner.device),
+            };
+            member.model.predict(inputs).logits()
+        });
+        let targets = batch(0).tgt_out;
+        let found = at_targets(
+            &log_probs,
+            targets.ids,
+            targets.len,
+            Some(tgt_special.pad),
+            &[],
+        );
+        Ok(rows
+            .iter()
+            .zip(&found)
+            .map(|(row, found)| row.forced(found))
+            .collect())
+    })
+}
+
+fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
+    let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
+    let tgt = runner
+        .tgt
+        .encode_batch(&texts(|pair| &pair.tgt))
+        .context("encoding the target")?;
+    let src = runner
+        .encode(&texts(|pair| &pair.src))
+        .map_err(|error| error.context("encoding the source"))?;
+    let longest_src = if runner.reads_images() {
+        usize::MAX
+    } else {
+        runner.longest
+    };
+    Ok(src
+        .into_iter()
+        .zip(tgt)
+        .map(|(src, tgt)| Row::new(src, tgt, [longest_src, runner.longest]))
+        .collect())
+}
+
+/// A pair in ids, its source once for each member, no side longer than the models read.
+struct Row {
+    src: Vec<Vec<u32>>,
+    tgt: Vec<u32>,
+    /// Whether a side was cut.
+    truncated: bool,
+    /// Whether the target was cut, and does not end where its ids do.
+    goes_on: bool,
+}
+
+impl Row {
+    fn new(
+        mut src: Vec<Vec<u32>>,
+        mut tgt: Vec<u32>,
+        [longest_src, longest_tgt]: [usize; 2],
+    ) -> Self {
+        let goes_on = tgt.len() > longest_tgt;
+        let truncated = goes_on || src.iter().any(|src| src.len() > longest_src);
+        for src in &mut src {
+            src.truncate(longest_src);
+        }
+        tgt.truncate(longest_tgt);
+        Self {
+            src,
+            tgt,
+            truncated,
+            goes_on,
+        }
+    }
+
+    /// What was found at its targets and at the end mark behind them, which a target that goes on
+    /// does not have.
+    fn forced(&self, found: &[Predicted]) -> Forced {
+        let targets = if self.goes_on {
+            &found[..self.tgt.len()]
+        } else {
+            found
+        };
+        Forced {
+            truncated: self.truncated,
+            ..Forced::new(targets)
+        }
+    }
+}
