@@ -59,6 +59,8 @@
 //! With neither feature the crate compiles for a browser.
 
 mod batches;
+#[cfg(feature = "training")]
+pub mod clean;
 pub mod config;
 pub mod error;
 pub mod file;

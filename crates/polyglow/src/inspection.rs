@@ -1,9 +1,7 @@
 //! A look at a config and its data before training: a report, trial steps, and warnings.
 
 mod bleu;
-mod findings;
 mod fit;
-mod language;
 mod pace;
 mod report;
 mod sentences;
@@ -29,8 +27,8 @@ use polyglow_train::train::{
 use polyglow_train::workload::BatchShape;
 use serde::Serialize;
 
-pub(crate) use findings::{Check, DETECTORS, Finding};
 pub(crate) use pace::{TimeEstimate, duration};
+pub(crate) use polyglow_data::clean::findings::{Check, DETECTORS, Finding};
 pub(crate) use text::SplitReport;
 use tokens::OwnText;
 use trial::{Trial, Trials};

@@ -23,7 +23,7 @@ impl Display for Inspection {
         write_sides(out, &self.splits)?;
         self.findings
             .iter()
-            .try_for_each(|finding| write!(out, "{finding}"))?;
+            .try_for_each(|finding| write_finding(out, finding))?;
         if !self.findings.is_empty() {
             writeln!(out)?;
         }
@@ -34,38 +34,36 @@ impl Display for Inspection {
 }
 
 /// Behind `finding: `, with its examples below it.
-impl Display for Finding {
-    fn fmt(&self, out: &mut Formatter<'_>) -> fmt::Result {
-        let Self {
-            split,
-            count,
-            share,
-            what,
-            fate,
-            examples,
-            ..
-        } = self;
-        writeln!(
-            out,
-            "{split}: {count} pairs ({}) {what}: {fate}",
-            percent(*share)
-        )?;
-        for example in examples {
-            let (src, tgt) = (&example.src, &example.tgt);
-            let text = if src.is_empty() {
-                tgt.clone()
-            } else {
-                format!("{src} | {tgt}")
-            };
-            let same = example
-                .same_as
-                .as_ref()
-                .map(|there| format!("  = {there}"))
-                .unwrap_or_default();
-            writeln!(out, "  {}:{}{same}  {text}", example.file, example.line)?;
-        }
-        Ok(())
+fn write_finding(out: &mut Formatter<'_>, finding: &Finding) -> fmt::Result {
+    let Finding {
+        split,
+        count,
+        share,
+        what,
+        fate,
+        examples,
+        ..
+    } = finding;
+    writeln!(
+        out,
+        "{split}: {count} pairs ({}) {what}: {fate}",
+        percent(*share)
+    )?;
+    for example in examples {
+        let (src, tgt) = (&example.src, &example.tgt);
+        let text = if src.is_empty() {
+            tgt.clone()
+        } else {
+            format!("{src} | {tgt}")
+        };
+        let same = example
+            .same_as
+            .as_ref()
+            .map(|there| format!("  = {there}"))
+            .unwrap_or_default();
+        writeln!(out, "  {}:{}{same}  {text}", example.file, example.line)?;
     }
+    Ok(())
 }
 
 impl Display for VocabularyReport {

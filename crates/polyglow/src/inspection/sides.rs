@@ -2,8 +2,8 @@
 //! order.
 
 use super::fit::Disorder;
-use super::language::{Profile, code, is_known, scripts_of};
 use super::warning::Warning;
+use polyglow_data::clean::language::{Profile, code, is_known, scripts_of};
 
 /// How much more alike the exchanged sides of two splits must be than those of the same name.
 const MORE_ALIKE: f64 = 0.05;

@@ -15,9 +15,9 @@ use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_train::Plan;
 
-use super::findings::{Check, Finding};
 use super::sides::{self, Whole};
 use super::warning::Warning;
+use polyglow_data::clean::findings::{Check, Finding};
 use reader::{Reader, Side};
 pub(crate) use report::{SideStatistics, SplitReport};
 

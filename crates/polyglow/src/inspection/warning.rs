@@ -7,8 +7,8 @@ use polyglow_train::train::{Bytes, DiskEstimate, MemoryEstimate};
 use serde::Serialize;
 
 use super::BatchesReport;
-use super::findings::{Check, Finding};
 use super::text::SplitReport;
+use polyglow_data::clean::findings::{Check, Finding};
 
 /// Share of unknown tokens above which a vocabulary looks wrong.
 const UNKNOWN: f64 = 0.01;
@@ -169,9 +169,9 @@ mod tests {
 
     use polyglow_data::example::SideReport;
 
-    use super::super::findings::DETECTORS;
     use super::super::text::SideStatistics;
     use super::*;
+    use polyglow_data::clean::findings::DETECTORS;
 
     fn clean() -> SplitReport {
         let side = SideReport {

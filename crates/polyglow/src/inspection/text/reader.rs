@@ -10,10 +10,10 @@ use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 
 use super::report::SplitReport;
-use crate::inspection::findings::{Check, Collector, Finding, Place};
 use crate::inspection::fit::Fit;
-use crate::inspection::language::{Languages, Profile};
 use crate::inspection::sides::Whole;
+use polyglow_data::clean::findings::{Check, Collector, Finding, Place};
+use polyglow_data::clean::language::{Languages, Profile};
 
 /// Whether a sentence is read or written.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

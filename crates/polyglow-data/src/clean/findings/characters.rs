@@ -1,6 +1,6 @@
 //! Characters that good text does not have.
 
-use polyglow_data::tokenizer::{is_cleaned_to_space, is_invisible};
+use crate::tokenizer::{is_cleaned_to_space, is_invisible};
 
 /// Signs `<` that are looked at, each of which takes a search through the whole text.
 const MOST_SIGNS: usize = 64;

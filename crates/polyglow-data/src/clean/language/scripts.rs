@@ -4,7 +4,7 @@ use serde::Serialize;
 
 /// A system of writing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize)]
-pub(crate) enum Script {
+pub enum Script {
     /// a, b, c
     Latin,
     /// α, β, γ
@@ -57,7 +57,7 @@ pub(crate) enum Script {
 
 impl Script {
     /// Number of scripts.
-    pub(super) const COUNT: usize = 24;
+    pub const COUNT: usize = 24;
 }
 
 /// The letters of scripts beyond ASCII; Unicode has each script in blocks.

@@ -7,11 +7,11 @@ use std::sync::LazyLock;
 /// A language that is known by its words.
 pub(super) struct Language {
     /// Its two-letter code.
-    pub(super) code: &'static str,
+    pub code: &'static str,
     /// Its three-letter codes.
-    pub(super) long: &'static [&'static str],
+    pub long: &'static [&'static str],
     /// Its name.
-    pub(super) name: &'static str,
+    pub name: &'static str,
     words: &'static str,
 }
 

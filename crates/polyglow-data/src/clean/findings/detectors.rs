@@ -1,15 +1,15 @@
 //! The table of detectors: what is looked for, and what is said about it.
 
-use polyglow_data::pair::Pair;
+use crate::pair::Pair;
 use serde::Serialize;
 
 use super::characters::{has_entities, has_hidden, has_other_spaces, is_mojibake, lost_characters};
-use crate::inspection::language::Languages;
+use crate::clean::language::Languages;
 
 /// What is looked for; the places of [`DETECTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Check {
+pub enum Check {
     /// A side without a token.
     Empty,
     /// A side above `data.max_len`.
@@ -42,7 +42,7 @@ pub(crate) enum Check {
 
 impl Check {
     /// The name in reports and of files.
-    pub(crate) fn name(self) -> &'static str {
+    pub fn name(self) -> &'static str {
         match self {
             Self::Empty => "empty",
             Self::TooLong => "too_long",
@@ -63,16 +63,17 @@ impl Check {
 }
 
 /// A row of the table.
-pub(crate) struct Detector {
-    pub(crate) check: Check,
+pub struct Detector {
+    /// What is looked for.
+    pub check: Check,
     /// What its pairs have in common, behind `12 pairs`.
-    pub(super) what: &'static str,
+    pub what: &'static str,
     /// What to do.
-    pub(super) advice: &'static str,
+    pub advice: &'static str,
     /// The share up to which it is usual in good text.
-    pub(super) tolerated: f64,
+    pub tolerated: f64,
     /// Whether a pair has it; `None` where that needs more than the pair.
-    pub(super) test: Option<fn(&Pair, &Languages) -> bool>,
+    pub test: Option<fn(&Pair, &Languages) -> bool>,
 }
 
 impl Detector {
@@ -83,7 +84,7 @@ impl Detector {
 
     /// The share up to which it is usual in good text. A held-out set has no pair without a
     /// reference.
-    pub(crate) fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
+    pub fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
         match self.check {
             Check::Empty if !is_train => 0.0,
             _ if is_cleaned && self.is_of_dirt() => 1.0,
@@ -92,7 +93,7 @@ impl Detector {
     }
 
     /// What becomes of its pairs, in the training text or in a set that is held out.
-    pub(super) fn fate(&self, is_train: bool, is_cleaned: bool) -> &'static str {
+    pub fn fate(&self, is_train: bool, is_cleaned: bool) -> &'static str {
         match self.check {
             _ if is_cleaned && self.is_of_dirt() => {
                 "cleaned before they are encoded (`tokenizer.clean_text`)"
@@ -106,7 +107,7 @@ impl Detector {
 }
 
 /// Every detector, in the order of [`Check`].
-pub(crate) const DETECTORS: &[Detector] = &[
+pub const DETECTORS: &[Detector] = &[
     Detector {
         check: Check::Empty,
         what: "have an empty side",

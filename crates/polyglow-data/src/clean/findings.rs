@@ -9,12 +9,12 @@ mod detectors;
 
 use std::collections::BTreeMap;
 
-use polyglow_data::pair::Pair;
+use crate::pair::Pair;
 use serde::Serialize;
 
 use super::language::Languages;
-pub(super) use detectors::Detector;
-pub(crate) use detectors::{Check, DETECTORS};
+pub use detectors::Detector;
+pub use detectors::{Check, DETECTORS};
 
 /// Examples that are kept of each finding.
 const EXAMPLES: usize = 3;
@@ -23,54 +23,54 @@ const SHOWN: usize = 60;
 
 /// Pairs of a split that have something in common that is rarely intended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
-pub(crate) struct Finding {
+pub struct Finding {
     /// What was looked for.
-    pub(crate) check: Check,
+    pub check: Check,
     /// The split.
-    pub(crate) split: String,
+    pub split: String,
     /// Pairs that have it.
-    pub(crate) count: u64,
+    pub count: u64,
     /// Their share of the split, 0 to 1.
-    pub(crate) share: f64,
+    pub share: f64,
     /// What they have in common, to be read behind `12 pairs`.
-    pub(crate) what: &'static str,
+    pub what: &'static str,
     /// What becomes of them.
-    pub(crate) fate: &'static str,
+    pub fate: &'static str,
     /// What to do about them.
-    pub(crate) advice: &'static str,
+    pub advice: &'static str,
     /// The share up to which it is usual in good text.
     #[serde(skip)]
-    pub(super) tolerated: f64,
+    pub tolerated: f64,
     /// The first of them.
-    pub(crate) examples: Vec<Example>,
+    pub examples: Vec<Example>,
     /// Every line that has it, by file, counted from 1; not in the inspection that a run keeps.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    pub(crate) lines: BTreeMap<String, Vec<u64>>,
+    pub lines: BTreeMap<String, Vec<u64>>,
 }
 
 /// One pair of a finding.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
-pub(crate) struct Example {
+pub struct Example {
     /// The file, or its source side's.
-    pub(crate) file: String,
+    pub file: String,
     /// The line in it, counted from 1.
-    pub(crate) line: u64,
+    pub line: u64,
     /// The source, cut off where it is long.
-    pub(crate) src: String,
+    pub src: String,
     /// The target, cut off where it is long.
-    pub(crate) tgt: String,
+    pub tgt: String,
     /// What it is like, where that is known: the line of the training text that it repeats.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) same_as: Option<String>,
+    pub same_as: Option<String>,
 }
 
 /// Where a pair is from.
 #[derive(Clone, Copy, Debug)]
-pub(super) struct Place<'a> {
+pub struct Place<'a> {
     /// The file.
-    pub(super) file: &'a str,
+    pub file: &'a str,
     /// The line, counted from 1.
-    pub(super) line: u64,
+    pub line: u64,
 }
 
 /// What was found of one kind.
@@ -83,7 +83,7 @@ struct Found {
 
 /// Counts what is found in the pairs of a split.
 #[derive(Default)]
-pub(super) struct Collector {
+pub struct Collector {
     languages: Languages,
     /// In the places of [`DETECTORS`].
     found: [Found; DETECTORS.len()],
@@ -91,7 +91,7 @@ pub(super) struct Collector {
 
 impl Collector {
     /// Nothing so far, in text of these languages.
-    pub(super) fn new(languages: Languages) -> Self {
+    pub fn new(languages: Languages) -> Self {
         Self {
             languages,
             ..Self::default()
@@ -99,7 +99,7 @@ impl Collector {
     }
 
     /// Applies every detector that needs no more than the pair.
-    pub(super) fn see(&mut self, place: Place<'_>, pair: &Pair) {
+    pub fn see(&mut self, place: Place<'_>, pair: &Pair) {
         for detector in DETECTORS {
             if detector
                 .test
@@ -111,13 +111,7 @@ impl Collector {
     }
 
     /// Adds a pair that was found elsewhere.
-    pub(super) fn add(
-        &mut self,
-        check: Check,
-        place: Place<'_>,
-        pair: &Pair,
-        same_as: Option<String>,
-    ) {
+    pub fn add(&mut self, check: Check, place: Place<'_>, pair: &Pair, same_as: Option<String>) {
         let Place { file, line } = place;
         let found = &mut self.found[check as usize];
         found.count += 1;
@@ -138,13 +132,13 @@ impl Collector {
     }
 
     /// How many pairs a detector has found.
-    pub(super) fn count(&self, check: Check) -> u64 {
+    pub fn count(&self, check: Check) -> u64 {
         self.found[check as usize].count
     }
 
     /// Returns the findings of a split with this number of pairs; `is_cleaned` says whether its
     /// text is cleaned before it is encoded.
-    pub(super) fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
+    pub fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
         let is_train = split == "train";
         let found = DETECTORS
             .iter()
@@ -175,7 +169,7 @@ impl Collector {
 
 impl Finding {
     /// Whether there are more of them than are usual in good text.
-    pub(super) fn is_suspicious(&self) -> bool {
+    pub fn is_suspicious(&self) -> bool {
         self.share > self.tolerated
     }
 }

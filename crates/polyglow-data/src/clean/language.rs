@@ -3,9 +3,9 @@
 mod scripts;
 mod words;
 
-use polyglow_data::pair::Pair;
+use crate::pair::Pair;
 
-pub(super) use scripts::Script;
+pub use scripts::Script;
 use scripts::{of_language, script};
 use words::{LANGUAGES, hits};
 
@@ -17,14 +17,14 @@ const FOREIGN_WORDS: usize = 3;
 
 /// The languages of both sides, as far as they are known.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Languages {
+pub struct Languages {
     src: Expected,
     tgt: Expected,
 }
 
 impl Languages {
     /// The languages that go by these endings of files.
-    pub(super) fn new(src: &str, tgt: &str) -> Self {
+    pub fn new(src: &str, tgt: &str) -> Self {
         Self {
             src: Expected::of(src),
             tgt: Expected::of(tgt),
@@ -32,17 +32,14 @@ impl Languages {
     }
 
     /// The sides of a pair, each with what is expected of it.
-    pub(super) fn sides<'a>(
-        &'a self,
-        pair: &'a Pair,
-    ) -> impl Iterator<Item = (&'a Expected, &'a str)> {
+    pub fn sides<'a>(&'a self, pair: &'a Pair) -> impl Iterator<Item = (&'a Expected, &'a str)> {
         [(&self.src, &*pair.src), (&self.tgt, &*pair.tgt)].into_iter()
     }
 }
 
 /// What is expected of the text of a side.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Expected {
+pub struct Expected {
     scripts: &'static [Script],
     /// The place in [`LANGUAGES`].
     language: Option<usize>,
@@ -60,7 +57,7 @@ impl Expected {
 
     /// Whether nine of ten letters of a text are of other scripts. Names and technical words are no
     /// foreign text: in Chinese they easily have more letters than the sentence around them.
-    pub(super) fn is_foreign_script(&self, text: &str) -> bool {
+    pub fn is_foreign_script(&self, text: &str) -> bool {
         if self.scripts.is_empty() {
             return false;
         }
@@ -73,7 +70,7 @@ impl Expected {
     }
 
     /// Whether a text has small words of another language, and none of its own.
-    pub(super) fn is_foreign_language(&self, text: &str) -> bool {
+    pub fn is_foreign_language(&self, text: &str) -> bool {
         let Some(own) = self.language else {
             return false;
         };
@@ -84,7 +81,7 @@ impl Expected {
 
 /// What language a whole side looks like, and what it is made of.
 #[derive(Clone, Debug)]
-pub(super) struct Profile {
+pub struct Profile {
     /// Letters of each script, beside it.
     scripts: [(u64, Option<Script>); Script::COUNT],
     /// Small words of each of [`LANGUAGES`].
@@ -108,7 +105,7 @@ impl Default for Profile {
 
 impl Profile {
     /// Adds a sentence.
-    pub(super) fn add(&mut self, text: &str) {
+    pub fn add(&mut self, text: &str) {
         for (sum, count) in self.words.iter_mut().zip(hits(text)) {
             *sum += count as u64;
         }
@@ -126,14 +123,14 @@ impl Profile {
     }
 
     /// The script of most letters, if there are enough of them.
-    pub(super) fn script(&self) -> Option<Script> {
+    pub fn script(&self) -> Option<Script> {
         let (count, script) = self.scripts.iter().max_by_key(|(count, _)| *count)?;
         script.filter(|_| *count > 100)
     }
 
     /// The code and the name of the language that it looks like, if the text is enough to say it,
     /// and the language is one whose words are known here.
-    pub(super) fn language(&self) -> Option<(&'static str, &'static str)> {
+    pub fn language(&self) -> Option<(&'static str, &'static str)> {
         let (best, &most) = self
             .words
             .iter()
@@ -152,7 +149,7 @@ impl Profile {
 
     /// How much two texts are made of the same characters in the same order, 0 to 1: the cosine of
     /// their counts.
-    pub(super) fn similarity(&self, other: &Self) -> f64 {
+    pub fn similarity(&self, other: &Self) -> f64 {
         let product = |a: &[f64], b: &[f64]| {
             a.iter()
                 .zip(b)
@@ -169,7 +166,7 @@ impl Profile {
 
 /// The language of an ending: `en` of `en`, `en_US` and `eng`; whatever it is in lower case
 /// otherwise.
-pub(super) fn code(ending: &str) -> String {
+pub fn code(ending: &str) -> String {
     let first = ending
         .split(['-', '_', '.'])
         .next()
@@ -182,12 +179,12 @@ pub(super) fn code(ending: &str) -> String {
 }
 
 /// The scripts that a language is written in; none where it is not known.
-pub(super) fn scripts_of(ending: &str) -> &'static [Script] {
+pub fn scripts_of(ending: &str) -> &'static [Script] {
     of_language(&code(ending))
 }
 
 /// Whether the words of a language are known here.
-pub(super) fn is_known(ending: &str) -> bool {
+pub fn is_known(ending: &str) -> bool {
     let code = code(ending);
     LANGUAGES.iter().any(|language| language.code == code)
 }
