@@ -66,6 +66,9 @@ pub struct TrainState {
     /// computed none on a CPU, and in the first checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
+    /// The name of a schedule of the caller's own; `None` for that of the config.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub schedule: Option<String>,
     /// The rules that select what is trained on; checkpoints of before did not name theirs.
     #[serde(default = "Selection::unrecorded")]
     pub selection: Selection,

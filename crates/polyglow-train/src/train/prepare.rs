@@ -7,6 +7,7 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use super::schedule::OwnSchedule;
 use burn::tensor::Device;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
@@ -65,8 +66,10 @@ pub struct Training {
     /// What the texts and tokenizers are, for checkpoints to remember.
     pub(super) hashes: TextHashes,
     origin: Option<Origin>,
-    /// What moves the weights.
+    /// The update rule of the weights.
     pub(super) rule: MakeRule,
+    /// A schedule of the caller's own.
+    pub(super) schedule: Option<OwnSchedule>,
 }
 
 impl Training {
@@ -244,6 +247,7 @@ impl Training {
             hashes,
             origin,
             rule,
+            schedule: None,
         })
     }
 
@@ -268,6 +272,37 @@ impl Training {
         rule: impl Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync + 'static,
     ) -> Self {
         self.rule = Box::new(rule);
+        self
+    }
+
+    /// Replaces `train.schedule` by a schedule of the caller's own: `learning_rate` is called with
+    /// the number of each step, from 1, and returns its learning rate, which the records hold.
+    ///
+    /// The run keeps `name`, and is resumed only with a schedule of the same name.
+    ///
+    /// ```
+    /// # use polyglow_train::{Config, Silent, Stop, Training};
+    /// # let text = "data.corpus = 'digits'
+    /// #     tokenizer.kind = 'word'
+    /// #     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+    /// #     train = { max_steps = 4, max_tokens = 200, report_every = 1 }";
+    /// # let dir = tempfile::tempdir()?;
+    /// # let config = Config::from_text(text, &[])?;
+    /// let training = Training::prepare(config, dir.path(), &mut Silent)?;
+    /// let mut training = training.with_schedule("halved", |step| 1e-3 * 0.5_f64.powf(step as f64));
+    /// training.run(&Stop::default(), &mut Silent)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn with_schedule(
+        mut self,
+        name: impl Into<String>,
+        learning_rate: impl Fn(u64) -> f64 + Send + Sync + 'static,
+    ) -> Self {
+        self.schedule = Some(OwnSchedule {
+            name: name.into(),
+            learning_rate: Arc::new(learning_rate),
+        });
         self
     }
 

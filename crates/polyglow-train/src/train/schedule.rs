@@ -1,6 +1,52 @@
 //! The learning rate as a pure function of the step.
 
+use std::fmt::{self, Debug, Formatter};
+use std::sync::Arc;
+
+use polyglow_predict::error::{Result, ensure, failed, usage, with_hint};
+
 use crate::config::{ScheduleKind, TrainConfig};
+
+/// A schedule of the caller's own, in place of `train.schedule`.
+#[derive(Clone)]
+pub(crate) struct OwnSchedule {
+    /// The name under which a run keeps it.
+    pub(crate) name: String,
+    /// The learning rate of a step, the first of which is step 1.
+    pub(crate) learning_rate: Arc<dyn Fn(u64) -> f64 + Send + Sync>,
+}
+
+impl Debug for OwnSchedule {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        formatter
+            .debug_struct("OwnSchedule")
+            .field("name", &self.name)
+            .finish_non_exhaustive()
+    }
+}
+
+/// Makes sure that a run is resumed with the schedule that it was trained with; `None` stands for
+/// that of the config.
+///
+/// # Errors
+/// It is another (exit code 2).
+pub(super) fn check_same(trained: Option<&str>, now: Option<&str>) -> Result<()> {
+    if trained == now {
+        return Ok(());
+    }
+    let shown = |name: Option<&str>| match name {
+        Some(name) => format!("the schedule `{name}`"),
+        None => "the schedule of `train.schedule`".to_owned(),
+    };
+    let error = failed!(
+        "the run was trained with {}, now with {}",
+        shown(trained),
+        shown(now)
+    );
+    let advice = "resume it with a program that gives it the same schedule (`Training::with_schedule`), or \
+                  start again in another directory";
+    Err(with_hint(usage(error), advice))
+}
 
 /// A schedule with everything it depends on.
 #[derive(Clone, Debug)]
@@ -10,6 +56,7 @@ pub struct Schedule {
     warmup_steps: f64,
     last_step: f64,
     d_model: f64,
+    own: Option<OwnSchedule>,
 }
 
 impl Schedule {
@@ -21,7 +68,29 @@ impl Schedule {
             warmup_steps: config.warmup_steps as f64,
             last_step: last_step as f64,
             d_model: d_model as f64,
+            own: None,
         }
+    }
+
+    /// Replaces the configured schedule, where the caller has one.
+    pub(super) fn replaced_by(self, own: Option<OwnSchedule>) -> Self {
+        Self { own, ..self }
+    }
+
+    /// Returns the learning rate of a step as [`Self::learning_rate`] does.
+    ///
+    /// # Errors
+    /// A schedule of the caller's own gives a number that is negative or not finite.
+    pub(super) fn checked_rate(&self, step: u64) -> Result<f64> {
+        let lr = self.learning_rate(step);
+        if let Some(own) = &self.own {
+            ensure!(
+                lr.is_finite() && lr >= 0.0,
+                "the schedule `{}` gives step {step} the learning rate {lr}",
+                own.name
+            );
+        }
+        Ok(lr)
     }
 
     /// The learning rate of a step, the first of which is step 1.
@@ -35,6 +104,9 @@ impl Schedule {
     ///   - `cosine`: `lr * (1 + cos(π progress)) / 2`, with the progress from the end of the
     ///     warm-up to one step after the last
     pub fn learning_rate(&self, step: u64) -> f64 {
+        if let Some(own) = &self.own {
+            return (own.learning_rate)(step.max(1));
+        }
         let step = step.max(1) as f64;
         if self.kind == ScheduleKind::Noam {
             let warmup = self.warmup_steps.max(1.0);

@@ -22,7 +22,7 @@ use serde_json::json;
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
 use super::resume::warn_of_other_instructions;
-use super::schedule::Schedule;
+use super::schedule::{Schedule, check_same};
 use super::step::{StepConfig, step_across};
 use super::sums::{SumAcross, alone, among};
 use super::{Ending, TrainReport, Training, last_step};
@@ -91,10 +91,16 @@ impl<'a, T: Task> Session<'a, T> {
             Some((state, path)) => (serde_json::from_str(&state)?, Some(path)),
             None => (TrainState::default(), None),
         };
+        let own_schedule = training.schedule.as_ref().map(|own| &*own.name);
+        if state.step > 0 {
+            check_same(state.schedule.as_deref(), own_schedule)?;
+        }
+        state.schedule = own_schedule.map(str::to_owned);
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
-        let schedule = Schedule::new(&config.train, last_step, training.plan.d_model());
+        let schedule = Schedule::new(&config.train, last_step, training.plan.d_model())
+            .replaced_by(training.schedule.clone());
         let untimed_tokens = state.interval.tokens;
         let across: Box<SumAcross<'a>> = if group.is_alone() {
             Box::new(alone)
@@ -208,7 +214,7 @@ impl<'a, T: Task> Session<'a, T> {
             .iter()
             .position(|placed| placed.batch.is_some())
             .unwrap_or(0);
-        let lr = self.schedule.learning_rate(number);
+        let lr = self.schedule.checked_rate(number)?;
         let step_config = StepConfig {
             seed: config.seed,
             step: number,

@@ -6,6 +6,7 @@ mod old_runs;
 mod optimizer;
 mod ranks;
 mod runner;
+mod schedule;
 mod scores;
 mod skipped_steps;
 mod step;
