@@ -73,13 +73,10 @@ impl PairAttention {
             model,
             src: src_tokenizer,
         } = &runner.members[0];
-        let encode = |tokenizer: &Tokenizer, text: &str| -> Result<Vec<u32>> {
-            let mut ids = tokenizer.encode(text)?;
-            ids.truncate(runner.longest);
-            Ok(ids)
-        };
-        let (src_ids, tgt_ids) = (encode(src_tokenizer, src)?, encode(&runner.tgt, tgt)?);
-        let (special, tgt_special) = (src_tokenizer.special(), runner.tgt.special());
+        let src_ids = encode_cut(src_tokenizer, src, runner.longest)?;
+        let tgt_ids = encode_cut(&runner.tgt, tgt, runner.longest)?;
+        let special = src_tokenizer.special();
+        let tgt_special = runner.tgt.special();
         let src_in = Padded::ended(&[&src_ids], special.eos, special.pad, 1);
         let tgt_in = Padded::begun(&[&tgt_ids], tgt_special.bos, tgt_special.pad, 1);
         let [src, tgt] = [&src_in, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
@@ -93,52 +90,33 @@ impl PairAttention {
         };
         let maps = Inspect::attention(model, inputs);
 
-        let names = |tokenizer: &Tokenizer, first: Option<u32>, ids: &[u32], last: Option<u32>| {
-            let ids: Vec<u32> = first
-                .into_iter()
-                .chain(ids.iter().copied())
-                .chain(last)
-                .collect();
-            tokenizer.shown_together(&ids)
-        };
-        let mut src = names(src_tokenizer, None, &src_ids, Some(special.eos));
+        let mut src = src_tokenizer.shown_together(&[&src_ids[..], &[special.eos]].concat());
         // An encoder may have a trained vector before its text.
         let num_states = maps.encoder.first().map_or(0, |layer| layer.dims()[3]);
         if num_states > src_ids.len() + 1 {
             src.insert(0, (CLASS.to_owned(), 1));
         }
-        let tgt_in = names(&runner.tgt, Some(tgt_special.bos), &tgt_ids, None);
-        let tgt_out = names(&runner.tgt, None, &tgt_ids, Some(tgt_special.eos));
+        let tgt_in = [&[tgt_special.bos], &tgt_ids[..]].concat();
+        let tgt_in = runner.tgt.shown_together(&tgt_in);
+        let tgt_out = [&tgt_ids[..], &[tgt_special.eos]].concat();
+        let tgt_out = runner.tgt.shown_together(&tgt_out);
         let kinds = [
             (&src, &src, &maps.encoder),
             (&tgt_out, &tgt_in, &maps.decoder),
             (&tgt_out, &src, &maps.cross),
         ];
-        let tensors = kinds
-            .iter()
-            .flat_map(|(_, _, layers)| layers.iter().cloned());
-        let mut read = tensors
-            .fold(Transaction::default(), Transaction::register)
-            .execute()
-            .into_iter();
-        let [encoder, decoder, cross] = kinds.map(|(queries, keys, layers)| {
-            let heads = |layer: TensorData| {
-                let [_, _, num_queries, num_keys] = layer.shape()[..] else {
-                    return Vec::new();
-                };
-                let values: Vec<f32> = layer.iter().collect();
-                values
-                    .chunks(num_queries * num_keys)
-                    .map(|head| joined(head, queries, keys))
-                    .collect()
-            };
-            let weights = read.by_ref().take(layers.len()).map(heads).collect();
-            let texts =
-                |tokens: &[(String, usize)]| tokens.iter().map(|(text, _)| text.clone()).collect();
+        // One transfer for all layers of all kinds.
+        let mut transaction = Transaction::default();
+        for layer in kinds.iter().flat_map(|(_, _, layers)| layers.iter()) {
+            transaction = transaction.register(layer.clone());
+        }
+        let mut layers = transaction.execute().into_iter();
+        let [encoder, decoder, cross] = kinds.map(|(queries, keys, own)| {
+            let own = layers.by_ref().take(own.len());
             Map {
                 queries: texts(queries),
                 keys: texts(keys),
-                weights,
+                weights: own.map(|layer| heads(&layer, queries, keys)).collect(),
             }
         });
         Ok(Self {
@@ -156,6 +134,32 @@ impl PairAttention {
             AttentionKind::Cross => &self.cross,
         }
     }
+}
+
+/// The ids of a text, at most as many as the model reads.
+fn encode_cut(tokenizer: &Tokenizer, text: &str, longest: usize) -> Result<Vec<u32>> {
+    let mut ids = tokenizer.encode(text)?;
+    ids.truncate(longest);
+    Ok(ids)
+}
+
+/// The texts of tokens, each of which stands for a count of positions.
+fn texts(tokens: &[(String, usize)]) -> Vec<String> {
+    tokens.iter().map(|(text, _)| text.clone()).collect()
+}
+
+/// The weights of each head of a layer, `[1, heads, queries, keys]`, by shown tokens.
+fn heads(
+    layer: &TensorData,
+    queries: &[(String, usize)],
+    keys: &[(String, usize)],
+) -> Vec<Vec<f32>> {
+    let [_, _, num_queries, num_keys] = layer.shape()[..] else {
+        return Vec::new();
+    };
+    let values: Vec<f32> = layer.iter().collect();
+    let heads = values.chunks(num_queries * num_keys);
+    heads.map(|head| joined(head, queries, keys)).collect()
 }
 
 impl Map {
@@ -177,29 +181,31 @@ pub fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
     if let Some(head) = head {
         return heads[head].clone();
     }
-    let sum = |place: usize| heads.iter().map(|head| head[place]).sum::<f32>();
-    (0..heads[0].len())
-        .map(|place| sum(place) / heads.len() as f32)
-        .collect()
+    let mut mean = vec![0.0; heads[0].len()];
+    for (index, mean) in mean.iter_mut().enumerate() {
+        *mean = heads.iter().map(|head| head[index]).sum::<f32>() / heads.len() as f32;
+    }
+    mean
 }
 
-/// The weights of a head, `[queries * keys]`, where each query and key is so many tokens.
+/// The weights of a head, `[queries * keys]`, where each query and key stands for a count of tokens.
 fn joined(head: &[f32], queries: &[(String, usize)], keys: &[(String, usize)]) -> Vec<f32> {
     let num_keys: usize = keys.iter().map(|(_, count)| count).sum();
     let mut rows = head.chunks(num_keys);
-    let row = |(_, count): &(String, usize)| {
+    let mut joined = Vec::with_capacity(queries.len() * keys.len());
+    for (_, count) in queries {
         let mut mean = vec![0.0; num_keys];
         for row in rows.by_ref().take(*count) {
-            mean.iter_mut()
-                .zip(row)
-                .for_each(|(mean, weight)| *mean += weight / *count as f32);
+            for (mean, weight) in mean.iter_mut().zip(row) {
+                *mean += weight / *count as f32;
+            }
         }
         let mut columns = mean.into_iter();
-        keys.iter()
-            .map(|(_, count)| columns.by_ref().take(*count).sum())
-            .collect::<Vec<f32>>()
-    };
-    queries.iter().flat_map(row).collect()
+        for (_, count) in keys {
+            joined.push(columns.by_ref().take(*count).sum());
+        }
+    }
+    joined
 }
 
 #[cfg(test)]

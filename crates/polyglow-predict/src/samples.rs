@@ -4,8 +4,8 @@ use std::collections::HashSet;
 
 use polyglow_data::pair::Pair;
 
-/// Places of up to `count` pairs with different sources, evenly spread over a set. Pairs without a
-/// source differ by their target, and blank ones are not shown.
+/// Returns the indices of up to `count` pairs with different sources, evenly spread over a set.
+/// Pairs without a source differ by their target, and blank ones are left out.
 ///
 /// ```
 /// use polyglow_data::pair::Pair;
@@ -18,21 +18,21 @@ use polyglow_data::pair::Pair;
 /// ```
 pub fn spread(pairs: &[Pair], count: usize) -> Vec<usize> {
     let mut seen = HashSet::new();
-    let text = |pair: &Pair| -> String {
-        let text = if pair.src.trim().is_empty() {
-            &pair.tgt
-        } else {
-            &pair.src
-        };
-        text.trim().to_owned()
-    };
-    let differs = |(place, pair): (usize, &Pair)| {
-        let text = text(pair);
-        (!text.is_empty() && seen.insert(text)).then_some(place)
-    };
-    let different: Vec<usize> = pairs.iter().enumerate().filter_map(differs).collect();
+    let mut different = Vec::new();
+    for (index, pair) in pairs.iter().enumerate() {
+        let text = shown_text(pair);
+        if !text.is_empty() && seen.insert(text) {
+            different.push(index);
+        }
+    }
     let count = count.min(different.len());
     (0..count)
         .map(|index| different[(2 * index + 1) * different.len() / (2 * count)])
         .collect()
+}
+
+/// The source, or the target of text that has one side only.
+fn shown_text(pair: &Pair) -> &str {
+    let src = pair.src.trim();
+    if src.is_empty() { pair.tgt.trim() } else { src }
 }

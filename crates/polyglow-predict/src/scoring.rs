@@ -147,54 +147,82 @@ pub struct Signatures {
 }
 
 impl TranslationScores {
-    /// Of hypotheses, each against its references, of which it has at least one.
+    /// Scores hypotheses, each against its references, of which it has at least one.
     ///
     /// # Errors
-    /// There are none; a foreign tokenizer fails.
-    pub fn of(hypotheses: &[String], references: &[Vec<&str>], scoring: &Scoring) -> Result<Self> {
+    /// There is no hypothesis; a foreign tokenizer fails.
+    pub fn new(hypotheses: &[String], references: &[Vec<&str>], scoring: &Scoring) -> Result<Self> {
         let hypotheses = scoring.lines(hypotheses)?;
-        let references: Vec<Vec<Cow<str>>> = references
-            .iter()
-            .map(|references| scoring.lines(references))
-            .collect::<Result<_>>()?;
-        let folded = |line: &Cow<str>| scoring.folded(line).trim().to_owned();
-        let nearest = |(hypothesis, references): (&Cow<str>, &Vec<Cow<str>>)| {
-            let equal = references
-                .iter()
-                .find(|reference| folded(reference) == folded(hypothesis));
-            folded(equal.unwrap_or(&references[0]))
+        let mut lines = Vec::with_capacity(references.len());
+        for references in references {
+            lines.push(scoring.lines(references)?);
+        }
+        let streams = ReferenceStreams::new(&lines);
+        let bleu = scoring.bleu();
+        let chrf = scoring.chrf();
+        let signatures = Signatures {
+            bleu: streams.signature(scoring, bleu.signature(streams.all.len())),
+            chrf: streams.signature(scoring, chrf.signature(streams.all.len())),
         };
-        let nearest: Vec<String> = hypotheses.iter().zip(&references).map(nearest).collect();
-        let exact_match =
-            exact_match(&hypotheses.iter().map(folded).collect::<Vec<_>>(), &nearest)?;
-        let counts = || references.iter().map(Vec::len);
-        let (fewest, most) = (counts().min().unwrap_or(1), counts().max().unwrap_or(1));
-        // The first once more where one is missing, which changes neither score.
-        let stream = |number: usize| {
-            let of_line = |references: &Vec<Cow<str>>| {
-                references.get(number).unwrap_or(&references[0]).to_string()
-            };
-            references.iter().map(of_line).collect::<Vec<_>>()
-        };
-        let streams: Vec<Vec<String>> = (0..most).map(stream).collect();
-        let signature = |metric: Signature| {
-            let metric = scoring.signature(metric);
-            if fewest == most {
-                metric
-            } else {
-                metric.with_varying_references()
-            }
-            .to_string()
-        };
-        let (bleu, chrf) = (scoring.bleu(), scoring.chrf());
         Ok(Self {
-            bleu: corpus_score(&bleu, &hypotheses, &streams)?.score,
-            chrf: corpus_score(&chrf, &hypotheses, &streams)?.score,
-            exact_match,
-            signatures: Signatures {
-                bleu: signature(bleu.signature(most)),
-                chrf: signature(chrf.signature(most)),
-            },
+            bleu: corpus_score(&bleu, &hypotheses, &streams.all)?.score,
+            chrf: corpus_score(&chrf, &hypotheses, &streams.all)?.score,
+            exact_match: share_of_equal(&hypotheses, &lines, scoring)?,
+            signatures,
         })
     }
+}
+
+/// References as metrics read them: the first of each line, the second of each, and so on.
+struct ReferenceStreams {
+    all: Vec<Vec<String>>,
+    /// Whether some lines have fewer references than others.
+    vary: bool,
+}
+
+impl ReferenceStreams {
+    fn new(lines: &[Vec<Cow<str>>]) -> Self {
+        let fewest = lines.iter().map(Vec::len).min().unwrap_or(1);
+        let most = lines.iter().map(Vec::len).max().unwrap_or(1);
+        let mut all = vec![Vec::with_capacity(lines.len()); most];
+        for references in lines {
+            for (number, stream) in all.iter_mut().enumerate() {
+                // The first once more where one is missing, which changes neither score.
+                let reference = references.get(number).unwrap_or(&references[0]);
+                stream.push(reference.to_string());
+            }
+        }
+        Self {
+            all,
+            vary: fewest != most,
+        }
+    }
+
+    fn signature(&self, scoring: &Scoring, metric: Signature) -> String {
+        let metric = scoring.signature(metric);
+        if self.vary {
+            metric.with_varying_references().to_string()
+        } else {
+            metric.to_string()
+        }
+    }
+}
+
+/// The share of hypotheses that are equal to one of their references.
+fn share_of_equal(
+    hypotheses: &[Cow<str>],
+    references: &[Vec<Cow<str>>],
+    scoring: &Scoring,
+) -> Result<f64> {
+    let mut outputs = Vec::with_capacity(hypotheses.len());
+    let mut nearest = Vec::with_capacity(hypotheses.len());
+    for (hypothesis, references) in hypotheses.iter().zip(references) {
+        let output = scoring.folded(hypothesis).trim().to_owned();
+        let mut folded = references.iter().map(|line| scoring.folded(line));
+        let equal = folded.find(|reference| reference.trim() == output);
+        let reference = equal.unwrap_or_else(|| scoring.folded(&references[0]));
+        nearest.push(reference.trim().to_owned());
+        outputs.push(output);
+    }
+    Ok(exact_match(&outputs, &nearest)?)
 }

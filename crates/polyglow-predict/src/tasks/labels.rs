@@ -125,25 +125,20 @@ pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
 /// # Errors
 /// The first one that it does not, with its number in the set.
 pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
-    let special = labels.special();
-    let is_label = |id: &u32| !no_labels(special).contains(id);
+    let no_labels = no_labels(labels.special());
     for (number, name) in (1..).zip(names) {
-        if !labels.encode(name)?.first().is_some_and(is_label) {
-            let known = (0..labels.vocab_size() as u32)
-                .filter(is_label)
-                .filter_map(|id| labels.token(id));
-            let known: Vec<String> = known
-                .take(SHOWN_LABELS)
-                .map(|label| format!("`{label}`"))
-                .collect();
-            let error = failed!(
-                "number {number} of the set has the label `{name}`, which the model does not know"
-            );
-            return Err(with_hint(
-                error,
-                format!("it was trained for {}", known.join(", ")),
-            ));
+        let id = labels.encode(name)?.first().copied();
+        if id.is_some_and(|id| !no_labels.contains(&id)) {
+            continue;
         }
+        let error = failed!(
+            "number {number} of the set has the label `{name}`, which the model does not know"
+        );
+        let ids = (0..labels.vocab_size() as u32).filter(|id| !no_labels.contains(id));
+        let known = ids.filter_map(|id| labels.token(id)).take(SHOWN_LABELS);
+        let known: Vec<String> = known.map(|label| format!("`{label}`")).collect();
+        let advice = format!("it was trained for {}", known.join(", "));
+        return Err(with_hint(error, advice));
     }
     Ok(())
 }
@@ -159,45 +154,36 @@ pub(crate) fn no_labels(special: SpecialIds) -> [u32; 4] {
 /// # Errors
 /// A foreign tokenizer fails.
 pub fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> {
-    let id = |name: &&str| {
-        Ok(labels
-            .encode(name)?
-            .first()
-            .map_or(labels.special().unk, |&id| id) as i32)
-    };
-    names.iter().map(id).collect()
+    let mut ids = Vec::with_capacity(names.len());
+    for name in names {
+        let id = labels.encode(name)?.first().copied();
+        ids.push(id.unwrap_or(labels.special().unk) as i32);
+    }
+    Ok(ids)
 }
 
-/// The label in each row of log-probabilities that is the most probable, and its probability among
-/// the labels: only ids that stand for text are.
-fn most_probable(log_probs: Tensor<2>, special: SpecialIds) -> Vec<Option<(u32, f64)>> {
+/// Returns the most probable label of each row of log-probabilities, with its probability among the
+/// labels: the special tokens of the vocabulary are none.
+pub(crate) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Guess>> {
     let [_, size] = log_probs.dims();
     let log_probs: Vec<f32> = log_probs.into_data().iter().collect();
-    let is_label = |id: u32| !no_labels(special).contains(&id);
-    let best = |row: &[f32]| {
-        let labels = || (0..).zip(row).filter(|(id, _)| is_label(*id));
-        let all: f64 = labels()
+    let no_labels = no_labels(labels.special());
+    let mut guesses = Vec::with_capacity(log_probs.len() / size);
+    for row in log_probs.chunks(size) {
+        let rated = (0..).zip(row).filter(|(id, _)| !no_labels.contains(id));
+        let all: f64 = rated
+            .clone()
             .map(|(_, log_prob)| f64::from(*log_prob).exp())
             .sum();
-        let best = labels().max_by(|left, right| left.1.total_cmp(right.1));
-        best.map(|(id, log_prob)| (id, f64::from(*log_prob).exp() / all))
-    };
-    log_probs.chunks(size).map(best).collect()
-}
-
-/// The most probable label of each row.
-pub(crate) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Guess>> {
-    let found = most_probable(log_probs, labels.special())
-        .into_iter()
-        .map(|best| {
-            let (id, probability) = best.context("there is no label")?;
-            Ok(Guess {
-                label: labels.decode(&[id])?,
-                probability,
-                truncated: false,
-            })
+        let best = rated.max_by(|left, right| left.1.total_cmp(right.1));
+        let (id, log_prob) = best.context("there is no label")?;
+        guesses.push(Guess {
+            label: labels.decode(&[id])?,
+            probability: f64::from(*log_prob).exp() / all,
+            truncated: false,
         });
-    found.collect()
+    }
+    Ok(guesses)
 }
 
 /// A text in ids, once for each member, none longer than the models.
@@ -214,18 +200,16 @@ impl Row {
 }
 
 fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Row>> {
-    let longest = runner.longest;
-    let cut = |mut ids: Vec<Vec<u32>>| {
-        let truncated = ids.iter().any(|ids| ids.len() > longest);
+    let encoded = runner.encode(texts);
+    let mut rows = Vec::with_capacity(texts.len());
+    for mut ids in encoded.map_err(|error| error.context("encoding the text"))? {
+        let truncated = ids.iter().any(|ids| ids.len() > runner.longest);
         for ids in &mut ids {
-            ids.truncate(longest);
+            ids.truncate(runner.longest);
         }
-        Row { ids, truncated }
-    };
-    let rows = runner
-        .encode(texts)
-        .map_err(|error| error.context("encoding the text"))?;
-    Ok(rows.into_iter().map(cut).collect())
+        rows.push(Row { ids, truncated });
+    }
+    Ok(rows)
 }
 
 fn log_probs(runner: &Runner, rows: &[&Row]) -> Tensor<2> {

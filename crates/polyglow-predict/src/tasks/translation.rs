@@ -76,30 +76,28 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
             .collect()
     };
     let names: Vec<&str> = sources.iter().map(|(source, _)| *source).collect();
-    let found = runner.in_portions(&names, |names| runner.best(names))?;
-    let references =
-        |(_, places): &(&str, Vec<usize>)| places.iter().map(|&place| &*pairs[place].tgt).collect();
-    let references: Vec<Vec<&str>> = sources.iter().map(references).collect();
+    let translations = runner.in_portions(&names, |names| runner.best(names))?;
+    let mut references: Vec<Vec<&str>> = Vec::with_capacity(sources.len());
+    for (_, targets) in &sources {
+        references.push(targets.iter().map(|&index| &*pairs[index].tgt).collect());
+    }
     let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
-    let scores = TranslationScores::of(&found, &references, &scoring)?;
+    let scores = TranslationScores::new(&translations, &references, &scoring)?;
     let forced = runner.in_portions(pairs, |pairs| teacher_forced(runner, pairs))?;
-    LongLines::from_cut(forced.iter().map(|pair| pair.truncated)).warn(
-        "pair",
-        runner.longest,
-        "scored",
-    );
+    let long = LongLines::from_cut(forced.iter().map(|pair| pair.truncated));
+    long.warn("pair", runner.longest, "scored");
     let mut hypotheses = vec![String::new(); pairs.len()];
-    for ((_, places), found) in sources.iter().zip(&found) {
-        for &place in places {
-            hypotheses[place].clone_from(found);
+    for ((_, targets), translation) in sources.iter().zip(&translations) {
+        for &index in targets {
+            hypotheses[index].clone_from(translation);
         }
     }
     Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
 }
 
-/// How probable the models find the target of each pair, given its source and all targets
-/// before (teacher forcing). A side that is longer than the models is cut, with a
-/// mark, of which [`LongLines`] warns; no end is made up for a target that was cut.
+/// Returns how probable the models find the target of each pair, given its source and all targets
+/// before (teacher forcing). A side that is longer than the models is cut, with a mark, of which
+/// [`LongLines`] warns; a target that was cut has no end-of-sentence token.
 ///
 /// # Errors
 /// A line cannot be encoded.
@@ -108,65 +106,53 @@ pub fn teacher_forced<M: Predict<Inputs>>(
     pairs: &[Pair],
 ) -> Result<Vec<Forced>> {
     let rows = encode_pairs(runner, pairs)?;
-    let tgt_special = runner.tgt.special();
     let width = |row: &Row| runner.positions(&row.src).max(row.tgt.len()) + 1;
     runner.shortest_first(&rows, width, |rows| {
-        let batch = |member: usize| {
-            let example = |row: &&Row| Example {
-                src: row.src[member].clone(),
-                tgt: row.tgt.clone(),
-            };
-            let examples: Vec<Example> = rows.iter().map(example).collect();
-            PairBatch::new(
-                &examples,
-                runner.members[member].src.special(),
-                tgt_special,
-                runner.pad_multiple,
-            )
-        };
         let log_probs = runner.log_probs(|index, member| {
-            let PairBatch { src, tgt_in, .. } = batch(index);
+            let batch = batch_of_member(runner, rows, index);
             let inputs = Inputs {
-                src: upload_rows(&src, &runner.device),
-                tgt_in: upload_rows(&tgt_in, &runner.device),
+                src: upload_rows(&batch.src, &runner.device),
+                tgt_in: upload_rows(&batch.tgt_in, &runner.device),
             };
             member.model.predict(inputs).logits()
         });
-        let targets = batch(0).tgt_out;
-        let found = at_targets(
-            &log_probs,
-            targets.ids,
-            targets.len,
-            Some(tgt_special.pad),
-            &[],
-        );
-        Ok(rows
-            .iter()
-            .zip(&found)
-            .map(|(row, found)| row.forced(found))
-            .collect())
+        // The targets are the same for all members.
+        let targets = batch_of_member(runner, rows, 0).tgt_out;
+        let pad = Some(runner.tgt.special().pad);
+        let predicted = at_targets(&log_probs, targets.ids, targets.len, pad, &[]);
+        let rows = rows.iter().zip(&predicted);
+        Ok(rows.map(|(row, predicted)| row.forced(predicted)).collect())
     })
 }
 
+/// The batch of some rows with the source ids of a member of the ensemble.
+fn batch_of_member<M>(runner: &Runner<M>, rows: &[&Row], member: usize) -> PairBatch {
+    let mut examples = Vec::with_capacity(rows.len());
+    for row in rows {
+        examples.push(Example {
+            src: row.src[member].clone(),
+            tgt: row.tgt.clone(),
+        });
+    }
+    let src = runner.members[member].src.special();
+    PairBatch::new(&examples, src, runner.tgt.special(), runner.pad_multiple)
+}
+
 fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
-    let texts = |side: fn(&Pair) -> &str| pairs.iter().map(side).collect::<Vec<_>>();
-    let tgt = runner
-        .tgt
-        .encode_batch(&texts(|pair| &pair.tgt))
-        .context("encoding the target")?;
-    let src = runner
-        .encode(&texts(|pair| &pair.src))
-        .map_err(|error| error.context("encoding the source"))?;
+    let targets: Vec<&str> = pairs.iter().map(|pair| &*pair.tgt).collect();
+    let sources: Vec<&str> = pairs.iter().map(|pair| &*pair.src).collect();
+    let tgt = runner.tgt.encode_batch(&targets);
+    let tgt = tgt.context("encoding the target")?;
+    let src = runner.encode(&sources);
+    let src = src.map_err(|error| error.context("encoding the source"))?;
     let longest_src = if runner.reads_images() {
         usize::MAX
     } else {
         runner.longest
     };
-    Ok(src
-        .into_iter()
-        .zip(tgt)
-        .map(|(src, tgt)| Row::new(src, tgt, [longest_src, runner.longest]))
-        .collect())
+    let longest = [longest_src, runner.longest];
+    let rows = src.into_iter().zip(tgt);
+    Ok(rows.map(|(src, tgt)| Row::new(src, tgt, longest)).collect())
 }
 
 /// A pair in ids, its source once for each member, no side longer than the models read.
