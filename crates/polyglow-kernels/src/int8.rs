@@ -148,14 +148,17 @@ impl Int8Matrix {
             d_in <= MOST_INT8_INPUTS,
             "the sums of {d_in} products of bytes do not fit into 32 bits"
         );
-        let (groups, panels) = (d_in.div_ceil(GROUP), d_out.div_ceil(PANEL));
+        let groups = d_in.div_ceil(GROUP);
+        let panels = d_out.div_ceil(PANEL);
         // Rows and columns beyond the matrix stay 0, so the kernel needs no special case for the
         // last of them.
         let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
-        let (mut scales, mut excess) = (vec![[0.0; PANEL]; panels], vec![[0; PANEL]; panels]);
+        let mut scales = vec![[0.0; PANEL]; panels];
+        let mut excess = vec![[0; PANEL]; panels];
         scales.as_flattened_mut()[..d_out].copy_from_slice(&weights.scales);
         for (index, &weight) in weights.values.iter().enumerate() {
-            let (row, column) = (index / shape[1], index % shape[1]);
+            let row = index / shape[1];
+            let column = index % shape[1];
             let (input, output) = if layout == Layout::InOut {
                 (row, column)
             } else {
@@ -180,7 +183,8 @@ impl Int8Matrix {
 
     /// The weights of an output, scaled.
     fn output(&self, output: usize) -> impl Iterator<Item = f32> {
-        let (panel, lane) = (output / PANEL, output % PANEL);
+        let panel = output / PANEL;
+        let lane = output % PANEL;
         let groups = &self.bytes[panel * self.groups()..][..self.groups()];
         let scale = self.scales[panel][lane];
         let weights = groups
@@ -236,8 +240,10 @@ pub fn int8_linear_relu(
 /// # Panics
 /// An id has no embedding.
 pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
-    let ([batch, len], device) = (ids.dims(), ids.device());
-    let (ids, factor) = (ids.into_data(), (matrix.d_in as f32).sqrt());
+    let [batch, len] = ids.dims();
+    let device = ids.device();
+    let ids = ids.into_data();
+    let factor = (matrix.d_in as f32).sqrt();
     let row = |id: i64| {
         assert!(
             (0..matrix.d_out as i64).contains(&id),
@@ -325,7 +331,8 @@ mod tests {
     #[test]
     fn a_product_is_as_near_as_its_scales_allow() {
         for (rows, d_in, d_out) in [(1, 1, 1), (5, 7, 33), (7, 128, 130), (100, 30, 17)] {
-            let (input, weight) = (numbers(rows * d_in), numbers(d_in * d_out));
+            let input = numbers(rows * d_in);
+            let weight = numbers(d_in * d_out);
             let weights = Int8Weights::quantize(&weight, [d_in, d_out], Layout::InOut);
             let matrix = Int8Matrix::new(&weights, [d_in, d_out], Layout::InOut);
             let bias = numbers(d_out);
@@ -341,7 +348,8 @@ mod tests {
                     .fold(0.0f32, |most, value| most.max(value.abs()))
                     / 127.0;
                 for column in 0..d_out {
-                    let (mut exact, mut bound) = (0.0f64, 1e-6f64);
+                    let mut exact = 0.0f64;
+                    let mut bound = 1e-6f64;
                     for (value, weight) in input.iter().zip(weight[column..].iter().step_by(d_out))
                     {
                         exact += f64::from(value * weight);
@@ -375,13 +383,15 @@ mod tests {
 
     #[test]
     fn without_a_kernel_only_the_inputs_are_more_exact() {
-        let (input, weight) = (numbers(3 * 20), numbers(20 * 18));
+        let input = numbers(3 * 20);
+        let weight = numbers(20 * 18);
         let matrix = Int8Matrix::new(
             &Int8Weights::quantize(&weight, [18, 20], Layout::OutIn),
             [18, 20],
             Layout::OutIn,
         );
-        let (input, bias) = (tensor(&input, [3, 20]), tensor(&numbers(18), [18]));
+        let input = tensor(&input, [3, 20]);
+        let bias = tensor(&numbers(18), [18]);
         let kernel = values(int8_linear(input.clone(), &matrix, Some(bias.clone())));
         for (kernel, plain) in kernel.iter().zip(values(plain(input, &matrix, Some(bias)))) {
             // A sum of 20 numbers below 1, each half a step of 1 / 127 away from its rounding.

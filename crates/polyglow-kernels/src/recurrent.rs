@@ -105,7 +105,8 @@ fn plain(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tenso
     match cell {
         Cell::Tanh => tanh(sum(0)),
         Cell::Gru => {
-            let (reset, update) = (sigmoid(sum(0)), sigmoid(sum(1)));
+            let reset = sigmoid(sum(0));
+            let update = sigmoid(sum(1));
             let new = tanh(part(projected, 2) + reset * part(recurrent, 2));
             new.clone() + update * (state.clone() - new)
         }

@@ -358,8 +358,9 @@ mod tests {
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
-            let (input, weight, bias) =
-                (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
+            let input = random([rows, d_in]);
+            let weight = random([d_in, d_out]);
+            let bias = random([d_out]);
             let slopes = random([rows, d_out]).detach();
             let packed = Packed::default();
             // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the
@@ -407,8 +408,9 @@ mod tests {
     #[test]
     fn a_gate_gives_what_the_plain_version_gives() {
         for shape in [[1, 3], [210, 100]] {
-            let (gate, inner, slopes) =
-                (random(shape) * 20.0, random(shape), random(shape).detach());
+            let gate = random(shape) * 20.0;
+            let inner = random(shape);
+            let slopes = random(shape).detach();
             let gate =
                 Tensor::<2>::from_data(gate.into_data(), &Device::flex().autodiff()).require_grad();
             let kernel = gated(&gate, &inner, None).expect("the kernel is there");
@@ -429,7 +431,8 @@ mod tests {
     #[test]
     fn what_is_dropped_forwards_is_dropped_backwards() {
         let dropped = Some(Dropped { keep: 0.8, key: 4 });
-        let (rows, width) = (40, 900);
+        let rows = 40;
+        let width = 900;
         let device = Device::flex().autodiff();
         let ones = Tensor::<2>::ones([rows, 1], &device);
         for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
@@ -452,14 +455,16 @@ mod tests {
                     numbers(bias.grad(&gradients).expect("it is tracked")),
                 )
             };
-            let ((kept, slopes), (whole, whole_slopes)) = (run(dropped), run(None));
+            let (kept, slopes) = run(dropped);
+            let (whole, whole_slopes) = run(None);
             let share =
                 kept.iter().filter(|value| **value > 0.0).count() as f64 / kept.len() as f64;
             assert!((share - 0.8).abs() < 0.01, "{share}");
             for (column, (slope, whole_slope)) in slopes.iter().zip(&whole_slopes).enumerate() {
                 let of_column =
                     |values: &[f32]| values.iter().skip(column).step_by(width).sum::<f32>();
-                let (kept, whole) = (of_column(&kept), of_column(&whole));
+                let kept = of_column(&kept);
+                let whole = of_column(&whole);
                 assert!(
                     (slope / whole_slope - kept / whole).abs() < 1e-4,
                     "{column}: {slope}, {kept}"
@@ -471,7 +476,8 @@ mod tests {
         let output = gated(&gate, &inner, dropped).expect("the kernel is there");
         let gradients = output.clone().sum().backward();
         // silu(1), and its slope there.
-        let (value, slope) = (0.731_058_6, 0.927_670_5);
+        let value = 0.731_058_6;
+        let slope = 0.927_670_5;
         let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
         for (output, (of_gate, of_inner)) in numbers(output)
             .iter()

@@ -21,8 +21,9 @@ pub(super) fn activated_linear(
     if activation != Activation::Relu {
         return None;
     }
-    let ((input, input_node), (weight, weight_node), (bias, bias_node)) =
-        (open(input)?, open(weight)?, open(bias)?);
+    let (input, input_node) = open(input)?;
+    let (weight, weight_node) = open(weight)?;
+    let (bias, bias_node) = open(bias)?;
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;

@@ -169,7 +169,8 @@ mod tests {
                 mean: random() * 0.1,
                 square: random().abs() * 0.1,
             };
-            let (mut ours, mut theirs) = (start.clone(), start);
+            let mut ours = start.clone();
+            let mut theirs = start;
             for number in 1..=3 {
                 let step = AdamStep {
                     betas: [0.9, 0.98],

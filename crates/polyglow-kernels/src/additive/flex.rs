@@ -51,7 +51,8 @@ struct Sizes {
 
 impl Sizes {
     fn new(queries: &Tensor<3>, keys: &Tensor<3>, mixed: &Tensor<2>) -> Self {
-        let ([batch, len, width], [key_batch, key_len, key_width]) = (queries.dims(), keys.dims());
+        let [batch, len, width] = queries.dims();
+        let [key_batch, key_len, key_width] = keys.dims();
         assert_eq!(
             (key_batch, key_width, mixed.dims()),
             (batch, width, [width, 1]),
@@ -152,10 +153,8 @@ impl BackwardPass<3> for State {
             width,
         } = sizes;
         let mut slopes = values_of(gradient);
-        let (mut of_queries, mut of_keys) = (
-            vec![0.0; batch * len * width],
-            vec![0.0; batch * key_len * width],
-        );
+        let mut of_queries = vec![0.0; batch * len * width];
+        let mut of_keys = vec![0.0; batch * key_len * width];
         let weights = weights.slice();
         let run = |(row, ((slopes, of_queries), of_keys)): Part<'_>| {
             // A sum for each row, added up in the order of rows below, so that it does not depend
@@ -234,7 +233,8 @@ impl Kernel for Forward<'_> {
                     forbidden,
                 },
         } = self;
-        let (width, key_len) = (mixed.len(), forbidden.len());
+        let width = mixed.len();
+        let key_len = forbidden.len();
         for (scores, query) in scores
             .chunks_exact_mut(key_len)
             .zip(queries.chunks_exact(width))
@@ -301,7 +301,8 @@ impl Kernel for Back<'_> {
             of_keys,
             of_mixed,
         } = self;
-        let (width, key_len) = (mixed.len(), forbidden.len());
+        let width = mixed.len();
+        let key_len = forbidden.len();
         // Called and not `vectorized`: this code is compiled for the widest instructions already.
         SoftmaxBack {
             slopes: &mut *slopes,
@@ -376,11 +377,14 @@ mod tests {
         for (batch, len, key_len, width) in
             [(1, 1, 1, 1), (3, 1, 5, 16), (2, 4, 3, 37), (7, 3, 41, 65)]
         {
-            let (queries, keys) = (random([batch, len, width]), random([batch, key_len, width]));
-            let (mixed, slopes) = (random([width, 1]), random([batch, len, key_len]).detach());
+            let queries = random([batch, len, width]);
+            let keys = random([batch, key_len, width]);
+            let mixed = random([width, 1]);
+            let slopes = random([batch, len, key_len]).detach();
             // Of the last batch row half is padding; if there are several, all of the first.
             let padding = |place: usize| {
-                let (row, key) = (place / key_len, place % key_len);
+                let row = place / key_len;
+                let key = place % key_len;
                 batch > 1 && (row == 0 || row + 1 == batch && key > key_len / 2)
             };
             let mask = TensorData::new(

@@ -86,7 +86,8 @@ impl KeyValueCache {
             is_taken[slot] = true;
             if own != slot {
                 for part in 0..2 * self.num_heads {
-                    let (from, to) = (self.part(slot, part), self.part(own, part));
+                    let from = self.part(slot, part);
+                    let to = self.part(own, part);
                     self.numbers.copy_within(from, to.start);
                 }
             }

@@ -67,8 +67,8 @@ pub(super) fn cross_attention(
         return None;
     }
     let sizes = Sizes::of_cross(query.dims(), key_value.dims(), num_heads);
-    let ((query, query_node), (key_value, key_value_node)) =
-        (read(query.clone()), read(key_value.clone()));
+    let (query, query_node) = read(query.clone());
+    let (key_value, key_value_node) = read(key_value.clone());
     let forbidden = Forbidden::new(mask, &sizes);
     if mode == Mode::Inference {
         let output = sizes.apply(query.slice(), key_value.slice(), &forbidden);
@@ -131,7 +131,8 @@ struct SelfAttention {
 impl BackwardPass<1> for SelfAttention {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let Self { heads, qkv } = self;
-        let (sizes, gradient) = (heads.sizes, Contiguous::of(gradient));
+        let sizes = heads.sizes;
+        let gradient = Contiguous::of(gradient);
         let Sizes {
             batch,
             query: Side { len, width, .. },
@@ -165,7 +166,8 @@ impl BackwardPass<2> for CrossAttention {
             query,
             key_value,
         } = self;
-        let (sizes, gradient) = (heads.sizes, Contiguous::of(gradient));
+        let sizes = heads.sizes;
+        let gradient = Contiguous::of(gradient);
         let Sizes {
             batch,
             query: of_own,
@@ -274,10 +276,8 @@ pub(super) mod tests {
             (256, 300, 4),
             (331, 260, 8),
         ] {
-            let (qkv, slopes) = (
-                random([2, len, 3 * d_model]).require_grad(),
-                random([2, len, d_model]),
-            );
+            let qkv = random([2, len, 3 * d_model]).require_grad();
+            let slopes = random([2, len, d_model]);
             let forbidden = mask(len, len, true);
             let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
             let kernel =
@@ -293,10 +293,8 @@ pub(super) mod tests {
             assert_near(&kernel.0, &plain_version.0, 1e-5);
             assert_near(&kernel.1, &plain_version.1, 1e-5);
 
-            let (query, key_value) = (
-                random([2, len, d_model]).require_grad(),
-                random([2, other_len, 2 * d_model]),
-            );
+            let query = random([2, len, d_model]).require_grad();
+            let key_value = random([2, other_len, 2 * d_model]);
             let key_value = key_value.require_grad();
             let forbidden = mask(len, other_len, false);
             let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);

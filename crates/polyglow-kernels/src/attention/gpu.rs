@@ -33,7 +33,8 @@ pub(super) fn self_attention(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
     let (qkv, node) = open(qkv)?;
-    let ([batch, len, width], d_model) = (qkv.dims(), qkv.dims()[2] / 3);
+    let [batch, len, width] = qkv.dims();
+    let d_model = qkv.dims()[2] / 3;
     let sizes = Sizes {
         batch,
         num_heads,
@@ -53,7 +54,8 @@ pub(super) fn cross_attention(
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
-    let ((query, query_node), (key_value, key_value_node)) = (open(query)?, open(key_value)?);
+    let (query, query_node) = open(query)?;
+    let (key_value, key_value_node) = open(key_value)?;
     let [batch, query_len, d_model] = query.dims();
     let [_, key_len, width] = key_value.dims();
     let sizes = Sizes {
@@ -154,7 +156,8 @@ impl State {
         if batch > MOST_CUBES || num_heads > MOST_CUBES || query.dtype() != key_value.dtype() {
             return None;
         }
-        let (query, key_value): (Operand, Operand) = (query.into(), key_value.into());
+        let query: Operand = query.into();
+        let key_value: Operand = key_value.into();
         if most_bindings(&query) < BINDINGS {
             return None;
         }
@@ -227,7 +230,8 @@ impl State {
         let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
             let types = [elements(&inputs[0]), elements(&inputs[2])];
             let [query, key_value, mask, output, norms, slope] = inputs;
-            let (of_query, of_key_value) = (&written[0], &written[O - 1]);
+            let of_query = &written[0];
+            let of_key_value = &written[O - 1];
             let [query_len, key_len] = sizes.lens;
             if layout.many {
                 let (count, dim) = sizes.cubes(query_len, layout);

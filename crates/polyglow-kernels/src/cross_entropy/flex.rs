@@ -16,7 +16,8 @@ pub(super) fn cross_entropy(
     label_smoothing: f64,
     pad_id: u32,
 ) -> LossOutput {
-    let ([num_rows, _], targets) = (logits.dims(), ids_of(targets));
+    let [num_rows, _] = logits.dims();
+    let targets = ids_of(targets);
     assert_eq!(num_rows, targets.len(), "a target for each row of logits");
     let (logits, node) = open(logits);
     let mut data = into_data(logits);
@@ -139,7 +140,8 @@ impl Kernel for Row<'_> {
         // Read before the loop overwrites it.
         let of_target = row[target] - largest;
         // Smoothing needs the mean of all logits, which costs little in the same pass.
-        let (mut exps, mut shifts) = ([0.0; LANES], [0.0; LANES]);
+        let mut exps = [0.0; LANES];
+        let mut shifts = [0.0; LANES];
         let (chunks, rest) = row.as_chunks_mut::<LANES>();
         for chunk in chunks {
             for lane in 0..LANES {
@@ -157,7 +159,8 @@ impl Kernel for Row<'_> {
         }
         let total = sum(exps);
         // `softmax - ε / V`, and the target's share below: the closed form, without a second array.
-        let (scale, floor) = (1.0 / total, smoothing / len);
+        let scale = 1.0 / total;
+        let floor = smoothing / len;
         for value in row.iter_mut() {
             *value = *value * scale - floor;
         }

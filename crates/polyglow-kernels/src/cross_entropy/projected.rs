@@ -206,7 +206,9 @@ impl Chunks {
     /// - `hidden`: `[rows, d_model]`; `targets`: `[rows, 1]`
     fn of(&self, hidden: &Tensor<2>, targets: &Tensor<2, Int>) -> Sums {
         let [rows, _] = hidden.dims();
-        let (mut losses, mut of_hidden, mut of_weight) = (Vec::new(), Vec::new(), None);
+        let mut losses = Vec::new();
+        let mut of_hidden = Vec::new();
+        let mut of_weight = None;
         for first in (0..rows).step_by(self.rows_per_chunk) {
             let len = self.rows_per_chunk.min(rows - first);
             let chunk = self.chunk(
@@ -286,7 +288,8 @@ mod tests {
     fn the_size_of_chunks_changes_nothing_but_the_order_of_sums() {
         let device = Device::flex();
         let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Default, &device);
-        let (hidden, weight) = (random([7, 6]), random([6, 5]));
+        let hidden = random([7, 6]);
+        let weight = random([6, 5]);
         let targets = Tensor::<1, Int>::from_data([3, 0, 4, 1, 1, 0, 2], &device).reshape([7, 1]);
         let run = |rows_per_chunk| {
             let chunks = Chunks::new(weight.clone(), Layout::InOut, 0.1, 0, Factors::F32);

@@ -21,8 +21,8 @@ pub(super) fn add_dropped(
     }
     let shape = input.dims();
     assert_eq!(residual.dims(), shape, "the two sides of a residual sum");
-    let ((residual, residual_node), (input, input_node)) =
-        (read(residual.clone()), read(input.clone()));
+    let (residual, residual_node) = read(residual.clone());
+    let (input, input_node) = read(input.clone());
     let mut output = residual.slice().to_vec();
     multiply_add(&mut output, input.slice(), Mask::new(dropped));
     Some(record(
@@ -94,10 +94,8 @@ mod tests {
     fn what_is_dropped_forwards_is_dropped_backwards() {
         let device = Device::flex().autodiff();
         let shape = [123, 100];
-        let (residual, input) = (
-            Tensor::ones(shape, &device).require_grad(),
-            Tensor::ones(shape, &device).require_grad(),
-        );
+        let residual = Tensor::ones(shape, &device).require_grad();
+        let input = Tensor::ones(shape, &device).require_grad();
         let dropped = Dropped { keep: 0.75, key: 9 };
         let output: Tensor<2> =
             add_dropped(&residual, &input, dropped).expect("the kernel is there");

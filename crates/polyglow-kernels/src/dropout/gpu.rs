@@ -24,7 +24,8 @@ pub(super) fn add_dropped(
     if residual.dtype() != DType::F32 {
         return None;
     }
-    let ((residual, residual_node), (input, input_node)) = (open(residual)?, open(input)?);
+    let (residual, residual_node) = open(residual)?;
+    let (input, input_node) = open(input)?;
     let state = OfSum(dropped, input.dtype());
     let output = drop_and_add("dropout", Some(residual), input, DType::F32, Some(dropped));
     Some(record(state, [residual_node, input_node], output))
@@ -89,7 +90,8 @@ pub(crate) fn drop_and_add<const D: usize>(
     let shape = input.dims();
     let size: usize = shape.iter().product();
     let vector = vector_size(size);
-    let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
+    let has_residual = residual.is_some();
+    let has_dropout = dropped.is_some();
     let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
         let types = [elements(&inputs[1]), elements(&output)];
         let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);

@@ -167,10 +167,8 @@ mod tests {
             let plain = run(&|weight, ids| module::embedding(weight, ids) * 1.5);
             assert_eq!(kernel.0, plain.0);
             assert_near(&kernel.1, &plain.1, 1e-6);
-            let (weight, ids) = (
-                Tensor::from_data(data, &device),
-                Tensor::from_data(ids, &device),
-            );
+            let weight = Tensor::from_data(data, &device);
+            let ids = Tensor::from_data(ids, &device);
             assert_eq!(numbers(embedding(weight, ids, 1.5)), plain.0);
         }
     }

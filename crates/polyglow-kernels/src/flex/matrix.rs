@@ -152,7 +152,8 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
         Factors::Bf16 => return bf16::product(left, right),
         Factors::F16 => return f16::product(left, right),
     }
-    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let rows = left.shape.rows;
+    let columns = right.shape.columns;
     let count = rows
         .checked_mul(columns)
         .expect("a product that memory can hold");
@@ -201,7 +202,8 @@ pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>,
         Factors::Bf16 => return bf16::add_product(sums, left, right),
         Factors::F16 => return f16::add_product(sums, left, right),
     }
-    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let rows = left.shape.rows;
+    let columns = right.shape.columns;
     let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);
     #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
     // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is
@@ -280,7 +282,8 @@ unsafe fn multiply(
     };
     // Of about the same size: `gemm` multiplies a single row in a way that reads old values.
     for part in 0..parts {
-        let (first, end) = (part * rows / parts, (part + 1) * rows / parts);
+        let first = part * rows / parts;
+        let end = (part + 1) * rows / parts;
         let left = left.some_rows(first, end - first);
         // SAFETY: The caller vouches for the result, of which these are some rows; the factors were
         // checked against their slices when they were made.
@@ -322,7 +325,8 @@ mod tests {
         let right: Vec<f32> = (0..12).map(|value| value as f32 - 4.0).collect();
         // [[0, 1, 2], [3, 4, 5]] times a matrix of 3 rows and 4 columns.
         let expected = [8.0, 11.0, 14.0, 17.0, 8.0, 20.0, 32.0, 44.0];
-        let (a, b) = (Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 4));
+        let a = Matrix::new(&left, 2, 3);
+        let b = Matrix::new(&right, 3, 4);
         assert_eq!(product(a, b, Factors::F32), expected);
         let transposed: Vec<f32> = (0..4)
             .flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0))

@@ -181,7 +181,8 @@ pub(crate) fn total(values: &[f32]) -> f32 {
 /// The sum of products.
 #[inline(always)]
 pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let ((lefts, left), (rights, right)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
+    let (lefts, left) = left.as_chunks::<LANES>();
+    let (rights, right) = right.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
     for (left, right) in lefts.iter().zip(rights) {
         for lane in 0..LANES {

@@ -105,7 +105,8 @@ pub(crate) fn queue_all<const O: usize>(
             }
         };
         let inputs: Vec<CubeTensor> = inputs.iter().map(&mut read).collect();
-        let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
+        let client = inputs[0].client.clone();
+        let device = inputs[0].device.clone();
         // CUDA and ROCm would put room between rows otherwise, and kernels write one after the
         // other.
         let written = outputs.each_ref().map(|output| {

@@ -161,7 +161,8 @@ pub(super) struct Task<'a, I = [u8; GROUP]> {
 
 /// `input matrix`, scaled, with what follows it.
 pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> Vec<f32> {
-    let (rows, d_out) = (input.scales.len(), matrix.d_out);
+    let rows = input.scales.len();
+    let d_out = matrix.d_out;
     let count = rows
         .checked_mul(d_out)
         .expect("a product that memory can hold");
@@ -215,7 +216,8 @@ fn by_columns(
     finish: Finish<'_>,
     output: &mut [MaybeUninit<f32>],
 ) {
-    let (rows, columns) = (input.scales.len(), FEW_PANELS * PANEL);
+    let rows = input.scales.len();
+    let columns = FEW_PANELS * PANEL;
     let mut blocks = vec![MaybeUninit::new(0.0); output.len()];
     blocks
         .par_chunks_mut(rows * columns)
@@ -243,10 +245,8 @@ fn run(
     output: &mut [MaybeUninit<f32>],
 ) {
     let groups = matrix.groups();
-    let (scales, input) = (
-        &input.scales[rows.clone()],
-        &input.groups()[rows.start * groups..rows.end * groups],
-    );
+    let scales = &input.scales[rows.clone()];
+    let input = &input.groups()[rows.start * groups..rows.end * groups];
     simd::run(Task {
         input,
         scales,
@@ -294,7 +294,8 @@ mod tests {
             (13, 130, 65),
             (5, 512, 81),
         ] {
-            let ((weights, matrix), rows) = (matrix(d_in, d_out), rows(count, d_in));
+            let (weights, matrix) = matrix(d_in, d_out);
+            let rows = rows(count, d_in);
             let mut expected = Vec::new();
             for row in rows.bytes.chunks(d_in.next_multiple_of(GROUP)) {
                 for column in 0..d_out {
@@ -314,8 +315,9 @@ mod tests {
                     bias: None,
                     negative: Negative::Kept,
                 };
-                let (input, scales, panels) =
-                    (rows.groups(), &*rows.scales, 0..matrix.scales.len());
+                let input = rows.groups();
+                let scales = &*rows.scales;
+                let panels = 0..matrix.scales.len();
                 run(Task {
                     input,
                     scales,

@@ -73,16 +73,15 @@ impl<'a, I> Task<'a, I> {
     /// Scales the sums of a row and of neighboring panels, and writes them where they belong.
     #[inline(always)]
     fn write<const PANELS: usize>(&mut self, row: usize, panel: usize, sums: &[Sums; PANELS]) {
-        let (first, column) = (self.panels.start * PANEL, panel * PANEL);
+        let first = self.panels.start * PANEL;
+        let column = panel * PANEL;
         let width = self.matrix.d_out.min(self.panels.end * PANEL) - first;
         let output = &mut self.output[row * width..][column - first..width];
         // The last panel may be wider than what is left.
         let len = output.len().min(PANELS * PANEL);
-        let (output, sums, row_scale) = (
-            &mut output[..len],
-            &sums.as_flattened()[..len],
-            self.scales[row],
-        );
+        let output = &mut output[..len];
+        let sums = &sums.as_flattened()[..len];
+        let row_scale = self.scales[row];
         let scales = &self.matrix.scales.as_flattened()[column..][..len];
         let excess = &self.matrix.excess.as_flattened()[column..][..len];
         let values = sums.iter().zip(excess).zip(scales);

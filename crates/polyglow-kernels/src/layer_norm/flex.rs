@@ -20,8 +20,9 @@ pub(super) fn layer_norm(
         ([width], [width]),
         "a factor and a shift for each element of a row"
     );
-    let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) =
-        (read(input), read(gamma), read(beta));
+    let (input, input_node) = read(input);
+    let (gamma, gamma_node) = read(gamma);
+    let (beta, beta_node) = read(beta);
     let mut standard = input.slice().to_vec();
     let mut output = vec![0.0; standard.len()];
     let mut scales = vec![0.0; standard.len() / width.max(1)];
@@ -209,7 +210,8 @@ mod tests {
                 Tensor::<1>::from_data(tensor.into_data(), &device).require_grad()
             };
             let weight = || tracked(Tensor::random([shape[1]], random(2.0), &Device::flex()));
-            let (gamma, beta) = (weight(), weight());
+            let gamma = weight();
+            let beta = weight();
             let input = Tensor::<2>::random(shape, random(3.0), &Device::flex()).into_data();
             let slopes = Tensor::<2>::random(shape, random(1.0), &device);
             let run = |function: Function| {

@@ -25,7 +25,8 @@ pub(super) fn layer_norm(
     beta: &Tensor<1>,
     epsilon: f64,
 ) -> Option<Tensor<2>> {
-    let ((input, node), affine) = (open(input)?, (open(gamma)?, open(beta)?));
+    let (input, node) = open(input)?;
+    let affine = (open(gamma)?, open(beta)?);
     let ((gamma, gamma_node), (beta, beta_node)) = affine;
     let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
     Some(record(OfRows(state), [node, gamma_node, beta_node], output))
@@ -40,7 +41,8 @@ pub(super) fn residual_norm(
     epsilon: f64,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<2>> {
-    let ((residual, residual_node), (input, node)) = (open(residual)?, open(input)?);
+    let (residual, residual_node) = open(residual)?;
+    let (input, node) = open(input)?;
     let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) =
         (open(gamma)?, open(beta)?);
     let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
@@ -89,7 +91,8 @@ impl State {
             return None;
         }
         let vector = vector_size(width);
-        let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
+        let has_residual = residual.is_some();
+        let has_dropout = dropped.is_some();
         let layout = Layout {
             width: width / vector,
             has_residual,

@@ -23,17 +23,16 @@ pub(super) fn linear(
     factors: Factors,
 ) -> Tensor<2> {
     let sizes = Sizes::new(&input, &weight, layout);
-    let ((input, input_node), (weight, weight_node)) = (read(input), read(weight));
+    let (input, input_node) = read(input);
+    let (weight, weight_node) = read(weight);
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
-    let (state, shape) = (
-        LinearState {
-            sizes,
-            input,
-            weight,
-            factors,
-        },
-        [sizes.rows, sizes.d_out],
-    );
+    let state = LinearState {
+        sizes,
+        input,
+        weight,
+        factors,
+    };
+    let shape = [sizes.rows, sizes.d_out];
     let Some(bias) = bias else {
         return record(state, [input_node, weight_node], from_values(output, shape));
     };
@@ -259,7 +258,8 @@ mod tests {
             (9, 16, 33),
             (70, 3, 1),
         ] {
-            let (input, weight) = (random([rows, d_in]), random([d_in, d_out]));
+            let input = random([rows, d_in]);
+            let weight = random([d_in, d_out]);
             let bias = Tensor::<1>::random([d_out], Distribution::Uniform(-1.0, 1.0), &plain);
             let expected = input.clone().matmul(weight.clone());
             let transposed = Tensor::from_data(weight.clone().transpose().into_data(), &plain);
@@ -279,7 +279,8 @@ mod tests {
             );
             // The third is another weight than the one that is packed.
             for (weight, layout) in [(&transposed, Layout::OutIn), (&weight, Layout::InOut)] {
-                let (packed, double) = (Packed::default(), weight.clone() * 2.0);
+                let packed = Packed::default();
+                let double = weight.clone() * 2.0;
                 let bias = (layout == Layout::InOut).then(|| bias.clone());
                 let bias_sum = bias.clone().map_or(expected.zeros_like(), |bias| {
                     expected.zeros_like() + bias.unsqueeze()
@@ -317,7 +318,9 @@ mod tests {
         let random = |shape: [usize; 2]| {
             Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
         };
-        let (input, weight, packed) = (random([3, 20]), random([20, 20]), Packed::default());
+        let input = random([3, 20]);
+        let weight = random([20, 20]);
+        let packed = Packed::default();
         let multiply = |weight: Tensor<2>, layout| {
             numbers(repeated_linear(
                 input.clone(),
@@ -358,7 +361,8 @@ mod tests {
         let random = |shape: [usize; 2]| {
             Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
         };
-        let (input, weight) = (random([40, 64]), random([64, 900]));
+        let input = random([40, 64]);
+        let weight = random([64, 900]);
         for _ in 0..20 {
             let packed = Packed::default();
             // As callers of a search do: in the pool, with products that are shared among its
@@ -400,11 +404,9 @@ mod tests {
             assert_near(&numbers(found), &numbers(expected), 1e-5);
         };
         for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
-            let (input, weight, slopes) = (
-                random([rows, d_in]),
-                random([d_in, d_out]),
-                random([rows, d_out]),
-            );
+            let input = random([rows, d_in]);
+            let weight = random([d_in, d_out]);
+            let slopes = random([rows, d_out]);
             for layout in [Layout::InOut, Layout::OutIn] {
                 let turned = |tensor: Tensor<2>| {
                     if layout == Layout::InOut {
@@ -413,10 +415,8 @@ mod tests {
                         tensor.transpose()
                     }
                 };
-                let (x, w) = (
-                    tracked(&input).require_grad(),
-                    tracked(&turned(weight.clone())).require_grad(),
-                );
+                let x = tracked(&input).require_grad();
+                let w = tracked(&turned(weight.clone())).require_grad();
                 let output = match layout {
                     Layout::InOut => linear(x.clone(), w.clone(), None, Factors::Bf16),
                     Layout::OutIn => linear_transposed(x.clone(), w.clone(), Factors::Bf16),

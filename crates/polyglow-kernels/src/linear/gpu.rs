@@ -22,7 +22,8 @@ pub(super) fn linear(
     layout: Layout,
     factors: Factors,
 ) -> Option<Tensor<2>> {
-    let ((input, input_node), (weight, weight_node)) = (open(input)?, open(weight)?);
+    let (input, input_node) = open(input)?;
+    let (weight, weight_node) = open(weight)?;
     // Its shape is changed first, so that nothing stands between the product and the sum, which are
     // fused.
     let bias = match bias {
@@ -131,8 +132,10 @@ fn sum_columns<const O: usize>(
     gradient: Tensor<2>,
     relu: Option<(Tensor<2>, f32)>,
 ) -> [Operand; O] {
-    let ([rows, width], dtype) = (gradient.dims(), gradient.dtype());
-    let (vector, stripes) = (vector_size(width), rows.div_ceil(ROWS).clamp(1, STRIPES));
+    let [rows, width] = gradient.dims();
+    let dtype = gradient.dtype();
+    let vector = vector_size(width);
+    let stripes = rows.div_ceil(ROWS).clamp(1, STRIPES);
     let columns = (width / vector).div_ceil(LANES);
     let layout = kernel::Layout {
         width: width / vector,
@@ -152,10 +155,8 @@ fn sum_columns<const O: usize>(
             .unwrap_or_else(|| nowhere(client, &inputs[0]));
         let [gradient, active] = inputs.map(CubeTensor::into_buffer_arg);
         let [slopes, sums] = [slopes, written[0].clone()].map(CubeTensor::into_buffer_arg);
-        let (count, dim) = (
-            CubeCount::Static(columns as u32, stripes as u32, 1),
-            CubeDim::new_1d((LANES * ROWS) as u32),
-        );
+        let count = CubeCount::Static(columns as u32, stripes as u32, 1);
+        let dim = CubeDim::new_1d((LANES * ROWS) as u32);
         kernel::sum_columns::launch(
             client,
             count,

@@ -26,8 +26,8 @@ pub(super) fn recurrent_step(
     state: Tensor<2>,
 ) -> Tensor<2> {
     let sizes = Sizes::new(cell, &projected, &recurrent, &state);
-    let ((projected, projected_node), (recurrent, recurrent_node)) =
-        (read(projected), read(recurrent));
+    let (projected, projected_node) = read(projected);
+    let (recurrent, recurrent_node) = read(recurrent);
     let (before, state_node) = read(state);
     let mut states = before.slice().to_vec();
     sizes.step(projected.slice(), recurrent.slice(), &mut states);
@@ -82,18 +82,17 @@ impl Sizes {
 
     fn step(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
         let Self { cell, width, .. } = self;
-        let (block, stride) = (self.rows_per_task(), self.sums());
+        let block = self.rows_per_task();
+        let stride = self.sums();
         let run = |((states, projected), recurrent): ((&mut [f32], &[f32]), &[f32])| {
-            let (projected, recurrent) = (
-                Rows {
-                    values: projected,
-                    stride,
-                },
-                Rows {
-                    values: recurrent,
-                    stride,
-                },
-            );
+            let projected = Rows {
+                values: projected,
+                stride,
+            };
+            let recurrent = Rows {
+                values: recurrent,
+                stride,
+            };
             vectorized(Step {
                 cell,
                 width,
@@ -134,10 +133,13 @@ impl BackwardPass<3> for State {
             recurrent,
             before,
         } = self;
-        let (Sizes { cell, rows, width }, sums, kept) = (sizes, sizes.sums(), sizes.state());
+        let Sizes { cell, rows, width } = sizes;
+        let sums = sizes.sums();
+        let kept = sizes.state();
         // The gradient of the output becomes that of the state before, in place.
         let mut slopes = values_of(gradient);
-        let (mut of_projected, mut of_recurrent) = (vec![0.0; rows * sums], vec![0.0; rows * sums]);
+        let mut of_projected = vec![0.0; rows * sums];
+        let mut of_recurrent = vec![0.0; rows * sums];
         let block = sizes.rows_per_task();
         let run = |(part, ((slopes, of_projected), of_recurrent)): Part<'_>| {
             let first = part * block;
@@ -198,8 +200,9 @@ mod tests {
         for (rows, width) in [(1, 1), (3, 16), (2, 37), (150, 131)] {
             for cell in [Cell::Tanh, Cell::Gru, Cell::Lstm] {
                 let sums = || random([rows, cell.gates() * width]);
-                let (projected, recurrent, state) =
-                    (sums(), sums(), random([rows, cell.states() * width]));
+                let projected = sums();
+                let recurrent = sums();
+                let state = random([rows, cell.states() * width]);
                 let slopes = random([rows, cell.states() * width]).detach();
                 let kernel =
                     || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
@@ -213,10 +216,8 @@ mod tests {
                     };
                     [numbers(output), of(&projected), of(&recurrent), of(&state)]
                 };
-                let (expected, plain) = (
-                    values(kernel()),
-                    values(plain(cell, &projected, &recurrent, &state)),
-                );
+                let expected = values(kernel());
+                let plain = values(plain(cell, &projected, &recurrent, &state));
                 for (expected, plain) in expected.iter().zip(&plain) {
                     assert_near(expected, plain, 2e-6);
                 }

@@ -22,10 +22,13 @@ pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
         return None;
     }
     values.clone().try_into_primitive::<Cube>().ok()?;
-    let (vector, parts) = (vector_size(len), len.div_ceil(PART));
+    let vector = vector_size(len);
+    let parts = len.div_ceil(PART);
     let launch = move |client: &Client, [values]: [CubeTensor; 1], [sums]: [CubeTensor; 1]| {
-        let (count, dim) = (cubes(parts), CubeDim::new_1d(UNITS as u32));
-        let (values, sums) = (values.into_buffer_arg(), sums.into_buffer_arg());
+        let count = cubes(parts);
+        let dim = CubeDim::new_1d(UNITS as u32);
+        let values = values.into_buffer_arg();
+        let sums = sums.into_buffer_arg();
         sum::launch(
             client,
             count,

@@ -40,7 +40,8 @@ struct State<const D: usize> {
 
 impl<const D: usize> BackwardPass<1> for State<D> {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let (mut slopes, output) = (values_of(gradient), self.output.slice());
+        let mut slopes = values_of(gradient);
+        let output = self.output.slice();
         let block = rows_per_task(1);
         if slopes.len() <= block {
             vectorized(Back {

@@ -84,7 +84,9 @@ fn assert_slopes(name: &str, lens: &[usize], function: impl Fn(&[Tensor<1>]) -> 
 
 #[test]
 fn of_linear_maps() {
-    let (rows, d_in, d_out) = (5, 4, 7);
+    let rows = 5;
+    let d_in = 4;
+    let d_out = 7;
     let lens = [rows * d_in, d_in * d_out, d_out];
     assert_slopes("linear", &lens, |x| {
         linear(
@@ -116,15 +118,17 @@ fn of_linear_maps() {
 
 #[test]
 fn of_activations() {
-    let (rows, d_in, d_out) = (5, 4, 7);
+    let rows = 5;
+    let d_in = 4;
+    let d_out = 7;
     for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
         for dropped in [None, DROPPED] {
             assert_slopes(
                 &format!("{activation:?} {dropped:?}"),
                 &[rows * d_in, d_in * d_out, d_out],
                 |x| {
-                    let (input, weight) =
-                        (tensor(&x[0], [rows, d_in]), tensor(&x[1], [d_in, d_out]));
+                    let input = tensor(&x[0], [rows, d_in]);
+                    let weight = tensor(&x[1], [d_in, d_out]);
                     activated_linear(
                         &input,
                         &weight,
@@ -152,7 +156,11 @@ fn of_activations() {
 
 #[test]
 fn of_attention() {
-    let (batch, len, other_len, d_model, heads) = (2, 4, 5, 6, 2);
+    let batch = 2;
+    let len = 4;
+    let other_len = 5;
+    let d_model = 6;
+    let heads = 2;
     let mask = |rows: usize, columns: usize, forbidden: fn(usize, usize, usize) -> bool| {
         let at = |place: usize| {
             forbidden(
@@ -182,10 +190,8 @@ fn of_attention() {
         );
         let lens = [batch * len * d_model, batch * other_len * 2 * d_model];
         assert_slopes(&format!("cross_attention {dropped:?}"), &lens, |x| {
-            let (query, both) = (
-                tensor(&x[0], [batch, len, d_model]),
-                tensor(&x[1], [batch, other_len, 2 * d_model]),
-            );
+            let query = tensor(&x[0], [batch, len, d_model]);
+            let both = tensor(&x[1], [batch, other_len, 2 * d_model]);
             cross_attention(&(query * 2.0), &both, &padding, heads, dropped)
                 .expect("on flex")
                 .flatten(0, 2)
@@ -225,7 +231,8 @@ fn of_embeddings_and_the_loss() {
                 &format!("projected_cross_entropy {layout:?} {smoothing}"),
                 &[4 * 5, 5 * 9],
                 |x| {
-                    let (hidden, weight) = (tensor(&x[0], [4, 5]) * 2.0, tensor(&x[1], shape));
+                    let hidden = tensor(&x[0], [4, 5]) * 2.0;
+                    let weight = tensor(&x[1], shape);
                     projected_cross_entropy(
                         hidden,
                         weight,
@@ -244,7 +251,9 @@ fn of_embeddings_and_the_loss() {
 
 #[test]
 fn of_recurrent_layers_and_where_they_look() {
-    let (batch, len, width) = (2, 3, 5);
+    let batch = 2;
+    let len = 3;
+    let width = 5;
     let device = Device::flex().autodiff();
     let padding = |values: [[bool; 3]; 2]| Tensor::<2, Bool>::from_data(values, &device);
     let layers = [
@@ -253,13 +262,14 @@ fn of_recurrent_layers_and_where_they_look() {
         (Cell::Lstm, Direction::Backward),
     ];
     for (cell, direction) in layers {
-        let (sums, state) = (cell.gates() * width, cell.states() * width);
+        let sums = cell.gates() * width;
+        let state = cell.states() * width;
         let lens = [batch * sums, batch * sums, batch * state];
         // A tanh network's state counts through its product with the weights alone.
         let direct = if cell == Cell::Tanh { 2 } else { 3 };
         assert_slopes(&format!("recurrent_step {cell:?}"), &lens[..direct], |x| {
-            let (projected, recurrent) =
-                (tensor(&x[0], [batch, sums]), tensor(&x[1], [batch, sums]));
+            let projected = tensor(&x[0], [batch, sums]);
+            let recurrent = tensor(&x[1], [batch, sums]);
             let state = x
                 .get(2)
                 .map_or(Tensor::zeros([batch, state], &device), |x| {
@@ -273,10 +283,8 @@ fn of_recurrent_layers_and_where_they_look() {
                 &format!("recurrent_layer {cell:?} {direction:?}"),
                 &lens,
                 |x| {
-                    let (projected, weight) = (
-                        tensor(&x[0], [batch, len, sums]),
-                        tensor(&x[1], [width, sums]),
-                    );
+                    let projected = tensor(&x[0], [batch, len, sums]);
+                    let weight = tensor(&x[1], [width, sums]);
                     let start = tensor(&x[3], [batch, state]);
                     recurrent_layer(
                         cell,
@@ -298,10 +306,8 @@ fn of_recurrent_layers_and_where_they_look() {
         "additive_weights",
         &[batch * 2 * width, batch * len * width, width],
         |x| {
-            let (queries, keys) = (
-                tensor(&x[0], [batch, 2, width]),
-                tensor(&x[1], [batch, len, width]),
-            );
+            let queries = tensor(&x[0], [batch, 2, width]);
+            let keys = tensor(&x[1], [batch, len, width]);
             additive_weights(&queries, &keys, &tensor(&x[2], [width, 1]), &mask)
                 .expect("on flex")
                 .flatten(0, 2)

@@ -23,7 +23,8 @@ pub(crate) fn gated(
     }
     let shape = gate.dims();
     assert_eq!(inner.dims(), shape, "the two sides of a gate");
-    let ((gate, gate_node), (inner, inner_node)) = (read(gate.clone()), read(inner.clone()));
+    let (gate, gate_node) = read(gate.clone());
+    let (inner, inner_node) = read(inner.clone());
     let mut output = inner.slice().to_vec();
     let parts = output
         .par_chunks_mut(MASK_PART)

@@ -26,7 +26,9 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
     let [rows, newest, width] = projected.dims();
     assert_eq!(rows, cache.rows(), "the rows of a cache");
     let (projected, _) = read(projected.clone());
-    let (start, len, head_dim) = (cache.len, cache.len + newest, cache.head_dim);
+    let start = cache.len;
+    let len = cache.len + newest;
+    let head_dim = cache.head_dim;
     if len > cache.room {
         // The first positions may be all that ever come.
         grow(
@@ -78,14 +80,13 @@ pub(crate) fn cached_attention(
 ) -> Option<Tensor<3>> {
     has_kernel(query)?;
     let [batch, query_len, query_width] = query.dims();
-    let (key_len, d_model) = (cache.len, cache.num_heads * cache.head_dim);
+    let key_len = cache.len;
+    let d_model = cache.num_heads * cache.head_dim;
     assert_eq!(cache.rows(), batch, "the rows of cached attention");
     assert!(query_width >= d_model, "the queries of cached attention");
     let (query, _) = read(query.clone());
-    let (forbidden, padded) = (
-        forbidden_keys(mask, batch, key_len),
-        key_len.next_multiple_of(LANES),
-    );
+    let forbidden = forbidden_keys(mask, batch, key_len);
+    let padded = key_len.next_multiple_of(LANES);
     let mut output = vec![0.0; batch * query_len * d_model];
     let attend = |(row, output): (usize, &mut [f32])| {
         // One mask for all rows, or one for each.
@@ -170,7 +171,8 @@ impl Kernel for Attend<'_> {
             .rposition(|forbidden| !forbidden)
             .map_or(key_len, |last| last + 1);
         let padded = len.next_multiple_of(LANES);
-        let (weights, forbidden) = (&mut self.weights[..padded], &self.forbidden[..padded]);
+        let weights = &mut self.weights[..padded];
+        let forbidden = &self.forbidden[..padded];
         let scale = (head_dim as f32).powf(-0.5);
         let queries = self.queries.chunks_exact(self.query_width);
         for (query, output) in queries.zip(self.output.chunks_exact_mut(num_heads * head_dim)) {
@@ -273,10 +275,8 @@ mod tests {
             (3, 1, 9, 180),
             (40, 5, 41, 64),
         ] {
-            let (query, key_value) = (
-                random([batch, query_len, 3 * d_model]),
-                random([batch, key_len, 2 * d_model]),
-            );
+            let query = random([batch, query_len, 3 * d_model]);
+            let key_value = random([batch, key_len, 2 * d_model]);
             let forbidden: Vec<bool> = (0..batch * key_len)
                 .map(|place| place % key_len > 0 && place % (key_len + 2) == 1)
                 .collect();
@@ -303,7 +303,8 @@ mod tests {
 
     #[test]
     fn rows_that_come_go_and_split_are_those_of_tensors() {
-        let (d_model, tensors) = (4, |steps: &[Tensor<3>]| Tensor::cat(steps.to_vec(), 1));
+        let d_model = 4;
+        let tensors = |steps: &[Tensor<3>]| Tensor::cat(steps.to_vec(), 1);
         let newest = |rows: usize| random([rows, 1, 3 * d_model]);
         let first = newest(3);
         let mut cache = filled(&first.clone().narrow(2, d_model, 2 * d_model));

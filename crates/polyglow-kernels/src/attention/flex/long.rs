@@ -133,7 +133,9 @@ impl Sizes {
         forbidden: &'a [bool],
         mask: Option<Mask>,
     ) -> impl Iterator<Item = Block<'a>> {
-        let (len, all_keys, num_heads) = (self.query.len, self.key.len, self.num_heads);
+        let len = self.query.len;
+        let all_keys = self.key.len;
+        let num_heads = self.num_heads;
         let places: Vec<(usize, usize, &[bool])> = (0..len)
             .step_by(BLOCK)
             .map(|first| {
@@ -266,7 +268,9 @@ mod tests {
                 Tensor::<3>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex());
             tensor.into_data().iter().collect()
         };
-        let (len, heads, d_model) = (150, 2, 12);
+        let len = 150;
+        let heads = 2;
+        let d_model = 12;
         let qkv = random([1, len, 3 * d_model]);
         let gradient = random([1, len, d_model]);
         let sizes = Sizes::of_self([1, len, 3 * d_model], heads);
@@ -283,7 +287,8 @@ mod tests {
                 let mask = dropped.map(|dropped| Mask::new(dropped).part(0));
                 sizes.forward_long(sizes.row(&qkv, &qkv, &forbidden, 0), mask, &mut output);
                 assert_near(&output, &expected, 1e-5);
-                let (gradient, forbidden) = (&*gradient, forbidden.row(0));
+                let gradient = &*gradient;
+                let forbidden = forbidden.row(0);
                 let state = Back {
                     query: &qkv,
                     key_value: &qkv,

@@ -58,7 +58,8 @@ impl Sizes {
             forbidden,
             mask,
         } = state;
-        let (rows, columns) = (self.query.len, self.key.len);
+        let rows = self.query.len;
+        let columns = self.key.len;
         // One score matrix for all heads, which stays in the cache.
         let mut of_weights = vec![0.0; self.num_scores()];
         let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
@@ -93,10 +94,8 @@ impl Sizes {
                 first: 0,
             });
             let of_scores = Matrix::new(&of_weights, rows, columns);
-            let (queries, keys) = (
-                self.head(query, self.query, head),
-                self.head(key_value, self.key, head),
-            );
+            let queries = self.head(query, self.query, head);
+            let keys = self.head(key_value, self.key, head);
             let of_queries = self.head_mut(slopes.of_query(), self.query, head);
             product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
             let of_keys = self.head_mut(slopes.of_key_value(), self.key, head);

@@ -56,7 +56,8 @@ pub(super) struct Place {
 
 #[cube]
 pub(super) fn place(draw: &Draw, #[comptime] layout: Layout) -> Place {
-    let (head, batch) = (CUBE_POS_Y, CUBE_POS_Z);
+    let head = CUBE_POS_Y;
+    let batch = CUBE_POS_Z;
     Place {
         batch: batch as usize,
         head: head as usize,
@@ -82,7 +83,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let place = place(&draw, layout);
     let block = comptime!(layout.block);
     let width = comptime!(layout.head);
-    let (query_len, key_len) = (sizes.query_len as usize, sizes.key_len as usize);
+    let query_len = sizes.query_len as usize;
+    let key_len = sizes.key_len as usize;
     let row = place.first + UNIT_POS as usize;
     let has_row = row < query_len;
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));

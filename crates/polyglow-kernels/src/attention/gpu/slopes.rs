@@ -115,7 +115,8 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
     let place = place(&draw, layout);
     let block = comptime!(layout.block);
     let width = comptime!(layout.head);
-    let (query_len, key_len) = (sizes.query_len as usize, sizes.key_len as usize);
+    let query_len = sizes.query_len as usize;
+    let key_len = sizes.key_len as usize;
     let at = place.first + UNIT_POS as usize;
     let has_row = at < query_len;
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
@@ -193,7 +194,8 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
     let place = place(&draw, layout);
     let block = comptime!(layout.block);
     let width = comptime!(layout.head);
-    let (query_len, key_len) = (sizes.query_len as usize, sizes.key_len as usize);
+    let query_len = sizes.query_len as usize;
+    let key_len = sizes.key_len as usize;
     let unit = UNIT_POS as usize;
     // First keys and values, then queries and slopes.
     let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));

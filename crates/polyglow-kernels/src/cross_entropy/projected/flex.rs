@@ -20,10 +20,12 @@ pub(super) fn projected_cross_entropy(
     pad_id: u32,
     factors: Factors,
 ) -> LossOutput {
-    let (sizes, targets) = (Sizes::new(&hidden, &weight, layout), ids_of(targets));
+    let sizes = Sizes::new(&hidden, &weight, layout);
+    let targets = ids_of(targets);
     assert_eq!(sizes.rows, targets.len(), "a target for each row");
     let weight_shape = weight.dims();
-    let ((hidden, hidden_node), (weight, weight_node)) = (read(hidden), read(weight));
+    let (hidden, hidden_node) = read(hidden);
+    let (weight, weight_node) = read(weight);
     let work = Work {
         sizes,
         hidden,

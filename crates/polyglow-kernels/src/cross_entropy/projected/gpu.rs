@@ -26,7 +26,8 @@ pub(super) fn loss(
     pad_id: u32,
     factors: Factors,
 ) -> Option<LossOutput> {
-    let ((hidden, hidden_node), (weight, weight_node)) = (open(hidden)?, open(weight)?);
+    let (hidden, hidden_node) = open(hidden)?;
+    let (weight, weight_node) = open(weight)?;
     let [_, d_model] = hidden.dims();
     let counted = targets.counted.as_ref();
     let (counted_hidden, targets) = match counted {
@@ -91,16 +92,19 @@ pub(super) fn of_logits(
         return None;
     }
     logits.clone().try_into_primitive::<Cube>().ok()?;
-    let ([rows, vocab_size], dtype) = (logits.dims(), logits.dtype());
+    let [rows, vocab_size] = logits.dims();
+    let dtype = logits.dtype();
     let vector = vector_size(vocab_size);
     let launch =
         move |client: &Client, inputs: [CubeTensor; 2], [slopes, losses]: [CubeTensor; 2]| {
             let types = inputs.each_ref().map(elements);
             let [logits, targets] = inputs.map(CubeTensor::into_buffer_arg);
-            let (count, dim) = (cubes(rows), CubeDim::new_1d(UNITS as u32));
+            let count = cubes(rows);
+            let dim = CubeDim::new_1d(UNITS as u32);
             let smoothing =
                 SmoothingLaunch::new((vocab_size / vector) as u32, pad_id, label_smoothing as f32);
-            let (slopes, losses) = (slopes.into_buffer_arg(), losses.into_buffer_arg());
+            let slopes = slopes.into_buffer_arg();
+            let losses = losses.into_buffer_arg();
             kernel::losses::launch(
                 client,
                 count,

@@ -38,7 +38,8 @@ struct Sums([[f32; STRIP]; STRIP]);
 
 /// `left right` with both rounded, on all cores.
 pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
-    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let rows = left.shape.rows;
+    let columns = right.shape.columns;
     let count = rows
         .checked_mul(columns)
         .expect("a product that memory can hold");
@@ -98,10 +99,8 @@ fn multiply<T: Send>(
         .div_ceil(STRIP)
         .div_ceil(rayon::current_num_threads())
         .clamp(1, ROWS);
-    let (left, right) = (
-        Packed::new(left, Order::Lines),
-        Packed::new(right.transposed(), Order::Pairs),
-    );
+    let left = Packed::new(left, Order::Lines);
+    let right = Packed::new(right.transposed(), Order::Pairs);
     result
         .par_chunks_mut(strips * STRIP * columns)
         .enumerate()
@@ -142,7 +141,8 @@ impl Packed {
             columns: terms,
             ..
         } = matrix.shape;
-        let (strips, len) = (rows.div_ceil(STRIP), 2 * terms.div_ceil(STRIP));
+        let strips = rows.div_ceil(STRIP);
+        let len = 2 * terms.div_ceil(STRIP);
         let mut tiles = Vec::with_capacity(strips * len);
         if len > 0 {
             let slots = tiles.spare_capacity_mut()[..strips * len]
@@ -208,7 +208,8 @@ impl Kernel for Fill<'_> {
             Order::Pairs
         };
         for (number, slot) in slots.iter_mut().enumerate() {
-            let (line, term) = (first + number % 2 * TILE, number / 2 * STRIP);
+            let line = first + number % 2 * TILE;
+            let term = number / 2 * STRIP;
             let tile = match found {
                 Order::Lines => line_by_line(matrix, line, term),
                 Order::Pairs => pair_by_pair(matrix, line, term),
@@ -261,7 +262,8 @@ fn pair_by_pair(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
         }
     };
     for (number, pairs) in (term..terms).step_by(2).zip(&mut tile.0) {
-        let (lower, upper) = (of_lines(number), of_lines(number + 1));
+        let lower = of_lines(number);
+        let upper = of_lines(number + 1);
         for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
             *pair = rounded(lower) | rounded(upper) << 16;
         }
@@ -468,7 +470,8 @@ mod tests {
             (f32::NEG_INFINITY, false),
             (f32::MAX, false),
         ] {
-            let (left, right) = ([1.0, bad, 0.5, 2.0], [1.0, 2.0]);
+            let left = [1.0, bad, 0.5, 2.0];
+            let right = [1.0, 2.0];
             for &instructions in &available {
                 let mut found = [0.0; 2];
                 let factors = (Matrix::new(&left, 2, 2), Matrix::new(&right, 2, 1));

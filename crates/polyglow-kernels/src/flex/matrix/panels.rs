@@ -33,11 +33,9 @@ impl Panels {
     /// On this core: it is called with a lock held, under which a thread must not take over work of
     /// others, which may want the same.
     pub(crate) fn new(right: Matrix<'_>) -> Self {
-        let (terms, columns, width) = (
-            right.shape.rows,
-            right.shape.columns,
-            Arch::new().dispatch(Width),
-        );
+        let terms = right.shape.rows;
+        let columns = right.shape.columns;
+        let width = Arch::new().dispatch(Width);
         let mut values = vec![0.0; columns.next_multiple_of(width) * terms];
         for (number, panel) in values.chunks_exact_mut((width * terms).max(1)).enumerate() {
             for (term, row) in panel.chunks_exact_mut(width).enumerate() {
@@ -113,10 +111,8 @@ impl Panels {
             width,
             ..
         } = *self;
-        let (first, panel) = (
-            number * width,
-            &self.values[number * width * terms..][..width * terms],
-        );
+        let first = number * width;
+        let panel = &self.values[number * width * terms..][..width * terms];
         let start = result.wrapping_add(first);
         if first + width <= columns {
             return Arch::new().dispatch(Multiply {
@@ -158,7 +154,8 @@ fn apart(left: Matrix<'_>) -> Option<(Vec<f32>, usize)> {
     const REPEATS: usize = 1024;
     /// Lines in a set, at least.
     const LINES: usize = 8;
-    let (rows, stride) = (left.shape.rows, left.shape.row_stride);
+    let rows = left.shape.rows;
+    let stride = left.shape.row_stride;
     if rows <= LINES || !stride.is_multiple_of(REPEATS) {
         return None;
     }
@@ -311,7 +308,8 @@ mod tests {
             (39, 64, 300),
             (3, 0, 4),
         ] {
-            let (left, right) = (numbers(rows * terms, 1), numbers(terms * columns, 2));
+            let left = numbers(rows * terms, 1);
+            let right = numbers(terms * columns, 2);
             let left = Matrix::new(&left, rows, terms);
             for right in [
                 Matrix::new(&right, terms, columns),
@@ -332,7 +330,8 @@ mod tests {
         // The second begins at distances that are multiples of 4 KiB, where more than eight rows
         // are copied.
         for (terms, stride) in [(70, 70), (70, 1_024)] {
-            let (left, right) = (numbers(300 * stride, 1), numbers(terms * 300, 2));
+            let left = numbers(300 * stride, 1);
+            let right = numbers(terms * 300, 2);
             let panels = Panels::new(Matrix::new(&right, terms, 300));
             let bits = |threads, rows| -> Vec<u32> {
                 let product = || panels.product(Matrix::strided(&left, rows, terms, stride));

@@ -27,7 +27,8 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
             let weights = widened(weights);
             for (sums, bytes) in sums.iter_mut().zip(rows) {
                 let values = i32x4_splat(i32::from_ne_bytes(bytes[group]));
-                let (even, odd) = (v128_and(values, i16x8_splat(255)), u16x8_shr(values, 8));
+                let even = v128_and(values, i16x8_splat(255));
+                let odd = u16x8_shr(values, 8);
                 for (sum, weights) in sums.iter_mut().zip(weights) {
                     let products = i32x4_add(
                         i32x4_dot_i16x8(even, weights[0]),

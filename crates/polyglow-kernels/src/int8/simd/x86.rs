@@ -50,7 +50,8 @@ macro_rules! kernel {
             row: usize,
             panel: usize,
         ) {
-            let (mut rows, mut panels) = (task.rows::<ROWS>(row), task.columns::<PANELS>(panel));
+            let mut rows = task.rows::<ROWS>(row);
+            let mut panels = task.columns::<PANELS>(panel);
             let mut sums = [[[$zero(); $width]; PANELS]; ROWS];
             // Loops, and no iterators with closures: those would not be compiled for the same
             // features.
@@ -139,13 +140,12 @@ fn tile_avx2<const ROWS: usize, const PANELS: usize>(
     row: usize,
     panel: usize,
 ) {
-    let (rows, [panel_weights]) = (task.rows::<ROWS>(row), task.columns::<1>(panel));
+    let rows = task.rows::<ROWS>(row);
+    let [panel_weights] = task.columns::<1>(panel);
     let mut sums = [[_mm256_setzero_si256(); 2]; ROWS];
     for group in 0..panel_weights.len() {
-        let (mut even, mut odd) = (
-            [_mm256_setzero_si256(); 2],
-            cast::<_, [__m256i; 2]>(panel_weights[group].0),
-        );
+        let mut even = [_mm256_setzero_si256(); 2];
+        let mut odd = cast::<_, [__m256i; 2]>(panel_weights[group].0);
         for half in 0..2 {
             // Of signed bytes, so with their sign.
             even[half] = _mm256_srai_epi16::<8>(_mm256_slli_epi16::<8>(odd[half]));
@@ -153,7 +153,8 @@ fn tile_avx2<const ROWS: usize, const PANELS: usize>(
         }
         for row in 0..ROWS {
             let [of_even, of_odd] = rows[row][group];
-            let (of_even, of_odd) = (_mm256_set1_epi32(of_even), _mm256_set1_epi32(of_odd));
+            let of_even = _mm256_set1_epi32(of_even);
+            let of_odd = _mm256_set1_epi32(of_odd);
             for half in 0..2 {
                 let sum = _mm256_add_epi32(sums[row][half], _mm256_madd_epi16(of_even, even[half]));
                 sums[row][half] = _mm256_add_epi32(sum, _mm256_madd_epi16(of_odd, odd[half]));

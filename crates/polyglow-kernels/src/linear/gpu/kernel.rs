@@ -32,7 +32,8 @@ pub(super) fn sum_columns<T: Float, N: Size>(
     #[define(T)] _type: ElemType,
 ) {
     let width = comptime!(layout.width);
-    let (lane, group) = (UNIT_POS as usize % LANES, UNIT_POS as usize / LANES);
+    let lane = UNIT_POS as usize % LANES;
+    let group = UNIT_POS as usize / LANES;
     let column = CUBE_POS_X as usize * LANES + lane;
     let mut own = Vector::<f32, N>::new(0.0f32);
     if column < width {

@@ -40,9 +40,10 @@ pub(crate) fn recurrent_layer(
     };
     sizes.check([weight.dims(), start.dims()], bias.dims());
     let padding = sizes.padding(padding);
-    let ((projected, projected_node), (weight, weight_node)) =
-        (read(projected.clone()), read(weight.clone()));
-    let ((bias, bias_node), (start, start_node)) = (read(bias.clone()), read(start.clone()));
+    let (projected, projected_node) = read(projected.clone());
+    let (weight, weight_node) = read(weight.clone());
+    let (bias, bias_node) = read(bias.clone());
+    let (start, start_node) = read(start.clone());
     let Passed {
         output,
         before,
@@ -153,7 +154,10 @@ impl Sizes {
     }
 
     fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> Passed {
-        let (len, width, sums, state) = (self.len, self.width, self.sums(), self.state());
+        let len = self.len;
+        let width = self.width;
+        let sums = self.sums();
+        let state = self.state();
         let mut output = vec![0.0; self.batch * len * width];
         let mut before = vec![0.0; self.batch * len * state];
         // The bias in every row, to which products are added.
@@ -203,7 +207,8 @@ impl Sizes {
         let Self {
             cell, len, width, ..
         } = self;
-        let (sums, state) = (self.sums(), self.state());
+        let sums = self.sums();
+        let state = self.state();
         let rows = output.len() / (len * width);
         let mut states = start[first * state..][..rows * state].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
@@ -267,7 +272,8 @@ impl State {
         let Sizes {
             cell, len, width, ..
         } = *sizes;
-        let (sums, state) = (sizes.sums(), sizes.state());
+        let sums = sizes.sums();
+        let state = sizes.state();
         let rows = of_start.len() / state;
         let weight = Matrix::new(self.weight.slice(), width, sums).transposed();
         for position in (0..len).rev().map(|step| sizes.position(step)) {
@@ -327,10 +333,11 @@ impl BackwardPass<4> for State {
         let Sizes {
             batch, len, width, ..
         } = self.sizes;
-        let (sums, kept) = (self.sizes.sums(), self.sizes.state());
+        let sums = self.sizes.sums();
+        let kept = self.sizes.state();
         let gradient = Contiguous::of(gradient);
-        let (mut of_projected, mut of_recurrent) =
-            (vec![0.0; batch * len * sums], vec![0.0; batch * len * sums]);
+        let mut of_projected = vec![0.0; batch * len * sums];
+        let mut of_recurrent = vec![0.0; batch * len * sums];
         let mut of_start = vec![0.0; batch * kept];
         let rows = self.sizes.rows_per_part();
         let run = |(part, ((of_projected, of_recurrent), of_start)): Part<'_>| {
@@ -501,15 +508,11 @@ mod tests {
                 "{threads} threads"
             );
         }
-        let (projected, weight, bias) = (
-            projected.clone().inner(),
-            weight.clone().inner(),
-            bias.clone().inner(),
-        );
-        let (start, padding) = (
-            start.clone().inner(),
-            padding.map(|padding| padding.clone().inner()),
-        );
+        let projected = projected.clone().inner();
+        let weight = weight.clone().inner();
+        let bias = bias.clone().inner();
+        let start = start.clone().inner();
+        let padding = padding.map(|padding| padding.clone().inner());
         let applied = recurrent_layer(
             cell,
             direction,

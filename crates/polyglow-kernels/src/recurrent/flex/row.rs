@@ -73,7 +73,8 @@ impl Kernel for Step<'_> {
             if padding.get(row) == Some(&true) {
                 continue;
             }
-            let (projected, recurrent) = (projected.row(row, sums), recurrent.row(row, sums));
+            let projected = projected.row(row, sums);
+            let recurrent = recurrent.row(row, sums);
             match cell {
                 Cell::Tanh => tangents(projected, recurrent, state),
                 Cell::Gru => {
@@ -103,8 +104,8 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     let width = state.len() / 2;
     let (hidden, memory) = state.split_at_mut(width);
     let (input_forget, new_output) = gates.split_at(2 * width);
-    let ((input, forget), (new, output)) =
-        (input_forget.split_at(width), new_output.split_at(width));
+    let (input, forget) = input_forget.split_at(width);
+    let (new, output) = new_output.split_at(width);
     for ((memory, forget), (input, new)) in memory.iter_mut().zip(forget).zip(input.iter().zip(new))
     {
         *memory = forget * *memory + input * new;
@@ -146,16 +147,19 @@ impl Kernel for StepBack<'_> {
             padding,
             ..
         } = self;
-        let (mut of_projected, mut of_recurrent) = (self.of_projected, self.of_recurrent);
-        let (sums, kept) = (cell.gates() * width, cell.states() * width);
+        let mut of_projected = self.of_projected;
+        let mut of_recurrent = self.of_recurrent;
+        let sums = cell.gates() * width;
+        let kept = cell.states() * width;
         for (row, slopes) in slopes.chunks_exact_mut(kept).enumerate() {
             // The state passed through unchanged, so its gradient does as well.
             if padding.get(row) == Some(&true) {
                 continue;
             }
-            let (projected, recurrent) = (projected.row(row, sums), recurrent.row(row, sums));
-            let (of_projected, of_recurrent) =
-                (of_projected.row(row, sums), of_recurrent.row(row, sums));
+            let projected = projected.row(row, sums);
+            let recurrent = recurrent.row(row, sums);
+            let of_projected = of_projected.row(row, sums);
+            let of_recurrent = of_recurrent.row(row, sums);
             let state = states.row(row, kept);
             match cell {
                 // The gates lie where their gradients will: each is read before its gradient is
@@ -278,7 +282,8 @@ fn tanh_back<const N: usize>(
     of_projected: &mut [f32],
     of_recurrent: &mut [f32],
 ) {
-    let (mut new, slope) = (load::<N>(of_projected, at), load::<N>(slopes, at));
+    let mut new = load::<N>(of_projected, at);
+    let slope = load::<N>(slopes, at);
     for lane in 0..N {
         new[lane] = slope[lane] * (1.0 - new[lane] * new[lane]);
     }
@@ -301,17 +306,17 @@ fn gru_back<const N: usize>(
     of_recurrent: &mut [f32],
 ) {
     let [reset_at, update_at, new_at] = [0, 1, 2].map(|gate| gate * width + at);
-    let (mut reset, mut update) = (
-        load::<N>(of_projected, reset_at),
-        load::<N>(of_projected, update_at),
-    );
-    let (mut new, mut recurrent_new) = (
-        load::<N>(of_projected, new_at),
-        load::<N>(recurrent, new_at),
-    );
-    let (state, mut slope) = (load::<N>(state, at), load::<N>(slopes, at));
+    let mut reset = load::<N>(of_projected, reset_at);
+    let mut update = load::<N>(of_projected, update_at);
+    let mut new = load::<N>(of_projected, new_at);
+    let mut recurrent_new = load::<N>(recurrent, new_at);
+    let state = load::<N>(state, at);
+    let mut slope = load::<N>(slopes, at);
     for lane in 0..N {
-        let (r, z, n, s) = (reset[lane], update[lane], new[lane], slope[lane]);
+        let r = reset[lane];
+        let z = update[lane];
+        let n = new[lane];
+        let s = slope[lane];
         new[lane] = s * (1.0 - z) * (1.0 - n * n);
         reset[lane] = new[lane] * recurrent_new[lane] * r * (1.0 - r);
         update[lane] = s * (state[lane] - n) * z * (1.0 - z);
@@ -338,7 +343,8 @@ fn lstm_back<const N: usize>(
     of_projected: &mut [f32],
     of_recurrent: &mut [f32],
 ) {
-    let (old, of_hidden) = (load::<N>(state, width + at), load::<N>(slopes, at));
+    let old = load::<N>(state, width + at);
+    let of_hidden = load::<N>(slopes, at);
     let mut of_memory = load::<N>(slopes, width + at);
     let mut gates = [[0.0; N]; 4];
     for (gate, values) in gates.iter_mut().enumerate() {

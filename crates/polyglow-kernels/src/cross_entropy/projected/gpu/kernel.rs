@@ -30,7 +30,8 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
     smoothing: Smoothing,
     #[define(T, I)] _types: [ElemType; 2],
 ) {
-    let (unit, row) = (UNIT_POS as usize, CUBE_POS);
+    let unit = UNIT_POS as usize;
+    let row = CUBE_POS;
     let width = smoothing.vectors as usize;
     if row < rows as usize {
         let (log_sum, sum) = sums::<T, N>(logits, row * width, width);
@@ -113,7 +114,8 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
         sync_cube();
         let half = comptime!(UNITS >> (step + 1));
         if unit < half {
-            let (left, right) = (largest[unit], largest[unit + half]);
+            let left = largest[unit];
+            let right = largest[unit + half];
             let best = left.max(right);
             let total =
                 totals[unit] * (left - best).exp() + totals[unit + half] * (right - best).exp();
