@@ -8,7 +8,7 @@ pub(crate) mod targets;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
 #[cfg(feature = "flex")]
-pub(crate) use flex::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+pub(crate) use flex::{RowLoss, ids_of, into_gradients, scalar_gradient, scaled, sums};
 
 /// Sums over the target tokens of a batch. The division by their number is left to the update, so
 /// that a batch may be split without changing the step.
@@ -96,8 +96,8 @@ fn plain(
         real * (label_smoothing - 1.0),
         IndexingUpdateOp::Add,
     );
-    let slope = (logits * gradient).sum();
+    let grad = (logits * gradient).sum();
     // Its value cancels and its gradient stays.
-    let loss_sum = loss_sum + (slope.clone() - slope.detach());
+    let loss_sum = loss_sum + (grad.clone() - grad.detach());
     LossOutput { loss_sum, nll_sum }
 }

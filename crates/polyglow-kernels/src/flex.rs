@@ -167,7 +167,7 @@ impl Contiguous {
 
 /// The values of a tensor, to be overwritten; copied only if the graph or a view needs the tensor
 /// as it is.
-pub(crate) fn values_of(tensor: FlexTensor) -> Vec<f32> {
+pub(crate) fn into_values(tensor: FlexTensor) -> Vec<f32> {
     tensor
         .into_data()
         .try_into_vec::<f32>()
@@ -179,7 +179,7 @@ pub(crate) fn from_values<const D: usize>(values: Vec<f32>, shape: [usize; D]) -
     from_data(TensorData::new(values, shape))
 }
 
-/// [`values_of`] with their shape.
+/// [`into_values`] with their shape.
 pub(crate) fn into_data(tensor: FlexTensor) -> TensorData {
     tensor.into_data()
 }

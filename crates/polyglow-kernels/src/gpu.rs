@@ -21,9 +21,9 @@ use burn::tensor::{GradientCheckpointingStrategy, Tensor};
 pub(crate) type Node = NodeGuard;
 
 /// The gradient of an input.
-pub(crate) struct Slope(<Cube as BackendTypes>::FloatTensorPrimitive);
+pub(crate) struct Gradient(<Cube as BackendTypes>::FloatTensorPrimitive);
 
-impl<const D: usize> From<Tensor<D>> for Slope {
+impl<const D: usize> From<Tensor<D>> for Gradient {
     fn from(tensor: Tensor<D>) -> Self {
         Self(
             tensor
@@ -51,21 +51,21 @@ pub(crate) fn open<const D: usize>(tensor: &Tensor<D>) -> Option<(Tensor<D>, Nod
 
 /// The backward pass of an operation on `N` tensors with an output of `D` axes; `self` is what the
 /// forward pass kept for it.
-pub(crate) trait Slopes<const N: usize, const D: usize>:
+pub(crate) trait BackwardPass<const N: usize, const D: usize>:
     Clone + Debug + Send + 'static
 {
     /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get
     /// `None`.
-    fn slopes(self, gradient: Tensor<D>, tracked: [bool; N]) -> [Option<Slope>; N];
+    fn gradients(self, gradient: Tensor<D>, tracked: [bool; N]) -> [Option<Gradient>; N];
 }
 
 /// Enters an operation into the graph.
-pub(crate) fn record<S: Slopes<N, D>, const N: usize, const D: usize>(
+pub(crate) fn record<S: BackwardPass<N, D>, const N: usize, const D: usize>(
     state: S,
     inputs: [Node; N],
     output: Tensor<D>,
 ) -> Tensor<D> {
-    let output = Slope::from(output).0;
+    let output = Gradient::from(output).0;
     let prepared = Recorded(PhantomData)
         .prepare::<NoCheckpointing>(inputs)
         .compute_bound()
@@ -76,24 +76,24 @@ pub(crate) fn record<S: Slopes<N, D>, const N: usize, const D: usize>(
     })
 }
 
-/// [`Slopes`] as Burn calls them.
+/// [`BackwardPass`] as Burn calls them.
 #[derive(Debug)]
 struct Recorded<S, const D: usize>(PhantomData<S>);
 
-impl<S: Slopes<N, D>, const N: usize, const D: usize> Backward<Cube, N> for Recorded<S, D> {
+impl<S: BackwardPass<N, D>, const N: usize, const D: usize> Backward<Cube, N> for Recorded<S, D> {
     type State = S;
 
     fn backward(self, ops: Ops<S, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = Tensor::from_primitive::<Cube>(grads.consume::<Cube>(&ops.node));
         // An input that needs no gradient, such as data or a frozen parameter, has no parent here.
         let tracked = ops.parents.each_ref().map(Option::is_some);
-        for (parent, slope) in ops
+        for (parent, gradient) in ops
             .parents
             .into_iter()
-            .zip(ops.state.slopes(gradient, tracked))
+            .zip(ops.state.gradients(gradient, tracked))
         {
-            if let (Some(parent), Some(Slope(slope))) = (parent, slope) {
-                grads.register::<Cube>(parent.id, slope);
+            if let (Some(parent), Some(Gradient(gradient))) = (parent, gradient) {
+                grads.register::<Cube>(parent.id, gradient);
             }
         }
     }

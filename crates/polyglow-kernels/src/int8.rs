@@ -357,12 +357,12 @@ mod tests {
                             + (weight.abs() + weights.scales[column]) * step / 2.0;
                         bound += f64::from(rounding) * 1.000_01;
                     }
-                    let found = output[row * d_out + column];
+                    let actual = output[row * d_out + column];
                     assert!(
-                        (f64::from(found) - exact).abs() <= bound,
-                        "{found}, {exact}, within {bound}"
+                        (f64::from(actual) - exact).abs() <= bound,
+                        "{actual}, {exact}, within {bound}"
                     );
-                    let error = biased[row * d_out + column] - (found + bias[column]);
+                    let error = biased[row * d_out + column] - (actual + bias[column]);
                     assert!(error.abs() < 1e-6, "{error}");
                 }
             }

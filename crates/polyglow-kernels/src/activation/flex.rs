@@ -13,8 +13,8 @@ use crate::flex::matrix::product;
 use crate::flex::row::rows_per_task;
 use crate::flex::vector::{Kernel, erf, exp, sigmoid, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read,
-    record, values_of,
+    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, into_values, mode,
+    open_untracked, read, record,
 };
 use crate::linear::{Layout, LinearState, Sizes, repeated_product};
 use crate::{Dropped, Factors, Packed};
@@ -128,16 +128,16 @@ impl BackwardPass<3> for State {
             dropped,
         } = self;
         let d_out = linear.sizes.d_out;
-        let mut slopes = values_of(gradient);
+        let mut grads = into_values(gradient);
         // The blocks of the forward pass, since each has its own part of the mask.
         let block = (rows_per_task(d_out) * d_out).max(1);
-        let blocks = slopes.par_chunks_mut(block);
+        let blocks = grads.par_chunks_mut(block);
         match &kept {
             Kept::Output(output) => {
                 let scale = dropped.map_or(1.0, |dropped| (1.0 / dropped.keep) as f32);
-                let back = |(slopes, output)| {
-                    vectorized(ReluBack {
-                        slopes,
+                let back = |(grads, output)| {
+                    vectorized(ReluBackward {
+                        grads,
                         output,
                         scale,
                     });
@@ -147,10 +147,10 @@ impl BackwardPass<3> for State {
             Kept::Input(before, activation) => {
                 let mask = dropped.map(Mask::new);
                 blocks.zip(before.par_chunks(block)).enumerate().for_each(
-                    |(part, (slopes, before))| {
+                    |(part, (grads, before))| {
                         let mask = mask.map(|mask| mask.part(part));
-                        vectorized(SmoothBack {
-                            slopes,
+                        vectorized(SmoothBackward {
+                            grads,
                             before,
                             activation: *activation,
                             mask,
@@ -160,7 +160,7 @@ impl BackwardPass<3> for State {
             }
         }
         linear.gradients_with_bias(
-            &Contiguous::of(from_values(slopes, [linear.sizes.rows, d_out])),
+            &Contiguous::of(from_values(grads, [linear.sizes.rows, d_out])),
             tracked,
         )
     }
@@ -269,21 +269,21 @@ fn cumulative(x: f32) -> f32 {
     0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2)
 }
 
-struct ReluBack<'a> {
-    slopes: &'a mut [f32],
+struct ReluBackward<'a> {
+    grads: &'a mut [f32],
     output: &'a [f32],
     /// What dropout multiplied by where it kept.
     scale: f32,
 }
 
-impl Kernel for ReluBack<'_> {
+impl Kernel for ReluBackward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        for (slope, output) in self.slopes.iter_mut().zip(self.output) {
-            *slope = if *output > 0.0 {
-                *slope * self.scale
+        for (grad, output) in self.grads.iter_mut().zip(self.output) {
+            *grad = if *output > 0.0 {
+                *grad * self.scale
             } else {
                 0.0
             };
@@ -291,14 +291,14 @@ impl Kernel for ReluBack<'_> {
     }
 }
 
-struct SmoothBack<'a> {
-    slopes: &'a mut [f32],
+struct SmoothBackward<'a> {
+    grads: &'a mut [f32],
     before: &'a [f32],
     activation: Activation,
     mask: Option<Mask>,
 }
 
-impl Kernel for SmoothBack<'_> {
+impl Kernel for SmoothBackward<'_> {
     type Output = ();
 
     /// Of GELU `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`; of Swish
@@ -307,24 +307,24 @@ impl Kernel for SmoothBack<'_> {
     fn run(self) {
         /// `1 / sqrt(2π)`.
         const DENSITY: f32 = 0.398_942_3;
-        let both = self.slopes.iter_mut().zip(self.before);
+        let both = self.grads.iter_mut().zip(self.before);
         match self.activation {
-            Activation::Swish => both.for_each(|(slope, x)| {
+            Activation::Swish => both.for_each(|(grad, x)| {
                 let share = sigmoid(*x);
-                *slope *= share * (1.0 + x * (1.0 - share));
+                *grad *= share * (1.0 + x * (1.0 - share));
             }),
             Activation::Gelu | Activation::Relu => {
-                both.for_each(|(slope, x)| {
-                    *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
+                both.for_each(|(grad, x)| {
+                    *grad *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
                 });
             }
         }
         // The mask is recomputed from its key: it costs less than reading a stored one.
         if let Some(mask) = self.mask {
-            self.slopes
+            self.grads
                 .iter_mut()
                 .zip(0u32..)
-                .for_each(|(slope, index)| *slope *= mask.at(index));
+                .for_each(|(grad, index)| *grad *= mask.at(index));
         }
     }
 }
@@ -361,7 +361,7 @@ mod tests {
             let input = random([rows, d_in]);
             let weight = random([d_in, d_out]);
             let bias = random([d_out]);
-            let slopes = random([rows, d_out]).detach();
+            let upstream = random([rows, d_out]).detach();
             let packed = Packed::default();
             // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the
             // same side.
@@ -376,12 +376,12 @@ mod tests {
                         .expect("the kernel is there");
                 let sums = linear(input.clone(), weight.clone(), Some(bias.clone()), factors);
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
-                    let gradients = (output.clone() * slopes.clone()).sum().backward();
+                    let gradients = (output.clone() * upstream.clone()).sum().backward();
                     let of = |tensor: &Tensor<2>| {
                         numbers(tensor.grad(&gradients).expect("it is tracked"))
                     };
-                    let of_bias = numbers(bias.grad(&gradients).expect("it is tracked"));
-                    [numbers(output), of(&input), of(&weight), of_bias]
+                    let grad_bias = numbers(bias.grad(&gradients).expect("it is tracked"));
+                    [numbers(output), of(&input), of(&weight), grad_bias]
                 });
                 for (kernel, plain) in kernel.iter().zip(&plain) {
                     assert_near(kernel, plain, 1e-5);
@@ -410,13 +410,13 @@ mod tests {
         for shape in [[1, 3], [210, 100]] {
             let gate = random(shape) * 20.0;
             let inner = random(shape);
-            let slopes = random(shape).detach();
+            let upstream = random(shape).detach();
             let gate =
                 Tensor::<2>::from_data(gate.into_data(), &Device::flex().autodiff()).require_grad();
             let kernel = gated(&gate, &inner, None).expect("the kernel is there");
             let plain = activation::silu(gate.clone()) * inner.clone();
             let [kernel, plain] = [kernel, plain].map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
                 let of =
                     |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                 [numbers(output), of(&gate), of(&inner)]
@@ -455,19 +455,19 @@ mod tests {
                     numbers(bias.grad(&gradients).expect("it is tracked")),
                 )
             };
-            let (kept, slopes) = run(dropped);
+            let (kept, upstream) = run(dropped);
             let (whole, whole_slopes) = run(None);
             let share =
                 kept.iter().filter(|value| **value > 0.0).count() as f64 / kept.len() as f64;
             assert!((share - 0.8).abs() < 0.01, "{share}");
-            for (column, (slope, whole_slope)) in slopes.iter().zip(&whole_slopes).enumerate() {
+            for (column, (grad, whole_slope)) in upstream.iter().zip(&whole_slopes).enumerate() {
                 let of_column =
                     |values: &[f32]| values.iter().skip(column).step_by(width).sum::<f32>();
                 let kept = of_column(&kept);
                 let whole = of_column(&whole);
                 assert!(
-                    (slope / whole_slope - kept / whole).abs() < 1e-4,
-                    "{column}: {slope}, {kept}"
+                    (grad / whole_slope - kept / whole).abs() < 1e-4,
+                    "{column}: {grad}, {kept}"
                 );
             }
         }
@@ -477,15 +477,17 @@ mod tests {
         let gradients = output.clone().sum().backward();
         // silu(1), and its slope there.
         let value = 0.731_058_6;
-        let slope = 0.927_670_5;
+        let grad = 0.927_670_5;
         let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-        for (output, (of_gate, of_inner)) in numbers(output)
+        for (output, (grad_gate, grad_inner)) in numbers(output)
             .iter()
             .zip(of(&gate).iter().zip(&of(&inner)))
         {
             let mask = if *output > 0.0 { 1.25 } else { 0.0 };
-            assert!((output - value * mask).abs() < 1e-6 && (of_inner - value * mask).abs() < 1e-6);
-            assert!((of_gate - slope * mask).abs() < 1e-6);
+            assert!(
+                (output - value * mask).abs() < 1e-6 && (grad_inner - value * mask).abs() < 1e-6
+            );
+            assert!((grad_gate - grad * mask).abs() < 1e-6);
         }
     }
 }

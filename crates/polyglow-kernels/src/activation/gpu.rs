@@ -5,7 +5,7 @@ use burn::tensor::Tensor;
 use super::Activation;
 use crate::dropout::gpu::without_graph;
 use crate::factors::{Factors, widened};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 use crate::linear::{GpuFactors, through_relu};
 use crate::{Dropped, Layout};
 
@@ -50,14 +50,14 @@ struct State {
     scale: f64,
 }
 
-impl Slopes<3, 2> for State {
-    fn slopes(
+impl BackwardPass<3, 2> for State {
+    fn gradients(
         self,
         gradient: Tensor<2>,
-        [of_input, of_weight, _]: [bool; 3],
-    ) -> [Option<Slope>; 3] {
-        let (of_sum, of_bias) = through_relu(gradient, self.output, self.scale);
-        let [of_input, of_weight] = self.map.slopes(of_sum, [of_input, of_weight]);
-        [of_input, of_weight, Some(of_bias)]
+        [grad_input, grad_weight, _]: [bool; 3],
+    ) -> [Option<Gradient>; 3] {
+        let (grad_sum, grad_bias) = through_relu(gradient, self.output, self.scale);
+        let [grad_input, grad_weight] = self.map.gradients(grad_sum, [grad_input, grad_weight]);
+        [grad_input, grad_weight, Some(grad_bias)]
     }
 }

@@ -5,10 +5,10 @@ use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
 use crate::flex::row::{Part, total_of_blocks};
-use crate::flex::softmax::{Softmax, SoftmaxBack};
+use crate::flex::softmax::{Softmax, SoftmaxBackward};
 use crate::flex::vector::{Kernel, LANES, sum, tanh, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record, values_of,
+    BackwardPass, Contiguous, FlexTensor, from_values, into_values, mode_of_both, read, record,
 };
 
 /// Tangents below which another thread would take longer to wake than to help.
@@ -152,49 +152,49 @@ impl BackwardPass<3> for State {
             key_len,
             width,
         } = sizes;
-        let mut slopes = values_of(gradient);
-        let mut of_queries = vec![0.0; batch * len * width];
-        let mut of_keys = vec![0.0; batch * key_len * width];
+        let mut grads = into_values(gradient);
+        let mut grad_queries = vec![0.0; batch * len * width];
+        let mut grad_keys = vec![0.0; batch * key_len * width];
         let weights = weights.slice();
-        let run = |(row, ((slopes, of_queries), of_keys)): Part<'_>| {
+        let run = |(row, ((grads, grad_queries), grad_keys)): Part<'_>| {
             // A sum for each row, added up in the order of rows below, so that it does not depend
             // on threads.
-            let mut of_mixed = vec![0.0; width];
+            let mut grad_mixed = vec![0.0; width];
             let weights = &weights[row * len * key_len..][..len * key_len];
             let of = sizes.row(&given, &forbidden, row);
-            vectorized(Back {
-                slopes,
+            vectorized(Backward {
+                grads,
                 weights,
                 of,
-                of_queries,
-                of_keys,
-                of_mixed: &mut of_mixed,
+                grad_queries,
+                grad_keys,
+                grad_mixed: &mut grad_mixed,
             });
-            of_mixed
+            grad_mixed
         };
-        let of_mixed: Vec<Vec<f32>> = if sizes.is_small() {
-            let parts = slopes
+        let grad_mixed: Vec<Vec<f32>> = if sizes.is_small() {
+            let parts = grads
                 .chunks_mut(len * key_len)
-                .zip(of_queries.chunks_mut(len * width));
+                .zip(grad_queries.chunks_mut(len * width));
             parts
-                .zip(of_keys.chunks_mut(key_len * width))
+                .zip(grad_keys.chunks_mut(key_len * width))
                 .enumerate()
                 .map(run)
                 .collect()
         } else {
-            let parts = slopes
+            let parts = grads
                 .par_chunks_mut(len * key_len)
-                .zip(of_queries.par_chunks_mut(len * width));
+                .zip(grad_queries.par_chunks_mut(len * width));
             parts
-                .zip(of_keys.par_chunks_mut(key_len * width))
+                .zip(grad_keys.par_chunks_mut(key_len * width))
                 .enumerate()
                 .map(run)
                 .collect()
         };
         [
-            Some(from_values(of_queries, [batch, len, width])),
-            Some(from_values(of_keys, [batch, key_len, width])),
-            Some(from_values(total_of_blocks(&of_mixed, width), [width, 1])),
+            Some(from_values(grad_queries, [batch, len, width])),
+            Some(from_values(grad_keys, [batch, key_len, width])),
+            Some(from_values(total_of_blocks(&grad_mixed, width), [width, 1])),
         ]
     }
 }
@@ -272,23 +272,23 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
 }
 
 /// The gradients of one batch row, which are added to what is there.
-struct Back<'a> {
+struct Backward<'a> {
     /// The gradient of the weights, which becomes that of the scores, `[len, key_len]`.
-    slopes: &'a mut [f32],
+    grads: &'a mut [f32],
     weights: &'a [f32],
     of: Row<'a>,
-    of_queries: &'a mut [f32],
-    of_keys: &'a mut [f32],
-    of_mixed: &'a mut [f32],
+    grad_queries: &'a mut [f32],
+    grad_keys: &'a mut [f32],
+    grad_mixed: &'a mut [f32],
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
         let Self {
-            slopes,
+            grads,
             weights,
             of:
                 Row {
@@ -297,15 +297,15 @@ impl Kernel for Back<'_> {
                     mixed,
                     forbidden,
                 },
-            of_queries,
-            of_keys,
-            of_mixed,
+            grad_queries,
+            grad_keys,
+            grad_mixed,
         } = self;
         let width = mixed.len();
         let key_len = forbidden.len();
         // Called and not `vectorized`: this code is compiled for the widest instructions already.
-        SoftmaxBack {
-            slopes: &mut *slopes,
+        SoftmaxBackward {
+            grads: &mut *grads,
             weights,
             len: key_len,
             forbidden,
@@ -313,26 +313,29 @@ impl Kernel for Back<'_> {
             first: 0,
         }
         .run();
-        let rows = of_queries
+        let rows = grad_queries
             .chunks_exact_mut(width)
             .zip(queries.chunks_exact(width));
-        for ((of_query, query), slopes) in rows.zip(slopes.chunks_exact(key_len)) {
-            let pairs = of_keys
+        for ((grad_query, query), grads) in rows.zip(grads.chunks_exact(key_len)) {
+            let pairs = grad_keys
                 .chunks_exact_mut(width)
                 .zip(keys.chunks_exact(width));
-            for ((of_key, key), slope) in pairs.zip(slopes) {
+            for ((grad_key, key), grad) in pairs.zip(grads) {
                 // The width is innermost: no sum goes across lanes, so the loop needs no lanes of
                 // its own.
-                let gradients = of_query.iter_mut().zip(of_key).zip(of_mixed.iter_mut());
+                let gradients = grad_query
+                    .iter_mut()
+                    .zip(grad_key)
+                    .zip(grad_mixed.iter_mut());
                 let values = query.iter().zip(key).zip(mixed);
-                for (((of_query, of_key), of_mixed), ((query, key), factor)) in
+                for (((grad_query, grad_key), grad_mixed), ((query, key), factor)) in
                     gradients.zip(values)
                 {
                     let tangent = tanh(query + key);
-                    let of_sum = slope * factor * (1.0 - tangent * tangent);
-                    *of_query += of_sum;
-                    *of_key += of_sum;
-                    *of_mixed += slope * tangent;
+                    let grad_sum = grad * factor * (1.0 - tangent * tangent);
+                    *grad_query += grad_sum;
+                    *grad_key += grad_sum;
+                    *grad_mixed += grad * tangent;
                 }
             }
         }
@@ -380,7 +383,7 @@ mod tests {
             let queries = random([batch, len, width]);
             let keys = random([batch, key_len, width]);
             let mixed = random([width, 1]);
-            let slopes = random([batch, len, key_len]).detach();
+            let upstream = random([batch, len, key_len]).detach();
             // Of the last batch row half is padding; if there are several, all of the first.
             let padding = |place: usize| {
                 let row = place / key_len;
@@ -395,11 +398,11 @@ mod tests {
             let kernel =
                 || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
             let values = |weights: Tensor<3>| {
-                let gradients = (weights.clone() * slopes.clone()).sum().backward();
+                let gradients = (weights.clone() * upstream.clone()).sum().backward();
                 let of =
                     |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                let of_mixed = numbers(mixed.grad(&gradients).expect("it is tracked"));
-                [numbers(weights), of(&queries), of(&keys), of_mixed]
+                let grad_mixed = numbers(mixed.grad(&gradients).expect("it is tracked"));
+                [numbers(weights), of(&queries), of(&keys), grad_mixed]
             };
             let expected = values(kernel());
             let plain = values(plain(queries.clone(), keys.clone(), mixed.clone(), &mask));

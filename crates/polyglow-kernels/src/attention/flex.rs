@@ -2,18 +2,18 @@
 //! projections, and of the `[query_len, key_len]` matrices only the weights are kept, and of long
 //! rows not even these.
 
+mod backward;
 mod cached;
 mod dropping;
 mod heads;
 mod long;
-mod slopes;
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
+use backward::{BackwardInput, Gradients};
 pub(super) use cached::{append, cached_attention, has_kernel};
 use heads::{Forbidden, Side, Sizes, row_of};
-use slopes::{Back, Slopes};
 
 use crate::Dropped;
 use crate::dropout::mask::Mask;
@@ -110,8 +110,8 @@ impl State {
         query: &'a Contiguous,
         key_value: &'a Contiguous,
         gradient: &'a Contiguous,
-    ) -> Back<'a> {
-        Back {
+    ) -> BackwardInput<'a> {
+        BackwardInput {
             query: row_of(query.slice(), row, self.sizes.query),
             key_value: row_of(key_value.slice(), row, self.sizes.key),
             weights: self.sizes.weights_row(&self.weights, row),
@@ -138,17 +138,17 @@ impl BackwardPass<1> for SelfAttention {
             query: Side { len, width, .. },
             ..
         } = sizes;
-        let mut of_qkv = vec![0.0; batch * len * width];
-        of_qkv
+        let mut grad_qkv = vec![0.0; batch * len * width];
+        grad_qkv
             .par_chunks_mut((len * width).max(1))
             .enumerate()
-            .for_each(|(row, of_qkv)| {
-                sizes.back(
+            .for_each(|(row, grad_qkv)| {
+                sizes.backward(
                     heads.row(row, &qkv, &qkv, &gradient),
-                    Slopes::Together(of_qkv),
+                    Gradients::Joined(grad_qkv),
                 );
             });
-        [Some(from_values(of_qkv, [batch, len, width]))]
+        [Some(from_values(grad_qkv, [batch, len, width]))]
     }
 }
 
@@ -180,12 +180,12 @@ impl BackwardPass<2> for CrossAttention {
             .par_chunks_mut((of_own.len * of_own.width).max(1))
             .zip(other_gradient.par_chunks_mut((of_other.len * of_other.width).max(1)))
             .enumerate();
-        rows.for_each(|(row, (of_query, of_key_value))| {
-            let slopes = Slopes::Apart {
-                query: of_query,
-                key_value: of_key_value,
+        rows.for_each(|(row, (grad_query, grad_key_value))| {
+            let grads = Gradients::Separate {
+                query: grad_query,
+                key_value: grad_key_value,
             };
-            sizes.back(heads.row(row, &query, &key_value, &gradient), slopes);
+            sizes.backward(heads.row(row, &query, &key_value, &gradient), grads);
         });
         [
             Some(from_values(
@@ -277,14 +277,14 @@ pub(super) mod tests {
             (331, 260, 8),
         ] {
             let qkv = random([2, len, 3 * d_model]).require_grad();
-            let slopes = random([2, len, d_model]);
+            let upstream = random([2, len, d_model]);
             let forbidden = mask(len, len, true);
             let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
             let kernel =
                 self_attention(&qkv, &forbidden, HEADS, None).expect("the kernel is there");
             let outputs = [kernel, plain(part(0), part(1), part(2), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
                 (
                     numbers(output),
                     numbers(qkv.grad(&gradients).expect("it is tracked")),
@@ -302,7 +302,7 @@ pub(super) mod tests {
                 .expect("the kernel is there");
             let outputs = [kernel, plain(query.clone(), part(0), part(1), &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
                 let of =
                     |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
                 [numbers(output), of(&query), of(&key_value)]

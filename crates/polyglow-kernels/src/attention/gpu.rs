@@ -1,7 +1,7 @@
 //! On GPUs: a kernel forwards, and one or two backwards, in which weights are never in memory.
 
+mod backward;
 mod kernel;
-mod slopes;
 
 use burn::tensor::{Bool, DType, Tensor};
 use burn_cubecl::cubecl::client::Client;
@@ -15,15 +15,15 @@ use crate::factors::cast;
 use crate::gpu::operation::{
     Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size,
 };
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// Rows of a block; fewer where a device shares too little memory for these.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
 /// Tensors of the kernel that has the most, and what the compiler adds to them.
 const BINDINGS: usize = 9;
-/// The most cubes along an axis.
-const MOST_CUBES: usize = (1 << 16) - 1;
+/// The most workgroups along an axis.
+const MAX_WORKGROUPS: usize = (1 << 16) - 1;
 
 /// [`super::self_attention`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn self_attention(
@@ -115,7 +115,7 @@ impl Sizes {
     }
 
     /// A cube for each block of `len` rows, and a unit for each of its rows.
-    fn cubes(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
+    fn workgroups(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
         let blocks = len.div_ceil(layout.block) as u32;
         (
             CubeCount::Static(blocks, self.num_heads as u32, self.batch as u32),
@@ -152,8 +152,11 @@ impl State {
             lens: [query_len, _],
             ..
         } = sizes;
-        // Each has a place on an axis of cubes.
-        if batch > MOST_CUBES || num_heads > MOST_CUBES || query.dtype() != key_value.dtype() {
+        // Each has a place on an axis of workgroups.
+        if batch > MAX_WORKGROUPS
+            || num_heads > MAX_WORKGROUPS
+            || query.dtype() != key_value.dtype()
+        {
             return None;
         }
         let query: Operand = query.into();
@@ -173,7 +176,7 @@ impl State {
         let launch = move |client: &Client,
                            [query, key_value, mask]: [CubeTensor; 3],
                            [output, norms]: [CubeTensor; 2]| {
-            let (count, dim) = sizes.cubes(query_len, layout);
+            let (count, dim) = sizes.workgroups(query_len, layout);
             let types = [elements(&query), elements(&mask)];
             kernel::attend::launch(
                 client,
@@ -214,7 +217,11 @@ impl State {
 
     /// Tensors of these shapes: slopes of queries, and of keys and values, or of all three side by
     /// side.
-    fn slopes<const O: usize>(self, gradient: Tensor<3>, shapes: [Vec<usize>; O]) -> [Operand; O] {
+    fn gradients<const O: usize>(
+        self,
+        gradient: Tensor<3>,
+        shapes: [Vec<usize>; O],
+    ) -> [Operand; O] {
         let Self {
             sizes,
             layout,
@@ -229,13 +236,13 @@ impl State {
         let dtype = query.dtype();
         let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
             let types = [elements(&inputs[0]), elements(&inputs[2])];
-            let [query, key_value, mask, output, norms, slope] = inputs;
-            let of_query = &written[0];
-            let of_key_value = &written[O - 1];
+            let [query, key_value, mask, output, norms, grad] = inputs;
+            let grad_query = &written[0];
+            let grad_key_value = &written[O - 1];
             let [query_len, key_len] = sizes.lens;
             if layout.many {
-                let (count, dim) = sizes.cubes(query_len, layout);
-                slopes::of_queries::launch(
+                let (count, dim) = sizes.workgroups(query_len, layout);
+                backward::grad_queries::launch(
                     client,
                     count,
                     dim,
@@ -245,22 +252,22 @@ impl State {
                     mask.clone().into_tensor_arg(),
                     output.clone().into_buffer_arg(),
                     norms.clone().into_buffer_arg(),
-                    slope.clone().into_buffer_arg(),
-                    of_query.clone().into_buffer_arg(),
+                    grad.clone().into_buffer_arg(),
+                    grad_query.clone().into_buffer_arg(),
                     sizes.launch(),
                     Draw::launch(dropped),
                     layout,
                     types,
                 );
             }
-            let (count, dim) = sizes.cubes(key_len, layout);
+            let (count, dim) = sizes.workgroups(key_len, layout);
             // Of all three they are written beside each other.
-            let of_query = if layout.is_self {
-                nowhere(client, of_query)
+            let grad_query = if layout.is_self {
+                nowhere(client, grad_query)
             } else {
-                of_query.clone()
+                grad_query.clone()
             };
-            slopes::of_keys::launch(
+            backward::grad_keys::launch(
                 client,
                 count,
                 dim,
@@ -270,9 +277,9 @@ impl State {
                 mask.into_tensor_arg(),
                 output.into_buffer_arg(),
                 norms.into_buffer_arg(),
-                slope.into_buffer_arg(),
-                of_query.into_buffer_arg(),
-                of_key_value.clone().into_buffer_arg(),
+                grad.into_buffer_arg(),
+                grad_query.into_buffer_arg(),
+                grad_key_value.clone().into_buffer_arg(),
                 sizes.launch(),
                 Draw::launch(dropped),
                 layout,
@@ -293,15 +300,15 @@ impl State {
 #[derive(Clone, Debug)]
 struct OfSelf(State);
 
-impl Slopes<1, 3> for OfSelf {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Slope>; 1] {
+impl BackwardPass<1, 3> for OfSelf {
+    fn gradients(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Gradient>; 1] {
         let Sizes {
             batch,
             lens: [len, _],
             widths: [width, _],
             ..
         } = self.0.sizes;
-        let [all] = self.0.slopes(gradient, [vec![batch, len, width]]);
+        let [all] = self.0.gradients(gradient, [vec![batch, len, width]]);
         [Some(all.tensor::<3>().into())]
     }
 }
@@ -309,8 +316,8 @@ impl Slopes<1, 3> for OfSelf {
 #[derive(Clone, Debug)]
 struct OfCross(State);
 
-impl Slopes<2, 3> for OfCross {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Slope>; 2] {
+impl BackwardPass<2, 3> for OfCross {
+    fn gradients(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Gradient>; 2] {
         let Sizes {
             batch,
             lens: [query_len, key_len],
@@ -322,7 +329,7 @@ impl Slopes<2, 3> for OfCross {
             vec![batch, key_len, key_width],
         ];
         self.0
-            .slopes(gradient, shapes)
-            .map(|slopes| Some(slopes.tensor::<3>().into()))
+            .gradients(gradient, shapes)
+            .map(|grads| Some(grads.tensor::<3>().into()))
     }
 }

@@ -84,12 +84,12 @@ struct Gradient(FlexTensor);
 
 impl BackwardPass<1> for Gradient {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        [Some(scaled(self.0, slope_of_sum(gradient)))]
+        [Some(scaled(self.0, scalar_gradient(gradient)))]
     }
 }
 
 /// The one value in the gradient of a sum.
-pub(crate) fn slope_of_sum(gradient: FlexTensor) -> f32 {
+pub(crate) fn scalar_gradient(gradient: FlexTensor) -> f32 {
     into_data(gradient)
         .iter::<f32>()
         .next()
@@ -97,10 +97,10 @@ pub(crate) fn slope_of_sum(gradient: FlexTensor) -> f32 {
 }
 
 /// `slope * gradient`.
-pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
+pub(crate) fn scaled(gradient: FlexTensor, grad: f32) -> FlexTensor {
     // If the sum of losses is what `backward` is called on, its slope is 1, and a pass over all
     // logits is saved.
-    if slope.to_bits() == 1.0f32.to_bits() {
+    if grad.to_bits() == 1.0f32.to_bits() {
         return gradient;
     }
     let mut data = into_data(gradient);
@@ -108,7 +108,7 @@ pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
     values
         .par_iter_mut()
         .with_min_len(1 << 14)
-        .for_each(|value| *value *= slope);
+        .for_each(|value| *value *= grad);
     from_data(data)
 }
 

@@ -117,9 +117,9 @@ fn plain(
     let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
     // Its value cancels and its gradients stay.
     let [loss_sum, nll_sum] = all.totals();
-    let slope = (hidden * Tensor::cat(all.of_hidden, 0)).sum() + (weight * all.of_weight).sum();
+    let grad = (hidden * Tensor::cat(all.grad_hidden, 0)).sum() + (weight * all.grad_weight).sum();
     LossOutput {
-        loss_sum: loss_sum + (slope.clone() - slope.detach()),
+        loss_sum: loss_sum + (grad.clone() - grad.detach()),
         nll_sum,
     }
 }
@@ -157,9 +157,9 @@ struct Sums {
     /// The smoothed ones and the plain ones, `[2, rows]`.
     losses: Tensor<2>,
     /// `[rows, d_model]`, cut into chunks.
-    of_hidden: Vec<Tensor<2>>,
+    grad_hidden: Vec<Tensor<2>>,
     /// As the weight is.
-    of_weight: Tensor<2>,
+    grad_weight: Tensor<2>,
 }
 
 impl Sums {
@@ -172,7 +172,7 @@ impl Sums {
 
 /// The losses of rows of logits, as [`Sums`] has them, and their slopes, `[rows, vocab_size]`.
 struct OfLogits {
-    slopes: Tensor<2>,
+    grads: Tensor<2>,
     losses: Tensor<2>,
 }
 
@@ -207,8 +207,8 @@ impl Chunks {
     fn of(&self, hidden: &Tensor<2>, targets: &Tensor<2, Int>) -> Sums {
         let [rows, _] = hidden.dims();
         let mut losses = Vec::new();
-        let mut of_hidden = Vec::new();
-        let mut of_weight = None;
+        let mut grad_hidden = Vec::new();
+        let mut grad_weight = None;
         for first in (0..rows).step_by(self.rows_per_chunk) {
             let len = self.rows_per_chunk.min(rows - first);
             let chunk = self.chunk(
@@ -216,32 +216,32 @@ impl Chunks {
                 targets.clone().narrow(0, first, len),
             );
             losses.push(chunk.losses);
-            of_hidden.extend(chunk.of_hidden);
-            of_weight = Some(match of_weight {
-                Some(sum) => sum + chunk.of_weight,
-                None => chunk.of_weight,
+            grad_hidden.extend(chunk.grad_hidden);
+            grad_weight = Some(match grad_weight {
+                Some(sum) => sum + chunk.grad_weight,
+                None => chunk.grad_weight,
             });
         }
         Sums {
             losses: Tensor::cat(losses, 1),
-            of_hidden,
-            of_weight: of_weight.expect("a batch has rows"),
+            grad_hidden,
+            grad_weight: grad_weight.expect("a batch has rows"),
         }
     }
 
     fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
         let hidden = self.factors.rounded(hidden);
-        let OfLogits { slopes, losses } =
+        let OfLogits { grads, losses } =
             self.of_logits(hidden.clone().matmul(self.to_logits.clone()), targets);
-        let slopes = self.factors.rounded(slopes);
-        let of_weight = match self.layout {
-            Layout::InOut => hidden.transpose().matmul(slopes.clone()),
-            Layout::OutIn => slopes.clone().transpose().matmul(hidden),
+        let grads = self.factors.rounded(grads);
+        let grad_weight = match self.layout {
+            Layout::InOut => hidden.transpose().matmul(grads.clone()),
+            Layout::OutIn => grads.clone().transpose().matmul(hidden),
         };
         Sums {
             losses,
-            of_hidden: vec![widened(slopes.matmul(self.to_logits.clone().transpose()))],
-            of_weight: widened(of_weight),
+            grad_hidden: vec![widened(grads.matmul(self.to_logits.clone().transpose()))],
+            grad_weight: widened(grad_weight),
         }
     }
 
@@ -266,12 +266,12 @@ impl Chunks {
         // scattered: that would be a pass of its own.
         let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
         let softmax = log_probs.exp();
-        let slopes = softmax
+        let grads = softmax
             .clone()
             .mask_where(words.equal(targets), softmax - (1.0 - label_smoothing));
-        let slopes = (slopes - label_smoothing / vocab_size as f64) * real.clone();
+        let grads = (grads - label_smoothing / vocab_size as f64) * real.clone();
         OfLogits {
-            slopes,
+            grads,
             losses: Tensor::cat(vec![smoothed * real.clone(), nll * real], 1).transpose(),
         }
     }
@@ -301,17 +301,17 @@ mod tests {
             let losses = sums.totals().map(numbers).concat();
             [
                 losses,
-                numbers(Tensor::cat(sums.of_hidden, 0)),
-                numbers(sums.of_weight),
+                numbers(Tensor::cat(sums.grad_hidden, 0)),
+                numbers(sums.grad_weight),
             ]
         };
-        for (found, expected) in [1, 2, 3, 6]
+        for (actual, expected) in [1, 2, 3, 6]
             .map(run)
             .iter()
             .flatten()
             .zip([run(7), run(7), run(7), run(7)].iter().flatten())
         {
-            assert_near(found, expected, 1e-6);
+            assert_near(actual, expected, 1e-6);
         }
     }
 }

@@ -98,7 +98,7 @@ mod tests {
         assert_eq!(targets, [vec![1; 334], vec![0; 178]].concat());
         for (row, &place) in places.iter().enumerate() {
             match rows.get(place as usize) {
-                Some(&found) => assert_eq!(found, row as i32),
+                Some(&actual) => assert_eq!(actual, row as i32),
                 None => assert!(place == 512 && ids[row] == 0),
             }
         }

@@ -13,7 +13,7 @@ use burn_cubecl::tensor::CubeTensor;
 use self::draw::Draw;
 use super::Dropped;
 use crate::gpu::operation::{Operand, elements, queue, vector_size};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// [`super::add_dropped`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn add_dropped(
@@ -34,12 +34,12 @@ pub(super) fn add_dropped(
 #[derive(Clone, Debug)]
 struct OfSum(Dropped, DType);
 
-impl Slopes<2, 2> for OfSum {
-    fn slopes(self, gradient: Tensor<2>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
+impl BackwardPass<2, 2> for OfSum {
+    fn gradients(self, gradient: Tensor<2>, [_, grad_input]: [bool; 2]) -> [Option<Gradient>; 2] {
         let Self(dropped, dtype) = self;
-        let of_input = of_input
+        let grad_input = grad_input
             .then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
-        [Some(gradient.into()), of_input]
+        [Some(gradient.into()), grad_input]
     }
 }
 
@@ -67,8 +67,8 @@ pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Op
 #[derive(Clone, Debug)]
 struct Of(Dropped);
 
-impl<const D: usize> Slopes<1, D> for Of {
-    fn slopes(self, gradient: Tensor<D>, _: [bool; 1]) -> [Option<Slope>; 1] {
+impl<const D: usize> BackwardPass<1, D> for Of {
+    fn gradients(self, gradient: Tensor<D>, _: [bool; 1]) -> [Option<Gradient>; 1] {
         [Some(without_graph(gradient, self.0).into())]
     }
 }

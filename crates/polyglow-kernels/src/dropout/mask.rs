@@ -69,11 +69,11 @@ mod tests {
                 let mask = Mask::new(Dropped { keep: 0.7, key }).part(part);
                 let kept: Vec<bool> = (0..COUNT).map(|place| mask.at(place) > 0.0).collect();
                 let share = |count: usize| count as f64 / f64::from(COUNT);
-                let found = share(kept.iter().filter(|kept| **kept).count());
+                let actual = share(kept.iter().filter(|kept| **kept).count());
                 // Four standard deviations of a binomial share.
                 assert!(
-                    (found - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(),
-                    "{key} {part}: {found}"
+                    (actual - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(),
+                    "{key} {part}: {actual}"
                 );
                 for distance in [1, 2, 16, 64] {
                     let both = share(

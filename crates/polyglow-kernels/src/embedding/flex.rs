@@ -142,7 +142,7 @@ mod tests {
         for (vocab_size, d_model, batch, len) in [(1, 1, 1, 1), (7, 3, 2, 5), (900, 33, 20, 31)] {
             let data = Tensor::<2>::random([vocab_size, d_model], Distribution::Default, &device)
                 .into_data();
-            let slopes = Tensor::<3>::random(
+            let upstream = Tensor::<3>::random(
                 [batch, len, d_model],
                 Distribution::Default,
                 &device.clone().autodiff(),
@@ -157,7 +157,7 @@ mod tests {
                     Tensor::<2>::from_data(data.clone(), &device.clone().autodiff()).require_grad();
                 let ids = Tensor::from_data(ids.clone(), &device.clone().autodiff());
                 let output = function(weight.clone(), ids);
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
                 (
                     numbers(output),
                     numbers(weight.grad(&gradients).expect("it is tracked")),

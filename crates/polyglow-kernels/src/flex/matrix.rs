@@ -140,9 +140,9 @@ impl<'a> MatrixMut<'a> {
 
 /// Whether a product replaces what is in its result or is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Old {
-    Replaced,
-    Added,
+pub(crate) enum Store {
+    Overwrite,
+    Accumulate,
 }
 
 /// `left right`, on all cores.
@@ -169,7 +169,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
             left,
             right,
             1.0,
-            Old::Replaced,
+            Store::Overwrite,
         );
         return values;
     }
@@ -187,7 +187,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
             left,
             right,
             1.0,
-            Old::Replaced,
+            Store::Overwrite,
             Parallelism::Rayon(0),
         );
         values.set_len(count);
@@ -215,7 +215,7 @@ pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>,
             left,
             right,
             1.0,
-            Old::Added,
+            Store::Accumulate,
             Parallelism::Rayon(0),
         );
     }
@@ -227,7 +227,7 @@ pub(crate) fn product_into(
     left: Matrix<'_>,
     right: Matrix<'_>,
     scale: f32,
-    old: Old,
+    store: Store,
 ) {
     let MatrixMut { values, shape } = result;
     assert_eq!(
@@ -245,7 +245,7 @@ pub(crate) fn product_into(
             left,
             right,
             scale,
-            old,
+            store,
             Parallelism::None,
         );
     }
@@ -266,7 +266,7 @@ unsafe fn multiply(
     left: Matrix<'_>,
     right: Matrix<'_>,
     scale: f32,
-    old: Old,
+    store: Store,
     parallelism: Parallelism,
 ) {
     assert_eq!(
@@ -296,7 +296,7 @@ unsafe fn multiply(
                 // `gemm` takes the stride of columns first.
                 shape.column_stride as isize,
                 shape.row_stride as isize,
-                old == Old::Added,
+                store == Store::Accumulate,
                 left.values.as_ptr(),
                 left.shape.column_stride as isize,
                 left.shape.row_stride as isize,
@@ -341,7 +341,7 @@ mod tests {
             a,
             b,
             2.0,
-            Old::Added,
+            Store::Accumulate,
         );
         assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
         assert_eq!(result[6..10], [17.0, 41.0, 65.0, 89.0]);
@@ -372,12 +372,12 @@ mod tests {
                     .all(|(sum, product)| (sum - product - 1.0).abs() < 1e-2),
                 "{rows}"
             );
-            let found = product(left, right, Factors::F32);
+            let actual = product(left, right, Factors::F32);
             assert!(
-                found
+                actual
                     .iter()
                     .zip(&expected)
-                    .all(|(found, product)| (found - product).abs() < 1e-2),
+                    .all(|(actual, product)| (actual - product).abs() < 1e-2),
                 "{rows}"
             );
         }

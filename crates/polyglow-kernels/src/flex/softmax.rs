@@ -54,8 +54,8 @@ impl Kernel for Softmax<'_> {
 
 /// The gradient of dropped weights becomes that of the scores: `w * (s - sum(w s))`, with `s` the
 /// gradient of the weights before dropout, and 0 where attention is forbidden.
-pub(crate) struct SoftmaxBack<'a> {
-    pub(crate) slopes: &'a mut [f32],
+pub(crate) struct SoftmaxBackward<'a> {
+    pub(crate) grads: &'a mut [f32],
     pub(crate) weights: &'a [f32],
     pub(crate) len: usize,
     pub(crate) forbidden: &'a [bool],
@@ -64,13 +64,13 @@ pub(crate) struct SoftmaxBack<'a> {
     pub(crate) first: u32,
 }
 
-impl Kernel for SoftmaxBack<'_> {
+impl Kernel for SoftmaxBackward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
         let Self {
-            slopes,
+            grads,
             weights,
             len,
             forbidden,
@@ -78,21 +78,21 @@ impl Kernel for SoftmaxBack<'_> {
             first,
         } = self;
         if let Some(mask) = mask {
-            slopes
+            grads
                 .iter_mut()
                 .zip(first..)
-                .for_each(|(slope, index)| *slope *= mask.at(index));
+                .for_each(|(grad, index)| *grad *= mask.at(index));
         }
-        let rows = slopes.chunks_exact_mut(len).zip(weights.chunks_exact(len));
-        for ((slopes, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {
-            let common = dot(slopes, weights);
-            for ((slope, weight), forbidden) in slopes.iter_mut().zip(weights).zip(forbidden) {
+        let rows = grads.chunks_exact_mut(len).zip(weights.chunks_exact(len));
+        for ((grads, weights), forbidden) in rows.zip(forbidden.chunks_exact(len).cycle()) {
+            let common = dot(grads, weights);
+            for ((grad, weight), forbidden) in grads.iter_mut().zip(weights).zip(forbidden) {
                 // Forbidden weights are 0 already, except in a row where all are: there they are
                 // uniform, of constants.
-                *slope = if *forbidden {
+                *grad = if *forbidden {
                     0.0
                 } else {
-                    weight * (*slope - common)
+                    weight * (*grad - common)
                 };
             }
         }

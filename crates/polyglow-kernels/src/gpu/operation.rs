@@ -156,8 +156,8 @@ pub(crate) fn vector_size(width: usize) -> usize {
         .unwrap_or(1)
 }
 
-/// So many cubes, or some more: no axis has as many as 2^16.
-pub(crate) fn cubes(number: usize) -> CubeCount {
+/// So many workgroups, or some more: no axis has as many as 2^16.
+pub(crate) fn workgroups(number: usize) -> CubeCount {
     let side = number.clamp(1, 1 << 15);
     CubeCount::Static(side as u32, number.div_ceil(side) as u32, 1)
 }

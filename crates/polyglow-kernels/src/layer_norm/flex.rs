@@ -79,34 +79,34 @@ impl BackwardPass<3> for State {
         // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of
         // threads.
         let block = (BLOCK * width).max(1);
-        let mut of_input = vec![0.0; standard.len()];
-        let blocks = of_input
+        let mut grad_input = vec![0.0; standard.len()];
+        let blocks = grad_input
             .par_chunks_mut(block)
             .zip(gradient.slice().par_chunks(block))
             .zip(standard.par_chunks(block).zip(scales.par_chunks(BLOCK)));
         let sums: Vec<Vec<f32>> = blocks
-            .map(|((of_input, gradient), (standard, scales))| {
+            .map(|((grad_input, gradient), (standard, scales))| {
                 // Those of gamma, then those of beta.
                 let mut sums = vec![0.0; 2 * width];
-                let (of_gamma, of_beta) = sums.split_at_mut(width);
-                vectorized(Back {
-                    of_input,
+                let (grad_gamma, grad_beta) = sums.split_at_mut(width);
+                vectorized(Backward {
+                    grad_input,
                     gradient,
                     standard,
                     scales,
                     gamma: gamma.slice(),
-                    of_gamma,
-                    of_beta,
+                    grad_gamma,
+                    grad_beta,
                 });
                 sums
             })
             .collect();
-        let mut of_gamma = total_of_blocks(&sums, 2 * width);
-        let of_beta = of_gamma.split_off(width);
+        let mut grad_gamma = total_of_blocks(&sums, 2 * width);
+        let grad_beta = grad_gamma.split_off(width);
         [
-            Some(from_values(of_input, shape)),
-            Some(from_values(of_gamma, [width])),
-            Some(from_values(of_beta, [width])),
+            Some(from_values(grad_input, shape)),
+            Some(from_values(grad_gamma, [width])),
+            Some(from_values(grad_beta, [width])),
         ]
     }
 }
@@ -153,17 +153,17 @@ impl Kernel for Forward<'_> {
     }
 }
 
-struct Back<'a> {
-    of_input: &'a mut [f32],
+struct Backward<'a> {
+    grad_input: &'a mut [f32],
     gradient: &'a [f32],
     standard: &'a [f32],
     scales: &'a [f32],
     gamma: &'a [f32],
-    of_gamma: &'a mut [f32],
-    of_beta: &'a mut [f32],
+    grad_gamma: &'a mut [f32],
+    grad_beta: &'a mut [f32],
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     /// With `g = gradient * gamma`: `scale * (g - mean(g) - standard * mean(g * standard))`.
@@ -171,22 +171,22 @@ impl Kernel for Back<'_> {
     fn run(self) {
         let width = self.gamma.len();
         let rows = self
-            .of_input
+            .grad_input
             .chunks_exact_mut(width)
             .zip(self.gradient.chunks_exact(width));
-        for ((of_input, gradient), (standard, scale)) in
+        for ((grad_input, gradient), (standard, scale)) in
             rows.zip(self.standard.chunks_exact(width).zip(self.scales))
         {
             // Three results from the same two rows in one pass.
             for index in 0..width {
-                of_input[index] = gradient[index] * self.gamma[index];
-                self.of_gamma[index] += gradient[index] * standard[index];
-                self.of_beta[index] += gradient[index];
+                grad_input[index] = gradient[index] * self.gamma[index];
+                self.grad_gamma[index] += gradient[index] * standard[index];
+                self.grad_beta[index] += gradient[index];
             }
-            let mean = total(of_input) / width as f32;
-            let slope = dot(of_input, standard) / width as f32;
-            for (value, standard) in of_input.iter_mut().zip(standard) {
-                *value = scale * (*value - mean - standard * slope);
+            let mean = total(grad_input) / width as f32;
+            let grad = dot(grad_input, standard) / width as f32;
+            for (value, standard) in grad_input.iter_mut().zip(standard) {
+                *value = scale * (*value - mean - standard * grad);
             }
         }
     }
@@ -213,15 +213,15 @@ mod tests {
             let gamma = weight();
             let beta = weight();
             let input = Tensor::<2>::random(shape, random(3.0), &Device::flex()).into_data();
-            let slopes = Tensor::<2>::random(shape, random(1.0), &device);
+            let upstream = Tensor::<2>::random(shape, random(1.0), &device);
             let run = |function: Function| {
                 let input = Tensor::<2>::from_data(input.clone(), &device).require_grad();
                 let output = function(input.clone(), gamma.clone(), beta.clone(), 1e-5);
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
                 let of =
                     |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                let of_input = numbers(input.grad(&gradients).expect("it is tracked"));
-                [numbers(output), of_input, of(&gamma), of(&beta)]
+                let grad_input = numbers(input.grad(&gradients).expect("it is tracked"));
+                [numbers(output), grad_input, of(&gamma), of(&beta)]
             };
             for (kernel, plain) in run(layer_norm).iter().zip(&run(super::super::plain)) {
                 assert_near(kernel, plain, 2e-5);

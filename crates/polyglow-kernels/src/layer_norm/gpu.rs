@@ -10,11 +10,11 @@ use burn_cubecl::tensor::CubeTensor;
 use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
 use crate::dropout::gpu::draw::Draw;
-use crate::gpu::operation::{Operand, cubes, elements, queue, shared_memory, vector_size};
-use crate::gpu::{Node, Slope, Slopes, open, record};
+use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
+use crate::gpu::{BackwardPass, Gradient, Node, open, record};
 
 /// Cubes of the backward pass, each with sums for `gamma` and `beta` of its own.
-const MOST_CUBES: usize = 512;
+const MAX_WORKGROUPS: usize = 512;
 /// The widest row: units keep what they have of it.
 const WIDEST: usize = 3072;
 
@@ -108,7 +108,7 @@ impl State {
             let [output, standard, scales] = written.map(CubeTensor::into_buffer_arg);
             kernel::forward::launch(
                 client,
-                cubes(rows.div_ceil(ROWS)),
+                workgroups(rows.div_ceil(ROWS)),
                 CubeDim::new_1d((LANES * ROWS) as u32),
                 vector,
                 residual,
@@ -148,7 +148,7 @@ impl State {
     }
 
     /// Those of what was normalized, of the input, `gamma` and `beta`.
-    fn slopes(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
+    fn gradients(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
         let Self {
             shape,
             dtype,
@@ -160,25 +160,25 @@ impl State {
             gamma,
         } = self;
         let [rows, width] = shape;
-        let num_cubes = rows.div_ceil(ROWS).min(MOST_CUBES);
+        let num_workgroups = rows.div_ceil(ROWS).min(MAX_WORKGROUPS);
         // Else it is that of the sum.
         let writes_input = dropped.is_some() || dtype != DType::F32;
         let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
             let kind = elements(&written[1]);
-            let [slope, standard, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
-            let [of_sum, of_input, of_affine] = written.map(CubeTensor::into_buffer_arg);
-            kernel::slopes::launch(
+            let [grad, standard, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
+            let [grad_sum, grad_input, grad_affine] = written.map(CubeTensor::into_buffer_arg);
+            kernel::backward::launch(
                 client,
-                cubes(num_cubes),
+                workgroups(num_workgroups),
                 CubeDim::new_1d((LANES * ROWS) as u32),
                 vector,
-                slope,
+                grad,
                 standard,
                 scales,
                 gamma,
-                of_sum,
-                of_input,
-                of_affine,
+                grad_sum,
+                grad_input,
+                grad_affine,
                 rows as u32,
                 Draw::launch(dropped),
                 layout,
@@ -186,7 +186,7 @@ impl State {
                 kind,
             );
         };
-        let of_input = (
+        let grad_input = (
             if writes_input {
                 shape.to_vec()
             } else {
@@ -196,37 +196,37 @@ impl State {
         );
         let written = [
             (shape.to_vec(), DType::F32),
-            of_input,
-            (vec![num_cubes, 2 * width], DType::F32),
+            grad_input,
+            (vec![num_workgroups, 2 * width], DType::F32),
         ];
-        let [of_sum, of_input, of_affine] = queue(
+        let [grad_sum, grad_input, grad_affine] = queue(
             "norm's slopes",
             [gradient.into(), standard, scales, gamma],
             written,
             launch,
         );
-        let of_sum = of_sum.tensor::<2>();
-        let of_input = if writes_input {
-            of_input.tensor()
+        let grad_sum = grad_sum.tensor::<2>();
+        let grad_input = if writes_input {
+            grad_input.tensor()
         } else {
-            of_sum.clone()
+            grad_sum.clone()
         };
-        let of_affine = of_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
-        let of_affine = [0, 1].map(|part| of_affine.clone().narrow(0, part * width, width));
-        (of_sum, of_input, of_affine)
+        let grad_affine = grad_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
+        let grad_affine = [0, 1].map(|part| grad_affine.clone().narrow(0, part * width, width));
+        (grad_sum, grad_input, grad_affine)
     }
 }
 
 #[derive(Clone, Debug)]
 struct OfRows(State);
 
-impl Slopes<3, 2> for OfRows {
-    fn slopes(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Slope>; 3] {
-        let (_, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
+impl BackwardPass<3, 2> for OfRows {
+    fn gradients(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Gradient>; 3] {
+        let (_, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [
-            Some(of_input.into()),
-            Some(of_gamma.into()),
-            Some(of_beta.into()),
+            Some(grad_input.into()),
+            Some(grad_gamma.into()),
+            Some(grad_beta.into()),
         ]
     }
 }
@@ -234,14 +234,14 @@ impl Slopes<3, 2> for OfRows {
 #[derive(Clone, Debug)]
 struct OfSums(State);
 
-impl Slopes<4, 2> for OfSums {
-    fn slopes(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Slope>; 4] {
-        let (of_residual, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
+impl BackwardPass<4, 2> for OfSums {
+    fn gradients(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Gradient>; 4] {
+        let (grad_residual, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [
-            Some(of_residual.into()),
-            Some(of_input.into()),
-            Some(of_gamma.into()),
-            Some(of_beta.into()),
+            Some(grad_residual.into()),
+            Some(grad_input.into()),
+            Some(grad_gamma.into()),
+            Some(grad_beta.into()),
         ]
     }
 }

@@ -162,7 +162,7 @@ pub(crate) struct LinearState {
 
 impl LinearState {
     /// `gradient Wᵀ`.
-    fn of_input(&self, gradient: &Contiguous) -> FlexTensor {
+    fn grad_input(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes {
             rows, d_in, d_out, ..
         } = self.sizes;
@@ -178,7 +178,7 @@ impl LinearState {
     }
 
     /// `xᵀ gradient`, in the layout of the weight.
-    fn of_weight(&self, gradient: &Contiguous) -> FlexTensor {
+    fn grad_weight(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes {
             rows,
             d_in,
@@ -208,8 +208,8 @@ impl LinearState {
     ) -> [Option<FlexTensor>; 3] {
         let d_out = self.sizes.d_out;
         [
-            tracked[0].then(|| self.of_input(gradient)),
-            tracked[1].then(|| self.of_weight(gradient)),
+            tracked[0].then(|| self.grad_input(gradient)),
+            tracked[1].then(|| self.grad_weight(gradient)),
             tracked[2].then(|| from_values(sum_of_rows(gradient.slice(), d_out), [d_out])),
         ]
     }
@@ -220,12 +220,12 @@ impl BackwardPass<2> for LinearState {
     fn gradients(
         self,
         gradient: FlexTensor,
-        [of_input, of_weight]: [bool; 2],
+        [grad_input, grad_weight]: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
         let gradient = Contiguous::of(gradient);
         [
-            of_input.then(|| self.of_input(&gradient)),
-            of_weight.then(|| self.of_weight(&gradient)),
+            grad_input.then(|| self.grad_input(&gradient)),
+            grad_weight.then(|| self.grad_weight(&gradient)),
         ]
     }
 }
@@ -266,8 +266,8 @@ mod tests {
             let tracked = |tensor: &Tensor<2>| {
                 Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
             };
-            let near = |found: Tensor<2>, expected: Tensor<2>| {
-                assert_near(&numbers(found), &numbers(expected), 1e-5);
+            let near = |actual: Tensor<2>, expected: Tensor<2>| {
+                assert_near(&numbers(actual), &numbers(expected), 1e-5);
             };
             near(
                 linear(input.clone(), weight.clone(), None, Factors::F32),
@@ -400,13 +400,13 @@ mod tests {
         let tracked = |tensor: &Tensor<2>| {
             Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
         };
-        let near = |found: Tensor<2>, expected: Tensor<2>| {
-            assert_near(&numbers(found), &numbers(expected), 1e-5);
+        let near = |actual: Tensor<2>, expected: Tensor<2>| {
+            assert_near(&numbers(actual), &numbers(expected), 1e-5);
         };
         for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
             let input = random([rows, d_in]);
             let weight = random([d_in, d_out]);
-            let slopes = random([rows, d_out]);
+            let upstream = random([rows, d_out]);
             for layout in [Layout::InOut, Layout::OutIn] {
                 let turned = |tensor: Tensor<2>| {
                     if layout == Layout::InOut {
@@ -425,7 +425,7 @@ mod tests {
                     output.clone().inner(),
                     rounded(&input).matmul(rounded(&weight)),
                 );
-                let gradients = (output.clone() * tracked(&slopes)).sum().backward();
+                let gradients = (output.clone() * tracked(&upstream)).sum().backward();
                 let gradient =
                     |tensor: Tensor<2>| tensor.grad(&gradients).expect("the output depends on it");
                 // Burn's operations, as on other devices, may round the result, too.
@@ -439,11 +439,11 @@ mod tests {
                 assert_near(&numbers(there), &numbers(output.clone()), 1.0 / 256.0);
                 near(
                     gradient(x),
-                    rounded(&slopes).matmul(rounded(&weight).transpose()),
+                    rounded(&upstream).matmul(rounded(&weight).transpose()),
                 );
                 near(
                     turned(gradient(w)),
-                    rounded(&input).transpose().matmul(rounded(&slopes)),
+                    rounded(&input).transpose().matmul(rounded(&upstream)),
                 );
             }
         }

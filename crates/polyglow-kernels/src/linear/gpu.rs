@@ -11,7 +11,7 @@ use self::kernel::{LANES, ROWS};
 use super::Layout;
 use crate::factors::{Factors, cast, known_or_rounded, rounded, widened};
 use crate::gpu::operation::{Operand, elements, nowhere, queue, vector_size};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with
 /// autodiff; `None` elsewhere.
@@ -87,7 +87,7 @@ impl GpuFactors {
     }
 
     /// That of the weight, from that of the output in the format of the factors.
-    fn of_weight(&self, gradient: Tensor<2>) -> Slope {
+    fn grad_weight(&self, gradient: Tensor<2>) -> Gradient {
         let input = self.input.clone();
         let product = match self.layout {
             Layout::InOut => input.transpose().matmul(gradient),
@@ -97,16 +97,16 @@ impl GpuFactors {
     }
 
     /// That of the input, from that of the output in the format of the factors.
-    fn of_input(&self, gradient: Tensor<2>) -> Slope {
+    fn grad_input(&self, gradient: Tensor<2>) -> Gradient {
         cast(gradient.matmul(self.across().transpose()), self.dtype).into()
     }
 }
 
-/// The most cubes that share a column.
+/// The most workgroups that share a column.
 const STRIPES: usize = 64;
 
 /// The sum of rows, in f32.
-fn of_bias(gradient: Tensor<2>) -> Slope {
+fn grad_bias(gradient: Tensor<2>) -> Gradient {
     let [sums] = sum_columns(gradient, None);
     total(sums)
 }
@@ -117,13 +117,13 @@ pub(crate) fn through_relu(
     gradient: Tensor<2>,
     output: Tensor<2>,
     scale: f64,
-) -> (Tensor<2>, Slope) {
+) -> (Tensor<2>, Gradient) {
     let gradient = cast(gradient, output.dtype().into());
-    let [sums, slope] = sum_columns(gradient, Some((output, scale as f32)));
-    (slope.tensor(), total(sums))
+    let [sums, grad] = sum_columns(gradient, Some((output, scale as f32)));
+    (grad.tensor(), total(sums))
 }
 
-fn total(sums: Operand) -> Slope {
+fn total(sums: Operand) -> Gradient {
     sums.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0).into()
 }
 
@@ -149,12 +149,12 @@ fn sum_columns<const O: usize>(
     );
     let launch = move |client: &Client, inputs: [CubeTensor; 2], written: [CubeTensor; O]| {
         let kind = elements(&inputs[0]);
-        let slopes = written
+        let grads = written
             .get(1)
             .cloned()
             .unwrap_or_else(|| nowhere(client, &inputs[0]));
         let [gradient, active] = inputs.map(CubeTensor::into_buffer_arg);
-        let [slopes, sums] = [slopes, written[0].clone()].map(CubeTensor::into_buffer_arg);
+        let [grads, sums] = [grads, written[0].clone()].map(CubeTensor::into_buffer_arg);
         let count = CubeCount::Static(columns as u32, stripes as u32, 1);
         let dim = CubeDim::new_1d((LANES * ROWS) as u32);
         kernel::sum_columns::launch(
@@ -164,7 +164,7 @@ fn sum_columns<const O: usize>(
             vector,
             gradient,
             active,
-            slopes,
+            grads,
             sums,
             rows as u32,
             scale,
@@ -179,28 +179,32 @@ fn sum_columns<const O: usize>(
     queue("columns", [gradient, active], written, launch)
 }
 
-impl Slopes<2, 2> for GpuFactors {
-    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight]: [bool; 2]) -> [Option<Slope>; 2] {
+impl BackwardPass<2, 2> for GpuFactors {
+    fn gradients(
+        self,
+        gradient: Tensor<2>,
+        [grad_input, grad_weight]: [bool; 2],
+    ) -> [Option<Gradient>; 2] {
         let gradient = self.factors.rounded(gradient);
-        let of_weight = of_weight.then(|| self.of_weight(gradient.clone()));
+        let grad_weight = grad_weight.then(|| self.grad_weight(gradient.clone()));
         // The last, as what it is added to comes next and is fused with it.
-        let of_input = of_input.then(|| self.of_input(gradient));
-        [of_input, of_weight]
+        let grad_input = grad_input.then(|| self.grad_input(gradient));
+        [grad_input, grad_weight]
     }
 }
 
-impl Slopes<3, 2> for GpuFactors {
-    fn slopes(
+impl BackwardPass<3, 2> for GpuFactors {
+    fn gradients(
         self,
         gradient: Tensor<2>,
-        [of_input, of_weight, bias]: [bool; 3],
-    ) -> [Option<Slope>; 3] {
+        [grad_input, grad_weight, bias]: [bool; 3],
+    ) -> [Option<Gradient>; 3] {
         let rounded = self.factors.rounded(gradient.clone());
-        let of_weight = of_weight.then(|| self.of_weight(rounded.clone()));
+        let grad_weight = grad_weight.then(|| self.grad_weight(rounded.clone()));
         // Two products of the same gradient in a row would be planned together, and neither be
         // fused with what follows it.
-        let of_bias = bias.then(|| of_bias(gradient));
-        let of_input = of_input.then(|| self.of_input(rounded));
-        [of_input, of_weight, of_bias]
+        let grad_bias = bias.then(|| grad_bias(gradient));
+        let grad_input = grad_input.then(|| self.grad_input(rounded));
+        [grad_input, grad_weight, grad_bias]
     }
 }

@@ -8,12 +8,12 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 pub(super) use layer::recurrent_layer;
-use row::{Rows, RowsMut, Step, StepBack};
+use row::{Rows, RowsMut, Step, StepBackward};
 
 use super::Cell;
 use crate::flex::row::Part;
 use crate::flex::vector::vectorized;
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, into_values, read, record};
 
 /// Elements of states that are worth a task.
 const PART: usize = 1 << 13;
@@ -137,45 +137,45 @@ impl BackwardPass<3> for State {
         let sums = sizes.sums();
         let kept = sizes.state();
         // The gradient of the output becomes that of the state before, in place.
-        let mut slopes = values_of(gradient);
-        let mut of_projected = vec![0.0; rows * sums];
-        let mut of_recurrent = vec![0.0; rows * sums];
+        let mut grads = into_values(gradient);
+        let mut grad_projected = vec![0.0; rows * sums];
+        let mut grad_recurrent = vec![0.0; rows * sums];
         let block = sizes.rows_per_task();
-        let run = |(part, ((slopes, of_projected), of_recurrent)): Part<'_>| {
+        let run = |(part, ((grads, grad_projected), grad_recurrent)): Part<'_>| {
             let first = part * block;
-            vectorized(StepBack {
+            vectorized(StepBackward {
                 cell,
                 width,
                 projected: Rows::from(projected.slice(), first, sums),
                 recurrent: Rows::from(recurrent.slice(), first, sums),
                 states: Rows::from(before.slice(), first, kept),
-                slopes,
+                grads,
                 padding: &[],
-                of_projected: RowsMut {
-                    values: of_projected,
+                grad_projected: RowsMut {
+                    values: grad_projected,
                     stride: sums,
                 },
-                of_recurrent: RowsMut {
-                    values: of_recurrent,
+                grad_recurrent: RowsMut {
+                    values: grad_recurrent,
                     stride: sums,
                 },
             });
         };
         if rows <= block {
-            run((0, ((&mut slopes, &mut of_projected), &mut of_recurrent)));
+            run((0, ((&mut grads, &mut grad_projected), &mut grad_recurrent)));
         } else {
-            let parts = slopes
+            let parts = grads
                 .par_chunks_mut(block * kept)
-                .zip(of_projected.par_chunks_mut(block * sums));
+                .zip(grad_projected.par_chunks_mut(block * sums));
             parts
-                .zip(of_recurrent.par_chunks_mut(block * sums))
+                .zip(grad_recurrent.par_chunks_mut(block * sums))
                 .enumerate()
                 .for_each(run);
         }
         [
-            Some(from_values(of_projected, [rows, sums])),
-            Some(from_values(of_recurrent, [rows, sums])),
-            Some(from_values(slopes, [rows, kept])),
+            Some(from_values(grad_projected, [rows, sums])),
+            Some(from_values(grad_recurrent, [rows, sums])),
+            Some(from_values(grads, [rows, kept])),
         ]
     }
 }
@@ -203,11 +203,11 @@ mod tests {
                 let projected = sums();
                 let recurrent = sums();
                 let state = random([rows, cell.states() * width]);
-                let slopes = random([rows, cell.states() * width]).detach();
+                let upstream = random([rows, cell.states() * width]).detach();
                 let kernel =
                     || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
                 let values = |output: Tensor<2>| {
-                    let gradients = (output.clone() * slopes.clone()).sum().backward();
+                    let gradients = (output.clone() * upstream.clone()).sum().backward();
                     // The plain tanh network has none of the state, which counts through the
                     // product alone.
                     let none = |tensor: &Tensor<2>| tensor.clone().inner().zeros_like();

@@ -7,13 +7,13 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::tensor::CubeTensor;
 use cubecl::prelude::*;
 
-use crate::gpu::operation::{cubes, queue, vector_size};
+use crate::gpu::operation::{queue, vector_size, workgroups};
 use crate::gpu::vector;
 
 /// Numbers of a part.
 const PART: usize = 1 << 14;
 /// Units of a cube.
-const UNITS: usize = 256;
+const THREADS: usize = 256;
 
 /// [`super::square_sums`] on GPUs; `None` elsewhere.
 pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
@@ -25,8 +25,8 @@ pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
     let vector = vector_size(len);
     let parts = len.div_ceil(PART);
     let launch = move |client: &Client, [values]: [CubeTensor; 1], [sums]: [CubeTensor; 1]| {
-        let count = cubes(parts);
-        let dim = CubeDim::new_1d(UNITS as u32);
+        let count = workgroups(parts);
+        let dim = CubeDim::new_1d(THREADS as u32);
         let values = values.into_buffer_arg();
         let sums = sums.into_buffer_arg();
         sum::launch(
@@ -58,14 +58,14 @@ fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
         if place < len as usize {
             own += values[place] * values[place];
         }
-        at += UNITS;
+        at += THREADS;
     }
-    let mut shared = Shared::<[f32]>::new_slice(UNITS);
+    let mut shared = Shared::<[f32]>::new_slice(THREADS);
     shared[UNIT_POS as usize] = vector::sum::<N>(own);
     #[unroll]
-    for i in 0..comptime!(UNITS.ilog2()) {
+    for i in 0..comptime!(THREADS.ilog2()) {
         sync_cube();
-        let half = comptime!(UNITS >> (i + 1));
+        let half = comptime!(THREADS >> (i + 1));
         if (UNIT_POS as usize) < half {
             let other = shared[UNIT_POS as usize + half];
             shared[UNIT_POS as usize] += other;

@@ -5,13 +5,13 @@ use rayon::prelude::*;
 
 use crate::flex::row::rows_per_task;
 use crate::flex::vector::{Kernel, tanh as tanh_of, vectorized};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, open, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, into_values, open, record};
 
 /// [`super::tanh`] on flex.
 pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     let shape = input.dims();
     let (input, node) = open(input);
-    let mut values = values_of(input);
+    let mut values = into_values(input);
     let block = rows_per_task(1);
     if values.len() <= block {
         // Waking another thread would take longer.
@@ -40,19 +40,19 @@ struct State<const D: usize> {
 
 impl<const D: usize> BackwardPass<1> for State<D> {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let mut slopes = values_of(gradient);
+        let mut grads = into_values(gradient);
         let output = self.output.slice();
         let block = rows_per_task(1);
-        if slopes.len() <= block {
-            vectorized(Back {
-                slopes: &mut slopes,
+        if grads.len() <= block {
+            vectorized(Backward {
+                grads: &mut grads,
                 output,
             });
         } else {
-            let blocks = slopes.par_chunks_mut(block).zip(output.par_chunks(block));
-            blocks.for_each(|(slopes, output)| vectorized(Back { slopes, output }));
+            let blocks = grads.par_chunks_mut(block).zip(output.par_chunks(block));
+            blocks.for_each(|(grads, output)| vectorized(Backward { grads, output }));
         }
-        [Some(from_values(slopes, self.shape))]
+        [Some(from_values(grads, self.shape))]
     }
 }
 
@@ -67,20 +67,20 @@ impl Kernel for Forward<'_> {
     }
 }
 
-struct Back<'a> {
-    slopes: &'a mut [f32],
+struct Backward<'a> {
+    grads: &'a mut [f32],
     output: &'a [f32],
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        self.slopes
+        self.grads
             .iter_mut()
             .zip(self.output)
-            .for_each(|(slope, output)| *slope *= 1.0 - output * output);
+            .for_each(|(grad, output)| *grad *= 1.0 - output * output);
     }
 }
 
@@ -102,10 +102,10 @@ mod tests {
             };
             let device = Device::flex().autodiff();
             let input = Tensor::<3>::from_data(random(), &device).require_grad();
-            let slopes = Tensor::<3>::from_data(random(), &device);
+            let upstream = Tensor::<3>::from_data(random(), &device);
             let [kernel, plain] =
                 [tanh(input.clone()), activation::tanh(input.clone())].map(|output| {
-                    let gradients = (output.clone() * slopes.clone()).sum().backward();
+                    let gradients = (output.clone() * upstream.clone()).sum().backward();
                     [
                         numbers(output),
                         numbers(input.grad(&gradients).expect("it is tracked")),

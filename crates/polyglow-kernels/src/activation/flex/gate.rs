@@ -9,7 +9,8 @@ use crate::dropout::MASK_PART;
 use crate::dropout::mask::Mask;
 use crate::flex::vector::{Kernel, sigmoid, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of,
+    BackwardPass, Contiguous, FlexTensor, Mode, from_values, into_values, mode_of_both, read,
+    record,
 };
 
 /// [`super::gated`] on flex with autodiff.
@@ -70,27 +71,27 @@ impl BackwardPass<2> for State {
             dropped,
         } = self;
         // In place, which saves an array of `[rows, d_ff]`.
-        let mut of_inner = values_of(gradient);
-        let mut of_gate = vec![0.0; of_inner.len()];
+        let mut grad_inner = into_values(gradient);
+        let mut grad_gate = vec![0.0; grad_inner.len()];
         let sides = gate
             .slice()
             .par_chunks(MASK_PART)
             .zip(inner.slice().par_chunks(MASK_PART));
-        let parts = of_inner
+        let parts = grad_inner
             .par_chunks_mut(MASK_PART)
-            .zip(of_gate.par_chunks_mut(MASK_PART))
+            .zip(grad_gate.par_chunks_mut(MASK_PART))
             .zip(sides)
             .enumerate();
-        parts.for_each(|(part, ((of_inner, of_gate), (gate, inner)))| {
-            vectorized(Back {
-                of_inner,
-                of_gate,
+        parts.for_each(|(part, ((grad_inner, grad_gate), (gate, inner)))| {
+            vectorized(Backward {
+                grad_inner,
+                grad_gate,
                 gate,
                 inner,
                 mask: mask_of(dropped, part),
             });
         });
-        [of_gate, of_inner].map(|values| Some(from_values(values, shape)))
+        [grad_gate, grad_inner].map(|values| Some(from_values(values, shape)))
     }
 }
 
@@ -118,40 +119,42 @@ impl Kernel for Forward<'_> {
     }
 }
 
-struct Back<'a> {
+struct Backward<'a> {
     /// The gradient of the output, which becomes that of the inner projection.
-    of_inner: &'a mut [f32],
-    of_gate: &'a mut [f32],
+    grad_inner: &'a mut [f32],
+    grad_gate: &'a mut [f32],
     gate: &'a [f32],
     inner: &'a [f32],
     mask: Option<Mask>,
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     /// `silu'(x) = σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
         let Self {
-            of_inner,
-            of_gate,
+            grad_inner,
+            grad_gate,
             gate,
             inner,
             mask,
         } = self;
         if let Some(mask) = mask {
-            of_inner
+            grad_inner
                 .iter_mut()
                 .zip(0u32..)
-                .for_each(|(slope, index)| *slope *= mask.at(index));
+                .for_each(|(grad, index)| *grad *= mask.at(index));
         }
-        for ((of_inner, of_gate), (gate, inner)) in
-            of_inner.iter_mut().zip(of_gate).zip(gate.iter().zip(inner))
+        for ((grad_inner, grad_gate), (gate, inner)) in grad_inner
+            .iter_mut()
+            .zip(grad_gate)
+            .zip(gate.iter().zip(inner))
         {
             let share = sigmoid(*gate);
-            *of_gate = *of_inner * inner * share * (1.0 + gate * (1.0 - share));
-            *of_inner *= gate * share;
+            *grad_gate = *grad_inner * inner * share * (1.0 + gate * (1.0 - share));
+            *grad_inner *= gate * share;
         }
     }
 }

@@ -335,9 +335,9 @@ mod tests {
             let next = newest(rows.len());
             cache.append(&next);
             steps.push(next.clone());
-            let found = cache.attention(&next, None);
+            let actual = cache.attention(&next, None);
             let whole = filled(&tensors(&steps).narrow(2, d_model, 2 * d_model));
-            assert_eq!(numbers(found), numbers(whole.attention(&next, None)));
+            assert_eq!(numbers(actual), numbers(whole.attention(&next, None)));
         }
     }
 }

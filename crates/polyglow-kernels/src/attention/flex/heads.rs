@@ -8,7 +8,7 @@ use super::dropping::Dropping;
 use super::long::LONG;
 use crate::Dropped;
 use crate::dropout::mask::Mask;
-use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
+use crate::flex::matrix::{Matrix, MatrixMut, Store, product_into};
 use crate::flex::softmax::Softmax;
 use crate::flex::vector::vectorized;
 
@@ -290,7 +290,7 @@ impl Sizes {
         let keys = self.head(row.key_value, self.key, head).transposed();
         // The product scales on its way out, which saves a pass over the scores; and it stays on
         // this core, since other rows have the others.
-        product_into(scores, queries, keys, self.scale(), Old::Replaced);
+        product_into(scores, queries, keys, self.scale(), Store::Overwrite);
         vectorized(Softmax {
             rows: weights,
             len: self.key.len,
@@ -307,7 +307,7 @@ impl Sizes {
             weights,
             values,
             1.0,
-            Old::Replaced,
+            Store::Overwrite,
         );
     }
 }

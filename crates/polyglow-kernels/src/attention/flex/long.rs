@@ -2,12 +2,12 @@
 //! nothing kept for the backward pass, which computes the weights again. Memory grows with the
 //! length and not with its square, and what a causal mask forbids costs nothing.
 
+use super::backward::{BackwardInput, Gradients};
 use super::dropping::Dropping;
 use super::heads::{Row, Sizes};
-use super::slopes::{Back, Slopes};
 use crate::dropout::mask::Mask;
-use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
-use crate::flex::softmax::{Softmax, SoftmaxBack};
+use crate::flex::matrix::{Matrix, MatrixMut, Store, product_into};
+use crate::flex::softmax::{Softmax, SoftmaxBackward};
 use crate::flex::vector::vectorized;
 
 /// From so many keys on; below it is faster to keep the weights.
@@ -48,13 +48,13 @@ impl Sizes {
             let output = &mut output[block.first * self.d_model()..];
             let output =
                 self.joined_head_mut(output, self.query.with_len(block.queries), block.head);
-            product_into(output, room.used(block), values, 1.0, Old::Replaced);
+            product_into(output, room.used(block), values, 1.0, Store::Overwrite);
         }
     }
 
     /// As [`Self::back`].
-    pub(super) fn back_long(&self, state: Back<'_>, mut slopes: Slopes<'_>) {
-        let Back {
+    pub(super) fn backward_long(&self, state: BackwardInput<'_>, mut grads: Gradients<'_>) {
+        let BackwardInput {
             query,
             key_value,
             gradient,
@@ -64,7 +64,7 @@ impl Sizes {
         } = state;
         let d_model = self.d_model();
         let mut room = self.room(mask);
-        let mut of_weights = vec![0.0; BLOCK * self.key.len];
+        let mut grad_weights = vec![0.0; BLOCK * self.key.len];
         for block in self.blocks(forbidden, mask) {
             let Block {
                 head,
@@ -76,25 +76,32 @@ impl Sizes {
             self.weigh_block(query, key_value, block, &mut room);
             let own = self.query.with_len(queries);
             let gradient = self.joined_head(&gradient[first * d_model..], own, head);
-            let of_values = self.head_mut(slopes.of_key_value(), self.value.with_len(keys), head);
+            let grad_values =
+                self.head_mut(grads.grad_key_value(), self.value.with_len(keys), head);
             product_into(
-                of_values,
+                grad_values,
                 room.used(block).transposed(),
                 gradient,
                 1.0,
-                Old::Added,
+                Store::Accumulate,
             );
-            let of_weights = &mut of_weights[..queries * keys];
+            let grad_weights = &mut grad_weights[..queries * keys];
             let values = self.head(key_value, self.value, head).first_rows(keys);
-            let of_used = MatrixMut::strided(of_weights, queries, keys, keys);
-            product_into(of_used, gradient, values.transposed(), 1.0, Old::Replaced);
-            let rows = of_weights
+            let grad_used = MatrixMut::strided(grad_weights, queries, keys, keys);
+            product_into(
+                grad_used,
+                gradient,
+                values.transposed(),
+                1.0,
+                Store::Overwrite,
+            );
+            let rows = grad_weights
                 .chunks_exact_mut(keys)
                 .zip(room.weights.chunks_exact(keys));
-            for (place, (of_weights, weights)) in rows.enumerate() {
+            for (place, (grad_weights, weights)) in rows.enumerate() {
                 let forbidden = block.forbidden(place);
-                vectorized(SoftmaxBack {
-                    slopes: of_weights,
+                vectorized(SoftmaxBackward {
+                    grads: grad_weights,
                     weights,
                     len: keys,
                     forbidden,
@@ -102,19 +109,26 @@ impl Sizes {
                     first: block.draw(place),
                 });
             }
-            let of_scores = Matrix::new(of_weights, queries, keys);
+            let grad_scores = Matrix::new(grad_weights, queries, keys);
             let queries = self.head(&query[first * own.width..], own, head);
-            let of_queries = self.head_mut(&mut slopes.of_query()[first * own.width..], own, head);
+            let grad_queries =
+                self.head_mut(&mut grads.grad_query()[first * own.width..], own, head);
             let other = self.key.with_len(keys);
             let keys = self.head(key_value, self.key, head).first_rows(keys);
-            product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
-            let of_keys = self.head_mut(slopes.of_key_value(), other, head);
             product_into(
-                of_keys,
-                of_scores.transposed(),
+                grad_queries,
+                grad_scores,
+                keys,
+                self.scale(),
+                Store::Overwrite,
+            );
+            let grad_keys = self.head_mut(grads.grad_key_value(), other, head);
+            product_into(
+                grad_keys,
+                grad_scores.transposed(),
                 queries,
                 self.scale(),
-                Old::Added,
+                Store::Accumulate,
             );
         }
     }
@@ -196,7 +210,13 @@ impl Sizes {
             head,
         );
         let other = self.head(key_value, self.key, head).first_rows(keys);
-        product_into(scores, own, other.transposed(), self.scale(), Old::Replaced);
+        product_into(
+            scores,
+            own,
+            other.transposed(),
+            self.scale(),
+            Store::Overwrite,
+        );
         for (place, weights) in weights.chunks_exact_mut(keys).enumerate() {
             vectorized(Softmax {
                 rows: weights,
@@ -289,7 +309,7 @@ mod tests {
                 assert_near(&output, &expected, 1e-5);
                 let gradient = &*gradient;
                 let forbidden = forbidden.row(0);
-                let state = Back {
+                let state = BackwardInput {
                     query: &qkv,
                     key_value: &qkv,
                     weights: &weights,
@@ -297,16 +317,16 @@ mod tests {
                     forbidden,
                     mask,
                 };
-                let [mut found, mut expected] = [(); 2].map(|()| vec![0.0; qkv.len()]);
-                sizes.back_long(
-                    Back {
+                let [mut actual, mut expected] = [(); 2].map(|()| vec![0.0; qkv.len()]);
+                sizes.backward_long(
+                    BackwardInput {
                         weights: &[],
                         ..state
                     },
-                    Slopes::Together(&mut found),
+                    Gradients::Joined(&mut actual),
                 );
-                sizes.back(state, Slopes::Together(&mut expected));
-                assert_near(&found, &expected, 1e-5);
+                sizes.backward(state, Gradients::Joined(&mut expected));
+                assert_near(&actual, &expected, 1e-5);
             }
         }
     }

@@ -4,7 +4,7 @@
 use burn::tensor::{Int, Tensor};
 
 use super::ROWS_PER_CHUNK;
-use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scalar_gradient, scaled, sums};
 use crate::flex::matrix::{Matrix, add_product, product};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::linear::{Layout, Sizes};
@@ -40,8 +40,8 @@ pub(super) fn projected_cross_entropy(
     let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
     let mut found = Found {
         losses: Vec::new(),
-        of_hidden: vec![0.0; sizes.rows * sizes.d_in],
-        of_weight: Vec::new(),
+        grad_hidden: vec![0.0; sizes.rows * sizes.d_in],
+        grad_weight: Vec::new(),
     };
     // In order and one at a time, each on all cores: the sum of their weight gradients does not
     // depend on threads.
@@ -50,10 +50,10 @@ pub(super) fn projected_cross_entropy(
         work.chunk(rows, &targets, pad_id, &mut found);
     }
     // Still empty if every target is padding.
-    found.of_weight.resize(sizes.d_in * sizes.d_out, 0.0);
+    found.grad_weight.resize(sizes.d_in * sizes.d_out, 0.0);
     let (loss_sum, nll_sum) = sums(&found.losses);
-    let of_hidden = from_values(found.of_hidden, [sizes.rows, sizes.d_in]);
-    let gradients = Gradients([of_hidden, from_values(found.of_weight, weight_shape)]);
+    let grad_hidden = from_values(found.grad_hidden, [sizes.rows, sizes.d_in]);
+    let gradients = Gradients([grad_hidden, from_values(found.grad_weight, weight_shape)]);
     LossOutput {
         loss_sum: record(gradients, [hidden_node, weight_node], loss_sum),
         nll_sum,
@@ -72,9 +72,9 @@ struct Work {
 /// What the chunks add up to.
 struct Found {
     losses: Vec<RowLoss>,
-    of_hidden: Vec<f32>,
+    grad_hidden: Vec<f32>,
     /// Empty before the first chunk.
-    of_weight: Vec<f32>,
+    grad_weight: Vec<f32>,
 }
 
 impl Work {
@@ -94,19 +94,19 @@ impl Work {
             .losses
             .extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
         let gradient = Matrix::new(&logits, rows.len(), d_out);
-        let of_input = product(gradient, weight.transposed(), self.factors);
-        for (row, values) in rows.iter().zip(of_input.chunks_exact(d_in)) {
-            found.of_hidden[row * d_in..][..d_in].copy_from_slice(values);
+        let grad_input = product(gradient, weight.transposed(), self.factors);
+        for (row, values) in rows.iter().zip(grad_input.chunks_exact(d_in)) {
+            found.grad_hidden[row * d_in..][..d_in].copy_from_slice(values);
         }
         let (left, right) = match self.sizes.layout {
             Layout::InOut => (input.transposed(), gradient),
             Layout::OutIn => (gradient.transposed(), input),
         };
         // The first chunk's product needs no zeroed memory to be added to.
-        if found.of_weight.is_empty() {
-            found.of_weight = product(left, right, self.factors);
+        if found.grad_weight.is_empty() {
+            found.grad_weight = product(left, right, self.factors);
         } else {
-            add_product(&mut found.of_weight, left, right, self.factors);
+            add_product(&mut found.grad_weight, left, right, self.factors);
         }
     }
 }
@@ -117,11 +117,11 @@ struct Gradients([FlexTensor; 2]);
 
 impl BackwardPass<2> for Gradients {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let slope = slope_of_sum(gradient);
-        let [of_hidden, of_weight] = self.0;
+        let grad = scalar_gradient(gradient);
+        let [grad_hidden, grad_weight] = self.0;
         [
-            tracked[0].then(|| scaled(of_hidden, slope)),
-            tracked[1].then(|| scaled(of_weight, slope)),
+            tracked[0].then(|| scaled(grad_hidden, grad)),
+            tracked[1].then(|| scaled(grad_weight, grad)),
         ]
     }
 }
@@ -194,12 +194,12 @@ mod tests {
             );
             // A power of two, by which slopes may be multiplied before or after they are rounded.
             let gradients = (loss_sum.clone() * 4.0).backward();
-            let [of_hidden, of_weight] = [hidden, weight]
+            let [grad_hidden, grad_weight] = [hidden, weight]
                 .map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
             [
                 [numbers(loss_sum), numbers(nll_sum)].concat(),
-                of_hidden,
-                of_weight,
+                grad_hidden,
+                grad_weight,
             ]
         }
     }
@@ -229,13 +229,13 @@ mod tests {
                         // Burn's products of rounded factors are rounded, too, and the kernel's are
                         // not.
                         let plain = (factors == Factors::F32).then(|| case.run(plain));
-                        for found in [Some(case.run(projected_cross_entropy)), plain]
+                        for actual in [Some(case.run(projected_cross_entropy)), plain]
                             .into_iter()
                             .flatten()
                         {
-                            for (found, expected) in found.iter().zip(&expected) {
+                            for (actual, expected) in actual.iter().zip(&expected) {
                                 // As for linear maps: products group their sums in other ways.
-                                assert_near(found, expected, 1e-5);
+                                assert_near(actual, expected, 1e-5);
                             }
                         }
                     }

@@ -420,16 +420,16 @@ mod tests {
                 let case = Case::new(sizes, transposed);
                 let (left, right) = case.factors();
                 for &instructions in &available {
-                    let mut found = vec![1.0; sizes[0] * sizes[2]];
-                    multiply(instructions, &mut found, left, right, |slot, sum| {
+                    let mut actual = vec![1.0; sizes[0] * sizes[2]];
+                    multiply(instructions, &mut actual, left, right, |slot, sum| {
                         *slot += sum;
                     });
-                    for (found, expected) in found.iter().zip(case.expected()) {
+                    for (actual, expected) in actual.iter().zip(case.expected()) {
                         // Sums of at most 200 terms below 1, in f32.
-                        let difference = (f64::from(*found) - 1.0 - expected).abs();
+                        let difference = (f64::from(*actual) - 1.0 - expected).abs();
                         assert!(
                             difference < 2e-5,
-                            "{instructions:?} {sizes:?} {transposed:?}: {found}, {expected}"
+                            "{instructions:?} {sizes:?} {transposed:?}: {actual}, {expected}"
                         );
                     }
                 }
@@ -445,11 +445,11 @@ mod tests {
         let bits = |instructions: Instructions, threads| {
             on_threads(threads, || {
                 let (left, right) = case.factors();
-                let mut found = vec![0.0f32; 300 * 90];
-                multiply(instructions, &mut found, left, right, |slot, sum| {
+                let mut actual = vec![0.0f32; 300 * 90];
+                multiply(instructions, &mut actual, left, right, |slot, sum| {
                     *slot += sum;
                 });
-                found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                actual.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             })
         };
         for &instructions in &available {
@@ -473,20 +473,20 @@ mod tests {
             let left = [1.0, bad, 0.5, 2.0];
             let right = [1.0, 2.0];
             for &instructions in &available {
-                let mut found = [0.0; 2];
+                let mut actual = [0.0; 2];
                 let factors = (Matrix::new(&left, 2, 2), Matrix::new(&right, 2, 1));
                 multiply(
                     instructions,
-                    &mut found,
+                    &mut actual,
                     factors.0,
                     factors.1,
                     |slot, sum| *slot += sum,
                 );
                 assert!(
-                    found[0].is_nan() == is_nan && !found[0].is_finite(),
-                    "{instructions:?}: {found:?}"
+                    actual[0].is_nan() == is_nan && !actual[0].is_finite(),
+                    "{instructions:?}: {actual:?}"
                 );
-                assert_eq!(found[1].to_bits(), 4.5f32.to_bits());
+                assert_eq!(actual[1].to_bits(), 4.5f32.to_bits());
             }
         }
     }

@@ -315,9 +315,9 @@ mod tests {
                 Matrix::new(&right, terms, columns),
                 Matrix::new(&right, columns, terms).transposed(),
             ] {
-                let found = Panels::new(right).product(left);
+                let actual = Panels::new(right).product(left);
                 assert_near(
-                    &found,
+                    &actual,
                     &super::super::product(left, right, Factors::F32),
                     1e-5,
                 );

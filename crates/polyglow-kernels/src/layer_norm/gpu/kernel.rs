@@ -107,17 +107,17 @@ pub(super) fn forward<T: Float, N: Size>(
     }
 }
 
-/// Slopes of the residual and of the input, and for each cube sums of those of `gamma` and of
-/// `beta`, `[cubes, 2, width]`.
+/// BackwardPass of the residual and of the input, and for each cube sums of those of `gamma` and of
+/// `beta`, `[workgroups, 2, width]`.
 #[cube(launch)]
-pub(super) fn slopes<T: Float, N: Size>(
-    slope: &[Vector<f32, N>],
+pub(super) fn gradients<T: Float, N: Size>(
+    grad: &[Vector<f32, N>],
     standard: &[Vector<f32, N>],
     scales: &[f32],
     gamma: &[Vector<f32, N>],
-    of_sum: &mut [Vector<f32, N>],
-    of_input: &mut [Vector<T, N>],
-    of_affine: &mut [Vector<f32, N>],
+    grad_sum: &mut [Vector<f32, N>],
+    grad_input: &mut [Vector<T, N>],
+    grad_affine: &mut [Vector<f32, N>],
     rows: u32,
     draw: Draw,
     #[comptime] layout: Layout,
@@ -128,8 +128,8 @@ pub(super) fn slopes<T: Float, N: Size>(
     let own = own();
     let mut means = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut products = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
-    let mut of_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
-    let mut of_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
+    let mut grad_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
+    let mut grad_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let count = comptime!(width as f32) * f32::cast_from(N::value());
     let mut first = CUBE_POS * ROWS;
     while first < rows as usize {
@@ -143,10 +143,10 @@ pub(super) fn slopes<T: Float, N: Size>(
         for i in 0..comptime!(width.div_ceil(LANES)) {
             let at = own.lane + i * LANES;
             if has_row && at < width {
-                let own_slope = slope[row * width + at];
+                let own_slope = grad[row * width + at];
                 let value = standard[row * width + at];
-                of_gamma[i] += own_slope * value;
-                of_beta[i] += own_slope;
+                grad_gamma[i] += own_slope * value;
+                grad_beta[i] += own_slope;
                 weighted[i] = own_slope * gamma[at];
                 values[i] = value;
                 sum += weighted[i];
@@ -167,28 +167,28 @@ pub(super) fn slopes<T: Float, N: Size>(
                     let value =
                         (weighted[i] - Vector::new(mean) - values[i] * Vector::new(product))
                             * scale;
-                    of_sum[place] = value;
+                    grad_sum[place] = value;
                     if writes_input {
                         let mut dropped = value;
                         if comptime!(layout.has_dropout) {
                             dropped *= scale_of::<N>(&draw, place);
                         }
-                        of_input[place] = Vector::cast_from(dropped);
+                        grad_input[place] = Vector::cast_from(dropped);
                     }
                 }
             }
         }
         first += CUBE_COUNT * ROWS;
     }
-    sum_rows::<N>(&of_gamma, &of_beta, of_affine, &own, width);
+    sum_rows::<N>(&grad_gamma, &grad_beta, grad_affine, &own, width);
 }
 
 /// The sums of all rows of units.
 #[cube]
 fn sum_rows<N: Size>(
-    of_gamma: &Array<Vector<f32, N>>,
-    of_beta: &Array<Vector<f32, N>>,
-    of_affine: &mut [Vector<f32, N>],
+    grad_gamma: &Array<Vector<f32, N>>,
+    grad_beta: &Array<Vector<f32, N>>,
+    grad_affine: &mut [Vector<f32, N>],
     own: &Own,
     #[comptime] width: usize,
 ) {
@@ -202,16 +202,16 @@ fn sum_rows<N: Size>(
                 let at = own.lane + i * LANES;
                 if at < width {
                     if turn == 0 {
-                        all[at] = of_gamma[i];
-                        all[width + at] = of_beta[i];
+                        all[at] = grad_gamma[i];
+                        all[width + at] = grad_beta[i];
                     } else {
-                        all[at] += of_gamma[i];
-                        all[width + at] += of_beta[i];
+                        all[at] += grad_gamma[i];
+                        all[width + at] += grad_beta[i];
                     }
                     if turn == ROWS - 1 {
                         let start = CUBE_POS * comptime!(2 * width) + at;
-                        of_affine[start] = all[at];
-                        of_affine[start + width] = all[width + at];
+                        grad_affine[start] = all[at];
+                        grad_affine[start + width] = all[width + at];
                     }
                 }
             }

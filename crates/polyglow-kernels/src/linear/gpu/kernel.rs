@@ -18,11 +18,11 @@ pub(super) struct Layout {
     pub(super) has_relu: bool,
 }
 
-/// The sums of every [`ROWS`] of so many rows as there are cubes along the second axis,
-/// `[cubes, width]`.
+/// The sums of every [`ROWS`] of so many rows as there are workgroups along the second axis,
+/// `[workgroups, width]`.
 #[cube(launch)]
 pub(super) fn sum_columns<T: Float, N: Size>(
-    slope: &[Vector<T, N>],
+    grad: &[Vector<T, N>],
     active: &[Vector<T, N>],
     written: &mut [Vector<T, N>],
     sums: &mut [Vector<f32, N>],
@@ -40,7 +40,7 @@ pub(super) fn sum_columns<T: Float, N: Size>(
         let mut row = CUBE_POS_Y as usize * ROWS + group;
         while row < rows as usize {
             let place = row * width + column;
-            let mut value = Vector::<f32, N>::cast_from(slope[place]);
+            let mut value = Vector::<f32, N>::cast_from(grad[place]);
             if comptime!(layout.has_relu) {
                 let zero = Vector::<f32, N>::new(0.0f32);
                 let is_open = Vector::<f32, N>::cast_from(active[place]).greater_than(&zero);

@@ -5,8 +5,8 @@
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use super::row::{Rows, RowsMut, Step, StepBack};
-use crate::flex::matrix::{Matrix, MatrixMut, Old, product, product_into};
+use super::row::{Rows, RowsMut, Step, StepBackward};
+use crate::flex::matrix::{Matrix, MatrixMut, Store, product, product_into};
 use crate::flex::row::{Part, sum_of_rows};
 use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
@@ -223,7 +223,7 @@ impl Sizes {
                 hidden,
                 Matrix::new(weight, width, sums),
                 1.0,
-                Old::Added,
+                Store::Accumulate,
             );
             for (row, state) in states.chunks_exact(state).enumerate() {
                 // Kept for the gradient of the weights, which is one product with all of them.
@@ -267,28 +267,28 @@ impl State {
     /// From the gradient of the output to those of the sums, which are 0 before, and to that of the
     /// state at the start.
     fn backward_part(&self, gradient: &[f32], first: usize, results: [&mut [f32]; 3]) {
-        let [of_projected, of_recurrent, of_start] = results;
+        let [grad_projected, grad_recurrent, grad_start] = results;
         let Self { sizes, padding, .. } = self;
         let Sizes {
             cell, len, width, ..
         } = *sizes;
         let sums = sizes.sums();
         let state = sizes.state();
-        let rows = of_start.len() / state;
+        let rows = grad_start.len() / state;
         let weight = Matrix::new(self.weight.slice(), width, sums).transposed();
         for position in (0..len).rev().map(|step| sizes.position(step)) {
-            for (row, slopes) in of_start.chunks_exact_mut(state).enumerate() {
+            for (row, grads) in grad_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
                 // A hidden state is an output and enters the next position, so its gradient has two
                 // parts. The gradient of an LSTM's memory, behind it in `slopes`, has only the
                 // second.
-                slopes
+                grads
                     .iter_mut()
                     .zip(gradient)
-                    .for_each(|(slope, gradient)| *slope += gradient);
+                    .for_each(|(grad, gradient)| *grad += gradient);
             }
             let place = first * len + position;
-            vectorized(StepBack {
+            vectorized(StepBackward {
                 cell,
                 width,
                 projected: Rows {
@@ -303,23 +303,23 @@ impl State {
                     values: &self.before[place * state..],
                     stride: len * state,
                 },
-                slopes: of_start,
+                grads: grad_start,
                 padding: sizes.padding_at(padding, position, first),
-                of_projected: RowsMut {
-                    values: &mut of_projected[position * sums..],
+                grad_projected: RowsMut {
+                    values: &mut grad_projected[position * sums..],
                     stride: len * sums,
                 },
-                of_recurrent: RowsMut {
-                    values: &mut of_recurrent[position * sums..],
+                grad_recurrent: RowsMut {
+                    values: &mut grad_recurrent[position * sums..],
                     stride: len * sums,
                 },
             });
             // What the state before did to this position's sums; 0 at padding, whose rows of
             // `of_recurrent` are 0.
-            let of_hidden = MatrixMut::strided(of_start, rows, width, state);
-            let of_products =
-                Matrix::strided(&of_recurrent[position * sums..], rows, sums, len * sums);
-            product_into(of_hidden, of_products, weight, 1.0, Old::Added);
+            let grad_hidden = MatrixMut::strided(grad_start, rows, width, state);
+            let grad_products =
+                Matrix::strided(&grad_recurrent[position * sums..], rows, sums, len * sums);
+            product_into(grad_hidden, grad_products, weight, 1.0, Store::Accumulate);
         }
     }
 }
@@ -328,7 +328,7 @@ impl BackwardPass<4> for State {
     fn gradients(
         self,
         gradient: FlexTensor,
-        [_, of_weight, of_bias, _]: [bool; 4],
+        [_, grad_weight, grad_bias, _]: [bool; 4],
     ) -> [Option<FlexTensor>; 4] {
         let Sizes {
             batch, len, width, ..
@@ -336,53 +336,53 @@ impl BackwardPass<4> for State {
         let sums = self.sizes.sums();
         let kept = self.sizes.state();
         let gradient = Contiguous::of(gradient);
-        let mut of_projected = vec![0.0; batch * len * sums];
-        let mut of_recurrent = vec![0.0; batch * len * sums];
-        let mut of_start = vec![0.0; batch * kept];
+        let mut grad_projected = vec![0.0; batch * len * sums];
+        let mut grad_recurrent = vec![0.0; batch * len * sums];
+        let mut grad_start = vec![0.0; batch * kept];
         let rows = self.sizes.rows_per_part();
-        let run = |(part, ((of_projected, of_recurrent), of_start)): Part<'_>| {
+        let run = |(part, ((grad_projected, grad_recurrent), grad_start)): Part<'_>| {
             self.backward_part(
                 gradient.slice(),
                 part * rows,
-                [of_projected, of_recurrent, of_start],
+                [grad_projected, grad_recurrent, grad_start],
             );
         };
         let block = rows * len * sums;
         if self.sizes.is_small() {
-            let parts = of_projected
+            let parts = grad_projected
                 .chunks_mut(block)
-                .zip(of_recurrent.chunks_mut(block));
+                .zip(grad_recurrent.chunks_mut(block));
             parts
-                .zip(of_start.chunks_mut(rows * kept))
+                .zip(grad_start.chunks_mut(rows * kept))
                 .enumerate()
                 .for_each(run);
         } else {
-            let parts = of_projected
+            let parts = grad_projected
                 .par_chunks_mut(block)
-                .zip(of_recurrent.par_chunks_mut(block));
+                .zip(grad_recurrent.par_chunks_mut(block));
             parts
-                .zip(of_start.par_chunks_mut(rows * kept))
+                .zip(grad_start.par_chunks_mut(rows * kept))
                 .enumerate()
                 .for_each(run);
         }
         // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds
         // nothing.
-        let of_weight = of_weight.then(|| {
+        let grad_weight = grad_weight.then(|| {
             let before = Matrix::strided(&self.before, batch * len, width, kept);
-            let of_weight = product(
+            let grad_weight = product(
                 before.transposed(),
-                Matrix::new(&of_recurrent, batch * len, sums),
+                Matrix::new(&grad_recurrent, batch * len, sums),
                 Factors::F32,
             );
-            from_values(of_weight, [width, sums])
+            from_values(grad_weight, [width, sums])
         });
-        let of_bias = of_bias.then(|| from_values(sum_of_rows(&of_recurrent, sums), [sums]));
-        let of_projected = from_values(of_projected, [batch, len, sums]);
+        let grad_bias = grad_bias.then(|| from_values(sum_of_rows(&grad_recurrent, sums), [sums]));
+        let grad_projected = from_values(grad_projected, [batch, len, sums]);
         [
-            Some(of_projected),
-            of_weight,
-            of_bias,
-            Some(from_values(of_start, [batch, kept])),
+            Some(grad_projected),
+            grad_weight,
+            grad_bias,
+            Some(from_values(grad_start, [batch, kept])),
         ]
     }
 }
@@ -482,13 +482,13 @@ mod tests {
             start,
         } = inputs;
         let [batch, len, _] = projected.dims();
-        let slopes = random([batch, len, weight.dims()[0]]).detach();
+        let upstream = random([batch, len, weight.dims()[0]]).detach();
         let kernel = || {
             recurrent_layer(cell, direction, projected, weight, bias, start, padding)
                 .expect("the kernel is there")
         };
         let values = |output: Tensor<3>| {
-            let gradients = (output.clone() * slopes.clone()).sum().backward();
+            let gradients = (output.clone() * upstream.clone()).sum().backward();
             [
                 numbers(output),
                 numbers(projected.grad(&gradients).expect("it is tracked")),

@@ -117,7 +117,7 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
 
 /// Gradients of states become those of the states before, without what goes through the product
 /// with the weights.
-pub(super) struct StepBack<'a> {
+pub(super) struct StepBackward<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
     pub(super) projected: Rows<'a>,
@@ -125,14 +125,14 @@ pub(super) struct StepBack<'a> {
     /// The states before the position.
     pub(super) states: Rows<'a>,
     /// Contiguous, `[rows, states * width]`.
-    pub(super) slopes: &'a mut [f32],
+    pub(super) grads: &'a mut [f32],
     pub(super) padding: &'a [bool],
     /// Left as they are for padding.
-    pub(super) of_projected: RowsMut<'a>,
-    pub(super) of_recurrent: RowsMut<'a>,
+    pub(super) grad_projected: RowsMut<'a>,
+    pub(super) grad_recurrent: RowsMut<'a>,
 }
 
-impl Kernel for StepBack<'_> {
+impl Kernel for StepBackward<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -143,65 +143,72 @@ impl Kernel for StepBack<'_> {
             projected,
             recurrent,
             states,
-            slopes,
+            grads,
             padding,
             ..
         } = self;
-        let mut of_projected = self.of_projected;
-        let mut of_recurrent = self.of_recurrent;
+        let mut grad_projected = self.grad_projected;
+        let mut grad_recurrent = self.grad_recurrent;
         let sums = cell.gates() * width;
         let kept = cell.states() * width;
-        for (row, slopes) in slopes.chunks_exact_mut(kept).enumerate() {
+        for (row, grads) in grads.chunks_exact_mut(kept).enumerate() {
             // The state passed through unchanged, so its gradient does as well.
             if padding.get(row) == Some(&true) {
                 continue;
             }
             let projected = projected.row(row, sums);
             let recurrent = recurrent.row(row, sums);
-            let of_projected = of_projected.row(row, sums);
-            let of_recurrent = of_recurrent.row(row, sums);
+            let grad_projected = grad_projected.row(row, sums);
+            let grad_recurrent = grad_recurrent.row(row, sums);
             let state = states.row(row, kept);
             match cell {
                 // The gates lie where their gradients will: each is read before its gradient is
                 // written.
-                Cell::Tanh => tangents(projected, recurrent, of_projected),
-                Cell::Gru => gru_gates(projected, recurrent, of_projected, width),
-                Cell::Lstm => lstm_gates(projected, recurrent, of_projected, width),
+                Cell::Tanh => tangents(projected, recurrent, grad_projected),
+                Cell::Gru => gru_gates(projected, recurrent, grad_projected, width),
+                Cell::Lstm => lstm_gates(projected, recurrent, grad_projected, width),
             }
             // In lanes first, then one by one: slices that may overlap would keep the compiler from
             // vectorizing.
             let whole = width - width % LANES;
             for at in (0..whole).step_by(LANES) {
                 match cell {
-                    Cell::Tanh => tanh_back::<LANES>(at, slopes, of_projected, of_recurrent),
-                    Cell::Gru => gru_back::<LANES>(
+                    Cell::Tanh => tanh_backward::<LANES>(at, grads, grad_projected, grad_recurrent),
+                    Cell::Gru => gru_backward::<LANES>(
                         at,
                         width,
                         recurrent,
                         state,
-                        slopes,
-                        of_projected,
-                        of_recurrent,
+                        grads,
+                        grad_projected,
+                        grad_recurrent,
                     ),
                     Cell::Lstm => {
-                        lstm_back::<LANES>(at, width, state, slopes, of_projected, of_recurrent);
+                        lstm_backward::<LANES>(
+                            at,
+                            width,
+                            state,
+                            grads,
+                            grad_projected,
+                            grad_recurrent,
+                        );
                     }
                 }
             }
             for at in whole..width {
                 match cell {
-                    Cell::Tanh => tanh_back::<1>(at, slopes, of_projected, of_recurrent),
-                    Cell::Gru => gru_back::<1>(
+                    Cell::Tanh => tanh_backward::<1>(at, grads, grad_projected, grad_recurrent),
+                    Cell::Gru => gru_backward::<1>(
                         at,
                         width,
                         recurrent,
                         state,
-                        slopes,
-                        of_projected,
-                        of_recurrent,
+                        grads,
+                        grad_projected,
+                        grad_recurrent,
                     ),
                     Cell::Lstm => {
-                        lstm_back::<1>(at, width, state, slopes, of_projected, of_recurrent);
+                        lstm_backward::<1>(at, width, state, grads, grad_projected, grad_recurrent);
                     }
                 }
             }
@@ -276,79 +283,79 @@ fn store<const N: usize>(values: &mut [f32], at: usize, stored: [f32; N]) {
 /// The gradients of a tanh network by the formula of [`crate::recurrent`], for `N` elements whose
 /// new states are in `of_projected`.
 #[inline(always)]
-fn tanh_back<const N: usize>(
+fn tanh_backward<const N: usize>(
     at: usize,
-    slopes: &mut [f32],
-    of_projected: &mut [f32],
-    of_recurrent: &mut [f32],
+    grads: &mut [f32],
+    grad_projected: &mut [f32],
+    grad_recurrent: &mut [f32],
 ) {
-    let mut new = load::<N>(of_projected, at);
-    let slope = load::<N>(slopes, at);
+    let mut new = load::<N>(grad_projected, at);
+    let grad = load::<N>(grads, at);
     for lane in 0..N {
-        new[lane] = slope[lane] * (1.0 - new[lane] * new[lane]);
+        new[lane] = grad[lane] * (1.0 - new[lane] * new[lane]);
     }
     // The old state counts through the product with the weights alone, which is added later.
-    store(slopes, at, [0.0; N]);
-    store(of_projected, at, new);
-    store(of_recurrent, at, new);
+    store(grads, at, [0.0; N]);
+    store(grad_projected, at, new);
+    store(grad_recurrent, at, new);
 }
 
 /// The GRU's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in
 /// `of_projected`.
 #[inline(always)]
-fn gru_back<const N: usize>(
+fn gru_backward<const N: usize>(
     at: usize,
     width: usize,
     recurrent: &[f32],
     state: &[f32],
-    slopes: &mut [f32],
-    of_projected: &mut [f32],
-    of_recurrent: &mut [f32],
+    grads: &mut [f32],
+    grad_projected: &mut [f32],
+    grad_recurrent: &mut [f32],
 ) {
     let [reset_at, update_at, new_at] = [0, 1, 2].map(|gate| gate * width + at);
-    let mut reset = load::<N>(of_projected, reset_at);
-    let mut update = load::<N>(of_projected, update_at);
-    let mut new = load::<N>(of_projected, new_at);
+    let mut reset = load::<N>(grad_projected, reset_at);
+    let mut update = load::<N>(grad_projected, update_at);
+    let mut new = load::<N>(grad_projected, new_at);
     let mut recurrent_new = load::<N>(recurrent, new_at);
     let state = load::<N>(state, at);
-    let mut slope = load::<N>(slopes, at);
+    let mut grad = load::<N>(grads, at);
     for lane in 0..N {
         let r = reset[lane];
         let z = update[lane];
         let n = new[lane];
-        let s = slope[lane];
+        let s = grad[lane];
         new[lane] = s * (1.0 - z) * (1.0 - n * n);
         reset[lane] = new[lane] * recurrent_new[lane] * r * (1.0 - r);
         update[lane] = s * (state[lane] - n) * z * (1.0 - z);
         recurrent_new[lane] = new[lane] * r;
-        slope[lane] = s * z;
+        grad[lane] = s * z;
     }
-    store(slopes, at, slope);
-    store(of_projected, reset_at, reset);
-    store(of_projected, update_at, update);
-    store(of_projected, new_at, new);
-    store(of_recurrent, reset_at, reset);
-    store(of_recurrent, update_at, update);
-    store(of_recurrent, new_at, recurrent_new);
+    store(grads, at, grad);
+    store(grad_projected, reset_at, reset);
+    store(grad_projected, update_at, update);
+    store(grad_projected, new_at, new);
+    store(grad_recurrent, reset_at, reset);
+    store(grad_recurrent, update_at, update);
+    store(grad_recurrent, new_at, recurrent_new);
 }
 
 /// The LSTM's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are
 /// in `of_projected`.
 #[inline(always)]
-fn lstm_back<const N: usize>(
+fn lstm_backward<const N: usize>(
     at: usize,
     width: usize,
     state: &[f32],
-    slopes: &mut [f32],
-    of_projected: &mut [f32],
-    of_recurrent: &mut [f32],
+    grads: &mut [f32],
+    grad_projected: &mut [f32],
+    grad_recurrent: &mut [f32],
 ) {
     let old = load::<N>(state, width + at);
-    let of_hidden = load::<N>(slopes, at);
-    let mut of_memory = load::<N>(slopes, width + at);
+    let grad_hidden = load::<N>(grads, at);
+    let mut grad_memory = load::<N>(grads, width + at);
     let mut gates = [[0.0; N]; 4];
     for (gate, values) in gates.iter_mut().enumerate() {
-        *values = load(of_projected, gate * width + at);
+        *values = load(grad_projected, gate * width + at);
     }
     for lane in 0..N {
         let [input, forget, new, output] = [
@@ -359,18 +366,18 @@ fn lstm_back<const N: usize>(
         ];
         // The new memory is computed again, as it was forwards.
         let tangent = tanh(forget * old[lane] + input * new);
-        let slope = of_memory[lane] + of_hidden[lane] * output * (1.0 - tangent * tangent);
-        gates[0][lane] = slope * new * input * (1.0 - input);
-        gates[1][lane] = slope * old[lane] * forget * (1.0 - forget);
-        gates[2][lane] = slope * input * (1.0 - new * new);
-        gates[3][lane] = of_hidden[lane] * tangent * output * (1.0 - output);
-        of_memory[lane] = slope * forget;
+        let grad = grad_memory[lane] + grad_hidden[lane] * output * (1.0 - tangent * tangent);
+        gates[0][lane] = grad * new * input * (1.0 - input);
+        gates[1][lane] = grad * old[lane] * forget * (1.0 - forget);
+        gates[2][lane] = grad * input * (1.0 - new * new);
+        gates[3][lane] = grad_hidden[lane] * tangent * output * (1.0 - output);
+        grad_memory[lane] = grad * forget;
     }
     // The old hidden state counts through the product with the weights alone, which is added later.
-    store(slopes, at, [0.0; N]);
-    store(slopes, width + at, of_memory);
+    store(grads, at, [0.0; N]);
+    store(grads, width + at, grad_memory);
     for (gate, values) in gates.into_iter().enumerate() {
-        store(of_projected, gate * width + at, values);
-        store(of_recurrent, gate * width + at, values);
+        store(grad_projected, gate * width + at, values);
+        store(grad_recurrent, gate * width + at, values);
     }
 }

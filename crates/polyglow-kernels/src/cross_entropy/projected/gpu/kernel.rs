@@ -6,7 +6,7 @@ use cubecl::prelude::*;
 use crate::gpu::vector::sum;
 
 /// Units of a cube.
-pub(super) const UNITS: usize = 256;
+pub(super) const THREADS: usize = 256;
 
 /// What the loss depends on beside the logits.
 #[derive(CubeType, CubeLaunch)]
@@ -24,7 +24,7 @@ pub(super) struct Smoothing {
 pub(super) fn losses<T: Float, I: Int, N: Size>(
     logits: &[Vector<T, N>],
     targets: &[I],
-    slopes: &mut [Vector<T, N>],
+    grads: &mut [Vector<T, N>],
     losses: &mut [f32],
     rows: u32,
     smoothing: Smoothing,
@@ -71,8 +71,8 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
                     select(is_real, values.extract(i) - expected, f32::new(0.0)),
                 );
             }
-            slopes[row * width + at] = Vector::cast_from(values);
-            at += UNITS;
+            grads[row * width + at] = Vector::cast_from(values);
+            at += THREADS;
         }
     }
 }
@@ -81,9 +81,9 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
 /// all units.
 #[cube]
 fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) -> (f32, f32) {
-    let mut largest = Shared::<[f32]>::new_slice(UNITS);
-    let mut totals = Shared::<[f32]>::new_slice(UNITS);
-    let mut sums = Shared::<[f32]>::new_slice(UNITS);
+    let mut largest = Shared::<[f32]>::new_slice(THREADS);
+    let mut totals = Shared::<[f32]>::new_slice(THREADS);
+    let mut sums = Shared::<[f32]>::new_slice(THREADS);
     // Lower than any logit; minus infinity is no number in WGSL.
     let mut own_largest = f32::new(-1e30);
     let mut own_total = f32::new(0.0);
@@ -104,15 +104,15 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
         }
         let weights = (values - Vector::new(own_largest)).exp();
         own_total += sum::<N>(weights);
-        at += UNITS;
+        at += THREADS;
     }
     largest[unit] = own_largest;
     totals[unit] = own_total;
     sums[unit] = sum::<N>(own_sum);
     #[unroll]
-    for step in 0..comptime!(UNITS.ilog2()) {
+    for step in 0..comptime!(THREADS.ilog2()) {
         sync_cube();
-        let half = comptime!(UNITS >> (step + 1));
+        let half = comptime!(THREADS >> (step + 1));
         if unit < half {
             let left = largest[unit];
             let right = largest[unit + half];

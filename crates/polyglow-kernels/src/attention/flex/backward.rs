@@ -3,13 +3,13 @@
 use super::dropping::Dropping;
 use super::heads::Sizes;
 use crate::dropout::mask::Mask;
-use crate::flex::matrix::{Matrix, MatrixMut, Old, product_into};
-use crate::flex::softmax::SoftmaxBack;
+use crate::flex::matrix::{Matrix, MatrixMut, Store, product_into};
+use crate::flex::softmax::SoftmaxBackward;
 use crate::flex::vector::vectorized;
 
 /// What the gradients of a batch row are made from.
 #[derive(Clone, Copy)]
-pub(super) struct Back<'a> {
+pub(super) struct BackwardInput<'a> {
     pub(super) query: &'a [f32],
     pub(super) key_value: &'a [f32],
     pub(super) weights: &'a [f32],
@@ -20,25 +20,25 @@ pub(super) struct Back<'a> {
 
 /// Where the gradients of a batch row go: to all positions of the projections that queries, and
 /// keys and values, were read from.
-pub(super) enum Slopes<'a> {
+pub(super) enum Gradients<'a> {
     /// Of a sequence that attends to itself.
-    Together(&'a mut [f32]),
-    Apart {
+    Joined(&'a mut [f32]),
+    Separate {
         query: &'a mut [f32],
         key_value: &'a mut [f32],
     },
 }
 
-impl Slopes<'_> {
-    pub(super) fn of_query(&mut self) -> &mut [f32] {
+impl Gradients<'_> {
+    pub(super) fn grad_query(&mut self) -> &mut [f32] {
         match self {
-            Self::Together(query) | Self::Apart { query, .. } => query,
+            Self::Joined(query) | Self::Separate { query, .. } => query,
         }
     }
 
-    pub(super) fn of_key_value(&mut self) -> &mut [f32] {
+    pub(super) fn grad_key_value(&mut self) -> &mut [f32] {
         match self {
-            Self::Together(key_value) | Self::Apart { key_value, .. } => key_value,
+            Self::Joined(key_value) | Self::Separate { key_value, .. } => key_value,
         }
     }
 }
@@ -46,11 +46,11 @@ impl Slopes<'_> {
 impl Sizes {
     /// The gradients of a batch row's queries, keys and values, by the formulas of
     /// [`crate::attention`]; `slopes` are zeros before.
-    pub(super) fn back(&self, state: Back<'_>, mut slopes: Slopes<'_>) {
+    pub(super) fn backward(&self, state: BackwardInput<'_>, mut grads: Gradients<'_>) {
         if self.is_long() {
-            return self.back_long(state, slopes);
+            return self.backward_long(state, grads);
         }
-        let Back {
+        let BackwardInput {
             query,
             key_value,
             weights,
@@ -61,7 +61,7 @@ impl Sizes {
         let rows = self.query.len;
         let columns = self.key.len;
         // One score matrix for all heads, which stays in the cache.
-        let mut of_weights = vec![0.0; self.num_scores()];
+        let mut grad_weights = vec![0.0; self.num_scores()];
         let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
         for (head, weights) in weights.chunks_exact(self.num_scores().max(1)).enumerate() {
             let gradient = self.joined_head(gradient, self.query, head);
@@ -79,32 +79,38 @@ impl Sizes {
                 }
             };
             let used = Matrix::new(used, rows, columns).transposed();
-            let of_values = self.head_mut(slopes.of_key_value(), self.value, head);
-            product_into(of_values, used, gradient, 1.0, Old::Replaced);
+            let grad_values = self.head_mut(grads.grad_key_value(), self.value, head);
+            product_into(grad_values, used, gradient, 1.0, Store::Overwrite);
             let values = self.head(key_value, self.value, head).transposed();
-            let of_used = MatrixMut::strided(&mut of_weights, rows, columns, columns);
-            product_into(of_used, gradient, values, 1.0, Old::Replaced);
+            let grad_used = MatrixMut::strided(&mut grad_weights, rows, columns, columns);
+            product_into(grad_used, gradient, values, 1.0, Store::Overwrite);
             // From here on `of_weights` has the gradient of the scores.
-            vectorized(SoftmaxBack {
-                slopes: &mut of_weights,
+            vectorized(SoftmaxBackward {
+                grads: &mut grad_weights,
                 weights,
                 len: columns,
                 forbidden,
                 mask,
                 first: 0,
             });
-            let of_scores = Matrix::new(&of_weights, rows, columns);
+            let grad_scores = Matrix::new(&grad_weights, rows, columns);
             let queries = self.head(query, self.query, head);
             let keys = self.head(key_value, self.key, head);
-            let of_queries = self.head_mut(slopes.of_query(), self.query, head);
-            product_into(of_queries, of_scores, keys, self.scale(), Old::Replaced);
-            let of_keys = self.head_mut(slopes.of_key_value(), self.key, head);
+            let grad_queries = self.head_mut(grads.grad_query(), self.query, head);
             product_into(
-                of_keys,
-                of_scores.transposed(),
+                grad_queries,
+                grad_scores,
+                keys,
+                self.scale(),
+                Store::Overwrite,
+            );
+            let grad_keys = self.head_mut(grads.grad_key_value(), self.key, head);
+            product_into(
+                grad_keys,
+                grad_scores.transposed(),
                 queries,
                 self.scale(),
-                Old::Replaced,
+                Store::Overwrite,
             );
         }
     }
