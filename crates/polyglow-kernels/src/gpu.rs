@@ -1,8 +1,12 @@
-//! Between Burn's tensors on GPUs and the autodiff graph: operations that are composed of Burn's,
-//! with slopes of their own.
+//! Custom backward passes on GPUs: from Burn's tensors to the autodiff graph and back.
 //!
-//! Burn's slopes of the same operations keep more for the backward pass, and are cut into more
-//! kernels, since each is written for itself. What is written here as one formula is fused as one.
+//! An operation takes its inputs out of the graph with [`open`], computes its output with Burn's
+//! operations or with kernels of its own ([`operation`]), and enters the result with [`record`],
+//! together with a [`BackwardPass`] that knows the closed-form gradients.
+//!
+//! Burn's own gradients of the same operations keep more tensors for the backward pass, and are cut
+//! into more kernels, since each elementary operation has its own. Here a formula that is written as
+//! one is fused as one.
 
 pub(crate) mod operation;
 pub(crate) mod vector;
@@ -33,9 +37,11 @@ impl<const D: usize> From<Tensor<D>> for Gradient {
     }
 }
 
-/// A tensor outside of the graph and its node; `None` unless it trains on a GPU.
+/// Takes a tensor out of the graph, and returns it with its node; `None` unless it is on a GPU, with
+/// autodiff, and without gradient checkpointing.
 pub(crate) fn open<const D: usize>(tensor: &Tensor<D>) -> Option<(Tensor<D>, Node)> {
-    // What an operation keeps is never computed again, which is what checkpointing asks for.
+    // These operations keep what their backward passes need and cannot recompute it, which is what
+    // checkpointing asks for.
     let keeps_all =
         tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
     if cfg!(feature = "plain") || !tensor.is_autodiff() || !keeps_all {
@@ -59,7 +65,7 @@ pub(crate) trait BackwardPass<const N: usize, const D: usize>:
     fn gradients(self, gradient: Tensor<D>, tracked: [bool; N]) -> [Option<Gradient>; N];
 }
 
-/// Enters an operation into the graph.
+/// Enters an operation into the graph, and returns its output as a tensor with autodiff.
 pub(crate) fn record<S: BackwardPass<N, D>, const N: usize, const D: usize>(
     state: S,
     inputs: [Node; N],
@@ -76,7 +82,7 @@ pub(crate) fn record<S: BackwardPass<N, D>, const N: usize, const D: usize>(
     })
 }
 
-/// [`BackwardPass`] as Burn calls them.
+/// A [`BackwardPass`] as Burn calls it.
 #[derive(Debug)]
 struct Recorded<S, const D: usize>(PhantomData<S>);
 

@@ -1,4 +1,9 @@
-//! On GPUs: a kernel forwards, and one or two backwards, in which weights are never in memory.
+//! Attention on GPUs: which kernels are launched, with which block size, on how many workgroups.
+//!
+//! The forward pass is one kernel ([`kernel`]). The backward pass is one or two ([`backward`]): a
+//! second one only if there are more keys or queries than a block has rows. None of them writes the
+//! `[query_len, key_len]` weights to memory; the forward pass keeps two floats for each query, the
+//! largest score and one over the sum of exponentials.
 
 mod backward;
 mod kernel;
@@ -17,12 +22,12 @@ use crate::gpu::operation::{
 };
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
-/// Rows of a block; fewer where a device shares too little memory for these.
+/// Rows in a block: the first that fits into the shared memory of the device.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
-/// Tensors of the kernel that has the most, and what the compiler adds to them.
-const BINDINGS: usize = 9;
-/// The most workgroups along an axis.
+/// Bindings of the largest kernel, [`backward::grad_keys`]: its 8 tensors and one for its scalars.
+const MAX_BINDINGS: usize = 9;
+/// The most workgroups along an axis: WebGPU allows no more, nor CUDA along the second and third.
 const MAX_WORKGROUPS: usize = (1 << 16) - 1;
 
 /// [`super::self_attention`] on GPUs with autodiff; `None` elsewhere.
@@ -43,7 +48,7 @@ pub(super) fn self_attention(
         starts: [d_model, 2 * d_model],
     };
     let (output, state) = State::attend(sizes, qkv.clone(), qkv, mask, dropped)?;
-    Some(record(OfSelf(state), [node], output))
+    Some(record(SelfAttention(state), [node], output))
 }
 
 /// [`super::cross_attention`] on GPUs with autodiff; `None` elsewhere.
@@ -66,17 +71,21 @@ pub(super) fn cross_attention(
         starts: [0, d_model],
     };
     let (output, state) = State::attend(sizes, query, key_value, mask, dropped)?;
-    Some(record(OfCross(state), [query_node, key_value_node], output))
+    Some(record(
+        CrossAttention(state),
+        [query_node, key_value_node],
+        output,
+    ))
 }
 
-/// Of queries first, then of keys and values.
+/// The shapes of an attention; pairs are of queries first, then of keys and values.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,
     num_heads: usize,
     lens: [usize; 2],
     widths: [usize; 2],
-    /// Where keys and values begin in their rows.
+    /// Columns at which keys and values begin in their rows.
     starts: [usize; 2],
 }
 
@@ -86,9 +95,11 @@ impl Sizes {
         key_width - self.starts[1]
     }
 
+    /// The layout that kernels are compiled for; `None` if no block fits into `shared` bytes.
     fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
         let head = self.d_model() / self.num_heads;
-        // Two blocks of rows, and two of weights for each of their pairs.
+        // As `grad_keys` allocates it: two blocks of rows, two matrices of a block by a block with a
+        // row of padding, and a flag for each row; 4 bytes each.
         let block = BLOCKS
             .into_iter()
             .find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
@@ -114,7 +125,8 @@ impl Sizes {
         SizesLaunch::new(query_len, key_len, (head_dim as f32).powf(-0.5))
     }
 
-    /// A cube for each block of `len` rows, and a unit for each of its rows.
+    /// A workgroup for each block of `len` rows of each head and batch row, with a thread for each
+    /// row of the block.
     fn workgroups(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
         let blocks = len.div_ceil(layout.block) as u32;
         (
@@ -124,7 +136,7 @@ impl Sizes {
     }
 }
 
-/// What the backward pass needs.
+/// Everything that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
@@ -135,10 +147,12 @@ struct State {
     key_value: Operand,
     mask: Operand,
     output: Operand,
-    norms: Operand,
+    stats: Operand,
 }
 
 impl State {
+    /// The output, and what its backward pass needs; `None` if the device or the shapes do not fit the
+    /// kernels.
     fn attend(
         sizes: Sizes,
         query: Tensor<3>,
@@ -152,7 +166,7 @@ impl State {
             lens: [query_len, _],
             ..
         } = sizes;
-        // Each has a place on an axis of workgroups.
+        // Each is an axis of workgroups.
         if batch > MAX_WORKGROUPS
             || num_heads > MAX_WORKGROUPS
             || query.dtype() != key_value.dtype()
@@ -161,7 +175,7 @@ impl State {
         }
         let query: Operand = query.into();
         let key_value: Operand = key_value.into();
-        if most_bindings(&query) < BINDINGS {
+        if most_bindings(&query) < MAX_BINDINGS {
             return None;
         }
         let mask: Operand = mask.clone().inner().into();
@@ -171,11 +185,11 @@ impl State {
             vec![batch, query_len, sizes.d_model()],
             vec![batch, num_heads, query_len, 2],
         ];
-        let [shape, of_norms] = shapes;
+        let [shape, stats_shape] = shapes;
         let dtype = query.dtype();
         let launch = move |client: &Client,
                            [query, key_value, mask]: [CubeTensor; 3],
-                           [output, norms]: [CubeTensor; 2]| {
+                           [output, stats]: [CubeTensor; 2]| {
             let (count, dim) = sizes.workgroups(query_len, layout);
             let types = [elements(&query), elements(&mask)];
             kernel::attend::launch(
@@ -187,7 +201,7 @@ impl State {
                 key_value.into_buffer_arg(),
                 mask.into_tensor_arg(),
                 output.into_buffer_arg(),
-                norms.into_buffer_arg(),
+                stats.into_buffer_arg(),
                 sizes.launch(),
                 Draw::launch(dropped),
                 layout,
@@ -195,10 +209,10 @@ impl State {
             );
         };
         let inputs = [query.clone(), key_value.clone(), mask.clone()];
-        let [output, norms] = queue(
+        let [output, stats] = queue(
             "attention",
             inputs,
-            [(shape, dtype), (of_norms, DType::F32)],
+            [(shape, dtype), (stats_shape, DType::F32)],
             launch,
         );
         let state = Self {
@@ -210,13 +224,13 @@ impl State {
             key_value,
             mask,
             output: output.clone(),
-            norms,
+            stats,
         };
         Some((output.tensor(), state))
     }
 
-    /// Tensors of these shapes: slopes of queries, and of keys and values, or of all three side by
-    /// side.
+    /// The gradients, in tensors of these shapes: of queries first, then of keys and values; or one
+    /// tensor for all three, side by side as the projection has them.
     fn gradients<const O: usize>(
         self,
         gradient: Tensor<3>,
@@ -231,12 +245,12 @@ impl State {
             key_value,
             mask,
             output,
-            norms,
+            stats,
         } = self;
         let dtype = query.dtype();
         let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
             let types = [elements(&inputs[0]), elements(&inputs[2])];
-            let [query, key_value, mask, output, norms, grad] = inputs;
+            let [query, key_value, mask, output, stats, grad_output] = inputs;
             let grad_query = &written[0];
             let grad_key_value = &written[O - 1];
             let [query_len, key_len] = sizes.lens;
@@ -251,8 +265,8 @@ impl State {
                     key_value.clone().into_buffer_arg(),
                     mask.clone().into_tensor_arg(),
                     output.clone().into_buffer_arg(),
-                    norms.clone().into_buffer_arg(),
-                    grad.clone().into_buffer_arg(),
+                    stats.clone().into_buffer_arg(),
+                    grad_output.clone().into_buffer_arg(),
                     grad_query.clone().into_buffer_arg(),
                     sizes.launch(),
                     Draw::launch(dropped),
@@ -261,7 +275,8 @@ impl State {
                 );
             }
             let (count, dim) = sizes.workgroups(key_len, layout);
-            // Of all three they are written beside each other.
+            // In self-attention the gradients of queries go to the tensor of all three, and nothing is
+            // written through this binding.
             let grad_query = if layout.is_self {
                 nowhere(client, grad_query)
             } else {
@@ -276,8 +291,8 @@ impl State {
                 key_value.into_buffer_arg(),
                 mask.into_tensor_arg(),
                 output.into_buffer_arg(),
-                norms.into_buffer_arg(),
-                grad.into_buffer_arg(),
+                stats.into_buffer_arg(),
+                grad_output.into_buffer_arg(),
                 grad_query.into_buffer_arg(),
                 grad_key_value.clone().into_buffer_arg(),
                 sizes.launch(),
@@ -287,20 +302,20 @@ impl State {
             );
         };
         let gradient = cast(gradient, dtype.into()).into();
-        let inputs = [query, key_value, mask, output, norms, gradient];
+        let inputs = [query, key_value, mask, output, stats, gradient];
         let name = if layout.many {
-            "attention's slopes in blocks"
+            "attention's gradients in blocks"
         } else {
-            "attention's slopes"
+            "attention's gradients"
         };
         queue(name, inputs, shapes.map(|shape| (shape, dtype)), launch)
     }
 }
 
 #[derive(Clone, Debug)]
-struct OfSelf(State);
+struct SelfAttention(State);
 
-impl BackwardPass<1, 3> for OfSelf {
+impl BackwardPass<1, 3> for SelfAttention {
     fn gradients(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Gradient>; 1] {
         let Sizes {
             batch,
@@ -314,9 +329,9 @@ impl BackwardPass<1, 3> for OfSelf {
 }
 
 #[derive(Clone, Debug)]
-struct OfCross(State);
+struct CrossAttention(State);
 
-impl BackwardPass<2, 3> for OfCross {
+impl BackwardPass<2, 3> for CrossAttention {
     fn gradients(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Gradient>; 2] {
         let Sizes {
             batch,

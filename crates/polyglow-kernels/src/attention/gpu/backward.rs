@@ -1,76 +1,96 @@
-//! The backward pass of [`super::kernel`].
+//! The backward pass of attention on GPUs, which computes the weights again instead of reading them.
+//!
+//! With `W` the weights, `M` the mask of dropout, `O` the output and `G` its gradient, all per head,
+//! the formulas of [`crate::attention`] are, for query `i` and key `j`:
+//! - `W_ij = exp(s_ij - m_i) / l_i`, from the statistics that the forward pass wrote;
+//! - the gradient of the score `T_ij = W_ij (M_ij (G_i · v_j) - D_i)` with `D_i = G_i · O_i`, which
+//!   equals `Σ_j W_ij M_ij (G_i · v_j)` and needs no pass over the keys (Dao et al., 2022);
+//! - `dQ_i = scale Σ_j T_ij k_j`, `dK_j = scale Σ_i T_ij q_i` and `dV_j = Σ_i W_ij M_ij G_i`.
+//!
+//! # Layout
+//! `dQ` is a sum over keys, `dK` and `dV` are sums over queries, so there are two kernels, and no
+//! atomic additions, whose order would differ from run to run:
+//! - [`grad_keys`]: a workgroup has a block of keys, and visits the queries a block at a time. First
+//!   a thread has a query and computes its column of weights and score gradients, which go to shared
+//!   memory; then, behind a barrier, a thread has a key and sums its row of them up.
+//! - [`grad_queries`]: a workgroup has a block of queries, as in the forward pass. It is launched
+//!   only if there is more than one block; otherwise [`grad_keys`] has all keys of a query and writes
+//!   `dQ` as well.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::kernel::{
-    Layout, Place, Sizes, add, clamp_max, dot, is_forbidden, is_open, kept, load, place,
+    Layout, Sizes, Tile, add, clamp_max, dot, is_forbidden, is_open, kept, load, tile,
 };
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::Draw;
 use crate::gpu::vector::{sum, write, zeros};
 
-/// What a unit knows of a row of queries.
+/// A query with what its gradients need, in the registers of a thread.
 #[derive(CubeType)]
 struct Row<N: Size> {
     query: Array<Vector<f32, N>>,
-    /// Of the output.
-    slope: Array<Vector<f32, N>>,
-    /// `rowsum(slope * output)`, which is that of weights and their slopes.
-    mean: f32,
+    /// `G_i`, the gradient of the output.
+    grad_output: Array<Vector<f32, N>>,
+    /// `D_i`, the dot product of the output and its gradient.
+    delta: f32,
+    /// `m_i`, the largest score.
     largest: f32,
-    /// One over the sum of weights.
-    norm: f32,
+    /// `1 / l_i`, one over the sum of weights relative to the largest.
+    inverse_sum: f32,
 }
 
+/// Reads a query; beyond the last everything but the arrays is 0.
 #[cube]
 fn row<T: Float, N: Size>(
     query: &[Vector<T, N>],
     output: &[Vector<T, N>],
-    norms: &[f32],
-    slope: &[Vector<T, N>],
-    place: &Place,
+    stats: &[f32],
+    grad_output: &[Vector<T, N>],
+    tile: &Tile,
     row: usize,
     query_len: usize,
     #[comptime] layout: Layout,
 ) -> Row<N> {
     let width = comptime!(layout.head);
-    let mut of_query = Array::<Vector<f32, N>>::new(width);
-    let mut of_output = Array::<Vector<f32, N>>::new(width);
-    let mut means = Vector::<f32, N>::new(0.0f32);
+    let mut own_query = Array::<Vector<f32, N>>::new(width);
+    let mut own_grad = Array::<Vector<f32, N>>::new(width);
+    let mut deltas = Vector::<f32, N>::new(0.0f32);
     let mut largest = 0.0f32;
-    let mut norm = 0.0f32;
+    let mut inverse_sum = 0.0f32;
     if row < query_len {
-        let at = place.batch * query_len + row;
-        let start = at * comptime!(layout.query_width) + place.head * width;
-        let out_start = at * comptime!(layout.num_heads * width) + place.head * width;
+        let at = tile.batch * query_len + row;
+        let start = at * comptime!(layout.query_width) + tile.head * width;
+        let out_start = at * comptime!(layout.num_heads * width) + tile.head * width;
         #[unroll]
         for i in 0..width {
-            of_query[i] = Vector::cast_from(query[start + i]);
-            of_output[i] = Vector::cast_from(slope[out_start + i]);
-            means += of_output[i] * Vector::cast_from(output[out_start + i]);
+            own_query[i] = Vector::cast_from(query[start + i]);
+            own_grad[i] = Vector::cast_from(grad_output[out_start + i]);
+            deltas += own_grad[i] * Vector::cast_from(output[out_start + i]);
         }
-        let at = 2 * ((place.batch * comptime!(layout.num_heads) + place.head) * query_len + row);
-        largest = norms[at];
-        norm = norms[at + 1];
+        let at = 2 * ((tile.batch * comptime!(layout.num_heads) + tile.head) * query_len + row);
+        largest = stats[at];
+        inverse_sum = stats[at + 1];
     }
     Row::<N> {
-        query: of_query,
-        slope: of_output,
-        mean: sum::<N>(means),
+        query: own_query,
+        grad_output: own_grad,
+        delta: sum::<N>(deltas),
         largest,
-        norm,
+        inverse_sum,
     }
 }
 
-/// The weight after dropout of a key, and the slope of its score times what it is scaled by.
+/// The weight of a key after dropout, `W_ij M_ij`, and the gradient of its score times the scale,
+/// `scale T_ij`. Row `j` of `keys` and `values` is the key's.
 #[cube]
-fn weight<B: Int, N: Size>(
+fn weigh<B: Int, N: Size>(
     own: &Row<N>,
     keys: &Shared<[Vector<f32, N>]>,
     values: &Shared<[Vector<f32, N>]>,
     mask: &Tensor<B>,
-    place: &Place,
+    tile: &Tile,
     query: usize,
     key: usize,
     j: usize,
@@ -79,57 +99,71 @@ fn weight<B: Int, N: Size>(
     #[comptime] layout: Layout,
 ) -> (f32, f32) {
     let width = comptime!(layout.head);
-    let forbidden = is_forbidden::<B>(mask, place.batch, query, key);
+    let forbidden = is_forbidden::<B>(mask, tile.batch, query, key);
     let score = select(
         forbidden,
         f32::new(FORBIDDEN),
         dot::<N>(&own.query, keys, j * width, width) * sizes.scale,
     );
-    let weight = (score - own.largest).exp() * own.norm;
+    let weight = (score - own.largest).exp() * own.inverse_sum;
     let kept = kept(
         draw,
-        place.part,
+        tile.part,
         query * sizes.key_len as usize + key,
         layout,
     );
-    let slope =
-        weight * (dot::<N>(&own.slope, values, j * width, width) * kept - own.mean) * sizes.scale;
-    (weight * kept, select(forbidden, 0.0f32, slope))
+    let grad_score = weight
+        * (dot::<N>(&own.grad_output, values, j * width, width) * kept - own.delta)
+        * sizes.scale;
+    // A forbidden score is a constant, so it has no gradient; its weight may be above 0 in a row
+    // where everything is forbidden.
+    (weight * kept, select(forbidden, 0.0f32, grad_score))
 }
 
-/// Those of queries, where there are too many keys for [`of_keys`] to have them.
+/// Writes the gradients of queries, where there are too many keys for [`grad_keys`] to have them all
+/// in one block.
 #[cube(launch)]
-pub(super) fn of_queries<T: Float, B: Int, N: Size>(
+pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
     query: &[Vector<T, N>],
     key_value: &[Vector<T, N>],
     mask: &Tensor<B>,
     output: &[Vector<T, N>],
-    norms: &[f32],
-    slope: &[Vector<T, N>],
-    of_query: &mut [Vector<T, N>],
+    stats: &[f32],
+    grad_output: &[Vector<T, N>],
+    grad_query: &mut [Vector<T, N>],
     sizes: Sizes,
     draw: Draw,
     #[comptime] layout: Layout,
     #[define(T, B)] _types: [ElemType; 2],
 ) {
-    let place = place(&draw, layout);
+    let tile = tile(&draw, layout);
     let block = comptime!(layout.block);
     let width = comptime!(layout.head);
     let query_len = sizes.query_len as usize;
     let key_len = sizes.key_len as usize;
-    let at = place.first + UNIT_POS as usize;
+    let at = tile.first + UNIT_POS as usize;
     let has_row = at < query_len;
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
-    let own = row::<T, N>(query, output, norms, slope, &place, at, query_len, layout);
+    let own = row::<T, N>(
+        query,
+        output,
+        stats,
+        grad_output,
+        &tile,
+        at,
+        query_len,
+        layout,
+    );
     let mut sums = zeros::<N>(width);
     let mut first = 0usize;
     while first < key_len {
+        // Forbidden blocks add nothing here, even to a row where everything is forbidden.
         if is_open::<B>(
             mask,
             &mut open_rows,
-            place.batch,
+            tile.batch,
             at,
             first,
             key_len,
@@ -141,7 +175,7 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
                 key_value,
                 &mut keys,
                 comptime!(layout.key_start),
-                &place,
+                &tile,
                 first,
                 key_len,
                 layout,
@@ -150,7 +184,7 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
                 key_value,
                 &mut values,
                 comptime!(layout.value_start),
-                &place,
+                &tile,
                 first,
                 key_len,
                 layout,
@@ -159,10 +193,10 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
             if has_row {
                 for j in 0..clamp_max(key_len - first, block) {
                     let key = first + j;
-                    let (_, slope) = weight::<B, N>(
-                        &own, &keys, &values, mask, &place, at, key, j, &sizes, &draw, layout,
+                    let (_, grad_score) = weigh::<B, N>(
+                        &own, &keys, &values, mask, &tile, at, key, j, &sizes, &draw, layout,
                     );
-                    add::<N>(&mut sums, slope, &keys, j * width, width);
+                    add::<N>(&mut sums, grad_score, &keys, j * width, width);
                 }
             }
         }
@@ -170,67 +204,78 @@ pub(super) fn of_queries<T: Float, B: Int, N: Size>(
     }
     if has_row {
         let start =
-            (place.batch * query_len + at) * comptime!(layout.query_width) + place.head * width;
-        write::<T, N>(of_query, start, &sums, width);
+            (tile.batch * query_len + at) * comptime!(layout.query_width) + tile.head * width;
+        write::<T, N>(grad_query, start, &sums, width);
     }
 }
 
-/// Those of keys and values, and of queries where keys are one block.
+/// Writes the gradients of keys and values, and those of queries where all keys are one block.
 #[cube(launch)]
-pub(super) fn of_keys<T: Float, B: Int, N: Size>(
+pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     query: &[Vector<T, N>],
     key_value: &[Vector<T, N>],
     mask: &Tensor<B>,
     output: &[Vector<T, N>],
-    norms: &[f32],
-    slope: &[Vector<T, N>],
-    of_query: &mut [Vector<T, N>],
-    of_key_value: &mut [Vector<T, N>],
+    stats: &[f32],
+    grad_output: &[Vector<T, N>],
+    grad_query: &mut [Vector<T, N>],
+    grad_key_value: &mut [Vector<T, N>],
     sizes: Sizes,
     draw: Draw,
     #[comptime] layout: Layout,
     #[define(T, B)] _types: [ElemType; 2],
 ) {
-    let place = place(&draw, layout);
+    let tile = tile(&draw, layout);
     let block = comptime!(layout.block);
     let width = comptime!(layout.head);
     let query_len = sizes.query_len as usize;
     let key_len = sizes.key_len as usize;
-    let unit = UNIT_POS as usize;
-    // First keys and values, then queries and slopes.
+    let thread = UNIT_POS as usize;
+    // The same memory twice: keys and values while a thread has a query, then queries and gradients
+    // of the output while a thread has a key. Four arrays would halve the block that fits.
     let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
-    // By key and query; a row is longer than a block, so that units never write to the same bank.
+    // `[key][query]`. A row is one longer than a block, so that threads, which read a row each, never
+    // access the same bank of shared memory at once.
     let mut weights = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
-    let mut slopes = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
+    let mut grad_scores = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
-    let mut of_key = zeros::<N>(width);
-    let mut of_value = zeros::<N>(width);
-    let key_len_here = clamp_max(key_len - place.first, block);
+    let mut grad_key = zeros::<N>(width);
+    let mut grad_value = zeros::<N>(width);
+    let key_len_here = clamp_max(key_len - tile.first, block);
     let mut first = 0usize;
     while first < query_len {
-        let at = first + unit;
+        let at = first + thread;
         let has_row = at < query_len;
-        let own = row::<T, N>(query, output, norms, slope, &place, at, query_len, layout);
-        // A row where everything is forbidden gives its values slopes.
-        let wanted = has_row && own.largest < comptime!(0.5 * FORBIDDEN);
+        let own = row::<T, N>(
+            query,
+            output,
+            stats,
+            grad_output,
+            &tile,
+            at,
+            query_len,
+            layout,
+        );
+        // A query to which everything is forbidden weighs all values alike, so they have gradients.
+        let needed = has_row && own.largest < comptime!(0.5 * FORBIDDEN);
         if is_open::<B>(
             mask,
             &mut open_rows,
-            place.batch,
+            tile.batch,
             at,
-            place.first,
+            tile.first,
             key_len,
             has_row,
-            wanted,
+            needed,
             layout,
         ) {
             load::<T, N>(
                 key_value,
                 &mut left,
                 comptime!(layout.key_start),
-                &place,
-                place.first,
+                &tile,
+                tile.first,
                 key_len,
                 layout,
             );
@@ -238,65 +283,66 @@ pub(super) fn of_keys<T: Float, B: Int, N: Size>(
                 key_value,
                 &mut right,
                 comptime!(layout.value_start),
-                &place,
-                place.first,
+                &tile,
+                tile.first,
                 key_len,
                 layout,
             );
             sync_cube();
             if has_row {
-                let mut of_own = zeros::<N>(width);
+                let mut grad_own = zeros::<N>(width);
                 for j in 0..key_len_here {
-                    let key = place.first + j;
-                    let (weight, slope) = weight::<B, N>(
-                        &own, &left, &right, mask, &place, at, key, j, &sizes, &draw, layout,
+                    let key = tile.first + j;
+                    let (weight, grad_score) = weigh::<B, N>(
+                        &own, &left, &right, mask, &tile, at, key, j, &sizes, &draw, layout,
                     );
-                    weights[j * comptime!(block + 1) + unit] = weight;
-                    slopes[j * comptime!(block + 1) + unit] = slope;
+                    weights[j * comptime!(block + 1) + thread] = weight;
+                    grad_scores[j * comptime!(block + 1) + thread] = grad_score;
                     if comptime!(!layout.many) {
-                        add::<N>(&mut of_own, slope, &left, j * width, width);
+                        add::<N>(&mut grad_own, grad_score, &left, j * width, width);
                     }
                 }
                 if comptime!(!layout.many) {
-                    let start = (place.batch * query_len + at) * comptime!(layout.query_width)
-                        + place.head * width;
+                    let start = (tile.batch * query_len + at) * comptime!(layout.query_width)
+                        + tile.head * width;
                     if comptime!(layout.is_self) {
-                        write::<T, N>(of_key_value, start, &of_own, width);
+                        write::<T, N>(grad_key_value, start, &grad_own, width);
                     } else {
-                        write::<T, N>(of_query, start, &of_own, width);
+                        write::<T, N>(grad_query, start, &grad_own, width);
                     }
                 }
             }
+            // From here on keys and values are no longer read.
             sync_cube();
             #[unroll]
             for i in 0..width {
-                left[unit * width + i] = own.query[i];
-                right[unit * width + i] = own.slope[i];
+                left[thread * width + i] = own.query[i];
+                right[thread * width + i] = own.grad_output[i];
             }
             sync_cube();
-            if unit < key_len_here {
+            if thread < key_len_here {
                 for i in 0..clamp_max(query_len - first, block) {
-                    let at = unit * comptime!(block + 1) + i;
-                    add::<N>(&mut of_key, slopes[at], &left, i * width, width);
-                    add::<N>(&mut of_value, weights[at], &right, i * width, width);
+                    let at = thread * comptime!(block + 1) + i;
+                    add::<N>(&mut grad_key, grad_scores[at], &left, i * width, width);
+                    add::<N>(&mut grad_value, weights[at], &right, i * width, width);
                 }
             }
         }
         first += block;
     }
-    if unit < key_len_here {
-        let row = (place.batch * key_len + place.first + unit) * comptime!(layout.key_width)
-            + place.head * width;
+    if thread < key_len_here {
+        let row = (tile.batch * key_len + tile.first + thread) * comptime!(layout.key_width)
+            + tile.head * width;
         write::<T, N>(
-            of_key_value,
+            grad_key_value,
             row + comptime!(layout.key_start),
-            &of_key,
+            &grad_key,
             width,
         );
         write::<T, N>(
-            of_key_value,
+            grad_key_value,
             row + comptime!(layout.value_start),
-            &of_value,
+            &grad_value,
             width,
         );
     }
