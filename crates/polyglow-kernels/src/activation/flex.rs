@@ -63,7 +63,7 @@ fn train(
     let output = from_values(output, [sizes.rows, sizes.d_out]);
     let kept = match activation {
         // The next operation keeps the output anyway, so this takes no memory.
-        Activation::Relu => Kept::Output(Contiguous::of(output.clone())),
+        Activation::Relu => Kept::Output(Contiguous::new(output.clone())),
         // These have no inverse: their output does not tell their derivative.
         Activation::Gelu | Activation::Swish => Kept::Input(before, activation),
     };
@@ -90,8 +90,8 @@ fn infer(
 ) -> Tensor<2> {
     let sizes = Sizes::new(input, weight, Layout::InOut);
     let [input, weight] =
-        [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
-    let bias = Contiguous::of(open_untracked(bias.clone()));
+        [input, weight].map(|tensor| Contiguous::new(open_untracked(tensor.clone())));
+    let bias = Contiguous::new(open_untracked(bias.clone()));
     let mut output = match factors {
         Factors::F32 => repeated_product(sizes, &input, &weight, packed),
         Factors::Bf16 | Factors::F16 => {
@@ -160,7 +160,7 @@ impl BackwardPass<3> for State {
             }
         }
         linear.gradients_with_bias(
-            &Contiguous::of(from_values(grads, [linear.sizes.rows, d_out])),
+            &Contiguous::new(from_values(grads, [linear.sizes.rows, d_out])),
             tracked,
         )
     }
@@ -335,7 +335,7 @@ mod tests {
 
     use super::super::{activated_linear, gated};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
     use crate::linear;
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
@@ -378,10 +378,10 @@ mod tests {
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
                     let gradients = (output.clone() * upstream.clone()).sum().backward();
                     let of = |tensor: &Tensor<2>| {
-                        numbers(tensor.grad(&gradients).expect("it is tracked"))
+                        elements(tensor.grad(&gradients).expect("it is tracked"))
                     };
-                    let grad_bias = numbers(bias.grad(&gradients).expect("it is tracked"));
-                    [numbers(output), of(&input), of(&weight), grad_bias]
+                    let grad_bias = elements(bias.grad(&gradients).expect("it is tracked"));
+                    [elements(output), of(&input), of(&weight), grad_bias]
                 });
                 for (kernel, plain) in kernel.iter().zip(&plain) {
                     assert_near(kernel, plain, 1e-5);
@@ -397,7 +397,7 @@ mod tests {
                     &packed,
                 );
                 assert_near(
-                    &numbers(applied.expect("the kernel is there")),
+                    &elements(applied.expect("the kernel is there")),
                     &kernel[0],
                     1e-6,
                 );
@@ -418,8 +418,8 @@ mod tests {
             let [kernel, plain] = [kernel, plain].map(|output| {
                 let gradients = (output.clone() * upstream.clone()).sum().backward();
                 let of =
-                    |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                [numbers(output), of(&gate), of(&inner)]
+                    |tensor: &Tensor<2>| elements(tensor.grad(&gradients).expect("it is tracked"));
+                [elements(output), of(&gate), of(&inner)]
             });
             for (kernel, plain) in kernel.iter().zip(&plain) {
                 assert_near(kernel, plain, 1e-5);
@@ -451,8 +451,8 @@ mod tests {
                 .expect("the kernel is there");
                 let gradients = output.clone().sum().backward();
                 (
-                    numbers(output),
-                    numbers(bias.grad(&gradients).expect("it is tracked")),
+                    elements(output),
+                    elements(bias.grad(&gradients).expect("it is tracked")),
                 )
             };
             let (kept, upstream) = run(dropped);
@@ -478,8 +478,8 @@ mod tests {
         // silu(1), and its slope there.
         let value = 0.731_058_6;
         let grad = 0.927_670_5;
-        let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-        for (output, (grad_gate, grad_inner)) in numbers(output)
+        let of = |tensor: &Tensor<2>| elements(tensor.grad(&gradients).expect("it is tracked"));
+        for (output, (grad_gate, grad_inner)) in elements(output)
             .iter()
             .zip(of(&gate).iter().zip(&of(&inner)))
         {

@@ -152,7 +152,7 @@ mod tests {
 
     use super::super::{adam, plain};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
@@ -183,9 +183,9 @@ mod tests {
                 ours = adam(ours, gradient.clone(), &scale, step);
                 theirs = plain(theirs, gradient, &scale, step);
             }
-            assert_near(&numbers(ours.weight), &numbers(theirs.weight), 2e-6);
-            assert_near(&numbers(ours.mean), &numbers(theirs.mean), 2e-6);
-            assert_near(&numbers(ours.square), &numbers(theirs.square), 2e-6);
+            assert_near(&elements(ours.weight), &elements(theirs.weight), 2e-6);
+            assert_near(&elements(ours.mean), &elements(theirs.mean), 2e-6);
+            assert_near(&elements(ours.square), &elements(theirs.square), 2e-6);
         }
     }
 }

@@ -36,7 +36,7 @@ pub(super) fn additive_weights(
         sizes,
         given,
         forbidden,
-        weights: Contiguous::of(output.clone()),
+        weights: Contiguous::new(output.clone()),
     };
     Some(record(state, [queries_node, keys_node, mixed_node], output))
 }
@@ -349,7 +349,7 @@ mod tests {
     use super::super::additive_weights;
     use super::*;
     use crate::FORBIDDEN;
-    use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::flex::tests::{assert_near, elements, on_threads};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
@@ -400,9 +400,9 @@ mod tests {
             let values = |weights: Tensor<3>| {
                 let gradients = (weights.clone() * upstream.clone()).sum().backward();
                 let of =
-                    |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                let grad_mixed = numbers(mixed.grad(&gradients).expect("it is tracked"));
-                [numbers(weights), of(&queries), of(&keys), grad_mixed]
+                    |tensor: &Tensor<3>| elements(tensor.grad(&gradients).expect("it is tracked"));
+                let grad_mixed = elements(mixed.grad(&gradients).expect("it is tracked"));
+                [elements(weights), of(&queries), of(&keys), grad_mixed]
             };
             let expected = values(kernel());
             let plain = values(plain(queries.clone(), keys.clone(), mixed.clone(), &mask));
@@ -417,7 +417,7 @@ mod tests {
             }
             let [queries, keys] = [&queries, &keys].map(|tensor| tensor.clone().inner());
             let applied = additive_weights(&queries, &keys, &mixed.inner(), &mask.inner());
-            assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
+            assert_eq!(elements(applied.expect("the kernel is there")), expected[0]);
         }
     }
 }

@@ -13,7 +13,7 @@ use super::flex;
 pub struct KeyValueCache {
     /// `[slots, num_heads, 2, room, head_dim]`, first keys and then values, of which the first
     /// `len` positions count: attention reads those of a head one after the other.
-    pub(super) numbers: Vec<f32>,
+    pub(super) elements: Vec<f32>,
     pub(super) num_heads: usize,
     pub(super) head_dim: usize,
     pub(super) room: usize,
@@ -36,7 +36,7 @@ impl KeyValueCache {
         let () = kernel!(flex::has_kernel(projected))?;
         let slots = (0..projected.dims()[0]).collect();
         Some(Self {
-            numbers: Vec::new(),
+            elements: Vec::new(),
             num_heads,
             head_dim: d_model / num_heads,
             room: 0,
@@ -68,7 +68,7 @@ impl KeyValueCache {
             self.slots = (0..rows.len()).collect();
             return;
         }
-        let count = self.numbers.len() / self.of_slot();
+        let count = self.elements.len() / self.of_slot();
         let wanted: Vec<usize> = rows.iter().map(|row| self.slots[*row]).collect();
         let mut is_free = vec![true; count];
         for &slot in &wanted {
@@ -88,7 +88,7 @@ impl KeyValueCache {
                 for part in 0..2 * self.num_heads {
                     let from = self.part(slot, part);
                     let to = self.part(own, part);
-                    self.numbers.copy_within(from, to.start);
+                    self.elements.copy_within(from, to.start);
                 }
             }
             self.slots.push(own);
@@ -113,9 +113,9 @@ impl KeyValueCache {
     }
 
     fn add_slot(&mut self) -> usize {
-        let slot = self.numbers.len() / self.of_slot();
-        self.numbers
-            .resize(self.numbers.len() + self.of_slot(), 0.0);
+        let slot = self.elements.len() / self.of_slot();
+        self.elements
+            .resize(self.elements.len() + self.of_slot(), 0.0);
         slot
     }
 

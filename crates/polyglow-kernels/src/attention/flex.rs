@@ -132,7 +132,7 @@ impl BackwardPass<1> for SelfAttention {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let Self { heads, qkv } = self;
         let sizes = heads.sizes;
-        let gradient = Contiguous::of(gradient);
+        let gradient = Contiguous::new(gradient);
         let Sizes {
             batch,
             query: Side { len, width, .. },
@@ -167,7 +167,7 @@ impl BackwardPass<2> for CrossAttention {
             key_value,
         } = self;
         let sizes = heads.sizes;
-        let gradient = Contiguous::of(gradient);
+        let gradient = Contiguous::new(gradient);
         let Sizes {
             batch,
             query: of_own,
@@ -207,7 +207,7 @@ pub(super) mod tests {
     use burn::tensor::{Device, Distribution};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     const HEADS: usize = 2;
 
@@ -286,8 +286,8 @@ pub(super) mod tests {
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * upstream.clone()).sum().backward();
                 (
-                    numbers(output),
-                    numbers(qkv.grad(&gradients).expect("it is tracked")),
+                    elements(output),
+                    elements(qkv.grad(&gradients).expect("it is tracked")),
                 )
             });
             assert_near(&kernel.0, &plain_version.0, 1e-5);
@@ -304,8 +304,8 @@ pub(super) mod tests {
             let [kernel, plain_version] = outputs.map(|output| {
                 let gradients = (output.clone() * upstream.clone()).sum().backward();
                 let of =
-                    |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                [numbers(output), of(&query), of(&key_value)]
+                    |tensor: &Tensor<3>| elements(tensor.grad(&gradients).expect("it is tracked"));
+                [elements(output), of(&query), of(&key_value)]
             });
             for (kernel, plain_version) in kernel.iter().zip(&plain_version) {
                 assert_near(kernel, plain_version, 1e-5);

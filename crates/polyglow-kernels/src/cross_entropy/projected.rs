@@ -282,7 +282,7 @@ mod tests {
     use burn::tensor::{Device, Distribution};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     #[test]
     fn the_size_of_chunks_changes_nothing_but_the_order_of_sums() {
@@ -298,11 +298,11 @@ mod tests {
                 ..chunks
             }
             .of(&hidden, &targets);
-            let losses = sums.totals().map(numbers).concat();
+            let losses = sums.totals().map(elements).concat();
             [
                 losses,
-                numbers(Tensor::cat(sums.grad_hidden, 0)),
-                numbers(sums.grad_weight),
+                elements(Tensor::cat(sums.grad_hidden, 0)),
+                elements(sums.grad_weight),
             ]
         };
         for (actual, expected) in [1, 2, 3, 6]

@@ -45,7 +45,7 @@ impl BackwardPass<2> for State {
         [_, grad_input]: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
         let grad_input = grad_input.then(|| {
-            let gradient = Contiguous::of(gradient.clone());
+            let gradient = Contiguous::new(gradient.clone());
             let mut grad_input = vec![0.0; gradient.slice().len()];
             multiply_add(&mut grad_input, gradient.slice(), Mask::new(self.dropped));
             from_values(grad_input, self.shape)
@@ -92,7 +92,7 @@ mod tests {
 
     use super::super::{Dropped, add_dropped};
     use super::*;
-    use crate::flex::tests::numbers;
+    use crate::flex::tests::elements;
 
     #[test]
     fn what_is_dropped_forwards_is_dropped_backwards() {
@@ -104,15 +104,15 @@ mod tests {
         let output: Tensor<2> =
             add_dropped(&residual, &input, dropped).expect("the kernel is there");
         let gradients = (output.clone() * 2.0).sum().backward();
-        let grad_input = numbers(input.grad(&gradients).expect("it is tracked"));
-        let output = numbers(output);
+        let grad_input = elements(input.grad(&gradients).expect("it is tracked"));
+        let output = elements(output);
         let kept = output.iter().filter(|value| **value > 1.0).count();
         assert!((kept as f64 / output.len() as f64 - 0.75).abs() < 0.02);
         for (output, grad) in output.iter().zip(&grad_input) {
             let mask = if *output > 1.0 { 4.0 / 3.0 } else { 0.0 };
             assert!((output - 1.0 - mask).abs() < 1e-6 && (grad - 2.0 * mask).abs() < 1e-6);
         }
-        let grad_residual = numbers(residual.grad(&gradients).expect("it is tracked"));
+        let grad_residual = elements(residual.grad(&gradients).expect("it is tracked"));
         assert!(grad_residual.iter().all(|grad| (grad - 2.0).abs() < 1e-6));
     }
 }

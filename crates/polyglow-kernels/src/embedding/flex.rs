@@ -124,7 +124,7 @@ impl Kernel for AddScaled<'_> {
 
 impl BackwardPass<1> for Positions {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let sums = self.add_up(Contiguous::of(gradient).slice());
+        let sums = self.add_up(Contiguous::new(gradient).slice());
         [Some(from_values(sums, [self.vocab_size, self.d_model]))]
     }
 }
@@ -134,7 +134,7 @@ mod tests {
     use burn::tensor::{Device, Distribution, TensorData, module};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
@@ -159,8 +159,8 @@ mod tests {
                 let output = function(weight.clone(), ids);
                 let gradients = (output.clone() * upstream.clone()).sum().backward();
                 (
-                    numbers(output),
-                    numbers(weight.grad(&gradients).expect("it is tracked")),
+                    elements(output),
+                    elements(weight.grad(&gradients).expect("it is tracked")),
                 )
             };
             let kernel = run(&|weight, ids| embedding(weight, ids, 1.5));
@@ -169,7 +169,7 @@ mod tests {
             assert_near(&kernel.1, &plain.1, 1e-6);
             let weight = Tensor::from_data(data, &device);
             let ids = Tensor::from_data(ids, &device);
-            assert_eq!(numbers(embedding(weight, ids, 1.5)), plain.0);
+            assert_eq!(elements(embedding(weight, ids, 1.5)), plain.0);
         }
     }
 }

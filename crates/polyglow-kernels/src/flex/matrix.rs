@@ -1,9 +1,22 @@
-//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well;
-//! with factors in bf16 by [`bf16`], and with a factor that is multiplied by often by [`panels`].
+//! Matrix products on slices: `C = A B`, `C += A B` and `C = scale A B`.
 //!
-//! `gemm` divides a product among threads by rows and columns of the result and adds the terms of
-//! an element in a fixed order, so its bits do not depend on the number of threads, as tests of the
-//! operations check. Products inside of a task run on that task's core.
+//! With `A` of `[rows, terms]` and `B` of `[terms, columns]`, element `(i, j)` of the product is the
+//! sum over `terms` of `A[i, k] B[k, j]`. There are four ways to compute it:
+//! - in f32 by the crate `gemm`, with which Burn's backend flex multiplies as well: this file;
+//! - with both factors rounded to bf16 ([`bf16`]), or as GPUs do it with f16 ([`f16`]);
+//! - with a right factor that was copied once and is multiplied by often ([`panels`]).
+//!
+//! # Layout
+//! A [`Matrix`] is a view: a slice, a number of rows and columns, and the distance between rows and
+//! between columns in it. So a transposed factor is a view with the strides swapped, a head of an
+//! attention is a view of some columns of a projection, and none of them is copied before a product;
+//! `gemm` packs blocks of both factors into its own order anyway.
+//!
+//! # Reproducibility
+//! `gemm` divides a product among threads by rows and columns of the result, and adds the terms of an
+//! element in a fixed order, so its bits do not depend on the number of threads; tests of the
+//! operations check that. [`product`] and [`add_product`] use all cores; [`product_into`] is called
+//! inside of a task that has one core, while other tasks have the others.
 
 mod bf16;
 mod f16;
@@ -16,7 +29,7 @@ pub(crate) use panels::Panels;
 
 use crate::Factors;
 
-/// A matrix in a slice: element `(row, column)` is at `row * row_stride + column * column_stride`.
+/// A view of a matrix in a slice: element `(row, column)` is at `row * row_stride + column * column_stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrix<'a> {
     values: &'a [f32],
@@ -30,6 +43,7 @@ pub(crate) struct MatrixMut<'a> {
     shape: Shape,
 }
 
+/// The size of a matrix, and the distances between its rows and between its columns, in elements.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     rows: usize,
@@ -39,6 +53,7 @@ struct Shape {
 }
 
 impl Shape {
+    /// Rows of neighboring elements, which begin `row_stride` apart.
     fn row_major(rows: usize, columns: usize, row_stride: usize) -> Self {
         Self {
             rows,
@@ -48,8 +63,8 @@ impl Shape {
         }
     }
 
-    /// Panics if an element lies outside of a slice of `len`, or if rows overlap: `gemm` takes
-    /// pointers and checks nothing.
+    /// Panics if an element lies outside of a slice of `len`, or if rows overlap. Every matrix is
+    /// checked when it is made, because `gemm` takes pointers and checks nothing.
     fn check(&self, len: usize) {
         if self.rows > 0 && self.columns > 0 {
             assert!(
@@ -67,12 +82,12 @@ impl Shape {
 }
 
 impl<'a> Matrix<'a> {
-    /// Contiguous rows.
+    /// A matrix of contiguous rows.
     pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
         Self::strided(values, rows, columns, columns)
     }
 
-    /// Rows that begin `row_stride` apart.
+    /// A matrix of rows that begin `row_stride` apart.
     pub(crate) fn strided(
         values: &'a [f32],
         rows: usize,
@@ -84,12 +99,12 @@ impl<'a> Matrix<'a> {
         Self { values, shape }
     }
 
-    /// The first rows.
+    /// The matrix of the first `rows` rows.
     pub(crate) fn first_rows(self, rows: usize) -> Self {
         self.some_rows(0, rows)
     }
 
-    /// Some rows, from `first` on.
+    /// The matrix of `rows` rows from `first` on.
     fn some_rows(self, first: usize, rows: usize) -> Self {
         debug_assert!(first + rows <= self.shape.rows);
         Self {
@@ -98,15 +113,17 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// One element.
     fn at(&self, row: usize, column: usize) -> f32 {
         self.values[row * self.shape.row_stride + column * self.shape.column_stride]
     }
 
-    /// A row of a matrix that is not transposed.
+    /// One row, whose elements must be neighbors: the matrix is not transposed.
     fn row(&self, row: usize) -> &'a [f32] {
         &self.values[row * self.shape.row_stride..][..self.shape.columns]
     }
 
+    /// The transposed matrix: a view with rows and columns swapped, without a copy.
     pub(crate) fn transposed(self) -> Self {
         let Shape {
             rows,
@@ -125,7 +142,7 @@ impl<'a> Matrix<'a> {
 }
 
 impl<'a> MatrixMut<'a> {
-    /// Rows that begin `row_stride` apart.
+    /// A matrix of rows that begin `row_stride` apart, to write to.
     pub(crate) fn strided(
         values: &'a mut [f32],
         rows: usize,
@@ -138,14 +155,14 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// Whether a product replaces what is in its result or is added to it.
+/// Whether a product overwrites its result or is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Store {
     Overwrite,
     Accumulate,
 }
 
-/// `left right`, on all cores.
+/// Returns `left right`, `[rows, columns]`, computed on all cores.
 pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> Vec<f32> {
     match factors {
         Factors::F32 => {}
@@ -158,7 +175,8 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
         .checked_mul(columns)
         .expect("a product that memory can hold");
     let shape = Shape::row_major(rows, columns, columns);
-    // `gemm` multiplies by vectors, and sums of one or two terms, in ways that read the old values.
+    // For products with a vector, and for sums of one or two terms, `gemm` has other loops, which read
+    // the old values even if they are overwritten; so these must be initialized.
     if rows <= 1 || columns <= 1 || left.shape.columns <= 2 {
         let mut values = vec![0.0; count];
         product_into(
@@ -195,7 +213,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
     values
 }
 
-/// Adds `left right` to a contiguous matrix, on all cores.
+/// Adds `left right` to a contiguous matrix of `[rows, columns]`, on all cores.
 pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, factors: Factors) {
     match factors {
         Factors::F32 => {}
@@ -221,7 +239,7 @@ pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>,
     }
 }
 
-/// `scale left right` into a part of a slice, on this core.
+/// Writes `scale left right` to a part of a slice, or adds it there, on this core.
 pub(crate) fn product_into(
     result: MatrixMut<'_>,
     left: Matrix<'_>,
@@ -251,11 +269,15 @@ pub(crate) fn product_into(
     }
 }
 
-/// Rows of a transposed left factor that are multiplied together, at most: `gemm` copies them
-/// first, and what it copies has to stay in a cache. With a gradient of 512 rows and 9 708 columns
-/// copied whole, the product with 128 columns takes 1.8 times as long on two cores with AVX2.
+/// The most rows of a transposed left factor that are multiplied together.
+///
+/// `gemm` packs these rows first, and the copy has to stay in a cache. With a gradient of 512 rows and
+/// 9 708 columns packed whole, the product with 128 columns takes 1.8 times as long on two cores with
+/// AVX2.
 const ROWS_COPIED: usize = 768;
 
+/// Calls `gemm`, for a transposed left factor once for each [`ROWS_COPIED`] rows.
+///
 /// # Safety
 /// `result` is valid for writes at every element of `shape`, which has the rows of `left` and the
 /// columns of `right`; and for reads there if the old values are added to. Elements do not overlap.
@@ -280,7 +302,8 @@ unsafe fn multiply(
     } else {
         1
     };
-    // Of about the same size: `gemm` multiplies a single row in a way that reads old values.
+    // Parts of about the same size, and not whole ones and a rest: a rest of a single row would be
+    // multiplied by the loop that reads old values.
     for part in 0..parts {
         let first = part * rows / parts;
         let end = (part + 1) * rows / parts;
@@ -350,20 +373,20 @@ mod tests {
         assert_eq!(sums[..], [9.0, 12.0, 15.0, 18.0, 9.0, 21.0, 33.0, 45.0]);
         // A transposed left factor in parts, whole and with a rest, and without terms.
         for (rows, terms) in [(769, 3), (1_537, 3), (1_000, 0)] {
-            let of = |row: usize, term: usize| (row * 5 + term) as f32;
+            // Element `(row, term)` is `5 row + term`.
             let values: Vec<f32> = (0..rows * terms)
-                .map(|place| of(place % rows, place / rows))
+                .map(|index| (index % rows * 5 + index / rows) as f32)
                 .collect();
             let left = Matrix::new(&values, terms, rows).transposed();
             let right = Matrix::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..2 * terms], terms, 2);
-            let element = |row, column| {
-                (0..terms)
-                    .map(|term| of(row, term) * (2 * term + column + 1) as f32)
-                    .sum::<f32>()
-            };
-            let expected: Vec<f32> = (0..2 * rows)
-                .map(|place| element(place / 2, place % 2))
-                .collect();
+            let mut expected = Vec::new();
+            for row in 0..rows {
+                for column in 0..2 {
+                    let products = (0..terms)
+                        .map(|term| (row * 5 + term) as f32 * (2 * term + column + 1) as f32);
+                    expected.push(products.sum::<f32>());
+                }
+            }
             let mut sums = vec![1.0; 2 * rows];
             add_product(&mut sums, left, right, Factors::F32);
             assert!(

@@ -44,8 +44,8 @@ pub(super) fn linear(
 ) -> Tensor<2> {
     let [rows, d_in] = input.dims();
     assert_eq!(matrix.d_in, d_in, "the input of a linear map");
-    let bias = bias.map(|bias| Contiguous::of(open_untracked(bias)));
-    let input = Rows::quantize(Contiguous::of(open_untracked(input)).slice(), d_in);
+    let bias = bias.map(|bias| Contiguous::new(open_untracked(bias)));
+    let input = Rows::quantize(Contiguous::new(open_untracked(input)).slice(), d_in);
     let finish = Finish {
         bias: bias.as_ref().map(Contiguous::slice),
         negative,

@@ -75,7 +75,7 @@ impl BackwardPass<3> for State {
             gamma,
         } = self;
         let [_, width] = shape;
-        let gradient = Contiguous::of(gradient);
+        let gradient = Contiguous::new(gradient);
         // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of
         // threads.
         let block = (BLOCK * width).max(1);
@@ -197,7 +197,7 @@ mod tests {
     use burn::tensor::{Device, Distribution};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     type Function = fn(Tensor<2>, Tensor<1>, Tensor<1>, f64) -> Tensor<2>;
 
@@ -219,9 +219,9 @@ mod tests {
                 let output = function(input.clone(), gamma.clone(), beta.clone(), 1e-5);
                 let gradients = (output.clone() * upstream.clone()).sum().backward();
                 let of =
-                    |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                let grad_input = numbers(input.grad(&gradients).expect("it is tracked"));
-                [numbers(output), grad_input, of(&gamma), of(&beta)]
+                    |tensor: &Tensor<1>| elements(tensor.grad(&gradients).expect("it is tracked"));
+                let grad_input = elements(input.grad(&gradients).expect("it is tracked"));
+                [elements(output), grad_input, of(&gamma), of(&beta)]
             };
             for (kernel, plain) in run(layer_norm).iter().zip(&run(super::super::plain)) {
                 assert_near(kernel, plain, 2e-5);

@@ -85,12 +85,12 @@ pub(super) fn repeated_linear(
     }
     let sizes = Sizes::new(input, weight, layout);
     let [input, weight] =
-        [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
+        [input, weight].map(|tensor| Contiguous::new(open_untracked(tensor.clone())));
     let mut output = repeated_product(sizes, &input, &weight, packed);
     if let Some(bias) = bias {
         add_to_rows(
             &mut output,
-            Contiguous::of(open_untracked(bias.clone())).slice(),
+            Contiguous::new(open_untracked(bias.clone())).slice(),
         );
     }
     Some(close(from_values(output, [sizes.rows, sizes.d_out])))
@@ -222,7 +222,7 @@ impl BackwardPass<2> for LinearState {
         gradient: FlexTensor,
         [grad_input, grad_weight]: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
-        let gradient = Contiguous::of(gradient);
+        let gradient = Contiguous::new(gradient);
         [
             grad_input.then(|| self.grad_input(&gradient)),
             grad_weight.then(|| self.grad_weight(&gradient)),
@@ -233,7 +233,7 @@ impl BackwardPass<2> for LinearState {
 /// The backward pass of `x W + b`.
 impl BackwardPass<3> for LinearState {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        self.gradients_with_bias(&Contiguous::of(gradient), tracked)
+        self.gradients_with_bias(&Contiguous::new(gradient), tracked)
     }
 }
 
@@ -243,7 +243,7 @@ mod tests {
 
     use super::super::{linear, linear_transposed, repeated_linear};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     #[test]
     fn all_ways_to_multiply_give_the_same() {
@@ -267,7 +267,7 @@ mod tests {
                 Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
             };
             let near = |actual: Tensor<2>, expected: Tensor<2>| {
-                assert_near(&numbers(actual), &numbers(expected), 1e-5);
+                assert_near(&elements(actual), &elements(expected), 1e-5);
             };
             near(
                 linear(input.clone(), weight.clone(), None, Factors::F32),
@@ -322,7 +322,7 @@ mod tests {
         let weight = random([20, 20]);
         let packed = Packed::default();
         let multiply = |weight: Tensor<2>, layout| {
-            numbers(repeated_linear(
+            elements(repeated_linear(
                 input.clone(),
                 weight,
                 None,
@@ -331,7 +331,7 @@ mod tests {
                 &packed,
             ))
         };
-        let expected = |weight: Tensor<2>| numbers(input.clone().matmul(weight));
+        let expected = |weight: Tensor<2>| elements(input.clone().matmul(weight));
         let before = expected(weight.clone());
         assert_near(&multiply(weight.clone(), Layout::InOut), &before, 1e-5);
         assert_near(
@@ -376,7 +376,7 @@ mod tests {
                     Factors::F32,
                     &packed,
                 );
-                numbers(output)
+                elements(output)
             };
             let (left, right) = std::thread::scope(|scope| {
                 let other = scope.spawn(|| rayon::scope(|_| multiply()));
@@ -401,7 +401,7 @@ mod tests {
             Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
         };
         let near = |actual: Tensor<2>, expected: Tensor<2>| {
-            assert_near(&numbers(actual), &numbers(expected), 1e-5);
+            assert_near(&elements(actual), &elements(expected), 1e-5);
         };
         for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
             let input = random([rows, d_in]);
@@ -436,7 +436,7 @@ mod tests {
                     Layout::InOut => linear(x_there, w_there, None, Factors::Bf16),
                     Layout::OutIn => linear_transposed(x_there, w_there, Factors::Bf16),
                 };
-                assert_near(&numbers(there), &numbers(output.clone()), 1.0 / 256.0);
+                assert_near(&elements(there), &elements(output.clone()), 1.0 / 256.0);
                 near(
                     gradient(x),
                     rounded(&upstream).matmul(rounded(&weight).transpose()),

@@ -186,7 +186,7 @@ mod tests {
 
     use super::super::{plain, recurrent_step};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::flex::tests::{assert_near, elements, on_threads};
 
     fn random(shape: [usize; 2]) -> Tensor<2> {
         let data = Tensor::<2>::random(shape, Distribution::Uniform(-3.0, 3.0), &Device::flex())
@@ -212,9 +212,9 @@ mod tests {
                     // product alone.
                     let none = |tensor: &Tensor<2>| tensor.clone().inner().zeros_like();
                     let of = |tensor: &Tensor<2>| {
-                        numbers(tensor.grad(&gradients).unwrap_or_else(|| none(tensor)))
+                        elements(tensor.grad(&gradients).unwrap_or_else(|| none(tensor)))
                     };
-                    [numbers(output), of(&projected), of(&recurrent), of(&state)]
+                    [elements(output), of(&projected), of(&recurrent), of(&state)]
                 };
                 let expected = values(kernel());
                 let plain = values(plain(cell, &projected, &recurrent, &state));
@@ -230,7 +230,7 @@ mod tests {
                 let [projected, recurrent, state] =
                     [projected, recurrent, state].map(Tensor::inner);
                 assert_eq!(
-                    numbers(recurrent_step(cell, projected, recurrent, state)),
+                    elements(recurrent_step(cell, projected, recurrent, state)),
                     expected[0]
                 );
             }

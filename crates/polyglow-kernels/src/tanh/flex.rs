@@ -25,7 +25,7 @@ pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     record(
         State {
             shape,
-            output: Contiguous::of(output.clone()),
+            output: Contiguous::new(output.clone()),
         },
         [node],
         output,
@@ -90,7 +90,7 @@ mod tests {
 
     use super::super::tanh;
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
@@ -107,14 +107,14 @@ mod tests {
                 [tanh(input.clone()), activation::tanh(input.clone())].map(|output| {
                     let gradients = (output.clone() * upstream.clone()).sum().backward();
                     [
-                        numbers(output),
-                        numbers(input.grad(&gradients).expect("it is tracked")),
+                        elements(output),
+                        elements(input.grad(&gradients).expect("it is tracked")),
                     ]
                 });
             for (kernel, plain) in kernel.iter().zip(&plain) {
                 assert_near(kernel, plain, 1e-6);
             }
-            assert_eq!(numbers(tanh(input.clone().inner())), kernel[0]);
+            assert_eq!(elements(tanh(input.clone().inner())), kernel[0]);
         }
     }
 }

@@ -51,7 +51,7 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
             // All keys come before all values there.
             let column = skipped + (part % 2 * cache.num_heads + part / 2) * head_dim;
             let range = cache.part(cache.slots[row], part);
-            let new = cache.numbers[range][start * head_dim..].chunks_exact_mut(head_dim);
+            let new = cache.elements[range][start * head_dim..].chunks_exact_mut(head_dim);
             for (new, projected) in new.zip(projected.chunks_exact(width)) {
                 new.copy_from_slice(&projected[column..][..head_dim]);
             }
@@ -65,10 +65,10 @@ fn grow(cache: &mut KeyValueCache, room: usize) {
     let parts = 2 * cache.num_heads;
     let mut grown = vec![0.0; cache.rows() * parts * room * cache.head_dim];
     for (place, new) in grown.chunks_exact_mut(room * cache.head_dim).enumerate() {
-        let old = &cache.numbers[cache.part(cache.slots[place / parts], place % parts)];
+        let old = &cache.elements[cache.part(cache.slots[place / parts], place % parts)];
         new[..old.len()].copy_from_slice(old);
     }
-    (cache.numbers, cache.room) = (grown, room);
+    (cache.elements, cache.room) = (grown, room);
     cache.slots = (0..cache.rows()).collect();
 }
 
@@ -158,7 +158,7 @@ impl Kernel for Attend<'_> {
     #[inline(always)]
     fn run(self) {
         let KeyValueCache {
-            ref numbers,
+            ref elements,
             num_heads,
             head_dim,
             len: key_len,
@@ -181,7 +181,7 @@ impl Kernel for Attend<'_> {
                 .zip(output.chunks_exact_mut(head_dim));
             for (head, (query, output)) in heads.enumerate() {
                 let [keys, values] =
-                    [0, 1].map(|part| &numbers[self.cache.part(self.slot, 2 * head + part)]);
+                    [0, 1].map(|part| &elements[self.cache.part(self.slot, 2 * head + part)]);
                 let (scores, rest) = weights.split_at_mut(len);
                 for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
                     *score = dot(query, key) * scale;
@@ -204,7 +204,7 @@ impl Kernel for Attend<'_> {
 #[inline(always)]
 fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
     /// Sums that registers hold: then a head is read from one end to the other. Those of
-    /// WebAssembly have 4 numbers, and there are 16.
+    /// WebAssembly have 4 elements, and there are 16.
     const WIDE: usize = if cfg!(target_arch = "wasm32") { 2 } else { 4 } * LANES;
     let head_dim = output.len();
     let (wide, rest) = output.as_chunks_mut::<WIDE>();
@@ -250,7 +250,7 @@ mod tests {
 
     use super::super::tests::plain;
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
         Tensor::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
@@ -296,7 +296,7 @@ mod tests {
                     part(1),
                     plain_mask,
                 );
-                assert_near(&numbers(output), &numbers(expected), 1e-5);
+                assert_near(&elements(output), &elements(expected), 1e-5);
             }
         }
     }
@@ -337,7 +337,7 @@ mod tests {
             steps.push(next.clone());
             let actual = cache.attention(&next, None);
             let whole = filled(&tensors(&steps).narrow(2, d_model, 2 * d_model));
-            assert_eq!(numbers(actual), numbers(whole.attention(&next, None)));
+            assert_eq!(elements(actual), elements(whole.attention(&next, None)));
         }
     }
 }

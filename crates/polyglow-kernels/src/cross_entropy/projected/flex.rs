@@ -132,7 +132,7 @@ mod tests {
 
     use super::super::{of_logits, plain};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements};
 
     const PAD: u32 = 0;
 
@@ -195,9 +195,9 @@ mod tests {
             // A power of two, by which slopes may be multiplied before or after they are rounded.
             let gradients = (loss_sum.clone() * 4.0).backward();
             let [grad_hidden, grad_weight] = [hidden, weight]
-                .map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
+                .map(|tensor| elements(tensor.grad(&gradients).expect("the loss depends on it")));
             [
-                [numbers(loss_sum), numbers(nll_sum)].concat(),
+                [elements(loss_sum), elements(nll_sum)].concat(),
                 grad_hidden,
                 grad_weight,
             ]

@@ -335,7 +335,7 @@ impl BackwardPass<4> for State {
         } = self.sizes;
         let sums = self.sizes.sums();
         let kept = self.sizes.state();
-        let gradient = Contiguous::of(gradient);
+        let gradient = Contiguous::new(gradient);
         let mut grad_projected = vec![0.0; batch * len * sums];
         let mut grad_recurrent = vec![0.0; batch * len * sums];
         let mut grad_start = vec![0.0; batch * kept];
@@ -392,7 +392,7 @@ mod tests {
     use burn::tensor::{Device, Distribution, TensorData};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::flex::tests::{assert_near, elements, on_threads};
     use crate::recurrent::{plain, recurrent_layer};
 
     fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
@@ -490,11 +490,11 @@ mod tests {
         let values = |output: Tensor<3>| {
             let gradients = (output.clone() * upstream.clone()).sum().backward();
             [
-                numbers(output),
-                numbers(projected.grad(&gradients).expect("it is tracked")),
-                numbers(weight.grad(&gradients).expect("it is tracked")),
-                numbers(bias.grad(&gradients).expect("it is tracked")),
-                numbers(start.grad(&gradients).expect("it is tracked")),
+                elements(output),
+                elements(projected.grad(&gradients).expect("it is tracked")),
+                elements(weight.grad(&gradients).expect("it is tracked")),
+                elements(bias.grad(&gradients).expect("it is tracked")),
+                elements(start.grad(&gradients).expect("it is tracked")),
             ]
         };
         let steps = values(by_steps(cell, direction, inputs, padding));
@@ -522,6 +522,6 @@ mod tests {
             &start,
             padding.as_ref(),
         );
-        assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
+        assert_eq!(elements(applied.expect("the kernel is there")), expected[0]);
     }
 }
