@@ -1,4 +1,9 @@
-//! On GPUs: each factor is rounded once, also for the backward pass.
+//! The affine map `y = x W + b` on GPUs: Burn's products, with factors that are rounded once, and a
+//! kernel for the gradient of the bias.
+//!
+//! Rounded copies of `x` and `W` serve the forward pass and both products of the backward pass
+//! ([`GpuFactors`]). The order of operations here decides what Burn fuses: a product is fused with the
+//! elementwise operations right behind it, so nothing may stand between them.
 
 mod kernel;
 
@@ -25,7 +30,7 @@ pub(super) fn linear(
     let (input, input_node) = open(input)?;
     let (weight, weight_node) = open(weight)?;
     // Its shape is changed first, so that nothing stands between the product and the sum, which are
-    // fused.
+    // then fused.
     let bias = match bias {
         Some(bias) => {
             let (bias, node) = open(bias)?;
@@ -44,19 +49,19 @@ pub(super) fn linear(
     })
 }
 
-/// The two factors of the product, as they were rounded.
+/// The two factors of the product, as they were rounded; also the backward pass of the product.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuFactors {
     input: Tensor<2>,
     weight: Tensor<2>,
-    /// What the input was before.
+    /// The format of the input before it was rounded, which its gradient has.
     dtype: FloatDType,
     layout: Layout,
     factors: Factors,
 }
 
 impl GpuFactors {
-    /// Of tensors outside of the graph.
+    /// Rounds the factors, which are outside of the graph.
     pub(crate) fn new(
         input: Tensor<2>,
         weight: Tensor<2>,
@@ -73,7 +78,7 @@ impl GpuFactors {
         }
     }
 
-    /// In the format of the factors.
+    /// Returns `x W` in the format of the factors.
     pub(crate) fn product(&self) -> Tensor<2> {
         self.input.clone().matmul(self.across())
     }
@@ -86,7 +91,7 @@ impl GpuFactors {
         }
     }
 
-    /// That of the weight, from that of the output in the format of the factors.
+    /// The gradient of the weight, from that of the output in the format of the factors.
     fn grad_weight(&self, gradient: Tensor<2>) -> Gradient {
         let input = self.input.clone();
         let product = match self.layout {
@@ -96,23 +101,23 @@ impl GpuFactors {
         widened(product).into()
     }
 
-    /// That of the input, from that of the output in the format of the factors.
+    /// The gradient of the input, from that of the output in the format of the factors.
     fn grad_input(&self, gradient: Tensor<2>) -> Gradient {
         cast(gradient.matmul(self.across().transpose()), self.dtype).into()
     }
 }
 
-/// The most workgroups that share a column.
-const STRIPES: usize = 64;
+/// The most workgroups that share a column of sums.
+const MAX_STRIPES: usize = 64;
 
-/// The sum of rows, in f32.
+/// The gradient of the bias: the sum of the rows of that of the output, in f32.
 fn grad_bias(gradient: Tensor<2>) -> Gradient {
     let [sums] = sum_columns(gradient, None);
-    total(sums)
+    sum_stripes(sums)
 }
 
-/// What goes back through a ReLU with this output, after which so much was multiplied; and the sum
-/// of its rows, in f32.
+/// Returns the gradient before a ReLU, given that behind it, and the sum of its rows in f32. `output`
+/// is the output of the ReLU, and `scale` a factor that was applied behind it.
 pub(crate) fn through_relu(
     gradient: Tensor<2>,
     output: Tensor<2>,
@@ -120,14 +125,16 @@ pub(crate) fn through_relu(
 ) -> (Tensor<2>, Gradient) {
     let gradient = cast(gradient, output.dtype().into());
     let [sums, grad] = sum_columns(gradient, Some((output, scale as f32)));
-    (grad.tensor(), total(sums))
+    (grad.tensor(), sum_stripes(sums))
 }
 
-fn total(sums: Operand) -> Gradient {
+/// The sum of the partial sums of all workgroups.
+fn sum_stripes(sums: Operand) -> Gradient {
     sums.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0).into()
 }
 
-/// Sums of some rows each; and with a ReLU what went through it.
+/// Launches [`kernel::sum_columns`]: partial sums, `[stripes, width]`, and with a ReLU the gradient
+/// before it.
 fn sum_columns<const O: usize>(
     gradient: Tensor<2>,
     relu: Option<(Tensor<2>, f32)>,
@@ -135,14 +142,14 @@ fn sum_columns<const O: usize>(
     let [rows, width] = gradient.dims();
     let dtype = gradient.dtype();
     let vector = vector_size(width);
-    let stripes = rows.div_ceil(ROWS).clamp(1, STRIPES);
+    let stripes = rows.div_ceil(ROWS).clamp(1, MAX_STRIPES);
     let columns = (width / vector).div_ceil(LANES);
     let layout = kernel::Layout {
         width: width / vector,
         has_relu: relu.is_some(),
     };
     let gradient = Operand::from(gradient);
-    // Without one nothing is read of what stands in its place.
+    // Without a ReLU nothing is read through this binding.
     let (active, scale) = relu.map_or_else(
         || (gradient.clone(), 1.0),
         |(output, scale)| (output.into(), scale),
@@ -183,12 +190,12 @@ impl BackwardPass<2, 2> for GpuFactors {
     fn gradients(
         self,
         gradient: Tensor<2>,
-        [grad_input, grad_weight]: [bool; 2],
+        [tracks_input, tracks_weight]: [bool; 2],
     ) -> [Option<Gradient>; 2] {
         let gradient = self.factors.rounded(gradient);
-        let grad_weight = grad_weight.then(|| self.grad_weight(gradient.clone()));
-        // The last, as what it is added to comes next and is fused with it.
-        let grad_input = grad_input.then(|| self.grad_input(gradient));
+        let grad_weight = tracks_weight.then(|| self.grad_weight(gradient.clone()));
+        // Last, because the sum that it is added to comes next and is fused with it.
+        let grad_input = tracks_input.then(|| self.grad_input(gradient));
         [grad_input, grad_weight]
     }
 }
@@ -197,14 +204,14 @@ impl BackwardPass<3, 2> for GpuFactors {
     fn gradients(
         self,
         gradient: Tensor<2>,
-        [grad_input, grad_weight, bias]: [bool; 3],
+        [tracks_input, tracks_weight, tracks_bias]: [bool; 3],
     ) -> [Option<Gradient>; 3] {
         let rounded = self.factors.rounded(gradient.clone());
-        let grad_weight = grad_weight.then(|| self.grad_weight(rounded.clone()));
-        // Two products of the same gradient in a row would be planned together, and neither be
-        // fused with what follows it.
-        let grad_bias = bias.then(|| grad_bias(gradient));
-        let grad_input = grad_input.then(|| self.grad_input(rounded));
+        let grad_weight = tracks_weight.then(|| self.grad_weight(rounded.clone()));
+        // Between the two products: two of the same gradient in a row would be planned together, and
+        // neither would be fused with what follows it.
+        let grad_bias = tracks_bias.then(|| grad_bias(gradient));
+        let grad_input = tracks_input.then(|| self.grad_input(rounded));
         [grad_input, grad_weight, grad_bias]
     }
 }
