@@ -1,28 +1,44 @@
-//! The gradients of a batch row, head by head, from the weights that were kept.
+//! The backward pass of attention, head by head, from the weights that the forward pass kept.
+//!
+//! With the names of [`crate::attention`], a head takes four products and a pass:
+//!
+//! ```text
+//! dV = Dᵀ G
+//! S' = G Vᵀ                               (grad_scores)
+//! T  = W * (mask * S' - rowsum(..))       in place, by SoftmaxBackward
+//! dQ = T K / sqrt(head_dim)
+//! dK = Tᵀ Q / sqrt(head_dim)
+//! ```
+//!
+//! `S'` and `T` are one `[query_len, key_len]` matrix, which all heads of a batch row overwrite in turn
+//! and which so stays in the core's cache. Gradients are written into columns of the gradient of the
+//! projection, where the queries, keys and values were read, so that the linear map's backward pass
+//! finds one contiguous matrix.
 
-use super::dropping::Dropping;
-use super::heads::Sizes;
+use super::heads::{Sizes, dropped_weights};
 use crate::dropout::mask::Mask;
 use crate::flex::matrix::{Matrix, MatrixMut, Store, product_into};
 use crate::flex::softmax::SoftmaxBackward;
 use crate::flex::vector::vectorized;
 
-/// What the gradients of a batch row are made from.
+/// The parts of everything that the backward pass reads that belong to a batch row.
 #[derive(Clone, Copy)]
 pub(super) struct BackwardInput<'a> {
     pub(super) query: &'a [f32],
     pub(super) key_value: &'a [f32],
+    /// `[num_heads, query_len, key_len]`, before dropout; empty if rows are long.
     pub(super) weights: &'a [f32],
+    /// The gradient of the output, `[query_len, d_model]`.
     pub(super) gradient: &'a [f32],
     pub(super) forbidden: &'a [bool],
     pub(super) mask: Option<Mask>,
 }
 
-/// Where the gradients of a batch row go: to all positions of the projections that queries, and
-/// keys and values, were read from.
+/// The gradients of a batch row of the projections, which the backward pass writes.
 pub(super) enum Gradients<'a> {
-    /// Of a sequence that attends to itself.
+    /// Of self-attention: queries, keys and values side by side.
     Joined(&'a mut [f32]),
+    /// Of cross-attention: queries alone, and keys and values side by side.
     Separate {
         query: &'a mut [f32],
         key_value: &'a mut [f32],
@@ -30,12 +46,14 @@ pub(super) enum Gradients<'a> {
 }
 
 impl Gradients<'_> {
+    /// The projection whose columns have the gradients of the queries.
     pub(super) fn grad_query(&mut self) -> &mut [f32] {
         match self {
             Self::Joined(query) | Self::Separate { query, .. } => query,
         }
     }
 
+    /// The projection whose columns have the gradients of the keys and values.
     pub(super) fn grad_key_value(&mut self) -> &mut [f32] {
         match self {
             Self::Joined(key_value) | Self::Separate { key_value, .. } => key_value,
@@ -61,39 +79,27 @@ impl Sizes {
         let rows = self.query.len;
         let columns = self.key.len;
         // One score matrix for all heads, which stays in the cache.
-        let mut grad_weights = vec![0.0; self.num_scores()];
+        let mut grad_scores = vec![0.0; self.num_scores()];
         let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
         for (head, weights) in weights.chunks_exact(self.num_scores().max(1)).enumerate() {
             let gradient = self.joined_head(gradient, self.query, head);
             let mask = mask.map(|mask| mask.part(head));
-            let used = match mask {
-                None => weights,
-                Some(mask) => {
-                    vectorized(Dropping {
-                        output: &mut kept,
-                        input: weights,
-                        mask,
-                        first: 0,
-                    });
-                    &kept
-                }
-            };
-            let used = Matrix::new(used, rows, columns).transposed();
+            let dropped = dropped_weights(weights, mask, &mut kept);
+            let dropped = Matrix::new(dropped, rows, columns).transposed();
             let grad_values = self.head_mut(grads.grad_key_value(), self.value, head);
-            product_into(grad_values, used, gradient, 1.0, Store::Overwrite);
+            product_into(grad_values, dropped, gradient, 1.0, Store::Overwrite);
             let values = self.head(key_value, self.value, head).transposed();
-            let grad_used = MatrixMut::strided(&mut grad_weights, rows, columns, columns);
-            product_into(grad_used, gradient, values, 1.0, Store::Overwrite);
-            // From here on `of_weights` has the gradient of the scores.
+            let grad_dropped = MatrixMut::strided(&mut grad_scores, rows, columns, columns);
+            product_into(grad_dropped, gradient, values, 1.0, Store::Overwrite);
             vectorized(SoftmaxBackward {
-                grads: &mut grad_weights,
+                grads: &mut grad_scores,
                 weights,
                 len: columns,
                 forbidden,
                 mask,
                 first: 0,
             });
-            let grad_scores = Matrix::new(&grad_weights, rows, columns);
+            let grad_scores = Matrix::new(&grad_scores, rows, columns);
             let queries = self.head(query, self.query, head);
             let keys = self.head(key_value, self.key, head);
             let grad_queries = self.head_mut(grads.grad_query(), self.query, head);

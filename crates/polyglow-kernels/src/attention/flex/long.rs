@@ -293,7 +293,7 @@ mod tests {
         let d_model = 12;
         let qkv = random([1, len, 3 * d_model]);
         let gradient = random([1, len, d_model]);
-        let sizes = Sizes::of_self([1, len, 3 * d_model], heads);
+        let sizes = Sizes::for_self([1, len, 3 * d_model], heads);
         for causal in [false, true] {
             // Padding behind, and with `causal` the future; one row for all queries where it is the
             // same for all.
