@@ -1,4 +1,5 @@
-//! On GPUs: a kernel each way, with the residual sum before it and its dropout.
+//! Layer normalization on GPUs: one kernel forward and one backward ([`kernel`]), each with the
+//! residual sum in front of the normalization and its dropout.
 
 mod kernel;
 
@@ -13,10 +14,10 @@ use crate::dropout::gpu::draw::Draw;
 use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
 use crate::gpu::{BackwardPass, Gradient, Node, open, record};
 
-/// Cubes of the backward pass, each with sums for `gamma` and `beta` of its own.
+/// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its own.
 const MAX_WORKGROUPS: usize = 512;
-/// The widest row: units keep what they have of it.
-const WIDEST: usize = 3072;
+/// The widest row: threads keep their part of it in registers.
+const MAX_WIDTH: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn layer_norm(
@@ -29,7 +30,11 @@ pub(super) fn layer_norm(
     let affine = (open(gamma)?, open(beta)?);
     let ((gamma, gamma_node), (beta, beta_node)) = affine;
     let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
-    Some(record(OfRows(state), [node, gamma_node, beta_node], output))
+    Some(record(
+        NormBackward(state),
+        [node, gamma_node, beta_node],
+        output,
+    ))
 }
 
 /// [`super::residual_norm`] on GPUs with autodiff; `None` elsewhere.
@@ -47,27 +52,29 @@ pub(super) fn residual_norm(
         (open(gamma)?, open(beta)?);
     let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
     Some(record(
-        OfSums(state),
+        ResidualNormBackward(state),
         [residual_node, node, gamma_node, beta_node],
         output,
     ))
 }
 
-/// What the backward pass needs.
+/// Everything that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
-    /// Of the input.
+    /// The format of the input.
     dtype: DType,
     layout: Layout,
     vector: usize,
     dropped: Option<Dropped>,
-    standard: Operand,
+    normalized: Operand,
     scales: Operand,
     gamma: Operand,
 }
 
 impl State {
+    /// The output, and what its backward pass needs; `None` if the formats or sizes do not fit the
+    /// kernels.
     fn normalize(
         residual: Option<Tensor<2>>,
         input: Tensor<2>,
@@ -85,9 +92,10 @@ impl State {
             return None;
         }
         let input: Operand = input.into();
-        // Cubes of the backward pass share two numbers for each of the row, and two for each unit.
+        // A workgroup of the backward pass shares two floats for each element of a row, and two for each
+        // thread.
         let shared = 4 * 2 * (width + LANES * ROWS);
-        if width > WIDEST || rows == 0 || shared > shared_memory(&input) {
+        if width > MAX_WIDTH || rows == 0 || shared > shared_memory(&input) {
             return None;
         }
         let vector = vector_size(width);
@@ -99,13 +107,13 @@ impl State {
             has_dropout,
         };
         let dtype = input.dtype();
-        // Where there is none, nothing is read of it.
+        // Without a residual nothing is read through this binding.
         let residual = residual.map_or_else(|| Operand::from(gamma.clone()), Operand::from);
         let gamma: Operand = gamma.into();
         let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
             let kind = elements(&inputs[1]);
             let [residual, input, gamma, beta] = inputs.map(CubeTensor::into_buffer_arg);
-            let [output, standard, scales] = written.map(CubeTensor::into_buffer_arg);
+            let [output, normalized, scales] = written.map(CubeTensor::into_buffer_arg);
             kernel::forward::launch(
                 client,
                 workgroups(rows.div_ceil(ROWS)),
@@ -116,7 +124,7 @@ impl State {
                 gamma,
                 beta,
                 output,
-                standard,
+                normalized,
                 scales,
                 rows as u32,
                 epsilon as f32,
@@ -131,7 +139,7 @@ impl State {
             (shape.to_vec(), DType::F32),
             (vec![rows, 1], DType::F32),
         ];
-        let [output, standard, scales] = queue("norm", inputs, written, launch);
+        let [output, normalized, scales] = queue("norm", inputs, written, launch);
         Some((
             output.tensor(),
             Self {
@@ -140,14 +148,14 @@ impl State {
                 layout,
                 vector,
                 dropped,
-                standard,
+                normalized,
                 scales,
                 gamma,
             },
         ))
     }
 
-    /// Those of what was normalized, of the input, `gamma` and `beta`.
+    /// The gradients of what was normalized (the residual sum), of the input, and of `gamma` and `beta`.
     fn gradients(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
         let Self {
             shape,
@@ -155,25 +163,25 @@ impl State {
             layout,
             vector,
             dropped,
-            standard,
+            normalized,
             scales,
             gamma,
         } = self;
         let [rows, width] = shape;
         let num_workgroups = rows.div_ceil(ROWS).min(MAX_WORKGROUPS);
-        // Else it is that of the sum.
+        // Otherwise it is equal to the gradient of the sum.
         let writes_input = dropped.is_some() || dtype != DType::F32;
         let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
             let kind = elements(&written[1]);
-            let [grad, standard, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
+            let [grad_output, normalized, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
             let [grad_sum, grad_input, grad_affine] = written.map(CubeTensor::into_buffer_arg);
             kernel::backward::launch(
                 client,
                 workgroups(num_workgroups),
                 CubeDim::new_1d((LANES * ROWS) as u32),
                 vector,
-                grad,
-                standard,
+                grad_output,
+                normalized,
                 scales,
                 gamma,
                 grad_sum,
@@ -200,8 +208,8 @@ impl State {
             (vec![num_workgroups, 2 * width], DType::F32),
         ];
         let [grad_sum, grad_input, grad_affine] = queue(
-            "norm's slopes",
-            [gradient.into(), standard, scales, gamma],
+            "norm's gradients",
+            [gradient.into(), normalized, scales, gamma],
             written,
             launch,
         );
@@ -217,10 +225,11 @@ impl State {
     }
 }
 
+/// The backward pass of [`layer_norm`].
 #[derive(Clone, Debug)]
-struct OfRows(State);
+struct NormBackward(State);
 
-impl BackwardPass<3, 2> for OfRows {
+impl BackwardPass<3, 2> for NormBackward {
     fn gradients(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Gradient>; 3] {
         let (_, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [
@@ -231,10 +240,11 @@ impl BackwardPass<3, 2> for OfRows {
     }
 }
 
+/// The backward pass of [`residual_norm`].
 #[derive(Clone, Debug)]
-struct OfSums(State);
+struct ResidualNormBackward(State);
 
-impl BackwardPass<4, 2> for OfSums {
+impl BackwardPass<4, 2> for ResidualNormBackward {
     fn gradients(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Gradient>; 4] {
         let (grad_residual, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [

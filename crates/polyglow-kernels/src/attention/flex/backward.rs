@@ -62,8 +62,7 @@ impl Gradients<'_> {
 }
 
 impl Sizes {
-    /// The gradients of a batch row's queries, keys and values, by the formulas of
-    /// [`crate::attention`]; `slopes` are zeros before.
+    /// Computes the gradients of a batch row's queries, keys and values; `grads` must be zeros.
     pub(super) fn backward(&self, state: BackwardInput<'_>, mut grads: Gradients<'_>) {
         if self.is_long() {
             return self.backward_long(state, grads);

@@ -1,10 +1,14 @@
-//! The kernel: a chunk of rows goes from hidden states to logits, to their gradient in place, and
-//! to what that adds to both gradients, before the next chunk takes its memory.
+//! Cross-entropy from hidden states on the CPU, in chunks of at most 512 rows.
+//!
+//! A chunk has four steps, each on all cores: its hidden states are copied side by side, without rows
+//! of padding; `logits = x W`; [`into_gradients`] turns the logits into their gradient `s` in place;
+//! and two products give its rows of the gradient of `x`, `s Wᵀ`, and its addend to that of `W`,
+//! `xᵀ s`. At a vocabulary of 32 000 a chunk's logits take 64 MiB, which the next chunk reuses.
 
 use burn::tensor::{Int, Tensor};
 
 use super::ROWS_PER_CHUNK;
-use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scalar_gradient, scaled, sums};
+use crate::cross_entropy::{RowLoss, into_gradients, scalar_gradient, scaled, sums, to_ids};
 use crate::flex::matrix::{Matrix, add_product, product};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::linear::{Layout, Sizes};
@@ -21,7 +25,7 @@ pub(super) fn projected_cross_entropy(
     factors: Factors,
 ) -> LossOutput {
     let sizes = Sizes::new(&hidden, &weight, layout);
-    let targets = ids_of(targets);
+    let targets = to_ids(targets);
     assert_eq!(sizes.rows, targets.len(), "a target for each row");
     let weight_shape = weight.dims();
     let (hidden, hidden_node) = read(hidden);
@@ -38,7 +42,7 @@ pub(super) fn projected_cross_entropy(
         .collect();
     // All chunks have about the same size, so that none is too small for all cores.
     let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
-    let mut found = Found {
+    let mut results = Results {
         losses: Vec::new(),
         grad_hidden: vec![0.0; sizes.rows * sizes.d_in],
         grad_weight: Vec::new(),
@@ -47,20 +51,20 @@ pub(super) fn projected_cross_entropy(
     // depend on threads.
     for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
         let targets: Vec<u32> = rows.iter().map(|row| targets[*row]).collect();
-        work.chunk(rows, &targets, pad_id, &mut found);
+        work.chunk(rows, &targets, pad_id, &mut results);
     }
     // Still empty if every target is padding.
-    found.grad_weight.resize(sizes.d_in * sizes.d_out, 0.0);
-    let (loss_sum, nll_sum) = sums(&found.losses);
-    let grad_hidden = from_values(found.grad_hidden, [sizes.rows, sizes.d_in]);
-    let gradients = Gradients([grad_hidden, from_values(found.grad_weight, weight_shape)]);
+    results.grad_weight.resize(sizes.d_in * sizes.d_out, 0.0);
+    let (loss_sum, nll_sum) = sums(&results.losses);
+    let grad_hidden = from_values(results.grad_hidden, [sizes.rows, sizes.d_in]);
+    let gradients = Gradients([grad_hidden, from_values(results.grad_weight, weight_shape)]);
     LossOutput {
         loss_sum: record(gradients, [hidden_node, weight_node], loss_sum),
         nll_sum,
     }
 }
 
-/// What every chunk needs.
+/// The inputs that all chunks share.
 struct Work {
     sizes: Sizes,
     hidden: Contiguous,
@@ -69,8 +73,8 @@ struct Work {
     factors: Factors,
 }
 
-/// What the chunks add up to.
-struct Found {
+/// The results that chunks add to.
+struct Results {
     losses: Vec<RowLoss>,
     grad_hidden: Vec<f32>,
     /// Empty before the first chunk.
@@ -78,10 +82,11 @@ struct Found {
 }
 
 impl Work {
-    fn chunk(&self, rows: &[usize], targets: &[u32], pad_id: u32, found: &mut Found) {
+    /// Adds the losses and gradients of some rows, none of which is padding, to the results.
+    fn chunk(&self, rows: &[usize], targets: &[u32], pad_id: u32, results: &mut Results) {
         let Sizes { d_in, d_out, .. } = self.sizes;
         let hidden = self.hidden.slice();
-        // Copied together, so that rows of padding between them cost no products.
+        // Copied side by side, so that rows of padding between them cost no products.
         let input: Vec<f32> = rows
             .iter()
             .flat_map(|row| &hidden[row * d_in..][..d_in])
@@ -90,38 +95,38 @@ impl Work {
         let input = Matrix::new(&input, rows.len(), d_in);
         let weight = self.sizes.weight(&self.weight);
         let mut logits = product(input, weight, self.factors);
-        found
+        results
             .losses
             .extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
         let gradient = Matrix::new(&logits, rows.len(), d_out);
         let grad_input = product(gradient, weight.transposed(), self.factors);
         for (row, values) in rows.iter().zip(grad_input.chunks_exact(d_in)) {
-            found.grad_hidden[row * d_in..][..d_in].copy_from_slice(values);
+            results.grad_hidden[row * d_in..][..d_in].copy_from_slice(values);
         }
         let (left, right) = match self.sizes.layout {
             Layout::InOut => (input.transposed(), gradient),
             Layout::OutIn => (gradient.transposed(), input),
         };
-        // The first chunk's product needs no zeroed memory to be added to.
-        if found.grad_weight.is_empty() {
-            found.grad_weight = product(left, right, self.factors);
+        // The first chunk saves zeroing memory that its product would be added to.
+        if results.grad_weight.is_empty() {
+            results.grad_weight = product(left, right, self.factors);
         } else {
-            add_product(&mut found.grad_weight, left, right, self.factors);
+            add_product(&mut results.grad_weight, left, right, self.factors);
         }
     }
 }
 
-/// The gradients of the hidden states and of the weight, which are known with the loss.
+/// The gradients of the hidden states and of the weight, which the forward pass has computed.
 #[derive(Clone, Debug)]
 struct Gradients([FlexTensor; 2]);
 
 impl BackwardPass<2> for Gradients {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let grad = scalar_gradient(gradient);
+        let factor = scalar_gradient(gradient);
         let [grad_hidden, grad_weight] = self.0;
         [
-            tracked[0].then(|| scaled(grad_hidden, grad)),
-            tracked[1].then(|| scaled(grad_weight, grad)),
+            tracked[0].then(|| scaled(grad_hidden, factor)),
+            tracked[1].then(|| scaled(grad_weight, factor)),
         ]
     }
 }
@@ -130,9 +135,9 @@ impl BackwardPass<2> for Gradients {
 mod tests {
     use burn::tensor::{Device, TensorData};
 
-    use super::super::{of_logits, plain};
+    use super::super::{plain, with_logits};
     use super::*;
-    use crate::flex::tests::{assert_near, elements};
+    use crate::flex::tests::{assert_near, elements, on_threads, pseudo_random};
 
     const PAD: u32 = 0;
 
@@ -149,25 +154,20 @@ mod tests {
         factors: Factors,
     }
 
-    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights,
-    /// of four times the loss.
-    type Numbers = [Vec<f32>; 3];
+    /// The loss and the loss without smoothing; the gradient of the hidden states and that of the
+    /// weight, both of four times the loss.
+    type Outputs = [Vec<f32>; 3];
 
     impl Case {
         fn new([rows, d_in, d_out]: [usize; 3], layout: Layout, smoothing: f64) -> Self {
-            let spread = |len: usize, seed: usize| -> Vec<f32> {
-                (0..len)
-                    .map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
-                    .collect()
-            };
             let shape = if layout == Layout::InOut {
                 [d_in, d_out]
             } else {
                 [d_out, d_in]
             };
             Self {
-                hidden: TensorData::new(spread(rows * d_in, 1), [rows, d_in]),
-                weight: TensorData::new(spread(d_in * d_out, 2), shape),
+                hidden: TensorData::new(pseudo_random(rows * d_in, 1), [rows, d_in]),
+                weight: TensorData::new(pseudo_random(d_in * d_out, 2), shape),
                 layout,
                 // Of 3 tokens a third is padding, of 2 000 none.
                 targets: (0..rows)
@@ -178,7 +178,7 @@ mod tests {
             }
         }
 
-        fn run(&self, function: Function) -> Numbers {
+        fn run(&self, function: Function) -> Outputs {
             let device = Device::flex().autodiff();
             let [hidden, weight] = [&self.hidden, &self.weight]
                 .map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
@@ -192,7 +192,7 @@ mod tests {
                 PAD,
                 self.factors,
             );
-            // A power of two, by which slopes may be multiplied before or after they are rounded.
+            // A power of two: multiplying by it before or after rounding gives the same.
             let gradients = (loss_sum.clone() * 4.0).backward();
             let [grad_hidden, grad_weight] = [hidden, weight]
                 .map(|tensor| elements(tensor.grad(&gradients).expect("the loss depends on it")));
@@ -225,7 +225,7 @@ mod tests {
                             factors,
                             ..Case::new(size, layout, smoothing)
                         };
-                        let expected = case.run(of_logits);
+                        let expected = case.run(with_logits);
                         // Burn's products of rounded factors are rounded, too, and the kernel's are
                         // not.
                         let plain = (factors == Factors::F32).then(|| case.run(plain));
@@ -248,11 +248,7 @@ mod tests {
     fn any_number_of_threads_gives_the_same_bits() {
         let case = Case::new([2 * ROWS_PER_CHUNK + 7, 64, 300], Layout::OutIn, 0.1);
         let bits = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .expect("threads");
-            pool.install(|| case.run(projected_cross_entropy))
+            on_threads(threads, || case.run(projected_cross_entropy))
                 .map(|part| part.into_iter().map(f32::to_bits).collect())
         };
         let expected: [Vec<u32>; 3] = bits(1);
@@ -272,7 +268,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_shows_in_the_loss() {
+    fn a_hidden_state_that_is_not_finite_shows_in_the_loss() {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut case = Case::new([4, 3, 5], Layout::InOut, 0.1);
             // The second row, which is no padding.

@@ -1,5 +1,8 @@
-//! On GPUs: the gradients are there when the loss is, and the backward pass multiplies them by its
-//! slope.
+//! Cross-entropy from hidden states on GPUs: products by Burn, and a kernel for the loss of the logits.
+//!
+//! The chunks are those of [`super::Chunks`]. Most rows of padding are left out first, by selecting the
+//! others. The forward pass computes the gradients together with the loss, and the backward pass
+//! multiplies them by the gradient of the loss.
 
 mod kernel;
 
@@ -10,7 +13,7 @@ use burn_cubecl::cubecl::prelude::CubeDim;
 use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{SmoothingLaunch, THREADS};
-use super::{Chunks, OfLogits, Sums};
+use super::{Chunks, LogitGradients, Sums};
 use crate::cross_entropy::targets::Counted;
 use crate::gpu::operation::{Operand, elements, queue, vector_size, workgroups};
 use crate::gpu::{BackwardPass, Gradient, open, record};
@@ -35,18 +38,18 @@ pub(super) fn loss(
         None => (hidden, &targets.all),
     };
     let chunks = Chunks::new(weight, layout, label_smoothing, pad_id, factors);
-    let sums = chunks.of(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
+    let sums = chunks.sums(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
     let [loss_sum, nll_sum] = sums.totals();
     let Sums {
         mut grad_hidden,
         grad_weight,
         ..
     } = sums;
-    // Those of rows that were left out are the last row, which is 0.
+    // The gradients of rows that were left out are one more row, which is 0.
     grad_hidden.extend(counted.map(|_| Tensor::zeros([1, d_model], &grad_weight.device())));
     let grad_hidden = Tensor::cat(grad_hidden, 0);
     let grad_hidden = match counted {
-        Some(Counted { places, .. }) => grad_hidden.select(0, places.clone().inner()),
+        Some(Counted { positions, .. }) => grad_hidden.select(0, positions.clone().inner()),
         None => grad_hidden,
     };
     let loss_sum = record(
@@ -63,6 +66,7 @@ pub(super) fn loss(
     })
 }
 
+/// The gradients of the hidden states and of the weight, which the forward pass has computed.
 #[derive(Clone, Debug)]
 struct State {
     grad_hidden: Tensor<2>,
@@ -71,23 +75,23 @@ struct State {
 
 impl BackwardPass<2, 1> for State {
     fn gradients(self, gradient: Tensor<1>, tracked: [bool; 2]) -> [Option<Gradient>; 2] {
-        let [grad_hidden, grad_weight] = tracked;
+        let [tracks_hidden, tracks_weight] = tracked;
         let gradient: Tensor<2> = gradient.unsqueeze();
         let scaled = |grad: Tensor<2>| (grad * gradient.clone()).into();
         [
-            grad_hidden.then(|| scaled(self.grad_hidden)),
-            grad_weight.then(|| scaled(self.grad_weight)),
+            tracks_hidden.then(|| scaled(self.grad_hidden)),
+            tracks_weight.then(|| scaled(self.grad_weight)),
         ]
     }
 }
 
-/// The losses of rows and their slopes, on GPUs; `None` elsewhere.
-pub(super) fn of_logits(
+/// [`Chunks::logit_gradients`] by the kernel [`kernel::losses`], on GPUs; `None` elsewhere.
+pub(super) fn logit_gradients(
     logits: &Tensor<2>,
     targets: &Tensor<2, Int>,
     label_smoothing: f64,
     pad_id: u32,
-) -> Option<OfLogits> {
+) -> Option<LogitGradients> {
     if cfg!(feature = "plain") {
         return None;
     }
@@ -122,7 +126,7 @@ pub(super) fn of_logits(
     let written = [(vec![rows, vocab_size], dtype), (vec![2, rows], DType::F32)];
     let inputs = [Operand::from(logits.clone()), targets.clone().into()];
     let [grads, losses] = queue("losses", inputs, written, launch);
-    Some(OfLogits {
+    Some(LogitGradients {
         grads: grads.tensor(),
         losses: losses.tensor(),
     })
