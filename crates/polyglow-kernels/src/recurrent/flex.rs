@@ -1,5 +1,10 @@
-//! The kernel of one position: it keeps its inputs, and the backward pass computes gates again,
-//! since they are as large as an input and cheap next to the products around them.
+//! Recurrent cells on the CPU: here one step with its backward pass, in [`layer`] whole sequences, in
+//! [`row`] the arithmetic of one row that both share.
+//!
+//! `p` and `u` are `[rows, gates * width]` and states `[rows, states * width]`, all contiguous; a task
+//! is some rows of each. The forward pass keeps its three inputs. The backward pass computes the gates
+//! again: they are as large as an input and cheap next to the products around a step, so keeping them
+//! would cost more time than it saves.
 
 mod layer;
 mod row;
@@ -15,7 +20,7 @@ use crate::flex::row::Part;
 use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, into_values, read, record};
 
-/// Elements of states that are worth a task.
+/// Elements of states that are worth a task: a cell computes several exponentials for each.
 const PART: usize = 1 << 13;
 
 /// [`super::recurrent_step`] on flex.
@@ -41,6 +46,7 @@ pub(super) fn recurrent_step(
     record(state, [projected_node, recurrent_node, state_node], output)
 }
 
+/// The sizes of a step.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     cell: Cell,
@@ -49,6 +55,9 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// The sizes of these tensors.
+    ///
+    /// Panics if they do not fit each other.
     fn new(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Self {
         let [rows, kept] = state.dims();
         let sizes = Self {
@@ -65,7 +74,7 @@ impl Sizes {
         sizes
     }
 
-    /// Elements in a row of sums.
+    /// Elements in a row of `p` or `u`.
     fn sums(self) -> usize {
         self.cell.gates() * self.width
     }
@@ -80,6 +89,7 @@ impl Sizes {
         (PART / self.state().max(1)).max(1)
     }
 
+    /// Overwrites states with those after one more position.
     fn step(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
         let Self { cell, width, .. } = self;
         let block = self.rows_per_task();
@@ -116,7 +126,7 @@ impl Sizes {
     }
 }
 
-/// What the gradients are made from.
+/// What the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
@@ -182,16 +192,18 @@ impl BackwardPass<3> for State {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::Gradients;
 
     use super::super::{plain, recurrent_step};
     use super::*;
-    use crate::flex::tests::{assert_near, elements, on_threads};
+    use crate::flex::tests::{
+        assert_near, elements, on_threads, random, random_tracked, with_autodiff,
+    };
 
-    fn random(shape: [usize; 2]) -> Tensor<2> {
-        let data = Tensor::<2>::random(shape, Distribution::Uniform(-3.0, 3.0), &Device::flex())
-            .into_data();
-        Tensor::<2>::from_data(data, &Device::flex().autodiff()).require_grad()
+    /// The gradient of a tensor; zeros if the output does not depend on it.
+    fn gradient_or_zeros(tensor: &Tensor<2>, gradients: &Gradients) -> Vec<f32> {
+        let gradient = tensor.grad(gradients);
+        elements(gradient.unwrap_or_else(|| tensor.clone().inner().zeros_like()))
     }
 
     #[test]
@@ -199,22 +211,21 @@ mod tests {
         // The last is large enough for several threads.
         for (rows, width) in [(1, 1), (3, 16), (2, 37), (150, 131)] {
             for cell in [Cell::Tanh, Cell::Gru, Cell::Lstm] {
-                let sums = || random([rows, cell.gates() * width]);
-                let projected = sums();
-                let recurrent = sums();
-                let state = random([rows, cell.states() * width]);
-                let upstream = random([rows, cell.states() * width]).detach();
+                let projected = random_tracked([rows, cell.gates() * width], 3.0);
+                let recurrent = random_tracked([rows, cell.gates() * width], 3.0);
+                let state = random_tracked([rows, cell.states() * width], 3.0);
+                let upstream = with_autodiff(&random([rows, cell.states() * width], 3.0));
                 let kernel =
                     || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
                 let values = |output: Tensor<2>| {
                     let gradients = (output.clone() * upstream.clone()).sum().backward();
-                    // The plain tanh network has none of the state, which counts through the
-                    // product alone.
-                    let none = |tensor: &Tensor<2>| tensor.clone().inner().zeros_like();
-                    let of = |tensor: &Tensor<2>| {
-                        elements(tensor.grad(&gradients).unwrap_or_else(|| none(tensor)))
-                    };
-                    [elements(output), of(&projected), of(&recurrent), of(&state)]
+                    // The state of a tanh network counts through the product alone.
+                    [
+                        elements(output),
+                        gradient_or_zeros(&projected, &gradients),
+                        gradient_or_zeros(&recurrent, &gradients),
+                        gradient_or_zeros(&state, &gradients),
+                    ]
                 };
                 let expected = values(kernel());
                 let plain = values(plain(cell, &projected, &recurrent, &state));

@@ -1,6 +1,18 @@
-//! The kernel of a whole sequence: a task is a part of the batch, which goes through all positions
-//! without waiting for the others. The gradient of the weights is one product over all rows and
-//! positions, which is faster than one at each.
+//! A recurrent layer over a whole sequence on the CPU, forward and backward.
+//!
+//! For each position `u = h W + b`, then a step of [`super::row`]. Positions depend on each other, rows
+//! of the batch do not: a task is a part of the batch and goes through all positions on one core,
+//! without waiting for other tasks at each of them, as it would with parallel products.
+//!
+//! # Layout
+//! Inputs and outputs are `[batch, len, ..]`, so the rows of one position lie `len` rows apart. They are
+//! read and written there, as matrices and [`Rows`] with that stride; only the states of a part,
+//! `[rows, states * width]`, are contiguous.
+//!
+//! # What is kept
+//! The forward pass keeps the states before all positions and their products `u`. With both, the
+//! gradient of `W` is one product over all rows and positions, `hᵀ du`, which is faster than a small
+//! one at each position.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -12,9 +24,9 @@ use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
 use crate::{Cell, Direction, Factors};
 
-/// The most parts of a batch: more cores than that gain nothing.
+/// The most parts of a batch: more cores than this gain nothing.
 const MOST_PARTS: usize = 16;
-/// The fewest rows of a part: with fewer, a position's product reads all weights for little work.
+/// The fewest rows in a part: with fewer, the product of a position reads all weights for little work.
 const FEWEST_ROWS: usize = 8;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
@@ -44,7 +56,7 @@ pub(crate) fn recurrent_layer(
     let (weight, weight_node) = read(weight.clone());
     let (bias, bias_node) = read(bias.clone());
     let (start, start_node) = read(start.clone());
-    let Passed {
+    let ForwardResult {
         output,
         before,
         recurrent,
@@ -65,6 +77,7 @@ pub(crate) fn recurrent_layer(
     ))
 }
 
+/// The sizes of a layer and of its batch.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     cell: Cell,
@@ -74,17 +87,18 @@ struct Sizes {
     width: usize,
 }
 
-/// What is left of a forward pass.
-struct Passed {
+/// The output of the forward pass, and what it keeps.
+struct ForwardResult {
     /// `[batch, len, width]`.
     output: Vec<f32>,
     /// The states before the positions, `[batch, len, states * width]`.
     before: Vec<f32>,
-    /// Their products with the weight, and the bias, `[batch, len, gates * width]`.
+    /// Their products with the weight plus the bias, `u`: `[batch, len, gates * width]`.
     recurrent: Vec<f32>,
 }
 
 impl Sizes {
+    /// Panics if shapes do not fit each other, or if there is nothing to read.
     fn check(self, [weight, start]: [[usize; 2]; 2], bias: [usize; 1]) {
         let expected = (
             [self.width, self.sums()],
@@ -99,7 +113,7 @@ impl Sizes {
         );
     }
 
-    /// Elements in a row of sums.
+    /// Elements in a row of `p` or `u`.
     fn sums(self) -> usize {
         self.cell.gates() * self.width
     }
@@ -109,8 +123,8 @@ impl Sizes {
         self.cell.states() * self.width
     }
 
-    /// By positions, `[len, batch]`, so that a part's rows lie together at each; empty without
-    /// padding.
+    /// Returns the padding as `[len, batch]`, so that the rows of a part are neighbors at each position;
+    /// empty without padding.
     fn padding(self, padding: Option<&Tensor<2, Bool>>) -> Vec<bool> {
         let Some(padding) = padding else {
             return Vec::new();
@@ -128,19 +142,20 @@ impl Sizes {
             .collect()
     }
 
-    /// Rows of the batch in a part, whatever the number of threads: the
-    /// bits of a product may depend on its number of rows.
+    /// The number of rows in a part. It does not depend on the number of threads, because the bits of a
+    /// product may depend on its number of rows.
     fn rows_per_part(self) -> usize {
         let parts = (self.batch / FEWEST_ROWS).clamp(1, MOST_PARTS);
         // A power of two, so that machines with 2, 4 or 8 cores have equal shares for each.
         self.batch.div_ceil(1 << parts.ilog2())
     }
 
+    /// Whether the layer is too little work for several threads.
     fn is_small(self) -> bool {
         self.batch * self.len * self.width * self.sums() < PARALLEL
     }
 
-    /// Which position comes at a step.
+    /// The position that is read at a step.
     fn position(self, step: usize) -> usize {
         match self.direction {
             Direction::Forward => step,
@@ -148,19 +163,20 @@ impl Sizes {
         }
     }
 
-    /// Of the rows of a part from `first` on.
+    /// The padding at a position, of the rows from `first` on; empty without padding.
     fn padding_at(self, padding: &[bool], position: usize, first: usize) -> &[bool] {
         padding.get(position * self.batch + first..).unwrap_or(&[])
     }
 
-    fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> Passed {
+    /// The forward pass, given `p`, `W`, `b` and the first states.
+    fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> ForwardResult {
         let len = self.len;
         let width = self.width;
         let sums = self.sums();
         let state = self.state();
         let mut output = vec![0.0; self.batch * len * width];
         let mut before = vec![0.0; self.batch * len * state];
-        // The bias in every row, to which products are added.
+        // Begins as the bias in every row; products are added to it.
         let mut recurrent = inputs[2].slice().repeat(self.batch * len);
         let rows = self.rows_per_part() * len;
         let run = |(part, ((output, before), recurrent)): Part<'_>| {
@@ -188,13 +204,15 @@ impl Sizes {
                 .enumerate()
                 .for_each(run);
         }
-        Passed {
+        ForwardResult {
             output,
             before,
             recurrent,
         }
     }
 
+    /// Takes the rows of a part, from `first` on, through all positions; `results` are their parts of the
+    /// output, the states before, and the products.
     fn forward_part(
         self,
         inputs: [&Contiguous; 4],
@@ -212,12 +230,11 @@ impl Sizes {
         let rows = output.len() / (len * width);
         let mut states = start[first * state..][..rows * state].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
-            // Rows of one position lie `len` rows apart; strides save copying them together.
             let products =
                 MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
-            // On this core: a product of few rows is too small to divide, and other parts have the
-            // other cores.
+            // On this core: a product of few rows is too small to divide, and other parts have the other
+            // cores.
             product_into(
                 products,
                 hidden,
@@ -226,7 +243,7 @@ impl Sizes {
                 Store::Accumulate,
             );
             for (row, state) in states.chunks_exact(state).enumerate() {
-                // Kept for the gradient of the weights, which is one product with all of them.
+                // Kept for the gradient of the weight.
                 before[(row * len + position) * state.len()..][..state.len()]
                     .copy_from_slice(state);
             }
@@ -251,21 +268,21 @@ impl Sizes {
     }
 }
 
-/// What the gradients are made from.
+/// What the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
     projected: Contiguous,
     weight: Contiguous,
     padding: Vec<bool>,
-    /// As in [`Passed`]. Kept, because computing them again would be the whole forward pass.
+    /// As in [`ForwardResult`]; computing them again would be the whole forward pass.
     before: Vec<f32>,
     recurrent: Vec<f32>,
 }
 
 impl State {
-    /// From the gradient of the output to those of the sums, which are 0 before, and to that of the
-    /// state at the start.
+    /// Takes the gradients of a part's rows, from `first` on, back through all positions. `results` are
+    /// the gradients of `p` and `u`, which must be zeros, and of the first states.
     fn backward_part(&self, gradient: &[f32], first: usize, results: [&mut [f32]; 3]) {
         let [grad_projected, grad_recurrent, grad_start] = results;
         let Self { sizes, padding, .. } = self;
@@ -280,27 +297,25 @@ impl State {
             for (row, grads) in grad_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
                 // A hidden state is an output and enters the next position, so its gradient has two
-                // parts. The gradient of an LSTM's memory, behind it in `slopes`, has only the
-                // second.
-                grads
-                    .iter_mut()
-                    .zip(gradient)
-                    .for_each(|(grad, gradient)| *grad += gradient);
+                // addends. The gradient of an LSTM's memory, behind it in `grads`, has only the second.
+                for (grad, gradient) in grads.iter_mut().zip(gradient) {
+                    *grad += gradient;
+                }
             }
-            let place = first * len + position;
+            let index = first * len + position;
             vectorized(StepBackward {
                 cell,
                 width,
                 projected: Rows {
-                    values: &self.projected.slice()[place * sums..],
+                    values: &self.projected.slice()[index * sums..],
                     stride: len * sums,
                 },
                 recurrent: Rows {
-                    values: &self.recurrent[place * sums..],
+                    values: &self.recurrent[index * sums..],
                     stride: len * sums,
                 },
                 states: Rows {
-                    values: &self.before[place * state..],
+                    values: &self.before[index * state..],
                     stride: len * state,
                 },
                 grads: grad_start,
@@ -314,8 +329,8 @@ impl State {
                     stride: len * sums,
                 },
             });
-            // What the state before did to this position's sums; 0 at padding, whose rows of
-            // `of_recurrent` are 0.
+            // The gradient of the hidden state before through the product `u`: `du Wᵀ`. At padding it is
+            // 0, because `du` is.
             let grad_hidden = MatrixMut::strided(grad_start, rows, width, state);
             let grad_products =
                 Matrix::strided(&grad_recurrent[position * sums..], rows, sums, len * sums);
@@ -328,7 +343,7 @@ impl BackwardPass<4> for State {
     fn gradients(
         self,
         gradient: FlexTensor,
-        [_, grad_weight, grad_bias, _]: [bool; 4],
+        [_, tracks_weight, tracks_bias, _]: [bool; 4],
     ) -> [Option<FlexTensor>; 4] {
         let Sizes {
             batch, len, width, ..
@@ -365,9 +380,8 @@ impl BackwardPass<4> for State {
                 .enumerate()
                 .for_each(run);
         }
-        // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds
-        // nothing.
-        let grad_weight = grad_weight.then(|| {
+        // `hᵀ du` over all rows and positions at once. Padding adds nothing: there `du` is 0.
+        let grad_weight = tracks_weight.then(|| {
             let before = Matrix::strided(&self.before, batch * len, width, kept);
             let grad_weight = product(
                 before.transposed(),
@@ -376,7 +390,8 @@ impl BackwardPass<4> for State {
             );
             from_values(grad_weight, [width, sums])
         });
-        let grad_bias = grad_bias.then(|| from_values(sum_of_rows(&grad_recurrent, sums), [sums]));
+        let grad_bias =
+            tracks_bias.then(|| from_values(sum_of_rows(&grad_recurrent, sums), [sums]));
         let grad_projected = from_values(grad_projected, [batch, len, sums]);
         [
             Some(grad_projected),
@@ -389,17 +404,13 @@ impl BackwardPass<4> for State {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, TensorData};
+    use burn::tensor::{Device, TensorData};
 
     use super::*;
-    use crate::flex::tests::{assert_near, elements, on_threads};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, on_threads, random, random_tracked, with_autodiff,
+    };
     use crate::recurrent::{plain, recurrent_layer};
-
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex())
-            .into_data();
-        Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
-    }
 
     struct Inputs {
         projected: Tensor<3>,
@@ -408,7 +419,7 @@ mod tests {
         start: Tensor<2>,
     }
 
-    /// Position by position.
+    /// The layer position by position, in terms of Burn's operations.
     fn by_steps(
         cell: Cell,
         direction: Direction,
@@ -456,19 +467,19 @@ mod tests {
                 (Cell::Lstm, Direction::Backward),
             ] {
                 let sums = cell.gates() * width;
-                let inputs = || Inputs {
-                    projected: random([batch, len, sums]),
-                    weight: random([width, sums]),
-                    bias: random([sums]),
-                    start: random([batch, cell.states() * width]),
+                let inputs = Inputs {
+                    projected: random_tracked([batch, len, sums], 1.0),
+                    weight: random_tracked([width, sums], 1.0),
+                    bias: random_tracked([sums], 1.0),
+                    start: random_tracked([batch, cell.states() * width], 1.0),
                 };
                 let padding: Vec<bool> = (0..batch * len)
-                    .map(|place| place % len > place / len % len)
+                    .map(|index| index % len > index / len % len)
                     .collect();
                 let padding = TensorData::new(padding, [batch, len]);
                 let padding = Tensor::<2, Bool>::from_data(padding, &Device::flex().autodiff());
                 for padding in [None, Some(&padding)] {
-                    check(cell, direction, &inputs(), padding);
+                    check(cell, direction, &inputs, padding);
                 }
             }
         }
@@ -482,7 +493,7 @@ mod tests {
             start,
         } = inputs;
         let [batch, len, _] = projected.dims();
-        let upstream = random([batch, len, weight.dims()[0]]).detach();
+        let upstream = with_autodiff(&random([batch, len, weight.dims()[0]], 1.0));
         let kernel = || {
             recurrent_layer(cell, direction, projected, weight, bias, start, padding)
                 .expect("the kernel is there")
@@ -491,10 +502,10 @@ mod tests {
             let gradients = (output.clone() * upstream.clone()).sum().backward();
             [
                 elements(output),
-                elements(projected.grad(&gradients).expect("it is tracked")),
-                elements(weight.grad(&gradients).expect("it is tracked")),
-                elements(bias.grad(&gradients).expect("it is tracked")),
-                elements(start.grad(&gradients).expect("it is tracked")),
+                gradient_of(projected, &gradients),
+                gradient_of(weight, &gradients),
+                gradient_of(bias, &gradients),
+                gradient_of(start, &gradients),
             ]
         };
         let steps = values(by_steps(cell, direction, inputs, padding));

@@ -1,9 +1,17 @@
-//! One position of one row, forwards and backwards.
+//! The arithmetic of recurrent cells, forward and backward, for the rows of a task at one position.
+//!
+//! The formulas are those of [`crate::recurrent`]. A row of `p` or `u` is `[gates, width]`: all elements
+//! of a gate are neighbors, so every loop goes along the width and vectorizes. States are
+//! `[states, width]` in the same way.
+//!
+//! Forward, the gates of a row go into a buffer, from which the new state overwrites the old one.
+//! Backward, the gates are computed again, into the memory where their gradients belong: an element's
+//! gates are all read before its gradients are written, so no other buffer is needed.
 
 use crate::Cell;
 use crate::flex::vector::{Kernel, LANES, sigmoid, tanh};
 
-/// Rows in a slice: the first begins at its start, and each `stride` elements after the one before.
+/// Rows in a slice: row `i` begins at element `i * stride`.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Rows<'a> {
     pub(super) values: &'a [f32],
@@ -18,7 +26,7 @@ pub(super) struct RowsMut<'a> {
 }
 
 impl<'a> Rows<'a> {
-    /// The rows of a matrix from `first` on.
+    /// The rows of a contiguous matrix with rows of `stride`, from row `first` on.
     pub(super) fn from(values: &'a [f32], first: usize, stride: usize) -> Self {
         Self {
             values: &values[first * stride..],
@@ -26,7 +34,7 @@ impl<'a> Rows<'a> {
         }
     }
 
-    /// The start of a row.
+    /// The first `width` elements of a row.
     #[inline(always)]
     fn row(self, row: usize, width: usize) -> &'a [f32] {
         &self.values[row * self.stride..][..width]
@@ -34,22 +42,25 @@ impl<'a> Rows<'a> {
 }
 
 impl RowsMut<'_> {
+    /// The first `width` elements of a row.
     #[inline(always)]
     fn row(&mut self, row: usize, width: usize) -> &mut [f32] {
         &mut self.values[row * self.stride..][..width]
     }
 }
 
-/// States become those after one more position.
+/// Overwrites states with those after one more position.
 pub(super) struct Step<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
+    /// `p`.
     pub(super) projected: Rows<'a>,
+    /// `u`.
     pub(super) recurrent: Rows<'a>,
     /// Contiguous, `[rows, states * width]`.
     pub(super) states: &'a mut [f32],
-    /// For each row whether the position is padding, which leaves its state as it is; empty without
-    /// padding.
+    /// Whether the position is padding, for each row; empty without padding. Padding leaves a state as
+    /// it is.
     pub(super) padding: &'a [bool],
 }
 
@@ -90,6 +101,7 @@ impl Kernel for Step<'_> {
     }
 }
 
+/// The new state of a GRU, given `r`, `z` and `n`.
 #[inline(always)]
 fn gru(gates: &[f32], state: &mut [f32]) {
     let (update, new) = gates[state.len()..].split_at(state.len());
@@ -99,6 +111,7 @@ fn gru(gates: &[f32], state: &mut [f32]) {
     }
 }
 
+/// The new state of an LSTM, given `σ(i)`, `σ(f)`, `tanh(g)` and `σ(o)`.
 #[inline(always)]
 fn lstm(gates: &[f32], state: &mut [f32]) {
     let width = state.len() / 2;
@@ -115,20 +128,21 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     }
 }
 
-/// Gradients of states become those of the states before, without what goes through the product
-/// with the weights.
+/// Overwrites the gradients of states with those of the states before, without their part through the
+/// product `u`, and writes the gradients of `p` and `u`.
 pub(super) struct StepBackward<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
     pub(super) projected: Rows<'a>,
     pub(super) recurrent: Rows<'a>,
-    /// The states before the position.
+    /// The states before the position, `[rows, states * width]`.
     pub(super) states: Rows<'a>,
     /// Contiguous, `[rows, states * width]`.
     pub(super) grads: &'a mut [f32],
     pub(super) padding: &'a [bool],
-    /// Left as they are for padding.
+    /// The gradient of `p`; rows of padding are not written.
     pub(super) grad_projected: RowsMut<'a>,
+    /// The gradient of `u`; rows of padding are not written.
     pub(super) grad_recurrent: RowsMut<'a>,
 }
 
@@ -152,7 +166,7 @@ impl Kernel for StepBackward<'_> {
         let sums = cell.gates() * width;
         let kept = cell.states() * width;
         for (row, grads) in grads.chunks_exact_mut(kept).enumerate() {
-            // The state passed through unchanged, so its gradient does as well.
+            // Padding leaves the state as it is, so its gradient, too.
             if padding.get(row) == Some(&true) {
                 continue;
             }
@@ -162,14 +176,13 @@ impl Kernel for StepBackward<'_> {
             let grad_recurrent = grad_recurrent.row(row, sums);
             let state = states.row(row, kept);
             match cell {
-                // The gates lie where their gradients will: each is read before its gradient is
-                // written.
+                // The gates go where their gradients will be.
                 Cell::Tanh => tangents(projected, recurrent, grad_projected),
                 Cell::Gru => gru_gates(projected, recurrent, grad_projected, width),
                 Cell::Lstm => lstm_gates(projected, recurrent, grad_projected, width),
             }
-            // In lanes first, then one by one: slices that may overlap would keep the compiler from
-            // vectorizing.
+            // Arrays of `LANES` elements first, then one by one. Loops over six slices at once would not
+            // be vectorized, since the compiler cannot tell that they do not overlap.
             let whole = width - width % LANES;
             for at in (0..whole).step_by(LANES) {
                 match cell {
@@ -216,7 +229,7 @@ impl Kernel for StepBackward<'_> {
     }
 }
 
-/// The new state of a tanh network.
+/// Computes `tanh(p + u)`, which is also the new state of a tanh network.
 #[inline(always)]
 fn tangents(projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
     for (state, (projected, recurrent)) in states.iter_mut().zip(projected.iter().zip(recurrent)) {
@@ -224,7 +237,7 @@ fn tangents(projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
     }
 }
 
-/// `r`, `z` and `n`.
+/// Computes `r`, `z` and `n`.
 #[inline(always)]
 fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
     sigmoids(
@@ -239,7 +252,7 @@ fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usi
     }
 }
 
-/// `σ(i)`, `σ(f)`, `tanh(g)` and `σ(o)`.
+/// Computes `σ(i)`, `σ(f)`, `tanh(g)` and `σ(o)`.
 #[inline(always)]
 fn lstm_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usize) {
     sigmoids(
@@ -260,6 +273,7 @@ fn lstm_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: us
     );
 }
 
+/// Computes `σ(p + u)`.
 #[inline(always)]
 fn sigmoids(projected: &[f32], recurrent: &[f32], gates: &mut [f32]) {
     for (gate, (projected, recurrent)) in gates.iter_mut().zip(projected.iter().zip(recurrent)) {
@@ -267,7 +281,8 @@ fn sigmoids(projected: &[f32], recurrent: &[f32], gates: &mut [f32]) {
     }
 }
 
-/// A copy in registers, so that the compiler knows that no write changes what is read next.
+/// `N` elements from `at` on, copied into registers, so that the compiler knows that no later write
+/// changes them.
 #[inline(always)]
 fn load<const N: usize>(values: &[f32], at: usize) -> [f32; N] {
     let mut loaded = [0.0; N];
@@ -275,13 +290,14 @@ fn load<const N: usize>(values: &[f32], at: usize) -> [f32; N] {
     loaded
 }
 
+/// Writes `N` elements from `at` on.
 #[inline(always)]
 fn store<const N: usize>(values: &mut [f32], at: usize, stored: [f32; N]) {
     values[at..at + N].copy_from_slice(&stored);
 }
 
 /// The gradients of a tanh network by the formula of [`crate::recurrent`], for `N` elements whose
-/// new states are in `of_projected`.
+/// new states are in `grad_projected`.
 #[inline(always)]
 fn tanh_backward<const N: usize>(
     at: usize,
@@ -294,14 +310,14 @@ fn tanh_backward<const N: usize>(
     for lane in 0..N {
         new[lane] = grad[lane] * (1.0 - new[lane] * new[lane]);
     }
-    // The old state counts through the product with the weights alone, which is added later.
+    // The old state counts only through the product `u`, whose part is added later.
     store(grads, at, [0.0; N]);
     store(grad_projected, at, new);
     store(grad_recurrent, at, new);
 }
 
 /// The GRU's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are in
-/// `of_projected`.
+/// `grad_projected`.
 #[inline(always)]
 fn gru_backward<const N: usize>(
     at: usize,
@@ -312,7 +328,9 @@ fn gru_backward<const N: usize>(
     grad_projected: &mut [f32],
     grad_recurrent: &mut [f32],
 ) {
-    let [reset_at, update_at, new_at] = [0, 1, 2].map(|gate| gate * width + at);
+    let reset_at = at;
+    let update_at = width + at;
+    let new_at = 2 * width + at;
     let mut reset = load::<N>(grad_projected, reset_at);
     let mut update = load::<N>(grad_projected, update_at);
     let mut new = load::<N>(grad_projected, new_at);
@@ -340,7 +358,7 @@ fn gru_backward<const N: usize>(
 }
 
 /// The LSTM's gradients by the formulas of [`crate::recurrent`], for `N` elements whose gates are
-/// in `of_projected`.
+/// in `grad_projected`.
 #[inline(always)]
 fn lstm_backward<const N: usize>(
     at: usize,
@@ -358,22 +376,21 @@ fn lstm_backward<const N: usize>(
         *values = load(grad_projected, gate * width + at);
     }
     for lane in 0..N {
-        let [input, forget, new, output] = [
-            gates[0][lane],
-            gates[1][lane],
-            gates[2][lane],
-            gates[3][lane],
-        ];
-        // The new memory is computed again, as it was forwards.
+        let input = gates[0][lane];
+        let forget = gates[1][lane];
+        let new = gates[2][lane];
+        let output = gates[3][lane];
+        // `tanh(c')`: the new memory is computed again, as in the forward pass.
         let tangent = tanh(forget * old[lane] + input * new);
-        let grad = grad_memory[lane] + grad_hidden[lane] * output * (1.0 - tangent * tangent);
-        gates[0][lane] = grad * new * input * (1.0 - input);
-        gates[1][lane] = grad * old[lane] * forget * (1.0 - forget);
-        gates[2][lane] = grad * input * (1.0 - new * new);
+        let grad_new_memory =
+            grad_memory[lane] + grad_hidden[lane] * output * (1.0 - tangent * tangent);
+        gates[0][lane] = grad_new_memory * new * input * (1.0 - input);
+        gates[1][lane] = grad_new_memory * old[lane] * forget * (1.0 - forget);
+        gates[2][lane] = grad_new_memory * input * (1.0 - new * new);
         gates[3][lane] = grad_hidden[lane] * tangent * output * (1.0 - output);
-        grad_memory[lane] = grad * forget;
+        grad_memory[lane] = grad_new_memory * forget;
     }
-    // The old hidden state counts through the product with the weights alone, which is added later.
+    // The old hidden state counts only through the product `u`, whose part is added later.
     store(grads, at, [0.0; N]);
     store(grads, width + at, grad_memory);
     for (gate, values) in gates.into_iter().enumerate() {
