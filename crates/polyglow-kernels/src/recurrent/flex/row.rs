@@ -337,6 +337,7 @@ fn gru_backward<const N: usize>(
     let mut recurrent_new = load::<N>(recurrent, new_at);
     let state = load::<N>(state, at);
     let mut grad = load::<N>(grads, at);
+    // Each array holds a gate before the loop, and its gradient after it.
     for lane in 0..N {
         let r = reset[lane];
         let z = update[lane];
