@@ -1,4 +1,5 @@
-//! On GPUs: what is kept of the middle of a feed-forward block is its output.
+//! A linear map with ReLU and dropout on GPUs. Of the intermediate values only the output is kept: it is
+//! above 0 exactly where the gradient passes, through the ReLU and through dropout.
 
 use burn::tensor::Tensor;
 
@@ -27,7 +28,7 @@ pub(super) fn activated_linear(
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;
-    // `max(x, 0)` of operations that are fused with the product, and that keep NaN.
+    // `max(x, 0)` as `(|x| + x) / 2`: these operations are fused with the product, and propagate NaN.
     let mut output = factors.rounded((sum.clone().abs() + sum) * 0.5);
     if let Some(dropped) = dropped {
         output = without_graph(output, dropped);
@@ -41,12 +42,13 @@ pub(super) fn activated_linear(
     Some(record(state, [input_node, weight_node, bias_node], output))
 }
 
+/// What the backward pass needs.
 #[derive(Clone, Debug)]
 struct State {
     map: GpuFactors,
-    /// Above 0 where the sum was and nothing was dropped.
+    /// Above 0 where `x W + b` is and the element was kept.
     output: Tensor<2>,
-    /// What dropout multiplied the rest by.
+    /// `1 / keep`, or 1 without dropout.
     scale: f64,
 }
 
@@ -54,10 +56,10 @@ impl BackwardPass<3, 2> for State {
     fn gradients(
         self,
         gradient: Tensor<2>,
-        [grad_input, grad_weight, _]: [bool; 3],
+        [tracks_input, tracks_weight, _]: [bool; 3],
     ) -> [Option<Gradient>; 3] {
         let (grad_sum, grad_bias) = through_relu(gradient, self.output, self.scale);
-        let [grad_input, grad_weight] = self.map.gradients(grad_sum, [grad_input, grad_weight]);
+        let [grad_input, grad_weight] = self.map.gradients(grad_sum, [tracks_input, tracks_weight]);
         [grad_input, grad_weight, Some(grad_bias)]
     }
 }

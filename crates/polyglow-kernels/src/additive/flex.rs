@@ -1,5 +1,12 @@
-//! The kernel: a task is a row of the batch, and the backward pass computes tangents again, which
-//! takes less time than to write and read `width` of them for each pair of a query and a key.
+//! Additive attention on the CPU: scores `vᵀ tanh(q + k)`, their softmax, and the gradients.
+//!
+//! A task is a row of the batch: queries `[len, width]`, keys `[key_len, width]` and weights
+//! `[len, key_len]`, all contiguous, with the width innermost. The forward pass keeps its inputs and the
+//! weights. The backward pass computes the tangents again, which takes less time than writing and
+//! reading `width` of them for each pair of a query and a key.
+//!
+//! The gradient of `v` is a sum over all rows of the batch: each task has a sum of its own, and these
+//! are added in the order of rows, so that no bit depends on the number of threads.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -41,6 +48,7 @@ pub(super) fn additive_weights(
     Some(record(state, [queries_node, keys_node, mixed_node], output))
 }
 
+/// The sizes of an attention.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,
@@ -50,6 +58,9 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// The sizes of these tensors.
+    ///
+    /// Panics if they do not fit each other, or if there is nothing to attend to.
     fn new(queries: &Tensor<3>, keys: &Tensor<3>, mixed: &Tensor<2>) -> Self {
         let [batch, len, width] = queries.dims();
         let [key_batch, key_len, key_width] = keys.dims();
@@ -71,6 +82,7 @@ impl Sizes {
         }
     }
 
+    /// The mask, `[batch, key_len]`.
     fn forbidden(self, mask: &Tensor<3, Bool>) -> Vec<bool> {
         assert_eq!(
             mask.dims(),
@@ -80,17 +92,18 @@ impl Sizes {
         mask.clone().into_data().iter::<bool>().collect()
     }
 
+    /// Whether the attention is too little work for several threads.
     fn is_small(self) -> bool {
         self.batch * self.len * self.key_len * self.width < PARALLEL
     }
 
-    /// Of queries, keys and `v`.
+    /// Computes the weights, given queries, keys and `v`.
     fn weights(self, given: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
         let mut weights = vec![0.0; self.batch * self.len * self.key_len];
         let run = |(row, scores)| {
             vectorized(Forward {
                 scores,
-                of: self.row(given, forbidden, row),
+                inputs: self.row(given, forbidden, row),
             });
         };
         if self.is_small() {
@@ -107,6 +120,7 @@ impl Sizes {
         weights
     }
 
+    /// The parts of the inputs that belong to a batch row.
     fn row<'a>(
         self,
         [queries, keys, mixed]: &'a [Contiguous; 3],
@@ -128,7 +142,7 @@ impl Sizes {
     }
 }
 
-/// What the gradients are made from.
+/// What the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
@@ -157,15 +171,14 @@ impl BackwardPass<3> for State {
         let mut grad_keys = vec![0.0; batch * key_len * width];
         let weights = weights.slice();
         let run = |(row, ((grads, grad_queries), grad_keys)): Part<'_>| {
-            // A sum for each row, added up in the order of rows below, so that it does not depend
-            // on threads.
+            // A sum for each row, added up in the order of rows below.
             let mut grad_mixed = vec![0.0; width];
             let weights = &weights[row * len * key_len..][..len * key_len];
-            let of = sizes.row(&given, &forbidden, row);
+            let inputs = sizes.row(&given, &forbidden, row);
             vectorized(Backward {
                 grads,
                 weights,
-                of,
+                inputs,
                 grad_queries,
                 grad_keys,
                 grad_mixed: &mut grad_mixed,
@@ -199,7 +212,7 @@ impl BackwardPass<3> for State {
     }
 }
 
-/// What the weights of one batch row are made from.
+/// The inputs of one batch row.
 struct Row<'a> {
     /// `[len, width]`.
     queries: &'a [f32],
@@ -211,11 +224,11 @@ struct Row<'a> {
     forbidden: &'a [bool],
 }
 
-/// Fills in the weights of one batch row.
+/// Computes the weights of one batch row.
 struct Forward<'a> {
     /// `[len, key_len]`.
     scores: &'a mut [f32],
-    of: Row<'a>,
+    inputs: Row<'a>,
 }
 
 impl Kernel for Forward<'_> {
@@ -225,7 +238,7 @@ impl Kernel for Forward<'_> {
     fn run(self) {
         let Self {
             scores,
-            of:
+            inputs:
                 Row {
                     queries,
                     keys,
@@ -258,7 +271,7 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
     let (queries, query) = query.as_chunks::<LANES>();
     let (keys, key) = key.as_chunks::<LANES>();
     let (factors, mixed) = mixed.as_chunks::<LANES>();
-    // As `dot` adds, so that the order is the same on every machine.
+    // In lanes, as `dot` adds, so that the order is the same on every machine.
     let mut sums = [0.0; LANES];
     for ((query, key), factor) in queries.iter().zip(keys).zip(factors) {
         for lane in 0..LANES {
@@ -271,12 +284,12 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
     sum(sums)
 }
 
-/// The gradients of one batch row, which are added to what is there.
+/// Adds the gradients of one batch row to its parts of the gradients.
 struct Backward<'a> {
     /// The gradient of the weights, which becomes that of the scores, `[len, key_len]`.
     grads: &'a mut [f32],
     weights: &'a [f32],
-    of: Row<'a>,
+    inputs: Row<'a>,
     grad_queries: &'a mut [f32],
     grad_keys: &'a mut [f32],
     grad_mixed: &'a mut [f32],
@@ -290,7 +303,7 @@ impl Kernel for Backward<'_> {
         let Self {
             grads,
             weights,
-            of:
+            inputs:
                 Row {
                     queries,
                     keys,
@@ -303,7 +316,8 @@ impl Kernel for Backward<'_> {
         } = self;
         let width = mixed.len();
         let key_len = forbidden.len();
-        // Called and not `vectorized`: this code is compiled for the widest instructions already.
+        // Called directly and not by `vectorized`: this code is compiled for the widest instructions
+        // already.
         SoftmaxBackward {
             grads: &mut *grads,
             weights,
@@ -321,8 +335,8 @@ impl Kernel for Backward<'_> {
                 .chunks_exact_mut(width)
                 .zip(keys.chunks_exact(width));
             for ((grad_key, key), grad) in pairs.zip(grads) {
-                // The width is innermost: no sum goes across lanes, so the loop needs no lanes of
-                // its own.
+                // The width is innermost: no sum goes along it, so the compiler may vectorize the loop
+                // as it is.
                 let gradients = grad_query
                     .iter_mut()
                     .zip(grad_key)
@@ -344,19 +358,16 @@ impl Kernel for Backward<'_> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, TensorData, activation};
+    use burn::tensor::{Device, TensorData, activation};
 
     use super::super::additive_weights;
     use super::*;
     use crate::FORBIDDEN;
-    use crate::flex::tests::{assert_near, elements, on_threads};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, on_threads, random, random_tracked, with_autodiff,
+    };
 
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
-            .into_data();
-        Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
-    }
-
+    /// Additive attention in terms of Burn's operations.
     fn plain(
         queries: Tensor<3>,
         keys: Tensor<3>,
@@ -380,14 +391,14 @@ mod tests {
         for (batch, len, key_len, width) in
             [(1, 1, 1, 1), (3, 1, 5, 16), (2, 4, 3, 37), (7, 3, 41, 65)]
         {
-            let queries = random([batch, len, width]);
-            let keys = random([batch, key_len, width]);
-            let mixed = random([width, 1]);
-            let upstream = random([batch, len, key_len]).detach();
-            // Of the last batch row half is padding; if there are several, all of the first.
-            let padding = |place: usize| {
-                let row = place / key_len;
-                let key = place % key_len;
+            let queries = random_tracked([batch, len, width], 2.0);
+            let keys = random_tracked([batch, key_len, width], 2.0);
+            let mixed = random_tracked([width, 1], 2.0);
+            let upstream = with_autodiff(&random([batch, len, key_len], 2.0));
+            // If there are several batch rows, half of the last is padding, and all of the first.
+            let padding = |index: usize| {
+                let row = index / key_len;
+                let key = index % key_len;
                 batch > 1 && (row == 0 || row + 1 == batch && key > key_len / 2)
             };
             let mask = TensorData::new(
@@ -399,10 +410,12 @@ mod tests {
                 || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
             let values = |weights: Tensor<3>| {
                 let gradients = (weights.clone() * upstream.clone()).sum().backward();
-                let of =
-                    |tensor: &Tensor<3>| elements(tensor.grad(&gradients).expect("it is tracked"));
-                let grad_mixed = elements(mixed.grad(&gradients).expect("it is tracked"));
-                [elements(weights), of(&queries), of(&keys), grad_mixed]
+                [
+                    elements(weights),
+                    gradient_of(&queries, &gradients),
+                    gradient_of(&keys, &gradients),
+                    gradient_of(&mixed, &gradients),
+                ]
             };
             let expected = values(kernel());
             let plain = values(plain(queries.clone(), keys.clone(), mixed.clone(), &mask));

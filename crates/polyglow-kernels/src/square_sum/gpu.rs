@@ -1,4 +1,7 @@
-//! On GPUs: a cube sums a part up.
+//! The sum of squares on GPUs: `sums[p] = Σ x²` over part `p`, one workgroup for each part.
+//!
+//! Parts have a fixed size and are added in their order by the caller, so the bits do not depend on
+//! the device's scheduling, as they would with atomic additions.
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -10,9 +13,9 @@ use cubecl::prelude::*;
 use crate::gpu::operation::{queue, vector_size, workgroups};
 use crate::gpu::vector;
 
-/// Numbers of a part.
+/// Elements in a part.
 const PART: usize = 1 << 14;
-/// Units of a cube.
+/// Threads in a workgroup, a power of two.
 const THREADS: usize = 256;
 
 /// [`super::square_sums`] on GPUs; `None` elsewhere.
@@ -48,15 +51,17 @@ pub(super) fn square_sums(values: &Tensor<1>) -> Option<Tensor<1>> {
     Some(sums.tensor())
 }
 
+/// Writes the sum of squares of a part, by the workgroup with its index: each thread sums every
+/// [`THREADS`]th vector, and a tree over shared memory adds up the sums of the threads.
 #[cube(launch)]
 fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
     let part = PART / N::value();
     let mut own = Vector::<f32, N>::new(0.0f32);
     let mut at = UNIT_POS as usize;
     while at < part {
-        let place = CUBE_POS * part + at;
-        if place < len as usize {
-            own += values[place] * values[place];
+        let index = CUBE_POS * part + at;
+        if index < len as usize {
+            own += values[index] * values[index];
         }
         at += THREADS;
     }

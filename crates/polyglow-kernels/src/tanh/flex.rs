@@ -1,4 +1,5 @@
-//! The kernel: one pass each way, and nothing but the output is kept.
+//! The hyperbolic tangent on the CPU: one pass in place in each direction, in blocks of elements that
+//! are worth a task. The output is all that is kept, and the next operation holds it anyway.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -32,6 +33,7 @@ pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     )
 }
 
+/// What the forward pass keeps for the gradient.
 #[derive(Clone, Debug)]
 struct State<const D: usize> {
     shape: [usize; D],
@@ -56,6 +58,7 @@ impl<const D: usize> BackwardPass<1> for State<D> {
     }
 }
 
+/// Overwrites elements with their hyperbolic tangents.
 struct Forward<'a>(&'a mut [f32]);
 
 impl Kernel for Forward<'_> {
@@ -63,10 +66,13 @@ impl Kernel for Forward<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.0.iter_mut().for_each(|value| *value = tanh_of(*value));
+        for value in self.0 {
+            *value = tanh_of(*value);
+        }
     }
 }
 
+/// Multiplies gradients by `1 - y²`.
 struct Backward<'a> {
     grads: &'a mut [f32],
     output: &'a [f32],
@@ -77,39 +83,31 @@ impl Kernel for Backward<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.grads
-            .iter_mut()
-            .zip(self.output)
-            .for_each(|(grad, output)| *grad *= 1.0 - output * output);
+        for (grad, output) in self.grads.iter_mut().zip(self.output) {
+            *grad *= 1.0 - output * output;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, activation};
+    use burn::tensor::activation;
 
     use super::super::tanh;
-    use super::*;
-    use crate::flex::tests::{assert_near, elements};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, random, random_tracked, with_autodiff,
+    };
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         // The last is large enough for several threads.
         for shape in [[1, 1, 3], [2, 5, 17], [70, 3, 100]] {
-            let random = || {
-                Tensor::<3>::random(shape, Distribution::Uniform(-4.0, 4.0), &Device::flex())
-                    .into_data()
-            };
-            let device = Device::flex().autodiff();
-            let input = Tensor::<3>::from_data(random(), &device).require_grad();
-            let upstream = Tensor::<3>::from_data(random(), &device);
+            let input = random_tracked(shape, 4.0);
+            let upstream = with_autodiff(&random(shape, 4.0));
             let [kernel, plain] =
                 [tanh(input.clone()), activation::tanh(input.clone())].map(|output| {
                     let gradients = (output.clone() * upstream.clone()).sum().backward();
-                    [
-                        elements(output),
-                        elements(input.grad(&gradients).expect("it is tracked")),
-                    ]
+                    [elements(output), gradient_of(&input, &gradients)]
                 });
             for (kernel, plain) in kernel.iter().zip(&plain) {
                 assert_near(kernel, plain, 1e-6);

@@ -1,5 +1,8 @@
-//! The kernel of a gated unit: it keeps both inputs, and computes the sigmoid and the mask again
-//! backwards.
+//! The gate of SwiGLU on the CPU: `mask * silu(gate) * inner`, one pass in each direction.
+//!
+//! The forward pass keeps both inputs; the backward pass computes the sigmoid and the mask again, which
+//! costs less than keeping two more arrays of `[rows, d_ff]`. A task is [`MASK_PART`] elements, which
+//! have a part of the mask.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -50,10 +53,12 @@ pub(crate) fn gated(
     ))
 }
 
+/// The mask of a part; `None` without dropout.
 fn mask_of(dropped: Option<Dropped>, part: usize) -> Option<Mask> {
     dropped.map(|dropped| Mask::new(dropped).part(part))
 }
 
+/// What the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
@@ -95,6 +100,7 @@ impl BackwardPass<2> for State {
     }
 }
 
+/// Computes a part of the output.
 struct Forward<'a> {
     /// The inner projection, which becomes the output.
     values: &'a mut [f32],
@@ -111,14 +117,14 @@ impl Kernel for Forward<'_> {
             *value *= gate * sigmoid(*gate);
         }
         if let Some(mask) = self.mask {
-            self.values
-                .iter_mut()
-                .zip(0u32..)
-                .for_each(|(value, index)| *value *= mask.at(index));
+            for (value, index) in self.values.iter_mut().zip(0u32..) {
+                *value *= mask.at(index);
+            }
         }
     }
 }
 
+/// Computes a part of both gradients.
 struct Backward<'a> {
     /// The gradient of the output, which becomes that of the inner projection.
     grad_inner: &'a mut [f32],
@@ -142,19 +148,18 @@ impl Kernel for Backward<'_> {
             mask,
         } = self;
         if let Some(mask) = mask {
-            grad_inner
-                .iter_mut()
-                .zip(0u32..)
-                .for_each(|(grad, index)| *grad *= mask.at(index));
+            for (grad, index) in grad_inner.iter_mut().zip(0u32..) {
+                *grad *= mask.at(index);
+            }
         }
         for ((grad_inner, grad_gate), (gate, inner)) in grad_inner
             .iter_mut()
             .zip(grad_gate)
             .zip(gate.iter().zip(inner))
         {
-            let share = sigmoid(*gate);
-            *grad_gate = *grad_inner * inner * share * (1.0 + gate * (1.0 - share));
-            *grad_inner *= gate * share;
+            let sigma = sigmoid(*gate);
+            *grad_gate = *grad_inner * inner * sigma * (1.0 + gate * (1.0 - sigma));
+            *grad_inner *= gate * sigma;
         }
     }
 }
