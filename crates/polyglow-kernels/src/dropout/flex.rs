@@ -1,4 +1,7 @@
-//! The kernel: the mask is made as it is needed, forwards and again backwards.
+//! Dropout with a residual sum on the CPU: `residual + input * mask` in one pass.
+//!
+//! Arrays are flat, and a task is [`MASK_PART`] elements with their part of the mask. Each element of
+//! the mask is computed where it is used, in both passes, which costs less than reading a stored one.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -32,6 +35,7 @@ pub(super) fn add_dropped(
     ))
 }
 
+/// The backward pass: the key of the mask is all that it needs.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
@@ -42,9 +46,9 @@ impl BackwardPass<2> for State {
     fn gradients(
         self,
         gradient: FlexTensor,
-        [_, grad_input]: [bool; 2],
+        [_, tracks_input]: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
-        let grad_input = grad_input.then(|| {
+        let grad_input = tracks_input.then(|| {
             let gradient = Contiguous::new(gradient.clone());
             let mut grad_input = vec![0.0; gradient.slice().len()];
             multiply_add(&mut grad_input, gradient.slice(), Mask::new(self.dropped));
@@ -69,6 +73,7 @@ fn multiply_add(sums: &mut [f32], input: &[f32], mask: Mask) {
     });
 }
 
+/// Adds `input * mask` to the sums of one part.
 struct MultiplyAdd<'a> {
     sums: &'a mut [f32],
     input: &'a [f32],
@@ -92,10 +97,10 @@ mod tests {
 
     use super::super::{Dropped, add_dropped};
     use super::*;
-    use crate::flex::tests::elements;
+    use crate::flex::tests::{elements, gradient_of};
 
     #[test]
-    fn what_is_dropped_forwards_is_dropped_backwards() {
+    fn the_backward_pass_drops_what_the_forward_pass_drops() {
         let device = Device::flex().autodiff();
         let shape = [123, 100];
         let residual = Tensor::ones(shape, &device).require_grad();
@@ -104,7 +109,7 @@ mod tests {
         let output: Tensor<2> =
             add_dropped(&residual, &input, dropped).expect("the kernel is there");
         let gradients = (output.clone() * 2.0).sum().backward();
-        let grad_input = elements(input.grad(&gradients).expect("it is tracked"));
+        let grad_input = gradient_of(&input, &gradients);
         let output = elements(output);
         let kept = output.iter().filter(|value| **value > 1.0).count();
         assert!((kept as f64 / output.len() as f64 - 0.75).abs() < 0.02);
@@ -112,7 +117,7 @@ mod tests {
             let mask = if *output > 1.0 { 4.0 / 3.0 } else { 0.0 };
             assert!((output - 1.0 - mask).abs() < 1e-6 && (grad - 2.0 * mask).abs() < 1e-6);
         }
-        let grad_residual = elements(residual.grad(&gradients).expect("it is tracked"));
+        let grad_residual = gradient_of(&residual, &gradients);
         assert!(grad_residual.iter().all(|grad| (grad - 2.0).abs() < 1e-6));
     }
 }

@@ -1,6 +1,6 @@
-//! A hash of 32 bits.
+//! The hash of 32 bits that dropout masks are made from.
 
-/// Wellons's `lowbias32` (2018): a bijection of 32 bits without visible structure. Its shifts and
+/// Returns the hash of `bits`: Wellons's `lowbias32` (2018), a bijection of 32 bits without visible structure. Its shifts and
 /// factors come from a search for the lowest bias, in which flipping one bit of the input flips
 /// every bit of the output half of the time.
 #[inline(always)]
