@@ -11,8 +11,8 @@
 //! w  -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)
 //! ```
 //!
-//! `scale` clips the gradient. Parameters and running means are flat tensors of the same length, so that
-//! an update is one pass over them.
+//! `scale` clips the gradient. Parameters and running means are flat tensors of the same length, so
+//! that an update is one pass over them.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -41,8 +41,8 @@ pub enum WeightDecay {
     None,
     /// L2 regularization: this times the weight is added to the gradient.
     Coupled(f64),
-    /// `AdamW` (Loshchilov and Hutter, 2019): this times the learning rate and the weight is subtracted
-    /// from the weight.
+    /// `AdamW` (Loshchilov and Hutter, 2019): this times the learning rate and the weight is
+    /// subtracted from the weight.
     Decoupled(f64),
 }
 
@@ -58,8 +58,8 @@ pub struct AdamState {
 }
 
 impl AdamStep {
-    /// Returns `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: the difference of two values near 1
-    /// has few digits in f32.
+    /// Returns `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: the difference of two values
+    /// near 1 has few digits in f32.
     fn unbias(&self) -> [f64; 2] {
         let [beta_mean, beta_square] = self.betas.map(|beta| 1.0 - beta.powf(self.step as f64));
         [beta_mean, beta_square.sqrt()]
@@ -70,8 +70,8 @@ impl AdamStep {
 /// `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²` and
 /// `w -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)`.
 ///
-/// `scale` is a tensor because it is computed from the norm of all gradients, and a step does not wait
-/// for that to be read from the device.
+/// `scale` is a tensor because it is computed from the norm of all gradients, and a step does not
+/// wait for that to be read from the device.
 ///
 /// # Shapes
 /// - state and `gradient`: `[len]`; `scale`: `[1]`

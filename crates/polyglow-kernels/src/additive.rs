@@ -1,5 +1,6 @@
-//! Additive attention (Bahdanau et al., 2015, section A.1.2): `softmax(vᵀ tanh(q + k))` over the keys,
-//! without an array of `[batch, len, key_len, width]`, which Burn's operations would write and keep.
+//! Additive attention (Bahdanau et al., 2015, section A.1.2): `softmax(vᵀ tanh(q + k))` over the
+//! keys, without an array of `[batch, len, key_len, width]`, which Burn's operations would write
+//! and keep.
 
 #[cfg(feature = "flex")]
 mod flex;

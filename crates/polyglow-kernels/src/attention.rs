@@ -23,10 +23,10 @@
 //!
 //! # Layout
 //! A linear map gives queries, keys and values side by side: row `[len, 3 * d_model]` holds the
-//! queries of head 0, head 1, and so on, then the keys, then the values. Kernels read a head where it
-//! lies, as a matrix of `head_dim` columns whose rows are `3 * d_model` apart, and write its output
-//! into columns of `[len, d_model]`. So heads are never split, transposed or joined in memory, which
-//! would take as many passes over it as the attention itself.
+//! queries of head 0, head 1, and so on, then the keys, then the values. Kernels read a head where
+//! it lies, as a matrix of `head_dim` columns whose rows are `3 * d_model` apart, and write its
+//! output into columns of `[len, d_model]`. So heads are never split, transposed or joined in
+//! memory, which would be passes of their own.
 
 pub(crate) mod cache;
 #[cfg(feature = "flex")]
@@ -38,12 +38,12 @@ use burn::tensor::{Bool, Tensor};
 
 use crate::Dropped;
 
-/// The score of a forbidden key, in place of minus infinity: far below any score, and finite, so that a row in
-/// which everything is forbidden becomes uniform instead of NaN.
+/// The score of a forbidden key, in place of minus infinity: far below any score, and finite, so
+/// that a row in which everything is forbidden becomes uniform instead of NaN.
 pub const FORBIDDEN: f32 = -1e9;
 
-/// Returns the attention of a sequence to itself, heads split and joined inside; `None` if there is no
-/// kernel for these tensors. Everything between input and output is f32.
+/// Returns the attention of a sequence to itself, heads split and joined inside; `None` if there is
+/// no kernel for these tensors. Everything between input and output is f32.
 ///
 /// # Shapes
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output:

@@ -1,8 +1,8 @@
-//! Dropout (Srivastava et al., 2014): `input * mask`, alone or on the way into a residual sum, where an
-//! element of the mask is 0 with probability `1 - keep` and otherwise `1 / keep`.
+//! Dropout (Srivastava et al., 2014): `input * mask`, alone or on the way into a residual sum,
+//! where an element of the mask is 0 with probability `1 - keep` and otherwise `1 / keep`.
 //!
-//! The mask is a function of a key and of the index of an element, so no mask is stored: the backward
-//! pass computes it again, and the CPU and GPUs compute the same one.
+//! The mask is a function of a key and of the index of an element, so no mask is stored: the
+//! backward pass computes it again, and the CPU and GPUs compute the same one.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -19,8 +19,8 @@ use burn::tensor::Tensor;
 #[cfg(any(feature = "flex", feature = "gpu"))]
 pub(crate) const MASK_PART: usize = 1 << 13;
 
-/// The parameters of a dropout mask. An element is dropped depending on the key and on its index, so
-/// that the backward pass recomputes the mask instead of keeping it.
+/// The parameters of a dropout mask. An element is dropped depending on the key and on its index,
+/// so that the backward pass recomputes the mask instead of keeping it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropped {
     /// The probability with which an element is kept, above 0.
@@ -29,10 +29,11 @@ pub struct Dropped {
     pub key: u64,
 }
 
-/// Returns `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep` if not;
-/// `None` if there is no kernel for these tensors.
+/// Returns `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep`
+/// if not; `None` if there is no kernel for these tensors.
 ///
-/// With `g` the gradient of the output, the gradients are `g` of `residual` and `g * mask` of `input`.
+/// With `g` the gradient of the output, the gradients are `g` of `residual` and `g * mask` of
+/// `input`.
 ///
 /// # Shapes
 /// - `residual`, `input` and output: `[rows, d_model]`
@@ -40,8 +41,8 @@ pub fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) ->
     kernel!(add_dropped(residual, input, dropped))
 }
 
-/// Returns `input * mask`, as in [`add_dropped`]; `None` if there is no kernel for these tensors, as
-/// everywhere except on GPUs.
+/// Returns `input * mask`, as in [`add_dropped`]; `None` if there is no kernel for these tensors,
+/// as everywhere except on GPUs.
 ///
 /// # Shapes
 /// - `input` and output: any

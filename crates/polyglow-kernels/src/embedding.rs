@@ -1,5 +1,5 @@
-//! Token embeddings: rows of a table, `output[b, t] = scale * weight[ids[b, t]]`, and their gradients
-//! added up by rows of the table.
+//! Token embeddings: rows of a table, `output[b, t] = scale * weight[ids[b, t]]`, and their
+//! gradients added up by rows of the table.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -8,8 +8,8 @@ use burn::tensor::{Int, Tensor, module};
 
 /// Returns `scale * weight[id]` for every id.
 ///
-/// The gradient of a row of the table is `scale` times the sum of the gradients at all positions that
-/// have its id.
+/// The gradient of a row of the table is `scale` times the sum of the gradients at all positions
+/// that have its id.
 ///
 /// # Shapes
 /// - `weight`: `[vocab_size, d_model]`; `ids`: `[batch, len]`; output: `[batch, len, d_model]`

@@ -10,18 +10,18 @@ use burn::tensor::{DType, FloatDType, Tensor};
 pub(crate) use self::gpu::{known_or_rounded, rounded};
 pub use self::once::{RoundedOnce, round_once};
 
-/// The format that the factors of a training's matrix products are rounded to. Products are added in
-/// f32. On flex the result is f32, too; on GPUs it is rounded and stays in this format until something
-/// needs f32 ([`widened`]).
+/// The format that the factors of a training's matrix products are rounded to. Products are added
+/// in f32. On flex the result is f32, too; on GPUs it is rounded and stays in this format until
+/// something needs f32 ([`widened`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Factors {
     /// Nothing is rounded.
     F32,
-    /// bf16: 8 significant bits, to the nearest, rounded when they are read. Values below 1.2e-38 may
-    /// count as 0.
+    /// bf16: 8 significant bits, to the nearest, rounded when they are read. Values below 1.2e-38
+    /// may count as 0.
     Bf16,
-    /// f16: 11 significant bits, with values up to 65,504 and down to 6e-8. On flex this imitates GPUs:
-    /// results are rounded, too, and it is slower than f32.
+    /// f16: 11 significant bits, with values up to 65,504 and down to 6e-8. On flex this imitates
+    /// GPUs: results are rounded, too, and it is slower than f32.
     F16,
 }
 
@@ -37,9 +37,9 @@ pub fn has_bf16_products() -> bool {
     false
 }
 
-/// Whether kernels for the CPU train with this tensor: it is on flex, with autodiff. Linear maps and the
-/// loss then round their factors, and attention and recurrent layers, where they are one operation,
-/// compute in f32.
+/// Whether kernels for the CPU train with this tensor: it is on flex, with autodiff. Linear maps
+/// and the loss then round their factors, and attention and recurrent layers, where they are one
+/// operation, compute in f32.
 #[must_use]
 pub fn has_training_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
     #[cfg(feature = "flex")]

@@ -1,11 +1,11 @@
 //! What all kernels for the CPU share: from Burn's tensors to slices and back, and from a kernel to
 //! the autodiff graph.
 //!
-//! An operation on flex has four steps. [`mode`] says whether there is a kernel for its tensors, and
-//! whether it trains. [`read`] (or [`open`]) takes each input out of the graph, as contiguous memory
-//! and a node. The kernel fills a `Vec`, which [`from_values`] turns into a tensor without a copy.
-//! [`record`] enters the result into the graph, with a [`BackwardPass`] that holds what the forward
-//! pass kept.
+//! An operation on flex has four steps. [`mode`] says whether there is a kernel for its tensors,
+//! and whether it trains. [`read`] (or [`open`]) takes each input out of the graph, as contiguous
+//! memory and a node. The kernel fills a `Vec`, which [`from_values`] turns into a tensor without a
+//! copy. [`record`] enters the result into the graph, with a [`BackwardPass`] that holds what the
+//! forward pass kept.
 //!
 //! The modules below hold the loops: [`matrix`] (products), [`vector`] (loops that compile to SIMD
 //! instructions), [`row`] (sums along and across rows) and [`softmax`].
@@ -105,8 +105,8 @@ pub(crate) fn close<const D: usize>(tensor: FlexTensor) -> Tensor<D> {
 /// The backward pass of an operation on `N` tensors. The implementing type is what the forward pass
 /// kept for it.
 pub(crate) trait BackwardPass<const N: usize>: Clone + Debug + Send + 'static {
-    /// Returns the gradients of the inputs, given that of the output. An input that is not `tracked`
-    /// may get `None`.
+    /// Returns the gradients of the inputs, given that of the output. An input that is not
+    /// `tracked` may get `None`.
     fn gradients(self, gradient: FlexTensor, tracked: [bool; N]) -> [Option<FlexTensor>; N];
 }
 

@@ -5,8 +5,8 @@
 //! together with a [`BackwardPass`] that knows the closed-form gradients.
 //!
 //! Burn's own gradients of the same operations keep more tensors for the backward pass, and are cut
-//! into more kernels, since each elementary operation has its own. Here a formula that is written as
-//! one is fused as one.
+//! into more kernels, since each elementary operation has its own. Here a formula that is written
+//! as one is fused as one.
 
 pub(crate) mod operation;
 pub(crate) mod vector;
@@ -37,8 +37,8 @@ impl<const D: usize> From<Tensor<D>> for Gradient {
     }
 }
 
-/// Takes a tensor out of the graph, and returns it with its node; `None` unless it is on a GPU, with
-/// autodiff, and without gradient checkpointing.
+/// Takes a tensor out of the graph, and returns it with its node; `None` unless it is on a GPU,
+/// with autodiff, and without gradient checkpointing.
 pub(crate) fn open<const D: usize>(tensor: &Tensor<D>) -> Option<(Tensor<D>, Node)> {
     // These operations keep what their backward passes need and cannot recompute it, which is what
     // checkpointing asks for.

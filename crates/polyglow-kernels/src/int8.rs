@@ -2,8 +2,8 @@
 //! section 2, with 0 as the zero point).
 //!
 //! # Formula
-//! A weight is `w[i, o] ≈ s_w[o] q_w[i, o]` with an integer `q_w` from -127 to 127 and a scale for each
-//! output; an input is `x[i] ≈ s_x q_x[i]` with a scale for each row, computed when the row is
+//! A weight is `w[i, o] ≈ s_w[o] q_w[i, o]` with an integer `q_w` from -127 to 127 and a scale for
+//! each output; an input is `x[i] ≈ s_x q_x[i]` with a scale for each row, computed when the row is
 //! multiplied. So
 //!
 //! ```text
@@ -11,22 +11,24 @@
 //! ```
 //!
 //! The sum of integers is exact in 32 bits, so neither the order of terms nor the instruction set
-//! changes it; everything else is f32. There is no backward pass: weights are quantized after training.
+//! changes it; everything else is f32. There is no backward pass: weights are quantized after
+//! training.
 //!
 //! # Layout
-//! The instruction for such sums (`vpdpbusd`) adds, in each 32-bit lane, the products of four unsigned
-//! and four signed bytes. So a [`Group`] holds the weights of four inputs for 16 outputs, in the order
-//! `[output][input]`: 64 bytes, a cache line and one AVX-512 register. A panel is 16 outputs with the
-//! groups of all inputs, one after the other, and a matrix is its panels, one after the other:
+//! The instruction for such sums (`vpdpbusd`) adds, in each 32-bit lane, the products of four
+//! unsigned and four signed bytes. So a [`Group`] holds the weights of four inputs for 16 outputs,
+//! in the order `[output][input]`: 64 bytes, a cache line and one AVX-512 register. A panel is 16
+//! outputs with the groups of all inputs, one after the other, and a matrix is its panels, one
+//! after the other:
 //!
 //! ```text
 //! panel 0: [inputs 0..4 x outputs 0..16]  [inputs 4..8 x outputs 0..16]  ...
 //! panel 1: [inputs 0..4 x outputs 16..32] ...
 //! ```
 //!
-//! A product reads a panel from one end to the other, multiplied by four broadcast bytes of a row at a
-//! time. The bytes of a row are unsigned for the instruction: `q_x + 128`. Their sum is too large by
-//! `128 Σ_i q_w[i, o]`, which is known in advance (`excess`) and subtracted.
+//! A product reads a panel from one end to the other, multiplied by four broadcast bytes of a row
+//! at a time. The bytes of a row are unsigned for the instruction: `q_x + 128`. Their sum is too
+//! large by `128 Σ_i q_w[i, o]`, which is known in advance (`excess`) and subtracted.
 
 #[cfg(feature = "flex")]
 mod product;
@@ -46,7 +48,8 @@ const GROUP: usize = 4;
 /// The largest quantized weight: -128 is not used, so that the range is symmetric.
 const MAX_WEIGHT: f32 = 127.0;
 
-/// The most inputs of which the sum of products always fits into 32 bits: `255 * 127 * 65 000 < 2^31`.
+/// The most inputs of which the sum of products always fits into 32 bits:
+/// `255 * 127 * 65 000 < 2^31`.
 pub const MOST_INT8_INPUTS: usize = 65_000;
 
 /// A quantized matrix: 8-bit integers, with a scale for each output.
@@ -180,8 +183,8 @@ impl Int8Matrix {
         );
         let groups = d_in.div_ceil(GROUP);
         let panels = d_out.div_ceil(PANEL);
-        // Inputs and outputs beyond the matrix stay 0, so the kernel needs no special case for the last
-        // of them.
+        // Inputs and outputs beyond the matrix stay 0, so the kernel needs no special case for the
+        // last of them.
         let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
         let mut scales = vec![[0.0; PANEL]; panels];
         let mut excess = vec![[0; PANEL]; panels];
@@ -227,14 +230,14 @@ impl Int8Matrix {
     }
 }
 
-/// Whether products with 8-bit weights have a kernel on this device; without one they take longer than
-/// those in f32.
+/// Whether products with 8-bit weights have a kernel on this device; without one they take longer
+/// than those in f32.
 pub fn has_int8_kernels(device: &Device) -> bool {
     kernel!(product::has_kernels(device)) == Some(())
 }
 
-/// Returns [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to 8 bits. The bits
-/// of an output row do not depend on the other rows.
+/// Returns [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to 8 bits. The
+/// bits of an output row do not depend on the other rows.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -262,8 +265,8 @@ pub fn int8_linear_relu(
     activation::relu(plain(input, matrix, bias))
 }
 
-/// Returns the weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share its
-/// matrix with the output projection.
+/// Returns the weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share
+/// its matrix with the output projection.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, len, d_in]`
@@ -417,7 +420,8 @@ mod tests {
         let bias = tensor(&pseudo_random(18), [18]);
         let kernel = values(int8_linear(input.clone(), &matrix, Some(bias.clone())));
         for (kernel, plain) in kernel.iter().zip(values(plain(input, &matrix, Some(bias)))) {
-            // A sum of 20 inputs below 1, each at most half a step of 1 / 127 away from its rounding.
+            // A sum of 20 inputs below 1, each at most half a step of 1 / 127 away from its
+            // rounding.
             assert!((kernel - plain).abs() < 20.0 / 254.0, "{kernel}, {plain}");
         }
     }

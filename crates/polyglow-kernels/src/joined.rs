@@ -1,12 +1,13 @@
-//! Joining flat tensors into one, `[a; b; ...]`, so that an optimizer updates all parameters in one pass.
+//! Joining flat tensors into one, `[a; b; ...]`, so that an optimizer updates all parameters in one
+//! pass.
 
 #[cfg(feature = "gpu")]
 mod gpu;
 
 use burn::tensor::Tensor;
 
-/// Returns flat tensors, which are outside of the autodiff graph, one after the other in one tensor; on
-/// GPUs one kernel copies many of them.
+/// Returns flat tensors, which are outside of the autodiff graph, one after the other in one
+/// tensor; on GPUs one kernel copies many of them.
 ///
 /// # Shapes
 /// - `values`: `[len]` each, at least one; output: `[sum of len]`
@@ -21,8 +22,8 @@ pub fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
     Tensor::cat(values, 0)
 }
 
-/// Returns the identity of a tensor on GPUs, and `None` elsewhere. Clones have the same name, and no two
-/// other tensors of the process have.
+/// Returns the identity of a tensor on GPUs, and `None` elsewhere. Clones have the same name, and
+/// no two other tensors of the process have.
 pub fn name<const D: usize>(tensor: &Tensor<D>) -> Option<u64> {
     #[cfg(feature = "gpu")]
     return gpu::name(tensor);

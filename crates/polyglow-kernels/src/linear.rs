@@ -1,10 +1,10 @@
 //! The affine map `y = x W + b` of every row, which is most of a Transformer's arithmetic.
 //!
-//! With `x` of `[rows, d_in]`, `W` of `[d_in, d_out]` and `g` the gradient of `y`, the gradients are
-//! `g Wᵀ` of `x`, `xᵀ g` of `W` and the sum of the rows of `g` of `b`: three products in all, with
-//! rounded factors if [`Factors`] says so. The weight may also be stored as `[d_out, d_in]`
-//! ([`Layout`]), as an embedding is that serves as output projection; it is then read through swapped
-//! strides and never transposed in memory.
+//! With `x` of `[rows, d_in]`, `W` of `[d_in, d_out]` and `g` the gradient of `y`, the gradients
+//! are `g Wᵀ` of `x`, `xᵀ g` of `W` and the sum of the rows of `g` of `b`: three products in all,
+//! with rounded factors if [`Factors`] says so. The weight may also be stored as `[d_out, d_in]`
+//! ([`Layout`]), as an embedding is that serves as output projection; it is then read through
+//! swapped strides and never transposed in memory.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -38,8 +38,8 @@ pub enum Layout {
 /// `factors` says what the factors of the product and of its gradients are rounded to; on GPUs with
 /// autodiff the output is in that format, everywhere else in f32.
 ///
-/// With `g` the gradient of the output, the gradients are `g Wᵀ` of `x`, `xᵀ g` of `W`, and the sum of
-/// the rows of `g` of `b`.
+/// With `g` the gradient of the output, the gradients are `g Wᵀ` of `x`, `xᵀ g` of `W`, and the sum
+/// of the rows of `g` of `b`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -84,7 +84,8 @@ pub fn linear(
     }
 }
 
-/// Returns `x Wᵀ` for every row: the output projection where it shares its matrix with the embedding.
+/// Returns `x Wᵀ` for every row: the output projection where it shares its matrix with the
+/// embedding.
 ///
 /// With `g` the gradient of the output, the gradients are `g W` of `x` and `gᵀ x` of `W`.
 ///
@@ -108,8 +109,8 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
 }
 
 /// A copy of a weight in the order that products read it in, which [`repeated_linear`] and
-/// [`activated_linear`](crate::activated_linear) keep from call to call. It begins empty, and so does
-/// a clone.
+/// [`activated_linear`](crate::activated_linear) keep from call to call. It begins empty, and so
+/// does a clone.
 #[derive(Default)]
 pub struct Packed {
     #[cfg(feature = "flex")]
@@ -132,8 +133,8 @@ impl fmt::Debug for Packed {
 /// Returns [`linear`], or [`linear_transposed`] with [`Layout::OutIn`], for a weight that is
 /// multiplied by many times, as in a search.
 ///
-/// On flex without autodiff the first call copies the weight into `packed`, and later calls multiply
-/// by the copy; a call with another weight replaces it.
+/// On flex without autodiff the first call copies the weight into `packed`, and later calls
+/// multiply by the copy; a call with another weight replaces it.
 ///
 /// # Shapes
 /// - as in [`linear`], with `weight` in the order of `layout`

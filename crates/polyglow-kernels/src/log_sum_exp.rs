@@ -1,6 +1,7 @@
 //! The log-sum-exp of values in host memory, `log Σ exp(v)`: `exp(v - log_sum_exp)` is the softmax.
 
-/// Returns `log(sum(exp(values)))`, with the largest value subtracted first so that nothing overflows.
+/// Returns `log(sum(exp(values)))`, with the largest value subtracted first so that nothing
+/// overflows.
 #[cfg(feature = "flex")]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     use crate::flex::vector::{Kernel, LANES, exp, max, sum, vectorized};
@@ -29,7 +30,8 @@ pub fn log_sum_exp(values: &[f32]) -> f32 {
     vectorized(LogSumExp(values))
 }
 
-/// Returns `log(sum(exp(values)))`, with the largest value subtracted first so that nothing overflows.
+/// Returns `log(sum(exp(values)))`, with the largest value subtracted first so that nothing
+/// overflows.
 #[cfg(not(feature = "flex"))]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);

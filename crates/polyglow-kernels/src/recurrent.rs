@@ -1,9 +1,9 @@
 //! Recurrent cells: one step, and layers over whole sequences.
 //!
-//! A step computes the new state from `p`, the projected input of the position, and `u = h W + b`, the
-//! product with the old hidden state `h`. Both are a row of blocks of the layer's width, one for each
-//! gate (`p_r` is the block of `r`). The formulas of the forward pass are at [`Cell`]. With `s` the
-//! gradient of the new hidden state `h'`, those of the backward pass are:
+//! A step computes the new state from `p`, the projected input of the position, and `u = h W + b`,
+//! the product with the old hidden state `h`. Both are a row of blocks of the layer's width, one
+//! for each gate (`p_r` is the block of `r`). The formulas of the forward pass are at [`Cell`].
+//! With `s` the gradient of the new hidden state `h'`, those of the backward pass are:
 //!
 //! ```text
 //! tanh:  d p = d u   = s (1 - h'²)
@@ -22,8 +22,8 @@
 //!        d c         = t σ(f)
 //! ```
 //!
-//! A layer's backward pass visits the positions in reverse; at each it adds `d u Wᵀ` to the gradient of
-//! the hidden state before. The gradient of `W` is `Σ hᵀ d u` over all positions.
+//! A layer's backward pass visits the positions in reverse; at each it adds `d u Wᵀ` to the
+//! gradient of the hidden state before. The gradient of `W` is `Σ hᵀ d u` over all positions.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -31,8 +31,8 @@ mod flex;
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Bool, Tensor};
 
-/// The kind of a cell: how the new state follows from the old one, the projected input `p`, and `u`,
-/// the product with the old hidden state.
+/// The kind of a cell: how the new state follows from the old one, the projected input `p`, and
+/// `u`, the product with the old hidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// `h' = tanh(p + u)` (Elman, 1990).
@@ -91,8 +91,8 @@ pub fn recurrent_step(
     plain(cell, &projected, &recurrent, &state)
 }
 
-/// Returns the hidden states of a layer at all positions, where `u = h W + b`; `None` if there is no
-/// kernel for these tensors.
+/// Returns the hidden states of a layer at all positions, where `u = h W + b`; `None` if there is
+/// no kernel for these tensors.
 ///
 /// Padding leaves the state as it is, so later positions do not depend on it.
 ///

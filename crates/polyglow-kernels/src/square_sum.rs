@@ -5,11 +5,11 @@ mod gpu;
 
 use burn::tensor::Tensor;
 
-/// Returns the sums of squares of the parts of a flat tensor, `[parts]`, in their order: their sum is
-/// the squared norm.
+/// Returns the sums of squares of the parts of a flat tensor, `[parts]`, in their order: their sum
+/// is the squared norm.
 ///
-/// On GPUs a part has a fixed size, and the tensor is read once. Elsewhere there is one part, in which
-/// rows of `row` elements are summed first; `row` divides the length.
+/// On GPUs a part has a fixed size, and the tensor is read once. Elsewhere there is one part, in
+/// which rows of `row` elements are summed first; `row` divides the length.
 ///
 /// # Shapes
 /// - `values`: `[len]`, outside of the autodiff graph

@@ -5,8 +5,8 @@ mod flex;
 
 use burn::tensor::{Tensor, activation};
 
-/// Returns `y = tanh(x)` of every element. With `g` the gradient of the output, that of the input is
-/// `g * (1 - y²)`, which needs the output alone.
+/// Returns `y = tanh(x)` of every element. With `g` the gradient of the output, that of the input
+/// is `g * (1 - y²)`, which needs the output alone.
 ///
 /// # Shapes
 /// - `input`: any; output: as `input`

@@ -1,9 +1,9 @@
 //! A linear map with its activation and dropout on the CPU: `mask * activation(x W + b)`.
 //!
 //! The product `x W`, `[rows, d_out]`, is overwritten in place by one pass for bias, activation and
-//! dropout, in blocks of whole rows that are worth a task. Each block has its own part of the mask of
-//! dropout; blocks depend on the width alone, so the mask is the same with any number of threads, and
-//! the backward pass computes it again from its key.
+//! dropout, in blocks of whole rows that are worth a task. Each block has its own part of the mask
+//! of dropout; blocks depend on the width alone, so the mask is the same with any number of
+//! threads, and the backward pass computes it again from its key.
 //!
 //! What the backward pass needs of the activation is kept in the cheapest form: of ReLU the output,
 //! which the next operation keeps anyway, of GELU and Swish a copy of `x W + b`.
@@ -123,8 +123,8 @@ struct State {
 /// What the forward pass keeps for the derivative of the activation.
 #[derive(Clone, Debug)]
 enum Kept {
-    /// The output of ReLU: positive exactly if the sum was positive and the element was kept, so it is the
-    /// dropout mask as well.
+    /// The output of ReLU: positive exactly if the sum was positive and the element was kept, so it
+    /// is the dropout mask as well.
     Output(Contiguous),
     /// The input of GELU or Swish, `x W + b`.
     Input(Vec<f32>, Activation),
@@ -176,8 +176,8 @@ impl BackwardPass<3> for State {
     }
 }
 
-/// Turns products into outputs in place, and fills `before`, unless it is empty, with the sums before
-/// the activation.
+/// Turns products into outputs in place, and fills `before`, unless it is empty, with the sums
+/// before the activation.
 fn activate(
     values: &mut [f32],
     before: &mut [f32],
@@ -318,8 +318,8 @@ struct SmoothBackward<'a> {
 impl Kernel for SmoothBackward<'_> {
     type Output = ();
 
-    /// The derivative of GELU is `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`; that of Swish is
-    /// `σ(x) (1 + x (1 - σ(x)))`.
+    /// The derivative of GELU is `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`;
+    /// that of Swish is `σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
         /// `1 / sqrt(2π)`.
@@ -378,8 +378,8 @@ mod tests {
             let bias = random_tracked([d_out], 2.0);
             let upstream = with_autodiff(&random([rows, d_out], 2.0));
             let packed = Packed::default();
-            // With factors in bf16 ReLU alone is compared: its gradients are the same to the last bit,
-            // so that both are rounded to the same side.
+            // With factors in bf16 ReLU alone is compared: its gradients are the same to the last
+            // bit, so that both are rounded to the same side.
             for (activation, factors) in [
                 (Activation::Relu, Factors::F32),
                 (Activation::Gelu, Factors::F32),

@@ -1,5 +1,5 @@
-//! A linear map with ReLU and dropout on GPUs. Of the intermediate values only the output is kept: it is
-//! above 0 exactly where the gradient passes, through the ReLU and through dropout.
+//! A linear map with ReLU and dropout on GPUs. Of the intermediate values only the output is kept:
+//! it is above 0 exactly where the gradient passes, through the ReLU and through dropout.
 
 use burn::tensor::Tensor;
 
@@ -28,7 +28,8 @@ pub(super) fn activated_linear(
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;
-    // `max(x, 0)` as `(|x| + x) / 2`: these operations are fused with the product, and propagate NaN.
+    // `max(x, 0)` as `(|x| + x) / 2`: these operations are fused with the product, and propagate
+    // NaN.
     let mut output = factors.rounded((sum.clone().abs() + sum) * 0.5);
     if let Some(dropped) = dropped {
         output = without_graph(output, dropped);

@@ -1,8 +1,8 @@
-//! Adam on the CPU: one pass over four arrays of the same length (weights, their two running means and
-//! gradients), three of which are overwritten in place, with the formulas of [`crate::adam()`].
+//! Adam on the CPU: one pass over four arrays of the same length (weights, their two running means
+//! and gradients), three of which are overwritten in place, with the formulas of [`crate::adam()`].
 //!
-//! The pass is bound by memory, not by arithmetic: Burn's operations would take about ten passes. All
-//! that is the same for all elements is computed once, in f64 ([`Factors`]).
+//! The pass is bound by memory, not by arithmetic: Burn's operations would take a pass each.
+//! All that is the same for all elements is computed once, in f64 ([`Factors`]).
 
 use burn::backend::TensorData;
 use burn::tensor::Tensor;
@@ -82,8 +82,8 @@ fn values(data: &mut TensorData) -> &mut [f32] {
     data.as_mut_slice().expect("flex trains in `f32`")
 }
 
-/// [`AdamStep`] for the inner loop, as factors of every element: products in place of quotients, and no
-/// branch for the kind of weight decay.
+/// [`AdamStep`] for the inner loop, as factors of every element: products in place of quotients,
+/// and no branch for the kind of weight decay.
 #[derive(Clone, Copy)]
 struct Factors {
     /// The factor of gradients.

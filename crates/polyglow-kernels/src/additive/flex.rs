@@ -1,12 +1,12 @@
 //! Additive attention on the CPU: scores `vᵀ tanh(q + k)`, their softmax, and the gradients.
 //!
 //! A task is a row of the batch: queries `[len, width]`, keys `[key_len, width]` and weights
-//! `[len, key_len]`, all contiguous, with the width innermost. The forward pass keeps its inputs and the
-//! weights. The backward pass computes the tangents again, which takes less time than writing and
-//! reading `width` of them for each pair of a query and a key.
+//! `[len, key_len]`, all contiguous, with the width innermost. The forward pass keeps its inputs
+//! and the weights. The backward pass computes the tangents again, which takes less time than
+//! writing and reading `width` of them for each pair of a query and a key.
 //!
-//! The gradient of `v` is a sum over all rows of the batch: each task has a sum of its own, and these
-//! are added in the order of rows, so that no bit depends on the number of threads.
+//! The gradient of `v` is a sum over all rows of the batch: each task has a sum of its own, and
+//! these are added in the order of rows, so that no bit depends on the number of threads.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -316,8 +316,8 @@ impl Kernel for Backward<'_> {
         } = self;
         let width = mixed.len();
         let key_len = forbidden.len();
-        // Called directly and not by `vectorized`: this code is compiled for the widest instructions
-        // already.
+        // Called directly and not by `vectorized`: this code is compiled for the widest
+        // instructions already.
         SoftmaxBackward {
             grads: &mut *grads,
             weights,
@@ -335,8 +335,8 @@ impl Kernel for Backward<'_> {
                 .chunks_exact_mut(width)
                 .zip(keys.chunks_exact(width));
             for ((grad_key, key), grad) in pairs.zip(grads) {
-                // The width is innermost: no sum goes along it, so the compiler may vectorize the loop
-                // as it is.
+                // The width is innermost: no sum goes along it, so the compiler may vectorize the
+                // loop as it is.
                 let gradients = grad_query
                     .iter_mut()
                     .zip(grad_key)

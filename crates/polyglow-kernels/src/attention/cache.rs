@@ -3,12 +3,13 @@
 //! # Layout
 //! `[slots, num_heads, 2, room, head_dim]`: a slot belongs to one row (a hypothesis of a beam), and
 //! within it the keys of a head are contiguous, then its values. Attention reads all keys of a head
-//! and then all its values, so it goes through memory from one end to the other. A slot has room for
-//! more positions than it holds, so that a new position is written behind the old ones; the room grows
-//! by half when it is used up.
+//! and then all its values, so it goes through memory from one end to the other. A slot has room
+//! for more positions than it holds, so that a new position is written behind the old ones; the
+//! room grows by half when it is used up.
 //!
-//! A row is an index into the slots. A beam search keeps most hypotheses from step to step and copies
-//! a few: [`KeyValueCache::select`] moves indices, and copies a slot only where a row is kept twice.
+//! A row is an index into the slots. A beam search keeps most hypotheses from step to step and
+//! copies a few: [`KeyValueCache::select`] moves indices, and copies a slot only where a row is
+//! kept twice.
 
 use std::ops::Range;
 
@@ -17,9 +18,9 @@ use burn::tensor::{Bool, Tensor};
 #[cfg(feature = "flex")]
 use super::flex;
 
-/// The keys and values of a batch of rows, for one attention of a decoder: of the positions that were
-/// generated so far, or of the source. Positions are appended, and rows are kept, dropped and copied;
-/// a row that is kept is not moved in memory.
+/// The keys and values of a batch of rows, for one attention of a decoder: of the positions that
+/// were generated so far, or of the source. Positions are appended, and rows are kept, dropped and
+/// copied; a row that is kept is not moved in memory.
 #[derive(Clone, Debug)]
 pub struct KeyValueCache {
     /// `[slots, num_heads, 2, room, head_dim]`, of which the first `len` positions are filled.
@@ -35,8 +36,8 @@ pub struct KeyValueCache {
 }
 
 impl KeyValueCache {
-    /// Returns an empty cache for as many rows as this tensor has, on its device; `None` if there is no
-    /// kernel for that device.
+    /// Returns an empty cache for as many rows as this tensor has, on its device; `None` if there
+    /// is no kernel for that device.
     ///
     /// # Shapes
     /// - `projected`: as for [`Self::append`]
@@ -117,8 +118,8 @@ impl KeyValueCache {
     /// If the queries are on another device.
     ///
     /// # Shapes
-    /// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements are read; output:
-    ///   `[rows, query_len, d_model]`
+    /// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements are read;
+    ///   output: `[rows, query_len, d_model]`
     /// - `mask`: `[rows or 1, 1, 1, len]`, `true` where attention is forbidden; without one
     ///   nothing is
     pub fn attention(&self, query: &Tensor<3>, mask: Option<&Tensor<4, Bool>>) -> Tensor<3> {
@@ -139,8 +140,8 @@ impl KeyValueCache {
         2 * self.num_heads * self.room * self.head_dim
     }
 
-    /// The filled range of a part of a slot: the keys of head `part / 2` if `part` is even, otherwise
-    /// its values.
+    /// The filled range of a part of a slot: the keys of head `part / 2` if `part` is even,
+    /// otherwise its values.
     pub(super) fn part(&self, slot: usize, part: usize) -> Range<usize> {
         let start = slot * self.slot_len() + part * self.room * self.head_dim;
         start..start + self.len * self.head_dim

@@ -1,13 +1,13 @@
 //! Attention on the CPU, with autodiff and without: one task for each row of the batch.
 //!
-//! The formulas and the layout are those of [`crate::attention`]. Within a task, heads are processed
-//! one after the other on one core ([`heads`]): the scores of a head, `[query_len, key_len]`, stay in
-//! the core's cache between the two products and the softmax.
+//! The formulas and the layout are those of [`crate::attention`]. Within a task, heads are
+//! processed one after the other on one core ([`heads`]): the scores of a head,
+//! `[query_len, key_len]`, stay in the core's cache between the two products and the softmax.
 //!
 //! Of the intermediate matrices the forward pass keeps only the weights, and the backward pass
 //! ([`backward`]) recomputes the mask of dropout. From 256 keys on the weights would be most of the
-//! memory of a training step, so [`long`] keeps nothing and computes them again, a block of queries at
-//! a time. A search has another kernel, for few queries and many keys ([`cached`]).
+//! memory of a training step, so [`long`] keeps nothing and computes them again, a block of queries
+//! at a time. A search has another kernel, for few queries and many keys ([`cached`]).
 
 mod backward;
 mod cached;
@@ -103,8 +103,8 @@ pub(super) fn cross_attention(
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
-    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty if rows
-    /// are long.
+    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty if
+    /// rows are long.
     weights: Vec<f32>,
     forbidden: Forbidden,
     dropped: Option<Dropped>,

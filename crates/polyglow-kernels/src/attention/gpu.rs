@@ -98,8 +98,8 @@ impl Sizes {
     /// The layout that kernels are compiled for; `None` if no block fits into `shared` bytes.
     fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
         let head = self.d_model() / self.num_heads;
-        // As `grad_keys` allocates it: two blocks of rows, two matrices of a block by a block with a
-        // row of padding, and a flag for each row; 4 bytes each.
+        // As `grad_keys` allocates it: two blocks of rows, two matrices of a block by a block with
+        // a row of padding, and a flag for each row; 4 bytes each.
         let block = BLOCKS
             .into_iter()
             .find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
@@ -151,8 +151,8 @@ struct State {
 }
 
 impl State {
-    /// The output, and what its backward pass needs; `None` if the device or the shapes do not fit the
-    /// kernels.
+    /// The output, and what its backward pass needs; `None` if the device or the shapes do not fit
+    /// the kernels.
     fn attend(
         sizes: Sizes,
         query: Tensor<3>,
@@ -275,8 +275,8 @@ impl State {
                 );
             }
             let (count, dim) = sizes.workgroups(key_len, layout);
-            // In self-attention the gradients of queries go to the tensor of all three, and nothing is
-            // written through this binding.
+            // In self-attention the gradients of queries go to the tensor of all three, and nothing
+            // is written through this binding.
             let grad_query = if layout.is_self {
                 nowhere(client, grad_query)
             } else {

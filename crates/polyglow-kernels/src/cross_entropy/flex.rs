@@ -1,12 +1,13 @@
 //! Cross-entropy on the CPU: the loss of each row, and its gradient in place of the logits.
 //!
-//! With the formulas of [`crate::cross_entropy`], a row of `vocab_size` logits is visited three times
-//! while it is in a core's cache: for the maximum; for `exp(x_j - max)`, which overwrites the logits,
-//! and the sums of both; and for `exp / sum - ε / V`, which overwrites them again with the gradient.
-//! The maximum is subtracted so that no exponential overflows; it cancels in every formula.
+//! With the formulas of [`crate::cross_entropy`], a row of `vocab_size` logits is visited three
+//! times while it is in a core's cache: for the maximum; for `exp(x_j - max)`, which overwrites the
+//! logits, and the sums of both; and for `exp / sum - ε / V`, which overwrites them again with the
+//! gradient. The maximum is subtracted so that no exponential overflows; it cancels in every
+//! formula.
 //!
-//! Nothing of the size of the logits is allocated: at a vocabulary of 32 000 a second array would be
-//! the largest of the training step.
+//! Nothing of the size of the logits is allocated: at a vocabulary of 32 000 a second array would
+//! be the largest of the training step.
 
 use burn::backend::TensorData;
 use burn::tensor::{Device, Int, Tensor};
@@ -89,8 +90,8 @@ pub(crate) fn sums(rows: &[RowLoss]) -> (FlexTensor, Tensor<1>) {
     )
 }
 
-/// The sum in the order of rows, so that its bits do not depend on threads, and in double precision,
-/// so that a sum of thousands of rows keeps its digits.
+/// The sum in the order of rows, so that its bits do not depend on threads, and in double
+/// precision, so that a sum of thousands of rows keeps its digits.
 fn total(losses: impl Iterator<Item = f32>) -> f32 {
     losses.map(f64::from).sum::<f64>() as f32
 }

@@ -1,15 +1,17 @@
-//! Cross-entropy from hidden states: the projection to the vocabulary and the loss in one operation.
+//! Cross-entropy from hidden states: the projection to the vocabulary and the loss in one
+//! operation.
 //!
 //! With hidden states `x` of `[rows, d_model]` and the weight `W` of `[d_model, vocab_size]`, the
-//! logits are `x W`. With `s = d loss / d logits` from [`crate::cross_entropy()`], the gradients are
-//! `s Wᵀ` of `x` and `xᵀ s` of `W`.
+//! logits are `x W`. With `s = d loss / d logits` from [`crate::cross_entropy()`], the gradients
+//! are `s Wᵀ` of `x` and `xᵀ s` of `W`.
 //!
 //! # Chunks
-//! Logits and `s` would be the largest tensors of a training step: 4 096 rows of a vocabulary of
-//! 32 000 take 512 MiB in f32, twice. But `s` follows from the logits without the gradient of the loss,
-//! which is a scalar factor. So rows are processed in chunks: logits, loss and `s` of a chunk, then its
-//! rows of the gradient of `x` and its addend to the gradient of `W`, and then the memory is reused. The
-//! forward pass thus has all gradients when it has the loss, and the backward pass only scales them.
+//! Logits and `s` would be the largest tensors of a training step: 4 096 rows of a vocabulary of 32
+//! 000 take 500 MiB in f32, twice. But `s` follows from the logits without the gradient of the
+//! loss, which is a scalar factor. So rows are processed in chunks: logits, loss and `s` of a
+//! chunk, then its rows of the gradient of `x` and its addend to the gradient of `W`, and then the
+//! memory is reused. The forward pass thus has all gradients when it has the loss, and the backward
+//! pass only scales them.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -93,8 +95,8 @@ pub fn projected_cross_entropy(
     )
 }
 
-/// [`projected_cross_entropy`] in terms of Burn's operations: the same gradients in closed form, chunk
-/// by chunk, so that nothing of `[rows, vocab_size]` is kept.
+/// [`projected_cross_entropy`] in terms of Burn's operations: the same gradients in closed form,
+/// chunk by chunk, so that nothing of `[rows, vocab_size]` is kept.
 fn plain(
     hidden: Tensor<2>,
     weight: Tensor<2>,
@@ -278,8 +280,9 @@ impl Chunks {
         let nll = -log_probs.clone().gather(1, targets.clone());
         let smoothed =
             nll.clone() * (1.0 - label_smoothing) - log_probs.clone().mean_dim(1) * label_smoothing;
-        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. The target is selected
-        // by comparing indices, which is fused with the rest; a scatter would be a pass of its own.
+        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. The target is
+        // selected by comparing indices, which is fused with the rest; a scatter would be a pass of
+        // its own.
         let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
         let softmax = log_probs.exp();
         let grads = softmax

@@ -34,9 +34,9 @@ pub(crate) struct Counted {
 }
 
 impl Targets {
-    /// Copies targets to a device, on GPUs with the indices that leave most rows of padding out of the
-    /// loss. On the CPU the kernels of the loss look at the targets themselves, so that a tensor can
-    /// be converted as it is.
+    /// Copies targets to a device, on GPUs with the indices that leave most rows of padding out of
+    /// the loss. On the CPU the kernels of the loss look at the targets themselves, so that a
+    /// tensor can be converted as it is.
     #[must_use]
     pub fn without_padding(ids: Vec<i32>, pad_id: u32, device: &Device) -> Self {
         #[cfg(feature = "gpu")]

@@ -1,7 +1,8 @@
 //! Dropout with a residual sum on the CPU: `residual + input * mask` in one pass.
 //!
-//! Arrays are flat, and a task is [`MASK_PART`] elements with their part of the mask. Each element of
-//! the mask is computed where it is used, in both passes, which costs less than reading a stored one.
+//! Arrays are flat, and a task is [`MASK_PART`] elements with their part of the mask. Each element
+//! of the mask is computed where it is used, in both passes, which costs less than reading a stored
+//! one.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;

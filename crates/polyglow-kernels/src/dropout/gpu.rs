@@ -1,5 +1,5 @@
-//! Dropout on GPUs, with a residual sum and without. Each element of the mask is computed where it is
-//! used, in both passes, by one kernel ([`kernel::drop_and_add`]).
+//! Dropout on GPUs, with a residual sum and without. Each element of the mask is computed where it
+//! is used, in both passes, by one kernel ([`kernel::drop_and_add`]).
 
 pub(crate) mod draw;
 mod kernel;
@@ -57,8 +57,8 @@ pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Op
             without_graph(input, dropped),
         ));
     }
-    // With gradient checkpointing only Burn's operations can be computed again, so the mask becomes a
-    // tensor and the product is Burn's.
+    // With gradient checkpointing only Burn's operations can be computed again, so the mask becomes
+    // a tensor and the product is Burn's.
     let ones = input
         .is_autodiff()
         .then(|| input.clone().inner().ones_like())?;
@@ -87,8 +87,8 @@ pub(crate) fn without_graph<const D: usize>(input: Tensor<D>, dropped: Dropped) 
     drop_and_add("dropout", None, input, dtype, Some(dropped))
 }
 
-/// Launches [`kernel::drop_and_add`]: returns `residual + input * mask` in the format `dtype`, without
-/// what is `None`.
+/// Launches [`kernel::drop_and_add`]: returns `residual + input * mask` in the format `dtype`,
+/// without what is `None`.
 pub(crate) fn drop_and_add<const D: usize>(
     name: &str,
     residual: Option<Tensor<D>>,

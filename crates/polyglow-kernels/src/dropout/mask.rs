@@ -1,7 +1,7 @@
 //! Dropout masks as counter-based random numbers: a hash of (key, part, index).
 //!
-//! `mask[index] = 1 / keep` if `hash(hash(index ^ low) + high) <= keep * (2^32 - 1)`, otherwise 0, where
-//! `low` is the lower half of the key, and `high` is made from the upper half and the part.
+//! `mask[index] = 1 / keep` if `hash(hash(index ^ low) + high) <= keep * (2^32 - 1)`, otherwise 0,
+//! where `low` is the lower half of the key, and `high` is made from the upper half and the part.
 //!
 //! A generator with a state would draw one number after the other, on one core, and the mask would
 //! have to be kept for the backward pass. The hash has no state, so any thread computes any element
@@ -50,8 +50,8 @@ impl Mask {
     /// The factor of the element at `index` of the part: 0 or `1 / keep`.
     #[inline(always)]
     pub(crate) fn at(self, index: u32) -> f32 {
-        // Two rounds: in a single one `high` would only shift a mask along its indices, so that parts
-        // would share elements.
+        // Two rounds: in a single one `high` would only shift a mask along its indices, so that
+        // parts would share elements.
         let bits = hash(hash(index ^ self.low).wrapping_add(self.high));
         if bits <= self.threshold {
             self.scale

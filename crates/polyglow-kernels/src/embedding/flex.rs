@@ -1,11 +1,11 @@
-//! Embeddings on the CPU: rows of the table are copied and scaled, and in the backward pass gradients of
-//! positions are added up by rows of the table.
+//! Embeddings on the CPU: rows of the table are copied and scaled, and in the backward pass
+//! gradients of positions are added up by rows of the table.
 //!
-//! The table is `[vocab_size, d_model]`, the output `[positions, d_model]`, both contiguous rows. In the
-//! forward pass a task is some positions. In the backward pass a task is some rows of the table, so that
-//! no two threads write to the same row: positions are sorted by id first, and a task visits those of
-//! its rows. The sort is stable, so the gradients of a row are added in the order of positions, whatever
-//! the number of threads.
+//! The table is `[vocab_size, d_model]`, the output `[positions, d_model]`, both contiguous rows.
+//! In the forward pass a task is some positions. In the backward pass a task is some rows of the
+//! table, so that no two threads write to the same row: positions are sorted by id first, and a
+//! task visits those of its rows. The sort is stable, so the gradients of a row are added in the
+//! order of positions, whatever the number of threads.
 
 use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
@@ -66,7 +66,8 @@ impl Positions {
         }
     }
 
-    /// The gradient of the table: for each row the sum over the positions of its id, in their order.
+    /// The gradient of the table: for each row the sum over the positions of its id, in their
+    /// order.
     fn add_up(&self, gradient: &[f32]) -> Vec<f32> {
         let Self {
             ref ids,
@@ -105,8 +106,8 @@ impl Positions {
     }
 }
 
-/// Blocks of the table per thread: many, because vocabularies are sorted by frequency, so that the first
-/// blocks have most of the work.
+/// Blocks of the table per thread: many, because vocabularies are sorted by frequency, so that the
+/// first blocks have most of the work.
 const TASKS: usize = 16;
 
 /// Adds `scale * row` to the sums.

@@ -1,7 +1,8 @@
 //! Rounding of factors on GPUs, by a kernel of its own, and once for all products of a step.
 //!
-//! Where Burn's cast stands right before a product, the fusion plans both together, finds no kernel for
-//! them, and then does not fuse what follows the product either. A custom operation separates them.
+//! Where Burn's cast stands right before a product, the fusion plans both together, finds no kernel
+//! for them, and then does not fuse what follows the product either. A custom operation separates
+//! them.
 //!
 //! While there is a [`RoundedOnce`](super::RoundedOnce), rounded tensors are kept in a map of this
 //! thread, by the identity of the tensor and the format.

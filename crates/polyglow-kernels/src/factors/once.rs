@@ -10,11 +10,11 @@ use super::Factors;
 #[cfg(feature = "gpu")]
 use super::gpu;
 
-/// A guard: while it lives, weights of linear maps on GPUs with autodiff are rounded once on this thread,
-/// and so are the inputs that [`round_once`] is called with.
+/// A guard: while it lives, weights of linear maps on GPUs with autodiff are rounded once on this
+/// thread, and so are the inputs that [`round_once`] is called with.
 ///
-/// It is meant for the passes of a step, in which weights do not change. Rounded tensors take memory
-/// until it is dropped. On other devices it does nothing.
+/// It is meant for the passes of a step, in which weights do not change. Rounded tensors take
+/// memory until it is dropped. On other devices it does nothing.
 #[derive(Debug)]
 pub struct RoundedOnce {
     /// The tensors of the guard that was there before, which gets them back.
@@ -53,8 +53,8 @@ impl Drop for RoundedOnce {
     }
 }
 
-/// Rounds an input for all linear maps that read it, while there is a [`RoundedOnce`]. Their gradients of
-/// it are f32 in any case, and are added in f32.
+/// Rounds an input for all linear maps that read it, while there is a [`RoundedOnce`]. Their
+/// gradients of it are f32 in any case, and are added in f32.
 pub fn round_once(input: &Tensor<2>, factors: Factors) {
     #[cfg(feature = "gpu")]
     if gpu::ALL.with_borrow(Option::is_some)

@@ -1,7 +1,7 @@
 //! Matrix products on slices: `C = A B`, `C += A B` and `C = scale A B`.
 //!
-//! With `A` of `[rows, terms]` and `B` of `[terms, columns]`, element `(i, j)` of the product is the
-//! sum over `terms` of `A[i, k] B[k, j]`. There are four ways to compute it:
+//! With `A` of `[rows, terms]` and `B` of `[terms, columns]`, element `(i, j)` of the product is
+//! the sum over `terms` of `A[i, k] B[k, j]`. There are four ways to compute it:
 //! - in f32 by the crate `gemm`, with which Burn's backend flex multiplies as well: this file;
 //! - with both factors rounded to bf16 ([`bf16`]), or as GPUs do it with f16 ([`f16`]);
 //! - with a right factor that was copied once and is multiplied by often ([`panels`]).
@@ -9,12 +9,12 @@
 //! # Layout
 //! A [`Matrix`] is a view: a slice, a number of rows and columns, and the distance between rows and
 //! between columns in it. So a transposed factor is a view with the strides swapped, a head of an
-//! attention is a view of some columns of a projection, and none of them is copied before a product;
-//! `gemm` packs blocks of both factors into its own order anyway.
+//! attention is a view of some columns of a projection, and none of them is copied before a
+//! product; `gemm` packs blocks of both factors into its own order anyway.
 //!
 //! # Reproducibility
-//! `gemm` divides a product among threads by rows and columns of the result, and adds the terms of an
-//! element in a fixed order, so its bits do not depend on the number of threads; tests of the
+//! `gemm` divides a product among threads by rows and columns of the result, and adds the terms of
+//! an element in a fixed order, so its bits do not depend on the number of threads; tests of the
 //! operations check that. [`product`] and [`add_product`] use all cores; [`product_into`] is called
 //! inside of a task that has one core, while other tasks have the others.
 
@@ -29,7 +29,8 @@ pub(crate) use panels::Panels;
 
 use crate::Factors;
 
-/// A view of a matrix in a slice: element `(row, column)` is at `row * row_stride + column * column_stride`.
+/// A view of a matrix in a slice: element `(row, column)` is at
+/// `row * row_stride + column * column_stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrix<'a> {
     values: &'a [f32],
@@ -175,8 +176,8 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
         .checked_mul(columns)
         .expect("a product that memory can hold");
     let shape = Shape::row_major(rows, columns, columns);
-    // For products with a vector, and for sums of one or two terms, `gemm` has other loops, which read
-    // the old values even if they are overwritten; so these must be initialized.
+    // For products with a vector, and for sums of one or two terms, `gemm` has other loops, which
+    // read the old values even if they are overwritten; so these must be initialized.
     if rows <= 1 || columns <= 1 || left.shape.columns <= 2 {
         let mut values = vec![0.0; count];
         product_into(
@@ -271,9 +272,9 @@ pub(crate) fn product_into(
 
 /// The most rows of a transposed left factor that are multiplied together.
 ///
-/// `gemm` packs these rows first, and the copy has to stay in a cache. With a gradient of 512 rows and
-/// 9 708 columns packed whole, the product with 128 columns takes 1.8 times as long on two cores with
-/// AVX2.
+/// `gemm` packs these rows first, and the copy has to stay in a cache. With a gradient of 512 rows
+/// and 9 708 columns packed whole, the product with 128 columns takes 1.8 times as long on two
+/// cores with AVX2.
 const ROWS_COPIED: usize = 768;
 
 /// Calls `gemm`, for a transposed left factor once for each [`ROWS_COPIED`] rows.

@@ -1,9 +1,9 @@
 //! Sums over the rows of a matrix, and a row added to every row, on all cores.
 //!
 //! A matrix is a slice of contiguous rows of `width` elements. `sum[j] = Σ_i rows[i][j]` is the
-//! gradient of a bias; it is summed in blocks of [`BLOCK`] rows, one task each, and the sums of blocks
-//! are then added in their order. Blocks have a fixed size, so the bits of a sum do not depend on the
-//! number of threads.
+//! gradient of a bias; it is summed in blocks of [`BLOCK`] rows, one task each, and the sums of
+//! blocks are then added in their order. Blocks have a fixed size, so the bits of a sum do not
+//! depend on the number of threads.
 
 use rayon::prelude::*;
 

@@ -5,8 +5,8 @@
 //! `d = mask * g` that of the weights before it, the gradient of the scores is
 //! `w_j (d_j - Σ_k w_k d_k)`, and 0 where attention is forbidden.
 //!
-//! A row is `len` neighboring scores, so every pass over it reads a cache line after the other. Both
-//! are [`Kernel`]s on one core: the caller divides batch rows or heads among cores.
+//! A row is `len` neighboring scores, so every pass over it reads a cache line after the other.
+//! Both are [`Kernel`]s on one core: the caller divides batch rows or heads among cores.
 
 use crate::attention::FORBIDDEN;
 use crate::dropout::mask::Mask;

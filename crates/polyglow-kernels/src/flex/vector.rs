@@ -1,10 +1,10 @@
 //! Loops that compile to SIMD instructions, and the mathematical functions that such loops need.
 //!
 //! # Loops
-//! A [`Kernel`] is a plain loop over slices, written without intrinsics. [`vectorized`] runs the copy
-//! of it that was compiled for the widest instructions of this CPU (AVX-512, AVX2, NEON, or none);
-//! the compiler vectorizes each copy by itself. That works only if everything in the loop is inlined
-//! into it, hence `#[inline(always)]` on every function here.
+//! A [`Kernel`] is a plain loop over slices, written without intrinsics. [`vectorized`] runs the
+//! copy of it that was compiled for the widest instructions of this CPU (AVX-512, AVX2, NEON, or
+//! none); the compiler vectorizes each copy by itself. That works only if everything in the loop is
+//! inlined into it, hence `#[inline(always)]` on every function here.
 //!
 //! # Functions
 //! `exp`, `tanh` and their like in the standard library are calls of one routine per element, which
@@ -18,9 +18,9 @@
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Partial sums of a sum over a slice: as many as the widest vector (AVX-512) has elements. Narrower
-/// machines keep as many, in several vectors, so every machine adds in the same order and gives the
-/// same bits.
+/// Partial sums of a sum over a slice: as many as the widest vector (AVX-512) has elements.
+/// Narrower machines keep as many, in several vectors, so every machine adds in the same order and
+/// gives the same bits.
 pub(crate) const LANES: usize = 16;
 
 /// A loop without calls, to be compiled for each instruction set. Its inputs and outputs are the
@@ -28,8 +28,8 @@ pub(crate) const LANES: usize = 16;
 pub(crate) trait Kernel {
     type Output;
 
-    /// Runs the loop. Implementations are `#[inline(always)]`; otherwise they are compiled for the smallest
-    /// instruction set alone.
+    /// Runs the loop. Implementations are `#[inline(always)]`; otherwise they are compiled for the
+    /// smallest instruction set alone.
     fn run(self) -> Self::Output;
 }
 
@@ -74,8 +74,8 @@ pub(crate) fn exp(x: f32) -> f32 {
     }
 }
 
-/// Returns `2^n`, `r` and `(e^r - 1) / r` with `e^x = 2^n e^r`, a whole `n` and `|r| <= ln(2) / 2`, for
-/// `|x| <= 88`.
+/// Returns `2^n`, `r` and `(e^r - 1) / r` with `e^x = 2^n e^r`, a whole `n` and `|r| <= ln(2) / 2`,
+/// for `|x| <= 88`.
 ///
 /// The last is computed by its Taylor polynomial of degree 6, whose remainder, `r^7 / 8!`, is below
 /// 2e-8.

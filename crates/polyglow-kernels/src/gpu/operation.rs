@@ -1,10 +1,10 @@
 //! Kernels of our own in the queue of Burn's fusion.
 //!
-//! Burn's fusion collects operations lazily and fuses neighboring ones into a kernel when a result is
-//! needed. A kernel that was launched at once would run before operations that are still queued, so
-//! [`queue`] registers it as a custom operation: the fusion runs what stands before it, then calls
-//! the closure with the tensors, then goes on. Shapes and formats of outputs are therefore known
-//! before anything is computed.
+//! Burn's fusion collects operations lazily and fuses neighboring ones into a kernel when a result
+//! is needed. A kernel that was launched at once would run before operations that are still queued,
+//! so [`queue`] registers it as a custom operation: the fusion runs what stands before it, then
+//! calls the closure with the tensors, then goes on. Shapes and formats of outputs are therefore
+//! known before anything is computed.
 
 use burn::backend::Cube;
 use burn::backend::cubecl::dtype_to_storage_type;
@@ -60,8 +60,8 @@ pub(crate) type Written = (Vec<usize>, DType);
 
 /// Queues an operation, and returns the tensors that it will have written.
 ///
-/// `launch` is called when its turn comes, with the tensors that it reads, contiguous unless they are
-/// masks, and those that it has to write, which are not initialized. `name` shows in profiles.
+/// `launch` is called when its turn comes, with the tensors that it reads, contiguous unless they
+/// are masks, and those that it has to write, which are not initialized. `name` shows in profiles.
 pub(crate) fn queue<const I: usize, const O: usize>(
     name: &str,
     inputs: [Operand; I],

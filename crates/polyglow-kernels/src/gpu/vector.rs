@@ -1,8 +1,8 @@
 //! Small functions that kernels share: sums, zeros and writes of vectors.
 //!
-//! A `Vector<f32, N>` is `N` neighboring elements that a thread reads or writes with one instruction;
-//! an `Array` is private to a thread, in registers if every index is known to the compiler, hence
-//! the unrolled loops.
+//! A `Vector<f32, N>` is `N` neighboring elements that a thread reads or writes with one
+//! instruction; an `Array` is private to a thread, in registers if every index is known to the
+//! compiler, hence the unrolled loops.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

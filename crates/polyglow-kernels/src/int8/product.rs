@@ -1,11 +1,11 @@
-//! Products of 8-bit integers on slices: rows are quantized, then rows times panels are divided among
-//! cores, and each core calls the innermost loop ([`super::simd`]).
+//! Products of 8-bit integers on slices: rows are quantized, then rows times panels are divided
+//! among cores, and each core calls the innermost loop ([`super::simd`]).
 //!
-//! Sums are exact in 32 bits, so the result has the same bits with any instruction set, any number of
-//! threads and any division into tasks. With many rows a task is some rows and all panels, so that each
-//! writes contiguous rows of the output. With few rows, as in a search, there are not enough of them
-//! for all cores, so a task is all rows and some panels; then the weights, which are most of the memory
-//! that is read, are read once in all.
+//! Sums are exact in 32 bits, so the result has the same bits with any instruction set, any number
+//! of threads and any division into tasks. With many rows a task is some rows and all panels, so
+//! that each writes contiguous rows of the output. With few rows, as in a search, there are not
+//! enough of them for all cores, so a task is all rows and some panels; then the weights, which are
+//! most of the memory that is read, are read once in all.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -22,8 +22,8 @@ const PARALLEL: usize = 1 << 20;
 /// With at least this many rows, a task has all columns of some rows; with fewer, all rows of some
 /// columns.
 const MANY_ROWS: usize = 24;
-/// The number of rows in a task is a multiple of this, which is a multiple of the rows in a tile of any
-/// kernel (6, 4, 2 and 1).
+/// The number of rows in a task is a multiple of this, which is a multiple of the rows in a tile of
+/// any kernel (6, 4, 2 and 1).
 const ROWS_STEP: usize = 24;
 /// The most rows in a task: their bytes stay in the cache while panel after panel is read.
 const MAX_ROWS: usize = 48;
@@ -135,8 +135,8 @@ impl Kernel for Quantize<'_> {
 fn largest(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut largest = [0u32; LANES];
-    // Without the sign, floats are ordered as their bits are, with NaN above infinity; so a maximum of
-    // integers needs no test for NaN.
+    // Without the sign, floats are ordered as their bits are, with NaN above infinity; so a maximum
+    // of integers needs no test for NaN.
     for chunk in chunks {
         for (largest, value) in largest.iter_mut().zip(chunk) {
             *largest = (*largest).max(value.abs().to_bits());
@@ -194,8 +194,8 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
             result,
         );
     } else if rows >= MANY_ROWS {
-        // Two tasks for each thread, so that others can help one that is late; whole tiles, so that only
-        // the last task has a rest.
+        // Two tasks for each thread, so that others can help one that is late; whole tiles, so that
+        // only the last task has a rest.
         let block = rows
             .div_ceil(2 * threads)
             .next_multiple_of(ROWS_STEP)
@@ -222,8 +222,8 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
     output
 }
 
-/// Multiplies few rows: each task writes its columns to a contiguous block, which is then copied into
-/// the rows of the output, because tasks cannot borrow interleaved columns of it.
+/// Multiplies few rows: each task writes its columns to a contiguous block, which is then copied
+/// into the rows of the output, because tasks cannot borrow interleaved columns of it.
 fn by_columns(
     input: &Rows,
     matrix: &Int8Matrix,

@@ -1,10 +1,11 @@
-//! The innermost loop of a product of 8-bit integers, for each instruction set that has instructions
-//! for it, and for all others. All give the same bits.
+//! The innermost loop of a product of 8-bit integers, for each instruction set that has
+//! instructions for it, and for all others. All give the same bits.
 //!
-//! A tile is a few rows by a few panels: `sums[row][panel][output] = Σ over groups, Σ over the 4 inputs
-//! of a group, row byte * weight`. The sums of a tile stay in registers while the loop goes through the
-//! groups, which are read from one end to the other; then `(sum - excess) * row scale * output scale`,
-//! plus a bias, goes to the output.
+//! A tile is a few rows by a few panels:
+//! `sums[row][panel][output] = Σ over groups, Σ over the 4 inputs of a group, row byte * weight`.
+//! The sums of a tile stay in registers while the loop goes through the groups, which are read from
+//! one end to the other; then `(sum - excess) * row scale * output scale`, plus a bias, goes to the
+//! output.
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
@@ -19,13 +20,13 @@ use super::{GROUP, Group, PANEL};
 /// The sums of a row and a panel, one for each output.
 type Sums = [i32; PANEL];
 
-/// Goes through a task in tiles of the largest `$row` rows and `$panels` panels; at its ends, of fewer
-/// rows and of one panel.
+/// Goes through a task in tiles of the largest `$row` rows and `$panels` panels; at its ends, of
+/// fewer rows and of one panel.
 ///
 /// Panels are the outer loop, so that their weights are read from memory once and stay in the cache
-/// for all rows. The numbers of rows are literals, since sums stay in registers only if their count is
-/// known to the compiler. It is a macro because only code inside of a function with a CPU's features
-/// is compiled for them.
+/// for all rows. The numbers of rows are literals, since sums stay in registers only if their count
+/// is known to the compiler. It is a macro because only code inside of a function with a CPU's
+/// features is compiled for them.
 macro_rules! in_tiles {
     ($task:ident, $tile:ident, [$($row:literal)+], $panels:literal) => {{
         let most = [$($row),+].len();
@@ -53,8 +54,8 @@ macro_rules! in_tiles {
 use in_tiles;
 
 impl<'a, I> Task<'a, I> {
-    /// The groups of `ROWS` rows from `first` on, as slices of equal length, so that the loop over groups
-    /// needs no bounds checks.
+    /// The groups of `ROWS` rows from `first` on, as slices of equal length, so that the loop over
+    /// groups needs no bounds checks.
     #[inline(always)]
     fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [I]; ROWS] {
         let groups = self.matrix.groups();
@@ -76,7 +77,8 @@ impl<'a, I> Task<'a, I> {
         panels
     }
 
-    /// Scales and finishes the sums of a row and of neighboring panels, and writes them to the output.
+    /// Scales and finishes the sums of a row and of neighboring panels, and writes them to the
+    /// output.
     #[inline(always)]
     fn write<const PANELS: usize>(&mut self, row: usize, panel: usize, sums: &[Sums; PANELS]) {
         let first = self.panels.start * PANEL;

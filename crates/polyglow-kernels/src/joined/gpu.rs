@@ -92,7 +92,8 @@ fn copy_some(
     );
 }
 
-/// Copies the vectors of all inputs to the output, from vector `first` on; `ends` are counted in vectors.
+/// Copies the vectors of all inputs to the output, from vector `first` on; `ends` are counted in
+/// vectors.
 #[cube(launch)]
 fn copy<N: Size>(
     from: &Sequence<Box<[Vector<f32, N>]>>,

@@ -1,12 +1,12 @@
 //! Layer normalization on the CPU, with the formulas of [`crate::layer_norm()`].
 //!
-//! A matrix is contiguous rows of `width`, and a task is [`BLOCK`] rows. A row fits into the first
-//! cache, so it counts as two passes over memory, forward and backward: reading the input and writing
-//! the output.
+//! A matrix is contiguous rows of `width`, and a task is [`BLOCK`] rows. The formulas visit a row
+//! several times, but it fits into the first cache, so main memory is read and written once in each
+//! direction.
 //!
 //! The gradients of `gamma` and `beta` are sums over all rows. Each task sums its own rows, and the
-//! sums of tasks are added in their order; since a task has a fixed number of rows, no bit depends on
-//! the number of threads.
+//! sums of tasks are added in their order; since a task has a fixed number of rows, no bit depends
+//! on the number of threads.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -140,8 +140,8 @@ impl Kernel for Forward<'_> {
             .zip(self.scales);
         for ((normalized, output), scale) in rows {
             let mean = total(normalized) / width as f32;
-            // A pass of its own, although `mean(x²) - mean(x)²` takes one less: the difference of two
-            // large values loses digits.
+            // A pass of its own, although `mean(x²) - mean(x)²` takes one less: the difference of
+            // two large values loses digits.
             for value in normalized.iter_mut() {
                 *value -= mean;
             }
@@ -174,7 +174,8 @@ struct Backward<'a> {
 impl Kernel for Backward<'_> {
     type Output = ();
 
-    /// `dx = scale (h - mean(h) - y * mean(h * y))` with `h = g * gamma`, which `grad_input` holds first.
+    /// `dx = scale (h - mean(h) - y * mean(h * y))` with `h = g * gamma`, which `grad_input` holds
+    /// first.
     #[inline(always)]
     fn run(self) {
         let width = self.gamma.len();

@@ -14,7 +14,8 @@ use crate::dropout::gpu::draw::Draw;
 use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
 use crate::gpu::{BackwardPass, Gradient, Node, open, record};
 
-/// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its own.
+/// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its
+/// own.
 const MAX_WORKGROUPS: usize = 512;
 /// The widest row: threads keep their part of it in registers.
 const MAX_WIDTH: usize = 3072;
@@ -92,8 +93,8 @@ impl State {
             return None;
         }
         let input: Operand = input.into();
-        // A workgroup of the backward pass shares two floats for each element of a row, and two for each
-        // thread.
+        // A workgroup of the backward pass shares two floats for each element of a row, and two for
+        // each thread.
         let shared = 4 * 2 * (width + LANES * ROWS);
         if width > MAX_WIDTH || rows == 0 || shared > shared_memory(&input) {
             return None;
@@ -155,7 +156,8 @@ impl State {
         ))
     }
 
-    /// The gradients of what was normalized (the residual sum), of the input, and of `gamma` and `beta`.
+    /// The gradients of what was normalized (the residual sum), of the input, and of `gamma` and
+    /// `beta`.
     fn gradients(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
         let Self {
             shape,

@@ -42,8 +42,8 @@ pub(super) fn linear(
         return record(state, [input_node, weight_node], from_values(output, shape));
     };
     let (bias, bias_node) = read(bias);
-    // `gemm` could add to a result that holds the bias already, but filling it in would be a pass over
-    // the output as well.
+    // `gemm` could add to a result that holds the bias already, but filling it in would be a pass
+    // over the output as well.
     add_to_rows(&mut output, bias.slice());
     record(
         state,
@@ -54,8 +54,8 @@ pub(super) fn linear(
 
 /// A weight in the order that products read it in, with the tensor that it was made from.
 pub(super) struct PackedWeight {
-    /// Held, so that its memory is neither overwritten nor reused for another weight: an address then
-    /// identifies a weight.
+    /// Held, so that its memory is neither overwritten nor reused for another weight: an address
+    /// then identifies a weight.
     source: Contiguous,
     layout: Layout,
     panels: Panels,
@@ -223,8 +223,8 @@ impl LinearState {
         }
     }
 
-    /// The gradients of input, weight and bias. Each is a product of its own, so none is computed for
-    /// an input that is not tracked.
+    /// The gradients of input, weight and bias. Each is a product of its own, so none is computed
+    /// for an input that is not tracked.
     pub(crate) fn gradients_with_bias(
         &self,
         gradient: &Contiguous,

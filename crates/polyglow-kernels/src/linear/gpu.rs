@@ -2,8 +2,8 @@
 //! kernel for the gradient of the bias.
 //!
 //! Rounded copies of `x` and `W` serve the forward pass and both products of the backward pass
-//! ([`GpuFactors`]). The order of operations here decides what Burn fuses: a product is fused with the
-//! elementwise operations right behind it, so nothing may stand between them.
+//! ([`GpuFactors`]). The order of operations here decides what Burn fuses: a product is fused with
+//! the elementwise operations right behind it, so nothing may stand between them.
 
 mod kernel;
 
@@ -116,8 +116,8 @@ fn grad_bias(gradient: Tensor<2>) -> Gradient {
     sum_stripes(sums)
 }
 
-/// Returns the gradient before a ReLU, given that behind it, and the sum of its rows in f32. `output`
-/// is the output of the ReLU, and `scale` a factor that was applied behind it.
+/// Returns the gradient before a ReLU, given that behind it, and the sum of its rows in f32.
+/// `output` is the output of the ReLU, and `scale` a factor that was applied behind it.
 pub(crate) fn through_relu(
     gradient: Tensor<2>,
     output: Tensor<2>,
@@ -208,8 +208,8 @@ impl BackwardPass<3, 2> for GpuFactors {
     ) -> [Option<Gradient>; 3] {
         let rounded = self.factors.rounded(gradient.clone());
         let grad_weight = tracks_weight.then(|| self.grad_weight(rounded.clone()));
-        // Between the two products: two of the same gradient in a row would be planned together, and
-        // neither would be fused with what follows it.
+        // Between the two products: two of the same gradient in a row would be planned together,
+        // and neither would be fused with what follows it.
         let grad_bias = tracks_bias.then(|| grad_bias(gradient));
         let grad_input = tracks_input.then(|| self.grad_input(rounded));
         [grad_input, grad_weight, grad_bias]

@@ -1,10 +1,10 @@
-//! Recurrent cells on the CPU: here one step with its backward pass, in [`layer`] whole sequences, in
-//! [`row`] the arithmetic of one row that both share.
+//! Recurrent cells on the CPU: here one step with its backward pass, in [`layer`] whole sequences,
+//! in [`row`] the arithmetic of one row that both share.
 //!
-//! `p` and `u` are `[rows, gates * width]` and states `[rows, states * width]`, all contiguous; a task
-//! is some rows of each. The forward pass keeps its three inputs. The backward pass computes the gates
-//! again: they are as large as an input and cheap next to the products around a step, so keeping them
-//! would cost more time than it saves.
+//! `p` and `u` are `[rows, gates * width]` and states `[rows, states * width]`, all contiguous; a
+//! task is some rows of each. The forward pass keeps its three inputs. The backward pass computes
+//! the gates again: they are as large as an input and cheap next to the products around a step, so
+//! keeping them would cost more time than it saves.
 
 mod layer;
 mod row;

@@ -1,5 +1,5 @@
-//! The hyperbolic tangent on the CPU: one pass in place in each direction, in blocks of elements that
-//! are worth a task. The output is all that is kept, and the next operation holds it anyway.
+//! The hyperbolic tangent on the CPU: one pass in place in each direction, in blocks of elements
+//! that are worth a task. The output is all that is kept, and the next operation holds it anyway.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;

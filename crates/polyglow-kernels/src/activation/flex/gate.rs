@@ -1,8 +1,8 @@
 //! The gate of SwiGLU on the CPU: `mask * silu(gate) * inner`, one pass in each direction.
 //!
-//! The forward pass keeps both inputs; the backward pass computes the sigmoid and the mask again, which
-//! costs less than keeping two more arrays of `[rows, d_ff]`. A task is [`MASK_PART`] elements, which
-//! have a part of the mask.
+//! The forward pass keeps both inputs; the backward pass computes the sigmoid and the mask again,
+//! which costs less than keeping two more arrays of `[rows, d_ff]`. A task is [`MASK_PART`]
+//! elements, which have a part of the mask.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;

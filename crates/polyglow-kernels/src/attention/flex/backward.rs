@@ -10,10 +10,10 @@
 //! dK = Tᵀ Q / sqrt(head_dim)
 //! ```
 //!
-//! `S'` and `T` are one `[query_len, key_len]` matrix, which all heads of a batch row overwrite in turn
-//! and which so stays in the core's cache. Gradients are written into columns of the gradient of the
-//! projection, where the queries, keys and values were read, so that the linear map's backward pass
-//! finds one contiguous matrix.
+//! `S'` and `T` are one `[query_len, key_len]` matrix, which all heads of a batch row overwrite in
+//! turn and which so stays in the core's cache. Gradients are written into columns of the gradient
+//! of the projection, where the queries, keys and values were read, so that the linear map's
+//! backward pass finds one contiguous matrix.
 
 use super::heads::{Sizes, dropped_weights};
 use crate::dropout::mask::Mask;

@@ -1,15 +1,17 @@
-//! Attention in a search: `softmax(q Kᵀ / sqrt(head_dim)) V` for a few queries, usually one, and all
-//! keys and values in a [`KeyValueCache`].
+//! Attention in a search: `softmax(q Kᵀ / sqrt(head_dim)) V` for a few queries, usually one, and
+//! all keys and values in a [`KeyValueCache`].
 //!
-//! With one query the two products are sums over vectors, and setting up a matrix product would take
-//! longer than the sums themselves. So a task is a batch row; for each query and head it computes
-//! - the scores, one dot product for each key, reading the keys of the head from one end to the other;
+//! With one query the two products are sums over vectors, and setting up a matrix product would
+//! take longer than the sums themselves. So a task is a batch row; for each query and head it
+//! computes
+//! - the scores, one dot product for each key, reading the keys of the head from one end to the
+//!   other;
 //! - the softmax over them;
-//! - the weighted sum of the values, some columns at a time whose sums stay in registers, reading the
-//!   values from one end to the other.
+//! - the weighted sum of the values, some columns at a time whose sums stay in registers, reading
+//!   the values from one end to the other.
 //!
-//! The weights of a head have a buffer of whole SIMD vectors; what lies beyond the keys has the score
-//! minus infinity, so the weight 0. The bits of a row therefore depend on its own keys alone.
+//! The weights of a head have a buffer of whole SIMD vectors; what lies beyond the keys has the
+//! score minus infinity, so the weight 0. The bits of a row therefore depend on its own keys alone.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -173,8 +175,9 @@ impl Kernel for Attend<'_> {
             len: key_len,
             ..
         } = *self.cache;
-        // Forbidden keys at the end, as of padding, have the weight 0 and are left out: that changes no
-        // bit. If everything is forbidden, all keys have the same weight and none is left out.
+        // Forbidden keys at the end, as of padding, have the weight 0 and are left out: that
+        // changes no bit. If everything is forbidden, all keys have the same weight and none is
+        // left out.
         let len = self.forbidden[..key_len]
             .iter()
             .rposition(|forbidden| !forbidden)
@@ -234,8 +237,8 @@ fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
     }
 }
 
-/// Adds `N` columns of values times their weights to `output`. The values of a position are `head_dim`
-/// elements behind those of the position before.
+/// Adds `N` columns of values times their weights to `output`. The values of a position are
+/// `head_dim` elements behind those of the position before.
 #[inline(always)]
 fn add_columns<const N: usize>(
     output: &mut [f32; N],
@@ -243,8 +246,8 @@ fn add_columns<const N: usize>(
     values: &[f32],
     head_dim: usize,
 ) {
-    // A copy, so that sums stay in registers: through `output` each position would wait until the sums
-    // of the one before are written.
+    // A copy, so that sums stay in registers: through `output` each position would wait until the
+    // sums of the one before are written.
     let mut sums = *output;
     for (weight, values) in weights.iter().zip(values.chunks(head_dim)) {
         for (sum, value) in sums.iter_mut().zip(&values[..N]) {
@@ -314,8 +317,8 @@ mod tests {
         let first = random([3, 1, 3 * d_model], 2.0);
         let mut cache = filled(&first.clone().narrow(2, d_model, 2 * d_model));
         let mut steps = vec![first];
-        // A beam opens, keeps some of its rows twice, ends in part, and grows beyond the room of its
-        // slots.
+        // A beam opens, keeps some of its rows twice, ends in part, and grows beyond the room of
+        // its slots.
         let choices: [&[usize]; 6] = [
             &[0, 0, 1, 1, 2, 2],
             &[1, 1, 2, 2, 2, 5],

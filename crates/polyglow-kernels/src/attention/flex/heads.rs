@@ -2,9 +2,9 @@
 //! `output = D V`, with the weights kept for the backward pass or not.
 //!
 //! # Layout
-//! A batch row of a projection is `[len, width]`, and a head is `head_dim` of its columns. A [`Side`]
-//! says where the queries, keys or values of all heads begin in a row and how wide the row is, so
-//! that [`Sizes::head`] is a strided view: `element (i, j)` of head `h` is at
+//! A batch row of a projection is `[len, width]`, and a head is `head_dim` of its columns. A
+//! [`Side`] says where the queries, keys or values of all heads begin in a row and how wide the row
+//! is, so that [`Sizes::head`] is a strided view: `element (i, j)` of head `h` is at
 //! `i * width + start + h * head_dim + j`. The output has rows of `d_model`, with a head at
 //! `h * head_dim`.
 //!
@@ -86,7 +86,8 @@ impl Sizes {
         }
     }
 
-    /// The sizes of cross-attention of `[batch, len, d_model]` to `[batch, other_len, 2 * d_model]`.
+    /// The sizes of cross-attention of `[batch, len, d_model]` to
+    /// `[batch, other_len, 2 * d_model]`.
     pub(super) fn for_cross(query: [usize; 3], key_value: [usize; 3], num_heads: usize) -> Self {
         let [batch, len, d_model] = query;
         let [_, other_len, width] = key_value;
@@ -154,8 +155,8 @@ impl Sizes {
         &values[row * self.output_len()..][..self.output_len()]
     }
 
-    /// A head of a batch row's queries, keys or values, `[len, head_dim]`: a view with the stride of
-    /// the projection.
+    /// A head of a batch row's queries, keys or values, `[len, head_dim]`: a view with the stride
+    /// of the projection.
     pub(super) fn head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(
             &row[side.start + head * self.head_dim..],
@@ -180,8 +181,8 @@ impl Sizes {
         )
     }
 
-    /// A head of an array with the positions of `side` and `d_model` elements at each, as the output
-    /// has them.
+    /// A head of an array with the positions of `side` and `d_model` elements at each, as the
+    /// output has them.
     pub(super) fn joined_head<'a>(&self, row: &'a [f32], side: Side, head: usize) -> Matrix<'a> {
         Matrix::strided(
             &row[head * self.head_dim..],
@@ -211,8 +212,8 @@ impl Sizes {
         self.key.len >= LONG
     }
 
-    /// Returns the output, and the weights before dropout, `[batch, num_heads, query_len, key_len]`,
-    /// which are empty if rows are long.
+    /// Returns the output, and the weights before dropout,
+    /// `[batch, num_heads, query_len, key_len]`, which are empty if rows are long.
     pub(super) fn forward(
         &self,
         query: &[f32],
@@ -254,7 +255,8 @@ impl Sizes {
         (output, weights)
     }
 
-    /// Returns the output alone, without dropout: each head overwrites the weights of the one before.
+    /// Returns the output alone, without dropout: each head overwrites the weights of the one
+    /// before.
     pub(super) fn apply(
         &self,
         query: &[f32],
@@ -299,8 +301,8 @@ impl Sizes {
         let scores = MatrixMut::strided(weights, self.query.len, self.key.len, self.key.len);
         let queries = self.head(row.query, self.query, head);
         let keys = self.head(row.key_value, self.key, head).transposed();
-        // The product scales its result, which saves a pass over the scores; and it stays on this core,
-        // since other batch rows have the others.
+        // The product scales its result, which saves a pass over the scores; and it stays on this
+        // core, since other batch rows have the others.
         product_into(scores, queries, keys, self.scale(), Store::Overwrite);
         vectorized(Softmax {
             rows: weights,
@@ -323,8 +325,8 @@ impl Sizes {
     }
 }
 
-/// The weights after dropout: `weights` itself without a mask, otherwise a copy in `kept`, since the
-/// backward pass needs the weights before dropout, too.
+/// The weights after dropout: `weights` itself without a mask, otherwise a copy in `kept`, since
+/// the backward pass needs the weights before dropout, too.
 pub(super) fn dropped_weights<'a>(
     weights: &'a [f32],
     mask: Option<Mask>,

@@ -1,16 +1,17 @@
 //! Attention over long rows, a block of queries at a time, without keeping the weights.
 //!
-//! The formulas are those of [`crate::attention`]. A block is [`BLOCK`] queries of a head and the keys
-//! up to the last one that any of them may attend to. Forward, its weights, `[queries, keys]`, are
-//! computed into a buffer, multiplied by the values, and overwritten by the next block. The backward
-//! pass computes them again, then adds the block's part to `dK` and `dV`, and writes its rows of `dQ`.
+//! The formulas are those of [`crate::attention`]. A block is [`BLOCK`] queries of a head and the
+//! keys up to the last one that any of them may attend to. Forward, its weights, `[queries, keys]`,
+//! are computed into a buffer, multiplied by the values, and overwritten by the next block. The
+//! backward pass computes them again, then adds the block's part to `dK` and `dV`, and writes its
+//! rows of `dQ`.
 //!
 //! So memory grows with the length and not with its square, the buffer stays in a core's cache, and
-//! the upper half of a causal mask costs nothing. In return the backward pass has five products
+//! blocks of keys beyond a causal mask cost nothing. In return the backward pass has five products
 //! instead of four.
 //!
-//! Dropout draws the same masks as with weights that are kept: an element's index in the mask is that
-//! in the whole `[query_len, key_len]` matrix of the head.
+//! Dropout draws the same masks as with weights that are kept: an element's index in the mask is
+//! that in the whole `[query_len, key_len]` matrix of the head.
 
 use super::backward::{BackwardInput, Gradients};
 use super::dropping::Dropping;
@@ -49,7 +50,8 @@ struct Buffers {
 }
 
 impl Sizes {
-    /// Writes the output of a batch row, `[query_len, d_model]`; `mask` is the row's mask of dropout.
+    /// Writes the output of a batch row, `[query_len, d_model]`; `mask` is the row's mask of
+    /// dropout.
     pub(super) fn forward_long(&self, row: Row<'_>, mask: Option<Mask>, output: &mut [f32]) {
         let mut buffers = self.buffers(mask);
         for block in self.blocks(row.forbidden, mask) {
@@ -271,8 +273,8 @@ impl<'a> Block<'a> {
         &self.forbidden[query % rows * self.all_keys..][..self.keys]
     }
 
-    /// The index in the mask of dropout of the first weight of query `first + query`: that among all
-    /// weights of the head.
+    /// The index in the mask of dropout of the first weight of query `first + query`: that among
+    /// all weights of the head.
     fn mask_index(&self, query: usize) -> u32 {
         ((self.first + query) * self.all_keys) as u32
     }

@@ -1,7 +1,8 @@
-//! The backward pass of attention on GPUs, which computes the weights again instead of reading them.
+//! The backward pass of attention on GPUs, which computes the weights again instead of reading
+//! them.
 //!
-//! With `W` the weights, `M` the mask of dropout, `O` the output and `G` its gradient, all per head,
-//! the formulas of [`crate::attention`] are, for query `i` and key `j`:
+//! With `W` the weights, `M` the mask of dropout, `O` the output and `G` its gradient, all per
+//! head, the formulas of [`crate::attention`] are, for query `i` and key `j`:
 //! - `W_ij = exp(s_ij - m_i) / l_i`, from the statistics that the forward pass wrote;
 //! - the gradient of the score `T_ij = W_ij (M_ij (G_i · v_j) - D_i)` with `D_i = G_i · O_i`, which
 //!   equals `Σ_j W_ij M_ij (G_i · v_j)` and needs no pass over the keys (Dao et al., 2022);
@@ -10,12 +11,12 @@
 //! # Layout
 //! `dQ` is a sum over keys, `dK` and `dV` are sums over queries, so there are two kernels, and no
 //! atomic additions, whose order would differ from run to run:
-//! - [`grad_keys`]: a workgroup has a block of keys, and visits the queries a block at a time. First
-//!   a thread has a query and computes its column of weights and score gradients, which go to shared
-//!   memory; then, behind a barrier, a thread has a key and sums its row of them up.
+//! - [`grad_keys`]: a workgroup has a block of keys, and visits the queries a block at a time.
+//!   First a thread has a query and computes its column of weights and score gradients, which go to
+//!   shared memory; then, behind a barrier, a thread has a key and sums its row of them up.
 //! - [`grad_queries`]: a workgroup has a block of queries, as in the forward pass. It is launched
-//!   only if there is more than one block; otherwise [`grad_keys`] has all keys of a query and writes
-//!   `dQ` as well.
+//!   only if there is more than one block; otherwise [`grad_keys`] has all keys of a query and
+//!   writes `dQ` as well.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -120,8 +121,8 @@ fn weigh<B: Int, N: Size>(
     (weight * kept, select(forbidden, 0.0f32, grad_score))
 }
 
-/// Writes the gradients of queries, where there are too many keys for [`grad_keys`] to have them all
-/// in one block.
+/// Writes the gradients of queries, where there are too many keys for [`grad_keys`] to have them
+/// all in one block.
 #[cube(launch)]
 pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
     query: &[Vector<T, N>],
@@ -235,8 +236,8 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     // of the output while a thread has a key. Four arrays would halve the block that fits.
     let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
-    // `[key][query]`. A row is one longer than a block, so that threads, which read a row each, never
-    // access the same bank of shared memory at once.
+    // `[key][query]`. A row is one longer than a block, so that threads, which read a row each,
+    // never access the same bank of shared memory at once.
     let mut weights = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut grad_scores = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut open_rows = Shared::<[u32]>::new_slice(block);

@@ -2,12 +2,12 @@
 //! kernel that never writes the weights to memory.
 //!
 //! # The online softmax
-//! A thread holds one query and visits the keys in order. It keeps the largest score `m` so far, and
-//! relative to it the sum of weights `l = Σ exp(s_j - m)` and the weighted values
-//! `o = Σ exp(s_j - m) v_j`. A score above `m` becomes the new `m`, after `l` and `o` were multiplied
-//! by `exp(m_old - m_new)` (Milakov and Gimelshein, 2018; Rabe and Staats, 2021). In the end `o / l`
-//! is the output, and `m` and `1 / l` are all that the backward pass needs to compute a weight again
-//! (Dao et al., 2022; see [`super::backward`]).
+//! A thread holds one query and visits the keys in order. It keeps the largest score `m` so far,
+//! and relative to it the sum of weights `l = Σ exp(s_j - m)` and the weighted values
+//! `o = Σ exp(s_j - m) v_j`. A score above `m` becomes the new `m`, after `l` and `o` were
+//! multiplied by `exp(m_old - m_new)` (Milakov and Gimelshein, 2018; Rabe and Staats, 2021). In the
+//! end `o / l` is the output, and `m` and `1 / l` are all that the backward pass needs to compute a
+//! weight again (Dao et al., 2022; see [`super::backward`]).
 //!
 //! # Layout
 //! - A workgroup has a block of `layout.block` queries of one head of one batch row; thread `i` has
@@ -32,7 +32,8 @@ pub(super) struct Layout {
     pub(super) num_heads: usize,
     /// Vectors in `head_dim`.
     pub(super) head: usize,
-    /// Vectors from one row of queries to the next, and from one row of keys and values to the next.
+    /// Vectors from one row of queries to the next, and from one row of keys and values to the
+    /// next.
     pub(super) query_width: usize,
     pub(super) key_width: usize,
     /// Where head 0 of the keys and of the values begins in a row; that of the queries begins at 0.
@@ -80,7 +81,8 @@ pub(super) fn tile(draw: &Draw, #[comptime] layout: Layout) -> Tile {
 }
 
 /// Writes the output, `[batch, query_len, d_model]`, and for each query of each head the largest
-/// score and one over the sum of weights relative to it, `stats`: `[batch, num_heads, query_len, 2]`.
+/// score and one over the sum of weights relative to it, `stats`:
+/// `[batch, num_heads, query_len, 2]`.
 #[cube(launch)]
 pub(super) fn attend<T: Float, B: Int, N: Size>(
     query: &[Vector<T, N>],
@@ -195,8 +197,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
 /// Whether any query of the workgroup may attend to a key of this block, so that blocks above the
 /// diagonal of a causal mask cost nothing. `needed` forces it for the thread's own query.
 ///
-/// It begins with a barrier, so the caller may overwrite shared memory afterwards, and it returns the
-/// same value to all threads: a barrier in a branch that only some of them take would hang.
+/// It begins with a barrier, so the caller may overwrite shared memory afterwards, and it returns
+/// the same value to all threads: a barrier in a branch that only some of them take would hang.
 #[cube]
 pub(super) fn is_open<B: Int>(
     mask: &Tensor<B>,

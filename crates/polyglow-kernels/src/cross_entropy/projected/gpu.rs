@@ -1,8 +1,9 @@
-//! Cross-entropy from hidden states on GPUs: products by Burn, and a kernel for the loss of the logits.
+//! Cross-entropy from hidden states on GPUs: products by Burn, and a kernel for the loss of the
+//! logits.
 //!
-//! The chunks are those of [`super::Chunks`]. Most rows of padding are left out first, by selecting the
-//! others. The forward pass computes the gradients together with the loss, and the backward pass
-//! multiplies them by the gradient of the loss.
+//! The chunks are those of [`super::Chunks`]. Most rows of padding are left out first, by selecting
+//! the others. The forward pass computes the gradients together with the loss, and the backward
+//! pass multiplies them by the gradient of the loss.
 
 mod kernel;
 

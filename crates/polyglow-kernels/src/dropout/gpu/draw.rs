@@ -15,8 +15,8 @@ pub(crate) struct Draw {
 }
 
 impl Draw {
-    /// The argument of a kernel. Without dropout the kernel is compiled without a mask and reads nothing
-    /// of it.
+    /// The argument of a kernel. Without dropout the kernel is compiled without a mask and reads
+    /// nothing of it.
     pub(crate) fn launch(dropped: Option<Dropped>) -> DrawLaunch {
         let Dropped { keep, key } = dropped.unwrap_or(Dropped { keep: 1.0, key: 0 });
         let threshold = (keep * f64::from(u32::MAX)) as u32;
@@ -29,8 +29,8 @@ impl Draw {
     }
 }
 
-/// The state of a part of the mask, given `draw.high` or the state of the part around it, since parts
-/// nest.
+/// The state of a part of the mask, given `draw.high` or the state of the part around it, since
+/// parts nest.
 #[cube]
 pub(crate) fn part_of(high: u32, part: u32) -> u32 {
     hash(hash(high ^ hash(part)) + 1u32)

@@ -1,13 +1,13 @@
-//! One pass over a flat tensor: dropout, a residual sum, and a conversion between formats. A thread has
-//! one vector.
+//! One pass over a flat tensor: dropout, a residual sum, and a conversion between formats. A thread
+//! has one vector.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::draw::{Draw, scale_of};
 
-/// Writes `residual + input * mask` in the format of the output, with a residual or not, and with a mask
-/// or not.
+/// Writes `residual + input * mask` in the format of the output, with a residual or not, and with a
+/// mask or not.
 #[cube(launch)]
 pub(super) fn drop_and_add<I: Float, O: Float, N: Size>(
     residual: &[Vector<O, N>],

@@ -1,26 +1,28 @@
 //! Products `A B` of factors that are rounded to bf16, with sums in f32.
 //!
-//! `A` is `[rows, terms]` and `B` is `[terms, columns]`. Both are rounded and copied into tiles first,
-//! in one pass over each; the innermost loop ([`instructions`]) then multiplies 32 rows by 32 columns.
+//! `A` is `[rows, terms]` and `B` is `[terms, columns]`. Both are rounded and copied into tiles
+//! first, in one pass over each; the innermost loop ([`instructions`]) then multiplies 32 rows by
+//! 32 columns.
 //!
 //! # Layout
-//! The instructions for bf16 (AMX `tdpbf16ps`, AVX512-BF16 `vdpbf16ps`) add the products of *pairs* of
-//! terms: 32 bits hold two neighboring terms of one row or column. A [`Tile`] is 16 x 16 such pairs,
-//! so 16 rows (or columns) by 32 terms, and 1 KiB, the size of an AMX register:
+//! The instructions for bf16 (AMX `tdpbf16ps`, AVX512-BF16 `vdpbf16ps`) add the products of *pairs*
+//! of terms: 32 bits hold two neighboring terms of one row or column. A [`Tile`] is 16 x 16 such
+//! pairs, so 16 rows (or columns) by 32 terms, and 1 KiB, the size of an AMX register:
 //! - of the left factor `[row][pair]`, as a matrix lies in memory;
 //! - of the right factor `[pair][column]`, so that 16 columns of one pair are one vector, which is
 //!   multiplied by one broadcast pair of a row.
 //!
 //! Rows of `A` and columns of `B` are both called *lines* here: apart from the order within a tile,
-//! both factors are packed alike, `B` as the transposed matrix. A *strip* is 32 lines, two tiles wide,
-//! with all their terms:
+//! both factors are packed alike, `B` as the transposed matrix. A *strip* is 32 lines, two tiles
+//! wide, with all their terms:
 //!
 //! ```text
 //! strip 0: tile(lines 0..16, terms 0..32)  tile(lines 16..32, terms 0..32)
 //!          tile(lines 0..16, terms 32..64) tile(lines 16..32, terms 32..64) ...
 //! ```
 //!
-//! so the loop reads both strips from one end to the other. Lines and terms beyond the ends are zeros.
+//! so the loop reads both strips from one end to the other. Lines and terms beyond the ends are
+//! zeros.
 //!
 //! # Reproducibility
 //! An element is the sum of its terms in an order that is fixed for a kind of instructions, so bits
@@ -40,11 +42,11 @@ pub(crate) use instructions::has_bf16_products;
 
 /// Lines in a tile, and pairs of terms: what an AMX register holds.
 const TILE: usize = 16;
-/// Lines in a strip, which is two tiles wide; also the terms in a tile. With two tiles of each factor
-/// in registers, every tile that is loaded is multiplied twice.
+/// Lines in a strip, which is two tiles wide; also the terms in a tile. With two tiles of each
+/// factor in registers, every tile that is loaded is multiplied twice.
 const STRIP: usize = 2 * TILE;
-/// The most strips of rows in a task. Of 2 048 terms, these and [`COLUMNS`] take 12 * 32 * 2 048 * 2
-/// bytes = 1.5 MiB, which stays in a second-level cache of 2 MiB.
+/// The most strips of rows in a task. Of 2 048 terms, these and [`COLUMNS`] take 12 * 32 * 2 048 *
+/// 2 bytes = 1.5 MiB, which stays in a second-level cache of 2 MiB.
 const ROWS: usize = 4;
 /// Strips of columns that all strips of rows of a task are multiplied by before the next ones.
 const COLUMNS: usize = 8;
@@ -237,8 +239,8 @@ impl Kernel for Fill<'_> {
             order,
             first,
         } = self;
-        // Memory is read in its order, in which either terms or lines are neighbors. If the tile needs
-        // the other order, it is transposed in registers afterwards.
+        // Memory is read in its order, in which either terms or lines are neighbors. If the tile
+        // needs the other order, it is transposed in registers afterwards.
         let memory_order = if matrix.shape.column_stride == 1 {
             Order::Lines
         } else {
@@ -349,8 +351,8 @@ mod tests {
     use super::*;
     use crate::flex::tests::{on_threads, pseudo_random};
 
-    /// All instructions that this CPU has, the imitation among them. Writes to stderr, past the test
-    /// harness, which ones are not tested.
+    /// All instructions that this CPU has, the imitation among them. Writes to stderr, past the
+    /// test harness, which ones are not tested.
     fn available() -> Vec<Instructions> {
         let available: Vec<Instructions> = Instructions::all().collect();
         assert!(available.contains(&Instructions::Imitated));

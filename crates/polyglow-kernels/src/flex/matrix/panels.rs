@@ -1,10 +1,10 @@
-//! Products `A B` in f32 whose right factor is copied once and multiplied by often, as a search does
-//! with the weights of a model: a general product would pack `B` again at every step.
+//! Products `A B` in f32 whose right factor is copied once and multiplied by often, as a search
+//! does with the weights of a model: a general product would pack `B` again at every step.
 //!
 //! # Layout
-//! `B`, `[terms, columns]`, is cut into panels of `width` columns, where `width` is two SIMD vectors
-//! (32 columns with AVX-512, 16 with AVX2). Within a panel the elements of a term lie side by side,
-//! and terms follow each other:
+//! `B`, `[terms, columns]`, is cut into panels of `width` columns, where `width` is two SIMD
+//! vectors (32 columns with AVX-512, 16 with AVX2). Within a panel the elements of a term lie side
+//! by side, and terms follow each other:
 //!
 //! ```text
 //! panel 0: B[0, 0..width]  B[1, 0..width]  ...  B[terms-1, 0..width]
@@ -20,9 +20,9 @@
 //! once per tile, and no sum is written before it is complete.
 //!
 //! # Reproducibility
-//! An element is the sum of its terms in their order, with fused multiply-adds where the machine has
-//! them. Its bits depend on the instructions, and neither on the number of threads nor on the other
-//! rows of `A`: a sentence is translated the same in any batch.
+//! An element is the sum of its terms in their order, with fused multiply-adds where the machine
+//! has them. Its bits depend on the instructions, and neither on the number of threads nor on the
+//! other rows of `A`: a sentence is translated the same in any batch.
 
 use pulp::{Arch, Simd, WithSimd};
 use rayon::prelude::*;
@@ -77,8 +77,8 @@ impl Panels {
         [self.terms, self.columns]
     }
 
-    /// Returns `left right`, `[rows, columns]`, computed on all cores. The elements of a row of `left`
-    /// must be neighbors.
+    /// Returns `left right`, `[rows, columns]`, computed on all cores. The elements of a row of
+    /// `left` must be neighbors.
     ///
     /// A task is one panel and at most [`ROWS`] rows; tasks of the same rows are numbered in
     /// succession, so that these rows are still in a cache.
@@ -126,8 +126,8 @@ impl Panels {
         values
     }
 
-    /// Multiplies some rows by panel `index`, and writes these columns to the rows of the product that
-    /// begin at `result` and have all columns.
+    /// Multiplies some rows by panel `index`, and writes these columns to the rows of the product
+    /// that begin at `result` and have all columns.
     fn multiply(&self, left: Matrix<'_>, index: usize, result: *mut f32) {
         let Self {
             terms,
@@ -170,8 +170,8 @@ impl Panels {
     }
 }
 
-/// A copy of the matrix with a row stride that caches can bear, and that stride; `None` if the matrix
-/// is fine as it is.
+/// A copy of the matrix with a row stride that caches can bear, and that stride; `None` if the
+/// matrix is fine as it is.
 ///
 /// A tile reads the same column of several rows at once. If rows are a multiple of 4 KiB apart, all
 /// these elements fall into one set of the first cache, which has fewer lines than a tile has rows,
@@ -222,8 +222,8 @@ impl WithSimd for Width {
     }
 }
 
-/// The part of a result that a panel is written to: as many columns as the panel has, for all rows of
-/// the left factor. It need not be initialized.
+/// The part of a result that a panel is written to: as many columns as the panel has, for all rows
+/// of the left factor. It need not be initialized.
 #[derive(Clone, Copy)]
 struct Output {
     start: *mut f32,
@@ -249,8 +249,8 @@ impl WithSimd for Multiply<'_> {
             "the width of a panel"
         );
         let mut first = 0;
-        // Tiles as high as registers allow. 12 rows take 24 registers of sums, 2 of the panel and 1 of
-        // the broadcast element: 27 of 32. 6 rows take 12 + 2 + 1 = 15 of 16, which is also what
+        // Tiles as high as registers allow. 12 rows take 24 registers of sums, 2 of the panel and 1
+        // of the broadcast element: 27 of 32. 6 rows take 12 + 2 + 1 = 15 of 16, which is also what
         // WebAssembly has on most machines. The rest is done by lower and lower tiles, each
         // compiled for its height: with a height that is not known to the compiler the sums would
         // be in memory.
@@ -269,8 +269,8 @@ impl WithSimd for Multiply<'_> {
 }
 
 impl Multiply<'_> {
-    /// Multiplies tiles of `ROWS` rows from row `first` on, as long as there are as many, and returns
-    /// the first row of the rest.
+    /// Multiplies tiles of `ROWS` rows from row `first` on, as long as there are as many, and
+    /// returns the first row of the rest.
     #[inline(always)]
     fn tiles<S: Simd, const ROWS: usize>(&self, simd: S, mut first: usize) -> usize {
         while first + ROWS <= self.left.shape.rows {
@@ -304,8 +304,8 @@ impl Multiply<'_> {
                 .wrapping_add((first + row) * stride)
                 .cast::<[S::f32s; VECTORS]>();
             #[expect(unsafe_code, reason = "columns of a matrix are no slices")]
-            // SAFETY: From there on the row has as many elements as a row of the panel, and no other
-            // thread writes to them.
+            // SAFETY: From there on the row has as many elements as a row of the panel, and no
+            // other thread writes to them.
             unsafe {
                 to.write_unaligned(sums);
             }

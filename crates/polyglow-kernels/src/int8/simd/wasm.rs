@@ -1,8 +1,8 @@
 //! The innermost loop with WebAssembly's vectors of 128 bits.
 //!
-//! There is no sum of products of bytes, but `i32x4_dot_i16x8` adds pairs of products of 16 bits. So
-//! bytes are widened to 16 bits: those at even positions of four inputs and those at odd ones, in two
-//! vectors each.
+//! There is no sum of products of bytes, but `i32x4_dot_i16x8` adds pairs of products of 16 bits.
+//! So bytes are widened to 16 bits: those at even positions of four inputs and those at odd ones,
+//! in two vectors each.
 
 use std::arch::wasm32::{
     i16x8_shl, i16x8_shr, i16x8_splat, i32x4_add, i32x4_dot_i16x8, i32x4_extract_lane, i32x4_splat,
@@ -57,7 +57,8 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
     }
 }
 
-/// The weights of a group in 16 bits: for each vector those at even positions and those at odd ones.
+/// The weights of a group in 16 bits: for each vector those at even positions and those at odd
+/// ones.
 #[inline(always)]
 fn widened(group: &Group) -> [[v128; 2]; PARTS] {
     let bytes = group.0.as_chunks::<{ 4 * GROUP }>().0;

@@ -1,8 +1,8 @@
 //! The innermost loop with AVX-512 VNNI, its narrow form AVX-VNNI, and AVX2.
 //!
-//! VNNI has `vpdpbusd`, which adds four products of an unsigned and a signed byte to each 32-bit sum: a
-//! [`Group`](super::Group) is one or two registers, and four bytes of a row are broadcast. AVX2 has no
-//! exact sum of products of bytes; it multiplies pairs of 16 bits (see [`avx2_alone`]).
+//! VNNI has `vpdpbusd`, which adds four products of an unsigned and a signed byte to each 32-bit
+//! sum: a [`Group`](super::Group) is one or two registers, and four bytes of a row are broadcast.
+//! AVX2 has no exact sum of products of bytes; it multiplies pairs of 16 bits (see [`avx2_alone`]).
 
 use std::arch::is_x86_feature_detected as has;
 use std::arch::x86_64::{
@@ -38,8 +38,8 @@ pub(super) fn all() -> impl Iterator<Item = fn(Task<'_>)> {
         .filter_map(|(available, run)| available.then_some(run))
 }
 
-/// Defines a version of the loop for CPUs that have `$features`: `$run` goes through a task, and `$tile`
-/// through a tile. A group takes `$width` vectors.
+/// Defines a version of the loop for CPUs that have `$features`: `$run` goes through a task, and
+/// `$tile` through a tile. A group takes `$width` vectors.
 macro_rules! kernel {
     ($features:literal, $run:ident, $tile:ident, $rows:tt, $panels:literal, $width:literal,
      $zero:ident, $splat:ident, $add:ident) => {
@@ -58,7 +58,8 @@ macro_rules! kernel {
             let mut rows = task.rows::<ROWS>(row);
             let mut panels = task.columns::<PANELS>(panel);
             let mut sums = [[[$zero(); $width]; PANELS]; ROWS];
-            // Loops and not iterators with closures, which would not be compiled for the same features.
+            // Loops and not iterators with closures, which would not be compiled for the same
+            // features.
             let groups = rows[0].len();
             // Without a group the zeros would be the result, and would have to be written to
             // memory.
@@ -97,19 +98,20 @@ kernel!(
     "avx512f,avx512bw,avx512vl,avx512vnni", avx512_vnni, tile_avx512_vnni, [1 2 3 4 5 6], 4, 1,
     _mm512_setzero_si512, _mm512_set1_epi32, _mm512_dpbusd_epi32
 );
-// 6 x 1 sums in two vectors each, 2 vectors of weights and one of a row's bytes take 15 of 16 registers.
+// 6 x 1 sums in two vectors each, 2 vectors of weights and one of a row's bytes take 15 of 16
+// registers.
 kernel!(
     "avx2,fma,avxvnni", avx_vnni, tile_avx_vnni, [1 2 3 4 5 6], 1, 2,
     _mm256_setzero_si256, _mm256_set1_epi32, _mm256_dpbusd_avx_epi32
 );
 
-/// A group of a row as `vpmaddwd` multiplies it: the bytes at even positions, and those at odd ones, in
-/// 16 bits each.
+/// A group of a row as `vpmaddwd` multiplies it: the bytes at even positions, and those at odd
+/// ones, in 16 bits each.
 type Pairs = [i32; 2];
 
 /// Runs a task with AVX2 alone. Its sum of products of bytes (`vpmaddubsw`) adds two products in 16
-/// bits and saturates, so bytes are widened to 16 bits first, those of the rows once for all panels of
-/// a task.
+/// bits and saturates, so bytes are widened to 16 bits first, those of the rows once for all panels
+/// of a task.
 #[target_feature(enable = "avx2,fma")]
 fn avx2_alone(task: Task<'_>) {
     let Task {

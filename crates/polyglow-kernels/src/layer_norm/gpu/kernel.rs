@@ -2,14 +2,14 @@
 //! formulas of [`crate::layer_norm()`] for `x = residual + input * mask`.
 //!
 //! # Layout
-//! A workgroup is [`ROWS`] x [`LANES`] threads and has a row for each [`LANES`] of them: thread `lane`
-//! keeps the vectors `lane`, `lane + LANES`, and so on, of its row in registers, so that neighboring
-//! threads read neighboring memory and a row is read once, though the formulas visit it three times.
-//! Sums over a row go through shared memory.
+//! A workgroup is [`ROWS`] x [`LANES`] threads and has a row for each [`LANES`] of them: thread
+//! `lane` keeps the vectors `lane`, `lane + LANES`, and so on, of its row in registers, so that
+//! neighboring threads read neighboring memory and a row is read once, though the formulas visit it
+//! three times. Sums over a row go through shared memory.
 //!
-//! The gradients of `gamma` and `beta` are sums over all rows. In the backward pass a workgroup visits
-//! many rows, sums up per thread, then over its threads, and leaves one row of partial sums, which a
-//! small sum adds up: no atomic additions, so the order is the same in every run.
+//! The gradients of `gamma` and `beta` are sums over all rows. In the backward pass a workgroup
+//! visits many rows, sums up per thread, then over its threads, and leaves one row of partial sums,
+//! which a small sum adds up: no atomic additions, so the order is the same in every run.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

@@ -1,8 +1,8 @@
 //! Sums of the columns of a gradient, and on the way to them the backward pass of a ReLU.
 //!
 //! `sums[j] = Σ_i g[i][j]` is the gradient of a bias. With a ReLU whose output is `active`, `g` is
-//! first replaced by `g scale` where `active > 0` and by 0 elsewhere, and written: one pass over the
-//! gradient where separate kernels would make two.
+//! first replaced by `g scale` where `active > 0` and by 0 elsewhere, and written: one pass over
+//! the gradient where separate kernels would make two.
 //!
 //! # Layout
 //! A row of `[rows, width]` is read as vectors. A workgroup is [`ROWS`] x [`LANES`] threads: thread

@@ -1,18 +1,18 @@
 //! A recurrent layer over a whole sequence on the CPU, forward and backward.
 //!
-//! For each position `u = h W + b`, then a step of [`super::row`]. Positions depend on each other, rows
-//! of the batch do not: a task is a part of the batch and goes through all positions on one core,
-//! without waiting for other tasks at each of them, as it would with parallel products.
+//! For each position `u = h W + b`, then a step of [`super::row`]. Positions depend on each other,
+//! rows of the batch do not: a task is a part of the batch and goes through all positions on one
+//! core, without waiting for other tasks at each of them, as it would with parallel products.
 //!
 //! # Layout
-//! Inputs and outputs are `[batch, len, ..]`, so the rows of one position lie `len` rows apart. They are
-//! read and written there, as matrices and [`Rows`] with that stride; only the states of a part,
-//! `[rows, states * width]`, are contiguous.
+//! Inputs and outputs are `[batch, len, ..]`, so the rows of one position lie `len` rows apart.
+//! They are read and written there, as matrices and [`Rows`] with that stride; only the states of a
+//! part, `[rows, states * width]`, are contiguous.
 //!
 //! # What is kept
 //! The forward pass keeps the states before all positions and their products `u`. With both, the
-//! gradient of `W` is one product over all rows and positions, `hᵀ du`, which is faster than a small
-//! one at each position.
+//! gradient of `W` is one product over all rows and positions, `hᵀ du`, which is faster than a
+//! small one at each position.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -26,7 +26,8 @@ use crate::{Cell, Direction, Factors};
 
 /// The most parts of a batch: more cores than this gain nothing.
 const MOST_PARTS: usize = 16;
-/// The fewest rows in a part: with fewer, the product of a position reads all weights for little work.
+/// The fewest rows in a part: with fewer, the product of a position reads all weights for little
+/// work.
 const FEWEST_ROWS: usize = 8;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
@@ -123,8 +124,8 @@ impl Sizes {
         self.cell.states() * self.width
     }
 
-    /// Returns the padding as `[len, batch]`, so that the rows of a part are neighbors at each position;
-    /// empty without padding.
+    /// Returns the padding as `[len, batch]`, so that the rows of a part are neighbors at each
+    /// position; empty without padding.
     fn padding(self, padding: Option<&Tensor<2, Bool>>) -> Vec<bool> {
         let Some(padding) = padding else {
             return Vec::new();
@@ -142,8 +143,8 @@ impl Sizes {
             .collect()
     }
 
-    /// The number of rows in a part. It does not depend on the number of threads, because the bits of a
-    /// product may depend on its number of rows.
+    /// The number of rows in a part. It does not depend on the number of threads, because the bits
+    /// of a product may depend on its number of rows.
     fn rows_per_part(self) -> usize {
         let parts = (self.batch / FEWEST_ROWS).clamp(1, MOST_PARTS);
         // A power of two, so that machines with 2, 4 or 8 cores have equal shares for each.
@@ -211,8 +212,8 @@ impl Sizes {
         }
     }
 
-    /// Takes the rows of a part, from `first` on, through all positions; `results` are their parts of the
-    /// output, the states before, and the products.
+    /// Takes the rows of a part, from `first` on, through all positions; `results` are their parts
+    /// of the output, the states before, and the products.
     fn forward_part(
         self,
         inputs: [&Contiguous; 4],
@@ -233,8 +234,8 @@ impl Sizes {
             let products =
                 MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
-            // On this core: a product of few rows is too small to divide, and other parts have the other
-            // cores.
+            // On this core: a product of few rows is too small to divide, and other parts have the
+            // other cores.
             product_into(
                 products,
                 hidden,
@@ -281,8 +282,8 @@ struct State {
 }
 
 impl State {
-    /// Takes the gradients of a part's rows, from `first` on, back through all positions. `results` are
-    /// the gradients of `p` and `u`, which must be zeros, and of the first states.
+    /// Takes the gradients of a part's rows, from `first` on, back through all positions. `results`
+    /// are the gradients of `p` and `u`, which must be zeros, and of the first states.
     fn backward_part(&self, gradient: &[f32], first: usize, results: [&mut [f32]; 3]) {
         let [grad_projected, grad_recurrent, grad_start] = results;
         let Self { sizes, padding, .. } = self;
@@ -297,7 +298,8 @@ impl State {
             for (row, grads) in grad_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
                 // A hidden state is an output and enters the next position, so its gradient has two
-                // addends. The gradient of an LSTM's memory, behind it in `grads`, has only the second.
+                // addends. The gradient of an LSTM's memory, behind it in `grads`, has only the
+                // second.
                 for (grad, gradient) in grads.iter_mut().zip(gradient) {
                     *grad += gradient;
                 }
@@ -329,8 +331,8 @@ impl State {
                     stride: len * sums,
                 },
             });
-            // The gradient of the hidden state before through the product `u`: `du Wᵀ`. At padding it is
-            // 0, because `du` is.
+            // The gradient of the hidden state before through the product `u`: `du Wᵀ`. At padding
+            // it is 0, because `du` is.
             let grad_hidden = MatrixMut::strided(grad_start, rows, width, state);
             let grad_products =
                 Matrix::strided(&grad_recurrent[position * sums..], rows, sums, len * sums);

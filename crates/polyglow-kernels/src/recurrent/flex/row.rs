@@ -1,12 +1,12 @@
 //! The arithmetic of recurrent cells, forward and backward, for the rows of a task at one position.
 //!
-//! The formulas are those of [`crate::recurrent`]. A row of `p` or `u` is `[gates, width]`: all elements
-//! of a gate are neighbors, so every loop goes along the width and vectorizes. States are
+//! The formulas are those of [`crate::recurrent`]. A row of `p` or `u` is `[gates, width]`: all
+//! elements of a gate are neighbors, so every loop goes along the width and vectorizes. States are
 //! `[states, width]` in the same way.
 //!
 //! Forward, the gates of a row go into a buffer, from which the new state overwrites the old one.
-//! Backward, the gates are computed again, into the memory where their gradients belong: an element's
-//! gates are all read before its gradients are written, so no other buffer is needed.
+//! Backward, the gates are computed again, into the memory where their gradients belong: an
+//! element's gates are all read before its gradients are written, so no other buffer is needed.
 
 use crate::Cell;
 use crate::flex::vector::{Kernel, LANES, sigmoid, tanh};
@@ -59,8 +59,8 @@ pub(super) struct Step<'a> {
     pub(super) recurrent: Rows<'a>,
     /// Contiguous, `[rows, states * width]`.
     pub(super) states: &'a mut [f32],
-    /// Whether the position is padding, for each row; empty without padding. Padding leaves a state as
-    /// it is.
+    /// Whether the position is padding, for each row; empty without padding. Padding leaves a state
+    /// as it is.
     pub(super) padding: &'a [bool],
 }
 
@@ -128,8 +128,8 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     }
 }
 
-/// Overwrites the gradients of states with those of the states before, without their part through the
-/// product `u`, and writes the gradients of `p` and `u`.
+/// Overwrites the gradients of states with those of the states before, without their part through
+/// the product `u`, and writes the gradients of `p` and `u`.
 pub(super) struct StepBackward<'a> {
     pub(super) cell: Cell,
     pub(super) width: usize,
@@ -181,8 +181,8 @@ impl Kernel for StepBackward<'_> {
                 Cell::Gru => gru_gates(projected, recurrent, grad_projected, width),
                 Cell::Lstm => lstm_gates(projected, recurrent, grad_projected, width),
             }
-            // Arrays of `LANES` elements first, then one by one. Loops over six slices at once would not
-            // be vectorized, since the compiler cannot tell that they do not overlap.
+            // Arrays of `LANES` elements first, then one by one. Loops over six slices at once
+            // would not be vectorized, since the compiler cannot tell that they do not overlap.
             let whole = width - width % LANES;
             for at in (0..whole).step_by(LANES) {
                 match cell {

@@ -1,14 +1,14 @@
 //! The loss of a row of logits and the gradient of the logits, with the formulas of
 //! [`crate::cross_entropy()`].
 //!
-//! A workgroup has a row, `[vocab_size]`, and reads it twice: once for the log-sum-exp and the sum of
-//! the logits, once for the gradient, `exp(x - log_sum)` less the smoothed target, which it writes in
-//! the format of the logits. Thread `i` has the vectors `i`, `i + THREADS`, and so on, so that
-//! neighboring threads read neighboring memory.
+//! A workgroup has a row, `[vocab_size]`, and reads it twice: once for the log-sum-exp and the sum
+//! of the logits, once for the gradient, `exp(x - log_sum)` less the smoothed target, which it
+//! writes in the format of the logits. Thread `i` has the vectors `i`, `i + THREADS`, and so on, so
+//! that neighboring threads read neighboring memory.
 //!
-//! The log-sum-exp takes one pass, as the online softmax does: a thread keeps its largest logit `m` and
-//! `Σ exp(x - m)`, scales the sum when `m` grows, and a tree over shared memory joins the pairs of all
-//! threads.
+//! The log-sum-exp takes one pass, as the online softmax does: a thread keeps its largest logit `m`
+//! and `Σ exp(x - m)`, scales the sum when `m` grows, and a tree over shared memory joins the pairs
+//! of all threads.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;

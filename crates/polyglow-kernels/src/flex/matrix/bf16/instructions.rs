@@ -1,9 +1,14 @@
 //! The innermost loop of a product in bf16: a strip of 32 rows by a strip of 32 columns.
 //!
-//! With the tiles of [`super`], `sums[i][j] = Σ over pairs p of
-//! (row_i[p].lower * column_j[p].lower + row_i[p].upper * column_j[p].upper)`, in f32. There are three
-//! versions: by AMX, by AVX512-BF16 ([`x86`]), and imitated by products of f32 for CPUs with neither.
-//! Their sums differ in the order of terms, so in the last bits.
+//! With the tiles of [`super`] and f32 sums,
+//!
+//! ```text
+//! sums[i][j] = Σ over pairs p of  row_i[p].lower * column_j[p].lower
+//!                               + row_i[p].upper * column_j[p].upper
+//! ```
+//!
+//! There are three versions: by AMX, by AVX512-BF16 (in `x86`), and imitated by products of f32 for
+//! CPUs with neither. Their sums differ in the order of terms, so in the last bits.
 
 #[cfg(target_arch = "x86_64")]
 mod x86;

@@ -74,8 +74,8 @@ pub(super) fn all() -> impl Iterator<Item = Instructions> {
     .filter_map(|(here, instructions)| here.then_some(instructions))
 }
 
-/// The argument of `ldtilecfg`: a palette, and for each of 8 tiles the bytes in a row and the number
-/// of rows.
+/// The argument of `ldtilecfg`: a palette, and for each of 8 tiles the bytes in a row and the
+/// number of rows.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,
@@ -148,8 +148,8 @@ pub(super) fn release_tiles() {
     }
 }
 
-/// Writes the product of two strips with AMX. Four tiles hold the sums; each round loads two tiles of
-/// each strip and multiplies each of them twice.
+/// Writes the product of two strips with AMX. Four tiles hold the sums; each round loads two tiles
+/// of each strip and multiplies each of them twice.
 pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     assert!(left.len().is_multiple_of(2), "strips of a product");
     // The loop of instructions below runs at least once.
