@@ -1,5 +1,5 @@
-//! What all kernels for the CPU share: from Burn's tensors to slices and back, and from a kernel to
-//! the autodiff graph.
+//! The base of all kernels for the CPU: from Burn's tensors to slices and back, and from a kernel
+//! to the autodiff graph.
 //!
 //! An operation on flex has four steps. [`mode`] says whether there is a kernel for its tensors,
 //! and whether it trains. [`read`] (or [`open`]) takes each input out of the graph, as contiguous
@@ -219,7 +219,7 @@ pub(crate) mod tests {
         Tensor::random(shape, Distribution::Uniform(-limit, limit), &Device::flex())
     }
 
-    /// [`random`] values whose gradients are wanted.
+    /// [`random`] values with autodiff, which get gradients.
     pub(crate) fn random_tracked<const D: usize>(shape: [usize; D], limit: f64) -> Tensor<D> {
         with_autodiff(&random(shape, limit)).require_grad()
     }

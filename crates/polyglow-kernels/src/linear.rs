@@ -140,7 +140,7 @@ impl fmt::Debug for Packed {
 /// - as in [`linear`], with `weight` in the order of `layout`
 ///
 /// # Panics
-/// With a bias and [`Layout::OutIn`].
+/// There is a bias, and the layout is [`Layout::OutIn`].
 pub fn repeated_linear(
     input: Tensor<2>,
     weight: Tensor<2>,

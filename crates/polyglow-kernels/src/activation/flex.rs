@@ -5,8 +5,8 @@
 //! of dropout; blocks depend on the width alone, so the mask is the same with any number of
 //! threads, and the backward pass computes it again from its key.
 //!
-//! What the backward pass needs of the activation is kept in the cheapest form: of ReLU the output,
-//! which the next operation keeps anyway, of GELU and Swish a copy of `x W + b`.
+//! The derivative of the activation is kept in the cheapest form: for ReLU as the output,
+//! which the next operation keeps anyway; for GELU and Swish as a copy of `x W + b`.
 
 mod gate;
 
@@ -112,7 +112,7 @@ fn infer(
     close(from_values(output, [sizes.rows, sizes.d_out]))
 }
 
-/// What the forward pass keeps for the gradients.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     linear: LinearState,
@@ -120,7 +120,7 @@ struct State {
     dropped: Option<Dropped>,
 }
 
-/// What the forward pass keeps for the derivative of the activation.
+/// The data that the forward pass keeps for the derivative of the activation.
 #[derive(Clone, Debug)]
 enum Kept {
     /// The output of ReLU: positive exactly if the sum was positive and the element was kept, so it

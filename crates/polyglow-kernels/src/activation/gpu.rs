@@ -43,7 +43,7 @@ pub(super) fn activated_linear(
     Some(record(state, [input_node, weight_node, bias_node], output))
 }
 
-/// What the backward pass needs.
+/// The data that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
     map: GpuFactors,

@@ -99,7 +99,7 @@ pub(super) fn cross_attention(
     ))
 }
 
-/// What the forward pass keeps for the gradients, apart from the projections.
+/// The data that the forward pass keeps for the gradients, apart from the projections.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,

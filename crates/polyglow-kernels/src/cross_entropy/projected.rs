@@ -166,7 +166,7 @@ struct Chunks {
 
 /// The losses of rows, and the gradients of the sum of the smoothed ones.
 struct Sums {
-    /// With smoothing and without, `[2, rows]`.
+    /// The losses with smoothing and those without, `[2, rows]`.
     losses: Tensor<2>,
     /// The gradient of the hidden states, `[rows, d_model]`, in chunks.
     grad_hidden: Vec<Tensor<2>>,

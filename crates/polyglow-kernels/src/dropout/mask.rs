@@ -3,7 +3,7 @@
 //! `mask[index] = 1 / keep` if `hash(hash(index ^ low) + high) <= keep * (2^32 - 1)`, otherwise 0,
 //! where `low` is the lower half of the key, and `high` is made from the upper half and the part.
 //!
-//! A generator with a state would draw one number after the other, on one core, and the mask would
+//! A generator with a state would draw one element after the other, on one core, and the mask would
 //! have to be kept for the backward pass. The hash has no state, so any thread computes any element
 //! at any time and gets the same bits. It works on 32 bits, as vector units do: the `SplitMix64`
 //! that draws elsewhere in the project needs products of 64 bits, which AVX2 does not have, and
@@ -110,7 +110,7 @@ mod tests {
 
     const ELEMENTS: u32 = 20_000;
 
-    /// Which elements the mask of nested parts keeps.
+    /// The elements that the mask of nested parts keeps, as `true`.
     fn kept(key: u64, parts: &[usize]) -> Vec<bool> {
         let whole = Mask::new(Dropped { keep: 0.5, key });
         let mask = parts.iter().fold(whole, |mask, part| mask.part(*part));

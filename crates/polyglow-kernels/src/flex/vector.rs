@@ -135,7 +135,7 @@ pub(crate) fn erf(x: f32) -> f32 {
     for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
         polynomial = polynomial * t + coefficient;
     }
-    // The formula is for positive numbers; erf is odd.
+    // The formula is for positive arguments; erf is odd.
     let rest = polynomial * t * exp(-magnitude * magnitude);
     if x < 0.0 { rest - 1.0 } else { 1.0 - rest }
 }

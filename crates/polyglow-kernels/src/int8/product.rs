@@ -30,7 +30,7 @@ const MAX_ROWS: usize = 48;
 /// Panels in a task if there are few rows.
 const FEW_PANELS: usize = 16;
 
-/// How negative outputs are treated.
+/// The treatment of negative outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Negative {
     /// They stay.
@@ -151,7 +151,7 @@ fn largest(values: &[f32]) -> f32 {
     )
 }
 
-/// What is applied to the scaled sums before they are written.
+/// The last steps of an output: a bias and a ReLU on the scaled sums.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finish<'a> {
     pub(super) bias: Option<&'a [f32]>,

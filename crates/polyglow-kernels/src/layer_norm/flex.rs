@@ -62,7 +62,8 @@ pub(super) fn layer_norm(
     )
 }
 
-/// What the forward pass keeps for the gradients. They need the input only through `normalized`.
+/// The data that the forward pass keeps for the gradients. They need the input only through
+/// `normalized`.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],

@@ -175,7 +175,7 @@ impl Sizes {
     }
 }
 
-/// What the forward pass keeps for the gradients.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearState {
     pub(crate) sizes: Sizes,

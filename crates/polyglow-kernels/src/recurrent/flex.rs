@@ -126,7 +126,7 @@ impl Sizes {
     }
 }
 
-/// What the forward pass keeps for the gradients.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,

@@ -33,7 +33,7 @@ pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     )
 }
 
-/// What the forward pass keeps for the gradient.
+/// The data that the forward pass keeps for the gradient.
 #[derive(Clone, Debug)]
 struct State<const D: usize> {
     shape: [usize; D],

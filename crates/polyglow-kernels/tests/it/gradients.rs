@@ -28,7 +28,7 @@ fn tensor<const D: usize>(flat: &Tensor<1>, shape: [usize; D]) -> Tensor<D> {
     flat.clone().reshape(shape)
 }
 
-/// Flat tensors with these values, whose gradients are wanted.
+/// Flat tensors of these values, which get gradients.
 fn arguments(values: &[Vec<f32>]) -> Vec<Tensor<1>> {
     let device = Device::flex().autodiff();
     values

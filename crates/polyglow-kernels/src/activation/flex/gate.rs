@@ -58,7 +58,7 @@ fn mask_of(dropped: Option<Dropped>, part: usize) -> Option<Mask> {
     dropped.map(|dropped| Mask::new(dropped).part(part))
 }
 
-/// What the forward pass keeps for the gradients.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],

@@ -22,7 +22,7 @@ use crate::flex::matrix::{Matrix, MatrixMut, Store, product_into};
 use crate::flex::softmax::Softmax;
 use crate::flex::vector::vectorized;
 
-/// Where the queries, keys or values of all heads lie in a batch row: at `len` positions that are
+/// The layout of the queries, keys or values of all heads in a batch row: `len` positions that are
 /// `width` elements apart, from element `start` of a position on.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Side {

@@ -25,7 +25,7 @@ use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::{Draw, part_of, scale_at};
 use crate::gpu::vector::{sum, write, zeros};
 
-/// Where the elements of a head lie, counted in vectors, and how kernels are divided into blocks.
+/// The layout of the projections, counted in vectors, and the division into blocks.
 /// Kernels are compiled for each value of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout {
@@ -36,7 +36,7 @@ pub(super) struct Layout {
     /// next.
     pub(super) query_width: usize,
     pub(super) key_width: usize,
-    /// Where head 0 of the keys and of the values begins in a row; that of the queries begins at 0.
+    /// The start of head 0 of the keys and of the values in a row; that of the queries is 0.
     pub(super) key_start: usize,
     pub(super) value_start: usize,
     /// Whether queries, keys and values are parts of the same rows.

@@ -1,7 +1,7 @@
 //! Products of f16 values as GPUs compute them, imitated in f32: both factors are rounded to f16,
 //! products are added in f32, and each result is rounded to f16.
 //!
-//! It is there to try a training in f16 without a GPU, and is slower than f32: both factors are
+//! Its purpose is to try a training in f16 without a GPU, and is slower than f32: both factors are
 //! copied.
 
 use burn::tensor::f16;

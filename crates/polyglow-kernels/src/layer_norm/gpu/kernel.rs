@@ -35,7 +35,7 @@ pub(super) struct Layout {
 /// The position of a thread in its workgroup.
 #[derive(CubeType)]
 struct Position {
-    /// Which of the [`LANES`] threads of its row it is.
+    /// The index of the thread among the [`LANES`] threads of its row.
     lane: usize,
     /// The row, counted within the workgroup.
     row: usize,
@@ -118,8 +118,8 @@ pub(super) fn forward<T: Float, N: Size>(
     }
 }
 
-/// BackwardPass of the residual and of the input, and for each cube sums of those of `gamma` and of
-/// `beta`, `[workgroups, 2, width]`.
+/// Writes the gradients of the sum and of the input, and for each workgroup the sums of those of
+/// `gamma` and `beta`, `[workgroups, 2, width]`.
 #[cube(launch)]
 pub(super) fn backward<T: Float, N: Size>(
     grad_output: &[Vector<f32, N>],

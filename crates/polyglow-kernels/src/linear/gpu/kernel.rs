@@ -55,7 +55,7 @@ pub(super) fn sum_columns<T: Float, N: Size>(
                 let zero = Vector::<f32, N>::new(0.0f32);
                 let is_open = Vector::<f32, N>::cast_from(active[index]).greater_than(&zero);
                 value = select_many(is_open, value * Vector::new(scale), zero);
-                // The bias gets the sum of what the weight sees, which is rounded.
+                // The sums are of the rounded gradient, which the products read, too.
                 let rounded = Vector::<T, N>::cast_from(value);
                 written[index] = rounded;
                 value = Vector::cast_from(rounded);

@@ -269,15 +269,16 @@ impl Sizes {
     }
 }
 
-/// What the forward pass keeps for the gradients.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
     projected: Contiguous,
     weight: Contiguous,
     padding: Vec<bool>,
-    /// As in [`ForwardResult`]; computing them again would be the whole forward pass.
+    /// The states before, as in [`ForwardResult`]; computing them again would be the forward pass.
     before: Vec<f32>,
+    /// The products, as in [`ForwardResult`].
     recurrent: Vec<f32>,
 }
 
