@@ -188,7 +188,7 @@ fn activate(
     // By the width alone, so that parts of the mask are the same with any number of threads.
     let block = (rows_per_task(bias.len()) * bias.len()).max(1);
     let mask = dropped.map(Mask::new);
-    let run = |(part, values): (usize, &mut [f32]), before: &mut [f32]| {
+    let forward = |part: usize, values: &mut [f32], before: &mut [f32]| {
         vectorized(Forward {
             values,
             before,
@@ -199,18 +199,18 @@ fn activate(
     };
     if values.len() <= block {
         // Waking another thread would take longer.
-        run((0, values), before);
+        forward(0, values, before);
     } else if before.is_empty() {
         values
             .par_chunks_mut(block)
             .enumerate()
-            .for_each(|part| run(part, &mut []));
+            .for_each(|(part, values)| forward(part, values, &mut []));
     } else {
-        let parts = values
+        values
             .par_chunks_mut(block)
+            .zip(before.par_chunks_mut(block))
             .enumerate()
-            .zip(before.par_chunks_mut(block));
-        parts.for_each(|(part, before)| run(part, before));
+            .for_each(|(part, (values, before))| forward(part, values, before));
     }
 }
 

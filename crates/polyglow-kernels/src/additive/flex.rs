@@ -11,7 +11,7 @@
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use crate::flex::row::{Part, total_of_blocks};
+use crate::flex::row::total_of_blocks;
 use crate::flex::softmax::{Softmax, SoftmaxBackward};
 use crate::flex::vector::{Kernel, LANES, sum, tanh, vectorized};
 use crate::flex::{
@@ -34,14 +34,14 @@ pub(super) fn additive_weights(
     let (queries, queries_node) = read(queries.clone());
     let (keys, keys_node) = read(keys.clone());
     let (mixed, mixed_node) = read(mixed.clone());
-    let given = [queries, keys, mixed];
+    let inputs = [queries, keys, mixed];
     let output = from_values(
-        sizes.weights(&given, &forbidden),
+        sizes.weights(&inputs, &forbidden),
         [sizes.batch, sizes.len, sizes.key_len],
     );
     let state = State {
         sizes,
-        given,
+        inputs,
         forbidden,
         weights: Contiguous::new(output.clone()),
     };
@@ -98,24 +98,22 @@ impl Sizes {
     }
 
     /// Computes the weights, given queries, keys and `v`.
-    fn weights(self, given: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
+    fn weights(self, inputs: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
         let mut weights = vec![0.0; self.batch * self.len * self.key_len];
-        let run = |(row, scores)| {
-            vectorized(Forward {
-                scores,
-                inputs: self.row(given, forbidden, row),
-            });
-        };
+        let row_len = self.len * self.key_len;
         if self.is_small() {
-            weights
-                .chunks_mut(self.len * self.key_len)
-                .enumerate()
-                .for_each(run);
+            for (row, scores) in weights.chunks_mut(row_len).enumerate() {
+                let inputs = self.row(inputs, forbidden, row);
+                vectorized(Forward { scores, inputs });
+            }
         } else {
             weights
-                .par_chunks_mut(self.len * self.key_len)
+                .par_chunks_mut(row_len)
                 .enumerate()
-                .for_each(run);
+                .for_each(|(row, scores)| {
+                    let inputs = self.row(inputs, forbidden, row);
+                    vectorized(Forward { scores, inputs });
+                });
         }
         weights
     }
@@ -147,61 +145,62 @@ impl Sizes {
 struct State {
     sizes: Sizes,
     /// Queries, keys and `v`.
-    given: [Contiguous; 3],
+    inputs: [Contiguous; 3],
     forbidden: Vec<bool>,
     weights: Contiguous,
 }
 
+impl State {
+    /// Adds the gradients of a batch row to those of its queries and keys, and returns its addend to that
+    /// of `v`. `grads` is the gradient of its weights.
+    fn backward_row(
+        &self,
+        row: usize,
+        grads: &mut [f32],
+        grad_queries: &mut [f32],
+        grad_keys: &mut [f32],
+    ) -> Vec<f32> {
+        let mut grad_mixed = vec![0.0; self.sizes.width];
+        vectorized(Backward {
+            weights: &self.weights.slice()[row * grads.len()..][..grads.len()],
+            grads,
+            inputs: self.sizes.row(&self.inputs, &self.forbidden, row),
+            grad_queries,
+            grad_keys,
+            grad_mixed: &mut grad_mixed,
+        });
+        grad_mixed
+    }
+}
+
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self {
-            sizes,
-            given,
-            forbidden,
-            weights,
-        } = self;
         let Sizes {
             batch,
             len,
             key_len,
             width,
-        } = sizes;
+        } = self.sizes;
         let mut grads = into_values(gradient);
         let mut grad_queries = vec![0.0; batch * len * width];
         let mut grad_keys = vec![0.0; batch * key_len * width];
-        let weights = weights.slice();
-        let run = |(row, ((grads, grad_queries), grad_keys)): Part<'_>| {
-            // A sum for each row, added up in the order of rows below.
-            let mut grad_mixed = vec![0.0; width];
-            let weights = &weights[row * len * key_len..][..len * key_len];
-            let inputs = sizes.row(&given, &forbidden, row);
-            vectorized(Backward {
-                grads,
-                weights,
-                inputs,
-                grad_queries,
-                grad_keys,
-                grad_mixed: &mut grad_mixed,
-            });
-            grad_mixed
-        };
-        let grad_mixed: Vec<Vec<f32>> = if sizes.is_small() {
+        let grad_mixed: Vec<Vec<f32>> = if self.sizes.is_small() {
             let parts = grads
                 .chunks_mut(len * key_len)
-                .zip(grad_queries.chunks_mut(len * width));
-            parts
+                .zip(grad_queries.chunks_mut(len * width))
                 .zip(grad_keys.chunks_mut(key_len * width))
-                .enumerate()
-                .map(run)
+                .enumerate();
+            parts
+                .map(|(row, ((grads, queries), keys))| self.backward_row(row, grads, queries, keys))
                 .collect()
         } else {
             let parts = grads
                 .par_chunks_mut(len * key_len)
-                .zip(grad_queries.par_chunks_mut(len * width));
-            parts
+                .zip(grad_queries.par_chunks_mut(len * width))
                 .zip(grad_keys.par_chunks_mut(key_len * width))
-                .enumerate()
-                .map(run)
+                .enumerate();
+            parts
+                .map(|(row, ((grads, queries), keys))| self.backward_row(row, grads, queries, keys))
                 .collect()
         };
         [

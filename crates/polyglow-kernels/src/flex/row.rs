@@ -14,10 +14,6 @@ pub(crate) const BLOCK: usize = 64;
 /// Elements below which threads cost more than they save.
 const PARALLEL: usize = 1 << 14;
 
-/// The parts of three arrays that one task writes, and the index of the task, as nested `zip`s and
-/// `enumerate` give them.
-pub(crate) type Part<'a> = (usize, ((&'a mut [f32], &'a mut [f32]), &'a mut [f32]));
-
 /// Adds a row to each of some rows.
 struct Add<'a> {
     rows: &'a mut [f32],

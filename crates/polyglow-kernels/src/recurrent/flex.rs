@@ -16,7 +16,6 @@ pub(super) use layer::recurrent_layer;
 use row::{Rows, RowsMut, Step, StepBackward};
 
 use super::Cell;
-use crate::flex::row::Part;
 use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, into_values, read, record};
 
@@ -91,38 +90,38 @@ impl Sizes {
 
     /// Overwrites states with those after one more position.
     fn step(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
-        let Self { cell, width, .. } = self;
         let block = self.rows_per_task();
-        let stride = self.sums();
-        let run = |((states, projected), recurrent): ((&mut [f32], &[f32]), &[f32])| {
-            let projected = Rows {
-                values: projected,
-                stride,
-            };
-            let recurrent = Rows {
-                values: recurrent,
-                stride,
-            };
-            vectorized(Step {
-                cell,
-                width,
-                projected,
-                recurrent,
-                states,
-                padding: &[],
-            });
-        };
+        let sums = self.sums();
         if self.rows <= block {
             // Waking another thread would take longer.
-            run(((states, projected), recurrent));
-        } else {
-            let parts = states
-                .par_chunks_mut(block * self.state())
-                .zip(projected.par_chunks(block * stride));
-            parts
-                .zip(recurrent.par_chunks(block * stride))
-                .for_each(run);
+            return self.step_rows(projected, recurrent, states);
         }
+        states
+            .par_chunks_mut(block * self.state())
+            .zip(projected.par_chunks(block * sums))
+            .zip(recurrent.par_chunks(block * sums))
+            .for_each(|((states, projected), recurrent)| {
+                self.step_rows(projected, recurrent, states);
+            });
+    }
+
+    /// [`Self::step`] for the rows of a task, on this core.
+    fn step_rows(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
+        let stride = self.sums();
+        vectorized(Step {
+            cell: self.cell,
+            width: self.width,
+            projected: Rows {
+                values: projected,
+                stride,
+            },
+            recurrent: Rows {
+                values: recurrent,
+                stride,
+            },
+            states,
+            padding: &[],
+        });
     }
 }
 
@@ -135,52 +134,59 @@ struct State {
     before: Contiguous,
 }
 
+impl State {
+    /// Computes the gradients of the rows of a task, from row `first` on. `grads` is the gradient of their
+    /// new states, and becomes that of the old ones.
+    fn backward_rows(
+        &self,
+        first: usize,
+        grads: &mut [f32],
+        grad_projected: &mut [f32],
+        grad_recurrent: &mut [f32],
+    ) {
+        let Sizes { cell, width, .. } = self.sizes;
+        let sums = self.sizes.sums();
+        vectorized(StepBackward {
+            cell,
+            width,
+            projected: Rows::from(self.projected.slice(), first, sums),
+            recurrent: Rows::from(self.recurrent.slice(), first, sums),
+            states: Rows::from(self.before.slice(), first, self.sizes.state()),
+            grads,
+            padding: &[],
+            grad_projected: RowsMut {
+                values: grad_projected,
+                stride: sums,
+            },
+            grad_recurrent: RowsMut {
+                values: grad_recurrent,
+                stride: sums,
+            },
+        });
+    }
+}
+
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self {
-            sizes,
-            projected,
-            recurrent,
-            before,
-        } = self;
-        let Sizes { cell, rows, width } = sizes;
-        let sums = sizes.sums();
-        let kept = sizes.state();
+        let Sizes { rows, .. } = self.sizes;
+        let sums = self.sizes.sums();
+        let kept = self.sizes.state();
         // The gradient of the output becomes that of the state before, in place.
         let mut grads = into_values(gradient);
         let mut grad_projected = vec![0.0; rows * sums];
         let mut grad_recurrent = vec![0.0; rows * sums];
-        let block = sizes.rows_per_task();
-        let run = |(part, ((grads, grad_projected), grad_recurrent)): Part<'_>| {
-            let first = part * block;
-            vectorized(StepBackward {
-                cell,
-                width,
-                projected: Rows::from(projected.slice(), first, sums),
-                recurrent: Rows::from(recurrent.slice(), first, sums),
-                states: Rows::from(before.slice(), first, kept),
-                grads,
-                padding: &[],
-                grad_projected: RowsMut {
-                    values: grad_projected,
-                    stride: sums,
-                },
-                grad_recurrent: RowsMut {
-                    values: grad_recurrent,
-                    stride: sums,
-                },
-            });
-        };
+        let block = self.sizes.rows_per_task();
         if rows <= block {
-            run((0, ((&mut grads, &mut grad_projected), &mut grad_recurrent)));
+            self.backward_rows(0, &mut grads, &mut grad_projected, &mut grad_recurrent);
         } else {
-            let parts = grads
+            grads
                 .par_chunks_mut(block * kept)
-                .zip(grad_projected.par_chunks_mut(block * sums));
-            parts
+                .zip(grad_projected.par_chunks_mut(block * sums))
                 .zip(grad_recurrent.par_chunks_mut(block * sums))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((grads, projected), recurrent))| {
+                    self.backward_rows(part * block, grads, projected, recurrent);
+                });
         }
         [
             Some(from_values(grad_projected, [rows, sums])),

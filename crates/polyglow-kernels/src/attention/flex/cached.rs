@@ -100,7 +100,8 @@ pub(crate) fn cached_attention(
     let forbidden = forbidden_keys(mask, batch, key_len);
     let padded = key_len.next_multiple_of(LANES);
     let mut output = vec![0.0; batch * query_len * d_model];
-    let attend = |(row, output): (usize, &mut [f32])| {
+    let row_len = (query_len * d_model).max(1);
+    let attend = |row: usize, output: &mut [f32]| {
         // One mask for all rows, or one for each.
         let start = if forbidden.len() == padded {
             0
@@ -117,11 +118,15 @@ pub(crate) fn cached_attention(
             output,
         });
     };
-    let row_len = (query_len * d_model).max(1);
     if batch * query_len * key_len * d_model < PARALLEL {
-        output.chunks_mut(row_len).enumerate().for_each(attend);
+        for (row, output) in output.chunks_mut(row_len).enumerate() {
+            attend(row, output);
+        }
     } else {
-        output.par_chunks_mut(row_len).enumerate().for_each(attend);
+        output
+            .par_chunks_mut(row_len)
+            .enumerate()
+            .for_each(|(row, output)| attend(row, output));
     }
     Some(close(from_values(output, [batch, query_len, d_model])))
 }

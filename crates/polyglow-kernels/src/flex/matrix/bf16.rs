@@ -285,30 +285,33 @@ fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
 /// The tile `[pair][line]` of a matrix whose lines are neighbors; beyond the ends are zeros.
 #[inline(always)]
 fn pair_by_pair(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
+    let terms = matrix.shape.columns;
+    let mut tile = Tile([[0; TILE]; TILE]);
+    for (term, pairs) in (term..terms).step_by(2).zip(&mut tile.0) {
+        let lower = term_of_lines(matrix, line, term);
+        let upper = term_of_lines(matrix, line, term + 1);
+        for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
+            *pair = rounded(lower) | rounded(upper) << 16;
+        }
+    }
+    tile
+}
+
+/// One term of the lines of a tile, whose lines are neighbors; beyond the ends are zeros.
+#[inline(always)]
+fn term_of_lines(matrix: Matrix<'_>, line: usize, term: usize) -> [f32; TILE] {
     let Shape {
         rows,
         columns: terms,
         column_stride,
         ..
     } = matrix.shape;
-    let mut tile = Tile([[0; TILE]; TILE]);
     let width = TILE.min(rows.saturating_sub(line));
-    // One term of all lines of the tile.
-    let term_of_lines = |term: usize| {
-        if term < terms && width > 0 {
-            padded::<TILE>(&matrix.values[term * column_stride + line..][..width])
-        } else {
-            [0.0; TILE]
-        }
-    };
-    for (term, pairs) in (term..terms).step_by(2).zip(&mut tile.0) {
-        let lower = term_of_lines(term);
-        let upper = term_of_lines(term + 1);
-        for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
-            *pair = rounded(lower) | rounded(upper) << 16;
-        }
+    if term < terms && width > 0 {
+        padded::<TILE>(&matrix.values[term * column_stride + line..][..width])
+    } else {
+        [0.0; TILE]
     }
-    tile
 }
 
 /// The values, filled up with zeros to `N`.

@@ -19,7 +19,7 @@ use rayon::prelude::*;
 
 use super::row::{Rows, RowsMut, Step, StepBackward};
 use crate::flex::matrix::{Matrix, MatrixMut, Store, product, product_into};
-use crate::flex::row::{Part, sum_of_rows};
+use crate::flex::row::sum_of_rows;
 use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
 use crate::{Cell, Direction, Factors};
@@ -179,31 +179,29 @@ impl Sizes {
         let mut before = vec![0.0; self.batch * len * state];
         // Begins as the bias in every row; products are added to it.
         let mut recurrent = inputs[2].slice().repeat(self.batch * len);
-        let rows = self.rows_per_part() * len;
-        let run = |(part, ((output, before), recurrent)): Part<'_>| {
-            self.forward_part(
-                inputs,
-                padding,
-                part * self.rows_per_part(),
-                [output, before, recurrent],
-            );
-        };
+        let rows = self.rows_per_part();
+        let parts = [rows * len * width, rows * len * state, rows * len * sums];
+        // The same parts in order or in parallel; a task writes its part of all three.
         if self.is_small() {
-            let parts = output
-                .chunks_mut(rows * width)
-                .zip(before.chunks_mut(rows * state));
-            parts
-                .zip(recurrent.chunks_mut(rows * sums))
+            output
+                .chunks_mut(parts[0])
+                .zip(before.chunks_mut(parts[1]))
+                .zip(recurrent.chunks_mut(parts[2]))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((output, before), recurrent))| {
+                    let results = [output, before, recurrent];
+                    self.forward_part(inputs, padding, part * rows, results);
+                });
         } else {
-            let parts = output
-                .par_chunks_mut(rows * width)
-                .zip(before.par_chunks_mut(rows * state));
-            parts
-                .zip(recurrent.par_chunks_mut(rows * sums))
+            output
+                .par_chunks_mut(parts[0])
+                .zip(before.par_chunks_mut(parts[1]))
+                .zip(recurrent.par_chunks_mut(parts[2]))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((output, before), recurrent))| {
+                    let results = [output, before, recurrent];
+                    self.forward_part(inputs, padding, part * rows, results);
+                });
         }
         ForwardResult {
             output,
@@ -358,30 +356,27 @@ impl BackwardPass<4> for State {
         let mut grad_recurrent = vec![0.0; batch * len * sums];
         let mut grad_start = vec![0.0; batch * kept];
         let rows = self.sizes.rows_per_part();
-        let run = |(part, ((grad_projected, grad_recurrent), grad_start)): Part<'_>| {
-            self.backward_part(
-                gradient.slice(),
-                part * rows,
-                [grad_projected, grad_recurrent, grad_start],
-            );
-        };
         let block = rows * len * sums;
         if self.sizes.is_small() {
-            let parts = grad_projected
+            grad_projected
                 .chunks_mut(block)
-                .zip(grad_recurrent.chunks_mut(block));
-            parts
+                .zip(grad_recurrent.chunks_mut(block))
                 .zip(grad_start.chunks_mut(rows * kept))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((projected, recurrent), start))| {
+                    let results = [projected, recurrent, start];
+                    self.backward_part(gradient.slice(), part * rows, results);
+                });
         } else {
-            let parts = grad_projected
+            grad_projected
                 .par_chunks_mut(block)
-                .zip(grad_recurrent.par_chunks_mut(block));
-            parts
+                .zip(grad_recurrent.par_chunks_mut(block))
                 .zip(grad_start.par_chunks_mut(rows * kept))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((projected, recurrent), start))| {
+                    let results = [projected, recurrent, start];
+                    self.backward_part(gradient.slice(), part * rows, results);
+                });
         }
         // `hᵀ du` over all rows and positions at once. Padding adds nothing: there `du` is 0.
         let grad_weight = tracks_weight.then(|| {
