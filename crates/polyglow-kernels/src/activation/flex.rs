@@ -60,6 +60,7 @@ fn train(
     let (weight, weight_node) = read(weight.clone());
     let (bias, bias_node) = read(bias.clone());
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
+    // ReLU keeps its output instead.
     let mut before = vec![
         0.0;
         if activation == Activation::Relu {

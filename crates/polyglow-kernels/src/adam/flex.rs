@@ -38,6 +38,7 @@ pub(super) fn adam(
             .expect("one scale"),
     );
     let len = values(&mut weight).len();
+    // Checked, because `zip` would silently stop at the shortest.
     let lens = [
         values(&mut mean).len(),
         values(&mut square).len(),
@@ -149,9 +150,11 @@ impl Kernel for Update<'_> {
         let factors = self.factors;
         let state = self.weights.iter_mut().zip(self.means).zip(self.squares);
         for (((weight, mean), square), gradient) in state.zip(self.gradients) {
+            // g, with coupled weight decay or `+ 0 w`.
             let gradient = gradient * factors.scale + *weight * factors.coupled;
             *mean = *mean * factors.keep_mean + gradient * factors.add_mean;
             *square = *square * factors.keep_square + gradient * gradient * factors.add_square;
+            // sqrt(v / (1 - β₂ᵗ)) + ε, with the root taken before the division.
             let root = square.sqrt() * factors.unbias_square + factors.eps;
             *weight = *weight * factors.remains - *mean / root * factors.rate;
         }

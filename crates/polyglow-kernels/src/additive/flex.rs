@@ -151,8 +151,8 @@ struct State {
 }
 
 impl State {
-    /// Adds the gradients of a batch row to those of its queries and keys, and returns its addend to that
-    /// of `v`. `grads` is the gradient of its weights.
+    /// Adds the gradients of a batch row to those of its queries and keys, and returns its addend
+    /// to that of `v`. `grads` is the gradient of its weights.
     fn backward_row(
         &self,
         row: usize,
@@ -247,6 +247,7 @@ impl Kernel for Forward<'_> {
         } = self;
         let width = mixed.len();
         let key_len = forbidden.len();
+        // Each query against each key.
         for (scores, query) in scores
             .chunks_exact_mut(key_len)
             .zip(queries.chunks_exact(width))
@@ -344,6 +345,7 @@ impl Kernel for Backward<'_> {
                 for (((grad_query, grad_key), grad_mixed), ((query, key), factor)) in
                     gradients.zip(values)
                 {
+                    // s v (1 - t²) for `q` and `k`, and s t for `v`.
                     let tangent = tanh(query + key);
                     let grad_sum = grad * factor * (1.0 - tangent * tangent);
                     *grad_query += grad_sum;

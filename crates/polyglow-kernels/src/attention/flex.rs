@@ -45,8 +45,8 @@ pub(super) fn self_attention(
     let (qkv, node) = read(qkv.clone());
     let forbidden = Forbidden::new(mask, &sizes);
     if mode == Mode::Inference {
-        let output = sizes.apply(qkv.slice(), qkv.slice(), &forbidden);
-        return Some(close(from_values(output, sizes.output())));
+        let output = sizes.infer(qkv.slice(), qkv.slice(), &forbidden);
+        return Some(close(from_values(output, sizes.output_shape())));
     }
     let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
     let state = SelfAttention {
@@ -58,7 +58,11 @@ pub(super) fn self_attention(
         },
         qkv,
     };
-    Some(record(state, [node], from_values(output, sizes.output())))
+    Some(record(
+        state,
+        [node],
+        from_values(output, sizes.output_shape()),
+    ))
 }
 
 /// [`super::cross_attention`] on flex.
@@ -78,8 +82,8 @@ pub(super) fn cross_attention(
     let (key_value, key_value_node) = read(key_value.clone());
     let forbidden = Forbidden::new(mask, &sizes);
     if mode == Mode::Inference {
-        let output = sizes.apply(query.slice(), key_value.slice(), &forbidden);
-        return Some(close(from_values(output, sizes.output())));
+        let output = sizes.infer(query.slice(), key_value.slice(), &forbidden);
+        return Some(close(from_values(output, sizes.output_shape())));
     }
     let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
     let state = CrossAttention {
@@ -95,7 +99,7 @@ pub(super) fn cross_attention(
     Some(record(
         state,
         [query_node, key_value_node],
-        from_values(output, sizes.output()),
+        from_values(output, sizes.output_shape()),
     ))
 }
 

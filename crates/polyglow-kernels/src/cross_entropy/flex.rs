@@ -154,12 +154,15 @@ impl Kernel for Row<'_> {
             smoothing,
         } = self;
         let len = row.len() as f32;
+        // First pass.
         let largest = max(row);
         // Read now: the loop overwrites it.
         let target_logit = row[target] - largest;
         // Smoothing needs the mean of all logits, which costs little in the pass over exponentials.
         let mut exps = [0.0; LANES];
         let mut shifts = [0.0; LANES];
+        // Second pass: exponentials in place of logits, in lanes, so that the compiler vectorizes
+        // the sums.
         let (chunks, rest) = row.as_chunks_mut::<LANES>();
         for chunk in chunks {
             for lane in 0..LANES {
@@ -176,7 +179,7 @@ impl Kernel for Row<'_> {
             exps[lane] += *value;
         }
         let total = sum(exps);
-        // `softmax - ε / V` for all, and then the term of the target.
+        // Third pass: `softmax - ε / V` for all, and then the term of the target.
         let scale = 1.0 / total;
         let floor = smoothing / len;
         for value in row.iter_mut() {

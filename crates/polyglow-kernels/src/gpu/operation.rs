@@ -106,6 +106,7 @@ pub(crate) fn queue_all<const O: usize>(
     let execute = OperationFn(move |handles: &mut HandleContainer<_>| {
         let mut read = |input: &TensorIr| {
             let tensor = handles.get_float_tensor::<CubeBackend>(input);
+            // Kernels read masks by their strides, so that a view need not be copied.
             if input.dtype.is_bool() {
                 tensor
             } else {

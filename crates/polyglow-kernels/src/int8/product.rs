@@ -116,6 +116,7 @@ impl Kernel for Quantize<'_> {
         for input in self.input.chunks_exact(self.d_in.max(1)) {
             let largest = largest(input);
             scales.push(largest / 127.0);
+            // One division for a row instead of one for each element.
             let inverse = if largest > LEAST {
                 127.0 / largest
             } else {

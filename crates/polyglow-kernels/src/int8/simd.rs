@@ -81,6 +81,7 @@ impl<'a, I> Task<'a, I> {
     /// output.
     #[inline(always)]
     fn write<const PANELS: usize>(&mut self, row: usize, panel: usize, sums: &[Sums; PANELS]) {
+        // The output of a task has the columns of its panels alone.
         let first = self.panels.start * PANEL;
         let column = panel * PANEL;
         let width = self.matrix.d_out.min(self.panels.end * PANEL) - first;

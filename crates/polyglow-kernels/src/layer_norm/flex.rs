@@ -31,6 +31,7 @@ pub(super) fn layer_norm(
     let (input, input_node) = read(input);
     let (gamma, gamma_node) = read(gamma);
     let (beta, beta_node) = read(beta);
+    // A copy of the input, which becomes `y` in place; the input may be needed elsewhere.
     let mut normalized = input.slice().to_vec();
     let mut output = vec![0.0; normalized.len()];
     let mut scales = vec![0.0; normalized.len() / width.max(1)];
@@ -140,6 +141,7 @@ impl Kernel for Forward<'_> {
             .zip(self.output.chunks_exact_mut(width))
             .zip(self.scales);
         for ((normalized, output), scale) in rows {
+            // The row still has `x`, then `x - mean`, then `y`.
             let mean = total(normalized) / width as f32;
             // A pass of its own, although `mean(x²) - mean(x)²` takes one less: the difference of
             // two large values loses digits.
@@ -187,12 +189,13 @@ impl Kernel for Backward<'_> {
         for ((grad_input, gradient), (normalized, scale)) in
             rows.zip(self.normalized.chunks_exact(width).zip(self.scales))
         {
-            // Three results from the same two rows in one pass.
+            // `h` and both addends to the sums from the same two rows, in one pass.
             for index in 0..width {
                 grad_input[index] = gradient[index] * self.gamma[index];
                 self.grad_gamma[index] += gradient[index] * normalized[index];
                 self.grad_beta[index] += gradient[index];
             }
+            // dx, in place of `h`.
             let mean = total(grad_input) / width as f32;
             let mean_product = dot(grad_input, normalized) / width as f32;
             for (value, normalized) in grad_input.iter_mut().zip(normalized) {

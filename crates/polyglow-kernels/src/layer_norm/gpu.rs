@@ -12,7 +12,7 @@ use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
 use crate::dropout::gpu::draw::Draw;
 use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
-use crate::gpu::{BackwardPass, Gradient, Node, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its
 /// own.
@@ -28,8 +28,8 @@ pub(super) fn layer_norm(
     epsilon: f64,
 ) -> Option<Tensor<2>> {
     let (input, node) = open(input)?;
-    let affine = (open(gamma)?, open(beta)?);
-    let ((gamma, gamma_node), (beta, beta_node)) = affine;
+    let (gamma, gamma_node) = open(gamma)?;
+    let (beta, beta_node) = open(beta)?;
     let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
     Some(record(
         NormBackward(state),
@@ -49,8 +49,8 @@ pub(super) fn residual_norm(
 ) -> Option<Tensor<2>> {
     let (residual, residual_node) = open(residual)?;
     let (input, node) = open(input)?;
-    let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) =
-        (open(gamma)?, open(beta)?);
+    let (gamma, gamma_node) = open(gamma)?;
+    let (beta, beta_node) = open(beta)?;
     let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
     Some(record(
         ResidualNormBackward(state),

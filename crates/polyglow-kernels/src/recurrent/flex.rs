@@ -135,8 +135,8 @@ struct State {
 }
 
 impl State {
-    /// Computes the gradients of the rows of a task, from row `first` on. `grads` is the gradient of their
-    /// new states, and becomes that of the old ones.
+    /// Computes the gradients of the rows of a task, from row `first` on. `grads` is the gradient
+    /// of their new states, and becomes that of the old ones.
     fn backward_rows(
         &self,
         first: usize,

@@ -58,6 +58,7 @@ fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
     let part = PART / N::value();
     let mut own = Vector::<f32, N>::new(0.0f32);
     let mut at = UNIT_POS as usize;
+    // The last part may end before its size.
     while at < part {
         let index = CUBE_POS * part + at;
         if index < len as usize {
@@ -67,6 +68,7 @@ fn sum<N: Size>(values: &[Vector<f32, N>], sums: &mut [f32], len: u32) {
     }
     let mut shared = Shared::<[f32]>::new_slice(THREADS);
     shared[UNIT_POS as usize] = vector::sum::<N>(own);
+    // Half of the threads add the sums of the other half, until one has the sum of all.
     #[unroll]
     for i in 0..comptime!(THREADS.ilog2()) {
         sync_cube();

@@ -158,6 +158,7 @@ impl Kernel for Backward<'_> {
             .zip(gate.iter().zip(inner))
         {
             let sigma = sigmoid(*gate);
+            // `grad_inner` is `s` before its last line.
             *grad_gate = *grad_inner * inner * sigma * (1.0 + gate * (1.0 - sigma));
             *grad_inner *= gate * sigma;
         }

@@ -79,17 +79,21 @@ impl Sizes {
         let columns = self.key.len;
         // One score matrix for all heads, which stays in the cache.
         let mut grad_scores = vec![0.0; self.num_scores()];
+        // And one for the weights after dropout, where there is dropout.
         let mut kept = vec![0.0; if mask.is_some() { self.num_scores() } else { 0 }];
         for (head, weights) in weights.chunks_exact(self.num_scores().max(1)).enumerate() {
             let gradient = self.joined_head(gradient, self.query, head);
             let mask = mask.map(|mask| mask.part(head));
             let dropped = dropped_weights(weights, mask, &mut kept);
             let dropped = Matrix::new(dropped, rows, columns).transposed();
+            // dV = Dᵀ G
             let grad_values = self.head_mut(grads.grad_key_value(), self.value, head);
             product_into(grad_values, dropped, gradient, 1.0, Store::Overwrite);
+            // S' = G Vᵀ, the gradient of the weights after dropout.
             let values = self.head(key_value, self.value, head).transposed();
             let grad_dropped = MatrixMut::strided(&mut grad_scores, rows, columns, columns);
             product_into(grad_dropped, gradient, values, 1.0, Store::Overwrite);
+            // T, in place.
             vectorized(SoftmaxBackward {
                 grads: &mut grad_scores,
                 weights,
@@ -101,6 +105,7 @@ impl Sizes {
             let grad_scores = Matrix::new(&grad_scores, rows, columns);
             let queries = self.head(query, self.query, head);
             let keys = self.head(key_value, self.key, head);
+            // dQ = T K / sqrt(head_dim), scaled by the product on its way out.
             let grad_queries = self.head_mut(grads.grad_query(), self.query, head);
             product_into(
                 grad_queries,
@@ -109,6 +114,7 @@ impl Sizes {
                 self.scale(),
                 Store::Overwrite,
             );
+            // dK = Tᵀ Q / sqrt(head_dim)
             let grad_keys = self.head_mut(grads.grad_key_value(), self.key, head);
             product_into(
                 grad_keys,

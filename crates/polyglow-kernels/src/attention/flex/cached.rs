@@ -199,6 +199,7 @@ impl Kernel for Attend<'_> {
             for (head, (query, output)) in heads.enumerate() {
                 let [keys, values] =
                     [0, 1].map(|part| &elements[self.cache.part(self.slot, 2 * head + part)]);
+                // q Kᵀ / sqrt(head_dim)
                 let (scores, rest) = weights.split_at_mut(len);
                 for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
                     *score = dot(query, key) * scale;
@@ -211,6 +212,7 @@ impl Kernel for Attend<'_> {
                     forbidden,
                 }
                 .run();
+                // The output is zeros before: it becomes the weighted sum of the values.
                 add_values(output, &weights[..len], values);
             }
         }

@@ -117,7 +117,7 @@ impl Sizes {
     }
 
     /// The shape of the output, `[batch, query_len, d_model]`.
-    pub(super) fn output(&self) -> [usize; 3] {
+    pub(super) fn output_shape(&self) -> [usize; 3] {
         [self.batch, self.query.len, self.d_model()]
     }
 
@@ -257,12 +257,13 @@ impl Sizes {
 
     /// Returns the output alone, without dropout: each head overwrites the weights of the one
     /// before.
-    pub(super) fn apply(
+    pub(super) fn infer(
         &self,
         query: &[f32],
         key_value: &[f32],
         forbidden: &Forbidden,
     ) -> Vec<f32> {
+        // The kernel for long rows keeps no weights in any case.
         if self.is_long() {
             return self.forward(query, key_value, forbidden, None).0;
         }
@@ -272,6 +273,7 @@ impl Sizes {
             .enumerate()
             .for_each(|(index, output)| {
                 let row = self.row(query, key_value, forbidden, index);
+                // One score matrix for all heads, which stays in the cache.
                 let mut weights = vec![0.0; self.num_scores()];
                 for head in 0..self.num_heads {
                     self.weigh(head, row, &mut weights);

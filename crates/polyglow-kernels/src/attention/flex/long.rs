@@ -94,8 +94,10 @@ impl Sizes {
                 ..
             } = block;
             self.weigh_block(query, key_value, block, &mut buffers);
+            // A view of the rows of this block in the queries, the output and its gradient.
             let own = self.query.with_len(queries);
             let gradient = self.joined_head(&gradient[first * d_model..], own, head);
+            // dV += Dᵀ G: every block of queries adds to the gradients of the same keys and values.
             let grad_values =
                 self.head_mut(grads.grad_key_value(), self.value.with_len(keys), head);
             product_into(
@@ -105,6 +107,7 @@ impl Sizes {
                 1.0,
                 Store::Accumulate,
             );
+            // S' = G Vᵀ, and from it T in place.
             let grad_scores = &mut grad_scores[..queries * keys];
             let values = self.head(key_value, self.value, head).first_rows(keys);
             let grad_dropped = MatrixMut::strided(grad_scores, queries, keys, keys);
@@ -118,6 +121,7 @@ impl Sizes {
             let rows = grad_scores
                 .chunks_exact_mut(keys)
                 .zip(buffers.weights.chunks_exact(keys));
+            // Row by row, because the rows of a block are not neighbors in the mask of dropout.
             for (query, (grads, weights)) in rows.enumerate() {
                 let forbidden = block.forbidden(query);
                 vectorized(SoftmaxBackward {
@@ -131,6 +135,7 @@ impl Sizes {
             }
             let grad_scores = Matrix::new(grad_scores, queries, keys);
             let queries = self.head(&query[first * own.width..], own, head);
+            // dQ = T K / sqrt(head_dim): these queries are in no other block, so nothing is added.
             let grad_queries =
                 self.head_mut(&mut grads.grad_query()[first * own.width..], own, head);
             let other = self.key.with_len(keys);
@@ -142,6 +147,7 @@ impl Sizes {
                 self.scale(),
                 Store::Overwrite,
             );
+            // dK += Tᵀ Q / sqrt(head_dim)
             let grad_keys = self.head_mut(grads.grad_key_value(), other, head);
             product_into(
                 grad_keys,
@@ -216,6 +222,7 @@ impl Sizes {
             keys,
             ..
         } = block;
+        // The rows of the buffer are as long as the block's keys, so that they are contiguous.
         let weights = &mut buffers.weights[..queries * keys];
         let scores = MatrixMut::strided(weights, queries, keys, keys);
         let own = self.head(
@@ -238,6 +245,7 @@ impl Sizes {
                 forbidden: block.forbidden(query),
             });
         }
+        // A copy: the backward pass needs the weights before dropout as well.
         let Some(mask) = block.mask else { return };
         let rows = buffers
             .kept
@@ -269,6 +277,7 @@ fn reach(forbidden: &[bool], all_keys: usize) -> usize {
 impl<'a> Block<'a> {
     /// The row of the attention mask of query `first + query`, as far as the keys of the block.
     fn forbidden(&self, query: usize) -> &'a [bool] {
+        // 1 if all queries share a row of the mask.
         let rows = self.forbidden.len() / self.all_keys;
         &self.forbidden[query % rows * self.all_keys..][..self.keys]
     }

@@ -105,6 +105,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
+    // `q` and `o` of this thread, in registers. All threads of the workgroup stay to the end, also
+    // those beyond the last query: they help to load, and barriers need all of them.
     let mut own = Array::<Vector<f32, N>>::new(width);
     let mut sums = zeros::<N>(width);
     if has_row {
@@ -161,7 +163,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                     if is_forbidden::<B>(mask, tile.batch, row, key) {
                         score = f32::new(FORBIDDEN);
                     }
-                    // Sums so far are relative to the old maximum.
+                    // A new maximum `m`: `l` and `o` so far are relative to the old one.
                     if score > largest {
                         let shrink = (largest - score).exp();
                         total *= shrink;
@@ -171,6 +173,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                         }
                         largest = score;
                     }
+                    // Dropout applies to the weighted values alone, not to the sum of weights.
                     let weight = (score - largest).exp();
                     total += weight;
                     let kept = weight * kept(&draw, tile.part, row * key_len + key, layout);
@@ -183,6 +186,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     if has_row {
         let start = (tile.batch * query_len + row) * comptime!(layout.num_heads * width)
             + tile.head * width;
+        // `o / l`.
         #[unroll]
         for i in 0..width {
             sums[i] /= Vector::new(total);
@@ -212,6 +216,7 @@ pub(super) fn is_open<B: Int>(
     #[comptime] layout: Layout,
 ) -> bool {
     let mut open = true;
+    // From here on no thread reads the previous block or its flags any more.
     sync_cube();
     if comptime!(layout.many) {
         let mut own = needed;
@@ -221,6 +226,7 @@ pub(super) fn is_open<B: Int>(
                 own = own || !is_forbidden::<B>(mask, batch, row, first + j);
             }
         }
+        // Every thread counts the flags of all, so that all come to the same result.
         open_rows[UNIT_POS as usize] = u32::cast_from(own);
         sync_cube();
         let mut count = 0u32;

@@ -72,6 +72,7 @@ pub(super) fn forward<T: Float, N: Size>(
     let has_row = row < rows as usize;
     let mut sums = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut squares = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
+    // This thread's part of the row `x = residual + input * mask`, and its sum.
     let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
@@ -91,7 +92,10 @@ pub(super) fn forward<T: Float, N: Size>(
         }
     }
     let count = comptime!(width as f32) * f32::cast_from(N::value());
+    // Threads without a row take part with zeros: the total has a barrier.
     let mean = total::<N>(&mut sums, sum, own.row) / count;
+    // The squares of differences in a pass of their own, over registers: `mean(x²) - mean(x)²`
+    // would lose digits.
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for i in 0..comptime!(width.div_ceil(LANES)) {
@@ -112,6 +116,7 @@ pub(super) fn forward<T: Float, N: Size>(
                 output[row * width + at] = value * gamma[at] + beta[at];
             }
         }
+        // One of the threads of a row writes what all of them know.
         if own.lane == 0 {
             scales[row] = scale;
         }
@@ -142,10 +147,12 @@ pub(super) fn backward<T: Float, N: Size>(
     let mut grad_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let mut grad_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let count = comptime!(width as f32) * f32::cast_from(N::value());
+    // Rows `CUBE_POS * ROWS`, then those that are a whole grid of workgroups further, and so on.
     let mut first = CUBE_POS * ROWS;
     while first < rows as usize {
         let row = first + own.row;
         let has_row = row < rows as usize;
+        // `h = g * gamma` and `y`, with the sums of `h` and of `h * y`.
         let mut scaled = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut sum = Vector::<f32, N>::new(0.0f32);
@@ -175,6 +182,7 @@ pub(super) fn backward<T: Float, N: Size>(
                 let at = own.lane + i * LANES;
                 if at < width {
                     let index = row * width + at;
+                    // dx = scale (h - mean(h) - y * mean(h * y))
                     let value =
                         (scaled[i] - Vector::new(mean) - values[i] * Vector::new(product)) * scale;
                     grad_sum[index] = value;
@@ -202,6 +210,7 @@ fn sum_rows<N: Size>(
     own: &Position,
     #[comptime] width: usize,
 ) {
+    // `gamma` first, then `beta`.
     let mut all = Shared::<[Vector<f32, N>]>::new_slice(comptime!(2 * width));
     // One row of threads after the other, so that sums are the same in every run.
     for turn in 0..ROWS {

@@ -46,6 +46,7 @@ pub(super) fn sum_columns<T: Float, N: Size>(
     let group = UNIT_POS as usize / LANES;
     let column = CUBE_POS_X as usize * LANES + lane;
     let mut sum_here = Vector::<f32, N>::new(0.0f32);
+    // Threads beyond the last column stay for the barrier below.
     if column < width {
         let mut row = CUBE_POS_Y as usize * ROWS + group;
         while row < rows as usize {
@@ -64,6 +65,7 @@ pub(super) fn sum_columns<T: Float, N: Size>(
             row += CUBE_COUNT_Y as usize * ROWS;
         }
     }
+    // The sums of the threads that share a column are added by the first of them, in their order.
     let mut partial_sums = Shared::<[Vector<f32, N>]>::new_slice(comptime!(ROWS * LANES));
     partial_sums[UNIT_POS as usize] = sum_here;
     sync_cube();

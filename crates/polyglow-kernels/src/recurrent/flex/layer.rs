@@ -227,8 +227,10 @@ impl Sizes {
         let sums = self.sums();
         let state = self.state();
         let rows = output.len() / (len * width);
+        // Contiguous, and overwritten at each position.
         let mut states = start[first * state..][..rows * state].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
+            // u = h W + b, for the rows of the part at this position.
             let products =
                 MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
@@ -293,6 +295,8 @@ impl State {
         let state = sizes.state();
         let rows = grad_start.len() / state;
         let weight = Matrix::new(self.weight.slice(), width, sums).transposed();
+        // From the last position that was read to the first; `grad_start` is the gradient of the
+        // states behind the position, and in the end of the first ones.
         for position in (0..len).rev().map(|step| sizes.position(step)) {
             for (row, grads) in grad_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];

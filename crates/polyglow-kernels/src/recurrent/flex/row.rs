@@ -104,6 +104,7 @@ impl Kernel for Step<'_> {
 /// The new state of a GRU, given `r`, `z` and `n`.
 #[inline(always)]
 fn gru(gates: &[f32], state: &mut [f32]) {
+    // The reset gate, in front of these, has been applied to `n` already.
     let (update, new) = gates[state.len()..].split_at(state.len());
     for (state, (update, new)) in state.iter_mut().zip(update.iter().zip(new)) {
         // `(1 - z) n + z h` with one multiplication.
@@ -119,10 +120,12 @@ fn lstm(gates: &[f32], state: &mut [f32]) {
     let (input_forget, new_output) = gates.split_at(2 * width);
     let (input, forget) = input_forget.split_at(width);
     let (new, output) = new_output.split_at(width);
-    for ((memory, forget), (input, new)) in memory.iter_mut().zip(forget).zip(input.iter().zip(new))
-    {
+    // c' = σ(f) c + σ(i) tanh(g)
+    let inputs = input.iter().zip(new);
+    for ((memory, forget), (input, new)) in memory.iter_mut().zip(forget).zip(inputs) {
         *memory = forget * *memory + input * new;
     }
+    // h' = σ(o) tanh(c')
     for ((hidden, memory), output) in hidden.iter_mut().zip(memory).zip(output) {
         *hidden = output * tanh(*memory);
     }
@@ -245,6 +248,7 @@ fn gru_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: usi
         &recurrent[..2 * width],
         &mut gates[..2 * width],
     );
+    // n = tanh(p_n + r u_n)
     let (gates, new) = gates.split_at_mut(2 * width);
     let sums = projected[2 * width..].iter().zip(&recurrent[2 * width..]);
     for ((new, (projected, recurrent)), reset) in new.iter_mut().zip(sums).zip(gates) {
@@ -265,6 +269,7 @@ fn lstm_gates(projected: &[f32], recurrent: &[f32], gates: &mut [f32], width: us
         &recurrent[3 * width..],
         &mut gates[3 * width..],
     );
+    // The third block is `tanh(g)`, between the sigmoids.
     let new = 2 * width..3 * width;
     tangents(
         &projected[new.clone()],

@@ -43,6 +43,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
     let thread = UNIT_POS as usize;
     let row = CUBE_POS;
     let width = smoothing.vectors as usize;
+    // The same for all threads of a workgroup, as the barriers in `sums` need it.
     if row < rows as usize {
         let (log_sum, sum) = sums::<T, N>(logits, row * width, width);
         let target = u32::cast_from(targets[row]);
@@ -51,6 +52,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
         if thread == 0 {
             let target_vector =
                 Vector::<f32, N>::cast_from(logits[row * width + target as usize / N::value()]);
+            // The target's element of its vector, by selects: a vector has no index at run time.
             let mut logit = f32::new(0.0);
             #[unroll]
             for i in 0..N::value() {
@@ -66,6 +68,7 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
             losses[row] = select(is_real, smoothed, f32::new(0.0));
             losses[rows as usize + row] = select(is_real, plain, f32::new(0.0));
         }
+        // `softmax(x) - ε / V`, and `1 - ε` less at the target.
         let spread = smoothing.share / count;
         let mut at = thread;
         while at < width {
@@ -107,6 +110,7 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
         for i in 1..N::value() {
             best = best.max(values.extract(i));
         }
+        // The online softmax: a new maximum scales the sum so far.
         if best > own_largest {
             own_total *= (own_largest - best).exp();
             own_largest = best;
@@ -118,6 +122,7 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
     largest[thread] = own_largest;
     totals[thread] = own_total;
     sums[thread] = sum::<N>(own_sum);
+    // Half of the threads join the results of the other half, until one has the result of all.
     #[unroll]
     for step in 0..comptime!(THREADS.ilog2()) {
         sync_cube();
