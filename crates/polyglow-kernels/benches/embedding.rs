@@ -1,9 +1,9 @@
 //! Times two ways to look up embeddings, forward and backward pass together:
 //! `cargo bench -p polyglow-kernels`.
 //!
-//! The backward passes add up gradients of equal tokens, each in its way. `--features burn/cuda`
-//! with `BURN_DEVICE=cuda` measures a GPU. Prints medians over rounds in which both ways take
-//! turns.
+//! They differ in how the backward pass adds up the gradients of equal tokens.
+//! `--features burn/cuda` with `BURN_DEVICE=cuda` measures a GPU. Prints medians over rounds, in
+//! which both ways alternate.
 #![expect(clippy::print_stdout, reason = "the result")]
 
 use std::time::Instant;
@@ -19,20 +19,21 @@ const ROUNDS: usize = 9;
 
 type Lookup = fn(Tensor<2>, Tensor<2, Int>) -> Tensor<3>;
 
-/// A gather, whose backward pass is a scatter: a thread for each element, on a GPU that adds to its
-/// memory atomically.
+/// Looks up embeddings with a gather, whose backward pass is a scatter: a thread for each element,
+/// which on GPUs adds to memory atomically.
 fn by_elements(table: Tensor<2>, ids: Tensor<2, Int>) -> Tensor<3> {
     let [batch, len] = ids.dims();
     let ids = ids.reshape([batch * len, 1]).expand([batch * len, D_MODEL]);
     table.gather(0, ids).reshape([batch, len, D_MODEL])
 }
 
+/// Returns the seconds that a forward and a backward pass take.
 fn seconds(lookup: Lookup, table: &Tensor<2>, ids: &TensorData, device: &Device) -> f64 {
     let ids = Tensor::from_data(ids.clone(), device);
     device.sync().expect("the device works");
     let started = Instant::now();
     let gradients = lookup(table.clone(), ids).sum().backward();
-    // Held until the device is done, so that it has to be computed.
+    // Held until the device is done, so that the gradient has to be computed.
     let gradient = table.grad(&gradients);
     device.sync().expect("the device works");
     let seconds = started.elapsed().as_secs_f64();

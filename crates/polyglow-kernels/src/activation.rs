@@ -1,5 +1,9 @@
-//! The middle of a feed-forward block (Vaswani et al., 2017, section 3.3): bias, activation and
-//! dropout in one pass.
+//! The middle of a feed-forward block (Vaswani et al., 2017, section 3.3): a linear map with its
+//! activation and dropout, `mask * activation(x W + b)`, and the gate of SwiGLU.
+//!
+//! `[rows, d_ff]` is the widest tensor of a layer, so what counts is how often it is read and
+//! written: bias, activation and dropout are one pass, and of the intermediate values at most one
+//! is kept.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -22,15 +26,16 @@ pub enum Activation {
     Swish,
 }
 
-/// `dropout(activation(x W + b))` for every row, with rounded factors as in
+/// Returns `dropout(activation(x W + b))` for every row, with rounded factors as in
 /// [`linear`](crate::linear()); `None` if there is no kernel for these tensors.
 ///
-/// With `s = gradient * mask * activation'(x W + b)` the gradients are `s Wᵀ` of `x`, `xᵀ s` of
-/// `W`, and the sum of the rows of `s` of `b`. `relu'` is 1 above 0 and 0 elsewhere;
-/// `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`; `swish'(x) = σ(x) (1 + x (1 - σ(x)))`.
+/// With `g` the gradient of the output and `s = g * mask * activation'(x W + b)`, the gradients are
+/// `s Wᵀ` of `x`, `xᵀ s` of `W`, and the sum of the rows of `s` of `b`. `relu'` is 1 above 0 and 0
+/// elsewhere; `gelu'(x) = Φ(x) + x φ(x)` with the normal density `φ`;
+/// `swish'(x) = σ(x) (1 + x (1 - σ(x)))`.
 ///
-/// Without autodiff `packed` keeps a copy of the weight, as that of
-/// [`repeated_linear`](crate::repeated_linear) does.
+/// Without autodiff `packed` keeps a copy of the weight, as in
+/// [`repeated_linear`](crate::repeated_linear).
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -52,11 +57,11 @@ pub fn activated_linear(
     output
 }
 
-/// `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer, 2020,
-/// section 2); `None` if there is no kernel for these tensors, which is so without autodiff.
+/// Returns `dropout(silu(gate) * inner)` with `silu(x) = x σ(x)`, the middle of SwiGLU (Shazeer,
+/// 2020, section 2); `None` if there is no kernel for these tensors, as always without autodiff.
 ///
-/// With `s = gradient * mask` the gradients are `s inner σ(gate) (1 + gate (1 - σ(gate)))` of
-/// `gate` and `s silu(gate)` of `inner`.
+/// With `g` the gradient of the output and `s = g * mask`, the gradients are
+/// `s inner σ(gate) (1 + gate (1 - σ(gate)))` of `gate` and `s silu(gate)` of `inner`.
 ///
 /// # Shapes
 /// - `gate`, `inner` and output: `[rows, d_ff]`

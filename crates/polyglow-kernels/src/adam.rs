@@ -1,35 +1,48 @@
 //! One step of Adam (Kingma and Ba, 2015, algorithm 1) for a parameter, flat and outside the
 //! autodiff graph.
+//!
+//! For each element, with `g = scale * gradient` and step `t`:
+//!
+//! ```text
+//! g  += decay w                                  with coupled weight decay
+//! m   = β₁ m + (1 - β₁) g
+//! v   = β₂ v + (1 - β₂) g²
+//! w  -= lr decay w                               with decoupled weight decay
+//! w  -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)
+//! ```
+//!
+//! `scale` clips the gradient. Parameters and running means are flat tensors of the same length, so
+//! that an update is one pass over them.
 
 #[cfg(feature = "flex")]
 mod flex;
 
 use burn::tensor::Tensor;
 
-/// What a step depends on beside its tensors.
+/// The parameters of a step.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct AdamStep {
-    /// Decay of the running means of the gradient and of its square, β₁ and β₂.
+    /// β₁ and β₂: the decay of the running means of the gradient and of its square.
     pub betas: [f64; 2],
-    /// Added to the root of the squared gradient's mean, ε.
+    /// ε, which is added to the root of the squared gradient's mean.
     pub eps: f64,
     /// The learning rate.
     pub lr: f64,
-    /// The step's number, from 1.
+    /// The number of the step, from 1.
     pub step: u64,
-    /// How weights shrink.
+    /// The kind and the strength of weight decay.
     pub decay: WeightDecay,
 }
 
-/// How weights shrink.
+/// The kind and the strength of weight decay.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum WeightDecay {
-    /// Not at all.
+    /// No weight decay.
     None,
-    /// This times the weight is added to the gradient.
+    /// L2 regularization: this times the weight is added to the gradient.
     Coupled(f64),
-    /// This times the weight and the learning rate is taken off the weight (Loshchilov and Hutter,
-    /// 2019).
+    /// `AdamW` (Loshchilov and Hutter, 2019): this times the learning rate and the weight is
+    /// subtracted from the weight.
     Decoupled(f64),
 }
 
@@ -38,26 +51,27 @@ pub enum WeightDecay {
 pub struct AdamState {
     /// The parameter.
     pub weight: Tensor<1>,
-    /// Running mean of the gradient, m.
+    /// The running mean of the gradient, m.
     pub mean: Tensor<1>,
-    /// Running mean of its square, v.
+    /// The running mean of its square, v.
     pub square: Tensor<1>,
 }
 
 impl AdamStep {
-    /// `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: near 1 an `f32` would keep few digits of
-    /// them.
+    /// Returns `1 - β₁ᵗ` and `sqrt(1 - β₂ᵗ)`, in double precision: the difference of two values
+    /// near 1 has few digits in f32.
     fn unbias(&self) -> [f64; 2] {
         let [beta_mean, beta_square] = self.betas.map(|beta| 1.0 - beta.powf(self.step as f64));
         [beta_mean, beta_square.sqrt()]
     }
 }
 
-/// With `g = scale * gradient`: `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²`,
+/// Returns the parameter and its running means after a step: with `g = scale * gradient`,
+/// `m = β₁ m + (1 - β₁) g`, `v = β₂ v + (1 - β₂) g²` and
 /// `w -= lr (m / (1 - β₁ᵗ)) / (sqrt(v / (1 - β₂ᵗ)) + ε)`.
 ///
-/// `scale` is a tensor, because it is made from the norm of all gradients, which no step reads back
-/// from its device.
+/// `scale` is a tensor because it is computed from the norm of all gradients, and a step does not
+/// wait for that to be read from the device.
 ///
 /// # Shapes
 /// - state and `gradient`: `[len]`; `scale`: `[1]`
@@ -69,6 +83,7 @@ pub fn adam(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: Adam
     plain(state, gradient, scale, step)
 }
 
+/// [`adam`] in terms of Burn's operations.
 fn plain(state: AdamState, gradient: Tensor<1>, scale: &Tensor<1>, step: AdamStep) -> AdamState {
     let AdamState {
         mut weight,

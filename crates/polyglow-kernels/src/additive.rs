@@ -1,12 +1,13 @@
-//! Additive attention (Bahdanau et al., 2015, section A.1.2) without an array of
-//! `[batch, len, key_len, width]`.
+//! Additive attention (Bahdanau et al., 2015, section A.1.2): `softmax(vᵀ tanh(q + k))` over the
+//! keys, without an array of `[batch, len, key_len, width]`, which Burn's operations would write
+//! and keep.
 
 #[cfg(feature = "flex")]
 mod flex;
 
 use burn::tensor::{Bool, Tensor};
 
-/// The weights with which each query looks at each key: the softmax of `vᵀ tanh(q + k)` over the
+/// Returns the attention weights of each query: the softmax of `vᵀ tanh(q + k)` over the
 /// keys that `mask` leaves open; `None` if there is no kernel for these tensors.
 ///
 /// With `t = tanh(q + k)` and `s` the gradient of a score, which the softmax gives

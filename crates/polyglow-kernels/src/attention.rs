@@ -1,11 +1,32 @@
 //! Scaled dot-product attention over all heads (Vaswani et al., 2017, section 3.2), straight from
 //! the fused projections.
 //!
-//! Per head, `W = softmax(Q Kᵀ / sqrt(head_dim))` with forbidden scores at [`FORBIDDEN`],
-//! `D = mask * W` with dropout, and the output is `D V`. With `G` the gradient of the output and
-//! `S = mask * (G Vᵀ)` that of `W`, the gradients are `Dᵀ G` of `V`; `T = W * (S - rowsum(W * S))`
-//! of the scores, 0 where attention is forbidden; `T K / sqrt(head_dim)` of `Q`; and
-//! `Tᵀ Q / sqrt(head_dim)` of `K`.
+//! # Formulas
+//! Per head, with `Q` of `[query_len, head_dim]`, `K` and `V` of `[key_len, head_dim]`, and `*` for
+//! products of elements:
+//!
+//! ```text
+//! W = softmax(Q Kᵀ / sqrt(head_dim))    with forbidden scores at FORBIDDEN
+//! D = mask * W                          with dropout, otherwise W
+//! output = D V
+//! ```
+//!
+//! With `G` the gradient of the output, the gradients are
+//!
+//! ```text
+//! S = mask * (G Vᵀ)                     of W
+//! T = W * (S - rowsum(W * S))           of the scores, 0 where attention is forbidden
+//! dV = Dᵀ G
+//! dQ = T K / sqrt(head_dim)
+//! dK = Tᵀ Q / sqrt(head_dim)
+//! ```
+//!
+//! # Layout
+//! A linear map gives queries, keys and values side by side: row `[len, 3 * d_model]` holds the
+//! queries of head 0, head 1, and so on, then the keys, then the values. Kernels read a head where
+//! it lies, as a matrix of `head_dim` columns whose rows are `3 * d_model` apart, and write its
+//! output into columns of `[len, d_model]`. So heads are never split, transposed or joined in
+//! memory, which would be passes of their own.
 
 pub(crate) mod cache;
 #[cfg(feature = "flex")]
@@ -17,12 +38,12 @@ use burn::tensor::{Bool, Tensor};
 
 use crate::Dropped;
 
-/// Stands for minus infinity before the softmax: far below any score, and finite, so that a row in
-/// which everything is forbidden becomes uniform instead of NaN.
+/// The score of a forbidden key, in place of minus infinity: far below any score, and finite, so
+/// that a row in which everything is forbidden becomes uniform instead of NaN.
 pub const FORBIDDEN: f32 = -1e9;
 
-/// Attention of a sequence to itself, heads split and joined inside; `None` if there is no kernel
-/// for these tensors. Nothing is rounded in between.
+/// Returns the attention of a sequence to itself, heads split and joined inside; `None` if there is
+/// no kernel for these tensors. Everything between input and output is f32.
 ///
 /// # Shapes
 /// - `qkv`: `[batch, len, 3 * d_model]`, queries, keys and values side by side; output:
@@ -37,8 +58,8 @@ pub fn self_attention(
     kernel!(self_attention(qkv, mask, num_heads, dropped))
 }
 
-/// Attention of a sequence to another, as [`self_attention`]; `None` if there is no kernel for
-/// these tensors.
+/// Returns the attention of a sequence to another one, as [`self_attention`]; `None` if there is no
+/// kernel for these tensors.
 ///
 /// # Shapes
 /// - `query`: `[batch, query_len, d_model]`; `key_value`: `[batch, key_len, 2 * d_model]`; output:

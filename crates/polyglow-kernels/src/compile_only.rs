@@ -1,8 +1,10 @@
-//! Kernels are compiled before they are needed.
+//! Compiling the kernels of GPUs before they are needed, without computing anything.
 
-/// While it lives, kernels on GPUs are compiled and tuned, which runs candidates, but what an
-/// operation would compute is not computed: nothing that is read means anything. It holds for every
-/// thread, and does nothing where no kernels are compiled.
+/// A guard: while it lives, operations on GPUs compile and tune their kernels, which runs
+/// candidates, but do not compute their results, so whatever is read from the device is
+/// meaningless.
+///
+/// It holds for all threads of the process, and does nothing on devices without compiled kernels.
 #[derive(Debug)]
 pub struct CompileOnly {
     #[cfg(feature = "gpu")]
@@ -10,7 +12,7 @@ pub struct CompileOnly {
 }
 
 impl CompileOnly {
-    /// From here on.
+    /// Returns a guard, from which on operations only compile.
     #[must_use]
     pub fn begin() -> Self {
         Self {

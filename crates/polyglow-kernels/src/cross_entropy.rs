@@ -1,4 +1,17 @@
 //! Label-smoothed cross-entropy (Szegedy et al., 2016, section 7), as sums over a batch.
+//!
+//! For a row of logits `x` with target `t`, vocabulary size `V` and smoothing `ε`:
+//!
+//! ```text
+//! log_sum = log Σ_j exp(x_j)
+//! nll     = log_sum - x_t
+//! uniform = log_sum - mean_j x_j                 the mean over the vocabulary of -log p
+//! loss    = (1 - ε) nll + ε uniform
+//! d loss / d x_j = softmax(x)_j - (1 - ε) [j = t] - ε / V
+//! ```
+//!
+//! The gradient follows from the same exponentials as the loss, so both are computed together, and
+//! the backward pass only scales the gradient. A row whose target is padding has neither.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -8,10 +21,10 @@ pub(crate) mod targets;
 use burn::tensor::{IndexingUpdateOp, Int, Tensor};
 
 #[cfg(feature = "flex")]
-pub(crate) use flex::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+pub(crate) use flex::{RowLoss, into_gradients, scalar_gradient, scaled, sums, to_ids};
 
-/// Sums over the target tokens of a batch. The division by their number is left to the update, so
-/// that a batch may be split without changing the step.
+/// The losses of a batch, summed over its target tokens. The division by their count is left to the
+/// update, so that a batch may be split without changing the step.
 #[derive(Clone, Debug)]
 pub struct LossOutput {
     /// Smoothed cross-entropy in nats, `[1]`; carries the gradient.
@@ -20,8 +33,8 @@ pub struct LossOutput {
     pub nll_sum: Tensor<1>,
 }
 
-/// `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are not
-/// `pad_id`.
+/// Returns `(1 - ε) nll + ε mean over the vocabulary of -log p`, summed over all targets that are
+/// not `pad_id`, with `ε` for `label_smoothing`.
 ///
 /// This is PyTorch's convention: ε is spread over all classes, the right one included. The gradient
 /// of a row's loss with respect to its logits is `softmax - (1 - ε) onehot - ε / vocab_size`, and 0
@@ -40,14 +53,16 @@ pub struct LossOutput {
 /// use polyglow_kernels::cross_entropy;
 ///
 /// let device = Device::flex().autodiff();
-/// let logits = Tensor::<2>::from_data([[0.0f32, 0.0, 0.0, 0.0], [9.0, 1.0, 1.0, 1.0]], &device).require_grad();
+/// let logits = [[0.0f32, 0.0, 0.0, 0.0], [9.0, 1.0, 1.0, 1.0]];
+/// let logits = Tensor::<2>::from_data(logits, &device).require_grad();
 /// let targets = Tensor::<1, Int>::from_data([2, 0], &device);
 /// let pad_id = 0; // the second target is padding, so its row does not count
 /// let loss = cross_entropy(logits.clone(), targets, 0.0, pad_id);
 /// let gradients = loss.loss_sum.clone().backward();
 /// assert!((loss.loss_sum.into_scalar::<f32>() - 4f32.ln()).abs() < 1e-6); // uniform over 4 tokens
 /// let gradient = logits.grad(&gradients).expect("the loss depends on it").into_data();
-/// assert_eq!(gradient.iter::<f32>().collect::<Vec<_>>(), [0.25, 0.25, -0.75, 0.25, 0.0, 0.0, 0.0, 0.0]);
+/// let gradient: Vec<f32> = gradient.iter::<f32>().collect();
+/// assert_eq!(gradient, [0.25, 0.25, -0.75, 0.25, 0.0, 0.0, 0.0, 0.0]);
 /// ```
 pub fn cross_entropy(
     logits: Tensor<2>,
@@ -62,8 +77,10 @@ pub fn cross_entropy(
     plain(logits, targets, label_smoothing, pad_id)
 }
 
-/// The gradient is computed outside the autodiff graph, and the graph holds a single product; no
-/// `[rows, vocab_size]` intermediate is kept for the backward pass but that one.
+/// [`cross_entropy`] in terms of Burn's operations.
+///
+/// The gradient is computed outside the autodiff graph, and the graph holds only its product with
+/// the logits; so one `[rows, vocab_size]` tensor is kept for the backward pass.
 fn plain(
     logits: Tensor<2>,
     targets: Tensor<1, Int>,
@@ -96,8 +113,8 @@ fn plain(
         real * (label_smoothing - 1.0),
         IndexingUpdateOp::Add,
     );
-    let slope = (logits * gradient).sum();
-    // Its value cancels and its gradient stays.
-    let loss_sum = loss_sum + (slope.clone() - slope.detach());
+    let product = (logits * gradient).sum();
+    // The value of the product cancels, and its gradient stays.
+    let loss_sum = loss_sum + (product.clone() - product.detach());
     LossOutput { loss_sum, nll_sum }
 }

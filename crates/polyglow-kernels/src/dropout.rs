@@ -1,4 +1,8 @@
-//! Dropout (Srivastava et al., 2014) on the way into a residual sum.
+//! Dropout (Srivastava et al., 2014): `input * mask`, alone or on the way into a residual sum,
+//! where an element of the mask is 0 with probability `1 - keep` and otherwise `1 / keep`.
+//!
+//! The mask is a function of a key and of the index of an element, so no mask is stored: the
+//! backward pass computes it again, and the CPU and GPUs compute the same one.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -11,25 +15,25 @@ pub(crate) mod mask;
 
 use burn::tensor::Tensor;
 
-/// Elements that share a part of a mask, where the mask is of a flat array. Results depend on it:
-/// it is not a tuning knob.
+/// Elements in a part of the mask of a flat array. Results depend on it: it is not a tuning knob.
 #[cfg(any(feature = "flex", feature = "gpu"))]
 pub(crate) const MASK_PART: usize = 1 << 13;
 
-/// Which elements are dropped: a function of the key and of their index, so that the backward pass
-/// recomputes the mask instead of keeping it.
+/// The parameters of a dropout mask. An element is dropped depending on the key and on its index,
+/// so that the backward pass recomputes the mask instead of keeping it.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Dropped {
-    /// Probability with which an element is kept, above 0.
+    /// The probability with which an element is kept, above 0.
     pub keep: f64,
-    /// Decides the draw: equal keys give equal masks.
+    /// The seed of the mask: equal keys give equal masks.
     pub key: u64,
 }
 
-/// `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep` if not;
-/// `None` if there is no kernel for these tensors.
+/// Returns `residual + input * mask`, where the mask is 0 if an element is dropped and `1 / keep`
+/// if not; `None` if there is no kernel for these tensors.
 ///
-/// The gradients are that of the output, of `residual`, and that times the mask, of `input`.
+/// With `g` the gradient of the output, the gradients are `g` of `residual` and `g * mask` of
+/// `input`.
 ///
 /// # Shapes
 /// - `residual`, `input` and output: `[rows, d_model]`
@@ -37,8 +41,8 @@ pub fn add_dropped(residual: &Tensor<2>, input: &Tensor<2>, dropped: Dropped) ->
     kernel!(add_dropped(residual, input, dropped))
 }
 
-/// `input * mask`, as [`add_dropped`] has it; `None` if there is no kernel for these tensors, which
-/// is so but on GPUs.
+/// Returns `input * mask`, as in [`add_dropped`]; `None` if there is no kernel for these tensors,
+/// as everywhere except on GPUs.
 ///
 /// # Shapes
 /// - `input` and output: any

@@ -1,4 +1,4 @@
-//! The number format of the factors of a product.
+//! The number format of the factors of a matrix product: f32, bf16 or f16, with sums in f32.
 
 #[cfg(feature = "gpu")]
 mod gpu;
@@ -10,19 +10,18 @@ use burn::tensor::{DType, FloatDType, Tensor};
 pub(crate) use self::gpu::{known_or_rounded, rounded};
 pub use self::once::{RoundedOnce, round_once};
 
-/// What the factors of a training's matrix products are rounded to. Products are added in f32. On
-/// flex they are returned so; on GPUs they are rounded, too, and stay in this format until
+/// The format that the factors of a training's matrix products are rounded to. Products are added
+/// in f32. On flex the result is f32, too; on GPUs it is rounded and stays in this format until
 /// something needs f32 ([`widened`]).
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Factors {
     /// Nothing is rounded.
     F32,
-    /// To the 8 significant bits of bf16, the nearest, as they are read. Numbers below 1.2e-38 may
-    /// count as 0.
+    /// bf16: 8 significant bits, to the nearest, rounded when they are read. Values below 1.2e-38
+    /// may count as 0.
     Bf16,
-    /// To the 11 significant bits of f16, whose largest number is 65,504 and whose smallest 6e-8.
-    /// On flex results are rounded, too, as they are on GPUs: it imitates these, and is slower than
-    /// with f32.
+    /// f16: 11 significant bits, with values up to 65,504 and down to 6e-8. On flex this imitates
+    /// GPUs: results are rounded, too, and it is slower than f32.
     F16,
 }
 
@@ -38,8 +37,8 @@ pub fn has_bf16_products() -> bool {
     false
 }
 
-/// Whether kernels train with this tensor: it is on flex, with autodiff. Linear maps and the loss
-/// then round factors as they are asked to, and attention and recurrent layers, where they are one
+/// Whether kernels for the CPU train with this tensor: it is on flex, with autodiff. Linear maps
+/// and the loss then round their factors, and attention and recurrent layers, where they are one
 /// operation, compute in f32.
 #[must_use]
 pub fn has_training_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
@@ -53,6 +52,7 @@ pub fn has_training_kernels<const D: usize>(tensor: &Tensor<D>) -> bool {
 }
 
 impl Factors {
+    /// The format as Burn names it.
     fn dtype(self) -> FloatDType {
         match self {
             Self::F32 => FloatDType::F32,
@@ -61,25 +61,25 @@ impl Factors {
         }
     }
 
-    /// A tensor in this format.
+    /// Returns the tensor in this format.
     #[must_use]
     pub fn rounded<const D: usize>(self, factor: Tensor<D>) -> Tensor<D> {
         cast(factor, self.dtype())
     }
 
-    /// The product of the last two axes as f32, in terms of Burn's operations.
+    /// Returns the matrix product over the last two axes as f32, by Burn's operations.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
         widened(self.rounded(left).matmul(self.rounded(right)))
     }
 }
 
-/// A tensor as f32, which what kernels leave may not be.
+/// Returns the tensor as f32; the output of a kernel may have another format.
 #[must_use]
 pub fn widened<const D: usize>(tensor: Tensor<D>) -> Tensor<D> {
     cast(tensor, FloatDType::F32)
 }
 
-/// A tensor in another format, if it is not in it.
+/// Returns the tensor in this format, converted only if it has another one.
 pub(crate) fn cast<const D: usize>(tensor: Tensor<D>, dtype: FloatDType) -> Tensor<D> {
     if tensor.dtype() == DType::from(dtype) {
         tensor

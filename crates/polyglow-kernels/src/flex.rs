@@ -1,5 +1,14 @@
-//! Between Burn's tensors and the slices that kernels work on, and between kernels and the autodiff
-//! graph.
+//! The base of all kernels for the CPU: from Burn's tensors to slices and back, and from a kernel
+//! to the autodiff graph.
+//!
+//! An operation on flex has four steps. [`mode`] says whether there is a kernel for its tensors,
+//! and whether it trains. [`read`] (or [`open`]) takes each input out of the graph, as contiguous
+//! memory and a node. The kernel fills a `Vec`, which [`from_values`] turns into a tensor without a
+//! copy. [`record`] enters the result into the graph, with a [`BackwardPass`] that holds what the
+//! forward pass kept.
+//!
+//! The modules below hold the loops: [`matrix`] (products), [`vector`] (loops that compile to SIMD
+//! instructions), [`row`] (sums along and across rows) and [`softmax`].
 
 pub(crate) mod matrix;
 pub(crate) mod row;
@@ -22,7 +31,7 @@ pub(crate) type FlexTensor = <Flex as BackendTypes>::FloatTensorPrimitive;
 /// An input's node in the autodiff graph; `None` without autodiff.
 pub(crate) type Node = Option<NodeGuard>;
 
-/// What a kernel runs for.
+/// Whether a kernel has to keep something for a backward pass.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mode {
     /// With autodiff: the backward pass needs some intermediate values.
@@ -31,9 +40,9 @@ pub(crate) enum Mode {
     Inference,
 }
 
-/// What a kernel on this tensor would run for; `None` if the plain version has to run.
+/// The mode of a kernel on this tensor; `None` if the plain version has to run.
 pub(crate) fn mode<const D: usize>(tensor: &Tensor<D>) -> Option<Mode> {
-    // Devices are equal whether they differentiate or not.
+    // A device with autodiff is equal to the same one without.
     if cfg!(feature = "plain") || tensor.device() != Device::flex() {
         return None;
     }
@@ -47,15 +56,15 @@ pub(crate) fn mode<const D: usize>(tensor: &Tensor<D>) -> Option<Mode> {
     keeps_all.then_some(Mode::Training)
 }
 
-/// [`mode`] of two tensors, if it is the same.
+/// The [`mode`] of two tensors; `None` if they differ or have none.
 pub(crate) fn mode_of_both<const D: usize, const E: usize>(
     left: &Tensor<D>,
     right: &Tensor<E>,
 ) -> Option<Mode> {
-    mode(left).filter(|of_left| mode(right) == Some(*of_left))
+    mode(left).filter(|mode_of_left| mode(right) == Some(*mode_of_left))
 }
 
-/// The primitive of a tensor that has a [`mode`], and its node.
+/// Takes a tensor that has a [`mode`] out of the graph, and returns it with its node.
 pub(crate) fn open<const D: usize>(tensor: Tensor<D>) -> (FlexTensor, Node) {
     const ON_FLEX: &str = "all inputs of an operation are on one device";
     if tensor.is_autodiff() {
@@ -69,13 +78,15 @@ pub(crate) fn open<const D: usize>(tensor: Tensor<D>) -> (FlexTensor, Node) {
     }
 }
 
-/// [`open`] for an input that is only read.
+/// [`open`] for an input that is only read, as contiguous memory.
 pub(crate) fn read<const D: usize>(tensor: Tensor<D>) -> (Contiguous, Node) {
     let (tensor, node) = open(tensor);
-    (Contiguous::of(tensor), node)
+    (Contiguous::new(tensor), node)
 }
 
-/// [`open`] for an input whose gradient nobody could ask for.
+/// [`open`] for an operation that has no backward pass.
+///
+/// Panics on a tensor with autodiff.
 pub(crate) fn open_untracked<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     let (tensor, node) = open(tensor);
     // Without this the operation would silently cut the tensor off from its gradient.
@@ -86,19 +97,20 @@ pub(crate) fn open_untracked<const D: usize>(tensor: Tensor<D>) -> FlexTensor {
     tensor
 }
 
-/// A tensor that is in no graph.
+/// A tensor without autodiff.
 pub(crate) fn close<const D: usize>(tensor: FlexTensor) -> Tensor<D> {
     Tensor::from_primitive::<Flex>(tensor)
 }
 
-/// The backward pass of an operation on `N` tensors; `self` is what the forward pass kept for it.
+/// The backward pass of an operation on `N` tensors. The implementing type is what the forward pass
+/// kept for it.
 pub(crate) trait BackwardPass<const N: usize>: Clone + Debug + Send + 'static {
-    /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get
-    /// `None`.
+    /// Returns the gradients of the inputs, given that of the output. An input that is not
+    /// `tracked` may get `None`.
     fn gradients(self, gradient: FlexTensor, tracked: [bool; N]) -> [Option<FlexTensor>; N];
 }
 
-/// Enters an operation into the graph, unless its inputs are in none.
+/// Enters an operation into the graph, and returns its output; without autodiff just the output.
 pub(crate) fn record<S: BackwardPass<N>, const N: usize, const D: usize>(
     state: S,
     inputs: [Node; N],
@@ -109,7 +121,7 @@ pub(crate) fn record<S: BackwardPass<N>, const N: usize, const D: usize>(
     }
     let inputs = inputs
         .map(|node| node.expect("the inputs of an operation are all in the graph, or none is"));
-    // What the state keeps is never computed again, which Burn calls compute bound.
+    // Burn calls an operation whose state is kept and not recomputed "compute bound".
     let prepared = Recorded(PhantomData)
         .prepare::<NoCheckpointing>(inputs)
         .compute_bound()
@@ -143,13 +155,13 @@ impl<S: BackwardPass<N>, const N: usize> Backward<Flex, N> for Recorded<S> {
     }
 }
 
-/// A contiguous tensor.
+/// A tensor whose elements lie in row-major order without gaps.
 #[derive(Clone, Debug)]
 pub(crate) struct Contiguous(FlexTensor);
 
 impl Contiguous {
-    /// Copies only if the tensor is a view in another order.
-    pub(crate) fn of(tensor: FlexTensor) -> Self {
+    /// Takes a tensor, and copies it only if it is a view in another order.
+    pub(crate) fn new(tensor: FlexTensor) -> Self {
         Self(if tensor.as_slice::<f32>().is_some() {
             tensor
         } else {
@@ -157,61 +169,94 @@ impl Contiguous {
         })
     }
 
-    /// Its values in row-major order.
+    /// The elements in row-major order.
     pub(crate) fn slice(&self) -> &[f32] {
         self.0
             .as_slice()
-            .expect("it was checked or copied when it was made")
+            .expect("contiguous memory, as `new` has checked or copied")
     }
 }
 
-/// The values of a tensor, to be overwritten; copied only if the graph or a view needs the tensor
-/// as it is.
-pub(crate) fn values_of(tensor: FlexTensor) -> Vec<f32> {
+/// The elements of a tensor, to be overwritten; copied only if the graph or a view still needs the
+/// tensor as it is.
+pub(crate) fn into_values(tensor: FlexTensor) -> Vec<f32> {
     tensor
         .into_data()
         .try_into_vec::<f32>()
         .expect("flex trains in `f32`")
 }
 
-/// A tensor of these values, without a copy.
+/// A tensor of this shape that takes over `values` without a copy.
 pub(crate) fn from_values<const D: usize>(values: Vec<f32>, shape: [usize; D]) -> FlexTensor {
     from_data(TensorData::new(values, shape))
 }
 
-/// [`values_of`] with their shape.
+/// [`into_values`] with the shape and the type, as flex holds them.
 pub(crate) fn into_data(tensor: FlexTensor) -> TensorData {
     tensor.into_data()
 }
 
-/// A tensor of this data, without a copy.
+/// A tensor that takes over `data` without a copy.
 pub(crate) fn from_data(data: TensorData) -> FlexTensor {
     FlexTensor::from_data(data)
 }
 
 #[cfg(test)]
 pub(crate) mod tests {
+    use burn::tensor::{Distribution, Gradients};
+
     use super::*;
 
-    pub(crate) fn numbers<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
+    /// `len` values between -1 and 1 without visible order, which follow from `seed`.
+    pub(crate) fn pseudo_random(len: usize, seed: usize) -> Vec<f32> {
+        (0..len)
+            .map(|index| ((index * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
+            .collect()
+    }
+
+    /// Random values between `-limit` and `limit`, without autodiff.
+    pub(crate) fn random<const D: usize>(shape: [usize; D], limit: f64) -> Tensor<D> {
+        Tensor::random(shape, Distribution::Uniform(-limit, limit), &Device::flex())
+    }
+
+    /// [`random`] values with autodiff, which get gradients.
+    pub(crate) fn random_tracked<const D: usize>(shape: [usize; D], limit: f64) -> Tensor<D> {
+        with_autodiff(&random(shape, limit)).require_grad()
+    }
+
+    /// A copy with autodiff.
+    pub(crate) fn with_autodiff<const D: usize>(tensor: &Tensor<D>) -> Tensor<D> {
+        Tensor::from_data(tensor.clone().into_data(), &Device::flex().autodiff())
+    }
+
+    /// The gradient of a tracked tensor.
+    pub(crate) fn gradient_of<const D: usize>(
+        tensor: &Tensor<D>,
+        gradients: &Gradients,
+    ) -> Vec<f32> {
+        elements(tensor.grad(gradients).expect("the output depends on it"))
+    }
+
+    /// The elements in row-major order.
+    pub(crate) fn elements<const D: usize>(tensor: Tensor<D>) -> Vec<f32> {
         tensor.into_data().iter::<f32>().collect()
     }
 
-    /// The differences are at most `tolerance` times the largest number.
+    /// Panics if a difference is above `tolerance` times the largest value, or times 1.
     pub(crate) fn assert_near(left: &[f32], right: &[f32], tolerance: f32) {
         assert_eq!(left.len(), right.len());
         let largest = right
             .iter()
             .fold(1.0f32, |largest, value| largest.max(value.abs()));
-        for (place, (left, right)) in left.iter().zip(right).enumerate() {
+        for (index, (left, right)) in left.iter().zip(right).enumerate() {
             assert!(
                 (left - right).abs() <= tolerance * largest,
-                "{place}: {left}, {right}"
+                "element {index}: {left}, {right}"
             );
         }
     }
 
-    /// What `run` gives on so many threads.
+    /// The result of `run` in a pool of `threads` threads.
     pub(crate) fn on_threads<T: Send>(threads: usize, run: impl FnOnce() -> T + Send) -> T {
         rayon::ThreadPoolBuilder::new()
             .num_threads(threads)

@@ -1,8 +1,12 @@
-//! Between Burn's tensors on GPUs and the autodiff graph: operations that are composed of Burn's,
-//! with slopes of their own.
+//! Custom backward passes on GPUs: from Burn's tensors to the autodiff graph and back.
 //!
-//! Burn's slopes of the same operations keep more for the backward pass, and are cut into more
-//! kernels, since each is written for itself. What is written here as one formula is fused as one.
+//! An operation takes its inputs out of the graph with [`open`], computes its output with Burn's
+//! operations or with kernels of its own ([`operation`]), and enters the result with [`record`],
+//! together with a [`BackwardPass`] that knows the closed-form gradients.
+//!
+//! Burn's own gradients of the same operations keep more tensors for the backward pass, and are cut
+//! into more kernels, since each elementary operation has its own. Here a formula that is written
+//! as one is fused as one.
 
 pub(crate) mod operation;
 pub(crate) mod vector;
@@ -21,9 +25,9 @@ use burn::tensor::{GradientCheckpointingStrategy, Tensor};
 pub(crate) type Node = NodeGuard;
 
 /// The gradient of an input.
-pub(crate) struct Slope(<Cube as BackendTypes>::FloatTensorPrimitive);
+pub(crate) struct Gradient(<Cube as BackendTypes>::FloatTensorPrimitive);
 
-impl<const D: usize> From<Tensor<D>> for Slope {
+impl<const D: usize> From<Tensor<D>> for Gradient {
     fn from(tensor: Tensor<D>) -> Self {
         Self(
             tensor
@@ -33,9 +37,11 @@ impl<const D: usize> From<Tensor<D>> for Slope {
     }
 }
 
-/// A tensor outside of the graph and its node; `None` unless it trains on a GPU.
+/// Takes a tensor out of the graph, and returns it with its node; `None` unless it is on a GPU,
+/// with autodiff, and without gradient checkpointing.
 pub(crate) fn open<const D: usize>(tensor: &Tensor<D>) -> Option<(Tensor<D>, Node)> {
-    // What an operation keeps is never computed again, which is what checkpointing asks for.
+    // These operations keep what their backward passes need and cannot recompute it, which is what
+    // checkpointing asks for.
     let keeps_all =
         tensor.gradient_checkpointing_strategy() == Some(GradientCheckpointingStrategy::Disabled);
     if cfg!(feature = "plain") || !tensor.is_autodiff() || !keeps_all {
@@ -51,21 +57,21 @@ pub(crate) fn open<const D: usize>(tensor: &Tensor<D>) -> Option<(Tensor<D>, Nod
 
 /// The backward pass of an operation on `N` tensors with an output of `D` axes; `self` is what the
 /// forward pass kept for it.
-pub(crate) trait Slopes<const N: usize, const D: usize>:
+pub(crate) trait BackwardPass<const N: usize, const D: usize>:
     Clone + Debug + Send + 'static
 {
     /// The gradients of the inputs, from that of the output. An input that is not `tracked` may get
     /// `None`.
-    fn slopes(self, gradient: Tensor<D>, tracked: [bool; N]) -> [Option<Slope>; N];
+    fn gradients(self, gradient: Tensor<D>, tracked: [bool; N]) -> [Option<Gradient>; N];
 }
 
-/// Enters an operation into the graph.
-pub(crate) fn record<S: Slopes<N, D>, const N: usize, const D: usize>(
+/// Enters an operation into the graph, and returns its output as a tensor with autodiff.
+pub(crate) fn record<S: BackwardPass<N, D>, const N: usize, const D: usize>(
     state: S,
     inputs: [Node; N],
     output: Tensor<D>,
 ) -> Tensor<D> {
-    let output = Slope::from(output).0;
+    let output = Gradient::from(output).0;
     let prepared = Recorded(PhantomData)
         .prepare::<NoCheckpointing>(inputs)
         .compute_bound()
@@ -76,24 +82,24 @@ pub(crate) fn record<S: Slopes<N, D>, const N: usize, const D: usize>(
     })
 }
 
-/// [`Slopes`] as Burn calls them.
+/// A [`BackwardPass`] as Burn calls it.
 #[derive(Debug)]
 struct Recorded<S, const D: usize>(PhantomData<S>);
 
-impl<S: Slopes<N, D>, const N: usize, const D: usize> Backward<Cube, N> for Recorded<S, D> {
+impl<S: BackwardPass<N, D>, const N: usize, const D: usize> Backward<Cube, N> for Recorded<S, D> {
     type State = S;
 
     fn backward(self, ops: Ops<S, N>, grads: &mut Gradients, _: &mut Checkpointer) {
         let gradient = Tensor::from_primitive::<Cube>(grads.consume::<Cube>(&ops.node));
         // An input that needs no gradient, such as data or a frozen parameter, has no parent here.
         let tracked = ops.parents.each_ref().map(Option::is_some);
-        for (parent, slope) in ops
+        for (parent, gradient) in ops
             .parents
             .into_iter()
-            .zip(ops.state.slopes(gradient, tracked))
+            .zip(ops.state.gradients(gradient, tracked))
         {
-            if let (Some(parent), Some(Slope(slope))) = (parent, slope) {
-                grads.register::<Cube>(parent.id, slope);
+            if let (Some(parent), Some(Gradient(gradient))) = (parent, gradient) {
+                grads.register::<Cube>(parent.id, gradient);
             }
         }
     }

@@ -1,10 +1,34 @@
 //! Products with weights of 8 bits, for a search in less time and memory (Jacob et al., 2018,
 //! section 2, with 0 as the zero point).
 //!
-//! `y[o] = s_x s_w[o] sum(q_x[i] q_w[i, o])`: each output has a scale for its weights, and each row
-//! of inputs has one that is found when it is multiplied. The sums of integers are exact, so
-//! neither the order nor the instruction set matters; everything else stays in `f32`. There is no
-//! backward pass: weights are quantized after training.
+//! # Formula
+//! A weight is `w[i, o] ≈ s_w[o] q_w[i, o]` with an integer `q_w` from -127 to 127 and a scale for
+//! each output; an input is `x[i] ≈ s_x q_x[i]` with a scale for each row, computed when the row is
+//! multiplied. So
+//!
+//! ```text
+//! y[o] = s_x s_w[o] Σ_i q_x[i] q_w[i, o]
+//! ```
+//!
+//! The sum of integers is exact in 32 bits, so neither the order of terms nor the instruction set
+//! changes it; everything else is f32. There is no backward pass: weights are quantized after
+//! training.
+//!
+//! # Layout
+//! The instruction for such sums (`vpdpbusd`) adds, in each 32-bit lane, the products of four
+//! unsigned and four signed bytes. So a [`Group`] holds the weights of four inputs for 16 outputs,
+//! in the order `[output][input]`: 64 bytes, a cache line and one AVX-512 register. A panel is 16
+//! outputs with the groups of all inputs, one after the other, and a matrix is its panels, one
+//! after the other:
+//!
+//! ```text
+//! panel 0: [inputs 0..4 x outputs 0..16]  [inputs 4..8 x outputs 0..16]  ...
+//! panel 1: [inputs 0..4 x outputs 16..32] ...
+//! ```
+//!
+//! A product reads a panel from one end to the other, multiplied by four broadcast bytes of a row
+//! at a time. The bytes of a row are unsigned for the instruction: `q_x + 128`. Their sum is too
+//! large by `128 Σ_i q_w[i, o]`, which is known in advance (`excess`) and subtracted.
 
 #[cfg(feature = "flex")]
 mod product;
@@ -17,70 +41,79 @@ use burn::tensor::{Device, Int, Tensor, TensorData, activation};
 
 use crate::linear::Layout;
 
-/// Outputs that are computed side by side: as many sums of 32 bits as the widest vector (AVX-512)
-/// holds.
+/// Outputs in a panel: as many sums of 32 bits as the widest vector (AVX-512) holds.
 const PANEL: usize = 16;
-/// Inputs whose products one instruction (`vpdpbusd`) adds to a sum.
+/// Inputs in a group: as many products as one instruction (`vpdpbusd`) adds to a sum.
 const GROUP: usize = 4;
-/// The largest weight: -128 is not used, so that the range is symmetric.
-const MOST: f32 = 127.0;
+/// The largest quantized weight: -128 is not used, so that the range is symmetric.
+const MAX_WEIGHT: f32 = 127.0;
 
-/// The most inputs whose sum of products is sure to fit into 32 bits: `255 * 127 * 65 000 < 2^31`.
+/// The most inputs of which the sum of products always fits into 32 bits:
+/// `255 * 127 * 65 000 < 2^31`.
 pub const MOST_INT8_INPUTS: usize = 65_000;
 
-/// A matrix of 8-bit integers, with a scale for each output.
+/// A quantized matrix: 8-bit integers, with a scale for each output.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Int8Weights {
-    /// From -127 to 127, in the layout of the matrix.
+    /// The integers, from -127 to 127, in the layout of the matrix.
     pub values: Vec<i8>,
-    /// What a weight of 1 stands for, by output.
+    /// The scale of each output: the weight that the integer 1 stands for.
     pub scales: Vec<f32>,
 }
 
 impl Int8Weights {
-    /// The integers nearest to a matrix, with scales that take the largest weight of each output to 127.
+    /// Rounds a matrix to integers, with scales that take the largest weight of each output to 127.
     ///
     /// # Shapes
     /// - `values`: `shape`, which has the layout `layout`
     ///
     /// # Panics
-    /// There are not as many values as the shape says.
+    /// The number of values does not match the shape.
     pub fn quantize(values: &[f32], shape: [usize; 2], layout: Layout) -> Self {
-        let output = Outputs::new(values.len(), shape, layout);
-        let mut scales = vec![0.0f32; output.count()];
+        let outputs = Outputs::new(values.len(), shape, layout);
+        let mut scales = vec![0.0f32; outputs.count()];
         for (index, value) in values.iter().enumerate() {
-            let scale = &mut scales[output.at(index)];
-            *scale = scale.max(value.abs() / MOST);
+            let scale = &mut scales[outputs.output_of(index)];
+            *scale = scale.max(value.abs() / MAX_WEIGHT);
         }
-        let rounded = |(index, value): (usize, &f32)| {
-            let scale = scales[output.at(index)];
-            // An output whose weights are all 0 has no scale to divide by.
-            if scale > 0.0 {
-                (value / scale).round_ties_even().clamp(-MOST, MOST) as i8
-            } else {
-                0
-            }
-        };
-        let values = values.iter().enumerate().map(rounded).collect();
-        Self { values, scales }
+        let mut quantized = Vec::with_capacity(values.len());
+        for (index, value) in values.iter().enumerate() {
+            quantized.push(rounded(*value, scales[outputs.output_of(index)]));
+        }
+        Self {
+            values: quantized,
+            scales,
+        }
     }
 
-    /// Integers times scales, in the same layout.
+    /// Returns the integers times their scales, in the same layout.
     ///
     /// # Panics
-    /// There are not as many values or scales as the shape says.
+    /// The number of values or scales does not match the shape.
     pub fn dequantize(&self, shape: [usize; 2], layout: Layout) -> Vec<f32> {
-        let output = Outputs::new(self.values.len(), shape, layout);
-        assert_eq!(self.scales.len(), output.count(), "the scales of a matrix");
+        let outputs = Outputs::new(self.values.len(), shape, layout);
+        assert_eq!(self.scales.len(), outputs.count(), "the scales of a matrix");
         self.values
             .iter()
             .enumerate()
-            .map(|(index, value)| f32::from(*value) * self.scales[output.at(index)])
+            .map(|(index, value)| f32::from(*value) * self.scales[outputs.output_of(index)])
             .collect()
     }
 }
 
-/// Which output an element of a matrix belongs to.
+/// The integer nearest to a weight over its scale.
+fn rounded(value: f32, scale: f32) -> i8 {
+    // An output whose weights are all 0 has no scale to divide by.
+    if scale > 0.0 {
+        (value / scale)
+            .round_ties_even()
+            .clamp(-MAX_WEIGHT, MAX_WEIGHT) as i8
+    } else {
+        0
+    }
+}
+
+/// The outputs that the elements of a matrix belong to.
 struct Outputs {
     shape: [usize; 2],
     layout: Layout,
@@ -92,11 +125,13 @@ impl Outputs {
         Self { shape, layout }
     }
 
+    /// The number of outputs.
     fn count(&self) -> usize {
         self.shape[usize::from(self.layout == Layout::InOut)]
     }
 
-    fn at(&self, index: usize) -> usize {
+    /// The output that element `index` belongs to.
+    fn output_of(&self, index: usize) -> usize {
         let [_, columns] = self.shape;
         if self.layout == Layout::InOut {
             index % columns
@@ -106,38 +141,36 @@ impl Outputs {
     }
 }
 
-/// Four inputs' weights for each output of a panel, as one instruction multiplies them: a cache
-/// line.
+/// The weights of four inputs for each output of a panel, `[output][input]`: a cache line.
 #[derive(Clone, Copy, Debug)]
 #[repr(align(64))]
 struct Group([i8; GROUP * PANEL]);
 
-/// A matrix of [`Int8Weights`], laid out for products. Its clones share it.
+/// [`Int8Weights`] in the order that products read them in. Clones share the memory.
 #[derive(Clone, Debug)]
 pub struct Int8Matrix {
     d_in: usize,
     d_out: usize,
-    /// Panel by panel, and within one from the first input to the last; filled up with zeros.
+    /// `[panels][groups]`, filled up with zeros.
     bytes: Arc<[Group]>,
-    /// What a weight of 1 stands for.
+    /// The scale of each output.
     scales: Arc<[[f32; PANEL]]>,
-    /// `128 * sum(weights)` of each output. The instructions multiply unsigned by signed bytes, so
-    /// inputs are stored with 128 added, and this is what their sums are too large by.
+    /// `128 * sum(weights)` of each output, which is subtracted from its sum.
     #[cfg_attr(
         not(feature = "flex"),
-        expect(dead_code, reason = "only the kernel multiplies such numbers")
+        expect(dead_code, reason = "only the kernel multiplies such values")
     )]
     excess: Arc<[[i32; PANEL]]>,
 }
 
 impl Int8Matrix {
-    /// Lays a matrix out.
+    /// Copies weights into panels.
     ///
     /// # Shapes
     /// - `weights`: `shape`, which has the layout `layout`
     ///
     /// # Panics
-    /// There are not as many values or scales as the shape says, or more inputs than
+    /// The number of values or scales does not match the shape, or there are more inputs than
     /// [`MOST_INT8_INPUTS`].
     pub fn new(weights: &Int8Weights, shape: [usize; 2], layout: Layout) -> Self {
         let output = Outputs::new(weights.values.len(), shape, layout);
@@ -148,14 +181,17 @@ impl Int8Matrix {
             d_in <= MOST_INT8_INPUTS,
             "the sums of {d_in} products of bytes do not fit into 32 bits"
         );
-        let (groups, panels) = (d_in.div_ceil(GROUP), d_out.div_ceil(PANEL));
-        // Rows and columns beyond the matrix stay 0, so the kernel needs no special case for the
+        let groups = d_in.div_ceil(GROUP);
+        let panels = d_out.div_ceil(PANEL);
+        // Inputs and outputs beyond the matrix stay 0, so the kernel needs no special case for the
         // last of them.
         let mut bytes = vec![Group([0; GROUP * PANEL]); panels * groups];
-        let (mut scales, mut excess) = (vec![[0.0; PANEL]; panels], vec![[0; PANEL]; panels]);
+        let mut scales = vec![[0.0; PANEL]; panels];
+        let mut excess = vec![[0; PANEL]; panels];
         scales.as_flattened_mut()[..d_out].copy_from_slice(&weights.scales);
         for (index, &weight) in weights.values.iter().enumerate() {
-            let (row, column) = (index / shape[1], index % shape[1]);
+            let row = index / shape[1];
+            let column = index % shape[1];
             let (input, output) = if layout == Layout::InOut {
                 (row, column)
             } else {
@@ -174,13 +210,15 @@ impl Int8Matrix {
         }
     }
 
+    /// The number of groups in a panel.
     fn groups(&self) -> usize {
         self.d_in.div_ceil(GROUP)
     }
 
-    /// The weights of an output, scaled.
+    /// The weights of an output times its scale.
     fn output(&self, output: usize) -> impl Iterator<Item = f32> {
-        let (panel, lane) = (output / PANEL, output % PANEL);
+        let panel = output / PANEL;
+        let lane = output % PANEL;
         let groups = &self.bytes[panel * self.groups()..][..self.groups()];
         let scale = self.scales[panel][lane];
         let weights = groups
@@ -193,13 +231,13 @@ impl Int8Matrix {
 }
 
 /// Whether products with 8-bit weights have a kernel on this device; without one they take longer
-/// than those in `f32`.
+/// than those in f32.
 pub fn has_int8_kernels(device: &Device) -> bool {
     kernel!(product::has_kernels(device)) == Some(())
 }
 
-/// [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to as many. A row gives
-/// the same bits in any batch.
+/// Returns [`crate::linear()`] with weights of 8 bits, and inputs that are rounded to 8 bits. The
+/// bits of an output row do not depend on the other rows.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -211,10 +249,10 @@ pub fn int8_linear(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>
     plain(input, matrix, bias)
 }
 
-/// `max(0, int8_linear)`.
+/// Returns `max(0, int8_linear)`.
 ///
 /// # Shapes
-/// - as [`int8_linear`]
+/// - as in [`int8_linear`]
 pub fn int8_linear_relu(
     input: Tensor<2>,
     matrix: &Int8Matrix,
@@ -227,36 +265,34 @@ pub fn int8_linear_relu(
     activation::relu(plain(input, matrix, bias))
 }
 
-/// The weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share its
-/// matrix with the output projection.
+/// Returns the weights of an output for each id, times `sqrt(d_in)`: an embedding, which may share
+/// its matrix with the output projection.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, len, d_in]`
 ///
 /// # Panics
-/// An id has no embedding.
+/// An id is not below `d_out`.
 pub fn int8_embedding(matrix: &Int8Matrix, ids: Tensor<2, Int>) -> Tensor<3> {
-    let ([batch, len], device) = (ids.dims(), ids.device());
-    let (ids, factor) = (ids.into_data(), (matrix.d_in as f32).sqrt());
-    let row = |id: i64| {
+    let [batch, len] = ids.dims();
+    let device = ids.device();
+    let ids = ids.into_data();
+    let factor = (matrix.d_in as f32).sqrt();
+    let mut values = Vec::with_capacity(batch * len * matrix.d_in);
+    for id in ids.iter::<i64>() {
         assert!(
             (0..matrix.d_out as i64).contains(&id),
             "id {id} of {} embeddings",
             matrix.d_out
         );
-        id as usize
-    };
-    let values = ids
-        .iter::<i64>()
-        .flat_map(|id| matrix.output(row(id)).map(|weight| weight * factor));
-    Tensor::from_data(
-        TensorData::new(values.collect::<Vec<f32>>(), [batch, len, matrix.d_in]),
-        &device,
-    )
+        values.extend(matrix.output(id as usize).map(|weight| weight * factor));
+    }
+    Tensor::from_data(TensorData::new(values, [batch, len, matrix.d_in]), &device)
 }
 
+/// [`int8_linear`] in terms of Burn's operations, with dequantized weights and inputs in f32.
 fn plain(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tensor<2> {
-    // All of it for every call: a device without kernels should use weights in `f32`
+    // Dequantized in every call: a device without kernels should use weights in f32
     // (`has_int8_kernels`).
     let weights: Vec<f32> = (0..matrix.d_out)
         .flat_map(|output| matrix.output(output))
@@ -276,10 +312,10 @@ fn plain(input: Tensor<2>, matrix: &Int8Matrix, bias: Option<Tensor<1>>) -> Tens
 mod tests {
     use super::*;
 
-    /// Numbers between -1 and 1 that look random.
-    fn numbers(count: usize) -> Vec<f32> {
-        (0..count)
-            .map(|place| (place as f32 * 12.9898).sin())
+    /// Values between -1 and 1 without visible order.
+    fn pseudo_random(len: usize) -> Vec<f32> {
+        (0..len)
+            .map(|index| (index as f32 * 12.9898).sin())
             .collect()
     }
 
@@ -293,25 +329,25 @@ mod tests {
 
     #[test]
     fn weights_are_rounded_to_half_a_step_of_their_output() {
-        let mut matrix = numbers(15);
+        let mut matrix = pseudo_random(15);
         matrix[3..6].fill(0.0);
         for (layout, count) in [(Layout::InOut, 3), (Layout::OutIn, 5)] {
             let weights = Int8Weights::quantize(&matrix, [5, 3], layout);
             assert_eq!(weights.scales.len(), count);
-            for (place, (meant, value)) in weights
+            for (index, (dequantized, value)) in weights
                 .dequantize([5, 3], layout)
                 .iter()
                 .zip(&matrix)
                 .enumerate()
             {
                 let scale = weights.scales[if layout == Layout::InOut {
-                    place % 3
+                    index % 3
                 } else {
-                    place / 3
+                    index / 3
                 }];
                 assert!(
-                    (meant - value).abs() <= scale * 0.500_001,
-                    "{place}: {value} became {meant}"
+                    (dequantized - value).abs() <= scale * 0.500_001,
+                    "{index}: {value} became {dequantized}"
                 );
             }
             assert!(weights.values.contains(&127) || weights.values.contains(&-127));
@@ -325,15 +361,16 @@ mod tests {
     #[test]
     fn a_product_is_as_near_as_its_scales_allow() {
         for (rows, d_in, d_out) in [(1, 1, 1), (5, 7, 33), (7, 128, 130), (100, 30, 17)] {
-            let (input, weight) = (numbers(rows * d_in), numbers(d_in * d_out));
+            let input = pseudo_random(rows * d_in);
+            let weight = pseudo_random(d_in * d_out);
             let weights = Int8Weights::quantize(&weight, [d_in, d_out], Layout::InOut);
             let matrix = Int8Matrix::new(&weights, [d_in, d_out], Layout::InOut);
-            let bias = numbers(d_out);
-            let output = |bias: Option<&[f32]>| {
-                let bias = bias.map(|bias| tensor(bias, [d_out]));
-                values(int8_linear(tensor(&input, [rows, d_in]), &matrix, bias))
-            };
-            let (output, biased) = (output(None), output(Some(&bias)));
+            let bias = pseudo_random(d_out);
+            let input_tensor = tensor(&input, [rows, d_in]);
+            let bias_tensor = tensor(&bias, [d_out]);
+            let output = values(int8_linear(input_tensor.clone(), &matrix, None));
+            let biased = int8_linear(input_tensor.clone(), &matrix, Some(bias_tensor.clone()));
+            let biased = values(biased);
             for row in 0..rows {
                 let input = &input[row * d_in..][..d_in];
                 let step = input
@@ -341,7 +378,8 @@ mod tests {
                     .fold(0.0f32, |most, value| most.max(value.abs()))
                     / 127.0;
                 for column in 0..d_out {
-                    let (mut exact, mut bound) = (0.0f64, 1e-6f64);
+                    let mut exact = 0.0f64;
+                    let mut bound = 1e-6f64;
                     for (value, weight) in input.iter().zip(weight[column..].iter().step_by(d_out))
                     {
                         exact += f64::from(value * weight);
@@ -349,20 +387,16 @@ mod tests {
                             + (weight.abs() + weights.scales[column]) * step / 2.0;
                         bound += f64::from(rounding) * 1.000_01;
                     }
-                    let found = output[row * d_out + column];
+                    let actual = output[row * d_out + column];
                     assert!(
-                        (f64::from(found) - exact).abs() <= bound,
-                        "{found}, {exact}, within {bound}"
+                        (f64::from(actual) - exact).abs() <= bound,
+                        "{actual}, {exact}, within {bound}"
                     );
-                    let error = biased[row * d_out + column] - (found + bias[column]);
+                    let error = biased[row * d_out + column] - (actual + bias[column]);
                     assert!(error.abs() < 1e-6, "{error}");
                 }
             }
-            let rectified = int8_linear_relu(
-                tensor(&input, [rows, d_in]),
-                &matrix,
-                Some(tensor(&bias, [d_out])),
-            );
+            let rectified = int8_linear_relu(input_tensor, &matrix, Some(bias_tensor));
             assert_eq!(
                 values(rectified),
                 biased
@@ -375,29 +409,34 @@ mod tests {
 
     #[test]
     fn without_a_kernel_only_the_inputs_are_more_exact() {
-        let (input, weight) = (numbers(3 * 20), numbers(20 * 18));
+        let input = pseudo_random(3 * 20);
+        let weight = pseudo_random(20 * 18);
         let matrix = Int8Matrix::new(
             &Int8Weights::quantize(&weight, [18, 20], Layout::OutIn),
             [18, 20],
             Layout::OutIn,
         );
-        let (input, bias) = (tensor(&input, [3, 20]), tensor(&numbers(18), [18]));
+        let input = tensor(&input, [3, 20]);
+        let bias = tensor(&pseudo_random(18), [18]);
         let kernel = values(int8_linear(input.clone(), &matrix, Some(bias.clone())));
         for (kernel, plain) in kernel.iter().zip(values(plain(input, &matrix, Some(bias)))) {
-            // A sum of 20 numbers below 1, each half a step of 1 / 127 away from its rounding.
+            // A sum of 20 inputs below 1, each at most half a step of 1 / 127 away from its
+            // rounding.
             assert!((kernel - plain).abs() < 20.0 / 254.0, "{kernel}, {plain}");
         }
     }
 
     #[test]
     fn an_embedding_is_a_row_of_the_matrix() {
-        let weights = Int8Weights::quantize(&numbers(40 * 6), [40, 6], Layout::OutIn);
+        let weights = Int8Weights::quantize(&pseudo_random(40 * 6), [40, 6], Layout::OutIn);
         let matrix = Int8Matrix::new(&weights, [40, 6], Layout::OutIn);
         let ids = Tensor::<2, Int>::from_data([[17, 0, 39]], &Device::flex());
-        let meant = weights.dequantize([40, 6], Layout::OutIn);
-        let expected = [17, 0, 39]
-            .iter()
-            .flat_map(|id| meant[id * 6..][..6].iter().map(|value| value * 6f32.sqrt()));
+        let dequantized = weights.dequantize([40, 6], Layout::OutIn);
+        let expected = [17, 0, 39].iter().flat_map(|id| {
+            dequantized[id * 6..][..6]
+                .iter()
+                .map(|value| value * 6f32.sqrt())
+        });
         assert_eq!(
             values(int8_embedding(&matrix, ids)),
             expected.collect::<Vec<_>>()
@@ -406,7 +445,7 @@ mod tests {
 
     #[test]
     fn nan_propagates_within_its_row_and_zeros_stay_zeros() {
-        let weights = Int8Weights::quantize(&numbers(5 * 20), [5, 20], Layout::InOut);
+        let weights = Int8Weights::quantize(&pseudo_random(5 * 20), [5, 20], Layout::InOut);
         let matrix = Int8Matrix::new(&weights, [5, 20], Layout::InOut);
         let input = [
             0.0,

@@ -1,12 +1,13 @@
-//! Tensors one after the other, as parameters and their gradients are for an update of all of them.
+//! Joining flat tensors into one, `[a; b; ...]`, so that an optimizer updates all parameters in one
+//! pass.
 
 #[cfg(feature = "gpu")]
 mod gpu;
 
 use burn::tensor::Tensor;
 
-/// Flat tensors one after the other, outside of the autodiff graph; on GPUs many of them are copied
-/// by one kernel.
+/// Returns flat tensors, which are outside of the autodiff graph, one after the other in one
+/// tensor; on GPUs one kernel copies many of them.
 ///
 /// # Shapes
 /// - `values`: `[len]` each, at least one; output: `[sum of len]`
@@ -21,8 +22,8 @@ pub fn joined(mut values: Vec<Tensor<1>>) -> Tensor<1> {
     Tensor::cat(values, 0)
 }
 
-/// Which tensor it is, on GPUs: clones have the same name, and no two others of a process. `None`
-/// elsewhere.
+/// Returns the identity of a tensor on GPUs, and `None` elsewhere. Clones have the same name, and
+/// no two other tensors of the process have.
 pub fn name<const D: usize>(tensor: &Tensor<D>) -> Option<u64> {
     #[cfg(feature = "gpu")]
     return gpu::name(tensor);

@@ -1,11 +1,11 @@
-//! Fused operations for the CPU, and for training on GPUs: what a training step or a search spends
-//! its time on, in few passes over memory and on all cores.
+//! Fused operations for the CPU, and for training on GPUs: the operations that a training step or a
+//! search spends its time on, in few passes over memory and on all cores.
 //!
 //! Each operation is one function on Burn's tensors, and decides by their device how it runs:
 //! - **flex with autodiff**: a kernel with a closed-form backward pass. The graph holds one node
-//!   for the whole operation, and only what its gradients need.
-//! - **flex without autodiff**: the same kernel, or one that is made for few rows. It keeps
-//!   nothing, but for copies of weights in a [`Packed`].
+//!   for the whole operation, with only the tensors that its gradients need.
+//! - **flex without autodiff**: the same kernel, or one for few rows. It keeps nothing except
+//!   copies of weights in a [`Packed`].
 //! - **GPUs with autodiff**: kernels in CubeCL, or Burn's operations in an order that is fused,
 //!   with the same closed forms.
 //! - **anything else** (another backend, gradient checkpointing, a build without the feature `flex`
@@ -26,12 +26,18 @@
 //! ```
 //!
 //! # Where things are
-//! `x.rs` has the duty, the formulas and the plain version of an operation; `x/flex.rs` its kernel
-//! and backward pass for the CPU, `x/gpu.rs` those for GPUs, with what is written in CubeCL in
-//! `x/gpu/kernel.rs`. Kernels for the CPU share what is in `flex`: tensors as slices and nodes of
-//! the graph, `matrix` (products by the crate `gemm`, and of factors in bf16), `vector` (loops that
-//! compile to SIMD instructions), `row` (sums over rows) and `softmax`; those for GPUs what is in
+//! For an operation `x`, `x.rs` has its contract, its formulas and its plain version; `x/flex.rs`
+//! has the kernel and the backward pass for the CPU, and `x/gpu.rs` those for GPUs, with the code
+//! in CubeCL in `x/gpu/kernel.rs`. Each kernel file begins with what it computes, how memory is
+//! laid out, and why.
+//!
+//! Kernels for the CPU share `flex`: tensors as slices and nodes of the graph, `matrix` (products
+//! by the crate `gemm`, with factors in bf16, and with packed weights), `vector` (loops that
+//! compile to SIMD instructions), `row` (sums over rows) and `softmax`. Kernels for GPUs share
 //! `gpu`: nodes of the graph, `operation` (launches in the queue of Burn's fusion) and `vector`.
+//! Documentation of GPU code says *thread* and *workgroup* for what CubeCL's API calls unit and
+//! cube.
+//!
 //! Unit tests compare every kernel for the CPU with its plain version, and `tests/` compares every
 //! gradient with differences of the forward pass; kernels for GPUs are compared with the CPU's
 //! where whole models are, in `polyglow-model/tests/it/kernels.rs`.
@@ -54,13 +60,13 @@
         clippy::needless_pass_by_value,
         clippy::trivially_copy_pass_by_ref,
         clippy::used_underscore_binding,
-        reason = "what kernels for GPUs are given is not what it looks like in Rust"
+        reason = "arguments of CubeCL kernels are not what their Rust types say"
     )
 )]
 
-/// The widest SIMD instructions that kernels use: the CPU's, but nothing wider than AVX2 in a build
-/// without the feature `avx512`. `None` in a build without the feature `flex`, which has no
-/// kernels.
+/// Returns the name of the widest SIMD instructions that kernels use: the widest of the CPU, but
+/// nothing wider than AVX2 in a build without the feature `avx512`. Returns `None` in a build
+/// without the feature `flex`, which has no kernels.
 #[must_use]
 pub fn instruction_set() -> Option<&'static str> {
     #[cfg(feature = "flex")]
@@ -69,8 +75,8 @@ pub fn instruction_set() -> Option<&'static str> {
     None
 }
 
-/// Calls a kernel that returns `None` if it cannot run, that of flex or either of both; in a build
-/// without the feature there is none to call.
+/// Calls a kernel that returns `None` if it cannot run: `flex::f` alone, or `flex::f` and then
+/// `gpu::f` if only the function is named. In a build without the feature the result is `None`.
 macro_rules! kernel {
     ($function:ident($($argument:ident),+)) => {{
         let output = kernel!(flex::$function($($argument),+));

@@ -1,4 +1,10 @@
-//! The affine map over rows, which most of a Transformer's arithmetic is in.
+//! The affine map `y = x W + b` of every row, which is most of a Transformer's arithmetic.
+//!
+//! With `x` of `[rows, d_in]`, `W` of `[d_in, d_out]` and `g` the gradient of `y`, the gradients
+//! are `g Wᵀ` of `x`, `xᵀ g` of `W` and the sum of the rows of `g` of `b`: three products in all,
+//! with rounded factors if [`Factors`] says so. The weight may also be stored as `[d_out, d_in]`
+//! ([`Layout`]), as an embedding is that serves as output projection; it is then read through
+//! swapped strides and never transposed in memory.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -18,7 +24,7 @@ pub(crate) use flex::{LinearState, Sizes, repeated_product};
 #[cfg(feature = "gpu")]
 pub(crate) use gpu::{GpuFactors, through_relu};
 
-/// Which axis of a weight matrix is which.
+/// The order of the axes of a weight matrix.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
     /// `[d_in, d_out]`.
@@ -27,12 +33,13 @@ pub enum Layout {
     OutIn,
 }
 
-/// `x W + b` for every row, without `b` if it is `None`. `factors` says what the factors of the
-/// product and of its gradients are rounded to; on GPUs with autodiff the output is in that format,
-/// and on others, and on flex, in f32.
+/// Returns `x W + b` for every row, without `b` if it is `None`.
 ///
-/// The gradients are `gradient Wᵀ` of `x`, `xᵀ gradient` of `W`, and the sum of the rows of
-/// `gradient` of `b`.
+/// `factors` says what the factors of the product and of its gradients are rounded to; on GPUs with
+/// autodiff the output is in that format, everywhere else in f32.
+///
+/// With `g` the gradient of the output, the gradients are `g Wᵀ` of `x`, `xᵀ g` of `W`, and the sum
+/// of the rows of `g` of `b`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output: `[rows, d_out]`
@@ -51,7 +58,7 @@ pub enum Layout {
 /// assert!(output.clone().into_data().iter::<f32>().all(|value| value == 5.0));
 /// let gradients = output.sum().backward();
 /// let gradient = bias.grad(&gradients).expect("the output depends on it").into_data();
-/// assert!(gradient.iter::<f32>().all(|slope| slope == 6.0)); // once for each row
+/// assert!(gradient.iter::<f32>().all(|element| element == 6.0)); // once for each row
 /// ```
 pub fn linear(
     input: Tensor<2>,
@@ -77,9 +84,10 @@ pub fn linear(
     }
 }
 
-/// `x Wᵀ` for every row: the output projection where it shares its matrix with the embedding.
+/// Returns `x Wᵀ` for every row: the output projection where it shares its matrix with the
+/// embedding.
 ///
-/// The gradients are `gradient W` of `x` and `gradientᵀ x` of `W`.
+/// With `g` the gradient of the output, the gradients are `g W` of `x` and `gᵀ x` of `W`.
 ///
 /// # Shapes
 /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
@@ -100,8 +108,9 @@ pub fn linear_transposed(input: Tensor<2>, weight: Tensor<2>, factors: Factors) 
     )
 }
 
-/// What [`repeated_linear`] and [`activated_linear`](crate::activated_linear) keep of their weight:
-/// a copy, in the order that products read it in. It begins empty, and so does a clone.
+/// A copy of a weight in the order that products read it in, which [`repeated_linear`] and
+/// [`activated_linear`](crate::activated_linear) keep from call to call. It begins empty, and so
+/// does a clone.
 #[derive(Default)]
 pub struct Packed {
     #[cfg(feature = "flex")]
@@ -114,24 +123,24 @@ impl Clone for Packed {
     }
 }
 
-/// Without the numbers, which are those of the weight.
+/// Writes the name alone: the elements are those of the weight.
 impl fmt::Debug for Packed {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         formatter.write_str("Packed")
     }
 }
 
-/// [`linear`], or [`linear_transposed`] with [`Layout::OutIn`], for a weight that many products
-/// take, one after the other, as those of a search do.
+/// Returns [`linear`], or [`linear_transposed`] with [`Layout::OutIn`], for a weight that is
+/// multiplied by many times, as in a search.
 ///
-/// On flex without autodiff the first call copies the weight, for all others; so does one with
-/// another weight.
+/// On flex without autodiff the first call copies the weight into `packed`, and later calls
+/// multiply by the copy; a call with another weight replaces it.
 ///
 /// # Shapes
-/// - as [`linear`], and `weight` as `layout` says
+/// - as in [`linear`], with `weight` in the order of `layout`
 ///
 /// # Panics
-/// With a bias and [`Layout::OutIn`].
+/// There is a bias, and the layout is [`Layout::OutIn`].
 pub fn repeated_linear(
     input: Tensor<2>,
     weight: Tensor<2>,

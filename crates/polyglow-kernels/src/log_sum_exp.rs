@@ -1,6 +1,7 @@
-//! The normalizer of a softmax over values in host memory.
+//! The log-sum-exp of values in host memory, `log Σ exp(v)`: `exp(v - log_sum_exp)` is the softmax.
 
-/// `log(sum(exp(values)))`, computed from the largest value so that nothing overflows.
+/// Returns `log(sum(exp(values)))`, with the largest value subtracted first so that nothing
+/// overflows.
 #[cfg(feature = "flex")]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     use crate::flex::vector::{Kernel, LANES, exp, max, sum, vectorized};
@@ -29,7 +30,8 @@ pub fn log_sum_exp(values: &[f32]) -> f32 {
     vectorized(LogSumExp(values))
 }
 
-/// `log(sum(exp(values)))`, computed from the largest value so that nothing overflows.
+/// Returns `log(sum(exp(values)))`, with the largest value subtracted first so that nothing
+/// overflows.
 #[cfg(not(feature = "flex"))]
 pub fn log_sum_exp(values: &[f32]) -> f32 {
     let largest = values.iter().copied().fold(f32::NEG_INFINITY, f32::max);
@@ -46,10 +48,10 @@ mod tests {
     use super::*;
 
     #[test]
-    fn it_is_the_logarithm_of_the_sum() {
+    fn the_log_sum_exp_is_the_logarithm_of_the_sum() {
         for len in [1, 5, 16, 1003] {
             let values: Vec<f32> = (0..len)
-                .map(|place| ((place * 37) % 41) as f32 * 0.7 + 60.0)
+                .map(|index| ((index * 37) % 41) as f32 * 0.7 + 60.0)
                 .collect();
             let expected = values
                 .iter()

@@ -1,12 +1,29 @@
-//! Recurrent layers: what follows their products at a position, and whole sequences.
+//! Recurrent cells: one step, and layers over whole sequences.
 //!
-//! With `s` the gradient of the new state, a GRU's gradients are `a = s (1 - z) (1 - n²)` of `p_n`,
-//! `a r` of `u_n`, `a u_n r (1 - r)` of `p_r` and `u_r`, `s (h - n) z (1 - z)` of `p_z` and `u_z`,
-//! and `s z` of `h` directly. With `t` the gradient of an LSTM's new memory, to which that of the
-//! hidden state adds `s σ(o) (1 - tanh(c')²)`, its gradients are `t tanh(g) σ'(i)`, `t c σ'(f)`,
-//! `t σ(i) (1 - tanh(g)²)` and `s tanh(c') σ'(o)` of the four sums, and `t σ(f)` of `c`, where
-//! `σ' = σ (1 - σ)`. The gradient of both of a tanh network's sums is `s (1 - h'²)`. Through a
-//! layer they go backwards over its positions: that of `u` times `Wᵀ` is added to `s`.
+//! A step computes the new state from `p`, the projected input of the position, and `u = h W + b`,
+//! the product with the old hidden state `h`. Both are a row of blocks of the layer's width, one
+//! for each gate (`p_r` is the block of `r`). The formulas of the forward pass are at [`Cell`].
+//! With `s` the gradient of the new hidden state `h'`, those of the backward pass are:
+//!
+//! ```text
+//! tanh:  d p = d u   = s (1 - h'²)
+//!
+//! GRU:   d p_n       = s (1 - z) (1 - n²)
+//!        d u_n       = d p_n r
+//!        d p_r = d u_r = d p_n u_n r (1 - r)
+//!        d p_z = d u_z = s (h - n) z (1 - z)
+//!        d h         = s z                       directly, without the part through u
+//!
+//! LSTM:  t           = (gradient of c') + s σ(o) (1 - tanh(c')²)
+//!        d i         = t tanh(g) σ(i) (1 - σ(i))     of the sums i, f, g, o = p + u
+//!        d f         = t c σ(f) (1 - σ(f))
+//!        d g         = t σ(i) (1 - tanh(g)²)
+//!        d o         = s tanh(c') σ(o) (1 - σ(o))
+//!        d c         = t σ(f)
+//! ```
+//!
+//! A layer's backward pass visits the positions in reverse; at each it adds `d u Wᵀ` to the
+//! gradient of the hidden state before. The gradient of `W` is `Σ hᵀ d u` over all positions.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -14,8 +31,8 @@ mod flex;
 use burn::tensor::activation::{sigmoid, tanh};
 use burn::tensor::{Bool, Tensor};
 
-/// How a state follows from the one before and the sums of products `p` (with the input) and `u`
-/// (with that state).
+/// The kind of a cell: how the new state follows from the old one, the projected input `p`, and
+/// `u`, the product with the old hidden state.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Cell {
     /// `h' = tanh(p + u)` (Elman, 1990).
@@ -24,11 +41,11 @@ pub enum Cell {
     /// `r` applied after the product, as in cuDNN and PyTorch).
     Gru,
     /// `i, f, g, o = p + u`, `c' = σ(f) c + σ(i) tanh(g)` and `h' = σ(o) tanh(c')` (Hochreiter and
-    /// Schmidhuber, 1997); a state is `h` and, beside it, `c`.
+    /// Schmidhuber, 1997). A state is a row of `h` followed by `c`.
     Lstm,
 }
 
-/// Which way a layer reads.
+/// The direction in which a layer reads a sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the first position to the last.
@@ -38,7 +55,7 @@ pub enum Direction {
 }
 
 impl Cell {
-    /// How many blocks of the layer's width its sums have.
+    /// The number of blocks of the layer's width in `p` and `u`.
     pub fn gates(self) -> usize {
         match self {
             Self::Tanh => 1,
@@ -47,7 +64,7 @@ impl Cell {
         }
     }
 
-    /// How many blocks of the layer's width its state has.
+    /// The number of blocks of the layer's width in a state.
     pub fn states(self) -> usize {
         match self {
             Self::Tanh | Self::Gru => 1,
@@ -56,7 +73,7 @@ impl Cell {
     }
 }
 
-/// The state after one more position.
+/// Returns the state after one more position.
 ///
 /// # Shapes
 /// - `projected`, `recurrent`: `p` and `u`, `[batch, gates * width]`; `state`:
@@ -74,10 +91,10 @@ pub fn recurrent_step(
     plain(cell, &projected, &recurrent, &state)
 }
 
-/// A layer's output at each position, where `u = h W + b`; `None` if there is no kernel for these
-/// tensors.
+/// Returns the hidden states of a layer at all positions, where `u = h W + b`; `None` if there is
+/// no kernel for these tensors.
 ///
-/// Padding leaves the state as it is, so the positions after it are as if it were not there.
+/// Padding leaves the state as it is, so later positions do not depend on it.
 ///
 /// # Shapes
 /// - `projected`: `p`, `[batch, len, gates * width]`; `weight`: `[width, gates * width]`; `bias`:
@@ -98,20 +115,26 @@ pub fn recurrent_layer(
     ))
 }
 
+/// [`recurrent_step`] in terms of Burn's operations.
 fn plain(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Tensor<2> {
     let width = state.dims()[1] / cell.states();
-    let part = |all: &Tensor<2>, place: usize| all.clone().narrow(1, place * width, width);
-    let sum = |place: usize| part(projected, place) + part(recurrent, place);
+    let sum = |index: usize| block(projected, index, width) + block(recurrent, index, width);
     match cell {
         Cell::Tanh => tanh(sum(0)),
         Cell::Gru => {
-            let (reset, update) = (sigmoid(sum(0)), sigmoid(sum(1)));
-            let new = tanh(part(projected, 2) + reset * part(recurrent, 2));
+            let reset = sigmoid(sum(0));
+            let update = sigmoid(sum(1));
+            let new = tanh(block(projected, 2, width) + reset * block(recurrent, 2, width));
             new.clone() + update * (state.clone() - new)
         }
         Cell::Lstm => {
-            let memory = sigmoid(sum(1)) * part(state, 1) + sigmoid(sum(0)) * tanh(sum(2));
+            let memory = sigmoid(sum(1)) * block(state, 1, width) + sigmoid(sum(0)) * tanh(sum(2));
             Tensor::cat(vec![sigmoid(sum(3)) * tanh(memory.clone()), memory], 1)
         }
     }
+}
+
+/// Block `index` of `width` columns.
+fn block(all: &Tensor<2>, index: usize, width: usize) -> Tensor<2> {
+    all.clone().narrow(1, index * width, width)
 }

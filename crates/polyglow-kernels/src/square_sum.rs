@@ -5,9 +5,11 @@ mod gpu;
 
 use burn::tensor::Tensor;
 
-/// The sums of squares of the parts of a flat tensor, in their order, `[parts]`: on GPUs in one
-/// pass over it. Elsewhere it is one part, in which rows of this length, which divides the
-/// tensor's, are summed first.
+/// Returns the sums of squares of the parts of a flat tensor, `[parts]`, in their order: their sum
+/// is the squared norm.
+///
+/// On GPUs a part has a fixed size, and the tensor is read once. Elsewhere there is one part, in
+/// which rows of `row` elements are summed first; `row` divides the length.
 ///
 /// # Shapes
 /// - `values`: `[len]`, outside of the autodiff graph

@@ -1,12 +1,12 @@
-//! The hyperbolic tangent.
+//! The hyperbolic tangent of every element, `y = tanh(x)`, with the gradient `g * (1 - y²)`.
 
 #[cfg(feature = "flex")]
 mod flex;
 
 use burn::tensor::{Tensor, activation};
 
-/// `y = tanh(x)` of every element; the gradient is `gradient * (1 - y²)`, made from the output
-/// alone.
+/// Returns `y = tanh(x)` of every element. With `g` the gradient of the output, that of the input
+/// is `g * (1 - y²)`, which needs the output alone.
 ///
 /// # Shapes
 /// - `input`: any; output: as `input`

@@ -1,4 +1,12 @@
-//! The kernel: bias, activation and dropout are applied to a product where it lies.
+//! A linear map with its activation and dropout on the CPU: `mask * activation(x W + b)`.
+//!
+//! The product `x W`, `[rows, d_out]`, is overwritten in place by one pass for bias, activation and
+//! dropout, in blocks of whole rows that are worth a task. Each block has its own part of the mask
+//! of dropout; blocks depend on the width alone, so the mask is the same with any number of
+//! threads, and the backward pass computes it again from its key.
+//!
+//! The derivative of the activation is kept in the cheapest form: for ReLU as the output,
+//! which the next operation keeps anyway; for GELU and Swish as a copy of `x W + b`.
 
 mod gate;
 
@@ -13,8 +21,8 @@ use crate::flex::matrix::product;
 use crate::flex::row::rows_per_task;
 use crate::flex::vector::{Kernel, erf, exp, sigmoid, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, mode, open_untracked, read,
-    record, values_of,
+    BackwardPass, Contiguous, FlexTensor, Mode, close, from_values, into_values, mode,
+    open_untracked, read, record,
 };
 use crate::linear::{Layout, LinearState, Sizes, repeated_product};
 use crate::{Dropped, Factors, Packed};
@@ -38,6 +46,7 @@ pub(super) fn activated_linear(
     }
 }
 
+/// With autodiff: records the backward pass.
 fn train(
     input: &Tensor<2>,
     weight: &Tensor<2>,
@@ -51,6 +60,7 @@ fn train(
     let (weight, weight_node) = read(weight.clone());
     let (bias, bias_node) = read(bias.clone());
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
+    // ReLU keeps its output instead.
     let mut before = vec![
         0.0;
         if activation == Activation::Relu {
@@ -63,8 +73,8 @@ fn train(
     let output = from_values(output, [sizes.rows, sizes.d_out]);
     let kept = match activation {
         // The next operation keeps the output anyway, so this takes no memory.
-        Activation::Relu => Kept::Output(Contiguous::of(output.clone())),
-        // These have no inverse: their output does not tell their derivative.
+        Activation::Relu => Kept::Output(Contiguous::new(output.clone())),
+        // These have no inverse: their derivative does not follow from their output.
         Activation::Gelu | Activation::Swish => Kept::Input(before, activation),
     };
     let state = State {
@@ -80,6 +90,7 @@ fn train(
     record(state, [input_node, weight_node, bias_node], output)
 }
 
+/// Without autodiff: keeps nothing but the packed weight.
 fn infer(
     input: &Tensor<2>,
     weight: &Tensor<2>,
@@ -90,8 +101,8 @@ fn infer(
 ) -> Tensor<2> {
     let sizes = Sizes::new(input, weight, Layout::InOut);
     let [input, weight] =
-        [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
-    let bias = Contiguous::of(open_untracked(bias.clone()));
+        [input, weight].map(|tensor| Contiguous::new(open_untracked(tensor.clone())));
+    let bias = Contiguous::new(open_untracked(bias.clone()));
     let mut output = match factors {
         Factors::F32 => repeated_product(sizes, &input, &weight, packed),
         Factors::Bf16 | Factors::F16 => {
@@ -102,7 +113,7 @@ fn infer(
     close(from_values(output, [sizes.rows, sizes.d_out]))
 }
 
-/// What the gradients are made from.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     linear: LinearState,
@@ -110,13 +121,13 @@ struct State {
     dropped: Option<Dropped>,
 }
 
-/// What the derivative of the activation is made from.
+/// The data that the forward pass keeps for the derivative of the activation.
 #[derive(Clone, Debug)]
 enum Kept {
-    /// Of ReLU: positive exactly if the sum was positive and the element was kept, so it is the
-    /// dropout mask as well.
+    /// The output of ReLU: positive exactly if the sum was positive and the element was kept, so it
+    /// is the dropout mask as well.
     Output(Contiguous),
-    /// Of GELU and Swish: `x W + b`.
+    /// The input of GELU or Swish, `x W + b`.
     Input(Vec<f32>, Activation),
 }
 
@@ -128,29 +139,29 @@ impl BackwardPass<3> for State {
             dropped,
         } = self;
         let d_out = linear.sizes.d_out;
-        let mut slopes = values_of(gradient);
+        let mut grads = into_values(gradient);
         // The blocks of the forward pass, since each has its own part of the mask.
         let block = (rows_per_task(d_out) * d_out).max(1);
-        let blocks = slopes.par_chunks_mut(block);
+        let blocks = grads.par_chunks_mut(block);
         match &kept {
             Kept::Output(output) => {
                 let scale = dropped.map_or(1.0, |dropped| (1.0 / dropped.keep) as f32);
-                let back = |(slopes, output)| {
-                    vectorized(ReluBack {
-                        slopes,
+                let blocks = blocks.zip(output.slice().par_chunks(block));
+                blocks.for_each(|(grads, output)| {
+                    vectorized(ReluBackward {
+                        grads,
                         output,
                         scale,
                     });
-                };
-                blocks.zip(output.slice().par_chunks(block)).for_each(back);
+                });
             }
             Kept::Input(before, activation) => {
                 let mask = dropped.map(Mask::new);
                 blocks.zip(before.par_chunks(block)).enumerate().for_each(
-                    |(part, (slopes, before))| {
+                    |(part, (grads, before))| {
                         let mask = mask.map(|mask| mask.part(part));
-                        vectorized(SmoothBack {
-                            slopes,
+                        vectorized(SmoothBackward {
+                            grads,
                             before,
                             activation: *activation,
                             mask,
@@ -160,14 +171,14 @@ impl BackwardPass<3> for State {
             }
         }
         linear.gradients_with_bias(
-            &Contiguous::of(from_values(slopes, [linear.sizes.rows, d_out])),
+            &Contiguous::new(from_values(grads, [linear.sizes.rows, d_out])),
             tracked,
         )
     }
 }
 
-/// Turns products into what comes out, and fills `before`, unless it is empty, with the sums before
-/// the activation.
+/// Turns products into outputs in place, and fills `before`, unless it is empty, with the sums
+/// before the activation.
 fn activate(
     values: &mut [f32],
     before: &mut [f32],
@@ -178,7 +189,7 @@ fn activate(
     // By the width alone, so that parts of the mask are the same with any number of threads.
     let block = (rows_per_task(bias.len()) * bias.len()).max(1);
     let mask = dropped.map(Mask::new);
-    let run = |(part, values): (usize, &mut [f32]), before: &mut [f32]| {
+    let forward = |part: usize, values: &mut [f32], before: &mut [f32]| {
         vectorized(Forward {
             values,
             before,
@@ -189,21 +200,22 @@ fn activate(
     };
     if values.len() <= block {
         // Waking another thread would take longer.
-        run((0, values), before);
+        forward(0, values, before);
     } else if before.is_empty() {
         values
             .par_chunks_mut(block)
             .enumerate()
-            .for_each(|part| run(part, &mut []));
+            .for_each(|(part, values)| forward(part, values, &mut []));
     } else {
-        let parts = values
+        values
             .par_chunks_mut(block)
+            .zip(before.par_chunks_mut(block))
             .enumerate()
-            .zip(before.par_chunks_mut(block));
-        parts.for_each(|(part, before)| run(part, before));
+            .for_each(|(part, (values, before))| forward(part, values, before));
     }
 }
 
+/// Applies bias, activation and dropout to a block of rows.
 struct Forward<'a> {
     values: &'a mut [f32],
     before: &'a mut [f32],
@@ -226,64 +238,69 @@ impl Kernel for Forward<'_> {
         } = self;
         for row in values.chunks_exact_mut(bias.len()) {
             match activation {
-                Activation::Relu => row.iter_mut().zip(bias).for_each(|(value, bias)| {
-                    let sum = *value + bias;
-                    // Written so that NaN propagates; `f32::max` would turn it into 0.
-                    *value = if sum < 0.0 { 0.0 } else { sum };
-                }),
+                Activation::Relu => {
+                    for (value, bias) in row.iter_mut().zip(bias) {
+                        let sum = *value + bias;
+                        // Written so that NaN propagates; `f32::max` would turn it into 0.
+                        *value = if sum < 0.0 { 0.0 } else { sum };
+                    }
+                }
                 Activation::Gelu | Activation::Swish => {
-                    row.iter_mut()
-                        .zip(bias)
-                        .for_each(|(value, bias)| *value += bias);
+                    for (value, bias) in row.iter_mut().zip(bias) {
+                        *value += bias;
+                    }
                 }
             }
         }
         if activation != Activation::Relu {
-            // Copied while the block is in the cache, and before the next loop overwrites it.
+            // Copied while the block is in the cache, before the next loop overwrites it.
             if !before.is_empty() {
                 before.copy_from_slice(values);
             }
-            // A loop of its own over all rows: short rows would leave the vectors of the error
-            // function half empty.
+            // A loop over all rows at once, so that short rows do not leave vectors half empty.
             match activation {
-                Activation::Swish => values
-                    .iter_mut()
-                    .for_each(|value| *value *= sigmoid(*value)),
-                Activation::Gelu | Activation::Relu => values
-                    .iter_mut()
-                    .for_each(|value| *value *= cumulative(*value)),
+                Activation::Swish => {
+                    for value in values.iter_mut() {
+                        *value *= sigmoid(*value);
+                    }
+                }
+                Activation::Gelu | Activation::Relu => {
+                    for value in values.iter_mut() {
+                        *value *= cumulative(*value);
+                    }
+                }
             }
         }
         if let Some(mask) = mask {
-            values
-                .iter_mut()
-                .zip(0u32..)
-                .for_each(|(value, index)| *value *= mask.at(index));
+            for (value, index) in values.iter_mut().zip(0u32..) {
+                *value *= mask.at(index);
+            }
         }
     }
 }
 
-/// The normal distribution `Φ(x)`.
+/// The cumulative normal distribution `Φ(x)`.
 #[inline(always)]
 fn cumulative(x: f32) -> f32 {
     0.5 + 0.5 * erf(x * std::f32::consts::FRAC_1_SQRT_2)
 }
 
-struct ReluBack<'a> {
-    slopes: &'a mut [f32],
+/// Multiplies gradients by the mask and the derivative of ReLU.
+struct ReluBackward<'a> {
+    grads: &'a mut [f32],
     output: &'a [f32],
-    /// What dropout multiplied by where it kept.
+    /// `1 / keep`, or 1 without dropout.
     scale: f32,
 }
 
-impl Kernel for ReluBack<'_> {
+impl Kernel for ReluBackward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        for (slope, output) in self.slopes.iter_mut().zip(self.output) {
-            *slope = if *output > 0.0 {
-                *slope * self.scale
+        for (grad, output) in self.grads.iter_mut().zip(self.output) {
+            *grad = if *output > 0.0 {
+                *grad * self.scale
             } else {
                 0.0
             };
@@ -291,59 +308,58 @@ impl Kernel for ReluBack<'_> {
     }
 }
 
-struct SmoothBack<'a> {
-    slopes: &'a mut [f32],
+/// Multiplies gradients by the derivative of GELU or Swish and the mask.
+struct SmoothBackward<'a> {
+    grads: &'a mut [f32],
     before: &'a [f32],
     activation: Activation,
     mask: Option<Mask>,
 }
 
-impl Kernel for SmoothBack<'_> {
+impl Kernel for SmoothBackward<'_> {
     type Output = ();
 
-    /// Of GELU `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`; of Swish
-    /// `σ(x) (1 + x (1 - σ(x)))`.
+    /// The derivative of GELU is `Φ(x) + x φ(x)`, with the density `φ(x) = e^(-x²/2) / sqrt(2π)`;
+    /// that of Swish is `σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
         /// `1 / sqrt(2π)`.
         const DENSITY: f32 = 0.398_942_3;
-        let both = self.slopes.iter_mut().zip(self.before);
+        let both = self.grads.iter_mut().zip(self.before);
         match self.activation {
-            Activation::Swish => both.for_each(|(slope, x)| {
-                let share = sigmoid(*x);
-                *slope *= share * (1.0 + x * (1.0 - share));
-            }),
+            Activation::Swish => {
+                for (grad, x) in both {
+                    let sigma = sigmoid(*x);
+                    *grad *= sigma * (1.0 + x * (1.0 - sigma));
+                }
+            }
             Activation::Gelu | Activation::Relu => {
-                both.for_each(|(slope, x)| {
-                    *slope *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
-                });
+                for (grad, x) in both {
+                    *grad *= cumulative(*x) + x * DENSITY * exp(-0.5 * x * x);
+                }
             }
         }
         // The mask is recomputed from its key: it costs less than reading a stored one.
         if let Some(mask) = self.mask {
-            self.slopes
-                .iter_mut()
-                .zip(0u32..)
-                .for_each(|(slope, index)| *slope *= mask.at(index));
+            for (grad, index) in self.grads.iter_mut().zip(0u32..) {
+                *grad *= mask.at(index);
+            }
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, activation};
+    use burn::tensor::{Device, activation};
 
     use super::super::{activated_linear, gated};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, random, random_tracked, with_autodiff,
+    };
     use crate::linear;
 
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
-            .into_data();
-        Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
-    }
-
+    /// The activation in terms of Burn's operations.
     fn plain(input: Tensor<2>, activation: Activation) -> Tensor<2> {
         match activation {
             Activation::Relu => activation::relu(input),
@@ -358,12 +374,13 @@ mod tests {
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         for (rows, d_in, d_out) in [(1, 2, 3), (5, 17, 9), (70, 8, 700)] {
-            let (input, weight, bias) =
-                (random([rows, d_in]), random([d_in, d_out]), random([d_out]));
-            let slopes = random([rows, d_out]).detach();
+            let input = random_tracked([rows, d_in], 2.0);
+            let weight = random_tracked([d_in, d_out], 2.0);
+            let bias = random_tracked([d_out], 2.0);
+            let upstream = with_autodiff(&random([rows, d_out], 2.0));
             let packed = Packed::default();
-            // Slopes of ReLU are the same to the last bit, so that all of them are rounded to the
-            // same side.
+            // With factors in bf16 ReLU alone is compared: its gradients are the same to the last
+            // bit, so that both are rounded to the same side.
             for (activation, factors) in [
                 (Activation::Relu, Factors::F32),
                 (Activation::Gelu, Factors::F32),
@@ -375,12 +392,13 @@ mod tests {
                         .expect("the kernel is there");
                 let sums = linear(input.clone(), weight.clone(), Some(bias.clone()), factors);
                 let [kernel, plain] = [kernel, plain(sums, activation)].map(|output| {
-                    let gradients = (output.clone() * slopes.clone()).sum().backward();
-                    let of = |tensor: &Tensor<2>| {
-                        numbers(tensor.grad(&gradients).expect("it is tracked"))
-                    };
-                    let of_bias = numbers(bias.grad(&gradients).expect("it is tracked"));
-                    [numbers(output), of(&input), of(&weight), of_bias]
+                    let gradients = (output.clone() * upstream.clone()).sum().backward();
+                    [
+                        elements(output),
+                        gradient_of(&input, &gradients),
+                        gradient_of(&weight, &gradients),
+                        gradient_of(&bias, &gradients),
+                    ]
                 });
                 for (kernel, plain) in kernel.iter().zip(&plain) {
                     assert_near(kernel, plain, 1e-5);
@@ -396,7 +414,7 @@ mod tests {
                     &packed,
                 );
                 assert_near(
-                    &numbers(applied.expect("the kernel is there")),
+                    &elements(applied.expect("the kernel is there")),
                     &kernel[0],
                     1e-6,
                 );
@@ -407,17 +425,18 @@ mod tests {
     #[test]
     fn a_gate_gives_what_the_plain_version_gives() {
         for shape in [[1, 3], [210, 100]] {
-            let (gate, inner, slopes) =
-                (random(shape) * 20.0, random(shape), random(shape).detach());
-            let gate =
-                Tensor::<2>::from_data(gate.into_data(), &Device::flex().autodiff()).require_grad();
+            let gate = random_tracked(shape, 40.0);
+            let inner = random_tracked(shape, 2.0);
+            let upstream = with_autodiff(&random(shape, 2.0));
             let kernel = gated(&gate, &inner, None).expect("the kernel is there");
             let plain = activation::silu(gate.clone()) * inner.clone();
             let [kernel, plain] = [kernel, plain].map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
-                let of =
-                    |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                [numbers(output), of(&gate), of(&inner)]
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
+                [
+                    elements(output),
+                    gradient_of(&gate, &gradients),
+                    gradient_of(&inner, &gradients),
+                ]
             });
             for (kernel, plain) in kernel.iter().zip(&plain) {
                 assert_near(kernel, plain, 1e-5);
@@ -425,11 +444,12 @@ mod tests {
         }
     }
 
-    /// The mask is read off the output of ones, and must be the same forwards and backwards.
+    /// The mask is read from the output of ones, and must be the same in both passes.
     #[test]
-    fn what_is_dropped_forwards_is_dropped_backwards() {
+    fn the_backward_pass_drops_what_the_forward_pass_drops() {
         let dropped = Some(Dropped { keep: 0.8, key: 4 });
-        let (rows, width) = (40, 900);
+        let rows = 40;
+        let width = 900;
         let device = Device::flex().autodiff();
         let ones = Tensor::<2>::ones([rows, 1], &device);
         for activation in [Activation::Relu, Activation::Gelu, Activation::Swish] {
@@ -447,22 +467,19 @@ mod tests {
                 )
                 .expect("the kernel is there");
                 let gradients = output.clone().sum().backward();
-                (
-                    numbers(output),
-                    numbers(bias.grad(&gradients).expect("it is tracked")),
-                )
+                (elements(output), gradient_of(&bias, &gradients))
             };
-            let ((kept, slopes), (whole, whole_slopes)) = (run(dropped), run(None));
+            let (kept, grads) = run(dropped);
+            let (whole, whole_grads) = run(None);
             let share =
                 kept.iter().filter(|value| **value > 0.0).count() as f64 / kept.len() as f64;
             assert!((share - 0.8).abs() < 0.01, "{share}");
-            for (column, (slope, whole_slope)) in slopes.iter().zip(&whole_slopes).enumerate() {
-                let of_column =
-                    |values: &[f32]| values.iter().skip(column).step_by(width).sum::<f32>();
-                let (kept, whole) = (of_column(&kept), of_column(&whole));
+            for (column, (grad, whole_grad)) in grads.iter().zip(&whole_grads).enumerate() {
+                let kept: f32 = kept.iter().skip(column).step_by(width).sum();
+                let whole: f32 = whole.iter().skip(column).step_by(width).sum();
                 assert!(
-                    (slope / whole_slope - kept / whole).abs() < 1e-4,
-                    "{column}: {slope}, {kept}"
+                    (grad / whole_grad - kept / whole).abs() < 1e-4,
+                    "{column}: {grad}, {kept}"
                 );
             }
         }
@@ -470,16 +487,17 @@ mod tests {
         let inner = Tensor::<2>::ones([rows, width], &device).require_grad();
         let output = gated(&gate, &inner, dropped).expect("the kernel is there");
         let gradients = output.clone().sum().backward();
-        // silu(1), and its slope there.
-        let (value, slope) = (0.731_058_6, 0.927_670_5);
-        let of = |tensor: &Tensor<2>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-        for (output, (of_gate, of_inner)) in numbers(output)
-            .iter()
-            .zip(of(&gate).iter().zip(&of(&inner)))
-        {
+        // silu(1) and its derivative.
+        let value = 0.731_058_6;
+        let derivative = 0.927_670_5;
+        let grads = gradient_of(&gate, &gradients);
+        let grads = grads.iter().zip(gradient_of(&inner, &gradients));
+        for (output, (grad_gate, grad_inner)) in elements(output).iter().zip(grads) {
             let mask = if *output > 0.0 { 1.25 } else { 0.0 };
-            assert!((output - value * mask).abs() < 1e-6 && (of_inner - value * mask).abs() < 1e-6);
-            assert!((of_gate - slope * mask).abs() < 1e-6);
+            assert!(
+                (output - value * mask).abs() < 1e-6 && (grad_inner - value * mask).abs() < 1e-6
+            );
+            assert!((grad_gate - derivative * mask).abs() < 1e-6);
         }
     }
 }

@@ -1,11 +1,12 @@
-//! On GPUs: what is kept of the middle of a feed-forward block is its output.
+//! A linear map with ReLU and dropout on GPUs. Of the intermediate values only the output is kept:
+//! it is above 0 exactly where the gradient passes, through the ReLU and through dropout.
 
 use burn::tensor::Tensor;
 
 use super::Activation;
 use crate::dropout::gpu::without_graph;
 use crate::factors::{Factors, widened};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 use crate::linear::{GpuFactors, through_relu};
 use crate::{Dropped, Layout};
 
@@ -21,12 +22,14 @@ pub(super) fn activated_linear(
     if activation != Activation::Relu {
         return None;
     }
-    let ((input, input_node), (weight, weight_node), (bias, bias_node)) =
-        (open(input)?, open(weight)?, open(bias)?);
+    let (input, input_node) = open(input)?;
+    let (weight, weight_node) = open(weight)?;
+    let (bias, bias_node) = open(bias)?;
     let bias: Tensor<2> = bias.unsqueeze();
     let map = GpuFactors::new(input, weight, Layout::InOut, factors);
     let sum = widened(map.product()) + bias;
-    // `max(x, 0)` of operations that are fused with the product, and that keep NaN.
+    // `max(x, 0)` as `(|x| + x) / 2`: these operations are fused with the product, and propagate
+    // NaN.
     let mut output = factors.rounded((sum.clone().abs() + sum) * 0.5);
     if let Some(dropped) = dropped {
         output = without_graph(output, dropped);
@@ -40,23 +43,24 @@ pub(super) fn activated_linear(
     Some(record(state, [input_node, weight_node, bias_node], output))
 }
 
+/// The data that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
     map: GpuFactors,
-    /// Above 0 where the sum was and nothing was dropped.
+    /// Above 0 where `x W + b` is and the element was kept.
     output: Tensor<2>,
-    /// What dropout multiplied the rest by.
+    /// `1 / keep`, or 1 without dropout.
     scale: f64,
 }
 
-impl Slopes<3, 2> for State {
-    fn slopes(
+impl BackwardPass<3, 2> for State {
+    fn gradients(
         self,
         gradient: Tensor<2>,
-        [of_input, of_weight, _]: [bool; 3],
-    ) -> [Option<Slope>; 3] {
-        let (of_sum, of_bias) = through_relu(gradient, self.output, self.scale);
-        let [of_input, of_weight] = self.map.slopes(of_sum, [of_input, of_weight]);
-        [of_input, of_weight, Some(of_bias)]
+        [tracks_input, tracks_weight, _]: [bool; 3],
+    ) -> [Option<Gradient>; 3] {
+        let (grad_sum, grad_bias) = through_relu(gradient, self.output, self.scale);
+        let [grad_input, grad_weight] = self.map.gradients(grad_sum, [tracks_input, tracks_weight]);
+        [grad_input, grad_weight, Some(grad_bias)]
     }
 }

@@ -1,4 +1,8 @@
-//! The kernel: one pass over four arrays, three of which are overwritten where they lie.
+//! Adam on the CPU: one pass over four arrays of the same length (weights, their two running means
+//! and gradients), three of which are overwritten in place, with the formulas of [`crate::adam()`].
+//!
+//! The pass is bound by memory, not by arithmetic: Burn's operations would take a pass each.
+//! All that is the same for all elements is computed once, in f64 ([`Factors`]).
 
 use burn::backend::TensorData;
 use burn::tensor::Tensor;
@@ -8,7 +12,7 @@ use super::{AdamState, AdamStep, WeightDecay};
 use crate::flex::vector::{Kernel, vectorized};
 use crate::flex::{close, from_data, into_data, open_untracked};
 
-/// Elements in a task: 256 KiB of the four arrays, enough to be worth waking a thread.
+/// Elements in a task: 256 KiB of the four arrays together, enough to be worth waking a thread.
 const PART: usize = 1 << 14;
 
 /// [`super::adam`] on flex.
@@ -34,6 +38,7 @@ pub(super) fn adam(
             .expect("one scale"),
     );
     let len = values(&mut weight).len();
+    // Checked, because `zip` would silently stop at the shortest.
     let lens = [
         values(&mut mean).len(),
         values(&mut square).len(),
@@ -52,7 +57,7 @@ pub(super) fn adam(
         .par_chunks(PART);
     weights.zip(means).zip(squares).zip(gradients).for_each(
         |(((weights, means), squares), gradients)| {
-            vectorized(Move {
+            vectorized(Update {
                 weights,
                 means,
                 squares,
@@ -69,6 +74,7 @@ pub(super) fn adam(
     }
 }
 
+/// The data of a tensor without autodiff, to be overwritten.
 fn open(tensor: Tensor<1>) -> TensorData {
     into_data(open_untracked(tensor))
 }
@@ -77,21 +83,28 @@ fn values(data: &mut TensorData) -> &mut [f32] {
     data.as_mut_slice().expect("flex trains in `f32`")
 }
 
-/// [`AdamStep`] for the inner loop: products in place of quotients, and no test for the kind of
-/// decay.
+/// [`AdamStep`] for the inner loop, as factors of every element: products in place of quotients,
+/// and no branch for the kind of weight decay.
 #[derive(Clone, Copy)]
 struct Factors {
+    /// The factor of gradients.
     scale: f32,
-    /// Times the weight, added to the gradient.
+    /// The factor of the weight that is added to the gradient.
     coupled: f32,
-    /// What decay leaves of a weight.
+    /// `1 - lr decay` with decoupled weight decay, otherwise 1.
     remains: f32,
+    /// β₁.
     keep_mean: f32,
+    /// 1 - β₁.
     add_mean: f32,
+    /// β₂.
     keep_square: f32,
+    /// 1 - β₂.
     add_square: f32,
+    /// 1 / sqrt(1 - β₂ᵗ).
     unbias_square: f32,
     eps: f32,
+    /// lr / (1 - β₁ᵗ).
     rate: f32,
 }
 
@@ -104,8 +117,7 @@ impl Factors {
             WeightDecay::Coupled(decay) => (decay, 0.0),
             WeightDecay::Decoupled(decay) => (0.0, decay),
         };
-        // Rounded last: `1 - β₂` of a β₂ in single precision would lose the digits that β₂ near 1
-        // does not have.
+        // Rounded to f32 last: a β₂ near 1 has few digits left for its distance from 1.
         Self {
             scale,
             coupled: coupled as f32,
@@ -121,7 +133,8 @@ impl Factors {
     }
 }
 
-struct Move<'a> {
+/// Updates some elements.
+struct Update<'a> {
     weights: &'a mut [f32],
     means: &'a mut [f32],
     squares: &'a mut [f32],
@@ -129,7 +142,7 @@ struct Move<'a> {
     factors: Factors,
 }
 
-impl Kernel for Move<'_> {
+impl Kernel for Update<'_> {
     type Output = ();
 
     #[inline(always)]
@@ -137,9 +150,11 @@ impl Kernel for Move<'_> {
         let factors = self.factors;
         let state = self.weights.iter_mut().zip(self.means).zip(self.squares);
         for (((weight, mean), square), gradient) in state.zip(self.gradients) {
+            // g, with coupled weight decay or `+ 0 w`.
             let gradient = gradient * factors.scale + *weight * factors.coupled;
             *mean = *mean * factors.keep_mean + gradient * factors.add_mean;
             *square = *square * factors.keep_square + gradient * gradient * factors.add_square;
+            // sqrt(v / (1 - β₂ᵗ)) + ε, with the root taken before the division.
             let root = square.sqrt() * factors.unbias_square + factors.eps;
             *weight = *weight * factors.remains - *mean / root * factors.rate;
         }
@@ -148,16 +163,16 @@ impl Kernel for Move<'_> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::Device;
 
     use super::super::{adam, plain};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements, random};
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
+        const LEN: usize = 40_001;
         let device = Device::flex();
-        let random = || Tensor::<1>::random([40_001], Distribution::Uniform(-1.0, 1.0), &device);
         let scale = Tensor::<1>::from_data([0.5f32], &device);
         for decay in [
             WeightDecay::None,
@@ -165,11 +180,12 @@ mod tests {
             WeightDecay::Decoupled(0.1),
         ] {
             let start = AdamState {
-                weight: random(),
-                mean: random() * 0.1,
-                square: random().abs() * 0.1,
+                weight: random([LEN], 1.0),
+                mean: random([LEN], 0.1),
+                square: random([LEN], 0.1).abs(),
             };
-            let (mut ours, mut theirs) = (start.clone(), start);
+            let mut ours = start.clone();
+            let mut theirs = start;
             for number in 1..=3 {
                 let step = AdamStep {
                     betas: [0.9, 0.98],
@@ -178,13 +194,13 @@ mod tests {
                     step: number,
                     decay,
                 };
-                let gradient = random();
+                let gradient = random([LEN], 1.0);
                 ours = adam(ours, gradient.clone(), &scale, step);
                 theirs = plain(theirs, gradient, &scale, step);
             }
-            assert_near(&numbers(ours.weight), &numbers(theirs.weight), 2e-6);
-            assert_near(&numbers(ours.mean), &numbers(theirs.mean), 2e-6);
-            assert_near(&numbers(ours.square), &numbers(theirs.square), 2e-6);
+            assert_near(&elements(ours.weight), &elements(theirs.weight), 2e-6);
+            assert_near(&elements(ours.mean), &elements(theirs.mean), 2e-6);
+            assert_near(&elements(ours.square), &elements(theirs.square), 2e-6);
         }
     }
 }

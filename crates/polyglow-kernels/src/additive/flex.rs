@@ -1,14 +1,21 @@
-//! The kernel: a task is a row of the batch, and the backward pass computes tangents again, which
-//! takes less time than to write and read `width` of them for each pair of a query and a key.
+//! Additive attention on the CPU: scores `vᵀ tanh(q + k)`, their softmax, and the gradients.
+//!
+//! A task is a row of the batch: queries `[len, width]`, keys `[key_len, width]` and weights
+//! `[len, key_len]`, all contiguous, with the width innermost. The forward pass keeps its inputs
+//! and the weights. The backward pass computes the tangents again, which takes less time than
+//! writing and reading `width` of them for each pair of a query and a key.
+//!
+//! The gradient of `v` is a sum over all rows of the batch: each task has a sum of its own, and
+//! these are added in the order of rows, so that no bit depends on the number of threads.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use crate::flex::row::{Part, total_of_blocks};
-use crate::flex::softmax::{Softmax, SoftmaxBack};
+use crate::flex::row::total_of_blocks;
+use crate::flex::softmax::{Softmax, SoftmaxBackward};
 use crate::flex::vector::{Kernel, LANES, sum, tanh, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record, values_of,
+    BackwardPass, Contiguous, FlexTensor, from_values, into_values, mode_of_both, read, record,
 };
 
 /// Tangents below which another thread would take longer to wake than to help.
@@ -27,20 +34,21 @@ pub(super) fn additive_weights(
     let (queries, queries_node) = read(queries.clone());
     let (keys, keys_node) = read(keys.clone());
     let (mixed, mixed_node) = read(mixed.clone());
-    let given = [queries, keys, mixed];
+    let inputs = [queries, keys, mixed];
     let output = from_values(
-        sizes.weights(&given, &forbidden),
+        sizes.weights(&inputs, &forbidden),
         [sizes.batch, sizes.len, sizes.key_len],
     );
     let state = State {
         sizes,
-        given,
+        inputs,
         forbidden,
-        weights: Contiguous::of(output.clone()),
+        weights: Contiguous::new(output.clone()),
     };
     Some(record(state, [queries_node, keys_node, mixed_node], output))
 }
 
+/// The sizes of an attention.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,
@@ -50,8 +58,12 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// The sizes of these tensors.
+    ///
+    /// Panics if they do not fit each other, or if there is nothing to attend to.
     fn new(queries: &Tensor<3>, keys: &Tensor<3>, mixed: &Tensor<2>) -> Self {
-        let ([batch, len, width], [key_batch, key_len, key_width]) = (queries.dims(), keys.dims());
+        let [batch, len, width] = queries.dims();
+        let [key_batch, key_len, key_width] = keys.dims();
         assert_eq!(
             (key_batch, key_width, mixed.dims()),
             (batch, width, [width, 1]),
@@ -70,6 +82,7 @@ impl Sizes {
         }
     }
 
+    /// The mask, `[batch, key_len]`.
     fn forbidden(self, mask: &Tensor<3, Bool>) -> Vec<bool> {
         assert_eq!(
             mask.dims(),
@@ -79,33 +92,33 @@ impl Sizes {
         mask.clone().into_data().iter::<bool>().collect()
     }
 
+    /// Whether the attention is too little work for several threads.
     fn is_small(self) -> bool {
         self.batch * self.len * self.key_len * self.width < PARALLEL
     }
 
-    /// Of queries, keys and `v`.
-    fn weights(self, given: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
+    /// Computes the weights, given queries, keys and `v`.
+    fn weights(self, inputs: &[Contiguous; 3], forbidden: &[bool]) -> Vec<f32> {
         let mut weights = vec![0.0; self.batch * self.len * self.key_len];
-        let run = |(row, scores)| {
-            vectorized(Forward {
-                scores,
-                of: self.row(given, forbidden, row),
-            });
-        };
+        let row_len = self.len * self.key_len;
         if self.is_small() {
-            weights
-                .chunks_mut(self.len * self.key_len)
-                .enumerate()
-                .for_each(run);
+            for (row, scores) in weights.chunks_mut(row_len).enumerate() {
+                let inputs = self.row(inputs, forbidden, row);
+                vectorized(Forward { scores, inputs });
+            }
         } else {
             weights
-                .par_chunks_mut(self.len * self.key_len)
+                .par_chunks_mut(row_len)
                 .enumerate()
-                .for_each(run);
+                .for_each(|(row, scores)| {
+                    let inputs = self.row(inputs, forbidden, row);
+                    vectorized(Forward { scores, inputs });
+                });
         }
         weights
     }
 
+    /// The parts of the inputs that belong to a batch row.
     fn row<'a>(
         self,
         [queries, keys, mixed]: &'a [Contiguous; 3],
@@ -127,80 +140,78 @@ impl Sizes {
     }
 }
 
-/// What the gradients are made from.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
     /// Queries, keys and `v`.
-    given: [Contiguous; 3],
+    inputs: [Contiguous; 3],
     forbidden: Vec<bool>,
     weights: Contiguous,
 }
 
+impl State {
+    /// Adds the gradients of a batch row to those of its queries and keys, and returns its addend
+    /// to that of `v`. `grads` is the gradient of its weights.
+    fn backward_row(
+        &self,
+        row: usize,
+        grads: &mut [f32],
+        grad_queries: &mut [f32],
+        grad_keys: &mut [f32],
+    ) -> Vec<f32> {
+        let mut grad_mixed = vec![0.0; self.sizes.width];
+        vectorized(Backward {
+            weights: &self.weights.slice()[row * grads.len()..][..grads.len()],
+            grads,
+            inputs: self.sizes.row(&self.inputs, &self.forbidden, row),
+            grad_queries,
+            grad_keys,
+            grad_mixed: &mut grad_mixed,
+        });
+        grad_mixed
+    }
+}
+
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self {
-            sizes,
-            given,
-            forbidden,
-            weights,
-        } = self;
         let Sizes {
             batch,
             len,
             key_len,
             width,
-        } = sizes;
-        let mut slopes = values_of(gradient);
-        let (mut of_queries, mut of_keys) = (
-            vec![0.0; batch * len * width],
-            vec![0.0; batch * key_len * width],
-        );
-        let weights = weights.slice();
-        let run = |(row, ((slopes, of_queries), of_keys)): Part<'_>| {
-            // A sum for each row, added up in the order of rows below, so that it does not depend
-            // on threads.
-            let mut of_mixed = vec![0.0; width];
-            let weights = &weights[row * len * key_len..][..len * key_len];
-            let of = sizes.row(&given, &forbidden, row);
-            vectorized(Back {
-                slopes,
-                weights,
-                of,
-                of_queries,
-                of_keys,
-                of_mixed: &mut of_mixed,
-            });
-            of_mixed
-        };
-        let of_mixed: Vec<Vec<f32>> = if sizes.is_small() {
-            let parts = slopes
+        } = self.sizes;
+        let mut grads = into_values(gradient);
+        let mut grad_queries = vec![0.0; batch * len * width];
+        let mut grad_keys = vec![0.0; batch * key_len * width];
+        let grad_mixed: Vec<Vec<f32>> = if self.sizes.is_small() {
+            let parts = grads
                 .chunks_mut(len * key_len)
-                .zip(of_queries.chunks_mut(len * width));
+                .zip(grad_queries.chunks_mut(len * width))
+                .zip(grad_keys.chunks_mut(key_len * width))
+                .enumerate();
             parts
-                .zip(of_keys.chunks_mut(key_len * width))
-                .enumerate()
-                .map(run)
+                .map(|(row, ((grads, queries), keys))| self.backward_row(row, grads, queries, keys))
                 .collect()
         } else {
-            let parts = slopes
+            let parts = grads
                 .par_chunks_mut(len * key_len)
-                .zip(of_queries.par_chunks_mut(len * width));
+                .zip(grad_queries.par_chunks_mut(len * width))
+                .zip(grad_keys.par_chunks_mut(key_len * width))
+                .enumerate();
             parts
-                .zip(of_keys.par_chunks_mut(key_len * width))
-                .enumerate()
-                .map(run)
+                .map(|(row, ((grads, queries), keys))| self.backward_row(row, grads, queries, keys))
                 .collect()
         };
         [
-            Some(from_values(of_queries, [batch, len, width])),
-            Some(from_values(of_keys, [batch, key_len, width])),
-            Some(from_values(total_of_blocks(&of_mixed, width), [width, 1])),
+            Some(from_values(grad_queries, [batch, len, width])),
+            Some(from_values(grad_keys, [batch, key_len, width])),
+            Some(from_values(total_of_blocks(&grad_mixed, width), [width, 1])),
         ]
     }
 }
 
-/// What the weights of one batch row are made from.
+/// The inputs of one batch row.
 struct Row<'a> {
     /// `[len, width]`.
     queries: &'a [f32],
@@ -212,11 +223,11 @@ struct Row<'a> {
     forbidden: &'a [bool],
 }
 
-/// Fills in the weights of one batch row.
+/// Computes the weights of one batch row.
 struct Forward<'a> {
     /// `[len, key_len]`.
     scores: &'a mut [f32],
-    of: Row<'a>,
+    inputs: Row<'a>,
 }
 
 impl Kernel for Forward<'_> {
@@ -226,7 +237,7 @@ impl Kernel for Forward<'_> {
     fn run(self) {
         let Self {
             scores,
-            of:
+            inputs:
                 Row {
                     queries,
                     keys,
@@ -234,7 +245,9 @@ impl Kernel for Forward<'_> {
                     forbidden,
                 },
         } = self;
-        let (width, key_len) = (mixed.len(), forbidden.len());
+        let width = mixed.len();
+        let key_len = forbidden.len();
+        // Each query against each key.
         for (scores, query) in scores
             .chunks_exact_mut(key_len)
             .zip(queries.chunks_exact(width))
@@ -258,7 +271,7 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
     let (queries, query) = query.as_chunks::<LANES>();
     let (keys, key) = key.as_chunks::<LANES>();
     let (factors, mixed) = mixed.as_chunks::<LANES>();
-    // As `dot` adds, so that the order is the same on every machine.
+    // In lanes, as `dot` adds, so that the order is the same on every machine.
     let mut sums = [0.0; LANES];
     for ((query, key), factor) in queries.iter().zip(keys).zip(factors) {
         for lane in 0..LANES {
@@ -271,40 +284,42 @@ fn mixed_sum(query: &[f32], key: &[f32], mixed: &[f32]) -> f32 {
     sum(sums)
 }
 
-/// The gradients of one batch row, which are added to what is there.
-struct Back<'a> {
+/// Adds the gradients of one batch row to its parts of the gradients.
+struct Backward<'a> {
     /// The gradient of the weights, which becomes that of the scores, `[len, key_len]`.
-    slopes: &'a mut [f32],
+    grads: &'a mut [f32],
     weights: &'a [f32],
-    of: Row<'a>,
-    of_queries: &'a mut [f32],
-    of_keys: &'a mut [f32],
-    of_mixed: &'a mut [f32],
+    inputs: Row<'a>,
+    grad_queries: &'a mut [f32],
+    grad_keys: &'a mut [f32],
+    grad_mixed: &'a mut [f32],
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
         let Self {
-            slopes,
+            grads,
             weights,
-            of:
+            inputs:
                 Row {
                     queries,
                     keys,
                     mixed,
                     forbidden,
                 },
-            of_queries,
-            of_keys,
-            of_mixed,
+            grad_queries,
+            grad_keys,
+            grad_mixed,
         } = self;
-        let (width, key_len) = (mixed.len(), forbidden.len());
-        // Called and not `vectorized`: this code is compiled for the widest instructions already.
-        SoftmaxBack {
-            slopes: &mut *slopes,
+        let width = mixed.len();
+        let key_len = forbidden.len();
+        // Called directly and not by `vectorized`: this code is compiled for the widest
+        // instructions already.
+        SoftmaxBackward {
+            grads: &mut *grads,
             weights,
             len: key_len,
             forbidden,
@@ -312,26 +327,30 @@ impl Kernel for Back<'_> {
             first: 0,
         }
         .run();
-        let rows = of_queries
+        let rows = grad_queries
             .chunks_exact_mut(width)
             .zip(queries.chunks_exact(width));
-        for ((of_query, query), slopes) in rows.zip(slopes.chunks_exact(key_len)) {
-            let pairs = of_keys
+        for ((grad_query, query), grads) in rows.zip(grads.chunks_exact(key_len)) {
+            let pairs = grad_keys
                 .chunks_exact_mut(width)
                 .zip(keys.chunks_exact(width));
-            for ((of_key, key), slope) in pairs.zip(slopes) {
-                // The width is innermost: no sum goes across lanes, so the loop needs no lanes of
-                // its own.
-                let gradients = of_query.iter_mut().zip(of_key).zip(of_mixed.iter_mut());
+            for ((grad_key, key), grad) in pairs.zip(grads) {
+                // The width is innermost: no sum goes along it, so the compiler may vectorize the
+                // loop as it is.
+                let gradients = grad_query
+                    .iter_mut()
+                    .zip(grad_key)
+                    .zip(grad_mixed.iter_mut());
                 let values = query.iter().zip(key).zip(mixed);
-                for (((of_query, of_key), of_mixed), ((query, key), factor)) in
+                for (((grad_query, grad_key), grad_mixed), ((query, key), factor)) in
                     gradients.zip(values)
                 {
+                    // s v (1 - t²) for `q` and `k`, and s t for `v`.
                     let tangent = tanh(query + key);
-                    let of_sum = slope * factor * (1.0 - tangent * tangent);
-                    *of_query += of_sum;
-                    *of_key += of_sum;
-                    *of_mixed += slope * tangent;
+                    let grad_sum = grad * factor * (1.0 - tangent * tangent);
+                    *grad_query += grad_sum;
+                    *grad_key += grad_sum;
+                    *grad_mixed += grad * tangent;
                 }
             }
         }
@@ -340,19 +359,16 @@ impl Kernel for Back<'_> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, TensorData, activation};
+    use burn::tensor::{Device, TensorData, activation};
 
     use super::super::additive_weights;
     use super::*;
     use crate::FORBIDDEN;
-    use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, on_threads, random, random_tracked, with_autodiff,
+    };
 
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
-            .into_data();
-        Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
-    }
-
+    /// Additive attention in terms of Burn's operations.
     fn plain(
         queries: Tensor<3>,
         keys: Tensor<3>,
@@ -376,11 +392,14 @@ mod tests {
         for (batch, len, key_len, width) in
             [(1, 1, 1, 1), (3, 1, 5, 16), (2, 4, 3, 37), (7, 3, 41, 65)]
         {
-            let (queries, keys) = (random([batch, len, width]), random([batch, key_len, width]));
-            let (mixed, slopes) = (random([width, 1]), random([batch, len, key_len]).detach());
-            // Of the last batch row half is padding; if there are several, all of the first.
-            let padding = |place: usize| {
-                let (row, key) = (place / key_len, place % key_len);
+            let queries = random_tracked([batch, len, width], 2.0);
+            let keys = random_tracked([batch, key_len, width], 2.0);
+            let mixed = random_tracked([width, 1], 2.0);
+            let upstream = with_autodiff(&random([batch, len, key_len], 2.0));
+            // If there are several batch rows, half of the last is padding, and all of the first.
+            let padding = |index: usize| {
+                let row = index / key_len;
+                let key = index % key_len;
                 batch > 1 && (row == 0 || row + 1 == batch && key > key_len / 2)
             };
             let mask = TensorData::new(
@@ -391,11 +410,13 @@ mod tests {
             let kernel =
                 || additive_weights(&queries, &keys, &mixed, &mask).expect("the kernel is there");
             let values = |weights: Tensor<3>| {
-                let gradients = (weights.clone() * slopes.clone()).sum().backward();
-                let of =
-                    |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                let of_mixed = numbers(mixed.grad(&gradients).expect("it is tracked"));
-                [numbers(weights), of(&queries), of(&keys), of_mixed]
+                let gradients = (weights.clone() * upstream.clone()).sum().backward();
+                [
+                    elements(weights),
+                    gradient_of(&queries, &gradients),
+                    gradient_of(&keys, &gradients),
+                    gradient_of(&mixed, &gradients),
+                ]
             };
             let expected = values(kernel());
             let plain = values(plain(queries.clone(), keys.clone(), mixed.clone(), &mask));
@@ -410,7 +431,7 @@ mod tests {
             }
             let [queries, keys] = [&queries, &keys].map(|tensor| tensor.clone().inner());
             let applied = additive_weights(&queries, &keys, &mixed.inner(), &mask.inner());
-            assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
+            assert_eq!(elements(applied.expect("the kernel is there")), expected[0]);
         }
     }
 }

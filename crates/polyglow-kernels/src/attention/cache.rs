@@ -1,4 +1,15 @@
-//! The keys and values that a search keeps between positions, for the kernel of the CPU.
+//! The keys and values that a search keeps from position to position, for the kernel of the CPU.
+//!
+//! # Layout
+//! `[slots, num_heads, 2, room, head_dim]`: a slot belongs to one row (a hypothesis of a beam), and
+//! within it the keys of a head are contiguous, then its values. Attention reads all keys of a head
+//! and then all its values, so it goes through memory from one end to the other. A slot has room
+//! for more positions than it holds, so that a new position is written behind the old ones; the
+//! room grows by half when it is used up.
+//!
+//! A row is an index into the slots. A beam search keeps most hypotheses from step to step and
+//! copies a few: [`KeyValueCache::select`] moves indices, and copies a slot only where a row is
+//! kept twice.
 
 use std::ops::Range;
 
@@ -7,24 +18,26 @@ use burn::tensor::{Bool, Tensor};
 #[cfg(feature = "flex")]
 use super::flex;
 
-/// Keys and values of rows that are being written, or of what they look at: they grow with each
-/// position, and rows are kept, dropped and copied. A row that is kept stays where it is in memory.
+/// The keys and values of a batch of rows, for one attention of a decoder: of the positions that
+/// were generated so far, or of the source. Positions are appended, and rows are kept, dropped and
+/// copied; a row that is kept is not moved in memory.
 #[derive(Clone, Debug)]
 pub struct KeyValueCache {
-    /// `[slots, num_heads, 2, room, head_dim]`, first keys and then values, of which the first
-    /// `len` positions count: attention reads those of a head one after the other.
-    pub(super) numbers: Vec<f32>,
+    /// `[slots, num_heads, 2, room, head_dim]`, of which the first `len` positions are filled.
+    pub(super) elements: Vec<f32>,
     pub(super) num_heads: usize,
     pub(super) head_dim: usize,
+    /// Positions that a slot has room for.
     pub(super) room: usize,
+    /// Positions so far.
     pub(super) len: usize,
-    /// Where each row is.
+    /// The slot of each row.
     pub(super) slots: Vec<usize>,
 }
 
 impl KeyValueCache {
-    /// An empty cache for as many rows as this tensor has, on its device; `None` if that has no
-    /// kernel.
+    /// Returns an empty cache for as many rows as this tensor has, on its device; `None` if there
+    /// is no kernel for that device.
     ///
     /// # Shapes
     /// - `projected`: as for [`Self::append`]
@@ -36,7 +49,7 @@ impl KeyValueCache {
         let () = kernel!(flex::has_kernel(projected))?;
         let slots = (0..projected.dims()[0]).collect();
         Some(Self {
-            numbers: Vec::new(),
+            elements: Vec::new(),
             num_heads,
             head_dim: d_model / num_heads,
             room: 0,
@@ -45,18 +58,19 @@ impl KeyValueCache {
         })
     }
 
-    /// How many sequences they are of.
+    /// The number of rows.
     pub fn rows(&self) -> usize {
         self.slots.len()
     }
 
-    /// Adds the newest positions of every row.
+    /// Appends the newest positions of every row.
     ///
     /// # Panics
     /// If they are on another device.
     ///
     /// # Shapes
-    /// - `projected`: `[rows, len, width]`, of which the last `2 * d_model` numbers count
+    /// - `projected`: `[rows, len, width]`, of which the last `2 * d_model` elements are the
+    ///   keys and values
     pub fn append(&mut self, projected: &Tensor<3>) {
         let added: Option<()> = kernel!(flex::append(self, projected));
         added.expect("they are where the first were");
@@ -68,65 +82,68 @@ impl KeyValueCache {
             self.slots = (0..rows.len()).collect();
             return;
         }
-        let count = self.numbers.len() / self.of_slot();
-        let wanted: Vec<usize> = rows.iter().map(|row| self.slots[*row]).collect();
+        let count = self.elements.len() / self.slot_len();
+        let requested: Vec<usize> = rows.iter().map(|row| self.slots[*row]).collect();
         let mut is_free = vec![true; count];
-        for &slot in &wanted {
+        for &slot in &requested {
             is_free[slot] = false;
         }
         let mut free: Vec<usize> = (0..count).rev().filter(|slot| is_free[*slot]).collect();
         let mut is_taken = vec![false; count];
         self.slots.clear();
-        for slot in wanted {
-            let own = if is_taken[slot] {
+        // The first row that requests a slot gets it as it is; for another one it is copied.
+        for slot in requested {
+            let target = if is_taken[slot] {
                 free.pop().unwrap_or_else(|| self.add_slot())
             } else {
                 slot
             };
             is_taken[slot] = true;
-            if own != slot {
+            if target != slot {
                 for part in 0..2 * self.num_heads {
-                    let (from, to) = (self.part(slot, part), self.part(own, part));
-                    self.numbers.copy_within(from, to.start);
+                    let from = self.part(slot, part);
+                    let to = self.part(target, part);
+                    self.elements.copy_within(from, to.start);
                 }
             }
-            self.slots.push(own);
+            self.slots.push(target);
         }
     }
 
-    /// Attention to all of it, heads split and joined inside.
+    /// Returns the attention of these queries to all positions, heads split and joined inside.
     ///
-    /// A row comes out the same in any batch, and whatever forbidden keys stand behind its own.
+    /// The output of a row depends neither on the other rows, nor on forbidden keys behind its own.
     ///
     /// # Panics
     /// If the queries are on another device.
     ///
     /// # Shapes
-    /// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements count; output:
-    ///   `[rows, query_len, d_model]`
+    /// - `query`: `[rows, query_len, width]`, of which the first `d_model` elements are read;
+    ///   output: `[rows, query_len, d_model]`
     /// - `mask`: `[rows or 1, 1, 1, len]`, `true` where attention is forbidden; without one
-    ///   everything is open
+    ///   nothing is
     pub fn attention(&self, query: &Tensor<3>, mask: Option<&Tensor<4, Bool>>) -> Tensor<3> {
         kernel!(flex::cached_attention(self, query, mask))
             .expect("queries are where their keys are")
     }
 
+    /// Adds an empty slot, and returns its index.
     fn add_slot(&mut self) -> usize {
-        let slot = self.numbers.len() / self.of_slot();
-        self.numbers
-            .resize(self.numbers.len() + self.of_slot(), 0.0);
+        let slot = self.elements.len() / self.slot_len();
+        self.elements
+            .resize(self.elements.len() + self.slot_len(), 0.0);
         slot
     }
 
-    /// Numbers of a slot.
-    pub(super) fn of_slot(&self) -> usize {
+    /// The elements of a slot.
+    pub(super) fn slot_len(&self) -> usize {
         2 * self.num_heads * self.room * self.head_dim
     }
 
-    /// What counts of a part of a slot: the keys of head `part / 2` if it is even, else their
-    /// values.
+    /// The filled range of a part of a slot: the keys of head `part / 2` if `part` is even,
+    /// otherwise its values.
     pub(super) fn part(&self, slot: usize, part: usize) -> Range<usize> {
-        let start = slot * self.of_slot() + part * self.room * self.head_dim;
+        let start = slot * self.slot_len() + part * self.room * self.head_dim;
         start..start + self.len * self.head_dim
     }
 }

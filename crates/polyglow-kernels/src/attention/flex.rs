@@ -1,19 +1,26 @@
-//! The kernel: a task is a row of the batch. Heads are read and written where they lie in the
-//! projections, and of the `[query_len, key_len]` matrices only the weights are kept, and of long
-//! rows not even these.
+//! Attention on the CPU, with autodiff and without: one task for each row of the batch.
+//!
+//! The formulas and the layout are those of [`crate::attention`]. Within a task, heads are
+//! processed one after the other on one core ([`heads`]): the scores of a head,
+//! `[query_len, key_len]`, stay in the core's cache between the two products and the softmax.
+//!
+//! Of the intermediate matrices the forward pass keeps only the weights, and the backward pass
+//! ([`backward`]) recomputes the mask of dropout. From 256 keys on the weights would be most of the
+//! memory of a training step, so [`long`] keeps nothing and computes them again, a block of queries
+//! at a time. A search has another kernel, for few queries and many keys ([`cached`]).
 
+mod backward;
 mod cached;
 mod dropping;
 mod heads;
 mod long;
-mod slopes;
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
+use backward::{BackwardInput, Gradients};
 pub(super) use cached::{append, cached_attention, has_kernel};
 use heads::{Forbidden, Side, Sizes, row_of};
-use slopes::{Back, Slopes};
 
 use crate::Dropped;
 use crate::dropout::mask::Mask;
@@ -34,12 +41,12 @@ pub(super) fn self_attention(
     if mode == Mode::Inference && dropped.is_some() {
         return None;
     }
-    let sizes = Sizes::of_self(qkv.dims(), num_heads);
+    let sizes = Sizes::for_self(qkv.dims(), num_heads);
     let (qkv, node) = read(qkv.clone());
     let forbidden = Forbidden::new(mask, &sizes);
     if mode == Mode::Inference {
-        let output = sizes.apply(qkv.slice(), qkv.slice(), &forbidden);
-        return Some(close(from_values(output, sizes.output())));
+        let output = sizes.infer(qkv.slice(), qkv.slice(), &forbidden);
+        return Some(close(from_values(output, sizes.output_shape())));
     }
     let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
     let state = SelfAttention {
@@ -51,7 +58,11 @@ pub(super) fn self_attention(
         },
         qkv,
     };
-    Some(record(state, [node], from_values(output, sizes.output())))
+    Some(record(
+        state,
+        [node],
+        from_values(output, sizes.output_shape()),
+    ))
 }
 
 /// [`super::cross_attention`] on flex.
@@ -66,13 +77,13 @@ pub(super) fn cross_attention(
     if mode == Mode::Inference && dropped.is_some() {
         return None;
     }
-    let sizes = Sizes::of_cross(query.dims(), key_value.dims(), num_heads);
-    let ((query, query_node), (key_value, key_value_node)) =
-        (read(query.clone()), read(key_value.clone()));
+    let sizes = Sizes::for_cross(query.dims(), key_value.dims(), num_heads);
+    let (query, query_node) = read(query.clone());
+    let (key_value, key_value_node) = read(key_value.clone());
     let forbidden = Forbidden::new(mask, &sizes);
     if mode == Mode::Inference {
-        let output = sizes.apply(query.slice(), key_value.slice(), &forbidden);
-        return Some(close(from_values(output, sizes.output())));
+        let output = sizes.infer(query.slice(), key_value.slice(), &forbidden);
+        return Some(close(from_values(output, sizes.output_shape())));
     }
     let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
     let state = CrossAttention {
@@ -88,30 +99,31 @@ pub(super) fn cross_attention(
     Some(record(
         state,
         [query_node, key_value_node],
-        from_values(output, sizes.output()),
+        from_values(output, sizes.output_shape()),
     ))
 }
 
+/// The data that the forward pass keeps for the gradients, apart from the projections.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
-    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is computed again;
-    /// empty if rows are long.
+    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty if
+    /// rows are long.
     weights: Vec<f32>,
     forbidden: Forbidden,
     dropped: Option<Dropped>,
 }
 
 impl State {
-    /// What the gradients of a batch row are made from.
+    /// The parts of everything that belong to a batch row.
     fn row<'a>(
         &'a self,
         row: usize,
         query: &'a Contiguous,
         key_value: &'a Contiguous,
         gradient: &'a Contiguous,
-    ) -> Back<'a> {
-        Back {
+    ) -> BackwardInput<'a> {
+        BackwardInput {
             query: row_of(query.slice(), row, self.sizes.query),
             key_value: row_of(key_value.slice(), row, self.sizes.key),
             weights: self.sizes.weights_row(&self.weights, row),
@@ -122,6 +134,7 @@ impl State {
     }
 }
 
+/// The backward pass of [`self_attention`].
 #[derive(Clone, Debug)]
 struct SelfAttention {
     heads: State,
@@ -131,26 +144,28 @@ struct SelfAttention {
 impl BackwardPass<1> for SelfAttention {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
         let Self { heads, qkv } = self;
-        let (sizes, gradient) = (heads.sizes, Contiguous::of(gradient));
+        let sizes = heads.sizes;
+        let gradient = Contiguous::new(gradient);
         let Sizes {
             batch,
             query: Side { len, width, .. },
             ..
         } = sizes;
-        let mut of_qkv = vec![0.0; batch * len * width];
-        of_qkv
+        let mut grad_qkv = vec![0.0; batch * len * width];
+        grad_qkv
             .par_chunks_mut((len * width).max(1))
             .enumerate()
-            .for_each(|(row, of_qkv)| {
-                sizes.back(
+            .for_each(|(row, grad_qkv)| {
+                sizes.backward(
                     heads.row(row, &qkv, &qkv, &gradient),
-                    Slopes::Together(of_qkv),
+                    Gradients::Joined(grad_qkv),
                 );
             });
-        [Some(from_values(of_qkv, [batch, len, width]))]
+        [Some(from_values(grad_qkv, [batch, len, width]))]
     }
 }
 
+/// The backward pass of [`cross_attention`].
 #[derive(Clone, Debug)]
 struct CrossAttention {
     heads: State,
@@ -165,34 +180,35 @@ impl BackwardPass<2> for CrossAttention {
             query,
             key_value,
         } = self;
-        let (sizes, gradient) = (heads.sizes, Contiguous::of(gradient));
+        let sizes = heads.sizes;
+        let gradient = Contiguous::new(gradient);
         let Sizes {
             batch,
-            query: of_own,
-            key: of_other,
+            query: query_side,
+            key: key_side,
             ..
         } = sizes;
-        let mut query_gradient = vec![0.0; batch * of_own.len * of_own.width];
-        let mut other_gradient = vec![0.0; batch * of_other.len * of_other.width];
+        let mut query_gradient = vec![0.0; batch * query_side.len * query_side.width];
+        let mut key_value_gradient = vec![0.0; batch * key_side.len * key_side.width];
         let rows = query_gradient
-            .par_chunks_mut((of_own.len * of_own.width).max(1))
-            .zip(other_gradient.par_chunks_mut((of_other.len * of_other.width).max(1)))
+            .par_chunks_mut((query_side.len * query_side.width).max(1))
+            .zip(key_value_gradient.par_chunks_mut((key_side.len * key_side.width).max(1)))
             .enumerate();
-        rows.for_each(|(row, (of_query, of_key_value))| {
-            let slopes = Slopes::Apart {
-                query: of_query,
-                key_value: of_key_value,
+        rows.for_each(|(row, (grad_query, grad_key_value))| {
+            let grads = Gradients::Separate {
+                query: grad_query,
+                key_value: grad_key_value,
             };
-            sizes.back(heads.row(row, &query, &key_value, &gradient), slopes);
+            sizes.backward(heads.row(row, &query, &key_value, &gradient), grads);
         });
         [
             Some(from_values(
                 query_gradient,
-                [batch, of_own.len, of_own.width],
+                [batch, query_side.len, query_side.width],
             )),
             Some(from_values(
-                other_gradient,
-                [batch, of_other.len, of_other.width],
+                key_value_gradient,
+                [batch, key_side.len, key_side.width],
             )),
         ]
     }
@@ -202,13 +218,16 @@ impl BackwardPass<2> for CrossAttention {
 pub(super) mod tests {
     use super::super::FORBIDDEN;
     use burn::tensor::activation::softmax;
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::{Device, TensorData};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, random, random_tracked, with_autodiff,
+    };
 
     const HEADS: usize = 2;
 
+    /// Attention in terms of Burn's operations.
     pub(super) fn plain(
         query: Tensor<3>,
         key: Tensor<3>,
@@ -216,57 +235,54 @@ pub(super) mod tests {
         mask: &Tensor<4, Bool>,
     ) -> Tensor<3> {
         let [batch, len, d_model] = query.dims();
-        let split = |tensor: Tensor<3>| {
-            let [batch, len, _] = tensor.dims();
-            tensor
-                .reshape([batch, len, HEADS, d_model / HEADS])
-                .swap_dims(1, 2)
-        };
         let other_len = key.dims()[1];
-        let scores =
-            split(query).matmul(split(key).transpose()) * ((d_model / HEADS) as f64).powf(-0.5);
+        let scores = split_heads(query).matmul(split_heads(key).transpose())
+            * ((d_model / HEADS) as f64).powf(-0.5);
         let scores = scores.mask_fill(
             mask.clone().expand([batch, HEADS, len, other_len]),
             f64::from(FORBIDDEN),
         );
         softmax(scores, 3)
-            .matmul(split(value))
+            .matmul(split_heads(value))
             .swap_dims(1, 2)
             .reshape([batch, len, d_model])
     }
 
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
-            .into_data();
-        Tensor::from_data(data, &Device::flex().autodiff())
+    /// `[batch, HEADS, len, head_dim]`.
+    fn split_heads(tensor: Tensor<3>) -> Tensor<4> {
+        let [batch, len, d_model] = tensor.dims();
+        tensor
+            .reshape([batch, len, HEADS, d_model / HEADS])
+            .swap_dims(1, 2)
+    }
+
+    /// One of the projections that lie side by side.
+    fn projection(all: &Tensor<3>, index: usize, d_model: usize) -> Tensor<3> {
+        all.clone().narrow(2, index * d_model, d_model)
     }
 
     /// Forbids the last position of the second batch row, and with `causal` the future and
     /// everything in the first row.
     fn mask(len: usize, other_len: usize, causal: bool) -> Tensor<4, Bool> {
         let rows = if causal { len } else { 1 };
-        let forbidden = |batch_row: usize, row: usize, column: usize| {
-            batch_row == 1 && column + 1 == other_len || causal && (column > row || row == 0)
-        };
-        let values: Vec<bool> = (0..2 * rows * other_len)
-            .map(|place| {
-                forbidden(
-                    place / (rows * other_len),
-                    place / other_len % rows,
-                    place % other_len,
-                )
-            })
-            .collect();
+        let mut values = Vec::new();
+        for batch_row in 0..2 {
+            for row in 0..rows {
+                for column in 0..other_len {
+                    let is_padding = batch_row == 1 && column + 1 == other_len;
+                    values.push(is_padding || causal && (column > row || row == 0));
+                }
+            }
+        }
         Tensor::from_data(
-            burn::tensor::TensorData::new(values, [2, 1, rows, other_len]),
+            TensorData::new(values, [2, 1, rows, other_len]),
             &Device::flex().autodiff(),
         )
     }
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
-        // The last two are long rows: a whole number of blocks and none, and more queries than
-        // keys.
+        // The last two are long rows: a whole number of blocks and not, and more queries than keys.
         for (len, other_len, d_model) in [
             (1, 2, 4),
             (5, 3, 6),
@@ -274,40 +290,35 @@ pub(super) mod tests {
             (256, 300, 4),
             (331, 260, 8),
         ] {
-            let (qkv, slopes) = (
-                random([2, len, 3 * d_model]).require_grad(),
-                random([2, len, d_model]),
-            );
+            let qkv = random_tracked([2, len, 3 * d_model], 2.0);
+            let upstream = with_autodiff(&random([2, len, d_model], 2.0));
             let forbidden = mask(len, len, true);
-            let part = |place: usize| qkv.clone().narrow(2, place * d_model, d_model);
+            let [query, key, value] = [0, 1, 2].map(|index| projection(&qkv, index, d_model));
             let kernel =
                 self_attention(&qkv, &forbidden, HEADS, None).expect("the kernel is there");
-            let outputs = [kernel, plain(part(0), part(1), part(2), &forbidden)];
+            let outputs = [kernel, plain(query, key, value, &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
-                (
-                    numbers(output),
-                    numbers(qkv.grad(&gradients).expect("it is tracked")),
-                )
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
+                [elements(output), gradient_of(&qkv, &gradients)]
             });
-            assert_near(&kernel.0, &plain_version.0, 1e-5);
-            assert_near(&kernel.1, &plain_version.1, 1e-5);
+            for (kernel, plain_version) in kernel.iter().zip(&plain_version) {
+                assert_near(kernel, plain_version, 1e-5);
+            }
 
-            let (query, key_value) = (
-                random([2, len, d_model]).require_grad(),
-                random([2, other_len, 2 * d_model]),
-            );
-            let key_value = key_value.require_grad();
+            let query = random_tracked([2, len, d_model], 2.0);
+            let key_value = random_tracked([2, other_len, 2 * d_model], 2.0);
             let forbidden = mask(len, other_len, false);
-            let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
+            let [key, value] = [0, 1].map(|index| projection(&key_value, index, d_model));
             let kernel = cross_attention(&query, &key_value, &forbidden, HEADS, None)
                 .expect("the kernel is there");
-            let outputs = [kernel, plain(query.clone(), part(0), part(1), &forbidden)];
+            let outputs = [kernel, plain(query.clone(), key, value, &forbidden)];
             let [kernel, plain_version] = outputs.map(|output| {
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
-                let of =
-                    |tensor: &Tensor<3>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                [numbers(output), of(&query), of(&key_value)]
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
+                [
+                    elements(output),
+                    gradient_of(&query, &gradients),
+                    gradient_of(&key_value, &gradients),
+                ]
             });
             for (kernel, plain_version) in kernel.iter().zip(&plain_version) {
                 assert_near(kernel, plain_version, 1e-5);

@@ -1,7 +1,12 @@
-//! On GPUs: a kernel forwards, and one or two backwards, in which weights are never in memory.
+//! Attention on GPUs: which kernels are launched, with which block size, on how many workgroups.
+//!
+//! The forward pass is one kernel ([`kernel`]). The backward pass is one or two ([`backward`]): a
+//! second one only if there are more keys or queries than a block has rows. None of them writes the
+//! `[query_len, key_len]` weights to memory; the forward pass keeps two floats for each query, the
+//! largest score and one over the sum of exponentials.
 
+mod backward;
 mod kernel;
-mod slopes;
 
 use burn::tensor::{Bool, DType, Tensor};
 use burn_cubecl::cubecl::client::Client;
@@ -15,15 +20,15 @@ use crate::factors::cast;
 use crate::gpu::operation::{
     Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size,
 };
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
-/// Rows of a block; fewer where a device shares too little memory for these.
+/// Rows in a block: the first that fits into the shared memory of the device.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
-/// Tensors of the kernel that has the most, and what the compiler adds to them.
-const BINDINGS: usize = 9;
-/// The most cubes along an axis.
-const MOST_CUBES: usize = (1 << 16) - 1;
+/// Bindings of the largest kernel, [`backward::grad_keys`]: its 8 tensors and one for its scalars.
+const MAX_BINDINGS: usize = 9;
+/// The most workgroups along an axis: WebGPU allows no more, nor CUDA along the second and third.
+const MAX_WORKGROUPS: usize = (1 << 16) - 1;
 
 /// [`super::self_attention`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn self_attention(
@@ -33,7 +38,8 @@ pub(super) fn self_attention(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
     let (qkv, node) = open(qkv)?;
-    let ([batch, len, width], d_model) = (qkv.dims(), qkv.dims()[2] / 3);
+    let [batch, len, width] = qkv.dims();
+    let d_model = qkv.dims()[2] / 3;
     let sizes = Sizes {
         batch,
         num_heads,
@@ -42,7 +48,7 @@ pub(super) fn self_attention(
         starts: [d_model, 2 * d_model],
     };
     let (output, state) = State::attend(sizes, qkv.clone(), qkv, mask, dropped)?;
-    Some(record(OfSelf(state), [node], output))
+    Some(record(SelfAttention(state), [node], output))
 }
 
 /// [`super::cross_attention`] on GPUs with autodiff; `None` elsewhere.
@@ -53,7 +59,8 @@ pub(super) fn cross_attention(
     num_heads: usize,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
-    let ((query, query_node), (key_value, key_value_node)) = (open(query)?, open(key_value)?);
+    let (query, query_node) = open(query)?;
+    let (key_value, key_value_node) = open(key_value)?;
     let [batch, query_len, d_model] = query.dims();
     let [_, key_len, width] = key_value.dims();
     let sizes = Sizes {
@@ -64,17 +71,21 @@ pub(super) fn cross_attention(
         starts: [0, d_model],
     };
     let (output, state) = State::attend(sizes, query, key_value, mask, dropped)?;
-    Some(record(OfCross(state), [query_node, key_value_node], output))
+    Some(record(
+        CrossAttention(state),
+        [query_node, key_value_node],
+        output,
+    ))
 }
 
-/// Of queries first, then of keys and values.
+/// The shapes of an attention; pairs are of queries first, then of keys and values.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     batch: usize,
     num_heads: usize,
     lens: [usize; 2],
     widths: [usize; 2],
-    /// Where keys and values begin in their rows.
+    /// Columns at which keys and values begin in their rows.
     starts: [usize; 2],
 }
 
@@ -84,9 +95,11 @@ impl Sizes {
         key_width - self.starts[1]
     }
 
+    /// The layout that kernels are compiled for; `None` if no block fits into `shared` bytes.
     fn layout(self, vector: usize, dropped: Option<Dropped>, shared: usize) -> Option<Layout> {
         let head = self.d_model() / self.num_heads;
-        // Two blocks of rows, and two of weights for each of their pairs.
+        // As `grad_keys` allocates it: two blocks of rows, two matrices of a block by a block with
+        // a row of padding, and a flag for each row; 4 bytes each.
         let block = BLOCKS
             .into_iter()
             .find(|block| 4 * block * (2 * head + 2 * (block + 1) + 1) <= shared)?;
@@ -112,8 +125,9 @@ impl Sizes {
         SizesLaunch::new(query_len, key_len, (head_dim as f32).powf(-0.5))
     }
 
-    /// A cube for each block of `len` rows, and a unit for each of its rows.
-    fn cubes(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
+    /// A workgroup for each block of `len` rows of each head and batch row, with a thread for each
+    /// row of the block.
+    fn workgroups(self, len: usize, layout: Layout) -> (CubeCount, CubeDim) {
         let blocks = len.div_ceil(layout.block) as u32;
         (
             CubeCount::Static(blocks, self.num_heads as u32, self.batch as u32),
@@ -122,7 +136,7 @@ impl Sizes {
     }
 }
 
-/// What the backward pass needs.
+/// Everything that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
@@ -133,10 +147,12 @@ struct State {
     key_value: Operand,
     mask: Operand,
     output: Operand,
-    norms: Operand,
+    stats: Operand,
 }
 
 impl State {
+    /// The output, and what its backward pass needs; `None` if the device or the shapes do not fit
+    /// the kernels.
     fn attend(
         sizes: Sizes,
         query: Tensor<3>,
@@ -150,12 +166,16 @@ impl State {
             lens: [query_len, _],
             ..
         } = sizes;
-        // Each has a place on an axis of cubes.
-        if batch > MOST_CUBES || num_heads > MOST_CUBES || query.dtype() != key_value.dtype() {
+        // Each is an axis of workgroups.
+        if batch > MAX_WORKGROUPS
+            || num_heads > MAX_WORKGROUPS
+            || query.dtype() != key_value.dtype()
+        {
             return None;
         }
-        let (query, key_value): (Operand, Operand) = (query.into(), key_value.into());
-        if most_bindings(&query) < BINDINGS {
+        let query: Operand = query.into();
+        let key_value: Operand = key_value.into();
+        if most_bindings(&query) < MAX_BINDINGS {
             return None;
         }
         let mask: Operand = mask.clone().inner().into();
@@ -165,12 +185,12 @@ impl State {
             vec![batch, query_len, sizes.d_model()],
             vec![batch, num_heads, query_len, 2],
         ];
-        let [shape, of_norms] = shapes;
+        let [shape, stats_shape] = shapes;
         let dtype = query.dtype();
         let launch = move |client: &Client,
                            [query, key_value, mask]: [CubeTensor; 3],
-                           [output, norms]: [CubeTensor; 2]| {
-            let (count, dim) = sizes.cubes(query_len, layout);
+                           [output, stats]: [CubeTensor; 2]| {
+            let (count, dim) = sizes.workgroups(query_len, layout);
             let types = [elements(&query), elements(&mask)];
             kernel::attend::launch(
                 client,
@@ -181,7 +201,7 @@ impl State {
                 key_value.into_buffer_arg(),
                 mask.into_tensor_arg(),
                 output.into_buffer_arg(),
-                norms.into_buffer_arg(),
+                stats.into_buffer_arg(),
                 sizes.launch(),
                 Draw::launch(dropped),
                 layout,
@@ -189,10 +209,10 @@ impl State {
             );
         };
         let inputs = [query.clone(), key_value.clone(), mask.clone()];
-        let [output, norms] = queue(
+        let [output, stats] = queue(
             "attention",
             inputs,
-            [(shape, dtype), (of_norms, DType::F32)],
+            [(shape, dtype), (stats_shape, DType::F32)],
             launch,
         );
         let state = Self {
@@ -204,14 +224,18 @@ impl State {
             key_value,
             mask,
             output: output.clone(),
-            norms,
+            stats,
         };
         Some((output.tensor(), state))
     }
 
-    /// Tensors of these shapes: slopes of queries, and of keys and values, or of all three side by
-    /// side.
-    fn slopes<const O: usize>(self, gradient: Tensor<3>, shapes: [Vec<usize>; O]) -> [Operand; O] {
+    /// The gradients, in tensors of these shapes: of queries first, then of keys and values; or one
+    /// tensor for all three, side by side as the projection has them.
+    fn gradients<const O: usize>(
+        self,
+        gradient: Tensor<3>,
+        shapes: [Vec<usize>; O],
+    ) -> [Operand; O] {
         let Self {
             sizes,
             layout,
@@ -221,17 +245,18 @@ impl State {
             key_value,
             mask,
             output,
-            norms,
+            stats,
         } = self;
         let dtype = query.dtype();
         let launch = move |client: &Client, inputs: [CubeTensor; 6], written: [CubeTensor; O]| {
             let types = [elements(&inputs[0]), elements(&inputs[2])];
-            let [query, key_value, mask, output, norms, slope] = inputs;
-            let (of_query, of_key_value) = (&written[0], &written[O - 1]);
+            let [query, key_value, mask, output, stats, grad_output] = inputs;
+            let grad_query = &written[0];
+            let grad_key_value = &written[O - 1];
             let [query_len, key_len] = sizes.lens;
             if layout.many {
-                let (count, dim) = sizes.cubes(query_len, layout);
-                slopes::of_queries::launch(
+                let (count, dim) = sizes.workgroups(query_len, layout);
+                backward::grad_queries::launch(
                     client,
                     count,
                     dim,
@@ -240,23 +265,24 @@ impl State {
                     key_value.clone().into_buffer_arg(),
                     mask.clone().into_tensor_arg(),
                     output.clone().into_buffer_arg(),
-                    norms.clone().into_buffer_arg(),
-                    slope.clone().into_buffer_arg(),
-                    of_query.clone().into_buffer_arg(),
+                    stats.clone().into_buffer_arg(),
+                    grad_output.clone().into_buffer_arg(),
+                    grad_query.clone().into_buffer_arg(),
                     sizes.launch(),
                     Draw::launch(dropped),
                     layout,
                     types,
                 );
             }
-            let (count, dim) = sizes.cubes(key_len, layout);
-            // Of all three they are written beside each other.
-            let of_query = if layout.is_self {
-                nowhere(client, of_query)
+            let (count, dim) = sizes.workgroups(key_len, layout);
+            // In self-attention the gradients of queries go to the tensor of all three, and nothing
+            // is written through this binding.
+            let grad_query = if layout.is_self {
+                nowhere(client, grad_query)
             } else {
-                of_query.clone()
+                grad_query.clone()
             };
-            slopes::of_keys::launch(
+            backward::grad_keys::launch(
                 client,
                 count,
                 dim,
@@ -265,10 +291,10 @@ impl State {
                 key_value.into_buffer_arg(),
                 mask.into_tensor_arg(),
                 output.into_buffer_arg(),
-                norms.into_buffer_arg(),
-                slope.into_buffer_arg(),
-                of_query.into_buffer_arg(),
-                of_key_value.clone().into_buffer_arg(),
+                stats.into_buffer_arg(),
+                grad_output.into_buffer_arg(),
+                grad_query.into_buffer_arg(),
+                grad_key_value.clone().into_buffer_arg(),
                 sizes.launch(),
                 Draw::launch(dropped),
                 layout,
@@ -276,37 +302,37 @@ impl State {
             );
         };
         let gradient = cast(gradient, dtype.into()).into();
-        let inputs = [query, key_value, mask, output, norms, gradient];
+        let inputs = [query, key_value, mask, output, stats, gradient];
         let name = if layout.many {
-            "attention's slopes in blocks"
+            "attention's gradients in blocks"
         } else {
-            "attention's slopes"
+            "attention's gradients"
         };
         queue(name, inputs, shapes.map(|shape| (shape, dtype)), launch)
     }
 }
 
 #[derive(Clone, Debug)]
-struct OfSelf(State);
+struct SelfAttention(State);
 
-impl Slopes<1, 3> for OfSelf {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Slope>; 1] {
+impl BackwardPass<1, 3> for SelfAttention {
+    fn gradients(self, gradient: Tensor<3>, _: [bool; 1]) -> [Option<Gradient>; 1] {
         let Sizes {
             batch,
             lens: [len, _],
             widths: [width, _],
             ..
         } = self.0.sizes;
-        let [all] = self.0.slopes(gradient, [vec![batch, len, width]]);
+        let [all] = self.0.gradients(gradient, [vec![batch, len, width]]);
         [Some(all.tensor::<3>().into())]
     }
 }
 
 #[derive(Clone, Debug)]
-struct OfCross(State);
+struct CrossAttention(State);
 
-impl Slopes<2, 3> for OfCross {
-    fn slopes(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Slope>; 2] {
+impl BackwardPass<2, 3> for CrossAttention {
+    fn gradients(self, gradient: Tensor<3>, _: [bool; 2]) -> [Option<Gradient>; 2] {
         let Sizes {
             batch,
             lens: [query_len, key_len],
@@ -318,7 +344,7 @@ impl Slopes<2, 3> for OfCross {
             vec![batch, key_len, key_width],
         ];
         self.0
-            .slopes(gradient, shapes)
-            .map(|slopes| Some(slopes.tensor::<3>().into()))
+            .gradients(gradient, shapes)
+            .map(|grads| Some(grads.tensor::<3>().into()))
     }
 }

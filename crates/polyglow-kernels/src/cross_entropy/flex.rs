@@ -1,5 +1,13 @@
-//! The kernel: three passes over a row of logits while it is in the cache, the last of which leaves
-//! its gradient there.
+//! Cross-entropy on the CPU: the loss of each row, and its gradient in place of the logits.
+//!
+//! With the formulas of [`crate::cross_entropy`], a row of `vocab_size` logits is visited three
+//! times while it is in a core's cache: for the maximum; for `exp(x_j - max)`, which overwrites the
+//! logits, and the sums of both; and for `exp / sum - ε / V`, which overwrites them again with the
+//! gradient. The maximum is subtracted so that no exponential overflows; it cancels in every
+//! formula.
+//!
+//! Nothing of the size of the logits is allocated: at a vocabulary of 32 000 a second array would
+//! be the largest of the training step.
 
 use burn::backend::TensorData;
 use burn::tensor::{Device, Int, Tensor};
@@ -16,7 +24,8 @@ pub(super) fn cross_entropy(
     label_smoothing: f64,
     pad_id: u32,
 ) -> LossOutput {
-    let ([num_rows, _], targets) = (logits.dims(), ids_of(targets));
+    let [num_rows, _] = logits.dims();
+    let targets = to_ids(targets);
     assert_eq!(num_rows, targets.len(), "a target for each row of logits");
     let (logits, node) = open(logits);
     let mut data = into_data(logits);
@@ -29,7 +38,8 @@ pub(super) fn cross_entropy(
     }
 }
 
-pub(crate) fn ids_of(targets: Tensor<1, Int>) -> Vec<u32> {
+/// The targets in host memory.
+pub(crate) fn to_ids(targets: Tensor<1, Int>) -> Vec<u32> {
     targets.into_data().iter::<u32>().collect()
 }
 
@@ -42,39 +52,48 @@ pub(crate) fn into_gradients(
     pad_id: u32,
 ) -> Vec<RowLoss> {
     let vocab_size = logits.len() / targets.len().max(1);
-    let row = |(row, &target): (&mut [f32], &u32)| {
-        // Written and not skipped: the row still has its logits.
-        if target == pad_id {
-            row.fill(0.0);
-            return RowLoss {
-                loss: 0.0,
-                nll: 0.0,
-            };
-        }
-        vectorized(Row {
-            values: row,
-            target: target as usize,
-            smoothing,
-        })
-    };
     logits
         .par_chunks_mut(vocab_size.max(1))
         .zip(targets)
-        .map(row)
+        .map(|(row, target)| {
+            if *target == pad_id {
+                padding_gradient(row)
+            } else {
+                vectorized(Row {
+                    values: row,
+                    target: *target as usize,
+                    smoothing,
+                })
+            }
+        })
         .collect()
 }
 
-/// The sums over rows, with smoothing and without.
+/// Overwrites a row whose target is padding with its gradient, 0.
+fn padding_gradient(row: &mut [f32]) -> RowLoss {
+    // Written and not skipped: the row still has its logits.
+    row.fill(0.0);
+    RowLoss {
+        loss: 0.0,
+        nll: 0.0,
+    }
+}
+
+/// The sums over rows of the loss with smoothing and of that without, `[1]` each.
 pub(crate) fn sums(rows: &[RowLoss]) -> (FlexTensor, Tensor<1>) {
-    // In the order of rows, so that the bits do not depend on threads; in double precision, so that
-    // a sum of thousands of rows keeps its digits.
-    let total =
-        |part: fn(&RowLoss) -> f32| rows.iter().map(|row| f64::from(part(row))).sum::<f64>() as f32;
-    let nll_sum = TensorData::new(vec![total(|row| row.nll)], [1]);
+    let loss_sum = total(rows.iter().map(|row| row.loss));
+    let nll_sum = total(rows.iter().map(|row| row.nll));
+    let nll_sum = TensorData::new(vec![nll_sum], [1]);
     (
-        from_values(vec![total(|row| row.loss)], [1]),
+        from_values(vec![loss_sum], [1]),
         Tensor::from_data(nll_sum, &Device::flex()),
     )
+}
+
+/// The sum in the order of rows, so that its bits do not depend on threads, and in double
+/// precision, so that a sum of thousands of rows keeps its digits.
+fn total(losses: impl Iterator<Item = f32>) -> f32 {
+    losses.map(f64::from).sum::<f64>() as f32
 }
 
 /// The gradient of the logits, which is known with the loss: the backward pass only scales it.
@@ -83,23 +102,23 @@ struct Gradient(FlexTensor);
 
 impl BackwardPass<1> for Gradient {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        [Some(scaled(self.0, slope_of_sum(gradient)))]
+        [Some(scaled(self.0, scalar_gradient(gradient)))]
     }
 }
 
-/// The one value in the gradient of a sum.
-pub(crate) fn slope_of_sum(gradient: FlexTensor) -> f32 {
+/// The gradient of a sum as a scalar: its tensor has one element.
+pub(crate) fn scalar_gradient(gradient: FlexTensor) -> f32 {
     into_data(gradient)
         .iter::<f32>()
         .next()
-        .expect("the slope of one sum")
+        .expect("the gradient of one sum")
 }
 
-/// `slope * gradient`.
-pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
-    // If the sum of losses is what `backward` is called on, its slope is 1, and a pass over all
+/// Returns `factor * gradient`.
+pub(crate) fn scaled(gradient: FlexTensor, factor: f32) -> FlexTensor {
+    // If `backward` is called on the sum of losses itself, the factor is 1, and a pass over all
     // logits is saved.
-    if slope.to_bits() == 1.0f32.to_bits() {
+    if factor.to_bits() == 1.0f32.to_bits() {
         return gradient;
     }
     let mut data = into_data(gradient);
@@ -107,17 +126,17 @@ pub(crate) fn scaled(gradient: FlexTensor, slope: f32) -> FlexTensor {
     values
         .par_iter_mut()
         .with_min_len(1 << 14)
-        .for_each(|value| *value *= slope);
+        .for_each(|value| *value *= factor);
     from_data(data)
 }
 
-/// In nats.
+/// The losses of a row in nats, with smoothing and without.
 pub(crate) struct RowLoss {
     loss: f32,
     nll: f32,
 }
 
-/// A row of logits, which becomes its gradient.
+/// Overwrites a row of logits with the gradient of its loss, and returns the loss.
 struct Row<'a> {
     values: &'a mut [f32],
     target: usize,
@@ -135,11 +154,15 @@ impl Kernel for Row<'_> {
             smoothing,
         } = self;
         let len = row.len() as f32;
+        // First pass.
         let largest = max(row);
-        // Read before the loop overwrites it.
-        let of_target = row[target] - largest;
-        // Smoothing needs the mean of all logits, which costs little in the same pass.
-        let (mut exps, mut shifts) = ([0.0; LANES], [0.0; LANES]);
+        // Read now: the loop overwrites it.
+        let target_logit = row[target] - largest;
+        // Smoothing needs the mean of all logits, which costs little in the pass over exponentials.
+        let mut exps = [0.0; LANES];
+        let mut shifts = [0.0; LANES];
+        // Second pass: exponentials in place of logits, in lanes, so that the compiler vectorizes
+        // the sums.
         let (chunks, rest) = row.as_chunks_mut::<LANES>();
         for chunk in chunks {
             for lane in 0..LANES {
@@ -156,15 +179,16 @@ impl Kernel for Row<'_> {
             exps[lane] += *value;
         }
         let total = sum(exps);
-        // `softmax - ε / V`, and the target's share below: the closed form, without a second array.
-        let (scale, floor) = (1.0 / total, smoothing / len);
+        // Third pass: `softmax - ε / V` for all, and then the term of the target.
+        let scale = 1.0 / total;
+        let floor = smoothing / len;
         for value in row.iter_mut() {
             *value = *value * scale - floor;
         }
         row[target] -= 1.0 - smoothing;
-        // -log p = log(sum(exp(x))) - x, which stays the same if the maximum is taken off every x.
+        // `log_sum` and the target's logit are both relative to the maximum, which cancels.
         let log_sum = total.ln();
-        let nll = log_sum - of_target;
+        let nll = log_sum - target_logit;
         let uniform = log_sum - sum(shifts) / len;
         RowLoss {
             loss: (1.0 - smoothing) * nll + smoothing * uniform,
@@ -184,7 +208,7 @@ mod tests {
 
     type Function = fn(Tensor<2>, Tensor<1, Int>, f64, u32) -> LossOutput;
 
-    /// Loss, loss without smoothing, and the gradient of three times the loss.
+    /// Returns the loss, the loss without smoothing, and the gradient of three times the loss.
     fn run(
         function: Function,
         logits: &TensorData,
@@ -208,6 +232,10 @@ mod tests {
         )
     }
 
+    fn near(left: f32, right: f32, scale: f32) -> bool {
+        (left - right).abs() <= 2e-6 * scale.max(1.0)
+    }
+
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         for (rows, vocab_size) in [(1, 2), (5, 7), (9, 16), (33, 1003)] {
@@ -219,9 +247,6 @@ mod tests {
                 let (loss, nll, gradient) = run(cross_entropy, &logits, &targets, smoothing);
                 let (plain_loss, plain_nll, plain_gradient) =
                     run(plain, &logits, &targets, smoothing);
-                let near = |left: f32, right: f32, scale: f32| {
-                    (left - right).abs() <= 2e-6 * scale.max(1.0)
-                };
                 assert!(
                     near(loss, plain_loss, loss.abs()),
                     "{rows} x {vocab_size}: {loss}, {plain_loss}"
@@ -242,7 +267,7 @@ mod tests {
     }
 
     #[test]
-    fn logits_that_are_used_elsewhere_stay_as_they_are() {
+    fn logits_that_are_used_elsewhere_are_not_overwritten() {
         let device = Device::flex().autodiff();
         let logits = Tensor::<2>::from_data([[1.0f32, 2.0, 3.0]], &device).require_grad();
         let targets = Tensor::<1, Int>::from_data([1], &device);
@@ -263,7 +288,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_shows_in_the_loss() {
+    fn a_logit_that_is_not_finite_shows_in_the_loss() {
         for bad in [f32::NAN, f32::INFINITY] {
             let logits = TensorData::new(vec![0.0, bad, 1.0, 2.0], [1, 4]);
             let (loss, nll, _) = run(cross_entropy, &logits, &[2], 0.1);

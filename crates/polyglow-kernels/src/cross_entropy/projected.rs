@@ -1,5 +1,17 @@
 //! Cross-entropy from hidden states: the projection to the vocabulary and the loss in one
 //! operation.
+//!
+//! With hidden states `x` of `[rows, d_model]` and the weight `W` of `[d_model, vocab_size]`, the
+//! logits are `x W`. With `s = d loss / d logits` from [`crate::cross_entropy()`], the gradients
+//! are `s Wᵀ` of `x` and `xᵀ s` of `W`.
+//!
+//! # Chunks
+//! Logits and `s` would be the largest tensors of a training step: 4 096 rows of a vocabulary of 32
+//! 000 take 500 MiB in f32, twice. But `s` follows from the logits without the gradient of the
+//! loss, which is a scalar factor. So rows are processed in chunks: logits, loss and `s` of a
+//! chunk, then its rows of the gradient of `x` and its addend to the gradient of `W`, and then the
+//! memory is reused. The forward pass thus has all gradients when it has the loss, and the backward
+//! pass only scales them.
 
 #[cfg(feature = "flex")]
 mod flex;
@@ -12,14 +24,14 @@ use burn::tensor::{Int, Tensor};
 use crate::factors::{Factors, widened};
 use crate::{Layout, LossOutput, Targets, cross_entropy, linear, linear_transposed};
 
-/// The most rows of logits that the kernel holds at once. With fewer it would read the weights and
-/// add to their gradient more often.
+/// The most rows of logits that the kernel of the CPU holds at once. With fewer it would read the
+/// weight and add to its gradient more often.
 const ROWS_PER_CHUNK: usize = 512;
 
-/// The most logits that are held at once where there is no kernel: 4 096 rows of a vocabulary of 32 000.
+/// The most logits that are held at once elsewhere: 4 096 rows of a vocabulary of 32 000.
 const LOGITS_PER_CHUNK: usize = 1 << 27;
 
-/// How many rows of logits are held at once, with kernels or without.
+/// The number of rows of logits that are held at once, with kernels for the CPU or without.
 #[must_use]
 pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
     if kernels {
@@ -29,13 +41,12 @@ pub fn rows_per_chunk(vocab_size: usize, kernels: bool) -> usize {
     }
 }
 
-/// [`cross_entropy()`] of the logits `x W`, without ever holding `[rows, vocab_size]` of them if
-/// there is a kernel.
+/// Returns [`cross_entropy()`] of the logits `x W`; with autodiff without ever holding all
+/// `[rows, vocab_size]` of them.
 ///
-/// With `s` the gradient of the logits, as [`cross_entropy()`] has it, the gradients are `s Wᵀ` of
-/// `x` and `xᵀ s` of `W`. The kernel computes both with the loss, a few hundred rows at a time and
-/// without rows of padding, so that `s` need not be kept; the backward pass multiplies them by the
-/// slope of the sum, unless that is 1.
+/// With `s` the gradient of the logits, the gradients are `s Wᵀ` of `x` and `xᵀ s` of `W`. Both are
+/// computed with the loss, some rows at a time, so that `s` need not be kept; the backward pass
+/// multiplies them by the gradient of the sum, unless that is 1. Kernels leave out rows of padding.
 ///
 /// # Shapes
 /// - `hidden`: `[rows, d_model]`; `targets`: as many rows
@@ -84,8 +95,8 @@ pub fn projected_cross_entropy(
     )
 }
 
-/// In terms of Burn's operations: the same gradients in closed form, chunk by chunk, so that
-/// nothing of `[rows, vocab_size]` is kept.
+/// [`projected_cross_entropy`] in terms of Burn's operations: the same gradients in closed form,
+/// chunk by chunk, so that nothing of `[rows, vocab_size]` is kept.
 fn plain(
     hidden: Tensor<2>,
     weight: Tensor<2>,
@@ -96,7 +107,7 @@ fn plain(
     factors: Factors,
 ) -> LossOutput {
     if !hidden.is_autodiff() {
-        return of_logits(
+        return with_logits(
             hidden,
             weight,
             layout,
@@ -107,25 +118,26 @@ fn plain(
         );
     }
     let [rows, _] = hidden.dims();
-    let loss = Chunks::new(
+    let chunks = Chunks::new(
         weight.clone().inner(),
         layout,
         label_smoothing,
         pad_id,
         factors,
     );
-    let all = loss.of(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
-    // Its value cancels and its gradients stay.
-    let [loss_sum, nll_sum] = all.totals();
-    let slope = (hidden * Tensor::cat(all.of_hidden, 0)).sum() + (weight * all.of_weight).sum();
+    let sums = chunks.sums(&hidden.clone().inner(), &targets.inner().reshape([rows, 1]));
+    // The value of the product cancels, and its gradients stay.
+    let [loss_sum, nll_sum] = sums.totals();
+    let product =
+        (hidden * Tensor::cat(sums.grad_hidden, 0)).sum() + (weight * sums.grad_weight).sum();
     LossOutput {
-        loss_sum: loss_sum + (slope.clone() - slope.detach()),
+        loss_sum: loss_sum + (product.clone() - product.detach()),
         nll_sum,
     }
 }
 
-/// What it is by definition, with all logits at once.
-fn of_logits(
+/// [`projected_cross_entropy`] by its definition, with all logits at once.
+fn with_logits(
     hidden: Tensor<2>,
     weight: Tensor<2>,
     layout: Layout,
@@ -141,9 +153,9 @@ fn of_logits(
     cross_entropy(widened(logits), targets, label_smoothing, pad_id)
 }
 
-/// The loss and its gradients outside of the graph.
+/// Computes the loss and its gradients outside of the graph, chunk by chunk.
 struct Chunks {
-    /// What gives logits, rounded: `[d_model, vocab_size]`.
+    /// The weight, rounded, as `[d_model, vocab_size]`.
     to_logits: Tensor<2>,
     layout: Layout,
     label_smoothing: f64,
@@ -154,25 +166,26 @@ struct Chunks {
 
 /// The losses of rows, and the gradients of the sum of the smoothed ones.
 struct Sums {
-    /// The smoothed ones and the plain ones, `[2, rows]`.
+    /// The losses with smoothing and those without, `[2, rows]`.
     losses: Tensor<2>,
-    /// `[rows, d_model]`, cut into chunks.
-    of_hidden: Vec<Tensor<2>>,
-    /// As the weight is.
-    of_weight: Tensor<2>,
+    /// The gradient of the hidden states, `[rows, d_model]`, in chunks.
+    grad_hidden: Vec<Tensor<2>>,
+    /// The gradient of the weight, in its layout.
+    grad_weight: Tensor<2>,
 }
 
 impl Sums {
-    /// Of the smoothed losses and of the plain ones, `[1]`.
+    /// The sums of the losses with smoothing and without, `[1]` each.
     fn totals(&self) -> [Tensor<1>; 2] {
         let totals = self.losses.clone().sum_dim(1).squeeze_dim::<1>(1);
         [0, 1].map(|which| totals.clone().narrow(0, which, 1))
     }
 }
 
-/// The losses of rows of logits, as [`Sums`] has them, and their slopes, `[rows, vocab_size]`.
-struct OfLogits {
-    slopes: Tensor<2>,
+/// The losses of rows of logits, as in [`Sums`], and the gradients of the logits,
+/// `[rows, vocab_size]`.
+struct LogitGradients {
+    grads: Tensor<2>,
     losses: Tensor<2>,
 }
 
@@ -203,10 +216,15 @@ impl Chunks {
         }
     }
 
+    /// The losses and gradients of all rows.
+    ///
+    /// # Shapes
     /// - `hidden`: `[rows, d_model]`; `targets`: `[rows, 1]`
-    fn of(&self, hidden: &Tensor<2>, targets: &Tensor<2, Int>) -> Sums {
+    fn sums(&self, hidden: &Tensor<2>, targets: &Tensor<2, Int>) -> Sums {
         let [rows, _] = hidden.dims();
-        let (mut losses, mut of_hidden, mut of_weight) = (Vec::new(), Vec::new(), None);
+        let mut losses = Vec::new();
+        let mut grad_hidden = Vec::new();
+        let mut grad_weight = None;
         for first in (0..rows).step_by(self.rows_per_chunk) {
             let len = self.rows_per_chunk.min(rows - first);
             let chunk = self.chunk(
@@ -214,44 +232,46 @@ impl Chunks {
                 targets.clone().narrow(0, first, len),
             );
             losses.push(chunk.losses);
-            of_hidden.extend(chunk.of_hidden);
-            of_weight = Some(match of_weight {
-                Some(sum) => sum + chunk.of_weight,
-                None => chunk.of_weight,
+            grad_hidden.extend(chunk.grad_hidden);
+            grad_weight = Some(match grad_weight {
+                Some(sum) => sum + chunk.grad_weight,
+                None => chunk.grad_weight,
             });
         }
         Sums {
             losses: Tensor::cat(losses, 1),
-            of_hidden,
-            of_weight: of_weight.expect("a batch has rows"),
+            grad_hidden,
+            grad_weight: grad_weight.expect("a batch has rows"),
         }
     }
 
+    /// The losses and gradients of a chunk, whose memory is free afterwards.
     fn chunk(&self, hidden: Tensor<2>, targets: Tensor<2, Int>) -> Sums {
         let hidden = self.factors.rounded(hidden);
-        let OfLogits { slopes, losses } =
-            self.of_logits(hidden.clone().matmul(self.to_logits.clone()), targets);
-        let slopes = self.factors.rounded(slopes);
-        let of_weight = match self.layout {
-            Layout::InOut => hidden.transpose().matmul(slopes.clone()),
-            Layout::OutIn => slopes.clone().transpose().matmul(hidden),
+        let LogitGradients { grads, losses } =
+            self.logit_gradients(hidden.clone().matmul(self.to_logits.clone()), targets);
+        let grads = self.factors.rounded(grads);
+        let grad_weight = match self.layout {
+            Layout::InOut => hidden.transpose().matmul(grads.clone()),
+            Layout::OutIn => grads.clone().transpose().matmul(hidden),
         };
         Sums {
             losses,
-            of_hidden: vec![widened(slopes.matmul(self.to_logits.clone().transpose()))],
-            of_weight: widened(of_weight),
+            grad_hidden: vec![widened(grads.matmul(self.to_logits.clone().transpose()))],
+            grad_weight: widened(grad_weight),
         }
     }
 
-    fn of_logits(&self, logits: Tensor<2>, targets: Tensor<2, Int>) -> OfLogits {
+    /// The losses and the gradients of the logits, by a kernel or by Burn's operations.
+    fn logit_gradients(&self, logits: Tensor<2>, targets: Tensor<2, Int>) -> LogitGradients {
         let &Self {
             label_smoothing,
             pad_id,
             ..
         } = self;
         #[cfg(feature = "gpu")]
-        if let Some(of_logits) = gpu::of_logits(&logits, &targets, label_smoothing, pad_id) {
-            return of_logits;
+        if let Some(output) = gpu::logit_gradients(&logits, &targets, label_smoothing, pad_id) {
+            return output;
         }
         let logits = widened(logits);
         let [_, vocab_size] = logits.dims();
@@ -260,16 +280,17 @@ impl Chunks {
         let nll = -log_probs.clone().gather(1, targets.clone());
         let smoothed =
             nll.clone() * (1.0 - label_smoothing) - log_probs.clone().mean_dim(1) * label_smoothing;
-        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. No target is
-        // scattered: that would be a pass of its own.
+        // `softmax - (1 - ε) onehot - ε / vocab_size`, and 0 in rows of padding. The target is
+        // selected by comparing indices, which is fused with the rest; a scatter would be a pass of
+        // its own.
         let words = Tensor::<1, Int>::arange(0..vocab_size as i64, &targets.device()).unsqueeze();
         let softmax = log_probs.exp();
-        let slopes = softmax
+        let grads = softmax
             .clone()
             .mask_where(words.equal(targets), softmax - (1.0 - label_smoothing));
-        let slopes = (slopes - label_smoothing / vocab_size as f64) * real.clone();
-        OfLogits {
-            slopes,
+        let grads = (grads - label_smoothing / vocab_size as f64) * real.clone();
+        LogitGradients {
+            grads,
             losses: Tensor::cat(vec![smoothed * real.clone(), nll * real], 1).transpose(),
         }
     }
@@ -277,16 +298,16 @@ impl Chunks {
 
 #[cfg(all(test, feature = "flex"))]
 mod tests {
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::Device;
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements, random};
 
     #[test]
     fn the_size_of_chunks_changes_nothing_but_the_order_of_sums() {
         let device = Device::flex();
-        let random = |shape: [usize; 2]| Tensor::<2>::random(shape, Distribution::Default, &device);
-        let (hidden, weight) = (random([7, 6]), random([6, 5]));
+        let hidden = random([7, 6], 1.0);
+        let weight = random([6, 5], 1.0);
         let targets = Tensor::<1, Int>::from_data([3, 0, 4, 1, 1, 0, 2], &device).reshape([7, 1]);
         let run = |rows_per_chunk| {
             let chunks = Chunks::new(weight.clone(), Layout::InOut, 0.1, 0, Factors::F32);
@@ -294,21 +315,19 @@ mod tests {
                 rows_per_chunk,
                 ..chunks
             }
-            .of(&hidden, &targets);
-            let losses = sums.totals().map(numbers).concat();
+            .sums(&hidden, &targets);
+            let losses = sums.totals().map(elements).concat();
             [
                 losses,
-                numbers(Tensor::cat(sums.of_hidden, 0)),
-                numbers(sums.of_weight),
+                elements(Tensor::cat(sums.grad_hidden, 0)),
+                elements(sums.grad_weight),
             ]
         };
-        for (found, expected) in [1, 2, 3, 6]
-            .map(run)
-            .iter()
-            .flatten()
-            .zip([run(7), run(7), run(7), run(7)].iter().flatten())
-        {
-            assert_near(found, expected, 1e-6);
+        let expected = run(7);
+        for rows_per_chunk in [1, 2, 3, 6] {
+            for (actual, expected) in run(rows_per_chunk).iter().zip(&expected) {
+                assert_near(actual, expected, 1e-6);
+            }
         }
     }
 }

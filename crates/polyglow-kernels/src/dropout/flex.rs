@@ -1,4 +1,8 @@
-//! The kernel: the mask is made as it is needed, forwards and again backwards.
+//! Dropout with a residual sum on the CPU: `residual + input * mask` in one pass.
+//!
+//! Arrays are flat, and a task is [`MASK_PART`] elements with their part of the mask. Each element
+//! of the mask is computed where it is used, in both passes, which costs less than reading a stored
+//! one.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -21,8 +25,8 @@ pub(super) fn add_dropped(
     }
     let shape = input.dims();
     assert_eq!(residual.dims(), shape, "the two sides of a residual sum");
-    let ((residual, residual_node), (input, input_node)) =
-        (read(residual.clone()), read(input.clone()));
+    let (residual, residual_node) = read(residual.clone());
+    let (input, input_node) = read(input.clone());
     let mut output = residual.slice().to_vec();
     multiply_add(&mut output, input.slice(), Mask::new(dropped));
     Some(record(
@@ -32,6 +36,7 @@ pub(super) fn add_dropped(
     ))
 }
 
+/// The backward pass: the key of the mask is all that it needs.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
@@ -39,14 +44,18 @@ struct State {
 }
 
 impl BackwardPass<2> for State {
-    fn gradients(self, gradient: FlexTensor, [_, of_input]: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let of_input = of_input.then(|| {
-            let gradient = Contiguous::of(gradient.clone());
-            let mut of_input = vec![0.0; gradient.slice().len()];
-            multiply_add(&mut of_input, gradient.slice(), Mask::new(self.dropped));
-            from_values(of_input, self.shape)
+    fn gradients(
+        self,
+        gradient: FlexTensor,
+        [_, tracks_input]: [bool; 2],
+    ) -> [Option<FlexTensor>; 2] {
+        let grad_input = tracks_input.then(|| {
+            let gradient = Contiguous::new(gradient.clone());
+            let mut grad_input = vec![0.0; gradient.slice().len()];
+            multiply_add(&mut grad_input, gradient.slice(), Mask::new(self.dropped));
+            from_values(grad_input, self.shape)
         });
-        [Some(gradient), of_input]
+        [Some(gradient), grad_input]
     }
 }
 
@@ -65,6 +74,7 @@ fn multiply_add(sums: &mut [f32], input: &[f32], mask: Mask) {
     });
 }
 
+/// Adds `input * mask` to the sums of one part.
 struct MultiplyAdd<'a> {
     sums: &'a mut [f32],
     input: &'a [f32],
@@ -88,29 +98,27 @@ mod tests {
 
     use super::super::{Dropped, add_dropped};
     use super::*;
-    use crate::flex::tests::numbers;
+    use crate::flex::tests::{elements, gradient_of};
 
     #[test]
-    fn what_is_dropped_forwards_is_dropped_backwards() {
+    fn the_backward_pass_drops_what_the_forward_pass_drops() {
         let device = Device::flex().autodiff();
         let shape = [123, 100];
-        let (residual, input) = (
-            Tensor::ones(shape, &device).require_grad(),
-            Tensor::ones(shape, &device).require_grad(),
-        );
+        let residual = Tensor::ones(shape, &device).require_grad();
+        let input = Tensor::ones(shape, &device).require_grad();
         let dropped = Dropped { keep: 0.75, key: 9 };
         let output: Tensor<2> =
             add_dropped(&residual, &input, dropped).expect("the kernel is there");
         let gradients = (output.clone() * 2.0).sum().backward();
-        let of_input = numbers(input.grad(&gradients).expect("it is tracked"));
-        let output = numbers(output);
+        let grad_input = gradient_of(&input, &gradients);
+        let output = elements(output);
         let kept = output.iter().filter(|value| **value > 1.0).count();
         assert!((kept as f64 / output.len() as f64 - 0.75).abs() < 0.02);
-        for (output, slope) in output.iter().zip(&of_input) {
+        for (output, grad) in output.iter().zip(&grad_input) {
             let mask = if *output > 1.0 { 4.0 / 3.0 } else { 0.0 };
-            assert!((output - 1.0 - mask).abs() < 1e-6 && (slope - 2.0 * mask).abs() < 1e-6);
+            assert!((output - 1.0 - mask).abs() < 1e-6 && (grad - 2.0 * mask).abs() < 1e-6);
         }
-        let of_residual = numbers(residual.grad(&gradients).expect("it is tracked"));
-        assert!(of_residual.iter().all(|slope| (slope - 2.0).abs() < 1e-6));
+        let grad_residual = gradient_of(&residual, &gradients);
+        assert!(grad_residual.iter().all(|grad| (grad - 2.0).abs() < 1e-6));
     }
 }

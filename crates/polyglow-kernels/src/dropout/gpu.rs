@@ -1,4 +1,5 @@
-//! On GPUs: the mask is made where it is used, forwards and again backwards.
+//! Dropout on GPUs, with a residual sum and without. Each element of the mask is computed where it
+//! is used, in both passes, by one kernel ([`kernel::drop_and_add`]).
 
 pub(crate) mod draw;
 mod kernel;
@@ -13,7 +14,7 @@ use burn_cubecl::tensor::CubeTensor;
 use self::draw::Draw;
 use super::Dropped;
 use crate::gpu::operation::{Operand, elements, queue, vector_size};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// [`super::add_dropped`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn add_dropped(
@@ -24,21 +25,23 @@ pub(super) fn add_dropped(
     if residual.dtype() != DType::F32 {
         return None;
     }
-    let ((residual, residual_node), (input, input_node)) = (open(residual)?, open(input)?);
-    let state = OfSum(dropped, input.dtype());
+    let (residual, residual_node) = open(residual)?;
+    let (input, input_node) = open(input)?;
+    let state = AddDroppedBackward(dropped, input.dtype());
     let output = drop_and_add("dropout", Some(residual), input, DType::F32, Some(dropped));
     Some(record(state, [residual_node, input_node], output))
 }
 
+/// The backward pass of [`add_dropped`]: the key of the mask, and the format of the input.
 #[derive(Clone, Debug)]
-struct OfSum(Dropped, DType);
+struct AddDroppedBackward(Dropped, DType);
 
-impl Slopes<2, 2> for OfSum {
-    fn slopes(self, gradient: Tensor<2>, [_, of_input]: [bool; 2]) -> [Option<Slope>; 2] {
+impl BackwardPass<2, 2> for AddDroppedBackward {
+    fn gradients(self, gradient: Tensor<2>, [_, tracks_input]: [bool; 2]) -> [Option<Gradient>; 2] {
         let Self(dropped, dtype) = self;
-        let of_input = of_input
+        let grad_input = tracks_input
             .then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
-        [Some(gradient.into()), of_input]
+        [Some(gradient.into()), grad_input]
     }
 }
 
@@ -48,9 +51,14 @@ pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Op
         return None;
     }
     if let Some((input, node)) = open(input) {
-        return Some(record(Of(dropped), [node], without_graph(input, dropped)));
+        return Some(record(
+            DropoutBackward(dropped),
+            [node],
+            without_graph(input, dropped),
+        ));
     }
-    // What is computed again backwards needs Burn's own product.
+    // With gradient checkpointing only Burn's operations can be computed again, so the mask becomes
+    // a tensor and the product is Burn's.
     let ones = input
         .is_autodiff()
         .then(|| input.clone().inner().ones_like())?;
@@ -63,22 +71,24 @@ pub(super) fn dropout<const D: usize>(input: &Tensor<D>, dropped: Dropped) -> Op
     Some(input.clone() * mask)
 }
 
+/// The backward pass of [`dropout`].
 #[derive(Clone, Debug)]
-struct Of(Dropped);
+struct DropoutBackward(Dropped);
 
-impl<const D: usize> Slopes<1, D> for Of {
-    fn slopes(self, gradient: Tensor<D>, _: [bool; 1]) -> [Option<Slope>; 1] {
+impl<const D: usize> BackwardPass<1, D> for DropoutBackward {
+    fn gradients(self, gradient: Tensor<D>, _: [bool; 1]) -> [Option<Gradient>; 1] {
         [Some(without_graph(gradient, self.0).into())]
     }
 }
 
-/// Of a tensor outside of the graph.
+/// Returns `input * mask` of a tensor outside of the graph.
 pub(crate) fn without_graph<const D: usize>(input: Tensor<D>, dropped: Dropped) -> Tensor<D> {
     let dtype = input.dtype();
     drop_and_add("dropout", None, input, dtype, Some(dropped))
 }
 
-/// `residual + input * mask` in this format, without a residual or without a mask as well.
+/// Launches [`kernel::drop_and_add`]: returns `residual + input * mask` in the format `dtype`,
+/// without what is `None`.
 pub(crate) fn drop_and_add<const D: usize>(
     name: &str,
     residual: Option<Tensor<D>>,
@@ -89,7 +99,8 @@ pub(crate) fn drop_and_add<const D: usize>(
     let shape = input.dims();
     let size: usize = shape.iter().product();
     let vector = vector_size(size);
-    let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
+    let has_residual = residual.is_some();
+    let has_dropout = dropped.is_some();
     let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
         let types = [elements(&inputs[1]), elements(&output)];
         let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);
@@ -114,7 +125,7 @@ pub(crate) fn drop_and_add<const D: usize>(
             types,
         );
     };
-    // Without a residual nothing is read of what stands in its place.
+    // Without a residual nothing is read through its binding.
     let input: Operand = input.into();
     let residual = residual.map_or_else(|| input.clone(), Operand::from);
     let [output] = queue(name, [residual, input], [(shape.to_vec(), dtype)], launch);

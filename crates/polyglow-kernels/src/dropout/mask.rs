@@ -1,6 +1,9 @@
 //! Dropout masks as counter-based random numbers: a hash of (key, part, index).
 //!
-//! A generator with a state would draw one number after the other, on one core, and the mask would
+//! `mask[index] = 1 / keep` if `hash(hash(index ^ low) + high) <= keep * (2^32 - 1)`, otherwise 0,
+//! where `low` is the lower half of the key, and `high` is made from the upper half and the part.
+//!
+//! A generator with a state would draw one element after the other, on one core, and the mask would
 //! have to be kept for the backward pass. The hash has no state, so any thread computes any element
 //! at any time and gets the same bits. It works on 32 bits, as vector units do: the `SplitMix64`
 //! that draws elsewhere in the project needs products of 64 bits, which AVX2 does not have, and
@@ -9,7 +12,7 @@
 use super::Dropped;
 use super::hash::hash;
 
-/// A mask, ready for use.
+/// A mask, or a part of one, ready for use.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mask {
     low: u32,
@@ -20,6 +23,7 @@ pub(crate) struct Mask {
 }
 
 impl Mask {
+    /// The mask of this key.
     pub(crate) fn new(dropped: Dropped) -> Self {
         let threshold = (dropped.keep * f64::from(u32::MAX)) as u32;
         Self {
@@ -43,11 +47,11 @@ impl Mask {
         }
     }
 
-    /// What to multiply an element by: 0 or `1 / keep`.
+    /// The factor of the element at `index` of the part: 0 or `1 / keep`.
     #[inline(always)]
     pub(crate) fn at(self, index: u32) -> f32 {
-        // Two rounds: in a single one `high` would only shift a mask along its indices, so parts
-        // would share draws.
+        // Two rounds: in a single one `high` would only shift a mask along its indices, so that
+        // parts would share elements.
         let bits = hash(hash(index ^ self.low).wrapping_add(self.high));
         if bits <= self.threshold {
             self.scale
@@ -67,21 +71,18 @@ mod tests {
         for key in [0, 1, u64::MAX / 3] {
             for part in [0, 1, 77] {
                 let mask = Mask::new(Dropped { keep: 0.7, key }).part(part);
-                let kept: Vec<bool> = (0..COUNT).map(|place| mask.at(place) > 0.0).collect();
-                let share = |count: usize| count as f64 / f64::from(COUNT);
-                let found = share(kept.iter().filter(|kept| **kept).count());
+                let kept: Vec<bool> = (0..COUNT).map(|index| mask.at(index) > 0.0).collect();
+                let count = kept.iter().filter(|kept| **kept).count();
+                let actual = count as f64 / f64::from(COUNT);
                 // Four standard deviations of a binomial share.
                 assert!(
-                    (found - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(),
-                    "{key} {part}: {found}"
+                    (actual - 0.7).abs() < 4.0 * (0.21 / f64::from(COUNT)).sqrt(),
+                    "{key} {part}: {actual}"
                 );
                 for distance in [1, 2, 16, 64] {
-                    let both = share(
-                        kept.iter()
-                            .zip(&kept[distance..])
-                            .filter(|(left, right)| **left && **right)
-                            .count(),
-                    );
+                    let pairs = kept.iter().zip(&kept[distance..]);
+                    let count = pairs.filter(|(left, right)| **left && **right).count();
+                    let both = count as f64 / f64::from(COUNT);
                     assert!(
                         (both - 0.49).abs() < 0.006,
                         "{key} {part} {distance}: {both}"
@@ -93,28 +94,32 @@ mod tests {
 
     #[test]
     fn keys_and_parts_give_masks_of_their_own() {
-        let mask = |key, part| -> Vec<bool> {
-            let mask = Mask::new(Dropped { keep: 0.5, key }).part(part);
-            (0..20_000).map(|place| mask.at(place) > 0.0).collect()
-        };
-        let equal = |left: &[bool], right: &[bool]| {
-            left.iter().zip(right).filter(|(a, b)| a == b).count() as f64 / 20_000.0
-        };
-        for other in [mask(6, 0), mask(5, 1), mask(5 + (1 << 32), 0), mask(5, 2)] {
-            assert!((equal(&mask(5, 0), &other) - 0.5).abs() < 0.02);
+        for (key, part) in [(6, 0), (5, 1), (5 + (1 << 32), 0), (5, 2)] {
+            assert!((equal_share(&kept(5, &[0]), &kept(key, &[part])) - 0.5).abs() < 0.02);
         }
         // Batch rows and their heads.
-        let nested = |parts: &[usize]| -> Vec<bool> {
-            let whole = Mask::new(Dropped { keep: 0.5, key: 5 });
-            let mask = parts.iter().fold(whole, |mask, part| mask.part(*part));
-            (0..20_000).map(|place| mask.at(place) > 0.0).collect()
-        };
-        let nests = [&[][..], &[0], &[0, 0], &[1, 1], &[1, 2], &[2, 1], &[2, 2]].map(nested);
-        for (index, left) in nests.iter().enumerate() {
-            for right in &nests[..index] {
-                assert!((equal(left, right) - 0.5).abs() < 0.02);
+        let nested: [&[usize]; 7] = [&[], &[0], &[0, 0], &[1, 1], &[1, 2], &[2, 1], &[2, 2]];
+        let nested = nested.map(|parts| kept(5, parts));
+        for (index, left) in nested.iter().enumerate() {
+            for right in &nested[..index] {
+                assert!((equal_share(left, right) - 0.5).abs() < 0.02);
             }
         }
-        assert_eq!(mask(5, 3), mask(5, 3));
+        assert_eq!(kept(5, &[3]), kept(5, &[3]));
+    }
+
+    const ELEMENTS: u32 = 20_000;
+
+    /// The elements that the mask of nested parts keeps, as `true`.
+    fn kept(key: u64, parts: &[usize]) -> Vec<bool> {
+        let whole = Mask::new(Dropped { keep: 0.5, key });
+        let mask = parts.iter().fold(whole, |mask, part| mask.part(*part));
+        (0..ELEMENTS).map(|index| mask.at(index) > 0.0).collect()
+    }
+
+    /// The share of elements that are equal.
+    fn equal_share(left: &[bool], right: &[bool]) -> f64 {
+        let equal = left.iter().zip(right).filter(|(a, b)| a == b).count();
+        equal as f64 / f64::from(ELEMENTS)
     }
 }

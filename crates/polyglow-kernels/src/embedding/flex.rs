@@ -1,5 +1,11 @@
-//! The kernel: rows are copied and scaled in one pass, and gradients are added up by rows of the
-//! table, so that no two threads write to the same row.
+//! Embeddings on the CPU: rows of the table are copied and scaled, and in the backward pass
+//! gradients of positions are added up by rows of the table.
+//!
+//! The table is `[vocab_size, d_model]`, the output `[positions, d_model]`, both contiguous rows.
+//! In the forward pass a task is some positions. In the backward pass a task is some rows of the
+//! table, so that no two threads write to the same row: positions are sorted by id first, and a
+//! task visits those of its rows. The sort is stable, so the gradients of a row are added in the
+//! order of positions, whatever the number of threads.
 
 use burn::tensor::{Int, Tensor};
 use rayon::prelude::*;
@@ -23,7 +29,7 @@ pub(super) fn embedding(weight: Tensor<2>, ids: Tensor<2, Int>, scale: f32) -> T
     record(positions, [node], output)
 }
 
-/// Which row of the table is at each position.
+/// The row of the table at each position; also the backward pass.
 #[derive(Clone, Debug)]
 struct Positions {
     ids: Vec<u32>,
@@ -33,34 +39,35 @@ struct Positions {
 }
 
 impl Positions {
+    /// The output: the scaled row of each position.
     fn look_up(&self, weight: &[f32]) -> Vec<f32> {
-        let Self { d_model, scale, .. } = *self;
-        // Added to zeros, so that looking up and adding up share one kernel.
+        let d_model = self.d_model;
+        // Added to zeros, so that both passes share one kernel.
         let mut output = vec![0.0; self.ids.len() * d_model];
         let rows = rows_per_task(d_model);
-        let copy = |(output, ids): (&mut [f32], &[u32])| {
-            for (output, id) in output.chunks_exact_mut(d_model.max(1)).zip(ids) {
-                let row = &weight[*id as usize * d_model..][..d_model];
-                vectorized(AddScaled {
-                    sums: output,
-                    row,
-                    scale,
-                });
-            }
-        };
         if self.ids.len() <= rows {
             // Waking another thread would take longer.
-            copy((&mut output, &self.ids));
+            self.look_up_some(weight, &self.ids, &mut output);
         } else {
             output
                 .par_chunks_mut((rows * d_model).max(1))
                 .zip(self.ids.par_chunks(rows))
-                .for_each(copy);
+                .for_each(|(output, ids)| self.look_up_some(weight, ids, output));
         }
         output
     }
 
-    /// The gradient of the table: at each row the sum over the positions of its id, in their order.
+    /// Adds the scaled rows of some ids to their positions in the output.
+    fn look_up_some(&self, weight: &[f32], ids: &[u32], output: &mut [f32]) {
+        let Self { d_model, scale, .. } = *self;
+        for (sums, id) in output.chunks_exact_mut(d_model.max(1)).zip(ids) {
+            let row = &weight[*id as usize * d_model..][..d_model];
+            vectorized(AddScaled { sums, row, scale });
+        }
+    }
+
+    /// The gradient of the table: for each row the sum over the positions of its id, in their
+    /// order.
     fn add_up(&self, gradient: &[f32]) -> Vec<f32> {
         let Self {
             ref ids,
@@ -76,31 +83,31 @@ impl Positions {
         let rows = vocab_size
             .div_ceil(rayon::current_num_threads() * TASKS)
             .max(1);
-        let add = |(block, sums): (usize, &mut [f32])| {
-            let begin =
-                order.partition_point(|position| (ids[*position as usize] as usize) < block * rows);
-            for &position in &order[begin..] {
-                let row = ids[position as usize] as usize - block * rows;
-                // The first id of the next block lies outside of this one's rows.
-                let Some(sums) = sums.get_mut(row * d_model..(row + 1) * d_model) else {
-                    break;
-                };
-                vectorized(AddScaled {
-                    sums,
-                    row: &gradient[position as usize * d_model..][..d_model],
-                    scale,
-                });
-            }
-        };
         sums.par_chunks_mut((rows * d_model).max(1))
             .enumerate()
-            .for_each(add);
+            .for_each(|(block, sums)| {
+                let first = block * rows;
+                let begin =
+                    order.partition_point(|position| (ids[*position as usize] as usize) < first);
+                for &position in &order[begin..] {
+                    let row = ids[position as usize] as usize - first;
+                    // The first id of the next block lies outside of this one's rows.
+                    let Some(sums) = sums.get_mut(row * d_model..(row + 1) * d_model) else {
+                        break;
+                    };
+                    vectorized(AddScaled {
+                        sums,
+                        row: &gradient[position as usize * d_model..][..d_model],
+                        scale,
+                    });
+                }
+            });
         sums
     }
 }
 
-/// Blocks of the table per thread: vocabularies are sorted by frequency, so the first blocks have
-/// most of the work.
+/// Blocks of the table per thread: many, because vocabularies are sorted by frequency, so that the
+/// first blocks have most of the work.
 const TASKS: usize = 16;
 
 /// Adds `scale * row` to the sums.
@@ -115,16 +122,15 @@ impl Kernel for AddScaled<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.sums
-            .iter_mut()
-            .zip(self.row)
-            .for_each(|(sum, value)| *sum += self.scale * value);
+        for (sum, value) in self.sums.iter_mut().zip(self.row) {
+            *sum += self.scale * value;
+        }
     }
 }
 
 impl BackwardPass<1> for Positions {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let sums = self.add_up(Contiguous::of(gradient).slice());
+        let sums = self.add_up(Contiguous::new(gradient).slice());
         [Some(from_values(sums, [self.vocab_size, self.d_model]))]
     }
 }
@@ -134,7 +140,7 @@ mod tests {
     use burn::tensor::{Device, Distribution, TensorData, module};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements, gradient_of};
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
@@ -142,14 +148,14 @@ mod tests {
         for (vocab_size, d_model, batch, len) in [(1, 1, 1, 1), (7, 3, 2, 5), (900, 33, 20, 31)] {
             let data = Tensor::<2>::random([vocab_size, d_model], Distribution::Default, &device)
                 .into_data();
-            let slopes = Tensor::<3>::random(
+            let upstream = Tensor::<3>::random(
                 [batch, len, d_model],
                 Distribution::Default,
                 &device.clone().autodiff(),
             );
             // Common and rare tokens, and some that do not occur.
             let ids = (0..batch * len)
-                .map(|place| place * place % vocab_size)
+                .map(|index| index * index % vocab_size)
                 .collect();
             let ids = TensorData::new::<i32, _>(ids, [batch, len]);
             let run = |function: &dyn Fn(Tensor<2>, Tensor<2, Int>) -> Tensor<3>| {
@@ -157,21 +163,16 @@ mod tests {
                     Tensor::<2>::from_data(data.clone(), &device.clone().autodiff()).require_grad();
                 let ids = Tensor::from_data(ids.clone(), &device.clone().autodiff());
                 let output = function(weight.clone(), ids);
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
-                (
-                    numbers(output),
-                    numbers(weight.grad(&gradients).expect("it is tracked")),
-                )
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
+                (elements(output), gradient_of(&weight, &gradients))
             };
             let kernel = run(&|weight, ids| embedding(weight, ids, 1.5));
             let plain = run(&|weight, ids| module::embedding(weight, ids) * 1.5);
             assert_eq!(kernel.0, plain.0);
             assert_near(&kernel.1, &plain.1, 1e-6);
-            let (weight, ids) = (
-                Tensor::from_data(data, &device),
-                Tensor::from_data(ids, &device),
-            );
-            assert_eq!(numbers(embedding(weight, ids, 1.5)), plain.0);
+            let weight = Tensor::from_data(data, &device);
+            let ids = Tensor::from_data(ids, &device);
+            assert_eq!(elements(embedding(weight, ids, 1.5)), plain.0);
         }
     }
 }

@@ -1,7 +1,11 @@
-//! On GPUs: rounded by a kernel of its own, and once.
+//! Rounding of factors on GPUs, by a kernel of its own, and once for all products of a step.
 //!
-//! Where Burn's cast stands right before a product, the fusion plans the two together, finds no
-//! kernel for both, and leaves out what could be fused with the product.
+//! Where Burn's cast stands right before a product, the fusion plans both together, finds no kernel
+//! for them, and then does not fuse what follows the product either. A custom operation separates
+//! them.
+//!
+//! While there is a [`RoundedOnce`](super::RoundedOnce), rounded tensors are kept in a map of this
+//! thread, by the identity of the tensor and the format.
 
 use std::cell::RefCell;
 use std::collections::HashMap;
@@ -13,8 +17,9 @@ use super::Factors;
 use crate::dropout::gpu::drop_and_add;
 use crate::gpu::operation::Operand;
 
-/// What was rounded, by its [name](crate::name), and to what.
+/// The [name](crate::name) of a tensor and the format that it was rounded to.
 type Key = (u64, Factors);
+/// The rounded tensors.
 pub(super) type All = HashMap<Key, Operand>;
 
 thread_local! {
@@ -22,7 +27,7 @@ thread_local! {
     pub(super) static ALL: RefCell<Option<All>> = const { RefCell::new(None) };
 }
 
-/// [`Factors::rounded`] of a tensor outside of the graph, kept for the next time.
+/// Returns [`Factors::rounded`] of a tensor outside of the graph, and keeps it for the next call.
 pub(crate) fn rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let name = name(&tensor);
     let rounded = known_or_rounded(factors, tensor);
@@ -32,13 +37,14 @@ pub(crate) fn rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     rounded
 }
 
+/// Keeps a rounded tensor, if there is a [`RoundedOnce`](super::RoundedOnce).
 pub(super) fn keep(key: Key, rounded: Tensor<2>) {
     if key.1 != Factors::F32 {
         ALL.with_borrow_mut(|all| all.as_mut().map(|all| all.insert(key, rounded.into())));
     }
 }
 
-/// [`Factors::rounded`] of a tensor outside of the graph.
+/// Returns [`Factors::rounded`] of a tensor outside of the graph, by the kept one if there is one.
 pub(crate) fn known_or_rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let Some(name) = name(&tensor) else {
         return factors.rounded(tensor);
@@ -47,13 +53,13 @@ pub(crate) fn known_or_rounded(factors: Factors, tensor: Tensor<2>) -> Tensor<2>
     known.map_or_else(|| alone(factors, tensor), Operand::tensor)
 }
 
-/// `None` where it is not on a GPU.
+/// The name of a tensor; `None` if it is not on a GPU.
 fn name(tensor: &Tensor<2>) -> Option<u64> {
     tensor.clone().try_into_primitive::<Cube>().ok()?;
     Some(Operand::from(tensor.clone()).id().value())
 }
 
-/// [`Factors::rounded`] in a kernel of its own.
+/// Returns [`Factors::rounded`] by a kernel of its own.
 fn alone(factors: Factors, tensor: Tensor<2>) -> Tensor<2> {
     let dtype = factors.dtype().into();
     if tensor.dtype() == dtype {

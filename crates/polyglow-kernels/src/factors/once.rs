@@ -1,4 +1,4 @@
-//! What was rounded is kept for a while, so that it is not rounded again.
+//! Keeping rounded weights and inputs for the passes of a step, so that they are rounded once.
 
 #[cfg(feature = "gpu")]
 use std::collections::HashMap;
@@ -10,20 +10,22 @@ use super::Factors;
 #[cfg(feature = "gpu")]
 use super::gpu;
 
-/// While it lives, weights of linear maps on GPUs with autodiff are rounded once on this thread, as
-/// in the passes of a step, in which they do not change, and so is what [`round_once`] names;
-/// rounded ones take memory until it is dropped. Elsewhere it does nothing.
+/// A guard: while it lives, weights of linear maps on GPUs with autodiff are rounded once on this
+/// thread, and so are the inputs that [`round_once`] is called with.
+///
+/// It is meant for the passes of a step, in which weights do not change. Rounded tensors take
+/// memory until it is dropped. On other devices it does nothing.
 #[derive(Debug)]
 pub struct RoundedOnce {
-    /// What another one has, within which this one lives.
+    /// The tensors of the guard that was there before, which gets them back.
     #[cfg(feature = "gpu")]
     before: Option<gpu::All>,
-    /// It belongs to its thread.
+    /// Keeps the guard on its thread.
     _thread: PhantomData<*const ()>,
 }
 
 impl RoundedOnce {
-    /// Begins with nothing.
+    /// Returns a guard that has kept nothing so far.
     #[must_use]
     pub fn begin() -> Self {
         #[cfg(feature = "gpu")]
@@ -35,7 +37,7 @@ impl RoundedOnce {
         }
     }
 
-    /// Keeps what a weight of this [name](crate::name) was rounded to.
+    /// Keeps the rounded version of the weight with this [name](crate::name).
     pub fn keep(&self, name: u64, factors: Factors, rounded: Tensor<2>) {
         #[cfg(feature = "gpu")]
         gpu::keep((name, factors), rounded);
@@ -51,8 +53,8 @@ impl Drop for RoundedOnce {
     }
 }
 
-/// Has an input that several linear maps read rounded for all of them, while there is a
-/// [`RoundedOnce`]. The slopes of each are f32 in any case, and are added so.
+/// Rounds an input for all linear maps that read it, while there is a [`RoundedOnce`]. Their
+/// gradients of it are f32 in any case, and are added in f32.
 pub fn round_once(input: &Tensor<2>, factors: Factors) {
     #[cfg(feature = "gpu")]
     if gpu::ALL.with_borrow(Option::is_some)

@@ -1,9 +1,22 @@
-//! Matrix products on slices, by the crate `gemm`, with which the backend flex multiplies as well;
-//! with factors in bf16 by [`bf16`], and with a factor that is multiplied by often by [`panels`].
+//! Matrix products on slices: `C = A B`, `C += A B` and `C = scale A B`.
 //!
-//! `gemm` divides a product among threads by rows and columns of the result and adds the terms of
-//! an element in a fixed order, so its bits do not depend on the number of threads, as tests of the
-//! operations check. Products inside of a task run on that task's core.
+//! With `A` of `[rows, terms]` and `B` of `[terms, columns]`, element `(i, j)` of the product is
+//! the sum over `terms` of `A[i, k] B[k, j]`. There are four ways to compute it:
+//! - in f32 by the crate `gemm`, with which Burn's backend flex multiplies as well: this file;
+//! - with both factors rounded to bf16 ([`bf16`]), or as GPUs do it with f16 ([`f16`]);
+//! - with a right factor that was copied once and is multiplied by often ([`panels`]).
+//!
+//! # Layout
+//! A [`Matrix`] is a view: a slice, a number of rows and columns, and the distance between rows and
+//! between columns in it. So a transposed factor is a view with the strides swapped, a head of an
+//! attention is a view of some columns of a projection, and none of them is copied before a
+//! product; `gemm` packs blocks of both factors into its own order anyway.
+//!
+//! # Reproducibility
+//! `gemm` divides a product among threads by rows and columns of the result, and adds the terms of
+//! an element in a fixed order, so its bits do not depend on the number of threads; tests of the
+//! operations check that. [`product`] and [`add_product`] use all cores; [`product_into`] is called
+//! inside of a task that has one core, while other tasks have the others.
 
 mod bf16;
 mod f16;
@@ -16,7 +29,8 @@ pub(crate) use panels::Panels;
 
 use crate::Factors;
 
-/// A matrix in a slice: element `(row, column)` is at `row * row_stride + column * column_stride`.
+/// A view of a matrix in a slice: element `(row, column)` is at
+/// `row * row_stride + column * column_stride`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Matrix<'a> {
     values: &'a [f32],
@@ -30,6 +44,7 @@ pub(crate) struct MatrixMut<'a> {
     shape: Shape,
 }
 
+/// The size of a matrix, and the distances between its rows and between its columns, in elements.
 #[derive(Clone, Copy, Debug)]
 struct Shape {
     rows: usize,
@@ -39,6 +54,7 @@ struct Shape {
 }
 
 impl Shape {
+    /// Rows of neighboring elements, which begin `row_stride` apart.
     fn row_major(rows: usize, columns: usize, row_stride: usize) -> Self {
         Self {
             rows,
@@ -48,8 +64,8 @@ impl Shape {
         }
     }
 
-    /// Panics if an element lies outside of a slice of `len`, or if rows overlap: `gemm` takes
-    /// pointers and checks nothing.
+    /// Panics if an element lies outside of a slice of `len`, or if rows overlap. Every matrix is
+    /// checked when it is made, because `gemm` takes pointers and checks nothing.
     fn check(&self, len: usize) {
         if self.rows > 0 && self.columns > 0 {
             assert!(
@@ -67,12 +83,12 @@ impl Shape {
 }
 
 impl<'a> Matrix<'a> {
-    /// Contiguous rows.
+    /// A matrix of contiguous rows.
     pub(crate) fn new(values: &'a [f32], rows: usize, columns: usize) -> Self {
         Self::strided(values, rows, columns, columns)
     }
 
-    /// Rows that begin `row_stride` apart.
+    /// A matrix of rows that begin `row_stride` apart.
     pub(crate) fn strided(
         values: &'a [f32],
         rows: usize,
@@ -84,12 +100,12 @@ impl<'a> Matrix<'a> {
         Self { values, shape }
     }
 
-    /// The first rows.
+    /// The matrix of the first `rows` rows.
     pub(crate) fn first_rows(self, rows: usize) -> Self {
         self.some_rows(0, rows)
     }
 
-    /// Some rows, from `first` on.
+    /// The matrix of `rows` rows from `first` on.
     fn some_rows(self, first: usize, rows: usize) -> Self {
         debug_assert!(first + rows <= self.shape.rows);
         Self {
@@ -98,15 +114,17 @@ impl<'a> Matrix<'a> {
         }
     }
 
+    /// One element.
     fn at(&self, row: usize, column: usize) -> f32 {
         self.values[row * self.shape.row_stride + column * self.shape.column_stride]
     }
 
-    /// A row of a matrix that is not transposed.
+    /// One row, whose elements must be neighbors: the matrix is not transposed.
     fn row(&self, row: usize) -> &'a [f32] {
         &self.values[row * self.shape.row_stride..][..self.shape.columns]
     }
 
+    /// The transposed matrix: a view with rows and columns swapped, without a copy.
     pub(crate) fn transposed(self) -> Self {
         let Shape {
             rows,
@@ -125,7 +143,7 @@ impl<'a> Matrix<'a> {
 }
 
 impl<'a> MatrixMut<'a> {
-    /// Rows that begin `row_stride` apart.
+    /// A matrix of rows that begin `row_stride` apart, to write to.
     pub(crate) fn strided(
         values: &'a mut [f32],
         rows: usize,
@@ -138,26 +156,28 @@ impl<'a> MatrixMut<'a> {
     }
 }
 
-/// Whether a product replaces what is in its result or is added to it.
+/// Whether a product overwrites its result or is added to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Old {
-    Replaced,
-    Added,
+pub(crate) enum Store {
+    Overwrite,
+    Accumulate,
 }
 
-/// `left right`, on all cores.
+/// Returns `left right`, `[rows, columns]`, computed on all cores.
 pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> Vec<f32> {
     match factors {
         Factors::F32 => {}
         Factors::Bf16 => return bf16::product(left, right),
         Factors::F16 => return f16::product(left, right),
     }
-    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let rows = left.shape.rows;
+    let columns = right.shape.columns;
     let count = rows
         .checked_mul(columns)
         .expect("a product that memory can hold");
     let shape = Shape::row_major(rows, columns, columns);
-    // `gemm` multiplies by vectors, and sums of one or two terms, in ways that read the old values.
+    // For products with a vector, and for sums of one or two terms, `gemm` has other loops, which
+    // read the old values even if they are overwritten; so these must be initialized.
     if rows <= 1 || columns <= 1 || left.shape.columns <= 2 {
         let mut values = vec![0.0; count];
         product_into(
@@ -168,7 +188,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
             left,
             right,
             1.0,
-            Old::Replaced,
+            Store::Overwrite,
         );
         return values;
     }
@@ -186,7 +206,7 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
             left,
             right,
             1.0,
-            Old::Replaced,
+            Store::Overwrite,
             Parallelism::Rayon(0),
         );
         values.set_len(count);
@@ -194,14 +214,15 @@ pub(crate) fn product(left: Matrix<'_>, right: Matrix<'_>, factors: Factors) -> 
     values
 }
 
-/// Adds `left right` to a contiguous matrix, on all cores.
+/// Adds `left right` to a contiguous matrix of `[rows, columns]`, on all cores.
 pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>, factors: Factors) {
     match factors {
         Factors::F32 => {}
         Factors::Bf16 => return bf16::add_product(sums, left, right),
         Factors::F16 => return f16::add_product(sums, left, right),
     }
-    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let rows = left.shape.rows;
+    let columns = right.shape.columns;
     let MatrixMut { values, shape } = MatrixMut::strided(sums, rows, columns, columns);
     #[expect(unsafe_code, reason = "the crate `gemm` takes pointers")]
     // SAFETY: Every element of the result lies in `values`, as was checked when it was made, and is
@@ -213,19 +234,19 @@ pub(crate) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>,
             left,
             right,
             1.0,
-            Old::Added,
+            Store::Accumulate,
             Parallelism::Rayon(0),
         );
     }
 }
 
-/// `scale left right` into a part of a slice, on this core.
+/// Writes `scale left right` to a part of a slice, or adds it there, on this core.
 pub(crate) fn product_into(
     result: MatrixMut<'_>,
     left: Matrix<'_>,
     right: Matrix<'_>,
     scale: f32,
-    old: Old,
+    store: Store,
 ) {
     let MatrixMut { values, shape } = result;
     assert_eq!(
@@ -243,17 +264,21 @@ pub(crate) fn product_into(
             left,
             right,
             scale,
-            old,
+            store,
             Parallelism::None,
         );
     }
 }
 
-/// Rows of a transposed left factor that are multiplied together, at most: `gemm` copies them
-/// first, and what it copies has to stay in a cache. With a gradient of 512 rows and 9 708 columns
-/// copied whole, the product with 128 columns takes 1.8 times as long on two cores with AVX2.
+/// The most rows of a transposed left factor that are multiplied together.
+///
+/// `gemm` packs these rows first, and the copy has to stay in a cache. With a gradient of 512 rows
+/// and 9 708 columns packed whole, the product with 128 columns takes 1.8 times as long on two
+/// cores with AVX2.
 const ROWS_COPIED: usize = 768;
 
+/// Calls `gemm`, for a transposed left factor once for each [`ROWS_COPIED`] rows.
+///
 /// # Safety
 /// `result` is valid for writes at every element of `shape`, which has the rows of `left` and the
 /// columns of `right`; and for reads there if the old values are added to. Elements do not overlap.
@@ -264,7 +289,7 @@ unsafe fn multiply(
     left: Matrix<'_>,
     right: Matrix<'_>,
     scale: f32,
-    old: Old,
+    store: Store,
     parallelism: Parallelism,
 ) {
     assert_eq!(
@@ -278,9 +303,11 @@ unsafe fn multiply(
     } else {
         1
     };
-    // Of about the same size: `gemm` multiplies a single row in a way that reads old values.
+    // Parts of about the same size, and not whole ones and a rest: a rest of a single row would be
+    // multiplied by the loop that reads old values.
     for part in 0..parts {
-        let (first, end) = (part * rows / parts, (part + 1) * rows / parts);
+        let first = part * rows / parts;
+        let end = (part + 1) * rows / parts;
         let left = left.some_rows(first, end - first);
         // SAFETY: The caller vouches for the result, of which these are some rows; the factors were
         // checked against their slices when they were made.
@@ -293,7 +320,7 @@ unsafe fn multiply(
                 // `gemm` takes the stride of columns first.
                 shape.column_stride as isize,
                 shape.row_stride as isize,
-                old == Old::Added,
+                store == Store::Accumulate,
                 left.values.as_ptr(),
                 left.shape.column_stride as isize,
                 left.shape.row_stride as isize,
@@ -322,7 +349,8 @@ mod tests {
         let right: Vec<f32> = (0..12).map(|value| value as f32 - 4.0).collect();
         // [[0, 1, 2], [3, 4, 5]] times a matrix of 3 rows and 4 columns.
         let expected = [8.0, 11.0, 14.0, 17.0, 8.0, 20.0, 32.0, 44.0];
-        let (a, b) = (Matrix::new(&left, 2, 3), Matrix::new(&right, 3, 4));
+        let a = Matrix::new(&left, 2, 3);
+        let b = Matrix::new(&right, 3, 4);
         assert_eq!(product(a, b, Factors::F32), expected);
         let transposed: Vec<f32> = (0..4)
             .flat_map(|column| (0..3).map(move |row| (row * 4 + column) as f32 - 4.0))
@@ -337,7 +365,7 @@ mod tests {
             a,
             b,
             2.0,
-            Old::Added,
+            Store::Accumulate,
         );
         assert_eq!(result[..6], [17.0, 23.0, 29.0, 35.0, 1.0, 1.0]);
         assert_eq!(result[6..10], [17.0, 41.0, 65.0, 89.0]);
@@ -346,20 +374,20 @@ mod tests {
         assert_eq!(sums[..], [9.0, 12.0, 15.0, 18.0, 9.0, 21.0, 33.0, 45.0]);
         // A transposed left factor in parts, whole and with a rest, and without terms.
         for (rows, terms) in [(769, 3), (1_537, 3), (1_000, 0)] {
-            let of = |row: usize, term: usize| (row * 5 + term) as f32;
+            // Element `(row, term)` is `5 row + term`.
             let values: Vec<f32> = (0..rows * terms)
-                .map(|place| of(place % rows, place / rows))
+                .map(|index| (index % rows * 5 + index / rows) as f32)
                 .collect();
             let left = Matrix::new(&values, terms, rows).transposed();
             let right = Matrix::new(&[1.0, 2.0, 3.0, 4.0, 5.0, 6.0][..2 * terms], terms, 2);
-            let element = |row, column| {
-                (0..terms)
-                    .map(|term| of(row, term) * (2 * term + column + 1) as f32)
-                    .sum::<f32>()
-            };
-            let expected: Vec<f32> = (0..2 * rows)
-                .map(|place| element(place / 2, place % 2))
-                .collect();
+            let mut expected = Vec::new();
+            for row in 0..rows {
+                for column in 0..2 {
+                    let products = (0..terms)
+                        .map(|term| (row * 5 + term) as f32 * (2 * term + column + 1) as f32);
+                    expected.push(products.sum::<f32>());
+                }
+            }
             let mut sums = vec![1.0; 2 * rows];
             add_product(&mut sums, left, right, Factors::F32);
             assert!(
@@ -368,12 +396,12 @@ mod tests {
                     .all(|(sum, product)| (sum - product - 1.0).abs() < 1e-2),
                 "{rows}"
             );
-            let found = product(left, right, Factors::F32);
+            let actual = product(left, right, Factors::F32);
             assert!(
-                found
+                actual
                     .iter()
                     .zip(&expected)
-                    .all(|(found, product)| (found - product).abs() < 1e-2),
+                    .all(|(actual, product)| (actual - product).abs() < 1e-2),
                 "{rows}"
             );
         }

@@ -1,18 +1,20 @@
-//! Sums along and across rows, on all cores and in a fixed order.
+//! Sums over the rows of a matrix, and a row added to every row, on all cores.
+//!
+//! A matrix is a slice of contiguous rows of `width` elements. `sum[j] = Σ_i rows[i][j]` is the
+//! gradient of a bias; it is summed in blocks of [`BLOCK`] rows, one task each, and the sums of
+//! blocks are then added in their order. Blocks have a fixed size, so the bits of a sum do not
+//! depend on the number of threads.
 
 use rayon::prelude::*;
 
 use crate::flex::vector::{Kernel, vectorized};
 
-/// Rows that are summed together: the sums of such blocks are then added in their order. Results
-/// depend on it, and not on the number of threads.
+/// Rows that are summed together in a task. Results depend on it: it is not a tuning knob.
 pub(crate) const BLOCK: usize = 64;
 /// Elements below which threads cost more than they save.
 const PARALLEL: usize = 1 << 14;
 
-/// Parts of three arrays that are written side by side, and their index.
-pub(crate) type Part<'a> = (usize, ((&'a mut [f32], &'a mut [f32]), &'a mut [f32]));
-
+/// Adds a row to each of some rows.
 struct Add<'a> {
     rows: &'a mut [f32],
     row: &'a [f32],
@@ -24,15 +26,14 @@ impl Kernel for Add<'_> {
     #[inline(always)]
     fn run(self) {
         for values in self.rows.chunks_exact_mut(self.row.len()) {
-            values
-                .iter_mut()
-                .zip(self.row)
-                .for_each(|(value, add)| *value += add);
+            for (value, addend) in values.iter_mut().zip(self.row) {
+                *value += addend;
+            }
         }
     }
 }
 
-/// Adds `row` to every row.
+/// Adds `row` to every row of `rows`.
 pub(crate) fn add_to_rows(rows: &mut [f32], row: &[f32]) {
     let block = rows_per_task(row.len()) * row.len();
     if rows.len() <= block {
@@ -43,6 +44,7 @@ pub(crate) fn add_to_rows(rows: &mut [f32], row: &[f32]) {
         .for_each(|rows| vectorized(Add { rows, row }));
 }
 
+/// Adds each of some rows to `sum`.
 struct Sum<'a> {
     sum: &'a mut [f32],
     rows: &'a [f32],
@@ -54,45 +56,45 @@ impl Kernel for Sum<'_> {
     #[inline(always)]
     fn run(self) {
         for values in self.rows.chunks_exact(self.sum.len()) {
-            self.sum
-                .iter_mut()
-                .zip(values)
-                .for_each(|(sum, value)| *sum += value);
+            for (sum, value) in self.sum.iter_mut().zip(values) {
+                *sum += value;
+            }
         }
     }
 }
 
-/// The sum over rows of `width`.
+/// The sum of all rows, `[width]`.
 pub(crate) fn sum_of_rows(rows: &[f32], width: usize) -> Vec<f32> {
-    let of_block = |rows: &[f32]| {
-        let mut sum = vec![0.0; width];
-        vectorized(Sum {
-            sum: &mut sum,
-            rows,
-        });
-        sum
-    };
     let blocks: Vec<Vec<f32>> = rows
         .par_chunks((BLOCK * width).max(1))
-        .map(of_block)
+        .map(|block| sum_of_block(block, width))
         .collect();
     total_of_blocks(&blocks, width)
 }
 
-/// The sum of the sums of blocks of rows.
+/// The sum of some rows, on this core.
+fn sum_of_block(rows: &[f32], width: usize) -> Vec<f32> {
+    let mut sum = vec![0.0; width];
+    vectorized(Sum {
+        sum: &mut sum,
+        rows,
+    });
+    sum
+}
+
+/// The sum of the sums of blocks of rows, `[width]`.
 pub(crate) fn total_of_blocks(blocks: &[Vec<f32>], width: usize) -> Vec<f32> {
     let mut total = vec![0.0; width];
     // In their order and not as threads finish: floating-point addition is not associative.
     for block in blocks {
-        total
-            .iter_mut()
-            .zip(block)
-            .for_each(|(total, sum)| *total += sum);
+        for (total, sum) in total.iter_mut().zip(block) {
+            *total += sum;
+        }
     }
     total
 }
 
-/// How many rows of this width are worth a task.
+/// The number of rows of this width that are worth a task.
 pub(crate) fn rows_per_task(width: usize) -> usize {
     (PARALLEL / width.max(1)).max(1)
 }

@@ -1,26 +1,39 @@
-//! Loops that compile to SIMD instructions, and the functions that those lack.
+//! Loops that compile to SIMD instructions, and the mathematical functions that such loops need.
 //!
-//! The functions of the standard library call one routine per element, which stops vectorization.
-//! These have no calls and no branches, are as exact as `f32` needs, and give the same bits on
-//! every machine.
+//! # Loops
+//! A [`Kernel`] is a plain loop over slices, written without intrinsics. [`vectorized`] runs the
+//! copy of it that was compiled for the widest instructions of this CPU (AVX-512, AVX2, NEON, or
+//! none); the compiler vectorizes each copy by itself. That works only if everything in the loop is
+//! inlined into it, hence `#[inline(always)]` on every function here.
+//!
+//! # Functions
+//! `exp`, `tanh` and their like in the standard library are calls of one routine per element, which
+//! stops vectorization. The versions here have no calls and no branches, only selects, are as exact
+//! as `f32` needs, and give the same bits on every machine.
+//!
+//! # Sums
+//! A sum over a slice goes into [`LANES`] partial sums, element `i` into sum `i % LANES`, which are
+//! added up by halves at the end. A single sum could not be vectorized, because the order of
+//! floating-point additions changes the result.
 
 use pulp::{Arch, Simd, WithSimd};
 
-/// Partial sums that are kept side by side: as many as the widest vector (AVX-512) has elements.
+/// Partial sums of a sum over a slice: as many as the widest vector (AVX-512) has elements.
 /// Narrower machines keep as many, in several vectors, so every machine adds in the same order and
 /// gives the same bits.
 pub(crate) const LANES: usize = 16;
 
-/// A loop without calls, to be compiled for each instruction set.
+/// A loop without calls, to be compiled for each instruction set. Its inputs and outputs are the
+/// fields of the implementing type.
 pub(crate) trait Kernel {
     type Output;
 
-    /// Implementations are `#[inline(always)]`; otherwise they are compiled for the smallest
-    /// instruction set alone.
+    /// Runs the loop. Implementations are `#[inline(always)]`; otherwise they are compiled for the
+    /// smallest instruction set alone.
     fn run(self) -> Self::Output;
 }
 
-/// Runs a kernel with the widest vectors that this CPU has.
+/// Runs a kernel with the widest vectors that this CPU has, on this core.
 pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
     struct Widest<K>(K);
     impl<K: Kernel> WithSimd for Widest<K> {
@@ -35,7 +48,7 @@ pub(crate) fn vectorized<K: Kernel>(kernel: K) -> K::Output {
     Arch::new().dispatch(Widest(kernel))
 }
 
-/// The widest instructions that this CPU and this build have.
+/// The name of the widest instructions that this CPU and this build have.
 pub(crate) fn instruction_set() -> &'static str {
     match Arch::new() {
         #[cfg(all(target_arch = "x86_64", feature = "avx512"))]
@@ -61,10 +74,11 @@ pub(crate) fn exp(x: f32) -> f32 {
     }
 }
 
-/// `2^n`, `r` and `(e^r - 1) / r` of `e^x = 2^n e^r`, with a whole `n` and `|r| <= ln(2) / 2`, for
-/// `|x| <= 88`.
+/// Returns `2^n`, `r` and `(e^r - 1) / r` with `e^x = 2^n e^r`, a whole `n` and `|r| <= ln(2) / 2`,
+/// for `|x| <= 88`.
 ///
-/// The last by its Taylor polynomial of degree 6, whose remainder, `r^7 / 8!`, is below 2e-8.
+/// The last is computed by its Taylor polynomial of degree 6, whose remainder, `r^7 / 8!`, is below
+/// 2e-8.
 #[inline(always)]
 fn exp_parts(x: f32) -> (f32, f32, f32) {
     /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its lowest
@@ -104,9 +118,9 @@ pub(crate) fn sigmoid(x: f32) -> f32 {
 /// `e^2|x| - 1` would.
 #[inline(always)]
 pub(crate) fn tanh(x: f32) -> f32 {
-    let size = x.abs();
+    let magnitude = x.abs();
     // From 10 on the result is 1 in `f32`, and the exponential must not overflow.
-    let limited = if size > 10.0 { 10.0 } else { size };
+    let limited = if magnitude > 10.0 { 10.0 } else { magnitude };
     let (power, r, polynomial) = exp_parts(2.0 * limited);
     let m = polynomial * r * power + (power - 1.0);
     (m / (m + 2.0)).copysign(x)
@@ -115,18 +129,18 @@ pub(crate) fn tanh(x: f32) -> f32 {
 /// The error function, to an absolute error of 2e-7 (Abramowitz and Stegun, 1964, formula 7.1.26).
 #[inline(always)]
 pub(crate) fn erf(x: f32) -> f32 {
-    let size = x.abs();
-    let t = 1.0 / (1.0 + 0.327_591_1 * size);
+    let magnitude = x.abs();
+    let t = 1.0 / (1.0 + 0.327_591_1 * magnitude);
     let mut polynomial = 1.061_405_4;
     for coefficient in [-1.453_152, 1.421_413_7, -0.284_496_74, 0.254_829_6] {
         polynomial = polynomial * t + coefficient;
     }
-    // The formula is for positive numbers; erf is odd.
-    let rest = polynomial * t * exp(-size * size);
+    // The formula is for positive arguments; erf is odd.
+    let rest = polynomial * t * exp(-magnitude * magnitude);
     if x < 0.0 { rest - 1.0 } else { 1.0 - rest }
 }
 
-/// The largest value.
+/// The largest value; minus infinity if there is none.
 #[inline(always)]
 pub(crate) fn max(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
@@ -143,52 +157,53 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     }
     for half in [8, 4, 2, 1] {
         let (left, right) = largest.split_at_mut(half);
-        left.iter_mut()
-            .zip(right)
-            .for_each(|(left, right)| *left = if *right > *left { *right } else { *left });
+        for (left, right) in left.iter_mut().zip(right) {
+            *left = if *right > *left { *right } else { *left };
+        }
     }
     largest[0]
 }
 
-/// The sum of all lanes, by halves: each addition waits for three others and not for fourteen.
+/// The sum of all lanes, by halves: the last addition waits for three others and not for fourteen.
 #[inline(always)]
 pub(crate) fn sum(mut lanes: [f32; LANES]) -> f32 {
     for half in [8, 4, 2, 1] {
         let (left, right) = lanes.split_at_mut(half);
-        left.iter_mut()
-            .zip(right)
-            .for_each(|(left, right)| *left += *right);
+        for (left, right) in left.iter_mut().zip(right) {
+            *left += *right;
+        }
     }
     lanes[0]
 }
 
-/// The sum of all values.
+/// The sum of all values, in [`LANES`] partial sums.
 #[inline(always)]
 pub(crate) fn total(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
     for chunk in chunks {
-        sums.iter_mut()
-            .zip(chunk)
-            .for_each(|(sum, value)| *sum += value);
+        for (sum, value) in sums.iter_mut().zip(chunk) {
+            *sum += value;
+        }
     }
-    sums.iter_mut()
-        .zip(rest)
-        .for_each(|(sum, value)| *sum += value);
+    for (sum, value) in sums.iter_mut().zip(rest) {
+        *sum += value;
+    }
     sum(sums)
 }
 
-/// The sum of products.
+/// The sum of products of two slices of the same length, in [`LANES`] partial sums.
 #[inline(always)]
 pub(crate) fn dot(left: &[f32], right: &[f32]) -> f32 {
-    let ((lefts, left), (rights, right)) = (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
+    let (left_chunks, left_rest) = left.as_chunks::<LANES>();
+    let (right_chunks, right_rest) = right.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
-    for (left, right) in lefts.iter().zip(rights) {
+    for (left, right) in left_chunks.iter().zip(right_chunks) {
         for lane in 0..LANES {
             sums[lane] += left[lane] * right[lane];
         }
     }
-    for (sum, (left, right)) in sums.iter_mut().zip(left.iter().zip(right)) {
+    for (sum, (left, right)) in sums.iter_mut().zip(left_rest.iter().zip(right_rest)) {
         *sum += left * right;
     }
     sum(sums)
@@ -233,11 +248,13 @@ mod tests {
 
     /// The largest error of `outputs` relative to what is expected of `inputs`.
     fn largest_error(inputs: &[f32], outputs: &[f32], expected: impl Fn(f64) -> f64) -> f64 {
-        let error = |(input, output): (&f32, &f32)| {
+        let mut largest = 0.0f64;
+        for (input, output) in inputs.iter().zip(outputs) {
             let expected = expected(f64::from(*input));
-            (f64::from(*output) - expected).abs() / expected.abs()
-        };
-        inputs.iter().zip(outputs).map(error).fold(0.0, f64::max)
+            let error = (f64::from(*output) - expected).abs() / expected.abs();
+            largest = largest.max(error);
+        }
+        largest
     }
 
     #[test]
@@ -268,7 +285,7 @@ mod tests {
         let mut inputs: Vec<f32> = (-12_000..12_000)
             .map(|index| (index as f32 + 0.5) * 1e-3)
             .collect();
-        // Down to the smallest numbers that still have all their digits.
+        // Down to the smallest values that are not subnormal, so have all their digits.
         inputs.extend(
             (0..400).flat_map(|index| [1.0, -1.0].map(|sign| sign * 0.8f32.powi(index).max(1e-37))),
         );
@@ -307,14 +324,14 @@ mod tests {
     }
 
     #[test]
-    fn the_largest_is_found_in_lanes_and_behind_them() {
+    fn the_largest_value_may_be_in_any_lane_or_in_the_rest() {
         for len in [1, 15, 16, 17, 40] {
-            for place in 0..len {
+            for index in 0..len {
                 let mut values = vec![-2.0; len];
-                values[place] = -1.0;
+                values[index] = -1.0;
                 assert!(
                     (max(&values) + 1.0).abs() < f32::EPSILON,
-                    "{place} of {len}"
+                    "{index} of {len}"
                 );
             }
         }

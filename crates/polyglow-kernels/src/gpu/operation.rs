@@ -1,4 +1,10 @@
-//! Operations of kernels of our own, which the fusion puts between those that it makes itself.
+//! Kernels of our own in the queue of Burn's fusion.
+//!
+//! Burn's fusion collects operations lazily and fuses neighboring ones into a kernel when a result
+//! is needed. A kernel that was launched at once would run before operations that are still queued,
+//! so [`queue`] registers it as a custom operation: the fusion runs what stands before it, then
+//! calls the closure with the tensors, then goes on. Shapes and formats of outputs are therefore
+//! known before anything is computed.
 
 use burn::backend::Cube;
 use burn::backend::cubecl::dtype_to_storage_type;
@@ -17,7 +23,7 @@ use burn_cubecl::kernel::into_contiguous;
 use burn_cubecl::ops::numeric::empty_device_contiguous_dtype;
 use burn_cubecl::tensor::CubeTensor;
 
-/// A tensor of a GPU, which an operation reads or has written.
+/// A tensor on a GPU that a custom operation reads or has written.
 #[derive(Clone, Debug)]
 pub(crate) struct Operand(FusionTensor<FusionCubeRuntime>);
 
@@ -43,17 +49,19 @@ impl Operand {
         self.0.dtype
     }
 
-    /// A tensor of numbers.
+    /// The operand as a float tensor with `D` axes.
     pub(crate) fn tensor<const D: usize>(self) -> Tensor<D> {
         Tensor::from_primitive::<Cube>(self.0)
     }
 }
 
-/// What an operation writes: its shape and its kind of numbers.
+/// The shape and the element type of a tensor that an operation writes.
 pub(crate) type Written = (Vec<usize>, DType);
 
-/// Queues an operation. `launch` is called when its turn comes, with the tensors that it reads,
-/// rows one after the other unless they are masks, and those that it writes, where nothing is yet.
+/// Queues an operation, and returns the tensors that it will have written.
+///
+/// `launch` is called when its turn comes, with the tensors that it reads, contiguous unless they
+/// are masks, and those that it has to write, which are not initialized. `name` shows in profiles.
 pub(crate) fn queue<const I: usize, const O: usize>(
     name: &str,
     inputs: [Operand; I],
@@ -74,7 +82,7 @@ pub(crate) fn queue<const I: usize, const O: usize>(
     )
 }
 
-/// The same with any number of tensors to read, of which there is one at least.
+/// [`queue`] with any number of tensors to read, at least one.
 pub(crate) fn queue_all<const O: usize>(
     name: &str,
     inputs: Vec<Operand>,
@@ -98,6 +106,7 @@ pub(crate) fn queue_all<const O: usize>(
     let execute = OperationFn(move |handles: &mut HandleContainer<_>| {
         let mut read = |input: &TensorIr| {
             let tensor = handles.get_float_tensor::<CubeBackend>(input);
+            // Kernels read masks by their strides, so that a view need not be copied.
             if input.dtype.is_bool() {
                 tensor
             } else {
@@ -105,9 +114,10 @@ pub(crate) fn queue_all<const O: usize>(
             }
         };
         let inputs: Vec<CubeTensor> = inputs.iter().map(&mut read).collect();
-        let (client, device) = (inputs[0].client.clone(), inputs[0].device.clone());
-        // CUDA and ROCm would put room between rows otherwise, and kernels write one after the
-        // other.
+        let client = inputs[0].client.clone();
+        let device = inputs[0].device.clone();
+        // By default tensors on CUDA and ROCm may have padding between rows, and kernels index rows
+        // without it.
         let written = outputs.each_ref().map(|output| {
             empty_device_contiguous_dtype(
                 client.clone(),
@@ -122,19 +132,20 @@ pub(crate) fn queue_all<const O: usize>(
         }
         Ok(())
     });
-    let made = client.register(
+    let operands = client.register(
         StreamId::current(),
         OperationIr::Custom(description),
         execute,
     );
-    made.into_iter()
+    operands
+        .into_iter()
         .map(Operand)
         .collect::<Vec<_>>()
         .try_into()
         .expect("there is one for each that is written")
 }
 
-/// A tensor for a kernel that writes nothing to it.
+/// A small tensor to bind where a kernel has an output that it does not write in this variant.
 pub(crate) fn nowhere(client: &Client, like: &CubeTensor) -> CubeTensor {
     empty_device_contiguous_dtype(
         client.clone(),
@@ -144,10 +155,11 @@ pub(crate) fn nowhere(client: &Client, like: &CubeTensor) -> CubeTensor {
     )
 }
 
-/// The most numbers that a unit reads at once.
+/// The most elements that a thread reads at once.
 const MOST_LANES: usize = 4;
 
-/// How many numbers a unit reads at once from rows of this width.
+/// Elements that a thread reads at once from rows of this width: the largest of 4, 2 and 1 that
+/// divides it, so that no vector crosses the end of a row.
 pub(crate) fn vector_size(width: usize) -> usize {
     [MOST_LANES, 2]
         .into_iter()
@@ -155,18 +167,19 @@ pub(crate) fn vector_size(width: usize) -> usize {
         .unwrap_or(1)
 }
 
-/// So many cubes, or some more: no axis has as many as 2^16.
-pub(crate) fn cubes(number: usize) -> CubeCount {
-    let side = number.clamp(1, 1 << 15);
-    CubeCount::Static(side as u32, number.div_ceil(side) as u32, 1)
+/// At least `count` workgroups, on two axes because no axis may have 2^16. Kernels check their
+/// position against the number of rows.
+pub(crate) fn workgroups(count: usize) -> CubeCount {
+    let side = count.clamp(1, 1 << 15);
+    CubeCount::Static(side as u32, count.div_ceil(side) as u32, 1)
 }
 
-/// The kind of a tensor's numbers, as kernels are given it.
+/// The element type of a tensor, as launches take it.
 pub(crate) fn elements(tensor: &CubeTensor) -> ElemType {
     dtype_to_storage_type(tensor.dtype)
 }
 
-/// The bytes that units of a cube share at most on a tensor's device.
+/// The bytes of shared memory that a workgroup may have on a tensor's device.
 pub(crate) fn shared_memory(tensor: &Operand) -> usize {
     tensor
         .0
@@ -178,7 +191,7 @@ pub(crate) fn shared_memory(tensor: &Operand) -> usize {
         .max_shared_memory_size
 }
 
-/// How many tensors a kernel may be given on a tensor's device.
+/// The number of bindings that a kernel may have on a tensor's device.
 pub(crate) fn most_bindings(tensor: &Operand) -> usize {
     tensor
         .0

@@ -1,9 +1,13 @@
-//! What kernels do with vectors of numbers.
+//! Small functions that kernels share: sums, zeros and writes of vectors.
+//!
+//! A `Vector<f32, N>` is `N` neighboring elements that a thread reads or writes with one
+//! instruction; an `Array` is private to a thread, in registers if every index is known to the
+//! compiler, hence the unrolled loops.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-/// The numbers of a vector, added up in their order.
+/// The sum of the elements of a vector, added in their order.
 #[cube]
 pub(crate) fn sum<N: Size>(vector: Vector<f32, N>) -> f32 {
     let mut sum = 0.0f32;
@@ -14,7 +18,7 @@ pub(crate) fn sum<N: Size>(vector: Vector<f32, N>) -> f32 {
     sum
 }
 
-/// So many vectors of zeros, in registers.
+/// An array of `len` zero vectors, in registers.
 #[cube]
 pub(crate) fn zeros<N: Size>(#[comptime] len: usize) -> Array<Vector<f32, N>> {
     let mut zeros = Array::<Vector<f32, N>>::new(len);
@@ -25,16 +29,16 @@ pub(crate) fn zeros<N: Size>(#[comptime] len: usize) -> Array<Vector<f32, N>> {
     zeros
 }
 
-/// Writes `len` vectors from `start` on, in the format of what they are written to.
+/// Writes `len` vectors to `rows` from `start` on, converted to its format.
 #[cube]
 pub(crate) fn write<T: Float, N: Size>(
-    numbers: &mut [Vector<T, N>],
+    rows: &mut [Vector<T, N>],
     start: usize,
-    written: &Array<Vector<f32, N>>,
+    values: &Array<Vector<f32, N>>,
     #[comptime] len: usize,
 ) {
     #[unroll]
     for i in 0..len {
-        numbers[start + i] = Vector::cast_from(written[i]);
+        rows[start + i] = Vector::cast_from(values[i]);
     }
 }

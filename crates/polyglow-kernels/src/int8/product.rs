@@ -1,5 +1,11 @@
-//! Products of 8-bit integers on slices: exact sums in 32 bits, with any instruction set and any
-//! number of threads.
+//! Products of 8-bit integers on slices: rows are quantized, then rows times panels are divided
+//! among cores, and each core calls the innermost loop ([`super::simd`]).
+//!
+//! Sums are exact in 32 bits, so the result has the same bits with any instruction set, any number
+//! of threads and any division into tasks. With many rows a task is some rows and all panels, so
+//! that each writes contiguous rows of the output. With few rows, as in a search, there are not
+//! enough of them for all cores, so a task is all rows and some panels; then the weights, which are
+//! most of the memory that is read, are read once in all.
 
 use std::mem::MaybeUninit;
 use std::ops::Range;
@@ -13,29 +19,32 @@ use crate::flex::{Contiguous, close, from_values, open_untracked};
 
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 20;
-/// From so many rows on, each task has all columns of some of them; with fewer, all rows of some
+/// With at least this many rows, a task has all columns of some rows; with fewer, all rows of some
 /// columns.
-const MANY: usize = 24;
-/// A multiple of the rows in a tile of any kernel, which are 6, 4, 2 and 1.
-const ROWS: usize = 24;
-/// The most rows in a task: their bytes stay in the cache while the panels go by.
-const BLOCK: usize = 48;
+const MANY_ROWS: usize = 24;
+/// The number of rows in a task is a multiple of this, which is a multiple of the rows in a tile of
+/// any kernel (6, 4, 2 and 1).
+const ROWS_STEP: usize = 24;
+/// The most rows in a task: their bytes stay in the cache while panel after panel is read.
+const MAX_ROWS: usize = 48;
 /// Panels in a task if there are few rows.
 const FEW_PANELS: usize = 16;
 
-/// What becomes of negative outputs.
+/// The treatment of negative outputs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Negative {
+    /// They stay.
     Kept,
+    /// They become 0, as behind a ReLU.
     Zeroed,
 }
 
-/// `Some` if this device has kernels.
+/// `Some` if there are kernels for this device.
 pub(super) fn has_kernels(device: &Device) -> Option<()> {
     (!cfg!(feature = "plain") && *device == Device::flex()).then_some(())
 }
 
-/// The functions of the module on flex without autodiff.
+/// [`super::int8_linear`] and [`super::int8_linear_relu`] on flex without autodiff.
 pub(super) fn linear(
     input: Tensor<2>,
     matrix: &Int8Matrix,
@@ -44,8 +53,8 @@ pub(super) fn linear(
 ) -> Tensor<2> {
     let [rows, d_in] = input.dims();
     assert_eq!(matrix.d_in, d_in, "the input of a linear map");
-    let bias = bias.map(|bias| Contiguous::of(open_untracked(bias)));
-    let input = Rows::quantize(Contiguous::of(open_untracked(input)).slice(), d_in);
+    let bias = bias.map(|bias| Contiguous::new(open_untracked(bias)));
+    let input = Rows::quantize(Contiguous::new(open_untracked(input)).slice(), d_in);
     let finish = Finish {
         bias: bias.as_ref().map(Contiguous::slice),
         negative,
@@ -56,15 +65,16 @@ pub(super) fn linear(
     ))
 }
 
-/// Rows as unsigned bytes: `value = scale * (byte - 128)`, with `|byte - 128| <= 127`.
+/// Quantized rows as unsigned bytes: `value = scale * (byte - 128)`, with `|byte - 128| <= 127`.
 pub(super) struct Rows {
-    /// A row is filled up to whole groups with 128, which stands for zero.
+    /// `[rows, d_in]`, each row filled up to whole groups with 128, which stands for zero.
     pub(super) bytes: Vec<u8>,
+    /// The scale of each row.
     pub(super) scales: Vec<f32>,
 }
 
 impl Rows {
-    /// Each row with the scale that takes its largest number to 127.
+    /// Quantizes each row with the scale that takes its largest absolute value to 127.
     pub(super) fn quantize(input: &[f32], d_in: usize) -> Self {
         let rows = input.len() / d_in.max(1);
         let mut quantized = Self {
@@ -79,12 +89,13 @@ impl Rows {
         quantized
     }
 
-    /// The bytes as an instruction multiplies them.
+    /// The bytes in groups of four, as an instruction multiplies them.
     fn groups(&self) -> &[[u8; GROUP]] {
         self.bytes.as_chunks().0
     }
 }
 
+/// Quantizes all rows on this core.
 struct Quantize<'a> {
     input: &'a [f32],
     d_in: usize,
@@ -99,22 +110,22 @@ impl Kernel for Quantize<'_> {
         /// 1.5 * 2^23: adding it leaves no bits for a fraction, so the sum is rounded, and its
         /// lowest bits are the integer.
         const ROUND: f32 = 12_582_912.0;
-        /// A row without a larger value counts as zero: 127 over it might be infinite.
+        /// A row whose largest value is at most this counts as zero: 127 over it might be infinite.
         const LEAST: f32 = 1e-30;
         let Rows { bytes, scales } = self.rows;
         for input in self.input.chunks_exact(self.d_in.max(1)) {
             let largest = largest(input);
             scales.push(largest / 127.0);
+            // One division for a row instead of one for each element.
             let inverse = if largest > LEAST {
                 127.0 / largest
             } else {
                 0.0
             };
-            bytes.extend(
-                input
-                    .iter()
-                    .map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128)),
-            );
+            let quantized = input
+                .iter()
+                .map(|value| ((value * inverse + ROUND).to_bits() as u8).wrapping_add(128));
+            bytes.extend(quantized);
             bytes.resize(bytes.len().next_multiple_of(GROUP), 128);
         }
     }
@@ -125,8 +136,8 @@ impl Kernel for Quantize<'_> {
 fn largest(values: &[f32]) -> f32 {
     let (chunks, rest) = values.as_chunks::<LANES>();
     let mut largest = [0u32; LANES];
-    // Without the sign, floats order like their bits, with NaN above infinity; a maximum of
-    // integers needs no test for it.
+    // Without the sign, floats are ordered as their bits are, with NaN above infinity; so a maximum
+    // of integers needs no test for NaN.
     for chunk in chunks {
         for (largest, value) in largest.iter_mut().zip(chunk) {
             *largest = (*largest).max(value.abs().to_bits());
@@ -141,15 +152,16 @@ fn largest(values: &[f32]) -> f32 {
     )
 }
 
-/// What becomes of the sums on their way out.
+/// The last steps of an output: a bias and a ReLU on the scaled sums.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Finish<'a> {
     pub(super) bias: Option<&'a [f32]>,
     pub(super) negative: Negative,
 }
 
-/// Some rows times some panels, on one core; `I` is a group of a row.
+/// Some rows times some panels, on one core; `I` is the type of a group of a row.
 pub(super) struct Task<'a, I = [u8; GROUP]> {
+    /// The groups of the rows, one row after the other.
     pub(super) input: &'a [I],
     pub(super) scales: &'a [f32],
     pub(super) matrix: &'a Int8Matrix,
@@ -159,9 +171,10 @@ pub(super) struct Task<'a, I = [u8; GROUP]> {
     pub(super) output: &'a mut [MaybeUninit<f32>],
 }
 
-/// `input matrix`, scaled, with what follows it.
+/// Returns `input matrix`, scaled and finished, `[rows, d_out]`.
 pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> Vec<f32> {
-    let (rows, d_out) = (input.scales.len(), matrix.d_out);
+    let rows = input.scales.len();
+    let d_out = matrix.d_out;
     let count = rows
         .checked_mul(d_out)
         .expect("a product that memory can hold");
@@ -181,10 +194,13 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
             finish,
             result,
         );
-    } else if rows >= MANY {
-        // Two tasks per thread, so that one that is late is helped; whole tiles, so that only the
-        // last task has a rest.
-        let block = rows.div_ceil(2 * threads).next_multiple_of(ROWS).min(BLOCK);
+    } else if rows >= MANY_ROWS {
+        // Two tasks for each thread, so that others can help one that is late; whole tiles, so that
+        // only the last task has a rest.
+        let block = rows
+            .div_ceil(2 * threads)
+            .next_multiple_of(ROWS_STEP)
+            .min(MAX_ROWS);
         result
             .par_chunks_mut(block * d_out)
             .enumerate()
@@ -207,15 +223,16 @@ pub(super) fn product(input: &Rows, matrix: &Int8Matrix, finish: Finish<'_>) -> 
     output
 }
 
-/// Few rows: each task writes a contiguous block of columns, which is then copied into the rows of
-/// the output. A task could not borrow its columns of every row otherwise.
+/// Multiplies few rows: each task writes its columns to a contiguous block, which is then copied
+/// into the rows of the output, because tasks cannot borrow interleaved columns of it.
 fn by_columns(
     input: &Rows,
     matrix: &Int8Matrix,
     finish: Finish<'_>,
     output: &mut [MaybeUninit<f32>],
 ) {
-    let (rows, columns) = (input.scales.len(), FEW_PANELS * PANEL);
+    let rows = input.scales.len();
+    let columns = FEW_PANELS * PANEL;
     let mut blocks = vec![MaybeUninit::new(0.0); output.len()];
     blocks
         .par_chunks_mut(rows * columns)
@@ -233,7 +250,7 @@ fn by_columns(
     }
 }
 
-/// Some rows times some panels, on this core.
+/// Multiplies some rows by some panels, on this core.
 fn run(
     input: &Rows,
     rows: Range<usize>,
@@ -243,10 +260,8 @@ fn run(
     output: &mut [MaybeUninit<f32>],
 ) {
     let groups = matrix.groups();
-    let (scales, input) = (
-        &input.scales[rows.clone()],
-        &input.groups()[rows.start * groups..rows.end * groups],
-    );
+    let scales = &input.scales[rows.clone()];
+    let input = &input.groups()[rows.start * groups..rows.end * groups];
     simd::run(Task {
         input,
         scales,
@@ -264,7 +279,7 @@ mod tests {
 
     fn matrix(d_in: usize, d_out: usize) -> (Int8Weights, Int8Matrix) {
         let values = (0..d_in * d_out)
-            .map(|place| (place * 7919 % 255) as u8 as i8)
+            .map(|index| (index * 7919 % 255) as u8 as i8)
             .map(|value| value.max(-127));
         let weights = Int8Weights {
             values: values.collect(),
@@ -277,7 +292,7 @@ mod tests {
     /// Bytes of every size, the extremes among them.
     fn rows(rows: usize, d_in: usize) -> Rows {
         let input: Vec<f32> = (0..rows * d_in)
-            .map(|place| (place * 31 % 255) as f32 - 127.0)
+            .map(|index| (index * 31 % 255) as f32 - 127.0)
             .collect();
         let mut rows = Rows::quantize(&input, d_in);
         rows.scales.fill(1.0);
@@ -285,7 +300,7 @@ mod tests {
     }
 
     #[test]
-    fn sums_are_those_of_whole_numbers_with_all_instructions() {
+    fn all_instructions_give_the_exact_sums_of_integers() {
         for (count, d_in, d_out) in [
             (1, 1, 1),
             (2, 3, 5),
@@ -294,7 +309,8 @@ mod tests {
             (13, 130, 65),
             (5, 512, 81),
         ] {
-            let ((weights, matrix), rows) = (matrix(d_in, d_out), rows(count, d_in));
+            let (weights, matrix) = matrix(d_in, d_out);
+            let rows = rows(count, d_in);
             let mut expected = Vec::new();
             for row in rows.bytes.chunks(d_in.next_multiple_of(GROUP)) {
                 for column in 0..d_out {
@@ -308,14 +324,15 @@ mod tests {
                     expected.push(sum as f32);
                 }
             }
-            for (place, run) in simd::all().into_iter().enumerate() {
+            for (index, run) in simd::all().into_iter().enumerate() {
                 let mut output = vec![MaybeUninit::new(f32::NAN); count * d_out];
                 let finish = Finish {
                     bias: None,
                     negative: Negative::Kept,
                 };
-                let (input, scales, panels) =
-                    (rows.groups(), &*rows.scales, 0..matrix.scales.len());
+                let input = rows.groups();
+                let scales = &*rows.scales;
+                let panels = 0..matrix.scales.len();
                 run(Task {
                     input,
                     scales,
@@ -324,7 +341,7 @@ mod tests {
                     finish,
                     output: &mut output,
                 });
-                #[expect(unsafe_code, reason = "what is written is to be read")]
+                #[expect(unsafe_code, reason = "the output is read")]
                 // SAFETY: All of it was initialized above.
                 let output: Vec<f32> = output
                     .iter()
@@ -332,7 +349,7 @@ mod tests {
                     .collect();
                 assert_eq!(
                     output, expected,
-                    "instructions {place}, {count} x {d_in} x {d_out}"
+                    "instructions {index}, {count} x {d_in} x {d_out}"
                 );
             }
         }
@@ -342,7 +359,7 @@ mod tests {
     fn a_row_comes_out_the_same_alone_in_a_beam_and_in_a_batch() {
         let (_, matrix) = matrix(40, 2000);
         let input: Vec<f32> = (0..200 * 40)
-            .map(|place| (place as f32 * 0.37).sin())
+            .map(|index| (index as f32 * 0.37).sin())
             .collect();
         let finish = Finish {
             bias: None,

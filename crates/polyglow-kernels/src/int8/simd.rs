@@ -1,4 +1,11 @@
-//! The innermost loop, for each instruction set that has one for it. All give the same bits.
+//! The innermost loop of a product of 8-bit integers, for each instruction set that has
+//! instructions for it, and for all others. All give the same bits.
+//!
+//! A tile is a few rows by a few panels:
+//! `sums[row][panel][output] = Σ over groups, Σ over the 4 inputs of a group, row byte * weight`.
+//! The sums of a tile stay in registers while the loop goes through the groups, which are read from
+//! one end to the other; then `(sum - excess) * row scale * output scale`, plus a bias, goes to the
+//! output.
 
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 mod wasm;
@@ -10,15 +17,15 @@ use std::mem::MaybeUninit;
 use super::product::{Negative, Task};
 use super::{GROUP, Group, PANEL};
 
-/// The sums of a row and a panel.
+/// The sums of a row and a panel, one for each output.
 type Sums = [i32; PANEL];
 
-/// Goes through a task in tiles of `$row` rows and `$panels` panels; at its ends, of fewer rows and
-/// of one panel.
+/// Goes through a task in tiles of the largest `$row` rows and `$panels` panels; at its ends, of
+/// fewer rows and of one panel.
 ///
 /// Panels are the outer loop, so that their weights are read from memory once and stay in the cache
-/// for all rows. The numbers of rows are literals, since sums stay in registers only if their
-/// number is known to the compiler. A macro, because only code inside of a function with a CPU's
+/// for all rows. The numbers of rows are literals, since sums stay in registers only if their count
+/// is known to the compiler. It is a macro because only code inside of a function with a CPU's
 /// features is compiled for them.
 macro_rules! in_tiles {
     ($task:ident, $tile:ident, [$($row:literal)+], $panels:literal) => {{
@@ -47,8 +54,8 @@ macro_rules! in_tiles {
 use in_tiles;
 
 impl<'a, I> Task<'a, I> {
-    /// Some rows' groups, as slices of equal length, so that the loop over groups needs no bounds
-    /// checks.
+    /// The groups of `ROWS` rows from `first` on, as slices of equal length, so that the loop over
+    /// groups needs no bounds checks.
     #[inline(always)]
     fn rows<const ROWS: usize>(&self, first: usize) -> [&'a [I]; ROWS] {
         let groups = self.matrix.groups();
@@ -59,7 +66,7 @@ impl<'a, I> Task<'a, I> {
         rows
     }
 
-    /// Some panels' weights, of that length as well.
+    /// The weights of `PANELS` panels from `first` on, as slices of that length as well.
     #[inline(always)]
     fn columns<const PANELS: usize>(&self, first: usize) -> [&'a [Group]; PANELS] {
         let groups = self.matrix.groups();
@@ -70,28 +77,27 @@ impl<'a, I> Task<'a, I> {
         panels
     }
 
-    /// Scales the sums of a row and of neighboring panels, and writes them where they belong.
+    /// Scales and finishes the sums of a row and of neighboring panels, and writes them to the
+    /// output.
     #[inline(always)]
     fn write<const PANELS: usize>(&mut self, row: usize, panel: usize, sums: &[Sums; PANELS]) {
-        let (first, column) = (self.panels.start * PANEL, panel * PANEL);
+        // The output of a task has the columns of its panels alone.
+        let first = self.panels.start * PANEL;
+        let column = panel * PANEL;
         let width = self.matrix.d_out.min(self.panels.end * PANEL) - first;
         let output = &mut self.output[row * width..][column - first..width];
         // The last panel may be wider than what is left.
         let len = output.len().min(PANELS * PANEL);
-        let (output, sums, row_scale) = (
-            &mut output[..len],
-            &sums.as_flattened()[..len],
-            self.scales[row],
-        );
+        let output = &mut output[..len];
+        let sums = &sums.as_flattened()[..len];
+        let row_scale = self.scales[row];
         let scales = &self.matrix.scales.as_flattened()[column..][..len];
         let excess = &self.matrix.excess.as_flattened()[column..][..len];
         let values = sums.iter().zip(excess).zip(scales);
         // Subtracted as integers, where it is exact.
         let values =
             values.map(|((sum, excess), scale)| (sum - excess) as f32 * (row_scale * scale));
-        // Written so that NaN propagates.
-        let rectified = |value: f32| if value < 0.0 { 0.0 } else { value };
-        // Four loops instead of one that tests for each element.
+        // Four loops instead of one with branches for each element.
         let bias = self.finish.bias.map(|bias| &bias[column..][..len]);
         match (bias, self.finish.negative) {
             (None, Negative::Kept) => write(output, values),
@@ -111,12 +117,18 @@ impl<'a, I> Task<'a, I> {
     }
 }
 
+/// The ReLU, written so that NaN propagates; `f32::max` would turn it into 0.
+#[inline(always)]
+fn rectified(value: f32) -> f32 {
+    if value < 0.0 { 0.0 } else { value }
+}
+
+/// Writes values to the output, which need not be initialized.
 #[inline(always)]
 fn write(output: &mut [MaybeUninit<f32>], values: impl Iterator<Item = f32>) {
-    output
-        .iter_mut()
-        .zip(values)
-        .for_each(|(output, value)| *output = MaybeUninit::new(value));
+    for (output, value) in output.iter_mut().zip(values) {
+        *output = MaybeUninit::new(value);
+    }
 }
 
 /// Runs a task with the best instructions that this CPU has.
@@ -140,7 +152,7 @@ pub(super) fn all() -> Vec<fn(Task<'_>)> {
 #[cfg(all(target_arch = "wasm32", target_feature = "simd128"))]
 use wasm::run as portable;
 
-/// For every machine: the compiler vectorizes what it can.
+/// Runs a task on any machine: the compiler vectorizes what it can.
 #[cfg(not(all(target_arch = "wasm32", target_feature = "simd128")))]
 fn portable(task: Task<'_>) {
     in_tiles!(task, tile, [1], 2);

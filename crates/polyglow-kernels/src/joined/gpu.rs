@@ -1,4 +1,8 @@
-//! On GPUs: a kernel copies as many as a device may give it.
+//! Joining tensors on GPUs: one kernel copies as many tensors as the device allows bindings.
+//!
+//! A thread copies one vector of the output. `ends` are the positions at which the inputs end, so a
+//! thread finds its input by comparing its own position with them, in code that is unrolled for all
+//! inputs.
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -9,9 +13,10 @@ use cubecl::prelude::*;
 
 use crate::gpu::operation::{Operand, most_bindings, queue_all, vector_size};
 
-/// The most tensors that a kernel reads; its code has a branch for each.
+/// The most tensors that a kernel reads: its code has a branch for each.
 const MOST_TENSORS: usize = 31;
 
+/// Whether all tensors are f32 on a GPU, outside of the graph.
 pub(super) fn are_there(values: &[Tensor<1>]) -> bool {
     !cfg!(feature = "plain")
         && values.iter().all(|value| {
@@ -20,13 +25,14 @@ pub(super) fn are_there(values: &[Tensor<1>]) -> bool {
         })
 }
 
+/// [`super::name`] on GPUs.
 pub(super) fn name<const D: usize>(tensor: &Tensor<D>) -> Option<u64> {
     let tensor = tensor.clone().inner();
     tensor.clone().try_into_primitive::<Cube>().ok()?;
     Some(Operand::from(tensor).id().value())
 }
 
-/// [`super::joined`] of tensors of a GPU.
+/// [`super::joined`] of tensors on a GPU.
 pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
     let lens: Vec<usize> = values.iter().map(|value| value.dims()[0]).collect();
     let inputs: Vec<Operand> = values.into_iter().map(Operand::from).collect();
@@ -47,7 +53,7 @@ pub(super) fn joined(values: Vec<Tensor<1>>) -> Tensor<1> {
     output.tensor()
 }
 
-/// Copies some to where they begin in the output.
+/// Copies some tensors to the output, from element `first` on.
 fn copy_some(
     client: &Client,
     inputs: &[CubeTensor],
@@ -86,7 +92,8 @@ fn copy_some(
     );
 }
 
-/// Copies the vectors of all inputs, which end at `ends` of what they are together.
+/// Copies the vectors of all inputs to the output, from vector `first` on; `ends` are counted in
+/// vectors.
 #[cube(launch)]
 fn copy<N: Size>(
     from: &Sequence<Box<[Vector<f32, N>]>>,
@@ -94,13 +101,13 @@ fn copy<N: Size>(
     to: &mut [Vector<f32, N>],
     first: u32,
 ) {
-    let place = ABSOLUTE_POS;
+    let position = ABSOLUTE_POS;
     let mut start = 0usize;
     #[unroll]
     for i in 0..from.len() {
         let end = *ends.index(i) as usize;
-        if place >= start && place < end {
-            to[first as usize + place] = from.index(i)[place - start];
+        if position >= start && position < end {
+            to[first as usize + position] = from.index(i)[position - start];
         }
         start = end;
     }

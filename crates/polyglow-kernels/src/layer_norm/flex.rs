@@ -1,4 +1,12 @@
-//! The kernel: two passes over a row forwards, two backwards.
+//! Layer normalization on the CPU, with the formulas of [`crate::layer_norm()`].
+//!
+//! A matrix is contiguous rows of `width`, and a task is [`BLOCK`] rows. The formulas visit a row
+//! several times, but it fits into the first cache, so main memory is read and written once in each
+//! direction.
+//!
+//! The gradients of `gamma` and `beta` are sums over all rows. Each task sums its own rows, and the
+//! sums of tasks are added in their order; since a task has a fixed number of rows, no bit depends
+//! on the number of threads.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -20,19 +28,21 @@ pub(super) fn layer_norm(
         ([width], [width]),
         "a factor and a shift for each element of a row"
     );
-    let ((input, input_node), (gamma, gamma_node), (beta, beta_node)) =
-        (read(input), read(gamma), read(beta));
-    let mut standard = input.slice().to_vec();
-    let mut output = vec![0.0; standard.len()];
-    let mut scales = vec![0.0; standard.len() / width.max(1)];
+    let (input, input_node) = read(input);
+    let (gamma, gamma_node) = read(gamma);
+    let (beta, beta_node) = read(beta);
+    // A copy of the input, which becomes `y` in place; the input may be needed elsewhere.
+    let mut normalized = input.slice().to_vec();
+    let mut output = vec![0.0; normalized.len()];
+    let mut scales = vec![0.0; normalized.len() / width.max(1)];
     let block = (BLOCK * width).max(1);
-    let blocks = standard
+    let blocks = normalized
         .par_chunks_mut(block)
         .zip(output.par_chunks_mut(block))
         .zip(scales.par_chunks_mut(BLOCK));
-    blocks.for_each(|((standard, output), scales)| {
+    blocks.for_each(|((normalized, output), scales)| {
         vectorized(Forward {
-            standard,
+            normalized,
             output,
             scales,
             gamma: gamma.slice(),
@@ -44,7 +54,7 @@ pub(super) fn layer_norm(
     record(
         State {
             shape,
-            standard,
+            normalized,
             scales,
             gamma,
         },
@@ -53,14 +63,14 @@ pub(super) fn layer_norm(
     )
 }
 
-/// What the gradients are made from. The input is not kept: it occurs in no formula but through
-/// `standard`.
+/// The data that the forward pass keeps for the gradients. They need the input only through
+/// `normalized`.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
-    /// The input less its mean, over its standard deviation; `y` in the formulas.
-    standard: Vec<f32>,
-    /// One over the standard deviation of each row.
+    /// `y` in the formulas.
+    normalized: Vec<f32>,
+    /// `scale` of each row.
     scales: Vec<f32>,
     gamma: Contiguous,
 }
@@ -69,50 +79,49 @@ impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
         let Self {
             shape,
-            standard,
+            normalized,
             scales,
             gamma,
         } = self;
         let [_, width] = shape;
-        let gradient = Contiguous::of(gradient);
-        // Blocks of a fixed size, whose sums are added in order: so no bit depends on the number of
-        // threads.
+        let gradient = Contiguous::new(gradient);
         let block = (BLOCK * width).max(1);
-        let mut of_input = vec![0.0; standard.len()];
-        let blocks = of_input
+        let mut grad_input = vec![0.0; normalized.len()];
+        let blocks = grad_input
             .par_chunks_mut(block)
             .zip(gradient.slice().par_chunks(block))
-            .zip(standard.par_chunks(block).zip(scales.par_chunks(BLOCK)));
+            .zip(normalized.par_chunks(block).zip(scales.par_chunks(BLOCK)));
         let sums: Vec<Vec<f32>> = blocks
-            .map(|((of_input, gradient), (standard, scales))| {
-                // Those of gamma, then those of beta.
+            .map(|((grad_input, gradient), (normalized, scales))| {
+                // The gradient of gamma, then that of beta.
                 let mut sums = vec![0.0; 2 * width];
-                let (of_gamma, of_beta) = sums.split_at_mut(width);
-                vectorized(Back {
-                    of_input,
+                let (grad_gamma, grad_beta) = sums.split_at_mut(width);
+                vectorized(Backward {
+                    grad_input,
                     gradient,
-                    standard,
+                    normalized,
                     scales,
                     gamma: gamma.slice(),
-                    of_gamma,
-                    of_beta,
+                    grad_gamma,
+                    grad_beta,
                 });
                 sums
             })
             .collect();
-        let mut of_gamma = total_of_blocks(&sums, 2 * width);
-        let of_beta = of_gamma.split_off(width);
+        let mut grad_gamma = total_of_blocks(&sums, 2 * width);
+        let grad_beta = grad_gamma.split_off(width);
         [
-            Some(from_values(of_input, shape)),
-            Some(from_values(of_gamma, [width])),
-            Some(from_values(of_beta, [width])),
+            Some(from_values(grad_input, shape)),
+            Some(from_values(grad_gamma, [width])),
+            Some(from_values(grad_beta, [width])),
         ]
     }
 }
 
+/// Normalizes a block of rows.
 struct Forward<'a> {
-    /// The input, which becomes the standardized input.
-    standard: &'a mut [f32],
+    /// The input, which becomes `y`.
+    normalized: &'a mut [f32],
     output: &'a mut [f32],
     scales: &'a mut [f32],
     gamma: &'a [f32],
@@ -127,65 +136,70 @@ impl Kernel for Forward<'_> {
     fn run(self) {
         let width = self.gamma.len();
         let rows = self
-            .standard
+            .normalized
             .chunks_exact_mut(width)
             .zip(self.output.chunks_exact_mut(width))
             .zip(self.scales);
-        for ((standard, output), scale) in rows {
-            let mean = total(standard) / width as f32;
-            // Before the squares are summed: `mean(x²) - mean(x)²` in one pass would cancel digits.
-            for value in standard.iter_mut() {
+        for ((normalized, output), scale) in rows {
+            // The row still has `x`, then `x - mean`, then `y`.
+            let mean = total(normalized) / width as f32;
+            // A pass of its own, although `mean(x²) - mean(x)²` takes one less: the difference of
+            // two large values loses digits.
+            for value in normalized.iter_mut() {
                 *value -= mean;
             }
-            let variance = dot(standard, standard) / width as f32;
+            let variance = dot(normalized, normalized) / width as f32;
             *scale = 1.0 / (variance + self.epsilon).sqrt();
-            for (((standard, output), gamma), beta) in standard
+            for (((normalized, output), gamma), beta) in normalized
                 .iter_mut()
                 .zip(output)
                 .zip(self.gamma)
                 .zip(self.beta)
             {
-                *standard *= *scale;
-                *output = *standard * gamma + beta;
+                *normalized *= *scale;
+                *output = *normalized * gamma + beta;
             }
         }
     }
 }
 
-struct Back<'a> {
-    of_input: &'a mut [f32],
+/// Computes the gradients of a block of rows, and adds to the sums of those of gamma and beta.
+struct Backward<'a> {
+    grad_input: &'a mut [f32],
     gradient: &'a [f32],
-    standard: &'a [f32],
+    normalized: &'a [f32],
     scales: &'a [f32],
     gamma: &'a [f32],
-    of_gamma: &'a mut [f32],
-    of_beta: &'a mut [f32],
+    grad_gamma: &'a mut [f32],
+    grad_beta: &'a mut [f32],
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
-    /// With `g = gradient * gamma`: `scale * (g - mean(g) - standard * mean(g * standard))`.
+    /// `dx = scale (h - mean(h) - y * mean(h * y))` with `h = g * gamma`, which `grad_input` holds
+    /// first.
     #[inline(always)]
     fn run(self) {
         let width = self.gamma.len();
         let rows = self
-            .of_input
+            .grad_input
             .chunks_exact_mut(width)
             .zip(self.gradient.chunks_exact(width));
-        for ((of_input, gradient), (standard, scale)) in
-            rows.zip(self.standard.chunks_exact(width).zip(self.scales))
+        for ((grad_input, gradient), (normalized, scale)) in
+            rows.zip(self.normalized.chunks_exact(width).zip(self.scales))
         {
-            // Three results from the same two rows in one pass.
+            // `h` and both addends to the sums from the same two rows, in one pass.
             for index in 0..width {
-                of_input[index] = gradient[index] * self.gamma[index];
-                self.of_gamma[index] += gradient[index] * standard[index];
-                self.of_beta[index] += gradient[index];
+                grad_input[index] = gradient[index] * self.gamma[index];
+                self.grad_gamma[index] += gradient[index] * normalized[index];
+                self.grad_beta[index] += gradient[index];
             }
-            let mean = total(of_input) / width as f32;
-            let slope = dot(of_input, standard) / width as f32;
-            for (value, standard) in of_input.iter_mut().zip(standard) {
-                *value = scale * (*value - mean - standard * slope);
+            // dx, in place of `h`.
+            let mean = total(grad_input) / width as f32;
+            let mean_product = dot(grad_input, normalized) / width as f32;
+            for (value, normalized) in grad_input.iter_mut().zip(normalized) {
+                *value = scale * (*value - mean - normalized * mean_product);
             }
         }
     }
@@ -193,33 +207,29 @@ impl Kernel for Back<'_> {
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution};
-
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, random, random_tracked, with_autodiff,
+    };
 
     type Function = fn(Tensor<2>, Tensor<1>, Tensor<1>, f64) -> Tensor<2>;
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
-        let device = Device::flex().autodiff();
         for shape in [[1, 3], [10, 16], [210, 37]] {
-            let random = |scale: f64| Distribution::Uniform(-scale, scale);
-            let tracked = |tensor: Tensor<1>| {
-                Tensor::<1>::from_data(tensor.into_data(), &device).require_grad()
-            };
-            let weight = || tracked(Tensor::random([shape[1]], random(2.0), &Device::flex()));
-            let (gamma, beta) = (weight(), weight());
-            let input = Tensor::<2>::random(shape, random(3.0), &Device::flex()).into_data();
-            let slopes = Tensor::<2>::random(shape, random(1.0), &device);
+            let gamma = random_tracked([shape[1]], 2.0);
+            let beta = random_tracked([shape[1]], 2.0);
+            let input = random_tracked(shape, 3.0);
+            let upstream = with_autodiff(&random(shape, 1.0));
             let run = |function: Function| {
-                let input = Tensor::<2>::from_data(input.clone(), &device).require_grad();
                 let output = function(input.clone(), gamma.clone(), beta.clone(), 1e-5);
-                let gradients = (output.clone() * slopes.clone()).sum().backward();
-                let of =
-                    |tensor: &Tensor<1>| numbers(tensor.grad(&gradients).expect("it is tracked"));
-                let of_input = numbers(input.grad(&gradients).expect("it is tracked"));
-                [numbers(output), of_input, of(&gamma), of(&beta)]
+                let gradients = (output.clone() * upstream.clone()).sum().backward();
+                [
+                    elements(output),
+                    gradient_of(&input, &gradients),
+                    gradient_of(&gamma, &gradients),
+                    gradient_of(&beta, &gradients),
+                ]
             };
             for (kernel, plain) in run(layer_norm).iter().zip(&run(super::super::plain)) {
                 assert_near(kernel, plain, 2e-5);

@@ -1,4 +1,5 @@
-//! On GPUs: a kernel each way, with the residual sum before it and its dropout.
+//! Layer normalization on GPUs: one kernel forward and one backward ([`kernel`]), each with the
+//! residual sum in front of the normalization and its dropout.
 
 mod kernel;
 
@@ -10,13 +11,14 @@ use burn_cubecl::tensor::CubeTensor;
 use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
 use crate::dropout::gpu::draw::Draw;
-use crate::gpu::operation::{Operand, cubes, elements, queue, shared_memory, vector_size};
-use crate::gpu::{Node, Slope, Slopes, open, record};
+use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
-/// Cubes of the backward pass, each with sums for `gamma` and `beta` of its own.
-const MOST_CUBES: usize = 512;
-/// The widest row: units keep what they have of it.
-const WIDEST: usize = 3072;
+/// The most workgroups of the backward pass, each of which has sums for `gamma` and `beta` of its
+/// own.
+const MAX_WORKGROUPS: usize = 512;
+/// The widest row: threads keep their part of it in registers.
+const MAX_WIDTH: usize = 3072;
 
 /// [`super::layer_norm`] on GPUs with autodiff; `None` elsewhere.
 pub(super) fn layer_norm(
@@ -25,10 +27,15 @@ pub(super) fn layer_norm(
     beta: &Tensor<1>,
     epsilon: f64,
 ) -> Option<Tensor<2>> {
-    let ((input, node), affine) = (open(input)?, (open(gamma)?, open(beta)?));
-    let ((gamma, gamma_node), (beta, beta_node)) = affine;
+    let (input, node) = open(input)?;
+    let (gamma, gamma_node) = open(gamma)?;
+    let (beta, beta_node) = open(beta)?;
     let (output, state) = State::normalize(None, input, gamma, beta, epsilon, None)?;
-    Some(record(OfRows(state), [node, gamma_node, beta_node], output))
+    Some(record(
+        NormBackward(state),
+        [node, gamma_node, beta_node],
+        output,
+    ))
 }
 
 /// [`super::residual_norm`] on GPUs with autodiff; `None` elsewhere.
@@ -40,32 +47,35 @@ pub(super) fn residual_norm(
     epsilon: f64,
     dropped: Option<Dropped>,
 ) -> Option<Tensor<2>> {
-    let ((residual, residual_node), (input, node)) = (open(residual)?, open(input)?);
-    let ((gamma, gamma_node), (beta, beta_node)): ((Tensor<1>, Node), (Tensor<1>, Node)) =
-        (open(gamma)?, open(beta)?);
+    let (residual, residual_node) = open(residual)?;
+    let (input, node) = open(input)?;
+    let (gamma, gamma_node) = open(gamma)?;
+    let (beta, beta_node) = open(beta)?;
     let (output, state) = State::normalize(Some(residual), input, gamma, beta, epsilon, dropped)?;
     Some(record(
-        OfSums(state),
+        ResidualNormBackward(state),
         [residual_node, node, gamma_node, beta_node],
         output,
     ))
 }
 
-/// What the backward pass needs.
+/// Everything that the backward pass reads.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
-    /// Of the input.
+    /// The format of the input.
     dtype: DType,
     layout: Layout,
     vector: usize,
     dropped: Option<Dropped>,
-    standard: Operand,
+    normalized: Operand,
     scales: Operand,
     gamma: Operand,
 }
 
 impl State {
+    /// The output, and what its backward pass needs; `None` if the formats or sizes do not fit the
+    /// kernels.
     fn normalize(
         residual: Option<Tensor<2>>,
         input: Tensor<2>,
@@ -83,29 +93,31 @@ impl State {
             return None;
         }
         let input: Operand = input.into();
-        // Cubes of the backward pass share two numbers for each of the row, and two for each unit.
+        // A workgroup of the backward pass shares two floats for each element of a row, and two for
+        // each thread.
         let shared = 4 * 2 * (width + LANES * ROWS);
-        if width > WIDEST || rows == 0 || shared > shared_memory(&input) {
+        if width > MAX_WIDTH || rows == 0 || shared > shared_memory(&input) {
             return None;
         }
         let vector = vector_size(width);
-        let (has_residual, has_dropout) = (residual.is_some(), dropped.is_some());
+        let has_residual = residual.is_some();
+        let has_dropout = dropped.is_some();
         let layout = Layout {
             width: width / vector,
             has_residual,
             has_dropout,
         };
         let dtype = input.dtype();
-        // Where there is none, nothing is read of it.
+        // Without a residual nothing is read through this binding.
         let residual = residual.map_or_else(|| Operand::from(gamma.clone()), Operand::from);
         let gamma: Operand = gamma.into();
         let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
             let kind = elements(&inputs[1]);
             let [residual, input, gamma, beta] = inputs.map(CubeTensor::into_buffer_arg);
-            let [output, standard, scales] = written.map(CubeTensor::into_buffer_arg);
+            let [output, normalized, scales] = written.map(CubeTensor::into_buffer_arg);
             kernel::forward::launch(
                 client,
-                cubes(rows.div_ceil(ROWS)),
+                workgroups(rows.div_ceil(ROWS)),
                 CubeDim::new_1d((LANES * ROWS) as u32),
                 vector,
                 residual,
@@ -113,7 +125,7 @@ impl State {
                 gamma,
                 beta,
                 output,
-                standard,
+                normalized,
                 scales,
                 rows as u32,
                 epsilon as f32,
@@ -128,7 +140,7 @@ impl State {
             (shape.to_vec(), DType::F32),
             (vec![rows, 1], DType::F32),
         ];
-        let [output, standard, scales] = queue("norm", inputs, written, launch);
+        let [output, normalized, scales] = queue("norm", inputs, written, launch);
         Some((
             output.tensor(),
             Self {
@@ -137,45 +149,46 @@ impl State {
                 layout,
                 vector,
                 dropped,
-                standard,
+                normalized,
                 scales,
                 gamma,
             },
         ))
     }
 
-    /// Those of what was normalized, of the input, `gamma` and `beta`.
-    fn slopes(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
+    /// The gradients of what was normalized (the residual sum), of the input, and of `gamma` and
+    /// `beta`.
+    fn gradients(self, gradient: Tensor<2>) -> (Tensor<2>, Tensor<2>, [Tensor<1>; 2]) {
         let Self {
             shape,
             dtype,
             layout,
             vector,
             dropped,
-            standard,
+            normalized,
             scales,
             gamma,
         } = self;
         let [rows, width] = shape;
-        let num_cubes = rows.div_ceil(ROWS).min(MOST_CUBES);
-        // Else it is that of the sum.
+        let num_workgroups = rows.div_ceil(ROWS).min(MAX_WORKGROUPS);
+        // Otherwise it is equal to the gradient of the sum.
         let writes_input = dropped.is_some() || dtype != DType::F32;
         let launch = move |client: &Client, inputs: [CubeTensor; 4], written: [CubeTensor; 3]| {
             let kind = elements(&written[1]);
-            let [slope, standard, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
-            let [of_sum, of_input, of_affine] = written.map(CubeTensor::into_buffer_arg);
-            kernel::slopes::launch(
+            let [grad_output, normalized, scales, gamma] = inputs.map(CubeTensor::into_buffer_arg);
+            let [grad_sum, grad_input, grad_affine] = written.map(CubeTensor::into_buffer_arg);
+            kernel::backward::launch(
                 client,
-                cubes(num_cubes),
+                workgroups(num_workgroups),
                 CubeDim::new_1d((LANES * ROWS) as u32),
                 vector,
-                slope,
-                standard,
+                grad_output,
+                normalized,
                 scales,
                 gamma,
-                of_sum,
-                of_input,
-                of_affine,
+                grad_sum,
+                grad_input,
+                grad_affine,
                 rows as u32,
                 Draw::launch(dropped),
                 layout,
@@ -183,7 +196,7 @@ impl State {
                 kind,
             );
         };
-        let of_input = (
+        let grad_input = (
             if writes_input {
                 shape.to_vec()
             } else {
@@ -193,52 +206,54 @@ impl State {
         );
         let written = [
             (shape.to_vec(), DType::F32),
-            of_input,
-            (vec![num_cubes, 2 * width], DType::F32),
+            grad_input,
+            (vec![num_workgroups, 2 * width], DType::F32),
         ];
-        let [of_sum, of_input, of_affine] = queue(
-            "norm's slopes",
-            [gradient.into(), standard, scales, gamma],
+        let [grad_sum, grad_input, grad_affine] = queue(
+            "norm's gradients",
+            [gradient.into(), normalized, scales, gamma],
             written,
             launch,
         );
-        let of_sum = of_sum.tensor::<2>();
-        let of_input = if writes_input {
-            of_input.tensor()
+        let grad_sum = grad_sum.tensor::<2>();
+        let grad_input = if writes_input {
+            grad_input.tensor()
         } else {
-            of_sum.clone()
+            grad_sum.clone()
         };
-        let of_affine = of_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
-        let of_affine = [0, 1].map(|part| of_affine.clone().narrow(0, part * width, width));
-        (of_sum, of_input, of_affine)
+        let grad_affine = grad_affine.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0);
+        let grad_affine = [0, 1].map(|part| grad_affine.clone().narrow(0, part * width, width));
+        (grad_sum, grad_input, grad_affine)
     }
 }
 
+/// The backward pass of [`layer_norm`].
 #[derive(Clone, Debug)]
-struct OfRows(State);
+struct NormBackward(State);
 
-impl Slopes<3, 2> for OfRows {
-    fn slopes(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Slope>; 3] {
-        let (_, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
+impl BackwardPass<3, 2> for NormBackward {
+    fn gradients(self, gradient: Tensor<2>, _: [bool; 3]) -> [Option<Gradient>; 3] {
+        let (_, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [
-            Some(of_input.into()),
-            Some(of_gamma.into()),
-            Some(of_beta.into()),
+            Some(grad_input.into()),
+            Some(grad_gamma.into()),
+            Some(grad_beta.into()),
         ]
     }
 }
 
+/// The backward pass of [`residual_norm`].
 #[derive(Clone, Debug)]
-struct OfSums(State);
+struct ResidualNormBackward(State);
 
-impl Slopes<4, 2> for OfSums {
-    fn slopes(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Slope>; 4] {
-        let (of_residual, of_input, [of_gamma, of_beta]) = self.0.slopes(gradient);
+impl BackwardPass<4, 2> for ResidualNormBackward {
+    fn gradients(self, gradient: Tensor<2>, _: [bool; 4]) -> [Option<Gradient>; 4] {
+        let (grad_residual, grad_input, [grad_gamma, grad_beta]) = self.0.gradients(gradient);
         [
-            Some(of_residual.into()),
-            Some(of_input.into()),
-            Some(of_gamma.into()),
-            Some(of_beta.into()),
+            Some(grad_residual.into()),
+            Some(grad_input.into()),
+            Some(grad_gamma.into()),
+            Some(grad_beta.into()),
         ]
     }
 }

@@ -1,5 +1,10 @@
-//! The kernel: products write into memory that was not zeroed first, and gradients need no
-//! transposed copies.
+//! The affine map `y = x W + b` on the CPU: products from [`crate::flex::matrix`], and a pass that
+//! adds the bias.
+//!
+//! `x`, `y` and their gradients are contiguous rows. Where a formula has a transposed factor, the
+//! product reads it through swapped strides, so nothing is transposed in memory; and it writes into
+//! memory that was not zeroed first. Without autodiff a weight can be packed once for many products
+//! ([`PackedWeight`]).
 
 use std::sync::{Arc, PoisonError};
 
@@ -14,7 +19,7 @@ use crate::flex::{
     record,
 };
 
-/// Both functions of the module on flex.
+/// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on flex.
 pub(super) fn linear(
     input: Tensor<2>,
     weight: Tensor<2>,
@@ -23,23 +28,22 @@ pub(super) fn linear(
     factors: Factors,
 ) -> Tensor<2> {
     let sizes = Sizes::new(&input, &weight, layout);
-    let ((input, input_node), (weight, weight_node)) = (read(input), read(weight));
+    let (input, input_node) = read(input);
+    let (weight, weight_node) = read(weight);
     let mut output = product(sizes.input(&input), sizes.weight(&weight), factors);
-    let (state, shape) = (
-        LinearState {
-            sizes,
-            input,
-            weight,
-            factors,
-        },
-        [sizes.rows, sizes.d_out],
-    );
+    let state = LinearState {
+        sizes,
+        input,
+        weight,
+        factors,
+    };
+    let shape = [sizes.rows, sizes.d_out];
     let Some(bias) = bias else {
         return record(state, [input_node, weight_node], from_values(output, shape));
     };
     let (bias, bias_node) = read(bias);
-    // A pass of its own: `gemm` could add to old values, but filling them in first is the same
-    // pass.
+    // `gemm` could add to a result that holds the bias already, but filling it in would be a pass
+    // over the output as well.
     add_to_rows(&mut output, bias.slice());
     record(
         state,
@@ -48,10 +52,11 @@ pub(super) fn linear(
     )
 }
 
-/// A weight in the order that products read it in, and the one that it was made of.
+/// A weight in the order that products read it in, with the tensor that it was made from.
 pub(super) struct PackedWeight {
-    /// Held, so that nobody writes to this memory or gives it away.
-    of: Contiguous,
+    /// Held, so that its memory is neither overwritten nor reused for another weight: an address
+    /// then identifies a weight.
+    source: Contiguous,
     layout: Layout,
     panels: Panels,
 }
@@ -59,14 +64,15 @@ pub(super) struct PackedWeight {
 impl PackedWeight {
     fn new(sizes: Sizes, weight: &Contiguous) -> Self {
         Self {
-            of: weight.clone(),
+            source: weight.clone(),
             layout: sizes.layout,
             panels: Panels::new(sizes.weight(weight)),
         }
     }
 
-    fn is_of(&self, sizes: Sizes, weight: &Contiguous) -> bool {
-        let is_same = self.of.slice().as_ptr_range() == weight.slice().as_ptr_range();
+    /// Whether it is a copy of this weight in this layout.
+    fn is_copy_of(&self, sizes: Sizes, weight: &Contiguous) -> bool {
+        let is_same = self.source.slice().as_ptr_range() == weight.slice().as_ptr_range();
         is_same && (self.layout, self.panels.shape()) == (sizes.layout, [sizes.d_in, sizes.d_out])
     }
 }
@@ -86,33 +92,46 @@ pub(super) fn repeated_linear(
     }
     let sizes = Sizes::new(input, weight, layout);
     let [input, weight] =
-        [input, weight].map(|tensor| Contiguous::of(open_untracked(tensor.clone())));
+        [input, weight].map(|tensor| Contiguous::new(open_untracked(tensor.clone())));
     let mut output = repeated_product(sizes, &input, &weight, packed);
     if let Some(bias) = bias {
         add_to_rows(
             &mut output,
-            Contiguous::of(open_untracked(bias.clone())).slice(),
+            Contiguous::new(open_untracked(bias.clone())).slice(),
         );
     }
     Some(close(from_values(output, [sizes.rows, sizes.d_out])))
 }
 
-/// `x W`.
+/// Returns `x W`, multiplied by the copy in `packed`, which is made first unless it is there.
 pub(crate) fn repeated_product(
     sizes: Sizes,
     input: &Contiguous,
     weight: &Contiguous,
     packed: &Packed,
 ) -> Vec<f32> {
-    let packed = {
-        let mut kept = packed.weight.lock().unwrap_or_else(PoisonError::into_inner);
-        let same = kept.take().filter(|kept| kept.is_of(sizes, weight));
-        Arc::clone(kept.insert(same.unwrap_or_else(|| Arc::new(PackedWeight::new(sizes, weight)))))
-    };
-    packed.panels.product(sizes.input(input))
+    packed_weight(sizes, weight, packed)
+        .panels
+        .product(sizes.input(input))
 }
 
-/// The shapes of a linear map.
+/// The copy of this weight in `packed`. The lock is released before the product begins, so that
+/// threads multiply at the same time.
+fn packed_weight(sizes: Sizes, weight: &Contiguous, packed: &Packed) -> Arc<PackedWeight> {
+    let mut kept = packed.weight.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(kept) = &*kept
+        && kept.is_copy_of(sizes, weight)
+    {
+        return Arc::clone(kept);
+    }
+    // The old copy is freed before the new one takes memory.
+    *kept = None;
+    let new = Arc::new(PackedWeight::new(sizes, weight));
+    *kept = Some(Arc::clone(&new));
+    new
+}
+
+/// The shapes of a linear map, and the layout of its weight.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Sizes {
     pub(crate) rows: usize,
@@ -122,6 +141,9 @@ pub(crate) struct Sizes {
 }
 
 impl Sizes {
+    /// The sizes of these tensors.
+    ///
+    /// Panics if the input does not fit the weight.
     pub(crate) fn new(input: &Tensor<2>, weight: &Tensor<2>, layout: Layout) -> Self {
         let [rows, d_in] = input.dims();
         let [first, second] = weight.dims();
@@ -139,11 +161,12 @@ impl Sizes {
         }
     }
 
+    /// The input as a matrix, `[rows, d_in]`.
     pub(crate) fn input<'a>(&self, input: &'a Contiguous) -> Matrix<'a> {
         Matrix::new(input.slice(), self.rows, self.d_in)
     }
 
-    /// `[d_in, d_out]`, by strides in either layout.
+    /// The weight as a matrix, `[d_in, d_out]`; in [`Layout::OutIn`] by swapped strides.
     pub(crate) fn weight<'a>(&self, weight: &'a Contiguous) -> Matrix<'a> {
         match self.layout {
             Layout::InOut => Matrix::new(weight.slice(), self.d_in, self.d_out),
@@ -152,7 +175,7 @@ impl Sizes {
     }
 }
 
-/// What the gradients are made from.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 pub(crate) struct LinearState {
     pub(crate) sizes: Sizes,
@@ -162,8 +185,8 @@ pub(crate) struct LinearState {
 }
 
 impl LinearState {
-    /// `gradient Wᵀ`.
-    fn of_input(&self, gradient: &Contiguous) -> FlexTensor {
+    /// The gradient of the input, `g Wᵀ`.
+    fn grad_input(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes {
             rows, d_in, d_out, ..
         } = self.sizes;
@@ -178,8 +201,8 @@ impl LinearState {
         )
     }
 
-    /// `xᵀ gradient`, in the layout of the weight.
-    fn of_weight(&self, gradient: &Contiguous) -> FlexTensor {
+    /// The gradient of the weight, `xᵀ g`, in the layout of the weight.
+    fn grad_weight(&self, gradient: &Contiguous) -> FlexTensor {
         let Sizes {
             rows,
             d_in,
@@ -200,8 +223,8 @@ impl LinearState {
         }
     }
 
-    /// Of input, weight and bias. Each is a product of its own, so none is made for an input that
-    /// is not tracked.
+    /// The gradients of input, weight and bias. Each is a product of its own, so none is computed
+    /// for an input that is not tracked.
     pub(crate) fn gradients_with_bias(
         &self,
         gradient: &Contiguous,
@@ -209,8 +232,8 @@ impl LinearState {
     ) -> [Option<FlexTensor>; 3] {
         let d_out = self.sizes.d_out;
         [
-            tracked[0].then(|| self.of_input(gradient)),
-            tracked[1].then(|| self.of_weight(gradient)),
+            tracked[0].then(|| self.grad_input(gradient)),
+            tracked[1].then(|| self.grad_weight(gradient)),
             tracked[2].then(|| from_values(sum_of_rows(gradient.slice(), d_out), [d_out])),
         ]
     }
@@ -221,12 +244,12 @@ impl BackwardPass<2> for LinearState {
     fn gradients(
         self,
         gradient: FlexTensor,
-        [of_input, of_weight]: [bool; 2],
+        [tracks_input, tracks_weight]: [bool; 2],
     ) -> [Option<FlexTensor>; 2] {
-        let gradient = Contiguous::of(gradient);
+        let gradient = Contiguous::new(gradient);
         [
-            of_input.then(|| self.of_input(&gradient)),
-            of_weight.then(|| self.of_weight(&gradient)),
+            tracks_input.then(|| self.grad_input(&gradient)),
+            tracks_weight.then(|| self.grad_weight(&gradient)),
         ]
     }
 }
@@ -234,24 +257,26 @@ impl BackwardPass<2> for LinearState {
 /// The backward pass of `x W + b`.
 impl BackwardPass<3> for LinearState {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        self.gradients_with_bias(&Contiguous::of(gradient), tracked)
+        self.gradients_with_bias(&Contiguous::new(gradient), tracked)
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, FloatDType};
+    use burn::tensor::{Device, FloatDType};
 
     use super::super::{linear, linear_transposed, repeated_linear};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, random, random_tracked, with_autodiff,
+    };
+
+    fn assert_tensors_near(actual: Tensor<2>, expected: Tensor<2>) {
+        assert_near(&elements(actual), &elements(expected), 1e-5);
+    }
 
     #[test]
     fn all_ways_to_multiply_give_the_same() {
-        let plain = Device::flex();
-        let random = |shape: [usize; 2]| {
-            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
-        };
         for (rows, d_in, d_out) in [
             (1, 5, 3),
             (5, 128, 1500),
@@ -259,27 +284,24 @@ mod tests {
             (9, 16, 33),
             (70, 3, 1),
         ] {
-            let (input, weight) = (random([rows, d_in]), random([d_in, d_out]));
-            let bias = Tensor::<1>::random([d_out], Distribution::Uniform(-1.0, 1.0), &plain);
+            let input = random([rows, d_in], 1.0);
+            let weight = random([d_in, d_out], 1.0);
+            let bias = random([d_out], 1.0);
             let expected = input.clone().matmul(weight.clone());
-            let transposed = Tensor::from_data(weight.clone().transpose().into_data(), &plain);
-            let tracked = |tensor: &Tensor<2>| {
-                Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
-            };
-            let near = |found: Tensor<2>, expected: Tensor<2>| {
-                assert_near(&numbers(found), &numbers(expected), 1e-5);
-            };
-            near(
+            let transposed =
+                Tensor::from_data(weight.clone().transpose().into_data(), &Device::flex());
+            assert_tensors_near(
                 linear(input.clone(), weight.clone(), None, Factors::F32),
                 expected.clone(),
             );
-            near(
+            assert_tensors_near(
                 linear_transposed(input.clone(), transposed.clone(), Factors::F32),
                 expected.clone(),
             );
-            // The third is another weight than the one that is packed.
+            // The third product has another weight than the one that is packed.
             for (weight, layout) in [(&transposed, Layout::OutIn), (&weight, Layout::InOut)] {
-                let (packed, double) = (Packed::default(), weight.clone() * 2.0);
+                let packed = Packed::default();
+                let double = weight.clone() * 2.0;
                 let bias = (layout == Layout::InOut).then(|| bias.clone());
                 let bias_sum = bias.clone().map_or(expected.zeros_like(), |bias| {
                     expected.zeros_like() + bias.unsqueeze()
@@ -293,18 +315,19 @@ mod tests {
                         Factors::F32,
                         &packed,
                     );
-                    near(output, expected.clone() * times + bias_sum.clone());
+                    assert_tensors_near(output, expected.clone() * times + bias_sum.clone());
                 }
             }
-            near(
-                linear(tracked(&input), tracked(&weight), None, Factors::F32),
+            let tracked = with_autodiff(&input);
+            assert_tensors_near(
+                linear(tracked.clone(), with_autodiff(&weight), None, Factors::F32),
                 expected.clone(),
             );
-            near(
-                linear_transposed(tracked(&input), tracked(&transposed), Factors::F32),
+            assert_tensors_near(
+                linear_transposed(tracked, with_autodiff(&transposed), Factors::F32),
                 expected.clone(),
             );
-            near(
+            assert_tensors_near(
                 linear(input, weight, Some(bias.clone()), Factors::F32),
                 expected + bias.unsqueeze(),
             );
@@ -312,14 +335,12 @@ mod tests {
     }
 
     #[test]
-    fn what_is_packed_is_of_one_weight_in_one_layout() {
-        let plain = Device::flex();
-        let random = |shape: [usize; 2]| {
-            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
-        };
-        let (input, weight, packed) = (random([3, 20]), random([20, 20]), Packed::default());
+    fn a_packed_weight_is_of_one_tensor_in_one_layout() {
+        let input = random([3, 20], 1.0);
+        let weight = random([20, 20], 1.0);
+        let packed = Packed::default();
         let multiply = |weight: Tensor<2>, layout| {
-            numbers(repeated_linear(
+            elements(repeated_linear(
                 input.clone(),
                 weight,
                 None,
@@ -328,7 +349,7 @@ mod tests {
                 &packed,
             ))
         };
-        let expected = |weight: Tensor<2>| numbers(input.clone().matmul(weight));
+        let expected = |weight: Tensor<2>| elements(input.clone().matmul(weight));
         let before = expected(weight.clone());
         assert_near(&multiply(weight.clone(), Layout::InOut), &before, 1e-5);
         assert_near(
@@ -342,7 +363,7 @@ mod tests {
             &before,
             1e-5,
         );
-        // What is changed is another weight, and what was packed stays.
+        // A changed weight is another weight, and the packed one is not overwritten.
         let changed = weight.clone().slice_fill([0..1, 0..20], 3.0);
         assert_near(
             &multiply(changed.clone(), Layout::InOut),
@@ -354,11 +375,8 @@ mod tests {
 
     #[test]
     fn threads_pack_together() {
-        let plain = Device::flex();
-        let random = |shape: [usize; 2]| {
-            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
-        };
-        let (input, weight) = (random([40, 64]), random([64, 900]));
+        let input = random([40, 64], 1.0);
+        let weight = random([64, 900], 1.0);
         for _ in 0..20 {
             let packed = Packed::default();
             // As callers of a search do: in the pool, with products that are shared among its
@@ -372,7 +390,7 @@ mod tests {
                     Factors::F32,
                     &packed,
                 );
-                numbers(output)
+                elements(output)
             };
             let (left, right) = std::thread::scope(|scope| {
                 let other = scope.spawn(|| rayon::scope(|_| multiply()));
@@ -385,65 +403,54 @@ mod tests {
         }
     }
 
+    fn rounded(tensor: &Tensor<2>) -> Tensor<2> {
+        tensor.clone().cast(FloatDType::BF16).cast(FloatDType::F32)
+    }
+
+    /// The matrix as it is stored in this layout.
+    fn stored(matrix: Tensor<2>, layout: Layout) -> Tensor<2> {
+        match layout {
+            Layout::InOut => matrix,
+            Layout::OutIn => matrix.transpose(),
+        }
+    }
+
+    fn multiply(input: Tensor<2>, weight: Tensor<2>, layout: Layout) -> Tensor<2> {
+        match layout {
+            Layout::InOut => linear(input, weight, None, Factors::Bf16),
+            Layout::OutIn => linear_transposed(input, weight, Factors::Bf16),
+        }
+    }
+
     #[test]
     fn both_factors_of_all_three_products_are_rounded() {
-        let plain = Device::flex();
-        let random = |shape: [usize; 2]| {
-            Tensor::<2>::random(shape, Distribution::Uniform(-1.0, 1.0), &plain)
-        };
-        let rounded =
-            |tensor: &Tensor<2>| tensor.clone().cast(FloatDType::BF16).cast(FloatDType::F32);
-        let tracked = |tensor: &Tensor<2>| {
-            Tensor::<2>::from_data(tensor.clone().into_data(), &plain.clone().autodiff())
-        };
-        let near = |found: Tensor<2>, expected: Tensor<2>| {
-            assert_near(&numbers(found), &numbers(expected), 1e-5);
-        };
+        // Burn's operations, as on other devices.
+        let elsewhere = Device::flex().autodiff().gradient_checkpointing();
         for (rows, d_in, d_out) in [(1, 5, 3), (40, 33, 65), (130, 64, 16)] {
-            let (input, weight, slopes) = (
-                random([rows, d_in]),
-                random([d_in, d_out]),
-                random([rows, d_out]),
-            );
             for layout in [Layout::InOut, Layout::OutIn] {
-                let turned = |tensor: Tensor<2>| {
-                    if layout == Layout::InOut {
-                        tensor
-                    } else {
-                        tensor.transpose()
-                    }
-                };
-                let (x, w) = (
-                    tracked(&input).require_grad(),
-                    tracked(&turned(weight.clone())).require_grad(),
-                );
-                let output = match layout {
-                    Layout::InOut => linear(x.clone(), w.clone(), None, Factors::Bf16),
-                    Layout::OutIn => linear_transposed(x.clone(), w.clone(), Factors::Bf16),
-                };
-                near(
+                let x = random_tracked([rows, d_in], 1.0);
+                let matrix = random([d_in, d_out], 1.0);
+                let w = with_autodiff(&stored(matrix.clone(), layout)).require_grad();
+                let upstream = random([rows, d_out], 1.0);
+                let input = x.clone().inner();
+                let output = multiply(x.clone(), w.clone(), layout);
+                assert_tensors_near(
                     output.clone().inner(),
-                    rounded(&input).matmul(rounded(&weight)),
+                    rounded(&input).matmul(rounded(&matrix)),
                 );
-                let gradients = (output.clone() * tracked(&slopes)).sum().backward();
-                let gradient =
-                    |tensor: Tensor<2>| tensor.grad(&gradients).expect("the output depends on it");
-                // Burn's operations, as on other devices, may round the result, too.
-                let elsewhere = plain.clone().autodiff().gradient_checkpointing();
+                // These may round the result, too.
                 let [x_there, w_there] = [&x, &w]
                     .map(|tensor| Tensor::<2>::from_data(tensor.clone().into_data(), &elsewhere));
-                let there = match layout {
-                    Layout::InOut => linear(x_there, w_there, None, Factors::Bf16),
-                    Layout::OutIn => linear_transposed(x_there, w_there, Factors::Bf16),
-                };
-                assert_near(&numbers(there), &numbers(output.clone()), 1.0 / 256.0);
-                near(
-                    gradient(x),
-                    rounded(&slopes).matmul(rounded(&weight).transpose()),
-                );
-                near(
-                    turned(gradient(w)),
-                    rounded(&input).transpose().matmul(rounded(&slopes)),
+                let there = multiply(x_there, w_there, layout);
+                assert_near(&elements(there), &elements(output.clone()), 1.0 / 256.0);
+                let gradients = (output * with_autodiff(&upstream)).sum().backward();
+                let expected = rounded(&upstream).matmul(rounded(&matrix).transpose());
+                assert_near(&gradient_of(&x, &gradients), &elements(expected), 1e-5);
+                let expected = rounded(&input).transpose().matmul(rounded(&upstream));
+                assert_near(
+                    &gradient_of(&w, &gradients),
+                    &elements(stored(expected, layout)),
+                    1e-5,
                 );
             }
         }

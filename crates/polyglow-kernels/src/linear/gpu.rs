@@ -1,4 +1,9 @@
-//! On GPUs: each factor is rounded once, also for the backward pass.
+//! The affine map `y = x W + b` on GPUs: Burn's products, with factors that are rounded once, and a
+//! kernel for the gradient of the bias.
+//!
+//! Rounded copies of `x` and `W` serve the forward pass and both products of the backward pass
+//! ([`GpuFactors`]). The order of operations here decides what Burn fuses: a product is fused with
+//! the elementwise operations right behind it, so nothing may stand between them.
 
 mod kernel;
 
@@ -11,7 +16,7 @@ use self::kernel::{LANES, ROWS};
 use super::Layout;
 use crate::factors::{Factors, cast, known_or_rounded, rounded, widened};
 use crate::gpu::operation::{Operand, elements, nowhere, queue, vector_size};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 
 /// [`super::linear`], or with [`Layout::OutIn`] [`super::linear_transposed`], on GPUs with
 /// autodiff; `None` elsewhere.
@@ -22,9 +27,10 @@ pub(super) fn linear(
     layout: Layout,
     factors: Factors,
 ) -> Option<Tensor<2>> {
-    let ((input, input_node), (weight, weight_node)) = (open(input)?, open(weight)?);
+    let (input, input_node) = open(input)?;
+    let (weight, weight_node) = open(weight)?;
     // Its shape is changed first, so that nothing stands between the product and the sum, which are
-    // fused.
+    // then fused.
     let bias = match bias {
         Some(bias) => {
             let (bias, node) = open(bias)?;
@@ -43,19 +49,19 @@ pub(super) fn linear(
     })
 }
 
-/// The two factors of the product, as they were rounded.
+/// The two factors of the product, as they were rounded; also the backward pass of the product.
 #[derive(Clone, Debug)]
 pub(crate) struct GpuFactors {
     input: Tensor<2>,
     weight: Tensor<2>,
-    /// What the input was before.
+    /// The format of the input before it was rounded, which its gradient has.
     dtype: FloatDType,
     layout: Layout,
     factors: Factors,
 }
 
 impl GpuFactors {
-    /// Of tensors outside of the graph.
+    /// Rounds the factors, which are outside of the graph.
     pub(crate) fn new(
         input: Tensor<2>,
         weight: Tensor<2>,
@@ -72,7 +78,7 @@ impl GpuFactors {
         }
     }
 
-    /// In the format of the factors.
+    /// Returns `x W` in the format of the factors.
     pub(crate) fn product(&self) -> Tensor<2> {
         self.input.clone().matmul(self.across())
     }
@@ -85,8 +91,8 @@ impl GpuFactors {
         }
     }
 
-    /// That of the weight, from that of the output in the format of the factors.
-    fn of_weight(&self, gradient: Tensor<2>) -> Slope {
+    /// The gradient of the weight, from that of the output in the format of the factors.
+    fn grad_weight(&self, gradient: Tensor<2>) -> Gradient {
         let input = self.input.clone();
         let product = match self.layout {
             Layout::InOut => input.transpose().matmul(gradient),
@@ -95,67 +101,69 @@ impl GpuFactors {
         widened(product).into()
     }
 
-    /// That of the input, from that of the output in the format of the factors.
-    fn of_input(&self, gradient: Tensor<2>) -> Slope {
+    /// The gradient of the input, from that of the output in the format of the factors.
+    fn grad_input(&self, gradient: Tensor<2>) -> Gradient {
         cast(gradient.matmul(self.across().transpose()), self.dtype).into()
     }
 }
 
-/// The most cubes that share a column.
-const STRIPES: usize = 64;
+/// The most workgroups that share a column of sums.
+const MAX_STRIPES: usize = 64;
 
-/// The sum of rows, in f32.
-fn of_bias(gradient: Tensor<2>) -> Slope {
+/// The gradient of the bias: the sum of the rows of that of the output, in f32.
+fn grad_bias(gradient: Tensor<2>) -> Gradient {
     let [sums] = sum_columns(gradient, None);
-    total(sums)
+    sum_stripes(sums)
 }
 
-/// What goes back through a ReLU with this output, after which so much was multiplied; and the sum
-/// of its rows, in f32.
+/// Returns the gradient before a ReLU, given that behind it, and the sum of its rows in f32.
+/// `output` is the output of the ReLU, and `scale` a factor that was applied behind it.
 pub(crate) fn through_relu(
     gradient: Tensor<2>,
     output: Tensor<2>,
     scale: f64,
-) -> (Tensor<2>, Slope) {
+) -> (Tensor<2>, Gradient) {
     let gradient = cast(gradient, output.dtype().into());
-    let [sums, slope] = sum_columns(gradient, Some((output, scale as f32)));
-    (slope.tensor(), total(sums))
+    let [sums, grad] = sum_columns(gradient, Some((output, scale as f32)));
+    (grad.tensor(), sum_stripes(sums))
 }
 
-fn total(sums: Operand) -> Slope {
+/// The sum of the partial sums of all workgroups.
+fn sum_stripes(sums: Operand) -> Gradient {
     sums.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0).into()
 }
 
-/// Sums of some rows each; and with a ReLU what went through it.
+/// Launches [`kernel::sum_columns`]: partial sums, `[stripes, width]`, and with a ReLU the gradient
+/// before it.
 fn sum_columns<const O: usize>(
     gradient: Tensor<2>,
     relu: Option<(Tensor<2>, f32)>,
 ) -> [Operand; O] {
-    let ([rows, width], dtype) = (gradient.dims(), gradient.dtype());
-    let (vector, stripes) = (vector_size(width), rows.div_ceil(ROWS).clamp(1, STRIPES));
+    let [rows, width] = gradient.dims();
+    let dtype = gradient.dtype();
+    let vector = vector_size(width);
+    let stripes = rows.div_ceil(ROWS).clamp(1, MAX_STRIPES);
     let columns = (width / vector).div_ceil(LANES);
     let layout = kernel::Layout {
         width: width / vector,
         has_relu: relu.is_some(),
     };
     let gradient = Operand::from(gradient);
-    // Without one nothing is read of what stands in its place.
+    // Without a ReLU nothing is read through this binding.
     let (active, scale) = relu.map_or_else(
         || (gradient.clone(), 1.0),
         |(output, scale)| (output.into(), scale),
     );
     let launch = move |client: &Client, inputs: [CubeTensor; 2], written: [CubeTensor; O]| {
         let kind = elements(&inputs[0]);
-        let slopes = written
+        let grads = written
             .get(1)
             .cloned()
             .unwrap_or_else(|| nowhere(client, &inputs[0]));
         let [gradient, active] = inputs.map(CubeTensor::into_buffer_arg);
-        let [slopes, sums] = [slopes, written[0].clone()].map(CubeTensor::into_buffer_arg);
-        let (count, dim) = (
-            CubeCount::Static(columns as u32, stripes as u32, 1),
-            CubeDim::new_1d((LANES * ROWS) as u32),
-        );
+        let [grads, sums] = [grads, written[0].clone()].map(CubeTensor::into_buffer_arg);
+        let count = CubeCount::Static(columns as u32, stripes as u32, 1);
+        let dim = CubeDim::new_1d((LANES * ROWS) as u32);
         kernel::sum_columns::launch(
             client,
             count,
@@ -163,7 +171,7 @@ fn sum_columns<const O: usize>(
             vector,
             gradient,
             active,
-            slopes,
+            grads,
             sums,
             rows as u32,
             scale,
@@ -178,28 +186,32 @@ fn sum_columns<const O: usize>(
     queue("columns", [gradient, active], written, launch)
 }
 
-impl Slopes<2, 2> for GpuFactors {
-    fn slopes(self, gradient: Tensor<2>, [of_input, of_weight]: [bool; 2]) -> [Option<Slope>; 2] {
+impl BackwardPass<2, 2> for GpuFactors {
+    fn gradients(
+        self,
+        gradient: Tensor<2>,
+        [tracks_input, tracks_weight]: [bool; 2],
+    ) -> [Option<Gradient>; 2] {
         let gradient = self.factors.rounded(gradient);
-        let of_weight = of_weight.then(|| self.of_weight(gradient.clone()));
-        // The last, as what it is added to comes next and is fused with it.
-        let of_input = of_input.then(|| self.of_input(gradient));
-        [of_input, of_weight]
+        let grad_weight = tracks_weight.then(|| self.grad_weight(gradient.clone()));
+        // Last, because the sum that it is added to comes next and is fused with it.
+        let grad_input = tracks_input.then(|| self.grad_input(gradient));
+        [grad_input, grad_weight]
     }
 }
 
-impl Slopes<3, 2> for GpuFactors {
-    fn slopes(
+impl BackwardPass<3, 2> for GpuFactors {
+    fn gradients(
         self,
         gradient: Tensor<2>,
-        [of_input, of_weight, bias]: [bool; 3],
-    ) -> [Option<Slope>; 3] {
+        [tracks_input, tracks_weight, tracks_bias]: [bool; 3],
+    ) -> [Option<Gradient>; 3] {
         let rounded = self.factors.rounded(gradient.clone());
-        let of_weight = of_weight.then(|| self.of_weight(rounded.clone()));
-        // Two products of the same gradient in a row would be planned together, and neither be
-        // fused with what follows it.
-        let of_bias = bias.then(|| of_bias(gradient));
-        let of_input = of_input.then(|| self.of_input(rounded));
-        [of_input, of_weight, of_bias]
+        let grad_weight = tracks_weight.then(|| self.grad_weight(rounded.clone()));
+        // Between the two products: two of the same gradient in a row would be planned together,
+        // and neither would be fused with what follows it.
+        let grad_bias = tracks_bias.then(|| grad_bias(gradient));
+        let grad_input = tracks_input.then(|| self.grad_input(rounded));
+        [grad_input, grad_weight, grad_bias]
     }
 }

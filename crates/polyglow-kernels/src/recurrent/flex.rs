@@ -1,5 +1,10 @@
-//! The kernel of one position: it keeps its inputs, and the backward pass computes gates again,
-//! since they are as large as an input and cheap next to the products around them.
+//! Recurrent cells on the CPU: here one step with its backward pass, in [`layer`] whole sequences,
+//! in [`row`] the arithmetic of one row that both share.
+//!
+//! `p` and `u` are `[rows, gates * width]` and states `[rows, states * width]`, all contiguous; a
+//! task is some rows of each. The forward pass keeps its three inputs. The backward pass computes
+//! the gates again: they are as large as an input and cheap next to the products around a step, so
+//! keeping them would cost more time than it saves.
 
 mod layer;
 mod row;
@@ -8,14 +13,13 @@ use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 pub(super) use layer::recurrent_layer;
-use row::{Rows, RowsMut, Step, StepBack};
+use row::{Rows, RowsMut, Step, StepBackward};
 
 use super::Cell;
-use crate::flex::row::Part;
 use crate::flex::vector::vectorized;
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, into_values, read, record};
 
-/// Elements of states that are worth a task.
+/// Elements of states that are worth a task: a cell computes several exponentials for each.
 const PART: usize = 1 << 13;
 
 /// [`super::recurrent_step`] on flex.
@@ -26,8 +30,8 @@ pub(super) fn recurrent_step(
     state: Tensor<2>,
 ) -> Tensor<2> {
     let sizes = Sizes::new(cell, &projected, &recurrent, &state);
-    let ((projected, projected_node), (recurrent, recurrent_node)) =
-        (read(projected), read(recurrent));
+    let (projected, projected_node) = read(projected);
+    let (recurrent, recurrent_node) = read(recurrent);
     let (before, state_node) = read(state);
     let mut states = before.slice().to_vec();
     sizes.step(projected.slice(), recurrent.slice(), &mut states);
@@ -41,6 +45,7 @@ pub(super) fn recurrent_step(
     record(state, [projected_node, recurrent_node, state_node], output)
 }
 
+/// The sizes of a step.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     cell: Cell,
@@ -49,6 +54,9 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// The sizes of these tensors.
+    ///
+    /// Panics if they do not fit each other.
     fn new(cell: Cell, projected: &Tensor<2>, recurrent: &Tensor<2>, state: &Tensor<2>) -> Self {
         let [rows, kept] = state.dims();
         let sizes = Self {
@@ -65,7 +73,7 @@ impl Sizes {
         sizes
     }
 
-    /// Elements in a row of sums.
+    /// Elements in a row of `p` or `u`.
     fn sums(self) -> usize {
         self.cell.gates() * self.width
     }
@@ -80,44 +88,44 @@ impl Sizes {
         (PART / self.state().max(1)).max(1)
     }
 
+    /// Overwrites states with those after one more position.
     fn step(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
-        let Self { cell, width, .. } = self;
-        let (block, stride) = (self.rows_per_task(), self.sums());
-        let run = |((states, projected), recurrent): ((&mut [f32], &[f32]), &[f32])| {
-            let (projected, recurrent) = (
-                Rows {
-                    values: projected,
-                    stride,
-                },
-                Rows {
-                    values: recurrent,
-                    stride,
-                },
-            );
-            vectorized(Step {
-                cell,
-                width,
-                projected,
-                recurrent,
-                states,
-                padding: &[],
-            });
-        };
+        let block = self.rows_per_task();
+        let sums = self.sums();
         if self.rows <= block {
             // Waking another thread would take longer.
-            run(((states, projected), recurrent));
-        } else {
-            let parts = states
-                .par_chunks_mut(block * self.state())
-                .zip(projected.par_chunks(block * stride));
-            parts
-                .zip(recurrent.par_chunks(block * stride))
-                .for_each(run);
+            return self.step_rows(projected, recurrent, states);
         }
+        states
+            .par_chunks_mut(block * self.state())
+            .zip(projected.par_chunks(block * sums))
+            .zip(recurrent.par_chunks(block * sums))
+            .for_each(|((states, projected), recurrent)| {
+                self.step_rows(projected, recurrent, states);
+            });
+    }
+
+    /// [`Self::step`] for the rows of a task, on this core.
+    fn step_rows(self, projected: &[f32], recurrent: &[f32], states: &mut [f32]) {
+        let stride = self.sums();
+        vectorized(Step {
+            cell: self.cell,
+            width: self.width,
+            projected: Rows {
+                values: projected,
+                stride,
+            },
+            recurrent: Rows {
+                values: recurrent,
+                stride,
+            },
+            states,
+            padding: &[],
+        });
     }
 }
 
-/// What the gradients are made from.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
@@ -126,70 +134,82 @@ struct State {
     before: Contiguous,
 }
 
+impl State {
+    /// Computes the gradients of the rows of a task, from row `first` on. `grads` is the gradient
+    /// of their new states, and becomes that of the old ones.
+    fn backward_rows(
+        &self,
+        first: usize,
+        grads: &mut [f32],
+        grad_projected: &mut [f32],
+        grad_recurrent: &mut [f32],
+    ) {
+        let Sizes { cell, width, .. } = self.sizes;
+        let sums = self.sizes.sums();
+        vectorized(StepBackward {
+            cell,
+            width,
+            projected: Rows::from(self.projected.slice(), first, sums),
+            recurrent: Rows::from(self.recurrent.slice(), first, sums),
+            states: Rows::from(self.before.slice(), first, self.sizes.state()),
+            grads,
+            padding: &[],
+            grad_projected: RowsMut {
+                values: grad_projected,
+                stride: sums,
+            },
+            grad_recurrent: RowsMut {
+                values: grad_recurrent,
+                stride: sums,
+            },
+        });
+    }
+}
+
 impl BackwardPass<3> for State {
     fn gradients(self, gradient: FlexTensor, _: [bool; 3]) -> [Option<FlexTensor>; 3] {
-        let Self {
-            sizes,
-            projected,
-            recurrent,
-            before,
-        } = self;
-        let (Sizes { cell, rows, width }, sums, kept) = (sizes, sizes.sums(), sizes.state());
+        let Sizes { rows, .. } = self.sizes;
+        let sums = self.sizes.sums();
+        let kept = self.sizes.state();
         // The gradient of the output becomes that of the state before, in place.
-        let mut slopes = values_of(gradient);
-        let (mut of_projected, mut of_recurrent) = (vec![0.0; rows * sums], vec![0.0; rows * sums]);
-        let block = sizes.rows_per_task();
-        let run = |(part, ((slopes, of_projected), of_recurrent)): Part<'_>| {
-            let first = part * block;
-            vectorized(StepBack {
-                cell,
-                width,
-                projected: Rows::from(projected.slice(), first, sums),
-                recurrent: Rows::from(recurrent.slice(), first, sums),
-                states: Rows::from(before.slice(), first, kept),
-                slopes,
-                padding: &[],
-                of_projected: RowsMut {
-                    values: of_projected,
-                    stride: sums,
-                },
-                of_recurrent: RowsMut {
-                    values: of_recurrent,
-                    stride: sums,
-                },
-            });
-        };
+        let mut grads = into_values(gradient);
+        let mut grad_projected = vec![0.0; rows * sums];
+        let mut grad_recurrent = vec![0.0; rows * sums];
+        let block = self.sizes.rows_per_task();
         if rows <= block {
-            run((0, ((&mut slopes, &mut of_projected), &mut of_recurrent)));
+            self.backward_rows(0, &mut grads, &mut grad_projected, &mut grad_recurrent);
         } else {
-            let parts = slopes
+            grads
                 .par_chunks_mut(block * kept)
-                .zip(of_projected.par_chunks_mut(block * sums));
-            parts
-                .zip(of_recurrent.par_chunks_mut(block * sums))
+                .zip(grad_projected.par_chunks_mut(block * sums))
+                .zip(grad_recurrent.par_chunks_mut(block * sums))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((grads, projected), recurrent))| {
+                    self.backward_rows(part * block, grads, projected, recurrent);
+                });
         }
         [
-            Some(from_values(of_projected, [rows, sums])),
-            Some(from_values(of_recurrent, [rows, sums])),
-            Some(from_values(slopes, [rows, kept])),
+            Some(from_values(grad_projected, [rows, sums])),
+            Some(from_values(grad_recurrent, [rows, sums])),
+            Some(from_values(grads, [rows, kept])),
         ]
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution};
+    use burn::tensor::Gradients;
 
     use super::super::{plain, recurrent_step};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::flex::tests::{
+        assert_near, elements, on_threads, random, random_tracked, with_autodiff,
+    };
 
-    fn random(shape: [usize; 2]) -> Tensor<2> {
-        let data = Tensor::<2>::random(shape, Distribution::Uniform(-3.0, 3.0), &Device::flex())
-            .into_data();
-        Tensor::<2>::from_data(data, &Device::flex().autodiff()).require_grad()
+    /// The gradient of a tensor; zeros if the output does not depend on it.
+    fn gradient_or_zeros(tensor: &Tensor<2>, gradients: &Gradients) -> Vec<f32> {
+        let gradient = tensor.grad(gradients);
+        elements(gradient.unwrap_or_else(|| tensor.clone().inner().zeros_like()))
     }
 
     #[test]
@@ -197,26 +217,24 @@ mod tests {
         // The last is large enough for several threads.
         for (rows, width) in [(1, 1), (3, 16), (2, 37), (150, 131)] {
             for cell in [Cell::Tanh, Cell::Gru, Cell::Lstm] {
-                let sums = || random([rows, cell.gates() * width]);
-                let (projected, recurrent, state) =
-                    (sums(), sums(), random([rows, cell.states() * width]));
-                let slopes = random([rows, cell.states() * width]).detach();
+                let projected = random_tracked([rows, cell.gates() * width], 3.0);
+                let recurrent = random_tracked([rows, cell.gates() * width], 3.0);
+                let state = random_tracked([rows, cell.states() * width], 3.0);
+                let upstream = with_autodiff(&random([rows, cell.states() * width], 3.0));
                 let kernel =
                     || recurrent_step(cell, projected.clone(), recurrent.clone(), state.clone());
                 let values = |output: Tensor<2>| {
-                    let gradients = (output.clone() * slopes.clone()).sum().backward();
-                    // The plain tanh network has none of the state, which counts through the
-                    // product alone.
-                    let none = |tensor: &Tensor<2>| tensor.clone().inner().zeros_like();
-                    let of = |tensor: &Tensor<2>| {
-                        numbers(tensor.grad(&gradients).unwrap_or_else(|| none(tensor)))
-                    };
-                    [numbers(output), of(&projected), of(&recurrent), of(&state)]
+                    let gradients = (output.clone() * upstream.clone()).sum().backward();
+                    // The state of a tanh network counts through the product alone.
+                    [
+                        elements(output),
+                        gradient_or_zeros(&projected, &gradients),
+                        gradient_or_zeros(&recurrent, &gradients),
+                        gradient_or_zeros(&state, &gradients),
+                    ]
                 };
-                let (expected, plain) = (
-                    values(kernel()),
-                    values(plain(cell, &projected, &recurrent, &state)),
-                );
+                let expected = values(kernel());
+                let plain = values(plain(cell, &projected, &recurrent, &state));
                 for (expected, plain) in expected.iter().zip(&plain) {
                     assert_near(expected, plain, 2e-6);
                 }
@@ -229,7 +247,7 @@ mod tests {
                 let [projected, recurrent, state] =
                     [projected, recurrent, state].map(Tensor::inner);
                 assert_eq!(
-                    numbers(recurrent_step(cell, projected, recurrent, state)),
+                    elements(recurrent_step(cell, projected, recurrent, state)),
                     expected[0]
                 );
             }

@@ -1,17 +1,18 @@
-//! The kernel: one pass each way, and nothing but the output is kept.
+//! The hyperbolic tangent on the CPU: one pass in place in each direction, in blocks of elements
+//! that are worth a task. The output is all that is kept, and the next operation holds it anyway.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
 
 use crate::flex::row::rows_per_task;
 use crate::flex::vector::{Kernel, tanh as tanh_of, vectorized};
-use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, open, record, values_of};
+use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, into_values, open, record};
 
 /// [`super::tanh`] on flex.
 pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     let shape = input.dims();
     let (input, node) = open(input);
-    let mut values = values_of(input);
+    let mut values = into_values(input);
     let block = rows_per_task(1);
     if values.len() <= block {
         // Waking another thread would take longer.
@@ -25,13 +26,14 @@ pub(super) fn tanh<const D: usize>(input: Tensor<D>) -> Tensor<D> {
     record(
         State {
             shape,
-            output: Contiguous::of(output.clone()),
+            output: Contiguous::new(output.clone()),
         },
         [node],
         output,
     )
 }
 
+/// The data that the forward pass keeps for the gradient.
 #[derive(Clone, Debug)]
 struct State<const D: usize> {
     shape: [usize; D],
@@ -40,21 +42,23 @@ struct State<const D: usize> {
 
 impl<const D: usize> BackwardPass<1> for State<D> {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let (mut slopes, output) = (values_of(gradient), self.output.slice());
+        let mut grads = into_values(gradient);
+        let output = self.output.slice();
         let block = rows_per_task(1);
-        if slopes.len() <= block {
-            vectorized(Back {
-                slopes: &mut slopes,
+        if grads.len() <= block {
+            vectorized(Backward {
+                grads: &mut grads,
                 output,
             });
         } else {
-            let blocks = slopes.par_chunks_mut(block).zip(output.par_chunks(block));
-            blocks.for_each(|(slopes, output)| vectorized(Back { slopes, output }));
+            let blocks = grads.par_chunks_mut(block).zip(output.par_chunks(block));
+            blocks.for_each(|(grads, output)| vectorized(Backward { grads, output }));
         }
-        [Some(from_values(slopes, self.shape))]
+        [Some(from_values(grads, self.shape))]
     }
 }
 
+/// Overwrites elements with their hyperbolic tangents.
 struct Forward<'a>(&'a mut [f32]);
 
 impl Kernel for Forward<'_> {
@@ -62,58 +66,53 @@ impl Kernel for Forward<'_> {
 
     #[inline(always)]
     fn run(self) {
-        self.0.iter_mut().for_each(|value| *value = tanh_of(*value));
+        for value in self.0 {
+            *value = tanh_of(*value);
+        }
     }
 }
 
-struct Back<'a> {
-    slopes: &'a mut [f32],
+/// Multiplies gradients by `1 - y²`.
+struct Backward<'a> {
+    grads: &'a mut [f32],
     output: &'a [f32],
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     #[inline(always)]
     fn run(self) {
-        self.slopes
-            .iter_mut()
-            .zip(self.output)
-            .for_each(|(slope, output)| *slope *= 1.0 - output * output);
+        for (grad, output) in self.grads.iter_mut().zip(self.output) {
+            *grad *= 1.0 - output * output;
+        }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, activation};
+    use burn::tensor::activation;
 
     use super::super::tanh;
-    use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, random, random_tracked, with_autodiff,
+    };
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
         // The last is large enough for several threads.
         for shape in [[1, 1, 3], [2, 5, 17], [70, 3, 100]] {
-            let random = || {
-                Tensor::<3>::random(shape, Distribution::Uniform(-4.0, 4.0), &Device::flex())
-                    .into_data()
-            };
-            let device = Device::flex().autodiff();
-            let input = Tensor::<3>::from_data(random(), &device).require_grad();
-            let slopes = Tensor::<3>::from_data(random(), &device);
+            let input = random_tracked(shape, 4.0);
+            let upstream = with_autodiff(&random(shape, 4.0));
             let [kernel, plain] =
                 [tanh(input.clone()), activation::tanh(input.clone())].map(|output| {
-                    let gradients = (output.clone() * slopes.clone()).sum().backward();
-                    [
-                        numbers(output),
-                        numbers(input.grad(&gradients).expect("it is tracked")),
-                    ]
+                    let gradients = (output.clone() * upstream.clone()).sum().backward();
+                    [elements(output), gradient_of(&input, &gradients)]
                 });
             for (kernel, plain) in kernel.iter().zip(&plain) {
                 assert_near(kernel, plain, 1e-6);
             }
-            assert_eq!(numbers(tanh(input.clone().inner())), kernel[0]);
+            assert_eq!(elements(tanh(input.clone().inner())), kernel[0]);
         }
     }
 }

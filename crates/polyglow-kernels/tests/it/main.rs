@@ -1,5 +1,5 @@
-//! What holds for the kernels as their callers see them.
+//! Tests of the kernels through the public functions.
 #![cfg(feature = "flex")]
 
+mod gradients;
 mod instructions;
-mod slopes;

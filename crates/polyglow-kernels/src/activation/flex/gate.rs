@@ -1,5 +1,8 @@
-//! The kernel of a gated unit: it keeps both inputs, and computes the sigmoid and the mask again
-//! backwards.
+//! The gate of SwiGLU on the CPU: `mask * silu(gate) * inner`, one pass in each direction.
+//!
+//! The forward pass keeps both inputs; the backward pass computes the sigmoid and the mask again,
+//! which costs less than keeping two more arrays of `[rows, d_ff]`. A task is [`MASK_PART`]
+//! elements, which have a part of the mask.
 
 use burn::tensor::Tensor;
 use rayon::prelude::*;
@@ -9,7 +12,8 @@ use crate::dropout::MASK_PART;
 use crate::dropout::mask::Mask;
 use crate::flex::vector::{Kernel, sigmoid, vectorized};
 use crate::flex::{
-    BackwardPass, Contiguous, FlexTensor, Mode, from_values, mode_of_both, read, record, values_of,
+    BackwardPass, Contiguous, FlexTensor, Mode, from_values, into_values, mode_of_both, read,
+    record,
 };
 
 /// [`super::gated`] on flex with autodiff.
@@ -23,7 +27,8 @@ pub(crate) fn gated(
     }
     let shape = gate.dims();
     assert_eq!(inner.dims(), shape, "the two sides of a gate");
-    let ((gate, gate_node), (inner, inner_node)) = (read(gate.clone()), read(inner.clone()));
+    let (gate, gate_node) = read(gate.clone());
+    let (inner, inner_node) = read(inner.clone());
     let mut output = inner.slice().to_vec();
     let parts = output
         .par_chunks_mut(MASK_PART)
@@ -48,10 +53,12 @@ pub(crate) fn gated(
     ))
 }
 
+/// The mask of a part; `None` without dropout.
 fn mask_of(dropped: Option<Dropped>, part: usize) -> Option<Mask> {
     dropped.map(|dropped| Mask::new(dropped).part(part))
 }
 
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     shape: [usize; 2],
@@ -69,30 +76,31 @@ impl BackwardPass<2> for State {
             dropped,
         } = self;
         // In place, which saves an array of `[rows, d_ff]`.
-        let mut of_inner = values_of(gradient);
-        let mut of_gate = vec![0.0; of_inner.len()];
+        let mut grad_inner = into_values(gradient);
+        let mut grad_gate = vec![0.0; grad_inner.len()];
         let sides = gate
             .slice()
             .par_chunks(MASK_PART)
             .zip(inner.slice().par_chunks(MASK_PART));
-        let parts = of_inner
+        let parts = grad_inner
             .par_chunks_mut(MASK_PART)
-            .zip(of_gate.par_chunks_mut(MASK_PART))
+            .zip(grad_gate.par_chunks_mut(MASK_PART))
             .zip(sides)
             .enumerate();
-        parts.for_each(|(part, ((of_inner, of_gate), (gate, inner)))| {
-            vectorized(Back {
-                of_inner,
-                of_gate,
+        parts.for_each(|(part, ((grad_inner, grad_gate), (gate, inner)))| {
+            vectorized(Backward {
+                grad_inner,
+                grad_gate,
                 gate,
                 inner,
                 mask: mask_of(dropped, part),
             });
         });
-        [of_gate, of_inner].map(|values| Some(from_values(values, shape)))
+        [grad_gate, grad_inner].map(|values| Some(from_values(values, shape)))
     }
 }
 
+/// Computes a part of the output.
 struct Forward<'a> {
     /// The inner projection, which becomes the output.
     values: &'a mut [f32],
@@ -109,48 +117,50 @@ impl Kernel for Forward<'_> {
             *value *= gate * sigmoid(*gate);
         }
         if let Some(mask) = self.mask {
-            self.values
-                .iter_mut()
-                .zip(0u32..)
-                .for_each(|(value, index)| *value *= mask.at(index));
+            for (value, index) in self.values.iter_mut().zip(0u32..) {
+                *value *= mask.at(index);
+            }
         }
     }
 }
 
-struct Back<'a> {
+/// Computes a part of both gradients.
+struct Backward<'a> {
     /// The gradient of the output, which becomes that of the inner projection.
-    of_inner: &'a mut [f32],
-    of_gate: &'a mut [f32],
+    grad_inner: &'a mut [f32],
+    grad_gate: &'a mut [f32],
     gate: &'a [f32],
     inner: &'a [f32],
     mask: Option<Mask>,
 }
 
-impl Kernel for Back<'_> {
+impl Kernel for Backward<'_> {
     type Output = ();
 
     /// `silu'(x) = σ(x) (1 + x (1 - σ(x)))`.
     #[inline(always)]
     fn run(self) {
         let Self {
-            of_inner,
-            of_gate,
+            grad_inner,
+            grad_gate,
             gate,
             inner,
             mask,
         } = self;
         if let Some(mask) = mask {
-            of_inner
-                .iter_mut()
-                .zip(0u32..)
-                .for_each(|(slope, index)| *slope *= mask.at(index));
+            for (grad, index) in grad_inner.iter_mut().zip(0u32..) {
+                *grad *= mask.at(index);
+            }
         }
-        for ((of_inner, of_gate), (gate, inner)) in
-            of_inner.iter_mut().zip(of_gate).zip(gate.iter().zip(inner))
+        for ((grad_inner, grad_gate), (gate, inner)) in grad_inner
+            .iter_mut()
+            .zip(grad_gate)
+            .zip(gate.iter().zip(inner))
         {
-            let share = sigmoid(*gate);
-            *of_gate = *of_inner * inner * share * (1.0 + gate * (1.0 - share));
-            *of_inner *= gate * share;
+            let sigma = sigmoid(*gate);
+            // `grad_inner` is `s` before its last line.
+            *grad_gate = *grad_inner * inner * sigma * (1.0 + gate * (1.0 - sigma));
+            *grad_inner *= gate * sigma;
         }
     }
 }

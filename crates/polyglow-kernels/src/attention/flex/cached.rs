@@ -1,5 +1,17 @@
-//! The kernel of a search: a few queries look at many keys by dot products. Setting up a matrix
-//! product would take longer than these sums.
+//! Attention in a search: `softmax(q Kᵀ / sqrt(head_dim)) V` for a few queries, usually one, and
+//! all keys and values in a [`KeyValueCache`].
+//!
+//! With one query the two products are sums over vectors, and setting up a matrix product would
+//! take longer than the sums themselves. So a task is a batch row; for each query and head it
+//! computes
+//! - the scores, one dot product for each key, reading the keys of the head from one end to the
+//!   other;
+//! - the softmax over them;
+//! - the weighted sum of the values, some columns at a time whose sums stay in registers, reading
+//!   the values from one end to the other.
+//!
+//! The weights of a head have a buffer of whole SIMD vectors; what lies beyond the keys has the
+//! score minus infinity, so the weight 0. The bits of a row therefore depend on its own keys alone.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
@@ -12,10 +24,10 @@ use crate::flex::{Mode, close, from_values, mode, read};
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
 
-/// Positions that a slot has room for beyond what it needs.
+/// The room of a slot is a multiple of this number of positions once it has grown.
 const ROOM: usize = 16;
 
-/// `Some` if there is a kernel for what is on this tensor's device.
+/// `Some` if there is a kernel for this tensor's device and mode, which is flex without autodiff.
 pub(crate) fn has_kernel(tensor: &Tensor<3>) -> Option<()> {
     (mode(tensor)? == Mode::Inference).then_some(())
 }
@@ -26,17 +38,17 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
     let [rows, newest, width] = projected.dims();
     assert_eq!(rows, cache.rows(), "the rows of a cache");
     let (projected, _) = read(projected.clone());
-    let (start, len, head_dim) = (cache.len, cache.len + newest, cache.head_dim);
+    let start = cache.len;
+    let len = cache.len + newest;
+    let head_dim = cache.head_dim;
     if len > cache.room {
-        // The first positions may be all that ever come.
-        grow(
-            cache,
-            if start == 0 {
-                len
-            } else {
-                (len + len / 2).next_multiple_of(ROOM)
-            },
-        );
+        // The first positions may be all that ever come, as those of a source are.
+        let room = if start == 0 {
+            len
+        } else {
+            (len + len / 2).next_multiple_of(ROOM)
+        };
+        grow(cache, room);
     }
     cache.len = len;
     let skipped = width - 2 * cache.num_heads * head_dim;
@@ -46,10 +58,10 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
         .enumerate()
     {
         for part in 0..2 * cache.num_heads {
-            // All keys come before all values there.
+            // In the projection all keys come before all values; in a slot they alternate by heads.
             let column = skipped + (part % 2 * cache.num_heads + part / 2) * head_dim;
             let range = cache.part(cache.slots[row], part);
-            let new = cache.numbers[range][start * head_dim..].chunks_exact_mut(head_dim);
+            let new = cache.elements[range][start * head_dim..].chunks_exact_mut(head_dim);
             for (new, projected) in new.zip(projected.chunks_exact(width)) {
                 new.copy_from_slice(&projected[column..][..head_dim]);
             }
@@ -58,15 +70,17 @@ pub(crate) fn append(cache: &mut KeyValueCache, projected: &Tensor<3>) -> Option
     Some(())
 }
 
-/// Gives every row a slot with room for so many positions.
+/// Copies the rows into slots with room for `room` positions, row `i` into slot `i`.
 fn grow(cache: &mut KeyValueCache, room: usize) {
     let parts = 2 * cache.num_heads;
     let mut grown = vec![0.0; cache.rows() * parts * room * cache.head_dim];
-    for (place, new) in grown.chunks_exact_mut(room * cache.head_dim).enumerate() {
-        let old = &cache.numbers[cache.part(cache.slots[place / parts], place % parts)];
+    for (index, new) in grown.chunks_exact_mut(room * cache.head_dim).enumerate() {
+        let slot = cache.slots[index / parts];
+        let old = &cache.elements[cache.part(slot, index % parts)];
         new[..old.len()].copy_from_slice(old);
     }
-    (cache.numbers, cache.room) = (grown, room);
+    cache.elements = grown;
+    cache.room = room;
     cache.slots = (0..cache.rows()).collect();
 }
 
@@ -78,16 +92,16 @@ pub(crate) fn cached_attention(
 ) -> Option<Tensor<3>> {
     has_kernel(query)?;
     let [batch, query_len, query_width] = query.dims();
-    let (key_len, d_model) = (cache.len, cache.num_heads * cache.head_dim);
+    let key_len = cache.len;
+    let d_model = cache.num_heads * cache.head_dim;
     assert_eq!(cache.rows(), batch, "the rows of cached attention");
     assert!(query_width >= d_model, "the queries of cached attention");
     let (query, _) = read(query.clone());
-    let (forbidden, padded) = (
-        forbidden_keys(mask, batch, key_len),
-        key_len.next_multiple_of(LANES),
-    );
+    let forbidden = forbidden_keys(mask, batch, key_len);
+    let padded = key_len.next_multiple_of(LANES);
     let mut output = vec![0.0; batch * query_len * d_model];
-    let attend = |(row, output): (usize, &mut [f32])| {
+    let row_len = (query_len * d_model).max(1);
+    let attend = |row: usize, output: &mut [f32]| {
         // One mask for all rows, or one for each.
         let start = if forbidden.len() == padded {
             0
@@ -104,16 +118,20 @@ pub(crate) fn cached_attention(
             output,
         });
     };
-    let of_row = (query_len * d_model).max(1);
     if batch * query_len * key_len * d_model < PARALLEL {
-        output.chunks_mut(of_row).enumerate().for_each(attend);
+        for (row, output) in output.chunks_mut(row_len).enumerate() {
+            attend(row, output);
+        }
     } else {
-        output.par_chunks_mut(of_row).enumerate().for_each(attend);
+        output
+            .par_chunks_mut(row_len)
+            .enumerate()
+            .for_each(|(row, output)| attend(row, output));
     }
     Some(close(from_values(output, [batch, query_len, d_model])))
 }
 
-/// `[rows or 1, key_len]`, each row filled up to a whole vector.
+/// The mask as `[rows or 1, key_len]`, each row filled up with `false` to whole vectors.
 fn forbidden_keys(mask: Option<&Tensor<4, Bool>>, batch: usize, key_len: usize) -> Vec<bool> {
     let padded = key_len.next_multiple_of(LANES);
     let Some(mask) = mask else {
@@ -128,24 +146,23 @@ fn forbidden_keys(mask: Option<&Tensor<4, Bool>>, batch: usize, key_len: usize) 
     let data = mask.clone().into_data();
     let mut values = data.iter::<bool>();
     for row in forbidden.chunks_exact_mut(padded) {
-        row.iter_mut()
-            .zip(&mut values)
-            .take(key_len)
-            .for_each(|(forbidden, value)| *forbidden = value);
+        for (forbidden, value) in row[..key_len].iter_mut().zip(&mut values) {
+            *forbidden = value;
+        }
     }
     forbidden
 }
 
-/// The queries of one row.
+/// The attention of the queries of one row.
 struct Attend<'a> {
     cache: &'a KeyValueCache,
     slot: usize,
-    /// `[query_len, query_width]`, of which the first `d_model` elements count.
+    /// `[query_len, query_width]`, of which the first `d_model` elements are read.
     queries: &'a [f32],
     query_width: usize,
-    /// As long as the weights.
+    /// The mask of the row, as long as `weights`.
     forbidden: &'a [bool],
-    /// Room for the weights of one head, `[key_len]` and what fills the last vector.
+    /// Room for the weights of one head, `key_len` filled up to whole vectors.
     weights: &'a mut [f32],
     /// `[query_len, d_model]`.
     output: &'a mut [f32],
@@ -157,20 +174,22 @@ impl Kernel for Attend<'_> {
     #[inline(always)]
     fn run(self) {
         let KeyValueCache {
-            ref numbers,
+            ref elements,
             num_heads,
             head_dim,
             len: key_len,
             ..
         } = *self.cache;
-        // Padding at the end, whose weights are 0, would change no bit. Where everything is
-        // forbidden, all count the same.
+        // Forbidden keys at the end, as of padding, have the weight 0 and are left out: that
+        // changes no bit. If everything is forbidden, all keys have the same weight and none is
+        // left out.
         let len = self.forbidden[..key_len]
             .iter()
             .rposition(|forbidden| !forbidden)
             .map_or(key_len, |last| last + 1);
         let padded = len.next_multiple_of(LANES);
-        let (weights, forbidden) = (&mut self.weights[..padded], &self.forbidden[..padded]);
+        let weights = &mut self.weights[..padded];
+        let forbidden = &self.forbidden[..padded];
         let scale = (head_dim as f32).powf(-0.5);
         let queries = self.queries.chunks_exact(self.query_width);
         for (query, output) in queries.zip(self.output.chunks_exact_mut(num_heads * head_dim)) {
@@ -179,12 +198,13 @@ impl Kernel for Attend<'_> {
                 .zip(output.chunks_exact_mut(head_dim));
             for (head, (query, output)) in heads.enumerate() {
                 let [keys, values] =
-                    [0, 1].map(|part| &numbers[self.cache.part(self.slot, 2 * head + part)]);
+                    [0, 1].map(|part| &elements[self.cache.part(self.slot, 2 * head + part)]);
+                // q Kᵀ / sqrt(head_dim)
                 let (scores, rest) = weights.split_at_mut(len);
                 for (score, key) in scores.iter_mut().zip(keys.chunks_exact(head_dim)) {
                     *score = dot(query, key) * scale;
                 }
-                // Whole vectors, of which what is too much weighs nothing.
+                // The softmax goes over whole vectors; what is beyond the keys gets the weight 0.
                 rest.fill(f32::NEG_INFINITY);
                 Softmax {
                     rows: &mut *weights,
@@ -192,17 +212,18 @@ impl Kernel for Attend<'_> {
                     forbidden,
                 }
                 .run();
+                // The output is zeros before: it becomes the weighted sum of the values.
                 add_values(output, &weights[..len], values);
             }
         }
     }
 }
 
-/// Adds the values of a head times their weights, position by position.
+/// Adds the values of a head times their weights to `output`, position by position.
 #[inline(always)]
 fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
-    /// Sums that registers hold: then a head is read from one end to the other. Those of
-    /// WebAssembly have 4 numbers, and there are 16.
+    /// Columns whose sums registers hold: a head of 64 columns or fewer is read from one end to the
+    /// other. WebAssembly has 16 registers of 4 elements.
     const WIDE: usize = if cfg!(target_arch = "wasm32") { 2 } else { 4 } * LANES;
     let head_dim = output.len();
     let (wide, rest) = output.as_chunks_mut::<WIDE>();
@@ -217,13 +238,14 @@ fn add_values(output: &mut [f32], weights: &[f32], values: &[f32]) {
         start += LANES;
     }
     for (weight, values) in weights.iter().zip(values.chunks_exact(head_dim)) {
-        last.iter_mut()
-            .zip(&values[start..])
-            .for_each(|(sum, value)| *sum += weight * value);
+        for (sum, value) in last.iter_mut().zip(&values[start..]) {
+            *sum += weight * value;
+        }
     }
 }
 
-/// Adds `N` columns of values, which begin `head_dim` apart, times their weights.
+/// Adds `N` columns of values times their weights to `output`. The values of a position are
+/// `head_dim` elements behind those of the position before.
 #[inline(always)]
 fn add_columns<const N: usize>(
     output: &mut [f32; N],
@@ -231,28 +253,24 @@ fn add_columns<const N: usize>(
     values: &[f32],
     head_dim: usize,
 ) {
-    // Of its own, so that sums stay in registers: one that waits for its memory at each position
-    // takes far longer.
+    // A copy, so that sums stay in registers: through `output` each position would wait until the
+    // sums of the one before are written.
     let mut sums = *output;
     for (weight, values) in weights.iter().zip(values.chunks(head_dim)) {
-        sums.iter_mut()
-            .zip(&values[..N])
-            .for_each(|(sum, value)| *sum += weight * value);
+        for (sum, value) in sums.iter_mut().zip(&values[..N]) {
+            *sum += weight * value;
+        }
     }
     *output = sums;
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, TensorData};
+    use burn::tensor::{Device, Int, TensorData};
 
     use super::super::tests::plain;
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
-
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        Tensor::random(shape, Distribution::Uniform(-2.0, 2.0), &Device::flex())
-    }
+    use crate::flex::tests::{assert_near, elements, random};
 
     /// A cache of these keys and values.
     fn filled(key_value: &Tensor<3>) -> KeyValueCache {
@@ -273,12 +291,10 @@ mod tests {
             (3, 1, 9, 180),
             (40, 5, 41, 64),
         ] {
-            let (query, key_value) = (
-                random([batch, query_len, 3 * d_model]),
-                random([batch, key_len, 2 * d_model]),
-            );
+            let query = random([batch, query_len, 3 * d_model], 2.0);
+            let key_value = random([batch, key_len, 2 * d_model], 2.0);
             let forbidden: Vec<bool> = (0..batch * key_len)
-                .map(|place| place % key_len > 0 && place % (key_len + 2) == 1)
+                .map(|index| index % key_len > 0 && index % (key_len + 2) == 1)
                 .collect();
             let mask = TensorData::new(forbidden, [batch, 1, 1, key_len]);
             let mask = Tensor::<4, Bool>::from_data(mask, &Device::flex());
@@ -286,30 +302,30 @@ mod tests {
                 TensorData::new(vec![false; key_len], [1, 1, 1, key_len]),
                 &Device::flex(),
             );
-            let part = |place: usize| key_value.clone().narrow(2, place * d_model, d_model);
+            let key = key_value.clone().narrow(2, 0, d_model);
+            let value = key_value.clone().narrow(2, d_model, d_model);
             for (mask, plain_mask) in [(Some(&mask), &mask), (None, &open)] {
                 let cache = filled(&key_value);
                 let output = cache.attention(&query, mask);
                 let expected = plain(
                     query.clone().narrow(2, 0, d_model),
-                    part(0),
-                    part(1),
+                    key.clone(),
+                    value.clone(),
                     plain_mask,
                 );
-                assert_near(&numbers(output), &numbers(expected), 1e-5);
+                assert_near(&elements(output), &elements(expected), 1e-5);
             }
         }
     }
 
     #[test]
     fn rows_that_come_go_and_split_are_those_of_tensors() {
-        let (d_model, tensors) = (4, |steps: &[Tensor<3>]| Tensor::cat(steps.to_vec(), 1));
-        let newest = |rows: usize| random([rows, 1, 3 * d_model]);
-        let first = newest(3);
+        let d_model = 4;
+        let first = random([3, 1, 3 * d_model], 2.0);
         let mut cache = filled(&first.clone().narrow(2, d_model, 2 * d_model));
         let mut steps = vec![first];
-        // A beam opens, goes on with some of its rows twice, ends in part, and grows beyond the
-        // room of its slots.
+        // A beam opens, keeps some of its rows twice, ends in part, and grows beyond the room of
+        // its slots.
         let choices: [&[usize]; 6] = [
             &[0, 0, 1, 1, 2, 2],
             &[1, 1, 2, 2, 2, 5],
@@ -323,20 +339,20 @@ mod tests {
             .chain(std::iter::repeat_n(&[0][..], 2 * ROOM))
         {
             let indices: Vec<i32> = rows.iter().map(|row| *row as i32).collect();
-            let indices =
-                Tensor::<1, burn::tensor::Int>::from_data(indices.as_slice(), &Device::flex());
+            let indices = Tensor::<1, Int>::from_data(indices.as_slice(), &Device::flex());
             steps = steps
                 .into_iter()
                 .map(|step| step.select(0, indices.clone()))
                 .collect();
             cache.select(rows);
             assert_eq!(cache.rows(), rows.len());
-            let next = newest(rows.len());
+            let next = random([rows.len(), 1, 3 * d_model], 2.0);
             cache.append(&next);
             steps.push(next.clone());
-            let found = cache.attention(&next, None);
-            let whole = filled(&tensors(&steps).narrow(2, d_model, 2 * d_model));
-            assert_eq!(numbers(found), numbers(whole.attention(&next, None)));
+            let actual = cache.attention(&next, None);
+            let all = Tensor::cat(steps.clone(), 1);
+            let whole = filled(&all.narrow(2, d_model, 2 * d_model));
+            assert_eq!(elements(actual), elements(whole.attention(&next, None)));
         }
     }
 }

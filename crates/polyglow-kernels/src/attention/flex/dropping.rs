@@ -1,15 +1,15 @@
-//! Dropout of attention weights into a second array, since the softmax's gradient needs them as
-//! they were before it.
+//! Dropout of attention weights into a second array: `output = input * mask`. The gradient of the
+//! softmax needs the weights as they were before dropout.
 
 use crate::dropout::mask::Mask;
 use crate::flex::vector::Kernel;
 
-/// `output = input * mask`.
+/// Writes `input * mask` to `output`.
 pub(super) struct Dropping<'a> {
     pub(super) output: &'a mut [f32],
     pub(super) input: &'a [f32],
     pub(super) mask: Mask,
-    /// The place of the first number in the mask.
+    /// The index of the first element in the mask.
     pub(super) first: u32,
 }
 

@@ -1,11 +1,22 @@
-//! Attention as kernels of its own: a unit has a row, a cube a block of rows of one head, and
-//! weights are never in memory.
+//! The forward pass of attention on GPUs, `softmax(Q Kᵀ / sqrt(head_dim)) V` per head, in one
+//! kernel that never writes the weights to memory.
 //!
-//! Forwards a unit goes through the keys with its query, and keeps the largest score so far and
-//! sums relative to it (Milakov and Gimelshein, 2018; Rabe and Staats, 2021). Backwards weights are
-//! computed again from the largest score and the sum (Dao et al., 2022): units take queries to find
-//! the slopes of a block of scores, then keys to sum them up. Numbers are f32 in between, whatever
-//! tensors have.
+//! # The online softmax
+//! A thread holds one query and visits the keys in order. It keeps the largest score `m` so far,
+//! and relative to it the sum of weights `l = Σ exp(s_j - m)` and the weighted values
+//! `o = Σ exp(s_j - m) v_j`. A score above `m` becomes the new `m`, after `l` and `o` were
+//! multiplied by `exp(m_old - m_new)` (Milakov and Gimelshein, 2018; Rabe and Staats, 2021). In the
+//! end `o / l` is the output, and `m` and `1 / l` are all that the backward pass needs to compute a
+//! weight again (Dao et al., 2022; see [`super::backward`]).
+//!
+//! # Layout
+//! - A workgroup has a block of `layout.block` queries of one head of one batch row; thread `i` has
+//!   query `i` of the block. `CUBE_POS` is (block, head, batch row).
+//! - Keys and values are loaded into shared memory `layout.block` rows at a time, so that each is
+//!   read from global memory once for a block of queries and not once for each query.
+//! - Queries, keys and values are read where the projections wrote them, in rows of all heads, by a
+//!   width and a start (see [`Layout`]): nothing is transposed or copied first.
+//! - Tensors may be in f16 or bf16; everything in between is f32.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -14,28 +25,30 @@ use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::{Draw, part_of, scale_at};
 use crate::gpu::vector::{sum, write, zeros};
 
-/// Where the numbers of a head are, counted in vectors, and how kernels go through them.
+/// The layout of the projections, counted in vectors, and the division into blocks.
+/// Kernels are compiled for each value of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout {
     pub(super) num_heads: usize,
-    /// Vectors of a head.
+    /// Vectors in `head_dim`.
     pub(super) head: usize,
-    /// Vectors of a row of queries, and of one of keys and values.
+    /// Vectors from one row of queries to the next, and from one row of keys and values to the
+    /// next.
     pub(super) query_width: usize,
     pub(super) key_width: usize,
-    /// Where the first head of keys and that of values begin in their row; queries begin at 0.
+    /// The start of head 0 of the keys and of the values in a row; that of the queries is 0.
     pub(super) key_start: usize,
     pub(super) value_start: usize,
-    /// Whether queries are in the rows of keys and values.
+    /// Whether queries, keys and values are parts of the same rows.
     pub(super) is_self: bool,
-    /// Rows of a block.
+    /// Rows in a block, and threads in a workgroup.
     pub(super) block: usize,
-    /// Whether keys or queries may be more than a block.
+    /// Whether there may be more keys or queries than one block has.
     pub(super) many: bool,
     pub(super) has_dropout: bool,
 }
 
-/// The lengths of a batch, and what scores are multiplied by.
+/// The lengths of a batch, and the scale of scores, `1 / sqrt(head_dim)`.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Sizes {
     pub(super) query_len: u32,
@@ -43,21 +56,23 @@ pub(super) struct Sizes {
     pub(super) scale: f32,
 }
 
-/// Which block of which head of which sentence a cube has.
+/// The block, head and batch row of a workgroup.
 #[derive(CubeType)]
-pub(super) struct Place {
+pub(super) struct Tile {
     pub(super) batch: usize,
     pub(super) head: usize,
     /// The first row of the block.
     pub(super) first: usize,
-    /// The part of a mask that is this head's.
+    /// The part of the dropout mask that belongs to this head.
     pub(super) part: u32,
 }
 
+/// The [`Tile`] of this workgroup.
 #[cube]
-pub(super) fn place(draw: &Draw, #[comptime] layout: Layout) -> Place {
-    let (head, batch) = (CUBE_POS_Y, CUBE_POS_Z);
-    Place {
+pub(super) fn tile(draw: &Draw, #[comptime] layout: Layout) -> Tile {
+    let head = CUBE_POS_Y;
+    let batch = CUBE_POS_Z;
+    Tile {
         batch: batch as usize,
         head: head as usize,
         first: CUBE_POS_X as usize * comptime!(layout.block),
@@ -65,62 +80,67 @@ pub(super) fn place(draw: &Draw, #[comptime] layout: Layout) -> Place {
     }
 }
 
-/// The output, `[batch, query_len, d_model]`, and for each row of each head its largest score and
-/// one over the sum of weights relative to it, `[batch, num_heads, query_len, 2]`.
+/// Writes the output, `[batch, query_len, d_model]`, and for each query of each head the largest
+/// score and one over the sum of weights relative to it, `stats`:
+/// `[batch, num_heads, query_len, 2]`.
 #[cube(launch)]
 pub(super) fn attend<T: Float, B: Int, N: Size>(
     query: &[Vector<T, N>],
     key_value: &[Vector<T, N>],
     mask: &Tensor<B>,
     output: &mut [Vector<T, N>],
-    norms: &mut [f32],
+    stats: &mut [f32],
     sizes: Sizes,
     draw: Draw,
     #[comptime] layout: Layout,
     #[define(T, B)] _types: [ElemType; 2],
 ) {
-    let place = place(&draw, layout);
+    let tile = tile(&draw, layout);
     let block = comptime!(layout.block);
     let width = comptime!(layout.head);
-    let (query_len, key_len) = (sizes.query_len as usize, sizes.key_len as usize);
-    let row = place.first + UNIT_POS as usize;
+    let query_len = sizes.query_len as usize;
+    let key_len = sizes.key_len as usize;
+    let row = tile.first + UNIT_POS as usize;
     let has_row = row < query_len;
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * width));
     let mut open_rows = Shared::<[u32]>::new_slice(block);
+    // `q` and `o` of this thread, in registers. All threads of the workgroup stay to the end, also
+    // those beyond the last query: they help to load, and barriers need all of them.
     let mut own = Array::<Vector<f32, N>>::new(width);
     let mut sums = zeros::<N>(width);
     if has_row {
         let start =
-            (place.batch * query_len + row) * comptime!(layout.query_width) + place.head * width;
+            (tile.batch * query_len + row) * comptime!(layout.query_width) + tile.head * width;
         #[unroll]
         for i in 0..width {
             own[i] = Vector::cast_from(query[start + i]);
         }
     }
-    // Lower than any score.
+    // Lower than any score, also than a forbidden one.
     let mut largest = f32::new(-1e30);
     let mut total = f32::new(0.0);
     let mut first = 0usize;
     while first < key_len {
-        // A row without a score above this is one where everything is forbidden so far, and counts.
-        let wanted = has_row && largest < comptime!(0.5 * FORBIDDEN);
+        // If everything was forbidden so far, a forbidden block still counts: in a row without any
+        // open key all weights are equal.
+        let needed = has_row && largest < comptime!(0.5 * FORBIDDEN);
         if is_open::<B>(
             mask,
             &mut open_rows,
-            place.batch,
+            tile.batch,
             row,
             first,
             key_len,
             has_row,
-            wanted,
+            needed,
             layout,
         ) {
             load::<T, N>(
                 key_value,
                 &mut keys,
                 comptime!(layout.key_start),
-                &place,
+                &tile,
                 first,
                 key_len,
                 layout,
@@ -129,7 +149,7 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                 key_value,
                 &mut values,
                 comptime!(layout.value_start),
-                &place,
+                &tile,
                 first,
                 key_len,
                 layout,
@@ -140,9 +160,10 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                 for j in 0..len {
                     let key = first + j;
                     let mut score = dot::<N>(&own, &keys, j * width, width) * sizes.scale;
-                    if is_forbidden::<B>(mask, place.batch, row, key) {
+                    if is_forbidden::<B>(mask, tile.batch, row, key) {
                         score = f32::new(FORBIDDEN);
                     }
+                    // A new maximum `m`: `l` and `o` so far are relative to the old one.
                     if score > largest {
                         let shrink = (largest - score).exp();
                         total *= shrink;
@@ -152,9 +173,10 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
                         }
                         largest = score;
                     }
+                    // Dropout applies to the weighted values alone, not to the sum of weights.
                     let weight = (score - largest).exp();
                     total += weight;
-                    let kept = weight * kept(&draw, place.part, row * key_len + key, layout);
+                    let kept = weight * kept(&draw, tile.part, row * key_len + key, layout);
                     add::<N>(&mut sums, kept, &values, j * width, width);
                 }
             }
@@ -162,22 +184,25 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
         first += block;
     }
     if has_row {
-        let start = (place.batch * query_len + row) * comptime!(layout.num_heads * width)
-            + place.head * width;
+        let start = (tile.batch * query_len + row) * comptime!(layout.num_heads * width)
+            + tile.head * width;
+        // `o / l`.
         #[unroll]
         for i in 0..width {
             sums[i] /= Vector::new(total);
         }
         write::<T, N>(output, start, &sums, width);
-        let start =
-            2 * ((place.batch * comptime!(layout.num_heads) + place.head) * query_len + row);
-        norms[start] = largest;
-        norms[start + 1] = 1.0 / total;
+        let start = 2 * ((tile.batch * comptime!(layout.num_heads) + tile.head) * query_len + row);
+        stats[start] = largest;
+        stats[start + 1] = 1.0 / total;
     }
 }
 
-/// Whether a block of keys counts for any row of the cube. All units leave it together, and have
-/// read what was shared before.
+/// Whether any query of the workgroup may attend to a key of this block, so that blocks above the
+/// diagonal of a causal mask cost nothing. `needed` forces it for the thread's own query.
+///
+/// It begins with a barrier, so the caller may overwrite shared memory afterwards, and it returns
+/// the same value to all threads: a barrier in a branch that only some of them take would hang.
 #[cube]
 pub(super) fn is_open<B: Int>(
     mask: &Tensor<B>,
@@ -187,19 +212,21 @@ pub(super) fn is_open<B: Int>(
     first: usize,
     key_len: usize,
     has_row: bool,
-    wanted: bool,
+    needed: bool,
     #[comptime] layout: Layout,
 ) -> bool {
     let mut open = true;
+    // From here on no thread reads the previous block or its flags any more.
     sync_cube();
     if comptime!(layout.many) {
-        let mut own = wanted;
+        let mut own = needed;
         if has_row {
             let len = clamp_max(key_len - first, comptime!(layout.block));
             for j in 0..len {
                 own = own || !is_forbidden::<B>(mask, batch, row, first + j);
             }
         }
+        // Every thread counts the flags of all, so that all come to the same result.
         open_rows[UNIT_POS as usize] = u32::cast_from(own);
         sync_cube();
         let mut count = 0u32;
@@ -211,20 +238,23 @@ pub(super) fn is_open<B: Int>(
     open
 }
 
+/// The smaller of both.
 #[cube]
-pub(super) fn clamp_max(number: usize, #[comptime] most: usize) -> usize {
-    select(number < most, number, most)
+pub(super) fn clamp_max(value: usize, #[comptime] limit: usize) -> usize {
+    select(value < limit, value, limit)
 }
 
+/// Whether the mask, `[batch or 1, 1, query_len or 1, key_len]`, forbids this query this key.
 #[cube]
 pub(super) fn is_forbidden<B: Int>(mask: &Tensor<B>, batch: usize, row: usize, key: usize) -> bool {
-    // An axis of one counts for all.
+    // An axis of length 1 is shared by all: the remainder is 0.
     let index = (batch % mask.shape(0)) * mask.stride(0)
         + (row % mask.shape(2)) * mask.stride(2)
         + key * mask.stride(3);
     mask[index] != B::from_int(0)
 }
 
+/// The factor of dropout for a weight: 0 or `1 / keep`, and 1 without dropout.
 #[cube]
 pub(super) fn kept(draw: &Draw, part: u32, index: usize, #[comptime] layout: Layout) -> f32 {
     let mut scale = 1.0f32;
@@ -234,13 +264,14 @@ pub(super) fn kept(draw: &Draw, part: u32, index: usize, #[comptime] layout: Lay
     scale
 }
 
-/// Brings rows of a head to the cube.
+/// Copies a block of rows of a head, from row `first` on, into shared memory. Thread `i` copies
+/// vectors `i`, `i + block`, and so on, so that neighboring threads read neighboring memory.
 #[cube]
 pub(super) fn load<T: Float, N: Size>(
     rows: &[Vector<T, N>],
     to: &mut Shared<[Vector<f32, N>]>,
     #[comptime] start: usize,
-    place: &Place,
+    tile: &Tile,
     first: usize,
     len: usize,
     #[comptime] layout: Layout,
@@ -250,9 +281,9 @@ pub(super) fn load<T: Float, N: Size>(
     while at < comptime!(layout.block * layout.head) {
         let row = first + at / width;
         if row < len {
-            let from = (place.batch * len + row) * comptime!(layout.key_width)
+            let from = (tile.batch * len + row) * comptime!(layout.key_width)
                 + start
-                + place.head * width
+                + tile.head * width
                 + at % width;
             to[at] = Vector::cast_from(rows[from]);
         }
@@ -260,6 +291,7 @@ pub(super) fn load<T: Float, N: Size>(
     }
 }
 
+/// The dot product of a thread's row and the shared row that begins at `start`.
 #[cube]
 pub(super) fn dot<N: Size>(
     own: &Array<Vector<f32, N>>,
@@ -275,7 +307,7 @@ pub(super) fn dot<N: Size>(
     sum::<N>(sums)
 }
 
-/// Adds a row so many times.
+/// Adds `times` the shared row that begins at `start` to the sums.
 #[cube]
 pub(super) fn add<N: Size>(
     sums: &mut Array<Vector<f32, N>>,

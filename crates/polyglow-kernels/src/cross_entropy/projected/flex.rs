@@ -1,10 +1,15 @@
-//! The kernel: a chunk of rows goes from hidden states to logits, to their gradient in place, and
-//! to what that adds to both gradients, before the next chunk takes its memory.
+//! Cross-entropy from hidden states on the CPU, in chunks of at most 512 rows.
+//!
+//! A chunk has four steps, each on all cores: its hidden states are copied side by side, without
+//! rows of padding; `logits = x W`; [`into_gradients`] turns the logits into their gradient `s` in
+//! place; and two products give its rows of the gradient of `x`, `s Wᵀ`, and its addend to that of
+//! `W`, `xᵀ s`. At a vocabulary of 32 000 a chunk's logits take 62 MiB, which the next chunk
+//! reuses.
 
 use burn::tensor::{Int, Tensor};
 
 use super::ROWS_PER_CHUNK;
-use crate::cross_entropy::{RowLoss, ids_of, into_gradients, scaled, slope_of_sum, sums};
+use crate::cross_entropy::{RowLoss, into_gradients, scalar_gradient, scaled, sums, to_ids};
 use crate::flex::matrix::{Matrix, add_product, product};
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, read, record};
 use crate::linear::{Layout, Sizes};
@@ -20,10 +25,12 @@ pub(super) fn projected_cross_entropy(
     pad_id: u32,
     factors: Factors,
 ) -> LossOutput {
-    let (sizes, targets) = (Sizes::new(&hidden, &weight, layout), ids_of(targets));
+    let sizes = Sizes::new(&hidden, &weight, layout);
+    let targets = to_ids(targets);
     assert_eq!(sizes.rows, targets.len(), "a target for each row");
     let weight_shape = weight.dims();
-    let ((hidden, hidden_node), (weight, weight_node)) = (read(hidden), read(weight));
+    let (hidden, hidden_node) = read(hidden);
+    let (weight, weight_node) = read(weight);
     let work = Work {
         sizes,
         hidden,
@@ -36,29 +43,29 @@ pub(super) fn projected_cross_entropy(
         .collect();
     // All chunks have about the same size, so that none is too small for all cores.
     let num_chunks = real.len().div_ceil(ROWS_PER_CHUNK).max(1);
-    let mut found = Found {
+    let mut results = Results {
         losses: Vec::new(),
-        of_hidden: vec![0.0; sizes.rows * sizes.d_in],
-        of_weight: Vec::new(),
+        grad_hidden: vec![0.0; sizes.rows * sizes.d_in],
+        grad_weight: Vec::new(),
     };
     // In order and one at a time, each on all cores: the sum of their weight gradients does not
     // depend on threads.
     for rows in real.chunks(real.len().div_ceil(num_chunks).max(1)) {
         let targets: Vec<u32> = rows.iter().map(|row| targets[*row]).collect();
-        work.chunk(rows, &targets, pad_id, &mut found);
+        work.chunk(rows, &targets, pad_id, &mut results);
     }
     // Still empty if every target is padding.
-    found.of_weight.resize(sizes.d_in * sizes.d_out, 0.0);
-    let (loss_sum, nll_sum) = sums(&found.losses);
-    let of_hidden = from_values(found.of_hidden, [sizes.rows, sizes.d_in]);
-    let gradients = Gradients([of_hidden, from_values(found.of_weight, weight_shape)]);
+    results.grad_weight.resize(sizes.d_in * sizes.d_out, 0.0);
+    let (loss_sum, nll_sum) = sums(&results.losses);
+    let grad_hidden = from_values(results.grad_hidden, [sizes.rows, sizes.d_in]);
+    let gradients = Gradients([grad_hidden, from_values(results.grad_weight, weight_shape)]);
     LossOutput {
         loss_sum: record(gradients, [hidden_node, weight_node], loss_sum),
         nll_sum,
     }
 }
 
-/// What every chunk needs.
+/// The inputs that all chunks share.
 struct Work {
     sizes: Sizes,
     hidden: Contiguous,
@@ -67,19 +74,20 @@ struct Work {
     factors: Factors,
 }
 
-/// What the chunks add up to.
-struct Found {
+/// The results that chunks add to.
+struct Results {
     losses: Vec<RowLoss>,
-    of_hidden: Vec<f32>,
+    grad_hidden: Vec<f32>,
     /// Empty before the first chunk.
-    of_weight: Vec<f32>,
+    grad_weight: Vec<f32>,
 }
 
 impl Work {
-    fn chunk(&self, rows: &[usize], targets: &[u32], pad_id: u32, found: &mut Found) {
+    /// Adds the losses and gradients of some rows, none of which is padding, to the results.
+    fn chunk(&self, rows: &[usize], targets: &[u32], pad_id: u32, results: &mut Results) {
         let Sizes { d_in, d_out, .. } = self.sizes;
         let hidden = self.hidden.slice();
-        // Copied together, so that rows of padding between them cost no products.
+        // Copied side by side, so that rows of padding between them cost no products.
         let input: Vec<f32> = rows
             .iter()
             .flat_map(|row| &hidden[row * d_in..][..d_in])
@@ -88,38 +96,38 @@ impl Work {
         let input = Matrix::new(&input, rows.len(), d_in);
         let weight = self.sizes.weight(&self.weight);
         let mut logits = product(input, weight, self.factors);
-        found
+        results
             .losses
             .extend(into_gradients(&mut logits, targets, self.smoothing, pad_id));
         let gradient = Matrix::new(&logits, rows.len(), d_out);
-        let of_input = product(gradient, weight.transposed(), self.factors);
-        for (row, values) in rows.iter().zip(of_input.chunks_exact(d_in)) {
-            found.of_hidden[row * d_in..][..d_in].copy_from_slice(values);
+        let grad_input = product(gradient, weight.transposed(), self.factors);
+        for (row, values) in rows.iter().zip(grad_input.chunks_exact(d_in)) {
+            results.grad_hidden[row * d_in..][..d_in].copy_from_slice(values);
         }
         let (left, right) = match self.sizes.layout {
             Layout::InOut => (input.transposed(), gradient),
             Layout::OutIn => (gradient.transposed(), input),
         };
-        // The first chunk's product needs no zeroed memory to be added to.
-        if found.of_weight.is_empty() {
-            found.of_weight = product(left, right, self.factors);
+        // The first chunk saves zeroing memory that its product would be added to.
+        if results.grad_weight.is_empty() {
+            results.grad_weight = product(left, right, self.factors);
         } else {
-            add_product(&mut found.of_weight, left, right, self.factors);
+            add_product(&mut results.grad_weight, left, right, self.factors);
         }
     }
 }
 
-/// The gradients of the hidden states and of the weight, which are known with the loss.
+/// The gradients of the hidden states and of the weight, which the forward pass has computed.
 #[derive(Clone, Debug)]
 struct Gradients([FlexTensor; 2]);
 
 impl BackwardPass<2> for Gradients {
     fn gradients(self, gradient: FlexTensor, tracked: [bool; 2]) -> [Option<FlexTensor>; 2] {
-        let slope = slope_of_sum(gradient);
-        let [of_hidden, of_weight] = self.0;
+        let factor = scalar_gradient(gradient);
+        let [grad_hidden, grad_weight] = self.0;
         [
-            tracked[0].then(|| scaled(of_hidden, slope)),
-            tracked[1].then(|| scaled(of_weight, slope)),
+            tracked[0].then(|| scaled(grad_hidden, factor)),
+            tracked[1].then(|| scaled(grad_weight, factor)),
         ]
     }
 }
@@ -128,9 +136,9 @@ impl BackwardPass<2> for Gradients {
 mod tests {
     use burn::tensor::{Device, TensorData};
 
-    use super::super::{of_logits, plain};
+    use super::super::{plain, with_logits};
     use super::*;
-    use crate::flex::tests::{assert_near, numbers};
+    use crate::flex::tests::{assert_near, elements, on_threads, pseudo_random};
 
     const PAD: u32 = 0;
 
@@ -147,25 +155,20 @@ mod tests {
         factors: Factors,
     }
 
-    /// Loss and loss without smoothing, the gradient of the hidden states and that of the weights,
-    /// of four times the loss.
-    type Numbers = [Vec<f32>; 3];
+    /// The loss and the loss without smoothing; the gradient of the hidden states and that of the
+    /// weight, both of four times the loss.
+    type Outputs = [Vec<f32>; 3];
 
     impl Case {
         fn new([rows, d_in, d_out]: [usize; 3], layout: Layout, smoothing: f64) -> Self {
-            let spread = |len: usize, seed: usize| -> Vec<f32> {
-                (0..len)
-                    .map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
-                    .collect()
-            };
             let shape = if layout == Layout::InOut {
                 [d_in, d_out]
             } else {
                 [d_out, d_in]
             };
             Self {
-                hidden: TensorData::new(spread(rows * d_in, 1), [rows, d_in]),
-                weight: TensorData::new(spread(d_in * d_out, 2), shape),
+                hidden: TensorData::new(pseudo_random(rows * d_in, 1), [rows, d_in]),
+                weight: TensorData::new(pseudo_random(d_in * d_out, 2), shape),
                 layout,
                 // Of 3 tokens a third is padding, of 2 000 none.
                 targets: (0..rows)
@@ -176,7 +179,7 @@ mod tests {
             }
         }
 
-        fn run(&self, function: Function) -> Numbers {
+        fn run(&self, function: Function) -> Outputs {
             let device = Device::flex().autodiff();
             let [hidden, weight] = [&self.hidden, &self.weight]
                 .map(|data| Tensor::<2>::from_data(data.clone(), &device).require_grad());
@@ -190,14 +193,14 @@ mod tests {
                 PAD,
                 self.factors,
             );
-            // A power of two, by which slopes may be multiplied before or after they are rounded.
+            // A power of two: multiplying by it before or after rounding gives the same.
             let gradients = (loss_sum.clone() * 4.0).backward();
-            let [of_hidden, of_weight] = [hidden, weight]
-                .map(|tensor| numbers(tensor.grad(&gradients).expect("the loss depends on it")));
+            let [grad_hidden, grad_weight] = [hidden, weight]
+                .map(|tensor| elements(tensor.grad(&gradients).expect("the loss depends on it")));
             [
-                [numbers(loss_sum), numbers(nll_sum)].concat(),
-                of_hidden,
-                of_weight,
+                [elements(loss_sum), elements(nll_sum)].concat(),
+                grad_hidden,
+                grad_weight,
             ]
         }
     }
@@ -223,17 +226,17 @@ mod tests {
                             factors,
                             ..Case::new(size, layout, smoothing)
                         };
-                        let expected = case.run(of_logits);
+                        let expected = case.run(with_logits);
                         // Burn's products of rounded factors are rounded, too, and the kernel's are
                         // not.
                         let plain = (factors == Factors::F32).then(|| case.run(plain));
-                        for found in [Some(case.run(projected_cross_entropy)), plain]
+                        for actual in [Some(case.run(projected_cross_entropy)), plain]
                             .into_iter()
                             .flatten()
                         {
-                            for (found, expected) in found.iter().zip(&expected) {
+                            for (actual, expected) in actual.iter().zip(&expected) {
                                 // As for linear maps: products group their sums in other ways.
-                                assert_near(found, expected, 1e-5);
+                                assert_near(actual, expected, 1e-5);
                             }
                         }
                     }
@@ -246,11 +249,7 @@ mod tests {
     fn any_number_of_threads_gives_the_same_bits() {
         let case = Case::new([2 * ROWS_PER_CHUNK + 7, 64, 300], Layout::OutIn, 0.1);
         let bits = |threads: usize| {
-            let pool = rayon::ThreadPoolBuilder::new()
-                .num_threads(threads)
-                .build()
-                .expect("threads");
-            pool.install(|| case.run(projected_cross_entropy))
+            on_threads(threads, || case.run(projected_cross_entropy))
                 .map(|part| part.into_iter().map(f32::to_bits).collect())
         };
         let expected: [Vec<u32>; 3] = bits(1);
@@ -270,7 +269,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_finite_shows_in_the_loss() {
+    fn a_hidden_state_that_is_not_finite_shows_in_the_loss() {
         for bad in [f32::NAN, f32::INFINITY] {
             let mut case = Case::new([4, 3, 5], Layout::InOut, 0.1);
             // The second row, which is no padding.

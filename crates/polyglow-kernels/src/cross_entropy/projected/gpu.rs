@@ -1,5 +1,9 @@
-//! On GPUs: the gradients are there when the loss is, and the backward pass multiplies them by its
-//! slope.
+//! Cross-entropy from hidden states on GPUs: products by Burn, and a kernel for the loss of the
+//! logits.
+//!
+//! The chunks are those of [`super::Chunks`]. Most rows of padding are left out first, by selecting
+//! the others. The forward pass computes the gradients together with the loss, and the backward
+//! pass multiplies them by the gradient of the loss.
 
 mod kernel;
 
@@ -9,11 +13,11 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::prelude::CubeDim;
 use burn_cubecl::tensor::CubeTensor;
 
-use self::kernel::{SmoothingLaunch, UNITS};
-use super::{Chunks, OfLogits, Sums};
+use self::kernel::{SmoothingLaunch, THREADS};
+use super::{Chunks, LogitGradients, Sums};
 use crate::cross_entropy::targets::Counted;
-use crate::gpu::operation::{Operand, cubes, elements, queue, vector_size};
-use crate::gpu::{Slope, Slopes, open, record};
+use crate::gpu::operation::{Operand, elements, queue, vector_size, workgroups};
+use crate::gpu::{BackwardPass, Gradient, open, record};
 use crate::{Factors, Layout, LossOutput, Targets};
 
 /// [`super::projected_cross_entropy`] on GPUs with autodiff; `None` elsewhere.
@@ -26,7 +30,8 @@ pub(super) fn loss(
     pad_id: u32,
     factors: Factors,
 ) -> Option<LossOutput> {
-    let ((hidden, hidden_node), (weight, weight_node)) = (open(hidden)?, open(weight)?);
+    let (hidden, hidden_node) = open(hidden)?;
+    let (weight, weight_node) = open(weight)?;
     let [_, d_model] = hidden.dims();
     let counted = targets.counted.as_ref();
     let (counted_hidden, targets) = match counted {
@@ -34,24 +39,24 @@ pub(super) fn loss(
         None => (hidden, &targets.all),
     };
     let chunks = Chunks::new(weight, layout, label_smoothing, pad_id, factors);
-    let sums = chunks.of(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
+    let sums = chunks.sums(&counted_hidden, &targets.clone().inner().unsqueeze_dim(1));
     let [loss_sum, nll_sum] = sums.totals();
     let Sums {
-        mut of_hidden,
-        of_weight,
+        mut grad_hidden,
+        grad_weight,
         ..
     } = sums;
-    // Those of rows that were left out are the last row, which is 0.
-    of_hidden.extend(counted.map(|_| Tensor::zeros([1, d_model], &of_weight.device())));
-    let of_hidden = Tensor::cat(of_hidden, 0);
-    let of_hidden = match counted {
-        Some(Counted { places, .. }) => of_hidden.select(0, places.clone().inner()),
-        None => of_hidden,
+    // The gradients of rows that were left out are one more row, which is 0.
+    grad_hidden.extend(counted.map(|_| Tensor::zeros([1, d_model], &grad_weight.device())));
+    let grad_hidden = Tensor::cat(grad_hidden, 0);
+    let grad_hidden = match counted {
+        Some(Counted { positions, .. }) => grad_hidden.select(0, positions.clone().inner()),
+        None => grad_hidden,
     };
     let loss_sum = record(
         State {
-            of_hidden,
-            of_weight,
+            grad_hidden,
+            grad_weight,
         },
         [hidden_node, weight_node],
         loss_sum,
@@ -62,45 +67,49 @@ pub(super) fn loss(
     })
 }
 
+/// The gradients of the hidden states and of the weight, which the forward pass has computed.
 #[derive(Clone, Debug)]
 struct State {
-    of_hidden: Tensor<2>,
-    of_weight: Tensor<2>,
+    grad_hidden: Tensor<2>,
+    grad_weight: Tensor<2>,
 }
 
-impl Slopes<2, 1> for State {
-    fn slopes(self, gradient: Tensor<1>, tracked: [bool; 2]) -> [Option<Slope>; 2] {
-        let [of_hidden, of_weight] = tracked;
+impl BackwardPass<2, 1> for State {
+    fn gradients(self, gradient: Tensor<1>, tracked: [bool; 2]) -> [Option<Gradient>; 2] {
+        let [tracks_hidden, tracks_weight] = tracked;
         let gradient: Tensor<2> = gradient.unsqueeze();
-        let scaled = |slope: Tensor<2>| (slope * gradient.clone()).into();
+        let scaled = |grad: Tensor<2>| (grad * gradient.clone()).into();
         [
-            of_hidden.then(|| scaled(self.of_hidden)),
-            of_weight.then(|| scaled(self.of_weight)),
+            tracks_hidden.then(|| scaled(self.grad_hidden)),
+            tracks_weight.then(|| scaled(self.grad_weight)),
         ]
     }
 }
 
-/// The losses of rows and their slopes, on GPUs; `None` elsewhere.
-pub(super) fn of_logits(
+/// [`Chunks::logit_gradients`] by the kernel [`kernel::losses`], on GPUs; `None` elsewhere.
+pub(super) fn logit_gradients(
     logits: &Tensor<2>,
     targets: &Tensor<2, Int>,
     label_smoothing: f64,
     pad_id: u32,
-) -> Option<OfLogits> {
+) -> Option<LogitGradients> {
     if cfg!(feature = "plain") {
         return None;
     }
     logits.clone().try_into_primitive::<Cube>().ok()?;
-    let ([rows, vocab_size], dtype) = (logits.dims(), logits.dtype());
+    let [rows, vocab_size] = logits.dims();
+    let dtype = logits.dtype();
     let vector = vector_size(vocab_size);
     let launch =
-        move |client: &Client, inputs: [CubeTensor; 2], [slopes, losses]: [CubeTensor; 2]| {
+        move |client: &Client, inputs: [CubeTensor; 2], [grads, losses]: [CubeTensor; 2]| {
             let types = inputs.each_ref().map(elements);
             let [logits, targets] = inputs.map(CubeTensor::into_buffer_arg);
-            let (count, dim) = (cubes(rows), CubeDim::new_1d(UNITS as u32));
+            let count = workgroups(rows);
+            let dim = CubeDim::new_1d(THREADS as u32);
             let smoothing =
                 SmoothingLaunch::new((vocab_size / vector) as u32, pad_id, label_smoothing as f32);
-            let (slopes, losses) = (slopes.into_buffer_arg(), losses.into_buffer_arg());
+            let grads = grads.into_buffer_arg();
+            let losses = losses.into_buffer_arg();
             kernel::losses::launch(
                 client,
                 count,
@@ -108,7 +117,7 @@ pub(super) fn of_logits(
                 vector,
                 logits,
                 targets,
-                slopes,
+                grads,
                 losses,
                 rows as u32,
                 smoothing,
@@ -117,9 +126,9 @@ pub(super) fn of_logits(
         };
     let written = [(vec![rows, vocab_size], dtype), (vec![2, rows], DType::F32)];
     let inputs = [Operand::from(logits.clone()), targets.clone().into()];
-    let [slopes, losses] = queue("losses", inputs, written, launch);
-    Some(OfLogits {
-        slopes: slopes.tensor(),
+    let [grads, losses] = queue("losses", inputs, written, launch);
+    Some(LogitGradients {
+        grads: grads.tensor(),
         losses: losses.tensor(),
     })
 }

@@ -1,4 +1,4 @@
-//! Masks in kernels for GPUs: the same numbers as on the CPU.
+//! Dropout masks in kernels for GPUs, with the same elements as `dropout/mask.rs` has on the CPU.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -15,7 +15,8 @@ pub(crate) struct Draw {
 }
 
 impl Draw {
-    /// As the argument of a kernel, which is compiled with a mask if there is one.
+    /// The argument of a kernel. Without dropout the kernel is compiled without a mask and reads
+    /// nothing of it.
     pub(crate) fn launch(dropped: Option<Dropped>) -> DrawLaunch {
         let Dropped { keep, key } = dropped.unwrap_or(Dropped { keep: 1.0, key: 0 });
         let threshold = (keep * f64::from(u32::MAX)) as u32;
@@ -28,25 +29,25 @@ impl Draw {
     }
 }
 
-/// What stands for a part of a mask in place of `draw.high`, or of what stands for the part around
-/// it.
+/// The state of a part of the mask, given `draw.high` or the state of the part around it, since
+/// parts nest.
 #[cube]
 pub(crate) fn part_of(high: u32, part: u32) -> u32 {
     hash(hash(high ^ hash(part)) + 1u32)
 }
 
-/// What to multiply the number at this index of a part by: 0 or `1 / keep`.
+/// The element of the mask at this index of a part: 0 or `1 / keep`.
 #[cube]
 pub(crate) fn scale_at(draw: &Draw, part: u32, index: u32) -> f32 {
     let bits = hash(hash(index ^ draw.low) + part);
     select(bits <= draw.threshold, draw.scale, 0.0f32)
 }
 
-/// What to multiply a vector of a flat tensor by; `place` counts vectors.
+/// The elements of the mask for a vector of a flat tensor; `index` counts vectors.
 #[cube]
-pub(crate) fn scale_of<N: Size>(draw: &Draw, place: usize) -> Vector<f32, N> {
+pub(crate) fn scale_of<N: Size>(draw: &Draw, index: usize) -> Vector<f32, N> {
     let mut scales = Vector::<f32, N>::new(0.0f32);
-    let first = place * N::value();
+    let first = index * N::value();
     // A part is a whole number of vectors.
     let part = part_of(draw.high, (first / MASK_PART) as u32);
     #[unroll]
@@ -56,7 +57,7 @@ pub(crate) fn scale_of<N: Size>(draw: &Draw, place: usize) -> Vector<f32, N> {
     scales
 }
 
-/// As on the CPU, in `dropout/hash.rs`.
+/// The hash of `dropout/hash.rs`.
 #[cube]
 fn hash(bits: u32) -> u32 {
     let first = (bits ^ (bits >> 16u32)) * 0x7feb_352du32;

@@ -1,11 +1,13 @@
-//! Dropout number by number, and what else goes over a tensor so.
+//! One pass over a flat tensor: dropout, a residual sum, and a conversion between formats. A thread
+//! has one vector.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::draw::{Draw, scale_of};
 
-/// `residual + input * mask`, without a residual or without a mask as well.
+/// Writes `residual + input * mask` in the format of the output, with a residual or not, and with a
+/// mask or not.
 #[cube(launch)]
 pub(super) fn drop_and_add<I: Float, O: Float, N: Size>(
     residual: &[Vector<O, N>],
@@ -17,15 +19,15 @@ pub(super) fn drop_and_add<I: Float, O: Float, N: Size>(
     #[comptime] has_dropout: bool,
     #[define(I, O)] _types: [ElemType; 2],
 ) {
-    let place = ABSOLUTE_POS;
-    if place < vectors as usize {
-        let mut value = Vector::<f32, N>::cast_from(input[place]);
+    let index = ABSOLUTE_POS;
+    if index < vectors as usize {
+        let mut value = Vector::<f32, N>::cast_from(input[index]);
         if has_dropout {
-            value *= scale_of::<N>(&draw, place);
+            value *= scale_of::<N>(&draw, index);
         }
         if has_residual {
-            value += Vector::cast_from(residual[place]);
+            value += Vector::cast_from(residual[index]);
         }
-        output[place] = Vector::cast_from(value);
+        output[index] = Vector::cast_from(value);
     }
 }

@@ -1,9 +1,32 @@
-//! Products of factors in bf16, with sums in f32.
+//! Products `A B` of factors that are rounded to bf16, with sums in f32.
 //!
-//! Both factors are rounded and copied into tiles first, in a pass over each; the innermost loop
-//! then goes through the tiles of 32 rows and 32 columns. An element is the sum of its terms in an
-//! order that is fixed for a kind of instructions, so that bits depend on these, and not on
-//! threads.
+//! `A` is `[rows, terms]` and `B` is `[terms, columns]`. Both are rounded and copied into tiles
+//! first, in one pass over each; the innermost loop ([`instructions`]) then multiplies 32 rows by
+//! 32 columns.
+//!
+//! # Layout
+//! The instructions for bf16 (AMX `tdpbf16ps`, AVX512-BF16 `vdpbf16ps`) add the products of *pairs*
+//! of terms: 32 bits hold two neighboring terms of one row or column. A [`Tile`] is 16 x 16 such
+//! pairs, so 16 rows (or columns) by 32 terms, and 1 KiB, the size of an AMX register:
+//! - of the left factor `[row][pair]`, as a matrix lies in memory;
+//! - of the right factor `[pair][column]`, so that 16 columns of one pair are one vector, which is
+//!   multiplied by one broadcast pair of a row.
+//!
+//! Rows of `A` and columns of `B` are both called *lines* here: apart from the order within a tile,
+//! both factors are packed alike, `B` as the transposed matrix. A *strip* is 32 lines, two tiles
+//! wide, with all their terms:
+//!
+//! ```text
+//! strip 0: tile(lines 0..16, terms 0..32)  tile(lines 16..32, terms 0..32)
+//!          tile(lines 0..16, terms 32..64) tile(lines 16..32, terms 32..64) ...
+//! ```
+//!
+//! so the loop reads both strips from one end to the other. Lines and terms beyond the ends are
+//! zeros.
+//!
+//! # Reproducibility
+//! An element is the sum of its terms in an order that is fixed for a kind of instructions, so bits
+//! depend on these, and not on threads.
 
 mod instructions;
 
@@ -17,28 +40,31 @@ use instructions::Instructions;
 
 pub(crate) use instructions::has_bf16_products;
 
-/// Lines (rows of the left factor, columns of the right one) in a tile, and pairs of terms.
+/// Lines in a tile, and pairs of terms: what an AMX register holds.
 const TILE: usize = 16;
-/// Lines in a strip, which is two tiles wide, and terms in a tile.
+/// Lines in a strip, which is two tiles wide; also the terms in a tile. With two tiles of each
+/// factor in registers, every tile that is loaded is multiplied twice.
 const STRIP: usize = 2 * TILE;
-/// Strips of rows in a task, at most, and of columns that they go through together: what both hold
-/// of up to 2 048 terms stays in a cache of 2 MiB.
+/// The most strips of rows in a task. Of 2 048 terms, these and [`COLUMNS`] take 12 * 32 * 2 048 *
+/// 2 bytes = 1.5 MiB, which stays in a second-level cache of 2 MiB.
 const ROWS: usize = 4;
+/// Strips of columns that all strips of rows of a task are multiplied by before the next ones.
 const COLUMNS: usize = 8;
 
-/// Pairs of terms, the first in the lower half: `[line][pair]` of a left factor, `[pair][line]` of
-/// a right one.
+/// Pairs of terms in bf16, the first in the lower 16 bits: `[line][pair]` of a left factor,
+/// `[pair][line]` of a right one.
 #[derive(Clone, Copy, Debug)]
 #[repr(C, align(64))]
 struct Tile([[u32; TILE]; TILE]);
 
-/// The sums of a strip of rows and one of columns.
+/// The product of a strip of rows and a strip of columns, `[row][column]`.
 #[repr(C, align(64))]
 struct Sums([[f32; STRIP]; STRIP]);
 
-/// `left right` with both rounded, on all cores.
+/// Returns `left right` of rounded factors, `[rows, columns]`, computed on all cores.
 pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
-    let (rows, columns) = (left.shape.rows, right.shape.columns);
+    let rows = left.shape.rows;
+    let columns = right.shape.columns;
     let count = rows
         .checked_mul(columns)
         .expect("a product that memory can hold");
@@ -63,7 +89,7 @@ pub(super) fn product(left: Matrix<'_>, right: Matrix<'_>) -> Vec<f32> {
     values
 }
 
-/// Adds `left right` with both rounded to a contiguous matrix, on all cores.
+/// Adds `left right` of rounded factors to a contiguous matrix, on all cores.
 pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>) {
     assert_eq!(
         sums.len(),
@@ -75,7 +101,7 @@ pub(super) fn add_product(sums: &mut [f32], left: Matrix<'_>, right: Matrix<'_>)
     });
 }
 
-/// Calls `put` once for each element of a contiguous result.
+/// Multiplies both factors, and calls `put` with each element of a contiguous result and its sum.
 fn multiply<T: Send>(
     instructions: Instructions,
     result: &mut [T],
@@ -91,17 +117,15 @@ fn multiply<T: Send>(
     if columns == 0 {
         return;
     }
-    // Enough tasks for all cores.
+    // As many strips of rows in a task as leave a task for each core.
     let strips = left
         .shape
         .rows
         .div_ceil(STRIP)
         .div_ceil(rayon::current_num_threads())
         .clamp(1, ROWS);
-    let (left, right) = (
-        Packed::new(left, Order::Lines),
-        Packed::new(right.transposed(), Order::Pairs),
-    );
+    let left = Packed::new(left, Order::Lines);
+    let right = Packed::new(right.transposed(), Order::Pairs);
     result
         .par_chunks_mut(strips * STRIP * columns)
         .enumerate()
@@ -109,25 +133,37 @@ fn multiply<T: Send>(
             let session = instructions.begin();
             let mut sums = Sums([[0.0; STRIP]; STRIP]);
             let first = task * strips;
+            // Some columns for all rows of the task, then the next: both stay in the cache.
             for block in (0..columns.div_ceil(STRIP)).step_by(COLUMNS) {
                 for (row, lines) in result.chunks_mut(STRIP * columns).enumerate() {
                     for column in block..columns.div_ceil(STRIP).min(block + COLUMNS) {
                         session.multiply(left.strip(first + row), right.strip(column), &mut sums);
-                        let start = column * STRIP;
-                        let width = STRIP.min(columns - start);
-                        for (line, sums) in lines.chunks_exact_mut(columns).zip(&sums.0) {
-                            line[start..][..width]
-                                .iter_mut()
-                                .zip(sums)
-                                .for_each(|(slot, sum)| put(slot, *sum));
-                        }
+                        put_sums(lines, columns, column * STRIP, &sums, &put);
                     }
                 }
             }
         });
 }
 
-/// A rounded factor: strips of two lines of tiles, `[strip][32 terms][2]`.
+/// Calls `put` for the part of a strip of rows of the result that begins at column `start`.
+#[inline]
+fn put_sums<T>(
+    lines: &mut [T],
+    columns: usize,
+    start: usize,
+    sums: &Sums,
+    put: &impl Fn(&mut T, f32),
+) {
+    // The last strip is wider than what is left.
+    let width = STRIP.min(columns - start);
+    for (line, sums) in lines.chunks_exact_mut(columns).zip(&sums.0) {
+        for (slot, sum) in line[start..][..width].iter_mut().zip(sums) {
+            put(slot, *sum);
+        }
+    }
+}
+
+/// A rounded factor, as tiles in the order `[strip][32 terms][2]`.
 struct Packed {
     tiles: Vec<Tile>,
     /// Tiles in a strip.
@@ -135,14 +171,15 @@ struct Packed {
 }
 
 impl Packed {
-    /// The rows of `matrix`, whose columns are the terms.
+    /// Rounds and packs a factor whose rows are the lines and whose columns are the terms.
     fn new(matrix: Matrix<'_>, order: Order) -> Self {
         let Shape {
             rows,
             columns: terms,
             ..
         } = matrix.shape;
-        let (strips, len) = (rows.div_ceil(STRIP), 2 * terms.div_ceil(STRIP));
+        let strips = rows.div_ceil(STRIP);
+        let len = 2 * terms.div_ceil(STRIP);
         let mut tiles = Vec::with_capacity(strips * len);
         if len > 0 {
             let slots = tiles.spare_capacity_mut()[..strips * len]
@@ -168,21 +205,22 @@ impl Packed {
         Self { tiles, len }
     }
 
-    fn strip(&self, number: usize) -> &[Tile] {
-        &self.tiles[number * self.len..][..self.len]
+    /// The tiles of strip `index`.
+    fn strip(&self, index: usize) -> &[Tile] {
+        &self.tiles[index * self.len..][..self.len]
     }
 }
 
-/// What a tile holds side by side.
+/// The order of the pairs in a tile.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Order {
-    /// The pairs of a line: a left factor.
+    /// `[line][pair]`: the pairs of a line are neighbors, as in a left factor.
     Lines,
-    /// A pair of each line: a right factor.
+    /// `[pair][line]`: the lines of a pair are neighbors, as in a right factor.
     Pairs,
 }
 
-/// Writes the tiles of a strip, which are of 32 rows of `matrix` from `first` on.
+/// Writes the tiles of a strip: 32 lines from row `first` of `matrix` on.
 struct Fill<'a> {
     slots: &'a mut [MaybeUninit<Tile>],
     matrix: Matrix<'a>,
@@ -201,19 +239,21 @@ impl Kernel for Fill<'_> {
             order,
             first,
         } = self;
-        // Memory is read in its order.
-        let found = if matrix.shape.column_stride == 1 {
+        // Memory is read in its order, in which either terms or lines are neighbors. If the tile
+        // needs the other order, it is transposed in registers afterwards.
+        let memory_order = if matrix.shape.column_stride == 1 {
             Order::Lines
         } else {
             Order::Pairs
         };
-        for (number, slot) in slots.iter_mut().enumerate() {
-            let (line, term) = (first + number % 2 * TILE, number / 2 * STRIP);
-            let tile = match found {
+        for (index, slot) in slots.iter_mut().enumerate() {
+            let line = first + index % 2 * TILE;
+            let term = index / 2 * STRIP;
+            let tile = match memory_order {
                 Order::Lines => line_by_line(matrix, line, term),
                 Order::Pairs => pair_by_pair(matrix, line, term),
             };
-            slot.write(if found == order {
+            slot.write(if memory_order == order {
                 tile
             } else {
                 transposed(&tile)
@@ -222,7 +262,7 @@ impl Kernel for Fill<'_> {
     }
 }
 
-/// Of lines whose terms are contiguous, as `[line][pair]`; beyond the ends are zeros.
+/// The tile `[line][pair]` of a matrix whose terms are neighbors; beyond the ends are zeros.
 #[inline(always)]
 fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
     let Shape {
@@ -233,8 +273,8 @@ fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
     } = matrix.shape;
     let mut tile = Tile([[0; TILE]; TILE]);
     let width = STRIP.min(terms - term);
-    for (number, pairs) in (line..rows).zip(&mut tile.0) {
-        let terms = padded::<STRIP>(&matrix.values[number * row_stride + term..][..width]);
+    for (line, pairs) in (line..rows).zip(&mut tile.0) {
+        let terms = padded::<STRIP>(&matrix.values[line * row_stride + term..][..width]);
         for (pair, two) in pairs.iter_mut().zip(terms.as_chunks::<2>().0) {
             *pair = rounded(two[0]) | rounded(two[1]) << 16;
         }
@@ -242,26 +282,14 @@ fn line_by_line(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
     tile
 }
 
-/// Of lines that lie side by side, as `[pair][line]`; beyond the ends are zeros.
+/// The tile `[pair][line]` of a matrix whose lines are neighbors; beyond the ends are zeros.
 #[inline(always)]
 fn pair_by_pair(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
-    let Shape {
-        rows,
-        columns: terms,
-        column_stride,
-        ..
-    } = matrix.shape;
+    let terms = matrix.shape.columns;
     let mut tile = Tile([[0; TILE]; TILE]);
-    let width = TILE.min(rows.saturating_sub(line));
-    let of_lines = |number: usize| {
-        if number < terms && width > 0 {
-            padded::<TILE>(&matrix.values[number * column_stride + line..][..width])
-        } else {
-            [0.0; TILE]
-        }
-    };
-    for (number, pairs) in (term..terms).step_by(2).zip(&mut tile.0) {
-        let (lower, upper) = (of_lines(number), of_lines(number + 1));
+    for (term, pairs) in (term..terms).step_by(2).zip(&mut tile.0) {
+        let lower = term_of_lines(matrix, line, term);
+        let upper = term_of_lines(matrix, line, term + 1);
         for ((pair, lower), upper) in pairs.iter_mut().zip(lower).zip(upper) {
             *pair = rounded(lower) | rounded(upper) << 16;
         }
@@ -269,6 +297,24 @@ fn pair_by_pair(matrix: Matrix<'_>, line: usize, term: usize) -> Tile {
     tile
 }
 
+/// One term of the lines of a tile, whose lines are neighbors; beyond the ends are zeros.
+#[inline(always)]
+fn term_of_lines(matrix: Matrix<'_>, line: usize, term: usize) -> [f32; TILE] {
+    let Shape {
+        rows,
+        columns: terms,
+        column_stride,
+        ..
+    } = matrix.shape;
+    let width = TILE.min(rows.saturating_sub(line));
+    if term < terms && width > 0 {
+        padded::<TILE>(&matrix.values[term * column_stride + line..][..width])
+    } else {
+        [0.0; TILE]
+    }
+}
+
+/// The values, filled up with zeros to `N`.
 #[inline(always)]
 fn padded<const N: usize>(values: &[f32]) -> [f32; N] {
     values.try_into().unwrap_or_else(|_| {
@@ -278,22 +324,24 @@ fn padded<const N: usize>(values: &[f32]) -> [f32; N] {
     })
 }
 
-/// The nearest number in bf16, the even one of two as near: the upper half of the bits of an f32.
+/// The bits of the nearest bf16 value, ties to even: bf16 is the upper half of the bits of f32, so
+/// half of the lowest bit that stays is added before the lower half is cut off.
 #[inline(always)]
 fn rounded(value: f32) -> u32 {
-    /// Not a number, which rounding could turn into infinity.
+    /// NaN has its own bits, since the addition could turn it into infinity.
     const NAN: u32 = 0x7fc0;
     let bits = value.to_bits();
     let nearest = bits.wrapping_add(0x7fff + (bits >> 16 & 1)) >> 16;
     if value.is_nan() { NAN } else { nearest }
 }
 
+/// The tile in the other [`Order`].
 #[inline(always)]
 fn transposed(tile: &Tile) -> Tile {
     let mut other = Tile([[0; TILE]; TILE]);
-    for (row, numbers) in tile.0.iter().enumerate() {
-        for (column, number) in numbers.iter().enumerate() {
-            other.0[column][row] = *number;
+    for (row, pairs) in tile.0.iter().enumerate() {
+        for (column, pair) in pairs.iter().enumerate() {
+            other.0[column][row] = *pair;
         }
     }
     other
@@ -304,10 +352,10 @@ mod tests {
     use std::io::{self, Write};
 
     use super::*;
-    use crate::flex::tests::on_threads;
+    use crate::flex::tests::{on_threads, pseudo_random};
 
-    /// All instructions that this CPU has, the imitation among them. Says aloud, past the test
-    /// harness, which are not tested.
+    /// All instructions that this CPU has, the imitation among them. Writes to stderr, past the
+    /// test harness, which ones are not tested.
     fn available() -> Vec<Instructions> {
         let available: Vec<Instructions> = Instructions::all().collect();
         assert!(available.contains(&Instructions::Imitated));
@@ -329,12 +377,6 @@ mod tests {
         available
     }
 
-    fn numbers(count: usize, seed: usize) -> Vec<f32> {
-        (0..count)
-            .map(|place| ((place * 7 + seed) as f64 * 0.618_034).fract() as f32 * 2.0 - 1.0)
-            .collect()
-    }
-
     fn as_bf16(value: f32) -> f64 {
         f64::from(f32::from_bits(rounded(value) << 16))
     }
@@ -352,54 +394,42 @@ mod tests {
             let [rows, terms, columns] = sizes;
             Self {
                 sizes,
-                left: numbers(rows * terms, 1),
-                right: numbers(terms * columns, 2),
+                left: pseudo_random(rows * terms, 1),
+                right: pseudo_random(terms * columns, 2),
                 transposed,
             }
         }
 
         fn factors(&self) -> (Matrix<'_>, Matrix<'_>) {
-            let of = |values, rows, columns, transposed| {
-                if transposed {
-                    Matrix::new(values, columns, rows).transposed()
-                } else {
-                    Matrix::new(values, rows, columns)
-                }
-            };
             let [rows, terms, columns] = self.sizes;
             (
-                of(&self.left, rows, terms, self.transposed[0]),
-                of(&self.right, terms, columns, self.transposed[1]),
+                factor(&self.left, [rows, terms], self.transposed[0]),
+                factor(&self.right, [terms, columns], self.transposed[1]),
             )
         }
 
-        /// By the definition, of the rounded factors.
+        /// The product of the rounded factors by its definition, in f64.
         fn expected(&self) -> Vec<f64> {
             let [rows, terms, columns] = self.sizes;
-            let at = |values: &[f32], (row, column), [height, width]: [usize; 2], transposed| {
-                as_bf16(
-                    values[if transposed {
-                        column * height + row
-                    } else {
-                        row * width + column
-                    }],
-                )
-            };
-            let element = |row, column| {
-                let left = |term| at(&self.left, (row, term), [rows, terms], self.transposed[0]);
-                let right = |term| {
-                    at(
-                        &self.right,
-                        (term, column),
-                        [terms, columns],
-                        self.transposed[1],
-                    )
-                };
-                (0..terms).map(|term| left(term) * right(term)).sum()
-            };
-            (0..rows * columns)
-                .map(|place| element(place / columns, place % columns))
-                .collect()
+            let (left, right) = self.factors();
+            let mut expected = Vec::new();
+            for row in 0..rows {
+                for column in 0..columns {
+                    let products = (0..terms)
+                        .map(|term| as_bf16(left.at(row, term)) * as_bf16(right.at(term, column)));
+                    expected.push(products.sum());
+                }
+            }
+            expected
+        }
+    }
+
+    /// A factor of this shape, which lies transposed in memory or not.
+    fn factor(values: &[f32], [rows, columns]: [usize; 2], transposed: bool) -> Matrix<'_> {
+        if transposed {
+            Matrix::new(values, columns, rows).transposed()
+        } else {
+            Matrix::new(values, rows, columns)
         }
     }
 
@@ -418,16 +448,16 @@ mod tests {
                 let case = Case::new(sizes, transposed);
                 let (left, right) = case.factors();
                 for &instructions in &available {
-                    let mut found = vec![1.0; sizes[0] * sizes[2]];
-                    multiply(instructions, &mut found, left, right, |slot, sum| {
+                    let mut actual = vec![1.0; sizes[0] * sizes[2]];
+                    multiply(instructions, &mut actual, left, right, |slot, sum| {
                         *slot += sum;
                     });
-                    for (found, expected) in found.iter().zip(case.expected()) {
+                    for (actual, expected) in actual.iter().zip(case.expected()) {
                         // Sums of at most 200 terms below 1, in f32.
-                        let difference = (f64::from(*found) - 1.0 - expected).abs();
+                        let difference = (f64::from(*actual) - 1.0 - expected).abs();
                         assert!(
                             difference < 2e-5,
-                            "{instructions:?} {sizes:?} {transposed:?}: {found}, {expected}"
+                            "{instructions:?} {sizes:?} {transposed:?}: {actual}, {expected}"
                         );
                     }
                 }
@@ -443,11 +473,11 @@ mod tests {
         let bits = |instructions: Instructions, threads| {
             on_threads(threads, || {
                 let (left, right) = case.factors();
-                let mut found = vec![0.0f32; 300 * 90];
-                multiply(instructions, &mut found, left, right, |slot, sum| {
+                let mut actual = vec![0.0f32; 300 * 90];
+                multiply(instructions, &mut actual, left, right, |slot, sum| {
                     *slot += sum;
                 });
-                found.into_iter().map(f32::to_bits).collect::<Vec<_>>()
+                actual.into_iter().map(f32::to_bits).collect::<Vec<_>>()
             })
         };
         for &instructions in &available {
@@ -462,28 +492,29 @@ mod tests {
     #[test]
     fn what_is_not_finite_stays_so() {
         let available = available();
-        // A NaN whose bits would overflow, and a number that is nearest to infinity.
+        // A NaN whose bits would overflow, infinity, and a value that bf16 rounds to infinity.
         for (bad, is_nan) in [
             (f32::from_bits(0x7fff_ffff), true),
             (f32::NEG_INFINITY, false),
             (f32::MAX, false),
         ] {
-            let (left, right) = ([1.0, bad, 0.5, 2.0], [1.0, 2.0]);
+            let left = [1.0, bad, 0.5, 2.0];
+            let right = [1.0, 2.0];
             for &instructions in &available {
-                let mut found = [0.0; 2];
+                let mut actual = [0.0; 2];
                 let factors = (Matrix::new(&left, 2, 2), Matrix::new(&right, 2, 1));
                 multiply(
                     instructions,
-                    &mut found,
+                    &mut actual,
                     factors.0,
                     factors.1,
                     |slot, sum| *slot += sum,
                 );
                 assert!(
-                    found[0].is_nan() == is_nan && !found[0].is_finite(),
-                    "{instructions:?}: {found:?}"
+                    actual[0].is_nan() == is_nan && !actual[0].is_finite(),
+                    "{instructions:?}: {actual:?}"
                 );
-                assert_eq!(found[1].to_bits(), 4.5f32.to_bits());
+                assert_eq!(actual[1].to_bits(), 4.5f32.to_bits());
             }
         }
     }

@@ -1,4 +1,8 @@
-//! WebAssembly's vectors of 128 bits.
+//! The innermost loop with WebAssembly's vectors of 128 bits.
+//!
+//! There is no sum of products of bytes, but `i32x4_dot_i16x8` adds pairs of products of 16 bits.
+//! So bytes are widened to 16 bits: those at even positions of four inputs and those at odd ones,
+//! in two vectors each.
 
 use std::arch::wasm32::{
     i16x8_shl, i16x8_shr, i16x8_splat, i32x4_add, i32x4_dot_i16x8, i32x4_extract_lane, i32x4_splat,
@@ -9,12 +13,12 @@ use super::super::product::Task;
 use super::super::{GROUP, Group, PANEL};
 use super::in_tiles;
 
-/// Vectors of a group.
+/// Vectors in a group.
 const PARTS: usize = 4;
 
 /// Runs a task.
 pub(super) fn run(task: Task<'_>) {
-    // The sums of two rows take 8 of the 16 registers that a processor may have for them.
+    // The sums of two rows take 8 of the 16 vector registers that most processors have.
     in_tiles!(task, tile, [1 2], 1);
 }
 
@@ -27,7 +31,8 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
             let weights = widened(weights);
             for (sums, bytes) in sums.iter_mut().zip(rows) {
                 let values = i32x4_splat(i32::from_ne_bytes(bytes[group]));
-                let (even, odd) = (v128_and(values, i16x8_splat(255)), u16x8_shr(values, 8));
+                let even = v128_and(values, i16x8_splat(255));
+                let odd = u16x8_shr(values, 8);
                 for (sum, weights) in sums.iter_mut().zip(weights) {
                     let products = i32x4_add(
                         i32x4_dot_i16x8(even, weights[0]),
@@ -38,21 +43,22 @@ fn tile<const ROWS: usize, const PANELS: usize>(task: &mut Task<'_>, row: usize,
             }
         }
         for (row, sums) in (row..).zip(sums) {
-            let mut numbers = [0; PANEL];
-            for (numbers, sum) in numbers.as_chunks_mut().0.iter_mut().zip(sums) {
-                *numbers = [
+            let mut sums_of_panel = [0; PANEL];
+            for (lanes, sum) in sums_of_panel.as_chunks_mut().0.iter_mut().zip(sums) {
+                *lanes = [
                     i32x4_extract_lane::<0>(sum),
                     i32x4_extract_lane::<1>(sum),
                     i32x4_extract_lane::<2>(sum),
                     i32x4_extract_lane::<3>(sum),
                 ];
             }
-            task.write(row, panel, &[numbers]);
+            task.write(row, panel, &[sums_of_panel]);
         }
     }
 }
 
-/// A group's weights in 16 bits: of each vector those at even places and those at odd ones.
+/// The weights of a group in 16 bits: for each vector those at even positions and those at odd
+/// ones.
 #[inline(always)]
 fn widened(group: &Group) -> [[v128; 2]; PARTS] {
     let bytes = group.0.as_chunks::<{ 4 * GROUP }>().0;

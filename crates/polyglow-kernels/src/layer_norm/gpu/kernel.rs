@@ -1,5 +1,15 @@
-//! A residual sum with its dropout, and the norm of it: a row is read once, and kept by the units
-//! that have it.
+//! A residual sum with its dropout and its layer normalization, forward and backward, with the
+//! formulas of [`crate::layer_norm()`] for `x = residual + input * mask`.
+//!
+//! # Layout
+//! A workgroup is [`ROWS`] x [`LANES`] threads and has a row for each [`LANES`] of them: thread
+//! `lane` keeps the vectors `lane`, `lane + LANES`, and so on, of its row in registers, so that
+//! neighboring threads read neighboring memory and a row is read once, though the formulas visit it
+//! three times. Sums over a row go through shared memory.
+//!
+//! The gradients of `gamma` and `beta` are sums over all rows. In the backward pass a workgroup
+//! visits many rows, sums up per thread, then over its threads, and leaves one row of partial sums,
+//! which a small sum adds up: no atomic additions, so the order is the same in every run.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
@@ -7,39 +17,40 @@ use cubecl::prelude::*;
 use crate::dropout::gpu::draw::{Draw, scale_of};
 use crate::gpu::vector::{sum, zeros};
 
-/// How many units have a row.
+/// Threads that share a row.
 pub(super) const LANES: usize = 32;
-/// How many rows a cube has at once.
+/// Rows that a workgroup has at once.
 pub(super) const ROWS: usize = 8;
 
-/// What a kernel is compiled for.
+/// The values that a kernel is compiled for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(super) struct Layout {
-    /// Vectors of a row.
+    /// Vectors in a row.
     pub(super) width: usize,
-    /// Whether what is normalized is a sum.
+    /// Whether a residual is added to the input.
     pub(super) has_residual: bool,
     pub(super) has_dropout: bool,
 }
 
-/// What a unit has of a row: every [`LANES`]th vector.
+/// The position of a thread in its workgroup.
 #[derive(CubeType)]
-struct Own {
+struct Position {
+    /// The index of the thread among the [`LANES`] threads of its row.
     lane: usize,
-    /// Of the rows of the cube.
+    /// The row, counted within the workgroup.
     row: usize,
 }
 
+/// The [`Position`] of this thread.
 #[cube]
-fn own() -> Own {
-    Own {
+fn own() -> Position {
+    Position {
         lane: UNIT_POS as usize % LANES,
         row: UNIT_POS as usize / LANES,
     }
 }
 
-/// `y * gamma + beta`, `y`, and one over the standard deviation of each row, as
-/// [`layer_norm`](crate::layer_norm()) has them.
+/// Writes the output, `y`, and the scale of each row.
 #[cube(launch)]
 pub(super) fn forward<T: Float, N: Size>(
     residual: &[Vector<f32, N>],
@@ -47,7 +58,7 @@ pub(super) fn forward<T: Float, N: Size>(
     gamma: &[Vector<f32, N>],
     beta: &[Vector<f32, N>],
     output: &mut [Vector<f32, N>],
-    standard: &mut [Vector<f32, N>],
+    normalized: &mut [Vector<f32, N>],
     scales: &mut [f32],
     rows: u32,
     epsilon: f32,
@@ -61,26 +72,30 @@ pub(super) fn forward<T: Float, N: Size>(
     let has_row = row < rows as usize;
     let mut sums = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut squares = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
+    // This thread's part of the row `x = residual + input * mask`, and its sum.
     let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for i in 0..comptime!(width.div_ceil(LANES)) {
         let at = own.lane + i * LANES;
         if has_row && at < width {
-            let place = row * width + at;
-            let mut value = Vector::<f32, N>::cast_from(input[place]);
+            let index = row * width + at;
+            let mut value = Vector::<f32, N>::cast_from(input[index]);
             if comptime!(layout.has_dropout) {
-                value *= scale_of::<N>(&draw, place);
+                value *= scale_of::<N>(&draw, index);
             }
             if comptime!(layout.has_residual) {
-                value += residual[place];
+                value += residual[index];
             }
             values[i] = value;
             sum += value;
         }
     }
     let count = comptime!(width as f32) * f32::cast_from(N::value());
+    // Threads without a row take part with zeros: the total has a barrier.
     let mean = total::<N>(&mut sums, sum, own.row) / count;
+    // The squares of differences in a pass of their own, over registers: `mean(x²) - mean(x)²`
+    // would lose digits.
     let mut sum = Vector::<f32, N>::new(0.0f32);
     #[unroll]
     for i in 0..comptime!(width.div_ceil(LANES)) {
@@ -97,27 +112,28 @@ pub(super) fn forward<T: Float, N: Size>(
             let at = own.lane + i * LANES;
             if at < width {
                 let value = (values[i] - Vector::new(mean)) * Vector::new(scale);
-                standard[row * width + at] = value;
+                normalized[row * width + at] = value;
                 output[row * width + at] = value * gamma[at] + beta[at];
             }
         }
+        // One of the threads of a row writes what all of them know.
         if own.lane == 0 {
             scales[row] = scale;
         }
     }
 }
 
-/// Slopes of the residual and of the input, and for each cube sums of those of `gamma` and of
-/// `beta`, `[cubes, 2, width]`.
+/// Writes the gradients of the sum and of the input, and for each workgroup the sums of those of
+/// `gamma` and `beta`, `[workgroups, 2, width]`.
 #[cube(launch)]
-pub(super) fn slopes<T: Float, N: Size>(
-    slope: &[Vector<f32, N>],
-    standard: &[Vector<f32, N>],
+pub(super) fn backward<T: Float, N: Size>(
+    grad_output: &[Vector<f32, N>],
+    normalized: &[Vector<f32, N>],
     scales: &[f32],
     gamma: &[Vector<f32, N>],
-    of_sum: &mut [Vector<f32, N>],
-    of_input: &mut [Vector<T, N>],
-    of_affine: &mut [Vector<f32, N>],
+    grad_sum: &mut [Vector<f32, N>],
+    grad_input: &mut [Vector<T, N>],
+    grad_affine: &mut [Vector<f32, N>],
     rows: u32,
     draw: Draw,
     #[comptime] layout: Layout,
@@ -128,14 +144,16 @@ pub(super) fn slopes<T: Float, N: Size>(
     let own = own();
     let mut means = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
     let mut products = Shared::<[f32]>::new_slice(comptime!(ROWS * LANES));
-    let mut of_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
-    let mut of_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
+    let mut grad_gamma = zeros::<N>(comptime!(width.div_ceil(LANES)));
+    let mut grad_beta = zeros::<N>(comptime!(width.div_ceil(LANES)));
     let count = comptime!(width as f32) * f32::cast_from(N::value());
+    // Rows `CUBE_POS * ROWS`, then those that are a whole grid of workgroups further, and so on.
     let mut first = CUBE_POS * ROWS;
     while first < rows as usize {
         let row = first + own.row;
         let has_row = row < rows as usize;
-        let mut weighted = zeros::<N>(comptime!(width.div_ceil(LANES)));
+        // `h = g * gamma` and `y`, with the sums of `h` and of `h * y`.
+        let mut scaled = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut sum = Vector::<f32, N>::new(0.0f32);
         let mut product = Vector::<f32, N>::new(0.0f32);
@@ -143,17 +161,17 @@ pub(super) fn slopes<T: Float, N: Size>(
         for i in 0..comptime!(width.div_ceil(LANES)) {
             let at = own.lane + i * LANES;
             if has_row && at < width {
-                let own_slope = slope[row * width + at];
-                let value = standard[row * width + at];
-                of_gamma[i] += own_slope * value;
-                of_beta[i] += own_slope;
-                weighted[i] = own_slope * gamma[at];
+                let own_grad = grad_output[row * width + at];
+                let value = normalized[row * width + at];
+                grad_gamma[i] += own_grad * value;
+                grad_beta[i] += own_grad;
+                scaled[i] = own_grad * gamma[at];
                 values[i] = value;
-                sum += weighted[i];
-                product += weighted[i] * value;
+                sum += scaled[i];
+                product += scaled[i] * value;
             }
         }
-        // What the rows before have shared was read.
+        // Every thread has read the sums of the rows before: shared memory may be overwritten.
         sync_cube();
         let mean = total::<N>(&mut means, sum, own.row) / count;
         let product = total::<N>(&mut products, product, own.row) / count;
@@ -163,37 +181,38 @@ pub(super) fn slopes<T: Float, N: Size>(
             for i in 0..comptime!(width.div_ceil(LANES)) {
                 let at = own.lane + i * LANES;
                 if at < width {
-                    let place = row * width + at;
+                    let index = row * width + at;
+                    // dx = scale (h - mean(h) - y * mean(h * y))
                     let value =
-                        (weighted[i] - Vector::new(mean) - values[i] * Vector::new(product))
-                            * scale;
-                    of_sum[place] = value;
+                        (scaled[i] - Vector::new(mean) - values[i] * Vector::new(product)) * scale;
+                    grad_sum[index] = value;
                     if writes_input {
                         let mut dropped = value;
                         if comptime!(layout.has_dropout) {
-                            dropped *= scale_of::<N>(&draw, place);
+                            dropped *= scale_of::<N>(&draw, index);
                         }
-                        of_input[place] = Vector::cast_from(dropped);
+                        grad_input[index] = Vector::cast_from(dropped);
                     }
                 }
             }
         }
         first += CUBE_COUNT * ROWS;
     }
-    sum_rows::<N>(&of_gamma, &of_beta, of_affine, &own, width);
+    sum_rows::<N>(&grad_gamma, &grad_beta, grad_affine, &own, width);
 }
 
-/// The sums of all rows of units.
+/// Writes the sums over all threads of the workgroup.
 #[cube]
 fn sum_rows<N: Size>(
-    of_gamma: &Array<Vector<f32, N>>,
-    of_beta: &Array<Vector<f32, N>>,
-    of_affine: &mut [Vector<f32, N>],
-    own: &Own,
+    grad_gamma: &Array<Vector<f32, N>>,
+    grad_beta: &Array<Vector<f32, N>>,
+    grad_affine: &mut [Vector<f32, N>],
+    own: &Position,
     #[comptime] width: usize,
 ) {
+    // `gamma` first, then `beta`.
     let mut all = Shared::<[Vector<f32, N>]>::new_slice(comptime!(2 * width));
-    // One row of units after the other, so that sums are the same in every run.
+    // One row of threads after the other, so that sums are the same in every run.
     for turn in 0..ROWS {
         sync_cube();
         if own.row == turn {
@@ -202,16 +221,16 @@ fn sum_rows<N: Size>(
                 let at = own.lane + i * LANES;
                 if at < width {
                     if turn == 0 {
-                        all[at] = of_gamma[i];
-                        all[width + at] = of_beta[i];
+                        all[at] = grad_gamma[i];
+                        all[width + at] = grad_beta[i];
                     } else {
-                        all[at] += of_gamma[i];
-                        all[width + at] += of_beta[i];
+                        all[at] += grad_gamma[i];
+                        all[width + at] += grad_beta[i];
                     }
                     if turn == ROWS - 1 {
                         let start = CUBE_POS * comptime!(2 * width) + at;
-                        of_affine[start] = all[at];
-                        of_affine[start + width] = all[width + at];
+                        grad_affine[start] = all[at];
+                        grad_affine[start + width] = all[width + at];
                     }
                 }
             }
@@ -219,7 +238,7 @@ fn sum_rows<N: Size>(
     }
 }
 
-/// A row's sum of what its units have.
+/// The sum over the threads of a row, returned to each of them.
 #[cube]
 fn total<N: Size>(shared: &mut Shared<[f32]>, own: Vector<f32, N>, row: usize) -> f32 {
     shared[UNIT_POS as usize] = sum::<N>(own);

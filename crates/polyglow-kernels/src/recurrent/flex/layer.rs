@@ -1,20 +1,33 @@
-//! The kernel of a whole sequence: a task is a part of the batch, which goes through all positions
-//! without waiting for the others. The gradient of the weights is one product over all rows and
-//! positions, which is faster than one at each.
+//! A recurrent layer over a whole sequence on the CPU, forward and backward.
+//!
+//! For each position `u = h W + b`, then a step of [`super::row`]. Positions depend on each other,
+//! rows of the batch do not: a task is a part of the batch and goes through all positions on one
+//! core, without waiting for other tasks at each of them, as it would with parallel products.
+//!
+//! # Layout
+//! Inputs and outputs are `[batch, len, ..]`, so the rows of one position lie `len` rows apart.
+//! They are read and written there, as matrices and [`Rows`] with that stride; only the states of a
+//! part, `[rows, states * width]`, are contiguous.
+//!
+//! # What is kept
+//! The forward pass keeps the states before all positions and their products `u`. With both, the
+//! gradient of `W` is one product over all rows and positions, `hᵀ du`, which is faster than a
+//! small one at each position.
 
 use burn::tensor::{Bool, Tensor};
 use rayon::prelude::*;
 
-use super::row::{Rows, RowsMut, Step, StepBack};
-use crate::flex::matrix::{Matrix, MatrixMut, Old, product, product_into};
-use crate::flex::row::{Part, sum_of_rows};
+use super::row::{Rows, RowsMut, Step, StepBackward};
+use crate::flex::matrix::{Matrix, MatrixMut, Store, product, product_into};
+use crate::flex::row::sum_of_rows;
 use crate::flex::vector::vectorized;
 use crate::flex::{BackwardPass, Contiguous, FlexTensor, from_values, mode_of_both, read, record};
 use crate::{Cell, Direction, Factors};
 
-/// The most parts of a batch: more cores than that gain nothing.
+/// The most parts of a batch: more cores than this gain nothing.
 const MOST_PARTS: usize = 16;
-/// The fewest rows of a part: with fewer, a position's product reads all weights for little work.
+/// The fewest rows in a part: with fewer, the product of a position reads all weights for little
+/// work.
 const FEWEST_ROWS: usize = 8;
 /// Multiplications below which another thread would take longer to wake than to help.
 const PARALLEL: usize = 1 << 17;
@@ -40,10 +53,11 @@ pub(crate) fn recurrent_layer(
     };
     sizes.check([weight.dims(), start.dims()], bias.dims());
     let padding = sizes.padding(padding);
-    let ((projected, projected_node), (weight, weight_node)) =
-        (read(projected.clone()), read(weight.clone()));
-    let ((bias, bias_node), (start, start_node)) = (read(bias.clone()), read(start.clone()));
-    let Passed {
+    let (projected, projected_node) = read(projected.clone());
+    let (weight, weight_node) = read(weight.clone());
+    let (bias, bias_node) = read(bias.clone());
+    let (start, start_node) = read(start.clone());
+    let ForwardResult {
         output,
         before,
         recurrent,
@@ -64,6 +78,7 @@ pub(crate) fn recurrent_layer(
     ))
 }
 
+/// The sizes of a layer and of its batch.
 #[derive(Clone, Copy, Debug)]
 struct Sizes {
     cell: Cell,
@@ -73,17 +88,18 @@ struct Sizes {
     width: usize,
 }
 
-/// What is left of a forward pass.
-struct Passed {
+/// The output of the forward pass, and what it keeps.
+struct ForwardResult {
     /// `[batch, len, width]`.
     output: Vec<f32>,
     /// The states before the positions, `[batch, len, states * width]`.
     before: Vec<f32>,
-    /// Their products with the weight, and the bias, `[batch, len, gates * width]`.
+    /// Their products with the weight plus the bias, `u`: `[batch, len, gates * width]`.
     recurrent: Vec<f32>,
 }
 
 impl Sizes {
+    /// Panics if shapes do not fit each other, or if there is nothing to read.
     fn check(self, [weight, start]: [[usize; 2]; 2], bias: [usize; 1]) {
         let expected = (
             [self.width, self.sums()],
@@ -98,7 +114,7 @@ impl Sizes {
         );
     }
 
-    /// Elements in a row of sums.
+    /// Elements in a row of `p` or `u`.
     fn sums(self) -> usize {
         self.cell.gates() * self.width
     }
@@ -108,8 +124,8 @@ impl Sizes {
         self.cell.states() * self.width
     }
 
-    /// By positions, `[len, batch]`, so that a part's rows lie together at each; empty without
-    /// padding.
+    /// Returns the padding as `[len, batch]`, so that the rows of a part are neighbors at each
+    /// position; empty without padding.
     fn padding(self, padding: Option<&Tensor<2, Bool>>) -> Vec<bool> {
         let Some(padding) = padding else {
             return Vec::new();
@@ -127,19 +143,20 @@ impl Sizes {
             .collect()
     }
 
-    /// Rows of the batch in a part, whatever the number of threads: the
-    /// bits of a product may depend on its number of rows.
+    /// The number of rows in a part. It does not depend on the number of threads, because the bits
+    /// of a product may depend on its number of rows.
     fn rows_per_part(self) -> usize {
         let parts = (self.batch / FEWEST_ROWS).clamp(1, MOST_PARTS);
         // A power of two, so that machines with 2, 4 or 8 cores have equal shares for each.
         self.batch.div_ceil(1 << parts.ilog2())
     }
 
+    /// Whether the layer is too little work for several threads.
     fn is_small(self) -> bool {
         self.batch * self.len * self.width * self.sums() < PARALLEL
     }
 
-    /// Which position comes at a step.
+    /// The position that is read at a step.
     fn position(self, step: usize) -> usize {
         match self.direction {
             Direction::Forward => step,
@@ -147,50 +164,54 @@ impl Sizes {
         }
     }
 
-    /// Of the rows of a part from `first` on.
+    /// The padding at a position, of the rows from `first` on; empty without padding.
     fn padding_at(self, padding: &[bool], position: usize, first: usize) -> &[bool] {
         padding.get(position * self.batch + first..).unwrap_or(&[])
     }
 
-    fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> Passed {
-        let (len, width, sums, state) = (self.len, self.width, self.sums(), self.state());
+    /// The forward pass, given `p`, `W`, `b` and the first states.
+    fn forward(self, inputs: [&Contiguous; 4], padding: &[bool]) -> ForwardResult {
+        let len = self.len;
+        let width = self.width;
+        let sums = self.sums();
+        let state = self.state();
         let mut output = vec![0.0; self.batch * len * width];
         let mut before = vec![0.0; self.batch * len * state];
-        // The bias in every row, to which products are added.
+        // Begins as the bias in every row; products are added to it.
         let mut recurrent = inputs[2].slice().repeat(self.batch * len);
-        let rows = self.rows_per_part() * len;
-        let run = |(part, ((output, before), recurrent)): Part<'_>| {
-            self.forward_part(
-                inputs,
-                padding,
-                part * self.rows_per_part(),
-                [output, before, recurrent],
-            );
-        };
+        let rows = self.rows_per_part();
+        let parts = [rows * len * width, rows * len * state, rows * len * sums];
+        // The same parts in order or in parallel; a task writes its part of all three.
         if self.is_small() {
-            let parts = output
-                .chunks_mut(rows * width)
-                .zip(before.chunks_mut(rows * state));
-            parts
-                .zip(recurrent.chunks_mut(rows * sums))
+            output
+                .chunks_mut(parts[0])
+                .zip(before.chunks_mut(parts[1]))
+                .zip(recurrent.chunks_mut(parts[2]))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((output, before), recurrent))| {
+                    let results = [output, before, recurrent];
+                    self.forward_part(inputs, padding, part * rows, results);
+                });
         } else {
-            let parts = output
-                .par_chunks_mut(rows * width)
-                .zip(before.par_chunks_mut(rows * state));
-            parts
-                .zip(recurrent.par_chunks_mut(rows * sums))
+            output
+                .par_chunks_mut(parts[0])
+                .zip(before.par_chunks_mut(parts[1]))
+                .zip(recurrent.par_chunks_mut(parts[2]))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((output, before), recurrent))| {
+                    let results = [output, before, recurrent];
+                    self.forward_part(inputs, padding, part * rows, results);
+                });
         }
-        Passed {
+        ForwardResult {
             output,
             before,
             recurrent,
         }
     }
 
+    /// Takes the rows of a part, from `first` on, through all positions; `results` are their parts
+    /// of the output, the states before, and the products.
     fn forward_part(
         self,
         inputs: [&Contiguous; 4],
@@ -203,11 +224,13 @@ impl Sizes {
         let Self {
             cell, len, width, ..
         } = self;
-        let (sums, state) = (self.sums(), self.state());
+        let sums = self.sums();
+        let state = self.state();
         let rows = output.len() / (len * width);
+        // Contiguous, and overwritten at each position.
         let mut states = start[first * state..][..rows * state].to_vec();
         for position in (0..len).map(|step| self.position(step)) {
-            // Rows of one position lie `len` rows apart; strides save copying them together.
+            // u = h W + b, for the rows of the part at this position.
             let products =
                 MatrixMut::strided(&mut recurrent[position * sums..], rows, sums, len * sums);
             let hidden = Matrix::strided(&states, rows, width, state);
@@ -218,10 +241,10 @@ impl Sizes {
                 hidden,
                 Matrix::new(weight, width, sums),
                 1.0,
-                Old::Added,
+                Store::Accumulate,
             );
             for (row, state) in states.chunks_exact(state).enumerate() {
-                // Kept for the gradient of the weights, which is one product with all of them.
+                // Kept for the gradient of the weight.
                 before[(row * len + position) * state.len()..][..state.len()]
                     .copy_from_slice(state);
             }
@@ -246,74 +269,77 @@ impl Sizes {
     }
 }
 
-/// What the gradients are made from.
+/// The data that the forward pass keeps for the gradients.
 #[derive(Clone, Debug)]
 struct State {
     sizes: Sizes,
     projected: Contiguous,
     weight: Contiguous,
     padding: Vec<bool>,
-    /// As in [`Passed`]. Kept, because computing them again would be the whole forward pass.
+    /// The states before, as in [`ForwardResult`]; computing them again would be the forward pass.
     before: Vec<f32>,
+    /// The products, as in [`ForwardResult`].
     recurrent: Vec<f32>,
 }
 
 impl State {
-    /// From the gradient of the output to those of the sums, which are 0 before, and to that of the
-    /// state at the start.
+    /// Takes the gradients of a part's rows, from `first` on, back through all positions. `results`
+    /// are the gradients of `p` and `u`, which must be zeros, and of the first states.
     fn backward_part(&self, gradient: &[f32], first: usize, results: [&mut [f32]; 3]) {
-        let [of_projected, of_recurrent, of_start] = results;
+        let [grad_projected, grad_recurrent, grad_start] = results;
         let Self { sizes, padding, .. } = self;
         let Sizes {
             cell, len, width, ..
         } = *sizes;
-        let (sums, state) = (sizes.sums(), sizes.state());
-        let rows = of_start.len() / state;
+        let sums = sizes.sums();
+        let state = sizes.state();
+        let rows = grad_start.len() / state;
         let weight = Matrix::new(self.weight.slice(), width, sums).transposed();
+        // From the last position that was read to the first; `grad_start` is the gradient of the
+        // states behind the position, and in the end of the first ones.
         for position in (0..len).rev().map(|step| sizes.position(step)) {
-            for (row, slopes) in of_start.chunks_exact_mut(state).enumerate() {
+            for (row, grads) in grad_start.chunks_exact_mut(state).enumerate() {
                 let gradient = &gradient[((first + row) * len + position) * width..][..width];
                 // A hidden state is an output and enters the next position, so its gradient has two
-                // parts. The gradient of an LSTM's memory, behind it in `slopes`, has only the
+                // addends. The gradient of an LSTM's memory, behind it in `grads`, has only the
                 // second.
-                slopes
-                    .iter_mut()
-                    .zip(gradient)
-                    .for_each(|(slope, gradient)| *slope += gradient);
+                for (grad, gradient) in grads.iter_mut().zip(gradient) {
+                    *grad += gradient;
+                }
             }
-            let place = first * len + position;
-            vectorized(StepBack {
+            let index = first * len + position;
+            vectorized(StepBackward {
                 cell,
                 width,
                 projected: Rows {
-                    values: &self.projected.slice()[place * sums..],
+                    values: &self.projected.slice()[index * sums..],
                     stride: len * sums,
                 },
                 recurrent: Rows {
-                    values: &self.recurrent[place * sums..],
+                    values: &self.recurrent[index * sums..],
                     stride: len * sums,
                 },
                 states: Rows {
-                    values: &self.before[place * state..],
+                    values: &self.before[index * state..],
                     stride: len * state,
                 },
-                slopes: of_start,
+                grads: grad_start,
                 padding: sizes.padding_at(padding, position, first),
-                of_projected: RowsMut {
-                    values: &mut of_projected[position * sums..],
+                grad_projected: RowsMut {
+                    values: &mut grad_projected[position * sums..],
                     stride: len * sums,
                 },
-                of_recurrent: RowsMut {
-                    values: &mut of_recurrent[position * sums..],
+                grad_recurrent: RowsMut {
+                    values: &mut grad_recurrent[position * sums..],
                     stride: len * sums,
                 },
             });
-            // What the state before did to this position's sums; 0 at padding, whose rows of
-            // `of_recurrent` are 0.
-            let of_hidden = MatrixMut::strided(of_start, rows, width, state);
-            let of_products =
-                Matrix::strided(&of_recurrent[position * sums..], rows, sums, len * sums);
-            product_into(of_hidden, of_products, weight, 1.0, Old::Added);
+            // The gradient of the hidden state before through the product `u`: `du Wᵀ`. At padding
+            // it is 0, because `du` is.
+            let grad_hidden = MatrixMut::strided(grad_start, rows, width, state);
+            let grad_products =
+                Matrix::strided(&grad_recurrent[position * sums..], rows, sums, len * sums);
+            product_into(grad_hidden, grad_products, weight, 1.0, Store::Accumulate);
         }
     }
 }
@@ -322,77 +348,71 @@ impl BackwardPass<4> for State {
     fn gradients(
         self,
         gradient: FlexTensor,
-        [_, of_weight, of_bias, _]: [bool; 4],
+        [_, tracks_weight, tracks_bias, _]: [bool; 4],
     ) -> [Option<FlexTensor>; 4] {
         let Sizes {
             batch, len, width, ..
         } = self.sizes;
-        let (sums, kept) = (self.sizes.sums(), self.sizes.state());
-        let gradient = Contiguous::of(gradient);
-        let (mut of_projected, mut of_recurrent) =
-            (vec![0.0; batch * len * sums], vec![0.0; batch * len * sums]);
-        let mut of_start = vec![0.0; batch * kept];
+        let sums = self.sizes.sums();
+        let kept = self.sizes.state();
+        let gradient = Contiguous::new(gradient);
+        let mut grad_projected = vec![0.0; batch * len * sums];
+        let mut grad_recurrent = vec![0.0; batch * len * sums];
+        let mut grad_start = vec![0.0; batch * kept];
         let rows = self.sizes.rows_per_part();
-        let run = |(part, ((of_projected, of_recurrent), of_start)): Part<'_>| {
-            self.backward_part(
-                gradient.slice(),
-                part * rows,
-                [of_projected, of_recurrent, of_start],
-            );
-        };
         let block = rows * len * sums;
         if self.sizes.is_small() {
-            let parts = of_projected
+            grad_projected
                 .chunks_mut(block)
-                .zip(of_recurrent.chunks_mut(block));
-            parts
-                .zip(of_start.chunks_mut(rows * kept))
+                .zip(grad_recurrent.chunks_mut(block))
+                .zip(grad_start.chunks_mut(rows * kept))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((projected, recurrent), start))| {
+                    let results = [projected, recurrent, start];
+                    self.backward_part(gradient.slice(), part * rows, results);
+                });
         } else {
-            let parts = of_projected
+            grad_projected
                 .par_chunks_mut(block)
-                .zip(of_recurrent.par_chunks_mut(block));
-            parts
-                .zip(of_start.par_chunks_mut(rows * kept))
+                .zip(grad_recurrent.par_chunks_mut(block))
+                .zip(grad_start.par_chunks_mut(rows * kept))
                 .enumerate()
-                .for_each(run);
+                .for_each(|(part, ((projected, recurrent), start))| {
+                    let results = [projected, recurrent, start];
+                    self.backward_part(gradient.slice(), part * rows, results);
+                });
         }
-        // Over all rows and positions at once. Sums at padding are 0 in `of_recurrent`, so it adds
-        // nothing.
-        let of_weight = of_weight.then(|| {
+        // `hᵀ du` over all rows and positions at once. Padding adds nothing: there `du` is 0.
+        let grad_weight = tracks_weight.then(|| {
             let before = Matrix::strided(&self.before, batch * len, width, kept);
-            let of_weight = product(
+            let grad_weight = product(
                 before.transposed(),
-                Matrix::new(&of_recurrent, batch * len, sums),
+                Matrix::new(&grad_recurrent, batch * len, sums),
                 Factors::F32,
             );
-            from_values(of_weight, [width, sums])
+            from_values(grad_weight, [width, sums])
         });
-        let of_bias = of_bias.then(|| from_values(sum_of_rows(&of_recurrent, sums), [sums]));
-        let of_projected = from_values(of_projected, [batch, len, sums]);
+        let grad_bias =
+            tracks_bias.then(|| from_values(sum_of_rows(&grad_recurrent, sums), [sums]));
+        let grad_projected = from_values(grad_projected, [batch, len, sums]);
         [
-            Some(of_projected),
-            of_weight,
-            of_bias,
-            Some(from_values(of_start, [batch, kept])),
+            Some(grad_projected),
+            grad_weight,
+            grad_bias,
+            Some(from_values(grad_start, [batch, kept])),
         ]
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use burn::tensor::{Device, Distribution, TensorData};
+    use burn::tensor::{Device, TensorData};
 
     use super::*;
-    use crate::flex::tests::{assert_near, numbers, on_threads};
+    use crate::flex::tests::{
+        assert_near, elements, gradient_of, on_threads, random, random_tracked, with_autodiff,
+    };
     use crate::recurrent::{plain, recurrent_layer};
-
-    fn random<const D: usize>(shape: [usize; D]) -> Tensor<D> {
-        let data = Tensor::<D>::random(shape, Distribution::Uniform(-1.0, 1.0), &Device::flex())
-            .into_data();
-        Tensor::<D>::from_data(data, &Device::flex().autodiff()).require_grad()
-    }
 
     struct Inputs {
         projected: Tensor<3>,
@@ -401,7 +421,7 @@ mod tests {
         start: Tensor<2>,
     }
 
-    /// Position by position.
+    /// The layer position by position, in terms of Burn's operations.
     fn by_steps(
         cell: Cell,
         direction: Direction,
@@ -449,19 +469,19 @@ mod tests {
                 (Cell::Lstm, Direction::Backward),
             ] {
                 let sums = cell.gates() * width;
-                let inputs = || Inputs {
-                    projected: random([batch, len, sums]),
-                    weight: random([width, sums]),
-                    bias: random([sums]),
-                    start: random([batch, cell.states() * width]),
+                let inputs = Inputs {
+                    projected: random_tracked([batch, len, sums], 1.0),
+                    weight: random_tracked([width, sums], 1.0),
+                    bias: random_tracked([sums], 1.0),
+                    start: random_tracked([batch, cell.states() * width], 1.0),
                 };
                 let padding: Vec<bool> = (0..batch * len)
-                    .map(|place| place % len > place / len % len)
+                    .map(|index| index % len > index / len % len)
                     .collect();
                 let padding = TensorData::new(padding, [batch, len]);
                 let padding = Tensor::<2, Bool>::from_data(padding, &Device::flex().autodiff());
                 for padding in [None, Some(&padding)] {
-                    check(cell, direction, &inputs(), padding);
+                    check(cell, direction, &inputs, padding);
                 }
             }
         }
@@ -475,19 +495,19 @@ mod tests {
             start,
         } = inputs;
         let [batch, len, _] = projected.dims();
-        let slopes = random([batch, len, weight.dims()[0]]).detach();
+        let upstream = with_autodiff(&random([batch, len, weight.dims()[0]], 1.0));
         let kernel = || {
             recurrent_layer(cell, direction, projected, weight, bias, start, padding)
                 .expect("the kernel is there")
         };
         let values = |output: Tensor<3>| {
-            let gradients = (output.clone() * slopes.clone()).sum().backward();
+            let gradients = (output.clone() * upstream.clone()).sum().backward();
             [
-                numbers(output),
-                numbers(projected.grad(&gradients).expect("it is tracked")),
-                numbers(weight.grad(&gradients).expect("it is tracked")),
-                numbers(bias.grad(&gradients).expect("it is tracked")),
-                numbers(start.grad(&gradients).expect("it is tracked")),
+                elements(output),
+                gradient_of(projected, &gradients),
+                gradient_of(weight, &gradients),
+                gradient_of(bias, &gradients),
+                gradient_of(start, &gradients),
             ]
         };
         let steps = values(by_steps(cell, direction, inputs, padding));
@@ -501,15 +521,11 @@ mod tests {
                 "{threads} threads"
             );
         }
-        let (projected, weight, bias) = (
-            projected.clone().inner(),
-            weight.clone().inner(),
-            bias.clone().inner(),
-        );
-        let (start, padding) = (
-            start.clone().inner(),
-            padding.map(|padding| padding.clone().inner()),
-        );
+        let projected = projected.clone().inner();
+        let weight = weight.clone().inner();
+        let bias = bias.clone().inner();
+        let start = start.clone().inner();
+        let padding = padding.map(|padding| padding.clone().inner());
         let applied = recurrent_layer(
             cell,
             direction,
@@ -519,6 +535,6 @@ mod tests {
             &start,
             padding.as_ref(),
         );
-        assert_eq!(numbers(applied.expect("the kernel is there")), expected[0]);
+        assert_eq!(elements(applied.expect("the kernel is there")), expected[0]);
     }
 }

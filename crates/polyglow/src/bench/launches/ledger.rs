@@ -315,8 +315,8 @@ fn product(operation: &OperationIr) -> Option<(f64, Units)> {
 fn attention(operation: &CustomOpIr) -> Option<f64> {
     let products = match &*operation.id {
         "attention" => 2.0,
-        "attention's slopes" => 5.0,
-        "attention's slopes in blocks" => 7.0,
+        "attention's gradients" => 5.0,
+        "attention's gradients in blocks" => 7.0,
         _ => return None,
     };
     let [_, key_value, _, ..] = &*operation.inputs else {

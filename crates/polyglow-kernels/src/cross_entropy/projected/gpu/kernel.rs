@@ -1,51 +1,64 @@
-//! The loss of a row of logits and its slopes, by a cube that goes through the row twice.
+//! The loss of a row of logits and the gradient of the logits, with the formulas of
+//! [`crate::cross_entropy()`].
+//!
+//! A workgroup has a row, `[vocab_size]`, and reads it twice: once for the log-sum-exp and the sum
+//! of the logits, once for the gradient, `exp(x - log_sum)` less the smoothed target, which it
+//! writes in the format of the logits. Thread `i` has the vectors `i`, `i + THREADS`, and so on, so
+//! that neighboring threads read neighboring memory.
+//!
+//! The log-sum-exp takes one pass, as the online softmax does: a thread keeps its largest logit `m`
+//! and `Σ exp(x - m)`, scales the sum when `m` grows, and a tree over shared memory joins the pairs
+//! of all threads.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use crate::gpu::vector::sum;
 
-/// Units of a cube.
-pub(super) const UNITS: usize = 256;
+/// Threads in a workgroup, a power of two.
+pub(super) const THREADS: usize = 256;
 
-/// What the loss depends on beside the logits.
+/// The parameters of the loss.
 #[derive(CubeType, CubeLaunch)]
 pub(super) struct Smoothing {
-    /// Of the vocabulary, in vectors.
+    /// The size of the vocabulary, in vectors.
     vectors: u32,
     pad_id: u32,
-    /// ε.
+    /// The share of label smoothing, ε.
     share: f32,
 }
 
-/// The smoothed loss and the plain one of each row, `[2, rows]`, and the slopes of the first, as
-/// [`cross_entropy`](crate::cross_entropy()) has them: 0 in rows of padding.
+/// Writes the losses of each row with smoothing and without, `[2, rows]`, and the gradient of the
+/// former, `[rows, vocab_size]`; all are 0 in rows of padding.
 #[cube(launch)]
 pub(super) fn losses<T: Float, I: Int, N: Size>(
     logits: &[Vector<T, N>],
     targets: &[I],
-    slopes: &mut [Vector<T, N>],
+    grads: &mut [Vector<T, N>],
     losses: &mut [f32],
     rows: u32,
     smoothing: Smoothing,
     #[define(T, I)] _types: [ElemType; 2],
 ) {
-    let (unit, row) = (UNIT_POS as usize, CUBE_POS);
+    let thread = UNIT_POS as usize;
+    let row = CUBE_POS;
     let width = smoothing.vectors as usize;
+    // The same for all threads of a workgroup, as the barriers in `sums` need it.
     if row < rows as usize {
         let (log_sum, sum) = sums::<T, N>(logits, row * width, width);
         let target = u32::cast_from(targets[row]);
         let is_real = target != smoothing.pad_id;
         let count = f32::cast_from(smoothing.vectors * N::value() as u32);
-        if unit == 0 {
-            let of_target =
+        if thread == 0 {
+            let target_vector =
                 Vector::<f32, N>::cast_from(logits[row * width + target as usize / N::value()]);
+            // The target's element of its vector, by selects: a vector has no index at run time.
             let mut logit = f32::new(0.0);
             #[unroll]
             for i in 0..N::value() {
                 logit = select(
                     target as usize % N::value() == i,
-                    of_target.extract(i),
+                    target_vector.extract(i),
                     logit,
                 );
             }
@@ -55,8 +68,9 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
             losses[row] = select(is_real, smoothed, f32::new(0.0));
             losses[rows as usize + row] = select(is_real, plain, f32::new(0.0));
         }
+        // `softmax(x) - ε / V`, and `1 - ε` less at the target.
         let spread = smoothing.share / count;
-        let mut at = unit;
+        let mut at = thread;
         while at < width {
             let mut values = (Vector::<f32, N>::cast_from(logits[row * width + at])
                 - Vector::new(log_sum))
@@ -70,25 +84,24 @@ pub(super) fn losses<T: Float, I: Int, N: Size>(
                     select(is_real, values.extract(i) - expected, f32::new(0.0)),
                 );
             }
-            slopes[row * width + at] = Vector::cast_from(values);
-            at += UNITS;
+            grads[row * width + at] = Vector::cast_from(values);
+            at += THREADS;
         }
     }
 }
 
-/// The logarithm of the sum of the exponentials of a row of logits, and the sum of the logits; for
-/// all units.
+/// The log-sum-exp of a row of logits and the sum of the logits, returned to all threads.
 #[cube]
 fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) -> (f32, f32) {
-    let mut largest = Shared::<[f32]>::new_slice(UNITS);
-    let mut totals = Shared::<[f32]>::new_slice(UNITS);
-    let mut sums = Shared::<[f32]>::new_slice(UNITS);
-    // Lower than any logit; minus infinity is no number in WGSL.
+    let mut largest = Shared::<[f32]>::new_slice(THREADS);
+    let mut totals = Shared::<[f32]>::new_slice(THREADS);
+    let mut sums = Shared::<[f32]>::new_slice(THREADS);
+    // Lower than any logit; WGSL has no literal for minus infinity.
     let mut own_largest = f32::new(-1e30);
     let mut own_total = f32::new(0.0);
     let mut own_sum = Vector::<f32, N>::new(0.0f32);
-    let unit = UNIT_POS as usize;
-    let mut at = unit;
+    let thread = UNIT_POS as usize;
+    let mut at = thread;
     while at < width {
         let values = Vector::<f32, N>::cast_from(logits[start + at]);
         own_sum += values;
@@ -97,30 +110,33 @@ fn sums<T: Float, N: Size>(logits: &[Vector<T, N>], start: usize, width: usize) 
         for i in 1..N::value() {
             best = best.max(values.extract(i));
         }
+        // The online softmax: a new maximum scales the sum so far.
         if best > own_largest {
             own_total *= (own_largest - best).exp();
             own_largest = best;
         }
         let weights = (values - Vector::new(own_largest)).exp();
         own_total += sum::<N>(weights);
-        at += UNITS;
+        at += THREADS;
     }
-    largest[unit] = own_largest;
-    totals[unit] = own_total;
-    sums[unit] = sum::<N>(own_sum);
+    largest[thread] = own_largest;
+    totals[thread] = own_total;
+    sums[thread] = sum::<N>(own_sum);
+    // Half of the threads join the results of the other half, until one has the result of all.
     #[unroll]
-    for step in 0..comptime!(UNITS.ilog2()) {
+    for step in 0..comptime!(THREADS.ilog2()) {
         sync_cube();
-        let half = comptime!(UNITS >> (step + 1));
-        if unit < half {
-            let (left, right) = (largest[unit], largest[unit + half]);
+        let half = comptime!(THREADS >> (step + 1));
+        if thread < half {
+            let left = largest[thread];
+            let right = largest[thread + half];
             let best = left.max(right);
             let total =
-                totals[unit] * (left - best).exp() + totals[unit + half] * (right - best).exp();
-            let sum = sums[unit] + sums[unit + half];
-            largest[unit] = best;
-            totals[unit] = total;
-            sums[unit] = sum;
+                totals[thread] * (left - best).exp() + totals[thread + half] * (right - best).exp();
+            let sum = sums[thread] + sums[thread + half];
+            largest[thread] = best;
+            totals[thread] = total;
+            sums[thread] = sum;
         }
     }
     sync_cube();

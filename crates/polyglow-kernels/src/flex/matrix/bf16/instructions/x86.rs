@@ -1,4 +1,11 @@
 //! AMX and AVX512-BF16.
+//!
+//! AMX has eight registers of 1 KiB. `tdpbf16ps c, a, b` adds the product of a tile of the left
+//! factor, `[16 rows][16 pairs]`, and one of the right, `[16 pairs][16 columns]`, to 16 x 16 sums.
+//! Four registers hold the 32 x 32 sums of two strips, and two and two hold tiles of the factors.
+//!
+//! AVX512-BF16 has `vdpbf16ps`, which adds the two products of a pair to each of 16 sums. A pair of
+//! a row is broadcast and multiplied by the same pair of 16 columns.
 
 use std::arch::asm;
 use std::arch::is_x86_feature_detected as has;
@@ -10,16 +17,17 @@ use pulp::cast;
 use super::super::{STRIP, Sums, TILE, Tile};
 use super::Instructions;
 
-/// Rows whose sums stay in registers together: 8 x 2 of them, 2 of columns and one of a row's pairs
-/// take 19 of 32.
+/// Rows whose sums stay in registers together with AVX-512: 8 x 2 vectors of sums, 2 of columns and
+/// the broadcast pair of a row take 19 of 32.
 const ROWS: usize = 8;
 
-/// Whether this process may use AMX: the system keeps its registers for those alone that ask.
+/// Whether this process may use AMX. Linux saves the large registers only for processes that have
+/// asked for them, and others are killed at the first instruction.
 static HAS_AMX: LazyLock<bool> = LazyLock::new(|| {
-    /// Bits of what `cpuid` says.
+    /// Bits of `edx` of `cpuid` leaf 7.
     const AMX_BF16: u32 = 1 << 22;
     const AMX_TILE: u32 = 1 << 24;
-    // Every CPU with AMX has AVX-512, too; where that is found, leaf 7 is there.
+    // Every CPU with AMX has AVX-512, and a CPU with AVX-512 has leaf 7.
     if !cfg!(feature = "avx512") || !has!("avx512f") {
         return false;
     }
@@ -27,7 +35,8 @@ static HAS_AMX: LazyLock<bool> = LazyLock::new(|| {
     features & AMX_BF16 != 0 && features & AMX_TILE != 0 && may_use_tiles()
 });
 
-/// Asks Linux (5.16 and newer) for the registers of AMX; other systems are not asked.
+/// Asks Linux (5.16 and newer) for the registers of AMX, and returns whether it agrees; `false` on
+/// other systems.
 fn may_use_tiles() -> bool {
     #[cfg(target_os = "linux")]
     {
@@ -54,7 +63,7 @@ fn may_use_tiles() -> bool {
     false
 }
 
-/// What this CPU has, the fastest first.
+/// The instructions that this CPU has, the fastest first.
 pub(super) fn all() -> impl Iterator<Item = Instructions> {
     let avx512 = cfg!(feature = "avx512") && has!("avx512f") && has!("avx512bf16");
     [
@@ -65,7 +74,8 @@ pub(super) fn all() -> impl Iterator<Item = Instructions> {
     .filter_map(|(here, instructions)| here.then_some(instructions))
 }
 
-/// What `ldtilecfg` reads: a palette, and for each of 8 tiles the bytes in a row and the rows.
+/// The argument of `ldtilecfg`: a palette, and for each of 8 tiles the bytes in a row and the
+/// number of rows.
 #[repr(C, align(64))]
 struct TileConfig {
     palette: u8,
@@ -90,6 +100,7 @@ static CONFIG: TileConfig = {
     config
 };
 
+/// Gives all tiles of this thread 16 rows of 64 bytes.
 pub(super) fn configure_tiles() {
     #[expect(
         unsafe_code,
@@ -113,7 +124,8 @@ pub(super) fn configure_tiles() {
     }
 }
 
-/// Afterwards the system has no tiles to keep when it switches threads.
+/// Ends the use of tiles on this thread, so that the system need not save them when it switches
+/// threads.
 pub(super) fn release_tiles() {
     #[expect(
         unsafe_code,
@@ -136,10 +148,11 @@ pub(super) fn release_tiles() {
     }
 }
 
-/// Four tiles of sums; in each round two of rows and two of columns, each of which is used twice.
+/// Writes the product of two strips with AMX. Four tiles hold the sums; each round loads two tiles
+/// of each strip and multiplies each of them twice.
 pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     assert!(left.len().is_multiple_of(2), "strips of a product");
-    // The loop runs once at least.
+    // The loop of instructions below runs at least once.
     if left.is_empty() {
         *sums = Sums([[0.0; STRIP]; STRIP]);
         return;
@@ -193,6 +206,7 @@ pub(super) fn amx(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     }
 }
 
+/// Writes the product of two strips with AVX512-BF16.
 pub(super) fn avx512(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     #[expect(unsafe_code, reason = "only here is it known what the CPU can do")]
     // SAFETY: `Instructions::Avx512` is made only where the CPU has these features.
@@ -201,6 +215,7 @@ pub(super) fn avx512(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     }
 }
 
+/// The loop of [`avx512`]: [`ROWS`] rows at a time by all 32 columns.
 #[expect(
     clippy::needless_range_loop,
     reason = "iterators with closures would not be compiled for the same features"
@@ -209,29 +224,30 @@ pub(super) fn avx512(left: &[Tile], right: &[Tile], sums: &mut Sums) {
 fn rows_by_columns(left: &[Tile], right: &[Tile], sums: &mut Sums) {
     for (part, output) in sums.0.as_chunks_mut::<ROWS>().0.iter_mut().enumerate() {
         let first = part * ROWS;
-        let mut found = [[_mm512_setzero_ps(); 2]; ROWS];
+        let mut sums = [[_mm512_setzero_ps(); 2]; ROWS];
         for (left, right) in left.as_chunks::<2>().0.iter().zip(right.as_chunks::<2>().0) {
             let rows = &left[first / TILE].0;
             for pair in 0..TILE {
                 let columns: [__m512bh; 2] = [bf16(right[0].0[pair]), bf16(right[1].0[pair])];
                 for row in 0..ROWS {
                     let terms = bf16([rows[first % TILE + row][pair]; TILE]);
-                    found[row][0] = _mm512_dpbf16_ps(found[row][0], terms, columns[0]);
-                    found[row][1] = _mm512_dpbf16_ps(found[row][1], terms, columns[1]);
+                    sums[row][0] = _mm512_dpbf16_ps(sums[row][0], terms, columns[0]);
+                    sums[row][1] = _mm512_dpbf16_ps(sums[row][1], terms, columns[1]);
                 }
             }
         }
-        for (output, found) in output.iter_mut().zip(found) {
-            *output = cast::<[__m512; 2], [f32; STRIP]>(found);
+        for (output, sums) in output.iter_mut().zip(sums) {
+            *output = cast::<[__m512; 2], [f32; STRIP]>(sums);
         }
     }
 }
 
+/// 16 pairs as a vector.
 #[inline]
 #[target_feature(enable = "avx512f")]
 fn bf16(pairs: [u32; TILE]) -> __m512bh {
     #[expect(unsafe_code, reason = "vectors of bf16 are made in no other way")]
-    // SAFETY: Both are 64 bytes, and any bits are 32 numbers in bf16.
+    // SAFETY: Both are 64 bytes, and any bits are 32 values of bf16.
     unsafe {
         std::mem::transmute(pairs)
     }
