@@ -15,7 +15,7 @@
 //! use polyglow_model::embedding::Embedding;
 //! use polyglow_model::init::ParamInit;
 //! use polyglow_model::linear::Linear;
-//! use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
+//! use polyglow_model::search::{Incremental, SpecialTokens, SearchConfig, Sentence, search};
 //! use polyglow_model::{Generate, Predict, Prediction, Projection, Text};
 //!
 //! /// The next token from the last one alone.
@@ -48,7 +48,7 @@
 //! let model = Bigram { embedding: Embedding::new(9, 4, init), output: Linear::new(4, 9, init) };
 //! let mut next = Incremental::new([(&model, Tensor::zeros([1, 1], &device))], &[]);
 //! let sentence = Sentence { max_len: 5, ..Sentence::default() };
-//! let found = search(&mut next, &[sentence], &SearchConfig::default(), Marks { bos: 1, eos: 2 });
+//! let found = search(&mut next, &[sentence], &SearchConfig::default(), SpecialTokens { bos: 1, eos: 2 });
 //! assert!(found[0][0].ids.len() <= 5);
 //! ```
 

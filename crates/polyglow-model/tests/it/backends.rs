@@ -148,7 +148,7 @@ fn equals_flex(device: &Device) {
 #[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
 fn search_equals_flex(device: &Device) {
     use polyglow_model::search::{
-        Incremental, Marks, SearchConfig, SearchMethod, Sentence, search,
+        Incremental, SearchConfig, SearchMethod, Sentence, SpecialTokens, search,
     };
     let plain = Sentence {
         max_len: 6,
@@ -170,7 +170,7 @@ fn search_equals_flex(device: &Device) {
             &mut next,
             &[plain.clone(), wishes.clone()],
             config,
-            Marks { bos: 1, eos: 2 },
+            SpecialTokens { bos: 1, eos: 2 },
         );
         found
             .into_iter()

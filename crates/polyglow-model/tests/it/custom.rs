@@ -7,7 +7,7 @@ use polyglow_model::dropout::{Dropout, keyed};
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
-use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
+use polyglow_model::search::{Incremental, SearchConfig, Sentence, SpecialTokens, search};
 use polyglow_model::{Generate, Pair, Predict, Prediction, Projection, parameter};
 
 use crate::{device, distance, ids, values};
@@ -126,7 +126,7 @@ fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
         &mut next,
         &sentences,
         &SearchConfig::default(),
-        Marks { bos: 1, eos: 2 },
+        SpecialTokens { bos: 1, eos: 2 },
     );
     assert_eq!(
         found
