@@ -2,8 +2,8 @@
 //! hypotheses.
 //!
 //! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on
-//! decides where it runs. There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`],
-//! and the traits of [`architecture`] admit a model of one's own.
+//! decides where it runs. A [`ModelConfig`] chooses a built-in [`Model`]; other models implement
+//! the traits of [`architecture`].
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};

@@ -19,7 +19,7 @@ pub enum Preset {
     Big,
 }
 
-/// What a preset decides.
+/// The values that a preset decides.
 pub(super) struct Sizes {
     pub(super) num_layers: usize,
     pub(super) d_model: usize,
@@ -29,7 +29,7 @@ pub(super) struct Sizes {
 }
 
 impl Preset {
-    /// With as many decoder as encoder layers.
+    /// The sizes for an architecture; decoders have as many layers as encoders.
     pub(super) fn sizes(self, arch: Arch) -> Sizes {
         let (num_layers, d_model, d_ff, num_heads, dropout) = match self {
             Self::Tiny => (4, 128, 256, 4, 0.3),

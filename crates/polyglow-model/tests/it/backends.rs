@@ -61,7 +61,7 @@ fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Te
 /// The smoothed loss of a prediction; of word vectors, which have no padding, over all targets.
 fn loss(model: &Model, prediction: Prediction<'_>, targets: Tensor<1, Int>) -> LossOutput {
     match model.task() {
-        Task::Words => prediction.loss_of_all(targets, 0.1),
+        Task::Words => prediction.loss_without_padding(targets, 0.1),
         _ => prediction.loss(targets, 0.1, model.vocabulary().tgt_pad_id),
     }
 }

@@ -43,7 +43,7 @@ impl Predict<Pair> for BagOfWords {
             .dropout
             .forward(self.embedding.forward(tgt_in) + self.read(src));
         let states = self.layer.run(input, None, None, Direction::Forward);
-        Projection::Tied(&self.embedding).of(states.flatten(0, 1))
+        Projection::Tied(&self.embedding).project(states.flatten(0, 1))
     }
 }
 
@@ -53,7 +53,7 @@ impl Generate for BagOfWords {
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
         (
             self.read(src.clone()),
-            self.layer.begin(src.dims()[0], &src.device()),
+            self.layer.initial_state(src.dims()[0], &src.device()),
         )
     }
 
@@ -63,7 +63,7 @@ impl Generate for BagOfWords {
             .layer
             .step(self.layer.input.rows(input.squeeze_dim(1)), state);
         Projection::Tied(&self.embedding)
-            .of(state.hidden())
+            .project(state.hidden())
             .logits()
     }
 
