@@ -86,8 +86,8 @@ fn loss_and_gradients_equal_pytorch() {
         let polyglow_model::weight::Weight::Float(weight) = &table.weight else {
             panic!("it is in 32 bits")
         };
-        let found = weight.val().grad(&gradients).expect("it takes part");
-        assert!(distance(&values(found), expected) < 5e-6);
+        let actual = weight.val().grad(&gradients).expect("it takes part");
+        assert!(distance(&values(actual), expected) < 5e-6);
     }
 }
 
