@@ -2,7 +2,13 @@
 //! search.
 //!
 //! The unfinished hypotheses of all sentences form the rows of one batch, sentence by sentence and
-//! within a sentence group by group. Each pass of the loop in [`search`] adds a token to every row.
+//! within a sentence group by group. Each pass of the loop in [`search`] adds a token to every row:
+//!
+//! 1. Each row has a [`Rule`] for its next token; the scorer proposes candidates that satisfy it.
+//! 2. Each group collects the continuations of its rows ([`continuations`]), and keeps the best
+//!    ([`Search::choose`]).
+//! 3. A continuation by EOS is a result; the others are the rows of the next pass
+//!    ([`Search::extend`]).
 
 use super::hypothesis::{Continuation, Hypothesis, Live, Sentence, SpecialTokens};
 use super::rule::Rule;
@@ -100,10 +106,7 @@ impl<'a> Search<'a> {
     }
 
     /// The rule for the next token of each hypothesis.
-    fn rules<'l>(&self, live: &'l [Live]) -> Vec<Rule<'l>>
-    where
-        'a: 'l,
-    {
+    fn rules<'l>(&'l self, live: &'l [Live]) -> Vec<Rule<'l>> {
         live.iter()
             .map(|hypothesis| {
                 let sentence = &self.sentences[hypothesis.sentence];
@@ -137,13 +140,16 @@ impl<'a> Search<'a> {
 
             let is_last_position = group[0].ids.len() + 1 >= sentence.max_len;
             if longer.hypotheses.is_empty() && ended.is_empty() {
-                // No token is possible here, so the search of this group ends with what it has.
+                // No token is possible here, so the hypotheses before it are the results.
                 *ended = self.unfinished(group);
             } else if is_last_position {
+                // Hypotheses that ended are better results than those that were cut off.
                 if ended.is_empty() {
                     *ended = self.unfinished(&longer.hypotheses);
                 }
             } else if ended.len() < self.width {
+                // A group is done only when `width` hypotheses have ended: a later one may score
+                // better, since the length penalty favors long ones.
                 kept.rows.append(&mut longer.rows);
                 kept.hypotheses.append(&mut longer.hypotheses);
             }
@@ -176,6 +182,7 @@ impl<'a> Search<'a> {
             SearchMethod::Beam => {
                 penalize(&mut choices, taken, self.config.diversity_penalty as f32);
             }
+            // Branches differ by their first token, and need no penalty.
             SearchMethod::Branch => {}
         }
         choices.sort_by(Continuation::order);
@@ -189,8 +196,8 @@ impl<'a> Search<'a> {
             let eos = self.special.eos;
             return constraint::allocate(&choices, group, &sentence.constraints, self.width, eos);
         }
-        // Each hypothesis has one continuation by EOS, so that among twice the width there are
-        // enough that go on. Greedy search takes the best, whatever it is.
+        // Each hypothesis has one continuation by EOS, so at most `width` of twice the width end,
+        // and enough go on to fill the group. Greedy search takes the best, even if it is EOS.
         choices.truncate(if self.width == 1 { 1 } else { 2 * self.width });
         choices
     }
@@ -277,8 +284,7 @@ fn is_same_group(left: &Live, right: &Live) -> bool {
 }
 
 /// The candidates for the next token of each row: the `count` most probable tokens, as many more as
-/// the row's rule may exclude, and those that the rule requests. A row gets the same candidates
-/// whatever other rows request, so that no sentence depends on its batch.
+/// the row's rule may exclude, and those that the rule requests.
 fn candidates(
     next: &mut impl NextToken,
     newest: &[u32],
@@ -296,6 +302,8 @@ fn candidates(
         requested.clear();
     }
     let mut rows = next.advance(newest, most, &requested);
+    // The scorer gives every row as many candidates as the most demanding row needs. The excess is
+    // removed, so that the result for a sentence does not depend on its batch.
     for (row, candidates) in rows.iter_mut().enumerate() {
         let requested = requested.get(row).map_or(&[][..], Vec::as_slice);
         let mut rank = 0;
@@ -347,7 +355,7 @@ fn continuations(
 }
 
 /// Subtracts `penalty` from the sort key of a continuation for each time that its token is among
-/// `taken`.
+/// `taken`. Scores stay as they are, so that the groups' hypotheses can be compared in the end.
 fn penalize(choices: &mut [Continuation], taken: &[u32], penalty: f32) {
     for choice in choices {
         let count = taken.iter().filter(|&&id| id == choice.id).count();
@@ -384,6 +392,7 @@ impl TakenTokens {
 /// The best of all groups of a sentence.
 fn best(groups: &mut [Vec<Hypothesis>], beam_size: usize) -> Vec<Hypothesis> {
     let mut hypotheses: Vec<Hypothesis> = groups.iter_mut().flat_map(std::mem::take).collect();
+    // The sort is stable, so ties keep the order of groups, and within a group that of ending.
     hypotheses.sort_by(|left, right| right.score.total_cmp(&left.score));
     hypotheses.truncate(beam_size);
     hypotheses

@@ -22,6 +22,7 @@ fn advance_phrase(met: usize, phrase: &[u32], id: u32) -> usize {
     if met == phrase.len() {
         return met;
     }
+    // `phrase[..len]` ends with `id`, and the tokens before it are the end of `phrase[..met]`.
     let ends_with_prefix =
         |&len: &usize| phrase[len - 1] == id && phrase[..len - 1] == phrase[met + 1 - len..met];
     (1..=met + 1).rev().find(ends_with_prefix).unwrap_or(0)
@@ -86,6 +87,7 @@ pub(super) fn allocate(
     width: usize,
     eos: u32,
 ) -> Vec<Continuation> {
+    // Ends need no share: at most `width` of them were admitted, and they leave the beam.
     let (banks, mut chosen) = fill_banks(ranked, group, constraints, width, eos);
     let shares = shares(&banks, width);
     let mut unfinished: Vec<Continuation> = banks
@@ -137,6 +139,8 @@ fn shares(banks: &[Vec<Continuation>], width: usize) -> Vec<usize> {
     // Equal shares; the remainder goes to the bank of all tokens, which may end soon.
     let mut shares = vec![width / banks.len(); banks.len()];
     shares[banks.len() - 1] += width % banks.len();
+    // Banks with fewer continuations than their share give the difference to a common stock, from
+    // which the others take, beginning with the most complete.
     let mut num_unfilled = 0;
     for (share, bank) in shares.iter_mut().zip(banks) {
         num_unfilled += share.saturating_sub(bank.len());

@@ -94,6 +94,7 @@ impl<'a, M: Generate> Incremental<'a, M> {
         let newest: Vec<i32> = newest.iter().map(|&id| id as i32).collect();
         match &mut self.members[..] {
             [alone] => alone.advance(&newest),
+            // The mean of probabilities, not of scores, which models scale differently.
             members => mean_of_probabilities(
                 members
                     .iter_mut()
@@ -164,9 +165,11 @@ impl Selection<'_> {
             log_probs = log_probs.slice_fill([0..num_rows, column], f32::NEG_INFINITY);
         }
         let (values, ids) = match self.count {
+            // A reduction, where `topk` would sort.
             1 => log_probs.clone().max_dim_with_indices(1),
             count => log_probs.clone().topk_with_indices(count, 1),
         };
+        // One transfer for all tensors: each read waits for the device.
         let mut transaction = Transaction::default().register(values).register(ids);
         let most_requested = self.requested.iter().map(Vec::len).max().unwrap_or(0);
         if most_requested > 0 {

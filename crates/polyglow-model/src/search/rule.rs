@@ -65,6 +65,7 @@ impl<'a> Rule<'a> {
         let num_open = constraint::num_open(met, constraints);
 
         let mut forbidden = Vec::new();
+        // EOS must wait for the minimum length and for all constraints.
         if len < sentence.min_len || num_open > 0 {
             forbidden.push(special.eos);
         }
@@ -78,6 +79,8 @@ impl<'a> Rule<'a> {
         Self {
             requested: constraint::next_tokens(met, constraints),
             only_requested: false,
+            // `num_open` bounds the missing tokens after any token, so that before the deadline
+            // every token leaves enough positions, and the check can be skipped.
             deadline: (num_open > num_left).then_some(Deadline {
                 met,
                 constraints,

@@ -28,6 +28,8 @@ pub(super) fn draw(
             .collect();
         choices.truncate(nucleus(&weights, config.top_p));
     }
+    // A generator for each token, by its id: tokens that other settings exclude would otherwise
+    // shift the noise of the rest.
     let draws = Random::new(key).bits();
     for choice in choices.iter_mut() {
         let uniform = Random::new(&[draws, u64::from(choice.id)])
@@ -56,6 +58,7 @@ fn nucleus(weights: &[f64], top_p: f64) -> usize {
         .iter()
         .map(|weight| (weight - largest).exp())
         .collect();
+    // Relative to the largest, so that no exponential overflows; the sum takes the place of 1.
     let enough = top_p * probabilities.iter().sum::<f64>();
     let mut sum = 0.0;
     for (index, probability) in probabilities.iter().enumerate() {
