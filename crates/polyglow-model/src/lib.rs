@@ -9,9 +9,20 @@
 //! use burn::tensor::{Device, Int, Tensor};
 //! use polyglow_model::{ModelConfig, Pair, Predict, Preset, Vocabulary};
 //!
-//! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
-//! let vocabulary =
-//!     Vocabulary { src_size: 20, tgt_size: 20, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
+//! let config = ModelConfig {
+//!     preset: Some(Preset::Tiny),
+//!     d_model: Some(16),
+//!     ..ModelConfig::default()
+//! };
+//! let vocabulary = Vocabulary {
+//!     src_size: 20,
+//!     tgt_size: 20,
+//!     shared: true,
+//!     src_pad_id: 0,
+//!     tgt_pad_id: 0,
+//!     max_len: 8,
+//!     image: None,
+//! };
 //! let device = Device::flex().autodiff();
 //! let model = config.shape(vocabulary)?.init(7, &device);
 //!

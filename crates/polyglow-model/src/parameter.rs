@@ -7,8 +7,8 @@
 //! use polyglow_model::parameter;
 //!
 //! let linear = Linear::new(2, 3, &mut ParamInit::new(1, &Device::flex()));
-//! let zeros = |_: &str, shape: &[usize]| Ok::<_, String>(TensorData::zeros::<f32, _>(shape.to_vec()));
-//! let linear = parameter::replace(linear, zeros)?;
+//! let zeros = |shape: &[usize]| TensorData::zeros::<f32, _>(shape.to_vec());
+//! let linear = parameter::replace(linear, |_, shape| Ok::<_, String>(zeros(shape)))?;
 //! let names: Vec<String> = parameter::read(&linear).into_iter().map(|(name, _)| name).collect();
 //! assert_eq!(names, ["weight", "bias"]);
 //! assert_eq!(parameter::count(&linear), 9);

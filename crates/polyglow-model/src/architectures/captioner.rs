@@ -42,7 +42,7 @@ pub struct Captioner {
     /// Positions of the text; none with a recurrent decoder.
     pub tgt_position: PositionEmbedding,
     /// Decodes the text.
-    pub decoder: Writer,
+    pub decoder: TextDecoder,
     dropout: Dropout,
     #[module(skip)]
     shape: CaptionerShape,
@@ -51,7 +51,7 @@ pub struct Captioner {
 /// The decoder of a captioner.
 #[derive(Module, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a model has one")]
-pub enum Writer {
+pub enum TextDecoder {
     /// Computes all positions at once in training.
     Transformer(Decoder),
     /// Computes one position after the other.
@@ -102,8 +102,8 @@ impl Captioner {
                 Some(_) => PositionEmbedding::None(d_model),
             },
             decoder: match recurrent {
-                None => Writer::Transformer(Decoder::new(stack, init)),
-                Some(shape) => Writer::Rnn(RecurrentDecoder::new(shape, init)),
+                None => TextDecoder::Transformer(Decoder::new(stack, init)),
+                Some(shape) => TextDecoder::Rnn(RecurrentDecoder::new(shape, init)),
             },
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
@@ -135,7 +135,7 @@ impl Captioner {
         let memory = self.encode(src, reborrow(&mut watch));
         let embedded = self.embed(tgt_in.clone(), 0);
         let hidden = match &self.decoder {
-            Writer::Transformer(decoder) => {
+            TextDecoder::Transformer(decoder) => {
                 let stack = &self.shape.stack;
                 let rotation = Rotation::new(stack, 0, tgt_in.dims()[1], &tgt_in.device());
                 let input = DecoderInput {
@@ -146,7 +146,7 @@ impl Captioner {
                 };
                 decoder.forward(embedded, &input, watch)
             }
-            Writer::Rnn(decoder) => {
+            TextDecoder::Rnn(decoder) => {
                 let source = memory.source(decoder);
                 let mut watch_heads = |weights: Tensor<3>| {
                     if let Some(watch) = reborrow(&mut watch) {
@@ -200,10 +200,10 @@ impl Generate for Captioner {
     fn start(&self, src: Tensor<2, Int>) -> CaptionCache {
         let memory = self.encode(src, None);
         match &self.decoder {
-            Writer::Transformer(decoder) => {
+            TextDecoder::Transformer(decoder) => {
                 CaptionCache::Transformer(decoder.start(&memory.states, &memory.mask))
             }
-            Writer::Rnn(decoder) => {
+            TextDecoder::Rnn(decoder) => {
                 let source = memory.source(decoder);
                 CaptionCache::Rnn(RnnCache::new(decoder, source, &memory.mean()))
             }
@@ -212,13 +212,13 @@ impl Generate for Captioner {
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut CaptionCache) -> Tensor<2> {
         let hidden = match (&self.decoder, cache) {
-            (Writer::Transformer(decoder), CaptionCache::Transformer(cache)) => {
+            (TextDecoder::Transformer(decoder), CaptionCache::Transformer(cache)) => {
                 let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
                 decoder
                     .advance(self.embed(ids, cache.len), rotation.as_ref(), cache)
                     .flatten(0, 1)
             }
-            (Writer::Rnn(decoder), CaptionCache::Rnn(cache)) => {
+            (TextDecoder::Rnn(decoder), CaptionCache::Rnn(cache)) => {
                 cache.advance(decoder, self.embed(ids, 0))
             }
             _ => panic!("a captioner needs a cache of its own"),

@@ -180,7 +180,8 @@ impl ModelConfig {
             return Err(ModelError::config(
                 "model.tie_embeddings",
                 "all",
-                "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
+                "source and target have separate vocabularies; use `\"decoder\"`, or \
+                 `tokenizer.shared = true`",
             ));
         }
         self.refuse_foreign()?;

@@ -7,11 +7,23 @@
 //! use polyglow_model::quantization::{nearest, quantize};
 //! use polyglow_model::{ModelConfig, Preset, Vocabulary, parameter};
 //!
-//! let vocabulary =
-//!     Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
-//! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
+//! let vocabulary = Vocabulary {
+//!     src_size: 9,
+//!     tgt_size: 9,
+//!     shared: true,
+//!     src_pad_id: 0,
+//!     tgt_pad_id: 0,
+//!     max_len: 8,
+//!     image: None,
+//! };
+//! let config = ModelConfig {
+//!     preset: Some(Preset::Tiny),
+//!     d_model: Some(16),
+//!     ..ModelConfig::default()
+//! };
 //! let model = config.shape(vocabulary)?.init(1, &Device::flex());
-//! let Ok(int8) = quantize(model, |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
+//! let lookup = |_: &str, layout, weight: &_| Ok::<_, Infallible>(nearest(layout, weight));
+//! let Ok(int8) = quantize(model, lookup);
 //! // The remaining parameters are biases and norms.
 //! assert!(parameter::read(&int8).iter().all(|(_, values)| values.shape().len() == 1));
 //! # Ok::<(), polyglow_model::ModelError>(())
@@ -20,7 +32,7 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-use crate::architectures::{Captioner, Transformer, Writer};
+use crate::architectures::{Captioner, TextDecoder, Transformer};
 use crate::attention::SelfAttention;
 use crate::decoder::Decoder;
 use crate::embedding::Embedding;
@@ -114,7 +126,7 @@ fn matrices(model: &mut Model) -> Vec<NamedMatrix<'_>> {
             }
             matrices.add_encoder(encoder);
             // The matrices of recurrent layers stay in f32.
-            if let Writer::Transformer(decoder) = decoder {
+            if let TextDecoder::Transformer(decoder) = decoder {
                 matrices.add_decoder(decoder);
             }
         }

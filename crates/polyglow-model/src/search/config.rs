@@ -7,7 +7,7 @@ use crate::error::ModelError;
 /// The largest beam, number of samples or number of branches.
 pub(super) const WIDEST: usize = 1024;
 
-/// How hypotheses of different lengths are made comparable.
+/// The normalization of log-probabilities that makes hypotheses of different lengths comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LengthPenalty {
@@ -20,7 +20,7 @@ pub enum LengthPenalty {
     Wu,
 }
 
-/// How the next token is chosen.
+/// The way to choose the next token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchMethod {

@@ -1,4 +1,4 @@
-//! What a search works on: the requirements of a sentence, unfinished hypotheses and their
+//! The data of a search: the requirements of a sentence, unfinished hypotheses and their
 //! continuations, and the hypotheses that it returns.
 
 use std::cmp::Ordering;

@@ -25,6 +25,7 @@ pub struct Incremental<'a, M: Generate = Model> {
     is_normalized: bool,
 }
 
+/// A model of the ensemble with its cache of the rows.
 #[derive(Debug)]
 struct Member<'a, M: Generate> {
     model: &'a M,
@@ -33,7 +34,7 @@ struct Member<'a, M: Generate> {
 }
 
 impl<'a, M: Generate> Member<'a, M> {
-    /// Reads the source.
+    /// Encodes the source.
     fn start((model, src): (&'a M, Tensor<2, Int>)) -> Self {
         let device = src.device();
         Self {
@@ -43,7 +44,7 @@ impl<'a, M: Generate> Member<'a, M> {
         }
     }
 
-    /// Scores of the token after `newest`, `[rows, vocab_size]`.
+    /// Adds one token to each row, and returns the scores of the next, `[rows, vocab_size]`.
     fn advance(&mut self, newest: &[i32]) -> Tensor<2> {
         let ids = TensorData::new(newest.to_vec(), [newest.len(), 1]);
         let ids = Tensor::<2, Int>::from_data(ids, &self.device);
@@ -86,7 +87,8 @@ impl<'a, M: Generate> Incremental<'a, M> {
         }
     }
 
-    /// Scores of the next token, whose softmax is its probability.
+    /// Adds one token to each row, and returns the scores of the next, whose softmax is its
+    /// probability.
     ///
     /// # Shapes
     /// - output: `[rows, vocab_size]`
@@ -148,7 +150,7 @@ struct Selection<'a> {
     count: usize,
     /// For each row the tokens to add to the best; empty if there are none in any row.
     requested: &'a [Vec<u32>],
-    /// Tokens that are not among the best; if requested, they are selected.
+    /// Tokens that are never among the best.
     forbidden: &'a [u32],
 }
 
@@ -209,18 +211,23 @@ impl Selection<'_> {
             return values
                 .chunks(vocab_size)
                 .enumerate()
-                .map(|(index, row)| self.of_row(index, row, normalizer))
+                .map(|(index, row)| self.select_row(index, row, normalizer))
                 .collect();
         }
         values
             .par_chunks(vocab_size)
             .enumerate()
-            .map(|(index, row)| self.of_row(index, row, normalizer))
+            .map(|(index, row)| self.select_row(index, row, normalizer))
             .collect()
     }
 
-    /// The selected tokens of one row of scores.
-    fn of_row(&self, index: usize, row: &[f32], normalizer: fn(&[f32]) -> f32) -> Vec<Candidate> {
+    /// Selects the tokens of one row of scores.
+    fn select_row(
+        &self,
+        index: usize,
+        row: &[f32],
+        normalizer: fn(&[f32]) -> f32,
+    ) -> Vec<Candidate> {
         let normalizer = normalizer(row);
         let mut best = best_of_row(row, self.count, self.forbidden);
         for candidate in &mut best {

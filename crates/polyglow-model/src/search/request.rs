@@ -7,7 +7,7 @@ use crate::error::ModelError;
 /// The search options of one request; those that it leaves out are as in the config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchRequest {
-    /// How the next token is chosen.
+    /// The way to choose the next token.
     pub method: Option<SearchMethod>,
     /// Hypotheses kept at each position, samples drawn, or branches.
     pub beam_size: Option<usize>,
@@ -34,7 +34,8 @@ impl SearchConfig {
     /// No beam is wider than a vocabulary of `vocab_size` tokens.
     ///
     /// # Errors
-    /// [`ModelError::Config`]: a number is out of range, or the width does not fit the config's groups.
+    /// [`ModelError::Config`] if a number is out of range, or the width does not fit the config's
+    /// groups.
     ///
     /// ```
     /// use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
@@ -42,7 +43,8 @@ impl SearchConfig {
     /// let config = SearchConfig { beam_size: 4, ..SearchConfig::default() };
     /// let width = |request| config.for_request(request, 1000).map(|search| search.beam_size);
     /// assert_eq!(width(SearchRequest::default())?, 4);
-    /// let sample = SearchRequest { method: Some(SearchMethod::Sample), ..SearchRequest::default() };
+    /// let method = Some(SearchMethod::Sample);
+    /// let sample = SearchRequest { method, ..SearchRequest::default() };
     /// assert_eq!(width(sample)?, 1);
     /// assert_eq!(width(SearchRequest { n_best: 6, ..sample })?, 6);
     /// # Ok::<(), polyglow_model::ModelError>(())

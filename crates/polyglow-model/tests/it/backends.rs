@@ -155,7 +155,7 @@ fn search_equals_flex(device: &Device) {
         max_len: 6,
         ..Sentence::default()
     };
-    let wishes = Sentence {
+    let constrained = Sentence {
         prefix: vec![5],
         constraints: vec![vec![6, 7]],
         number: 1,
@@ -169,7 +169,7 @@ fn search_equals_flex(device: &Device) {
         let mut next = Incremental::new(members, &[0, 1]);
         let hypotheses = search(
             &mut next,
-            &[plain.clone(), wishes.clone()],
+            &[plain.clone(), constrained.clone()],
             config,
             SpecialTokens { bos: 1, eos: 2 },
         );

@@ -1,4 +1,4 @@
-//! The kernels of GPUs compute the same as those of flex, values and gradients, with the same dropout
+//! GPU kernels compute the same as those of flex, values and gradients, with the same dropout
 //! masks.
 
 use burn::tensor::{Bool, Device, DeviceType, Distribution, Tensor};
@@ -31,8 +31,8 @@ pub(crate) fn gpu() -> Device {
         .expect("this is tested where there is a driver, such as lavapipe")
 }
 
-/// Compares the output of an operation, and the gradients of its inputs under random gradients of the
-/// output, on the GPU and on flex.
+/// Compares the output of an operation, and the gradients of its inputs under random gradients of
+/// the output, on the GPU and on flex.
 fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>]) -> Tensor<3>) {
     let random = |shape: [usize; 3]| {
         Tensor::<3>::random(shape, Distribution::Default, &Device::flex()).into_data()

@@ -120,7 +120,8 @@ impl RnnShape {
             && (self.cell != Cell::Lstm || self.cell_size < self.d_model)
         {
             let reason = format!(
-                "must be more than `model.d_model = {}`, to which it is projected, and only an LSTM has a memory of its own",
+                "must be more than `model.d_model = {}`, to which it is projected, and only an LSTM \
+                 has a memory of its own",
                 self.d_model
             );
             return Err(ModelError::config(
@@ -139,7 +140,8 @@ impl RnnShape {
                 return Err(ModelError::config("model.attend", "before", reason));
             }
             if self.input_feeding {
-                let reason = "with `model.attend = \"before\"` the context is fed, and not the output; leave it out";
+                let reason = "with `model.attend = \"before\"` the context is fed, and not the \
+                              output; leave it out";
                 return Err(ModelError::config("model.input_feeding", true, reason));
             }
         }

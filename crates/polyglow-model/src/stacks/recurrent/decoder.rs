@@ -224,7 +224,7 @@ impl RecurrentDecoder {
     ) -> Tensor<3> {
         let mut hidden = input;
         for (index, (layer, state)) in self.layers.iter().zip(progress.states).enumerate() {
-            // Embeddings have had their dropout.
+            // Embeddings have had their dropout before.
             if index > 0 {
                 hidden = self.dropout.forward(hidden);
             }
@@ -265,7 +265,9 @@ impl RecurrentDecoder {
             Attend::Before => self.context(progress.top(), source, watch.take()),
             Attend::After => None,
         };
-        if let (Some(feed), Some(fed)) = (&self.feed, context.as_ref().or(progress.fed.as_ref())) {
+        // The context, with attention before the step; or the previous output, with input feeding.
+        let fed = context.as_ref().or(progress.fed.as_ref());
+        if let (Some(feed), Some(fed)) = (&self.feed, fed) {
             projected = projected + feed.rows(fed.clone());
         }
         for (index, (layer, state)) in self.layers.iter().zip(&mut progress.states).enumerate() {
@@ -276,6 +278,7 @@ impl RecurrentDecoder {
         }
         let top = progress.top();
         if let (Some(combine), Some(context)) = (&self.combine, context) {
+            // The output after attention before the step: a maxout of state, token and context.
             return larger_of_pairs(combine.rows(Tensor::cat(vec![top, embedded, context], 1)));
         }
         let [rows, d_model] = top.dims();
