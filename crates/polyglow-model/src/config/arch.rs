@@ -91,62 +91,30 @@ impl ModelConfig {
     /// explicit.
     #[must_use]
     pub fn resolve(&self) -> Self {
-        let Sizes {
-            num_layers,
-            d_model,
-            d_ff,
-            num_heads,
-            dropout,
-        } = self.sizes();
-        let has_encoder = !matches!(self.task(), Task::Language | Task::Words);
-        let has_decoder = matches!(
-            self.task(),
-            Task::Translation | Task::Captions | Task::Language
-        );
-        let vectors = Self {
-            preset: Some(self.preset.unwrap_or(Preset::Small)),
-            d_model: Some(self.d_model.unwrap_or(d_model)),
-            ..self.clone()
-        };
-        let mut common = Self {
-            dropout: Some(self.dropout.unwrap_or(dropout)),
-            ..vectors.clone()
-        };
-        if has_encoder {
-            common.num_encoder_layers.get_or_insert(num_layers);
-        }
-        if has_decoder {
-            common.num_decoder_layers.get_or_insert(num_layers);
-        }
-        let transformer = Self {
-            d_ff: Some(self.d_ff.unwrap_or(d_ff)),
-            num_heads: Some(self.num_heads.unwrap_or(num_heads)),
-            ..common.clone()
-        };
         match self.arch {
-            Arch::Transformer | Arch::Lm => transformer,
+            Arch::Transformer | Arch::Lm => self.resolve_self_attention(),
             Arch::Encoder if self.has_recurrent_body() => {
                 let recurrent = self.with_arch(Arch::Rnn).resolve();
                 let encoder = Self {
                     num_encoder_layers: recurrent.num_encoder_layers,
                     cell: recurrent.cell,
-                    ..common
+                    ..self.resolve_layers()
                 };
                 encoder.resolve_head()
             }
-            Arch::Encoder | Arch::Vit => transformer.resolve_head(),
+            Arch::Encoder | Arch::Vit => self.resolve_self_attention().resolve_head(),
             Arch::Captioner => {
                 // The default number of decoder layers depends on the kind of decoder.
                 let captioner = Self {
                     num_decoder_layers: self.num_decoder_layers,
-                    ..transformer
+                    ..self.resolve_self_attention()
                 };
                 captioner.resolve_captioner()
             }
-            Arch::SkipGram => vectors,
+            Arch::SkipGram => self.resolve_width(),
             Arch::RnnLm => Self {
                 cell: Some(self.cell.unwrap_or_default()),
-                ..common
+                ..self.resolve_layers()
             },
             Arch::Rnn => Self {
                 cell: Some(self.cell.unwrap_or_default()),
@@ -155,8 +123,52 @@ impl ModelConfig {
                 // the same.
                 attend: self.attend.filter(|attend| *attend != Attend::default()),
                 input_feeding: Some(self.input_feeding()),
-                ..common
+                ..self.resolve_layers()
             },
+        }
+    }
+
+    /// Fills in the preset and the width.
+    fn resolve_width(&self) -> Self {
+        Self {
+            preset: Some(self.preset.unwrap_or(Preset::Small)),
+            d_model: self.d_model.or(Some(self.sizes().d_model)),
+            ..self.clone()
+        }
+    }
+
+    /// Fills in the keys of every model with layers: numbers of layers and dropout, and those of
+    /// [`Self::resolve_width`].
+    fn resolve_layers(&self) -> Self {
+        let Sizes {
+            num_layers,
+            dropout,
+            ..
+        } = self.sizes();
+        let has_encoder = !matches!(self.task(), Task::Language | Task::Words);
+        let has_decoder = matches!(
+            self.task(),
+            Task::Translation | Task::Captions | Task::Language
+        );
+        let mut resolved = self.resolve_width();
+        resolved.dropout.get_or_insert(dropout);
+        if has_encoder {
+            resolved.num_encoder_layers.get_or_insert(num_layers);
+        }
+        if has_decoder {
+            resolved.num_decoder_layers.get_or_insert(num_layers);
+        }
+        resolved
+    }
+
+    /// Fills in the keys of models with self-attention: heads and the feed-forward block, and those
+    /// of [`Self::resolve_layers`].
+    fn resolve_self_attention(&self) -> Self {
+        let sizes = self.sizes();
+        Self {
+            d_ff: self.d_ff.or(Some(sizes.d_ff)),
+            num_heads: self.num_heads.or(Some(sizes.num_heads)),
+            ..self.resolve_layers()
         }
     }
 
