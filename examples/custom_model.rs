@@ -105,7 +105,7 @@ impl Predict<Pair> for ConvToGru {
     fn predict(&self, Pair { src, tgt_in }: Pair) -> Prediction<'_> {
         let words = self.dropout.forward(self.embedding.forward(tgt_in));
         let states = self.decoder.run(words, None, None, Direction::Forward);
-        Projection::Tied(&self.embedding).of(self.look(states, &self.read(src)).flatten(0, 1))
+        Projection::Tied(&self.embedding).project(self.look(states, &self.read(src)).flatten(0, 1))
     }
 }
 
@@ -116,7 +116,7 @@ impl Generate for ConvToGru {
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
         (
             self.read(src.clone()),
-            self.decoder.begin(src.dims()[0], &src.device()),
+            self.decoder.initial_state(src.dims()[0], &src.device()),
         )
     }
 
@@ -129,7 +129,7 @@ impl Generate for ConvToGru {
         );
         let hidden = self.look(state.hidden().unsqueeze_dim(1), memory);
         Projection::Tied(&self.embedding)
-            .of(hidden.squeeze_dim(1))
+            .project(hidden.squeeze_dim(1))
             .logits()
     }
 

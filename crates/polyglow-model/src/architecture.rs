@@ -1,13 +1,13 @@
-//! The traits that open the crate to an architecture of one's own.
+//! The traits for architectures outside this crate.
 //!
 //! A model is any Burn module. To be trained it implements [`Predict`] for the kind of inputs that
 //! it reads ([`crate::Pair`], [`crate::Text`], [`crate::Image`], [`crate::Words`] or a type of its
-//! own). To write text it also implements [`Generate`], and [`crate::search`] then runs on it: beam
-//! search, sampling, constraints and ensembles. [`Inspect`] is for tools that look inside; all of
-//! its methods have defaults.
+//! own). To generate text it also implements [`Generate`], and [`crate::search`] then runs on it:
+//! beam search, sampling, constraints and ensembles. [`Inspect`] is for tools that inspect models;
+//! all of its methods have defaults.
 //!
-//! The built-in architectures implement the same traits. [`crate::Model`] is the choice among them
-//! that a config file makes.
+//! The built-in architectures implement the same traits. [`crate::Model`] is an enum of them, for
+//! the choice of a config file.
 //!
 //! ```
 //! use burn::module::Module;
@@ -15,10 +15,10 @@
 //! use polyglow_model::embedding::Embedding;
 //! use polyglow_model::init::ParamInit;
 //! use polyglow_model::linear::Linear;
-//! use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
+//! use polyglow_model::search::{Incremental, SearchConfig, Sentence, SpecialTokens, search};
 //! use polyglow_model::{Generate, Predict, Prediction, Projection, Text};
 //!
-//! /// The next token from the last one alone.
+//! /// Predicts the next token from the last one alone.
 //! #[derive(Module, Debug)]
 //! struct Bigram {
 //!     embedding: Embedding,
@@ -27,7 +27,7 @@
 //!
 //! impl Predict<Text> for Bigram {
 //!     fn predict(&self, text: Text) -> Prediction<'_> {
-//!         Projection::Own(&self.output).of(self.embedding.forward(text.ids).flatten(0, 1))
+//!         Projection::Own(&self.output).project(self.embedding.forward(text.ids).flatten(0, 1))
 //!     }
 //! }
 //!
@@ -48,8 +48,9 @@
 //! let model = Bigram { embedding: Embedding::new(9, 4, init), output: Linear::new(4, 9, init) };
 //! let mut next = Incremental::new([(&model, Tensor::zeros([1, 1], &device))], &[]);
 //! let sentence = Sentence { max_len: 5, ..Sentence::default() };
-//! let found = search(&mut next, &[sentence], &SearchConfig::default(), Marks { bos: 1, eos: 2 });
-//! assert!(found[0][0].ids.len() <= 5);
+//! let special = SpecialTokens { bos: 1, eos: 2 };
+//! let hypotheses = search(&mut next, &[sentence], &SearchConfig::default(), special);
+//! assert!(hypotheses[0][0].ids.len() <= 5);
 //! ```
 
 use std::fmt::Debug;
@@ -62,36 +63,35 @@ use crate::embedding::Embedding;
 use crate::loss::prediction::Prediction;
 use crate::side::Side;
 
-/// What a model must offer to be trained on inputs of one kind.
+/// A model that can be trained on inputs of the kind `I`.
 pub trait Predict<I>: Module {
-    /// Scores of the classes, or the hidden states that give them, for every place that has a
-    /// target: every target position of a pair, every position of a text, one per image.
+    /// Returns scores of the classes, or the hidden states to compute them from, for everything
+    /// that has a target: every target position of a pair, every position of a text, every image.
     ///
     /// Dropout is active if the model is on an autodiff device; see [`crate::dropout::keyed`].
     fn predict(&self, inputs: I) -> Prediction<'_>;
 
-    /// As [`Self::predict`], together with the attention from target to source positions that
-    /// guided alignment trains, if the model has one: `[batch, tgt_len, src_len]`, each row a
+    /// As [`Self::predict`]; also returns the attention from target to source positions that guided
+    /// alignment trains, if the model has one: `[batch, tgt_len, src_len]`, each row a
     /// distribution.
     fn predict_aligned(&self, inputs: I) -> (Prediction<'_>, Option<Tensor<3>>) {
         (self.predict(inputs), None)
     }
 }
 
-/// What a model must offer to be searched: to write text one token at a time, in several threads at
-/// a time.
+/// A model that can be searched: it generates text token by token, in several threads at a time.
 pub trait Generate: Module + Sync {
-    /// What the model keeps between positions, for all rows together.
+    /// The state of the model between positions, for all rows together.
     type Cache: Clone + Debug + Send;
 
-    /// Reads the source. A language model only uses the number of rows.
+    /// Encodes the source. A language model only uses the number of rows.
     ///
     /// # Shapes
     /// - `src`: `[rows, src_len]`, with padding behind
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache;
 
-    /// Scores of the next token after one more token in every row; equal to what [`Predict`] gives
-    /// for the last position.
+    /// Adds one token to every row, and scores the token after it; the scores are equal to those of
+    /// [`Predict`] for the last position.
     ///
     /// # Shapes
     /// - `ids`: `[rows, 1]`, the newest token; output: `[rows, tgt_vocab_size]`
@@ -102,25 +102,25 @@ pub trait Generate: Module + Sync {
     fn select(cache: &mut Self::Cache, rows: &[usize], device: &Device);
 }
 
-/// What a model may offer to tools that look inside. A default is the answer of a model that has no
-/// such thing.
+/// A model that tools can inspect. The defaults are those of a model without attention, states or
+/// embeddings.
 pub trait Inspect: Predict<<Self as Inspect>::Inputs> {
     /// The kind of inputs that it reads.
     type Inputs;
 
-    /// The weights of every attention in [`Predict::predict`]. The query at a target position is
-    /// the one that predicts the token after it.
+    /// Returns the weights of every attention in [`Predict::predict`]. The query at a target
+    /// position is the one that predicts the token after it.
     fn attention(&self, _: Self::Inputs) -> AttentionMaps {
         AttentionMaps::default()
     }
 
-    /// The weights of every layer's attention to the source, from the lowest layer, averaged over
-    /// heads: `[batch, tgt_len, src_len]` each.
+    /// Returns the weights of every layer's attention to the source, from the lowest layer,
+    /// averaged over heads: `[batch, tgt_len, src_len]` each.
     fn cross_attention(&self, _: Self::Inputs) -> Vec<Tensor<3>> {
         Vec::new()
     }
 
-    /// The state after each layer that reads, from the lowest.
+    /// Returns the state after each layer of the encoder, or of a language model, from the lowest.
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each
@@ -128,8 +128,8 @@ pub trait Inspect: Predict<<Self as Inspect>::Inputs> {
         Vec::new()
     }
 
-    /// The vectors of a side's tokens; the same for both sides if the model has one. `None` if it
-    /// does not read tokens.
+    /// Returns the embedding of a side's tokens, the same for both sides if the model has one.
+    /// `None` if the model reads no tokens.
     fn embedding(&self, _: Side) -> Option<&Embedding> {
         None
     }

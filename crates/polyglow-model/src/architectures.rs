@@ -9,7 +9,7 @@ mod skip_gram;
 mod transformer;
 mod vit;
 
-pub use captioner::{CaptionCache, Captioner, Writer};
+pub use captioner::{CaptionCache, Captioner, TextDecoder};
 pub use encoder_only::{EncoderOnly, TextEncoder};
 pub use lm::{LanguageModel, TextCache};
 pub use rnn::{Rnn, RnnCache};

@@ -26,7 +26,7 @@ pub enum Activation {
     /// `max(0, x)`, the paper's choice.
     #[default]
     Relu,
-    /// `x Φ(x)` with the exact normal distribution (Hendrycks and Gimpel, 2016).
+    /// `x Φ(x)` with the exact normal distribution function (Hendrycks and Gimpel, 2016).
     Gelu,
     /// `silu(x W_gate) * (x W_inner)`: a third matrix of the same size (Shazeer, 2020).
     Swiglu,
@@ -35,7 +35,7 @@ pub enum Activation {
     Swish,
 }
 
-/// Where layer normalization stands around each sublayer.
+/// The position of layer normalization around each sublayer.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Norm {
@@ -47,22 +47,23 @@ pub enum Norm {
     Pre,
 }
 
-/// How a token's position enters the model.
+/// The encoding of a token's position.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Position {
     /// Fixed sines and cosines, added to the embedding (Vaswani et al., 2017, section 3.5).
     #[default]
     Sinusoidal,
-    /// A trained vector per position added to the embedding; nothing beyond `max_len` positions.
+    /// A trained vector per position, added to the embedding; at most `max_len` positions.
     Learned,
     /// Queries and keys of self-attention are rotated by their position (Su et al., 2021).
     Rotary,
-    /// None: an encoder sees a bag of words; a decoder can tell the order from the causal mask.
+    /// No encoding: an encoder sees a bag of words; a decoder can infer the order from the causal
+    /// mask.
     None,
 }
 
-/// Which embedding matrices are one and the same parameter (Press and Wolf, 2017).
+/// Which embedding matrices share one parameter (Press and Wolf, 2017).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum TieEmbeddings {
@@ -110,18 +111,18 @@ pub struct ModelConfig {
     pub activation_dropout: f64,
     /// Feed-forward non-linearity: `"relu"`, `"gelu"`, `"swiglu"` or `"swish"`; default `"relu"`.
     pub activation: Activation,
-    /// Place of layer normalization: `"post"` or `"pre"`; default `"post"`.
+    /// Position of layer normalization: `"post"` or `"pre"`; default `"post"`.
     pub norm: Norm,
     /// Positions: `"sinusoidal"`, `"learned"`, `"rotary"` or `"none"`; default `"sinusoidal"`.
     pub position: Position,
     /// Shared embedding matrices: `"none"`, `"decoder"` or `"all"`; default `"all"` (`"decoder"`
     /// suits separate vocabularies).
     pub tie_embeddings: TieEmbeddings,
-    /// Whether the output projection has a bias, a trained number for each target token; default
+    /// Whether the output projection has a bias, a trained value for each target token; default
     /// false. Only for `arch = "transformer"`.
     #[serde(skip_serializing_if = "is_false")]
     pub output_bias: bool,
-    /// What writes captions: `"transformer"` or `"rnn"`; default `"transformer"`. Only for
+    /// The decoder of captions: `"transformer"` or `"rnn"`; default `"transformer"`. Only for
     /// `arch = "captioner"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub decoder: Option<CaptionDecoder>,
@@ -150,15 +151,15 @@ pub struct ModelConfig {
     /// `arch = "rnn"` and recurrent decoders of captions.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub input_feeding: Option<bool>,
-    /// What reads the text of an encoder: `"transformer"` or `"rnn"`; default `"transformer"`. Only
+    /// The layers of an encoder of text: `"transformer"` or `"rnn"`; default `"transformer"`. Only
     /// for `arch = "encoder"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub body: Option<Body>,
-    /// What stands on an encoder of text: `"classification"` or `"masked_lm"`; default
+    /// The head of an encoder of text: `"classification"` or `"masked_lm"`; default
     /// `"classification"`. Only for `arch = "encoder"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub head: Option<Head>,
-    /// How the states of all positions are pooled: `"mean"`, `"class"`, or for recurrent layers
+    /// Pooling of the states of all positions: `"mean"`, `"class"`, or for recurrent layers
     /// `"mean"` or `"last"`; default `"mean"`, or `"last"`. Only for `arch = "encoder"` and
     /// `"vit"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,7 +170,7 @@ pub struct ModelConfig {
     pub patch_size: Option<usize>,
 }
 
-/// What the data decides about a model: vocabularies, the pad id, the longest sequence.
+/// The sizes and ids that the data decides: vocabularies, padding, the longest sequence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Vocabulary {
     /// Number of source token ids.
@@ -178,11 +179,11 @@ pub struct Vocabulary {
     pub tgt_size: usize,
     /// Whether source and target ids mean the same tokens.
     pub shared: bool,
-    /// The id that fills up short source rows.
+    /// The id that pads short source rows.
     pub src_pad_id: u32,
-    /// The id that fills up short target rows.
+    /// The id that pads short target rows.
     pub tgt_pad_id: u32,
-    /// Longest sequence with its end mark, in tokens.
+    /// Longest sequence with EOS, in tokens.
     pub max_len: usize,
     /// The size of the images; `None` for text.
     pub image: Option<ImageShape>,
@@ -200,7 +201,7 @@ impl ModelConfig {
         self.preset.unwrap_or(Preset::Small).sizes(self.arch)
     }
 
-    /// Checks every value that can be checked without the data.
+    /// Checks every value that does not depend on the data.
     ///
     /// # Errors
     /// [`ModelError::Config`] names the key, its value and the reason.
@@ -218,8 +219,8 @@ impl ModelConfig {
     }
 }
 
-/// Keeps a key that is not set out of what is written, so that configs stay as they were before it
-/// was there.
+/// Leaves a key that is not set out of written configs, so that those of runs from before the key
+/// existed stay the same.
 #[expect(
     clippy::trivially_copy_pass_by_ref,
     reason = "serde hands over a reference"
@@ -228,7 +229,7 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// Checks a size.
+/// Checks that a size is from 1 to `most`.
 fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelError> {
     if (1..=most).contains(&value) {
         return Ok(());
@@ -240,7 +241,7 @@ fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelE
     ))
 }
 
-/// Checks a dropout probability.
+/// Checks that a dropout probability is at least 0 and below 1.
 fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
     if (0.0..1.0).contains(&value) {
         return Ok(());

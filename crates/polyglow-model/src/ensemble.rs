@@ -2,8 +2,8 @@
 
 use burn::tensor::Tensor;
 
-/// The logarithm of the mean of probabilities, which are given as logarithms; a single member is
-/// returned unchanged.
+/// Returns the logarithm of the mean of the members' probabilities, which are given as logarithms;
+/// a single member is returned unchanged.
 ///
 /// # Shapes
 /// - each: `[rows, vocab_size]`; output: the same
@@ -15,7 +15,8 @@ pub fn mean_of_probabilities(log_probs: impl IntoIterator<Item = Tensor<2>>) -> 
     let first = log_probs
         .next()
         .expect("an ensemble has at least one member");
-    let (mut sum, mut count) = (first, 1.0f64);
+    let mut sum = first;
+    let mut count = 1.0f64;
     for other in log_probs {
         // log(exp(a) + exp(b)), from the larger of both so that nothing overflows.
         let larger = sum.clone().max_pair(other.clone());

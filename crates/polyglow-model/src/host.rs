@@ -1,12 +1,12 @@
-//! Where a device computes.
+//! Whether a device computes in host memory.
 
 use burn::tensor::Device;
 
-/// Whether the device computes in host memory, so that reading from it costs nothing. Compares
-/// devices, so nothing waits for a GPU.
+/// Whether the device computes in host memory, so that reading from it costs nothing. The function
+/// compares devices, so it does not wait for a GPU.
 ///
 /// Only the backends `flex` and `ndarray` of this crate's features are known. Any other counts as a
-/// device of its own, which is slower if it is wrong, but correct.
+/// device of its own, which is slower if that is wrong, but correct.
 pub fn computes_on_host(device: &Device) -> bool {
     // Devices are equal whether they differentiate or not.
     #[cfg(feature = "flex")]

@@ -1,4 +1,4 @@
-//! What models read: one plain struct for each kind of inputs, and an enum of them all.
+//! The inputs of models: a plain struct for each kind, and an enum of them all.
 //!
 //! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in
 //! [`crate::Model`], which may be any architecture, implements it for [`Inputs`].
@@ -11,11 +11,11 @@ pub struct Pair {
     /// Source ids with padding behind, `[batch, src_len]`; if the source is an image, the bytes of
     /// [`Image::pixels`].
     pub src: Tensor<2, Int>,
-    /// Target ids that the decoder reads, beginning with the start mark, `[batch, tgt_len]`.
+    /// Target ids that the decoder reads, beginning with BOS, `[batch, tgt_len]`.
     pub tgt_in: Tensor<2, Int>,
 }
 
-/// A text with one side: what a language model continues, or what gets a label.
+/// A text with one side, for a language model or for a label.
 #[derive(Clone, Debug)]
 pub struct Text {
     /// Token ids with padding behind, `[batch, len]`.
@@ -30,25 +30,25 @@ pub struct Image {
     pub pixels: Tensor<2, Int>,
 }
 
-/// Words, and the words that may stand beside them.
+/// Words, and for each word its neighbors among random words.
 #[derive(Clone, Debug)]
 pub struct Words {
     /// One word per row, `[rows, 1]`.
     pub centers: Tensor<2, Int>,
-    /// The words to tell apart for each center, `[rows, count]`.
+    /// The words to classify for each center as neighbors or random words, `[rows, count]`.
     pub candidates: Tensor<2, Int>,
 }
 
 /// Inputs of any kind.
 #[derive(Clone, Debug)]
 pub enum Inputs {
-    /// For translation.
+    /// Inputs for translation and captions.
     Pair(Pair),
-    /// For language models, labels of texts and hidden tokens.
+    /// Inputs for language models, labels of texts and masked tokens.
     Text(Text),
-    /// For labels of images.
+    /// Inputs for labels of images.
     Image(Image),
-    /// For word vectors.
+    /// Inputs for word vectors.
     Words(Words),
 }
 

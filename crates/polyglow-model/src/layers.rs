@@ -1,4 +1,4 @@
-//! One layer per file: what models are built from, and the masks and number formats that layers
+//! The layers that models are built from, one per file, with the masks and number formats that they
 //! share.
 
 pub mod attention;

@@ -2,16 +2,27 @@
 //! hypotheses.
 //!
 //! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on
-//! decides where it runs. There are two ways in: a [`ModelConfig`] chooses a built-in [`Model`],
-//! and the traits of [`architecture`] admit a model of one's own.
+//! decides where it runs. A [`ModelConfig`] chooses a built-in [`Model`]; other models implement
+//! the traits of [`architecture`].
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};
 //! use polyglow_model::{ModelConfig, Pair, Predict, Preset, Vocabulary};
 //!
-//! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
-//! let vocabulary =
-//!     Vocabulary { src_size: 20, tgt_size: 20, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
+//! let config = ModelConfig {
+//!     preset: Some(Preset::Tiny),
+//!     d_model: Some(16),
+//!     ..ModelConfig::default()
+//! };
+//! let vocabulary = Vocabulary {
+//!     src_size: 20,
+//!     tgt_size: 20,
+//!     shared: true,
+//!     src_pad_id: 0,
+//!     tgt_pad_id: 0,
+//!     max_len: 8,
+//!     image: None,
+//! };
 //! let device = Device::flex().autodiff();
 //! let model = config.shape(vocabulary)?.init(7, &device);
 //!

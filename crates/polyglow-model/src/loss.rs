@@ -1,5 +1,5 @@
-//! What training minimizes, as sums over a batch: label-smoothed cross-entropy (Szegedy et al.,
-//! 2016, section 7) and guided alignment (Chen et al., 2016).
+//! The losses that training minimizes, as sums over a batch: label-smoothed cross-entropy (Szegedy
+//! et al., 2016, section 7) and guided alignment (Chen et al., 2016).
 
 pub(crate) mod prediction;
 
@@ -7,15 +7,15 @@ use burn::tensor::Tensor;
 
 pub use polyglow_kernels::{LossOutput, Targets, cross_entropy};
 
-/// Replaces an attention of 0, whose logarithm is infinite: the smallest normal f32.
+/// The value that replaces an attention of 0, whose logarithm is infinite: the smallest normal f32.
 const LEAST_ATTENTION: f64 = f32::MIN_POSITIVE as f64;
 
-/// Guided alignment (Chen et al., 2016): `-sum gold log attention`, the cross-entropy of the
-/// attention against where it should be, in nats, `[1]`; carries the gradient.
+/// Returns the loss of guided alignment (Chen et al., 2016), `-sum gold log attention`: the
+/// cross-entropy of the attention against the known alignment, in nats, `[1]`.
 ///
 /// # Shapes
 /// - `attention`, `gold`: `[batch, tgt_len, src_len]`; the rows of `gold` sum to 1, or to 0 where
-///   nothing is known
+///   no alignment is known
 pub fn alignment_loss(attention: Tensor<3>, gold: Tensor<3>) -> Tensor<1> {
     -(attention.clamp_min(LEAST_ATTENTION).log() * gold).sum()
 }
@@ -34,7 +34,7 @@ mod tests {
             (loss + 0.5 * 0.5f64.ln() + 0.5 * 0.25f64.ln()).abs() < 1e-6,
             "{loss}"
         );
-        // Where nothing is looked at, the loss is large and finite.
+        // An attention of 0 has a large and finite loss.
         let gold = Tensor::<3>::from_data([[[0.0f32, 0.0, 0.0], [1.0, 0.0, 0.0]]], &device);
         let loss = f64::from(alignment_loss(attention, gold).into_scalar::<f32>());
         assert!((loss + LEAST_ATTENTION.ln()).abs() < 1e-3, "{loss}");

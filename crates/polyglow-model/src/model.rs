@@ -1,4 +1,4 @@
-//! A model of any built-in architecture: the choice that a config file makes, on top of the traits
+//! An enum of the built-in architectures, for the choice of a config file; it implements the traits
 //! of [`crate::architecture`].
 
 mod dispatch;
@@ -22,7 +22,8 @@ use crate::weight::Weight;
 /// A model of any built-in architecture.
 ///
 /// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for
-/// [`Inputs`](crate::Inputs), and [`Generate`]; what its architecture does not read is a panic.
+/// [`Inputs`](crate::Inputs), and [`Generate`]; it panics on inputs that its architecture does not
+/// read.
 #[derive(Module, Debug)]
 #[expect(
     clippy::large_enum_variant,
@@ -47,18 +48,18 @@ pub enum Model {
     Captioner(Captioner),
 }
 
-/// What a [`Model`] keeps between positions.
+/// The cache of a [`Model`]: its state between positions.
 #[derive(Clone, Debug)]
 pub enum Cache {
-    /// Keys and values.
+    /// Keys and values of a Transformer.
     Transformer(DecoderCache),
-    /// States.
+    /// States of a recurrent encoder-decoder.
     Rnn(RnnCache),
     /// Keys and values of a text.
     Lm(TextCache),
     /// States of a text.
     RnnLm(States),
-    /// Keys and values of an image, and what was written about it.
+    /// The state of a captioner's decoder.
     Captioner(CaptionCache),
 }
 
@@ -76,7 +77,7 @@ impl ModelShape {
 }
 
 impl Model {
-    /// A model of this shape with initial values of one kind.
+    /// A model of this shape with the given kind of initial values.
     pub(crate) fn build(shape: &ModelShape, init: ParamInit) -> Self {
         match shape {
             ModelShape::Transformer(shape) => Self::Transformer(Transformer::build(shape, init)),
@@ -104,12 +105,12 @@ impl Model {
         }
     }
 
-    /// What the data decided about it.
+    /// The vocabularies and other values that follow from the data.
     pub fn vocabulary(&self) -> Vocabulary {
         self.shape().vocabulary()
     }
 
-    /// What it was made for.
+    /// The task that it was made for.
     pub fn task(&self) -> Task {
         self.shape().task()
     }
@@ -119,15 +120,15 @@ impl Model {
         self.devices().first().is_some_and(computes_on_host)
     }
 
-    /// [`Generate::start`].
+    /// Encodes the source, see [`Generate::start`].
     ///
     /// # Panics
-    /// If the architecture writes no text.
+    /// If the architecture generates no text.
     pub fn start(&self, src: Tensor<2, Int>) -> Cache {
         Generate::start(self, src)
     }
 
-    /// [`Generate::advance`].
+    /// Adds one token to every row, see [`Generate::advance`].
     ///
     /// # Panics
     /// If the cache belongs to another architecture.
@@ -135,12 +136,12 @@ impl Model {
         Generate::advance(self, ids, cache)
     }
 
-    /// The side that it reads before it predicts anything, or as it predicts if there is only one.
+    /// The side that it encodes: the source, or the only side of a text.
     pub fn reading_side(&self) -> Side {
         self.task().reading_side()
     }
 
-    /// The vectors of a side's tokens; the same for both sides if the model has one.
+    /// The embedding of a side's tokens, the same for both sides if the model has one.
     ///
     /// # Panics
     /// If it reads images, which have no tokens.
@@ -148,7 +149,7 @@ impl Model {
         Inspect::embedding(self, side).expect("images have no tokens")
     }
 
-    /// The vector of every token of a side.
+    /// Returns the vector of every token of a side.
     ///
     /// # Shapes
     /// - output: `[vocab_size, d_model]`, on `device`
@@ -160,22 +161,19 @@ impl Model {
         if let Weight::Float(weight) = &embedding.weight {
             return weight.val();
         }
-        let Vocabulary {
-            src_size, tgt_size, ..
-        } = self.vocabulary();
-        let vocab_size = if side == Side::Src {
-            src_size
-        } else {
-            tgt_size
+        let vocab_size = match side {
+            Side::Src => self.vocabulary().src_size,
+            Side::Tgt => self.vocabulary().tgt_size,
         };
-        let ids =
-            Tensor::<1, Int>::from_data(&(0..vocab_size as i32).collect::<Vec<_>>()[..], device);
+        let ids: Vec<i32> = (0..vocab_size as i32).collect();
+        let ids = Tensor::<1, Int>::from_data(&ids[..], device);
         embedding.rows(ids.unsqueeze()).squeeze_dim(0)
     }
 
-    /// What stands at each position of a text on [`Self::reading_side`]: first the token's own
-    /// vector, which knows neither place nor context, then the state after each layer, from the
-    /// lowest ([`Inspect::states`]). The layers of an encoder-decoder are those of its encoder.
+    /// Returns the vectors at each position of a text on [`Self::reading_side`]: first the
+    /// embedding of the token, which depends neither on position nor on context, then the state
+    /// after each layer, from the lowest ([`Inspect::states`]). The layers of an encoder-decoder
+    /// are those of its encoder.
     ///
     /// # Shapes
     /// - `ids`: `[batch, len]`, with padding behind; output: `[batch, len, d_model]` each

@@ -1,4 +1,4 @@
-//! A model's parameters by name, for checkpoints and for weights from other programs.
+//! Access to a model's parameters by name, for checkpoints and for weights from other programs.
 //!
 //! ```
 //! use burn::tensor::{Device, TensorData};
@@ -7,8 +7,8 @@
 //! use polyglow_model::parameter;
 //!
 //! let linear = Linear::new(2, 3, &mut ParamInit::new(1, &Device::flex()));
-//! let zeros = |_: &str, shape: &[usize]| Ok::<_, String>(TensorData::zeros::<f32, _>(shape.to_vec()));
-//! let linear = parameter::replace(linear, zeros)?;
+//! let zeros = |shape: &[usize]| TensorData::zeros::<f32, _>(shape.to_vec());
+//! let linear = parameter::replace(linear, |_, shape| Ok::<_, String>(zeros(shape)))?;
 //! let names: Vec<String> = parameter::read(&linear).into_iter().map(|(name, _)| name).collect();
 //! assert_eq!(names, ["weight", "bias"]);
 //! assert_eq!(parameter::count(&linear), 9);
@@ -21,10 +21,11 @@ pub mod quantization;
 use burn::module::{Module, ModuleMapper, ModuleVisitor, Param};
 use burn::tensor::{Tensor, TensorData, Transaction};
 
-/// The names, in the order of the fields: `encoder.layers.0.self_attention.qkv.weight`.
+/// The path of a parameter during a visit, which gives its name, such as
+/// `encoder.layers.0.self_attention.qkv.weight`.
 ///
-/// Names are part of the checkpoint format. They follow the field names; the variant of an enum
-/// leaves no trace.
+/// Names are part of the checkpoint format. They follow the field names; variants of enums are left
+/// out.
 #[derive(Debug, Default)]
 pub struct ParamPath {
     parts: Vec<Option<String>>,
@@ -37,37 +38,33 @@ impl ParamPath {
         self.parts.push((!is_variant).then(|| name.to_owned()));
     }
 
-    /// Leaves it again; call it from `exit_module`.
+    /// Leaves the field, element or variant; call it from `exit_module`.
     pub fn exit(&mut self) {
         self.parts.pop();
     }
 
-    /// The dotted name of the current place.
+    /// The dotted name of the current field.
     pub fn name(&self) -> String {
-        self.parts
-            .iter()
-            .flatten()
-            .map(String::as_str)
-            .collect::<Vec<_>>()
-            .join(".")
+        let named: Vec<&str> = self.parts.iter().flatten().map(String::as_str).collect();
+        named.join(".")
     }
 }
 
-/// Every parameter with its name, read from the device.
+/// Reads every parameter from the device, and returns it with its name.
 pub fn read(model: &impl Module) -> Vec<(String, TensorData)> {
     let mut reader = Reader::default();
     model.visit(&mut reader);
     reader.finish()
 }
 
-/// Replaces every parameter by what `lookup` returns for its name and shape; devices and gradients
-/// stay as they are.
+/// Replaces every parameter by the data that `lookup` returns for its name and shape; its device
+/// and whether it gets a gradient stay as they are.
 ///
 /// # Errors
 /// The first error of `lookup`; the model is then dropped.
 ///
 /// # Panics
-/// If `lookup` returns data of another shape than it was asked for.
+/// If `lookup` returns data of another shape than requested.
 pub fn replace<M: Module, E>(
     model: M,
     lookup: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
@@ -84,7 +81,7 @@ pub fn replace<M: Module, E>(
     }
 }
 
-/// Takes the parameters that `is_frozen` names out of the training: they get no gradient.
+/// Freezes the parameters for whose name `is_frozen` returns true: they get no gradient.
 pub fn freeze<M: Module>(model: M, is_frozen: impl FnMut(&str) -> bool) -> M {
     model.map(&mut Freezer {
         path: ParamPath::default(),
@@ -92,26 +89,29 @@ pub fn freeze<M: Module>(model: M, is_frozen: impl FnMut(&str) -> bool) -> M {
     })
 }
 
-/// Number of trained values; tied matrices count once.
+/// Counts the trained values; tied matrices count once.
 pub fn count(model: &impl Module) -> usize {
     model.num_params()
 }
 
-/// The numbers that are read from a device at once, at least: it is waited for each time, and holds
-/// a copy of them.
+/// Elements to read from a device at once, at least. Each read waits for the device, so there
+/// should be few; and the device holds a copy of all that is read at once.
 const READ_TOGETHER: usize = 1 << 25;
 
+/// A visitor that reads parameters in few transfers.
 #[derive(Default)]
 struct Reader {
     path: ParamPath,
     names: Vec<String>,
     values: Vec<TensorData>,
-    /// What was visited and not read yet, and how many numbers that is.
+    /// The parameters that were visited and not read yet.
     pending: Transaction,
+    /// Their elements.
     len: usize,
 }
 
 impl Reader {
+    /// Reads the pending parameters.
     fn read(&mut self) {
         self.values
             .extend(std::mem::take(&mut self.pending).execute());
@@ -144,6 +144,7 @@ impl ModuleVisitor for Reader {
     }
 }
 
+/// A mapper that removes parameters from the training.
 struct Freezer<F> {
     path: ParamPath,
     is_frozen: F,
@@ -167,6 +168,7 @@ impl<F: FnMut(&str) -> bool> ModuleMapper for Freezer<F> {
     }
 }
 
+/// A mapper that replaces parameters until the first error.
 struct Replacer<F, E> {
     path: ParamPath,
     lookup: F,

@@ -3,8 +3,8 @@
 /// One side of a pair.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Side {
-    /// What a translation is made from.
+    /// The source: a text to translate, or an image.
     Src,
-    /// The translation; the only side of a text.
+    /// The target: the translation, or the only side of a text.
     Tgt,
 }

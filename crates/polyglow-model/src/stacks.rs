@@ -1,4 +1,4 @@
-//! Layers upon layers: encoders and decoders, and what a decoder keeps between positions.
+//! Stacks of layers: encoders and decoders, and the caches of decoders.
 
 pub mod cache;
 pub mod decoder;

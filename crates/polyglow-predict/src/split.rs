@@ -1,7 +1,7 @@
 //! Lines that are longer than a model can read, cut where it hurts least, and put back together.
 
 use crate::sentences::gap;
-use crate::translate::Translated;
+use crate::translate::{Scores, Translated};
 
 /// Where a text may be cut, the best places first.
 #[derive(Clone, Copy, Debug)]
@@ -125,16 +125,14 @@ pub(super) fn join(
         for (whole, piece) in line.iter_mut().zip(translations) {
             whole.text.push_str(gap(&whole.text, &piece.text));
             whole.text.push_str(&piece.text);
-            whole.log_prob += piece.log_prob;
-            whole.score += piece.score;
+            whole.scores = Scores::sum(whole.scores, piece.scores);
         }
     }
     for line in &mut lines {
         if line.is_empty() {
             line.push(Translated {
                 text: String::new(),
-                log_prob: 0.0,
-                score: 0.0,
+                scores: Some(Scores::default()),
             });
         }
     }
@@ -193,8 +191,10 @@ mod tests {
                 0,
                 vec![Translated {
                     text: text.to_owned(),
-                    log_prob: -1.0,
-                    score: -1.0,
+                    scores: Some(Scores {
+                        log_prob: -1.0,
+                        score: -1.0,
+                    }),
                 }],
             )
         };
@@ -206,7 +206,8 @@ mod tests {
         ] {
             let joined = join(pieces.map(piece).to_vec(), 1);
             assert_eq!(joined[0][0].text, expected);
-            assert!((joined[0][0].log_prob + 2.0).abs() < 1e-6);
+            let scores = joined[0][0].scores.expect("both pieces have scores");
+            assert!((scores.log_prob + 2.0).abs() < 1e-6);
         }
     }
 

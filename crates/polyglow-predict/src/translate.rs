@@ -3,7 +3,7 @@
 
 use polyglow_data::padded::Padded;
 use polyglow_model::Generate;
-use polyglow_model::search::{Hypothesis, Incremental, Marks, Sentence, search};
+use polyglow_model::search::{Hypothesis, Incremental, Sentence, SpecialTokens, search};
 use serde::{Deserialize, Serialize};
 
 use crate::device::upload_rows;
@@ -34,11 +34,29 @@ pub struct Request {
 pub struct Translated {
     /// The text, without line breaks.
     pub text: String,
+    /// How probable it is; `None` if that was not requested and greedy search did without it.
+    pub scores: Option<Scores>,
+}
+
+/// How probable a translation is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
+pub struct Scores {
     /// Log-probability under the model, in nats; of a line in pieces, their sum.
     pub log_prob: f32,
-    /// What translations of one line are ranked by: the log-probability, normalized by the length
-    /// penalty.
+    /// The score that translations of one line are ranked by: the log-probability, normalized by
+    /// the length penalty.
     pub score: f32,
+}
+
+impl Scores {
+    /// The scores of two pieces of a line together: their sums, if both have scores.
+    #[must_use]
+    pub fn sum(left: Option<Self>, right: Option<Self>) -> Option<Self> {
+        left.zip(right).map(|(left, right)| Self {
+            log_prob: left.log_prob + right.log_prob,
+            score: left.score + right.score,
+        })
+    }
 }
 
 /// A piece of a request: the whole, but for those that are longer than a model has positions.
@@ -91,7 +109,7 @@ impl<M: Generate> Runner<M> {
 
     /// As [`Self::translate`]; `observe` is called after each batch with the number of requests
     /// that are done. Unless they are to be `scored`, greedy search need not normalize over the
-    /// vocabulary, and log-probabilities and scores are NaN.
+    /// vocabulary, and translations have no scores.
     ///
     /// # Errors
     /// As [`Self::translate`].
@@ -289,20 +307,23 @@ impl<M: Generate> Runner<M> {
 
     /// The translations of each piece.
     fn translations(&self, batch: &[&Piece], scored: bool) -> Result<Vec<Vec<Translated>>> {
+        // Greedy search alone finds the best without log-probabilities.
+        let has_scores = scored || !self.search.is_greedy();
         let mut translations = Vec::with_capacity(batch.len());
-        for hypotheses in self.hypotheses(batch, scored) {
+        for hypotheses in self.hypotheses(batch, has_scores) {
             translations.push(
                 hypotheses
                     .iter()
-                    .map(|hypothesis| self.decode(hypothesis))
+                    .map(|hypothesis| self.decode(hypothesis, has_scores))
                     .collect::<Result<_>>()?,
             );
         }
         Ok(translations)
     }
 
-    /// The hypotheses for each piece.
-    fn hypotheses(&self, pieces: &[&Piece], scored: bool) -> Vec<Vec<Hypothesis>> {
+    /// The hypotheses for each piece. Unless it `has_scores`, the search is greedy, and the scores
+    /// of the hypotheses mean nothing.
+    fn hypotheses(&self, pieces: &[&Piece], has_scores: bool) -> Vec<Vec<Hypothesis>> {
         let special = self.tgt.special();
         let source = |index: usize| {
             let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
@@ -319,34 +340,22 @@ impl<M: Generate> Runner<M> {
             .map(|(index, member)| (&member.model, source(index)));
         let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();
         let mut next = Incremental::new(sources, &[special.pad, special.bos]);
-        let unscored = !scored && self.search.is_greedy();
-        if unscored {
+        if !has_scores {
             next = next.without_normalization();
         }
-        let mut hypotheses = search(
-            &mut next,
-            &sentences,
-            &self.search,
-            Marks {
-                bos: special.bos,
-                eos: special.eos,
-            },
-        );
-        if unscored {
-            for hypothesis in hypotheses.iter_mut().flatten() {
-                hypothesis.log_prob = f32::NAN;
-                hypothesis.score = f32::NAN;
-            }
-        }
-        hypotheses
+        let special_tokens = SpecialTokens {
+            bos: special.bos,
+            eos: special.eos,
+        };
+        search(&mut next, &sentences, &self.search, special_tokens)
     }
 
-    fn decode(&self, hypothesis: &Hypothesis) -> Result<Translated> {
+    fn decode(&self, hypothesis: &Hypothesis, has_scores: bool) -> Result<Translated> {
         let Hypothesis {
-            ids,
+            ref ids,
             log_prob,
             score,
-        } = hypothesis;
+        } = *hypothesis;
         // A break inside a translation would make two lines of one.
         let text = self
             .tgt
@@ -355,8 +364,7 @@ impl<M: Generate> Runner<M> {
             .replace(['\n', '\r'], " ");
         Ok(Translated {
             text: text.trim().to_owned(),
-            log_prob: *log_prob,
-            score: *score,
+            scores: has_scores.then_some(Scores { log_prob, score }),
         })
     }
 }

@@ -9,7 +9,7 @@ use axum::response::{IntoResponse, Response};
 use polyglow_data::alignment::Link;
 use polyglow_model::search::{SearchMethod, SearchRequest};
 use polyglow_predict::attention::{WordAttention, strongest};
-use polyglow_predict::translate::Request;
+use polyglow_predict::translate::{Request, Scores};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
@@ -83,8 +83,8 @@ pub(crate) struct Segment {
 #[derive(Serialize)]
 pub(crate) struct Hypothesis {
     text: String,
-    log_prob: f32,
-    score: f32,
+    #[serde(flatten)]
+    scores: Option<Scores>,
     /// For each word of the text the source word with the most attention, both counted from 0:
     /// `[source, target]`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -189,8 +189,7 @@ pub(crate) fn segment(source: &str, best: Vec<LinkedTranslation>, details: Detai
                           ..
                       }| Hypothesis {
         text: translation.text,
-        log_prob: translation.log_prob,
-        score: translation.score,
+        scores: translation.scores,
         alignment: details.alignment.then(|| strongest(&attention)),
         attention: details.attention.then_some(attention),
     };

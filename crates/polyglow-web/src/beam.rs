@@ -2,7 +2,7 @@
 //! next.
 
 use polyglow_data::padded::Padded;
-use polyglow_model::search::{Candidate, Incremental, Marks, NextToken, Sentence, search};
+use polyglow_model::search::{Candidate, Incremental, NextToken, Sentence, SpecialTokens, search};
 use polyglow_predict::Result;
 use polyglow_predict::device::upload_rows;
 use polyglow_predict::runner::Runner;
@@ -74,13 +74,13 @@ impl Beam {
             number: 1,
             ..Sentence::default()
         };
-        let marks = Marks {
+        let special_tokens = SpecialTokens {
             bos: tgt.bos,
             eos: tgt.eos,
         };
         let next = Incremental::new([(&member.model, src)], &[tgt.pad, tgt.bos]);
         let mut watched = Watched::new(next);
-        let hypotheses = search(&mut watched, &[sentence], &config, marks).swap_remove(0);
+        let hypotheses = search(&mut watched, &[sentence], &config, special_tokens).swap_remove(0);
 
         let shown = |ids: &[u32]| {
             ids.iter()
@@ -90,7 +90,7 @@ impl Beam {
         let next = |candidate: &Candidate| Next {
             token: runner.tgt.shown(candidate.id),
             log_prob: candidate.log_prob,
-            ends: candidate.id == marks.eos,
+            ends: candidate.id == special_tokens.eos,
         };
         let step = |rows: &Vec<Path>| {
             let row = |Path {
@@ -162,7 +162,7 @@ impl<N: NextToken> NextToken for Watched<N> {
         &mut self,
         newest: &[u32],
         count: usize,
-        wanted: &[Vec<u32>],
+        requested: &[Vec<u32>],
     ) -> Vec<Vec<Candidate>> {
         if self.steps.is_empty() {
             // What is fed first is the mark before the sentence, which is no part of it.
@@ -174,7 +174,7 @@ impl<N: NextToken> NextToken for Watched<N> {
                 row.ids.push(id);
             }
         }
-        let found = self.inner.advance(newest, count, wanted);
+        let found = self.inner.advance(newest, count, requested);
         for (row, next) in self.rows.iter_mut().zip(&found) {
             row.next.clone_from(next);
         }

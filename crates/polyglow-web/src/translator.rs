@@ -55,9 +55,11 @@ pub struct Found {
     /// The text.
     pub text: String,
     /// Its log-probability under the model, in nats.
-    pub log_prob: f32,
-    /// What translations are ranked by.
-    pub score: f32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub log_prob: Option<f32>,
+    /// The score that translations are ranked by.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub score: Option<f32>,
     /// What each word looks at in the last layer, heads averaged, a weight for each word of the
     /// line; only if asked for.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -93,17 +95,11 @@ fn count<'de, D: Deserializer<'de>>(
 }
 
 impl From<Translated> for Found {
-    fn from(
-        Translated {
-            text,
-            log_prob,
-            score,
-        }: Translated,
-    ) -> Self {
+    fn from(Translated { text, scores }: Translated) -> Self {
         Self {
             text,
-            log_prob,
-            score,
+            log_prob: scores.map(|scores| scores.log_prob),
+            score: scores.map(|scores| scores.score),
             attention: None,
         }
     }

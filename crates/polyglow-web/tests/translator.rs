@@ -48,7 +48,7 @@ fn asked(json: &str) -> Asked {
 #[test]
 fn a_sample_is_one_draw_by_its_place() {
     let (_, translator) = models();
-    let draw = |json: &str| -> Vec<Vec<(String, f32)>> {
+    let draw = |json: &str| -> Vec<Vec<(String, Option<f32>)>> {
         let found = translator
             .translate(&asked(json), &mut |_| {})
             .expect("it translates");

@@ -22,7 +22,7 @@ impl NextToken for Napkin {
         &mut self,
         newest: &[u32],
         count: usize,
-        _wanted: &[Vec<u32>],
+        _requested: &[Vec<u32>],
     ) -> Vec<Vec<Candidate>> {
         let after = |token: &u32| match *token {
             BOS => vec![(DIE, 0.6), (DER, 0.4)],

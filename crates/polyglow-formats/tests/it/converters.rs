@@ -120,7 +120,7 @@ fn compare(
         // Of a prefix, CTranslate2 does not count the probabilities; and it shares those of a token
         // among more tokens.
         if answer.prefix.is_empty() {
-            let ours = hypotheses[0].score;
+            let ours = hypotheses[0].scores.expect("they were requested").score;
             assert!(
                 ours > score - 1e-3 && ours < score + 0.05,
                 "{name}: {}: {ours} for {score}",

@@ -1,5 +1,5 @@
-//! The captioner: an encoder of images, and a decoder that says what it sees (Xu et al., 2015,
-//! "Show, attend and tell").
+//! The captioner: an encoder of images and a decoder that describes them (Xu et al., 2015, "Show,
+//! attend and tell").
 
 use burn::module::Module;
 use burn::tensor::{Bool, Device, Int, Tensor, s};
@@ -20,53 +20,54 @@ use crate::mask::{causal_padding_mask, no_mask};
 use crate::parameter::init::ParamInit;
 use crate::patches::Patches;
 use crate::position::{PositionEmbedding, Rotation};
+use crate::recurrent::attention::Source;
 use crate::recurrent::decoder::RecurrentDecoder;
 use crate::side::Side;
 
-/// Initial standard deviation of positions, about that of what patches show: captions say where
-/// something is.
+/// Initial standard deviation of positions, about that of the vectors of patches: captions say
+/// where something is.
 const STD: f64 = 0.5;
 
-/// Reads an image as a Vision Transformer does, and writes a text that attends to its patches.
+/// Encodes an image as a Vision Transformer does, and decodes a text that attends to its patches.
 #[derive(Module, Debug)]
 pub struct Captioner {
-    /// From an image to vectors of its patches.
+    /// Embeds the patches of an image.
     pub patches: Patches,
-    /// Lets patches look at each other.
+    /// Self-attention between patches.
     pub encoder: Encoder,
     /// Vectors of the tokens; the output projection too, when it is tied.
     pub tgt_embedding: Embedding,
     /// The output projection, unless it is tied.
     pub output: Option<Linear>,
-    /// Positions of the text; nothing with a recurrent decoder.
+    /// Positions of the text; none with a recurrent decoder.
     pub tgt_position: PositionEmbedding,
-    /// Writes the text.
-    pub decoder: Writer,
+    /// Decodes the text.
+    pub decoder: TextDecoder,
     dropout: Dropout,
     #[module(skip)]
     shape: CaptionerShape,
 }
 
-/// Either kind of decoder.
+/// The decoder of a captioner.
 #[derive(Module, Debug)]
 #[expect(clippy::large_enum_variant, reason = "a model has one")]
-pub enum Writer {
-    /// All positions at once, in training.
+pub enum TextDecoder {
+    /// Computes all positions at once in training.
     Transformer(Decoder),
-    /// One position after the other.
+    /// Computes one position after the other.
     Rnn(RecurrentDecoder),
 }
 
-/// What a [`Captioner`] keeps between positions.
+/// The cache of a [`Captioner`]: its state between positions.
 #[derive(Clone, Debug)]
 #[expect(
     clippy::large_enum_variant,
     reason = "there is one for each member of an ensemble"
 )]
 pub enum CaptionCache {
-    /// Keys and values.
+    /// Keys and values of a Transformer decoder.
     Transformer(DecoderCache),
-    /// States.
+    /// States of a recurrent decoder.
     Rnn(RnnCache),
 }
 
@@ -79,7 +80,7 @@ struct Memory {
 }
 
 impl Captioner {
-    /// A model with initial values of one kind.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &CaptionerShape, init: ParamInit) -> Self {
         let CaptionerShape {
             stack,
@@ -87,20 +88,22 @@ impl Captioner {
             patches,
         } = shape;
         let init = &mut init.with_precision(stack.precision);
-        let (d_model, vocab_size) = (stack.d_model, stack.tgt_vocab_size);
+        let d_model = stack.d_model;
+        let vocab_size = stack.tgt_vocab_size;
+        let has_output = stack.tie_embeddings == TieEmbeddings::None;
+        // The order of the fields decides the random numbers of each parameter.
         Self {
             patches: Patches::new(*patches, d_model, STD, init),
             encoder: Encoder::new(stack, stack.num_encoder_layers, init),
             tgt_embedding: Embedding::new(vocab_size, d_model, init),
-            output: (stack.tie_embeddings == TieEmbeddings::None)
-                .then(|| Linear::without_bias(d_model, vocab_size, init)),
+            output: has_output.then(|| Linear::without_bias(d_model, vocab_size, init)),
             tgt_position: match recurrent {
                 None => PositionEmbedding::new(stack, init),
                 Some(_) => PositionEmbedding::None(d_model),
             },
             decoder: match recurrent {
-                None => Writer::Transformer(Decoder::new(stack, init)),
-                Some(shape) => Writer::Rnn(RecurrentDecoder::new(shape, init)),
+                None => TextDecoder::Transformer(Decoder::new(stack, init)),
+                Some(shape) => TextDecoder::Rnn(RecurrentDecoder::new(shape, init)),
             },
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
@@ -112,8 +115,10 @@ impl Captioner {
         &self.shape
     }
 
+    /// Encodes images, and calls `watch` with the attention weights of each layer.
+    ///
     /// # Shapes
-    /// - `src`: `[batch, src_len]`, the bytes of images; what stands behind them is not read
+    /// - `src`: `[batch, src_len]`, the bytes of images; columns behind them are not read
     fn encode(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
         let pixels = src.slice(s![.., 0..self.shape.patches.image.num_bytes()]);
         let embedded = self.dropout.forward(self.patches.forward(pixels));
@@ -125,11 +130,12 @@ impl Captioner {
         }
     }
 
+    /// As [`Predict::predict`]; calls `watch` with the attention weights of each layer.
     fn predict_watched(&self, Pair { src, tgt_in }: Pair, mut watch: Watch<'_>) -> Prediction<'_> {
         let memory = self.encode(src, reborrow(&mut watch));
         let embedded = self.embed(tgt_in.clone(), 0);
         let hidden = match &self.decoder {
-            Writer::Transformer(decoder) => {
+            TextDecoder::Transformer(decoder) => {
                 let stack = &self.shape.stack;
                 let rotation = Rotation::new(stack, 0, tgt_in.dims()[1], &tgt_in.device());
                 let input = DecoderInput {
@@ -140,29 +146,27 @@ impl Captioner {
                 };
                 decoder.forward(embedded, &input, watch)
             }
-            Writer::Rnn(decoder) => {
-                let source = decoder
-                    .attention
-                    .as_ref()
-                    .map(|attention| attention.read(&memory.states, &memory.mask));
-                let mut show = |weights: Tensor<3>| {
+            TextDecoder::Rnn(decoder) => {
+                let source = memory.source(decoder);
+                let mut watch_heads = |weights: Tensor<3>| {
                     if let Some(watch) = reborrow(&mut watch) {
                         watch(AttentionKind::Cross, weights.unsqueeze_dim(1));
                     }
                 };
-                decoder.forward(embedded, &memory.mean(), source.as_ref(), Some(&mut show))
+                let summary = memory.mean();
+                decoder.forward(embedded, &summary, source.as_ref(), Some(&mut watch_heads))
             }
         };
-        self.projection().of(hidden.flatten(0, 1))
+        self.projection().project(hidden.flatten(0, 1))
     }
 
+    /// Embeds tokens at the positions `start ..`.
+    ///
     /// # Shapes
-    /// - `ids`: `[rows, len]`, from the position `start` on; output: `[rows, len, d_model]`
+    /// - `ids`: `[rows, len]`; output: `[rows, len, d_model]`
     fn embed(&self, ids: Tensor<2, Int>, start: usize) -> Tensor<3> {
-        self.dropout.forward(
-            self.tgt_position
-                .add(self.tgt_embedding.forward(ids), start),
-        )
+        let embedded = self.tgt_embedding.forward(ids);
+        self.dropout.forward(self.tgt_position.add(embedded, start))
     }
 
     fn projection(&self) -> Projection<'_> {
@@ -171,9 +175,16 @@ impl Captioner {
 }
 
 impl Memory {
-    /// What a recurrent decoder begins with (Xu et al., section 3.1.2), `[batch, d_model]`.
+    /// The summary that a recurrent decoder begins with (Xu et al., section 3.1.2),
+    /// `[batch, d_model]`.
     fn mean(&self) -> Tensor<2> {
         self.states.clone().mean_dim(1).squeeze_dim(1)
+    }
+
+    /// Keys and values for the attention of a recurrent decoder, if it has any.
+    fn source(&self, decoder: &RecurrentDecoder) -> Option<Source> {
+        let attention = decoder.attention.as_ref()?;
+        Some(attention.read(&self.states, &self.mask))
     }
 }
 
@@ -189,14 +200,11 @@ impl Generate for Captioner {
     fn start(&self, src: Tensor<2, Int>) -> CaptionCache {
         let memory = self.encode(src, None);
         match &self.decoder {
-            Writer::Transformer(decoder) => {
+            TextDecoder::Transformer(decoder) => {
                 CaptionCache::Transformer(decoder.start(&memory.states, &memory.mask))
             }
-            Writer::Rnn(decoder) => {
-                let source = decoder
-                    .attention
-                    .as_ref()
-                    .map(|attention| attention.read(&memory.states, &memory.mask));
+            TextDecoder::Rnn(decoder) => {
+                let source = memory.source(decoder);
                 CaptionCache::Rnn(RnnCache::new(decoder, source, &memory.mean()))
             }
         }
@@ -204,18 +212,18 @@ impl Generate for Captioner {
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut CaptionCache) -> Tensor<2> {
         let hidden = match (&self.decoder, cache) {
-            (Writer::Transformer(decoder), CaptionCache::Transformer(cache)) => {
+            (TextDecoder::Transformer(decoder), CaptionCache::Transformer(cache)) => {
                 let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
                 decoder
                     .advance(self.embed(ids, cache.len), rotation.as_ref(), cache)
                     .flatten(0, 1)
             }
-            (Writer::Rnn(decoder), CaptionCache::Rnn(cache)) => {
+            (TextDecoder::Rnn(decoder), CaptionCache::Rnn(cache)) => {
                 cache.advance(decoder, self.embed(ids, 0))
             }
-            _ => panic!("a captioner goes on from its own cache"),
+            _ => panic!("a captioner needs a cache of its own"),
         };
-        self.projection().of(hidden).logits()
+        self.projection().project(hidden).logits()
     }
 
     fn select(cache: &mut CaptionCache, rows: &[usize], device: &Device) {
@@ -241,9 +249,8 @@ impl Inspect for Captioner {
     }
 
     fn cross_attention(&self, pair: Pair) -> Vec<Tensor<3>> {
-        let maps = self.attention(pair);
-        maps.cross
-            .into_iter()
+        let layers = self.attention(pair).cross.into_iter();
+        layers
             .map(|weights| weights.mean_dim(1).squeeze_dim(1))
             .collect()
     }

@@ -1,5 +1,5 @@
-//! The encoder of text with a head, for labels or for hidden tokens (Devlin et al., 2019); of
-//! self-attention, or recurrent.
+//! The encoder of text with a head, for labels or for masked tokens (Devlin et al., 2019). Its
+//! layers are those of a Transformer, or recurrent.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Int, Tensor};
@@ -31,24 +31,24 @@ pub struct EncoderOnly {
     pub pool: Pool,
     /// The layers.
     pub stack: TextEncoder,
-    /// From the pooled state to the labels; `None` with a masked-token head.
+    /// Projects the pooled state to the labels; `None` with a masked-token head.
     pub head: Option<Linear>,
     dropout: Dropout,
     #[module(skip)]
     shape: EncoderShape,
 }
 
-/// Either kind of layers.
+/// The layers of an encoder of text.
 #[derive(Module, Debug)]
 pub enum TextEncoder {
-    /// Of self-attention.
+    /// Layers of self-attention.
     Transformer(Encoder),
-    /// Recurrent, from both ends.
+    /// Bidirectional recurrent layers.
     Rnn(RecurrentEncoder),
 }
 
 impl EncoderOnly {
-    /// A model with initial values of one kind.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &EncoderShape, init: ParamInit) -> Self {
         let stack = &shape.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -77,7 +77,7 @@ impl EncoderOnly {
         &self.shape
     }
 
-    /// Shows the attention weights to `watch`.
+    /// As [`Predict::predict`]; calls `watch` with the attention weights of each layer.
     fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
         let (input, mask, rotation) = self.embed(ids.clone());
         let (states, last) = match &self.stack {
@@ -86,36 +86,33 @@ impl EncoderOnly {
             }
             TextEncoder::Rnn(stack) => {
                 let (mut layers, last) = stack.forward(input, &mask);
-                (
-                    layers.pop().expect("an encoder has at least one layer"),
-                    Some(last),
-                )
+                let highest = layers.pop().expect("an encoder has at least one layer");
+                (highest, Some(last))
             }
         };
         let Some(head) = &self.head else {
-            return Projection::Tied(&self.embedding).of(self.pool.rest(states).flatten(0, 1));
+            let states = self.pool.without_class(states);
+            return Projection::Tied(&self.embedding).project(states.flatten(0, 1));
         };
-        Projection::Own(head).of(match last.filter(|_| self.shape.pooling == Pooling::Last) {
-            Some(last) => last,
-            None => self.pool.forward(
-                states,
-                Some(padding_mask(&ids, self.shape.stack.src_pad_id)),
-            ),
-        })
+        let pooled = match last {
+            Some(last) if self.shape.pooling == Pooling::Last => last,
+            _ => {
+                let pad_mask = padding_mask(&ids, self.shape.stack.src_pad_id);
+                self.pool.forward(states, Some(pad_mask))
+            }
+        };
+        Projection::Own(head).project(pooled)
     }
 
-    /// The input of the lowest layer, its mask and its rotation.
+    /// Returns the input of the lowest layer, its mask and its rotation.
     fn embed(&self, ids: Tensor<2, Int>) -> (Tensor<3>, Tensor<4, Bool>, Option<Rotation>) {
         let EncoderShape { stack, .. } = &self.shape;
         let mask = padding_mask_behind(&ids, stack.src_pad_id, self.pool.num_before());
         let len = ids.dims()[1] + self.pool.num_before();
         let rotation = Rotation::new(stack, 0, len, &ids.device());
         let embedded = self.position.add(self.embedding.forward(ids), 0);
-        (
-            self.dropout.forward(self.pool.prepend(embedded)),
-            mask,
-            rotation,
-        )
+        let input = self.dropout.forward(self.pool.prepend(embedded));
+        (input, mask, rotation)
     }
 }
 
@@ -147,7 +144,7 @@ impl Inspect for EncoderOnly {
         };
         states
             .into_iter()
-            .map(|states| self.pool.rest(states))
+            .map(|states| self.pool.without_class(states))
             .collect()
     }
 

@@ -18,7 +18,7 @@ use crate::parameter::init::ParamInit;
 use crate::position::{PositionEmbedding, Rotation};
 use crate::side::Side;
 
-/// A language model: layers of causal self-attention.
+/// A language model of layers with causal self-attention.
 #[derive(Module, Debug)]
 pub struct LanguageModel {
     /// Vectors of the tokens; the output projection too, unless that is untied.
@@ -34,7 +34,7 @@ pub struct LanguageModel {
     shape: LmShape,
 }
 
-/// What a [`LanguageModel`] keeps between positions.
+/// The cache of a [`LanguageModel`]: its state between positions.
 #[derive(Clone, Debug)]
 pub struct TextCache {
     /// Keys and values of each layer; `None` before the first position.
@@ -51,15 +51,16 @@ impl LanguageModel {
         Self::build(shape, ParamInit::new(seed, device))
     }
 
-    /// The same with other initial values.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &LmShape, init: ParamInit) -> Self {
         let stack = &shape.stack;
         let init = &mut init.with_precision(stack.precision);
-        let (vocab_size, d_model) = (stack.tgt_vocab_size, stack.d_model);
-        let untied = stack.tie_embeddings == TieEmbeddings::None;
+        let vocab_size = stack.tgt_vocab_size;
+        let d_model = stack.d_model;
+        let has_output = stack.tie_embeddings == TieEmbeddings::None;
         Self {
             embedding: Embedding::new(vocab_size, d_model, init),
-            output: untied.then(|| Linear::without_bias(d_model, vocab_size, init)),
+            output: has_output.then(|| Linear::without_bias(d_model, vocab_size, init)),
             position: PositionEmbedding::new(stack, init),
             stack: Encoder::new(stack, stack.num_decoder_layers, init),
             dropout: Dropout::new(stack.dropout),
@@ -72,27 +73,33 @@ impl LanguageModel {
         &self.shape
     }
 
-    /// Shows the attention weights to `watch`.
+    /// As [`Predict::predict`]; calls `watch` with the attention weights of each layer.
     fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
         let mask = causal_padding_mask(&ids, self.shape.stack.tgt_pad_id);
         let rotation = Rotation::new(&self.shape.stack, 0, ids.dims()[1], &ids.device());
-        self.projected(
-            self.stack
-                .forward(self.embed(ids), &mask, rotation.as_ref(), watch),
-        )
+        let embedded = self.embed(ids);
+        let hidden = self
+            .stack
+            .forward(embedded, &mask, rotation.as_ref(), watch);
+        self.project(hidden)
     }
 
+    /// Embeds all positions of a text: vectors of tokens plus positions, with dropout.
+    ///
     /// # Shapes
     /// - `ids`: `[batch, len]`; output: `[batch, len, d_model]`
     fn embed(&self, ids: Tensor<2, Int>) -> Tensor<3> {
-        self.dropout
-            .forward(self.position.add(self.embedding.forward(ids), 0))
+        let embedded = self.embedding.forward(ids);
+        self.dropout.forward(self.position.add(embedded, 0))
     }
 
+    /// Projects hidden states to scores of tokens.
+    ///
     /// # Shapes
     /// - `hidden`: `[batch, len, d_model]`
-    fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
-        Projection::new(self.output.as_ref(), &self.embedding).of(hidden.flatten(0, 1))
+    fn project(&self, hidden: Tensor<3>) -> Prediction<'_> {
+        let projection = Projection::new(self.output.as_ref(), &self.embedding);
+        projection.project(hidden.flatten(0, 1))
     }
 }
 
@@ -117,11 +124,10 @@ impl Generate for LanguageModel {
         let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
         let embedded = self.position.add(self.embedding.forward(ids), cache.len);
         cache.len += 1;
-        self.projected(
-            self.stack
-                .advance(embedded, rotation.as_ref(), &mut cache.layers),
-        )
-        .logits()
+        let hidden = self
+            .stack
+            .advance(embedded, rotation.as_ref(), &mut cache.layers);
+        self.project(hidden).logits()
     }
 
     fn select(cache: &mut TextCache, rows: &[usize], device: &Device) {
@@ -129,11 +135,9 @@ impl Generate for LanguageModel {
             return;
         }
         let kept = indices(rows, device);
-        cache
-            .layers
-            .iter_mut()
-            .flatten()
-            .for_each(|layer| layer.select(rows, &kept));
+        for layer in cache.layers.iter_mut().flatten() {
+            layer.select(rows, &kept);
+        }
         cache.rows = rows.len();
     }
 }

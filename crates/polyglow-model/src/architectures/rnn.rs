@@ -32,27 +32,27 @@ pub struct Rnn {
     pub tgt_embedding: Option<Embedding>,
     /// The output projection, unless it is tied.
     pub output: Option<Linear>,
-    /// Reads the source.
+    /// Encodes the source.
     pub encoder: RecurrentEncoder,
-    /// Writes the target.
+    /// Decodes the target.
     pub decoder: RecurrentDecoder,
     dropout: Dropout,
     #[module(skip)]
     shape: RnnShape,
 }
 
-/// What a [`Rnn`] keeps between positions.
+/// The cache of an [`Rnn`]: its state between positions.
 #[derive(Clone, Debug)]
 pub struct RnnCache {
-    /// The source as attention sees it, one entry per sentence; `None` without attention.
+    /// Keys and values of the source, one entry per sentence; `None` without attention.
     source: Option<Source>,
     progress: Progress,
     sentences: Sentences,
 }
 
 impl RnnCache {
-    /// Before the first position of each sentence, whose last states of the encoder are `summary`,
-    /// `[batch, d_model]`.
+    /// The cache before the first position, with one row per sentence. `summary` is the last state
+    /// of the encoder, `[batch, d_model]`.
     pub(super) fn new(
         decoder: &RecurrentDecoder,
         source: Option<Source>,
@@ -66,7 +66,7 @@ impl RnnCache {
         }
     }
 
-    /// One more position.
+    /// Runs the decoder on one more position.
     ///
     /// # Shapes
     /// - `embedded`: `[rows, 1, d_model]`; output: `[rows, d_model]`
@@ -78,7 +78,7 @@ impl RnnCache {
         )
     }
 
-    /// As [`Generate::select`].
+    /// Keeps the given rows, as [`Generate::select`] does.
     pub(super) fn select(&mut self, rows: &[usize], device: &Device) {
         if rows.iter().copied().eq(0..self.sentences.rows()) {
             return;
@@ -107,21 +107,23 @@ impl Rnn {
         Self::build(shape, ParamInit::new(seed, device))
     }
 
-    /// The same with other initial values.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &RnnShape, init: ParamInit) -> Self {
         let init = &mut init.with_precision(shape.precision);
         let RnnShape {
             vocabulary,
             d_model,
-            tie_embeddings: tied,
+            tie_embeddings,
             ..
         } = *shape;
+        let has_tgt_embedding = tie_embeddings != TieEmbeddings::All;
+        let has_output = tie_embeddings == TieEmbeddings::None;
+        // The order of the fields decides the random numbers of each parameter.
         Self {
             src_embedding: Embedding::new(vocabulary.src_size, d_model, init),
-            tgt_embedding: (tied != TieEmbeddings::All)
+            tgt_embedding: has_tgt_embedding
                 .then(|| Embedding::new(vocabulary.tgt_size, d_model, init)),
-            output: (tied == TieEmbeddings::None)
-                .then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
+            output: has_output.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
             encoder: RecurrentEncoder::new(shape, init),
             decoder: RecurrentDecoder::new(shape, init),
             dropout: Dropout::new(shape.dropout),
@@ -134,29 +136,34 @@ impl Rnn {
         &self.shape
     }
 
+    /// Encodes the source, and computes the keys and values of attention.
     fn encode(&self, src: Tensor<2, Int>) -> Memory {
         let pad_mask = padding_mask(&src, self.shape.vocabulary.src_pad_id);
-        let (states, summary) = self.read(src, &pad_mask);
+        let (states, summary) = self.encode_layers(src, &pad_mask);
         let attended = self.decoder.attention.as_ref().zip(states.last());
         let source = attended.map(|(attention, states)| attention.read(states, &pad_mask));
         Memory { source, summary }
     }
 
-    fn read(&self, src: Tensor<2, Int>, pad_mask: &Tensor<4, Bool>) -> (Vec<Tensor<3>>, Tensor<2>) {
-        self.encoder.forward(
-            self.dropout.forward(self.src_embedding.forward(src)),
-            pad_mask,
-        )
+    /// Returns the states after each layer of the encoder, and the summary of the source.
+    fn encode_layers(
+        &self,
+        src: Tensor<2, Int>,
+        pad_mask: &Tensor<4, Bool>,
+    ) -> (Vec<Tensor<3>>, Tensor<2>) {
+        let embedded = self.dropout.forward(self.src_embedding.forward(src));
+        self.encoder.forward(embedded, pad_mask)
     }
 
-    /// Shows the attention weights, `[batch, tgt_len, src_len]`, to `watch`.
+    /// As [`Predict::predict`]; calls `watch` with the attention weights,
+    /// `[batch, tgt_len, src_len]`.
     fn predict_watched(&self, Pair { src, tgt_in }: Pair, watch: Watch<'_>) -> Prediction<'_> {
         let Memory { source, summary } = self.encode(src);
         let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
         let output = self
             .decoder
             .forward(embedded, &summary, source.as_ref(), watch);
-        self.projection().of(output.flatten(0, 1))
+        self.projection().project(output.flatten(0, 1))
     }
 
     fn tgt_embedding(&self) -> &Embedding {
@@ -174,9 +181,10 @@ impl Predict<Pair> for Rnn {
     }
 
     fn predict_aligned(&self, pair: Pair) -> (Prediction<'_>, Option<Tensor<3>>) {
-        let mut found = None;
-        let prediction = self.predict_watched(pair, Some(&mut |weights| found = Some(weights)));
-        (prediction, found)
+        let mut attention = None;
+        let mut watch = |weights| attention = Some(weights);
+        let prediction = self.predict_watched(pair, Some(&mut watch));
+        (prediction, attention)
     }
 }
 
@@ -190,7 +198,7 @@ impl Generate for Rnn {
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut RnnCache) -> Tensor<2> {
         let hidden = cache.advance(&self.decoder, self.tgt_embedding().forward(ids));
-        self.projection().of(hidden).logits()
+        self.projection().project(hidden).logits()
     }
 
     fn select(cache: &mut RnnCache, rows: &[usize], device: &Device) {
@@ -202,12 +210,10 @@ impl Inspect for Rnn {
     type Inputs = Pair;
 
     fn attention(&self, pair: Pair) -> AttentionMaps {
-        let cross = self
-            .cross_attention(pair)
-            .into_iter()
-            .map(|weights| weights.unsqueeze_dim(1));
+        let layers = self.cross_attention(pair).into_iter();
         AttentionMaps {
-            cross: cross.collect(),
+            // Attention of a recurrent decoder has one head.
+            cross: layers.map(|weights| weights.unsqueeze_dim(1)).collect(),
             ..AttentionMaps::default()
         }
     }
@@ -218,7 +224,7 @@ impl Inspect for Rnn {
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let pad_mask = padding_mask(&ids, self.shape.vocabulary.src_pad_id);
-        self.read(ids, &pad_mask).0
+        self.encode_layers(ids, &pad_mask).0
     }
 
     fn embedding(&self, side: Side) -> Option<&Embedding> {

@@ -15,7 +15,7 @@ use crate::parameter::init::ParamInit;
 use crate::recurrent::{Direction, Recurrent, State};
 use crate::side::Side;
 
-/// Recurrent layers that read a text from its beginning.
+/// A language model of recurrent layers.
 #[derive(Module, Debug)]
 pub struct RecurrentLanguageModel {
     /// Vectors of the tokens; the output projection too, unless that is untied.
@@ -33,7 +33,7 @@ pub struct RecurrentLanguageModel {
 pub type States = Option<Vec<State>>;
 
 impl RecurrentLanguageModel {
-    /// A model with initial values of one kind. Its layers are the configured decoder layers.
+    /// A model with the given kind of initial values. Its layers are the configured decoder layers.
     pub(crate) fn build(shape: &RnnLmShape, init: ParamInit) -> Self {
         let stack = &shape.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -42,10 +42,10 @@ impl RecurrentLanguageModel {
             d_model,
             ..
         } = *stack;
-        let untied = stack.tie_embeddings == TieEmbeddings::None;
+        let has_output = stack.tie_embeddings == TieEmbeddings::None;
         Self {
             embedding: Embedding::new(vocabulary.tgt_size, d_model, init),
-            output: untied.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
+            output: has_output.then(|| Linear::without_bias(d_model, vocabulary.tgt_size, init)),
             layers: (0..stack.num_decoder_layers)
                 .map(|_| stack.layer(d_model, init))
                 .collect(),
@@ -59,6 +59,16 @@ impl RecurrentLanguageModel {
         &self.shape
     }
 
+    /// The states before the first position of as many rows as `hidden` has.
+    fn initial_states(&self, hidden: &Tensor<2>) -> Vec<State> {
+        let [rows, _] = hidden.dims();
+        let device = hidden.device();
+        self.layers
+            .iter()
+            .map(|layer| layer.initial_state(rows, &device))
+            .collect()
+    }
+
     fn projection(&self) -> Projection<'_> {
         Projection::new(self.output.as_ref(), &self.embedding)
     }
@@ -67,11 +77,8 @@ impl RecurrentLanguageModel {
 impl Predict<Text> for RecurrentLanguageModel {
     fn predict(&self, text: Text) -> Prediction<'_> {
         let states = self.states(text.ids);
-        self.projection().of(states
-            .last()
-            .expect("a model has at least one layer")
-            .clone()
-            .flatten(0, 1))
+        let highest = states.last().expect("a model has at least one layer");
+        self.projection().project(highest.clone().flatten(0, 1))
     }
 }
 
@@ -84,27 +91,19 @@ impl Generate for RecurrentLanguageModel {
 
     fn advance(&self, ids: Tensor<2, Int>, states: &mut States) -> Tensor<2> {
         let mut hidden: Tensor<2> = self.embedding.forward(ids).squeeze_dim(1);
-        let (rows, device) = (hidden.dims()[0], hidden.device());
-        let begin = || {
-            self.layers
-                .iter()
-                .map(|layer| layer.begin(rows, &device))
-                .collect()
-        };
-        let states = states.get_or_insert_with(begin);
+        let states = states.get_or_insert_with(|| self.initial_states(&hidden));
         for (layer, state) in self.layers.iter().zip(states) {
             *state = layer.step(layer.input.rows(hidden), state);
             hidden = state.hidden();
         }
-        self.projection().of(hidden).logits()
+        self.projection().project(hidden).logits()
     }
 
     fn select(states: &mut States, rows: &[usize], device: &Device) {
         let rows = indices(rows, device);
-        states
-            .iter_mut()
-            .flatten()
-            .for_each(|state| *state = state.select(&rows));
+        for state in states.iter_mut().flatten() {
+            *state = state.select(&rows);
+        }
     }
 }
 
@@ -113,13 +112,14 @@ impl Inspect for RecurrentLanguageModel {
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mut hidden = self.dropout.forward(self.embedding.forward(ids));
-        let read = |layer: &Recurrent| {
-            hidden =
-                self.dropout
-                    .forward(layer.run(hidden.clone(), None, None, Direction::Forward));
-            hidden.clone()
-        };
-        self.layers.iter().map(read).collect()
+        let mut states = Vec::with_capacity(self.layers.len());
+        for layer in &self.layers {
+            // Padding stands behind the text, so it changes no state that has a target.
+            let output = layer.run(hidden, None, None, Direction::Forward);
+            hidden = self.dropout.forward(output);
+            states.push(hidden.clone());
+        }
+        states
     }
 
     fn embedding(&self, _: Side) -> Option<&Embedding> {

@@ -1,6 +1,6 @@
-//! Word vectors: each word learns to tell its neighbors from random words (skip-gram with negative
-//! sampling; Mikolov et al., 2013, "Distributed representations of words and phrases and their
-//! compositionality", section 2.2).
+//! Word vectors: each word learns to distinguish its neighbors from random words (skip-gram with
+//! negative sampling; Mikolov et al., 2013, "Distributed representations of words and phrases and
+//! their compositionality", section 2.2).
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -13,10 +13,10 @@ use crate::loss::prediction::Prediction;
 use crate::parameter::init::ParamInit;
 use crate::side::Side;
 
-/// Two vectors per word: one as the center, one as a neighbor.
+/// A model with two vectors per word: one as the center, one as a neighbor.
 #[derive(Module, Debug)]
 pub struct SkipGramModel {
-    /// Vectors of words as centers: the word vectors that are wanted.
+    /// Vectors of words as centers: the word vectors that the model is trained for.
     pub embedding: Embedding,
     /// Vectors of words as context.
     pub context: Embedding,
@@ -25,7 +25,7 @@ pub struct SkipGramModel {
 }
 
 impl SkipGramModel {
-    /// A model with initial values of one kind.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &SkipGramShape, mut init: ParamInit) -> Self {
         let SkipGramShape {
             vocabulary,
@@ -45,9 +45,9 @@ impl SkipGramModel {
 }
 
 impl Predict<Words> for SkipGramModel {
-    /// For each candidate the logits that it is drawn from the noise, 0, and that it stands beside
-    /// the center, the product of both vectors. So the cross-entropy over these two classes is
-    /// `-log σ(center · candidate)` for class 1 and `-log σ(-center · candidate)` for class 0
+    /// Returns two logits for each candidate: 0 for class 0, a random word, and the product of both
+    /// vectors for class 1, a neighbor of the center. So the cross-entropy over these two classes
+    /// is `-log σ(center · candidate)` for class 1 and `-log σ(-center · candidate)` for class 0
     /// (equation 4).
     ///
     /// # Shapes

@@ -36,9 +36,9 @@ pub struct Transformer {
     pub src_position: PositionEmbedding,
     /// Positions of the target.
     pub tgt_position: PositionEmbedding,
-    /// Reads the source.
+    /// Encodes the source.
     pub encoder: Encoder,
-    /// Writes the target.
+    /// Decodes the target.
     pub decoder: Decoder,
     dropout: Dropout,
     #[module(skip)]
@@ -61,16 +61,18 @@ impl Transformer {
         Self::build(shape, ParamInit::new(seed, device))
     }
 
-    /// The same with other initial values.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &TransformerShape, init: ParamInit) -> Self {
         let init = &mut init.with_precision(shape.precision);
-        let tied = shape.tie_embeddings;
+        let d_model = shape.d_model;
+        let has_tgt_embedding = shape.tie_embeddings != TieEmbeddings::All;
+        let has_output = shape.tie_embeddings == TieEmbeddings::None;
+        // The order of the fields decides the random numbers of each parameter.
         Self {
-            src_embedding: Embedding::new(shape.src_vocab_size, shape.d_model, init),
-            tgt_embedding: (tied != TieEmbeddings::All)
-                .then(|| Embedding::new(shape.tgt_vocab_size, shape.d_model, init)),
-            output: (tied == TieEmbeddings::None)
-                .then(|| Linear::without_bias(shape.d_model, shape.tgt_vocab_size, init)),
+            src_embedding: Embedding::new(shape.src_vocab_size, d_model, init),
+            tgt_embedding: has_tgt_embedding
+                .then(|| Embedding::new(shape.tgt_vocab_size, d_model, init)),
+            output: has_output.then(|| Linear::without_bias(d_model, shape.tgt_vocab_size, init)),
             output_bias: shape
                 .output_bias
                 .then(|| init.constant(shape.tgt_vocab_size, 0.0)),
@@ -88,7 +90,7 @@ impl Transformer {
         &self.shape
     }
 
-    /// Reads the source.
+    /// Encodes the source.
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`, ids with padding behind
@@ -96,6 +98,7 @@ impl Transformer {
         self.encode_watched(src, None)
     }
 
+    /// As [`Self::encode`]; calls `watch` with the attention weights of each layer.
     fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
         let src_pad_mask = padding_mask(&src, self.shape.src_pad_id);
         let rotation = Rotation::new(&self.shape, 0, src.dims()[1], &src.device());
@@ -108,14 +111,16 @@ impl Transformer {
         }
     }
 
+    /// Embeds the source: vectors of tokens plus positions, with dropout.
+    ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; output: `[batch, src_len, d_model]`
     fn embed(&self, src: Tensor<2, Int>) -> Tensor<3> {
-        self.dropout
-            .forward(self.src_position.add(self.src_embedding.forward(src), 0))
+        let embedded = self.src_embedding.forward(src);
+        self.dropout.forward(self.src_position.add(embedded, 0))
     }
 
-    /// Scores of the next token at every target position at once (teacher forcing).
+    /// Scores the next token at every target position at once (teacher forcing).
     ///
     /// # Shapes
     /// - `src`: `[batch, src_len]`; `tgt_in`: `[batch, tgt_len]`; output:
@@ -132,6 +137,7 @@ impl Transformer {
         self.decode_watched(memory, tgt_in, None).logits()
     }
 
+    /// As [`Self::decode`]; calls `watch` with the attention weights of each layer.
     fn decode_watched(
         &self,
         memory: &Memory,
@@ -140,30 +146,29 @@ impl Transformer {
     ) -> Prediction<'_> {
         let causal_mask = causal_padding_mask(&tgt_in, self.shape.tgt_pad_id);
         let rotation = Rotation::new(&self.shape, 0, tgt_in.dims()[1], &tgt_in.device());
-        let embedded = self
-            .tgt_position
-            .add(self.tgt_embedding().forward(tgt_in), 0);
+        let embedded = self.tgt_embedding().forward(tgt_in);
+        let embedded = self.tgt_position.add(embedded, 0);
         let input = DecoderInput {
             memory: &memory.states,
             src_pad_mask: &memory.src_pad_mask,
             causal_mask: &causal_mask,
             rotation: rotation.as_ref(),
         };
-        self.projected(
-            self.decoder
-                .forward(self.dropout.forward(embedded), &input, watch),
-        )
+        let target = self.dropout.forward(embedded);
+        self.project(self.decoder.forward(target, &input, watch))
     }
 
     fn tgt_embedding(&self) -> &Embedding {
         self.tgt_embedding.as_ref().unwrap_or(&self.src_embedding)
     }
 
+    /// Projects hidden states to scores of tokens.
+    ///
     /// # Shapes
     /// - `hidden`: `[batch, len, d_model]`
-    fn projected(&self, hidden: Tensor<3>) -> Prediction<'_> {
-        let prediction =
-            Projection::new(self.output.as_ref(), self.tgt_embedding()).of(hidden.flatten(0, 1));
+    fn project(&self, hidden: Tensor<3>) -> Prediction<'_> {
+        let projection = Projection::new(self.output.as_ref(), self.tgt_embedding());
+        let prediction = projection.project(hidden.flatten(0, 1));
         match &self.output_bias {
             None => prediction,
             Some(bias) => Prediction::Scores(prediction.logits() + bias.val().unsqueeze()),
@@ -176,7 +181,7 @@ impl Predict<Pair> for Transformer {
         self.decode_watched(&self.encode(src), tgt_in, None)
     }
 
-    /// The attention of the highest layer, averaged over heads.
+    /// Aligns by the cross-attention of the highest layer, averaged over heads.
     fn predict_aligned(&self, Pair { src, tgt_in }: Pair) -> (Prediction<'_>, Option<Tensor<3>>) {
         let mut highest = None;
         let mut watch = |kind, weights: Tensor<4>| {
@@ -185,10 +190,8 @@ impl Predict<Pair> for Transformer {
             }
         };
         let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
-        (
-            prediction,
-            highest.map(|weights: Tensor<4>| weights.mean_dim(1).squeeze_dim(1)),
-        )
+        let attention = highest.map(|weights: Tensor<4>| weights.mean_dim(1).squeeze_dim(1));
+        (prediction, attention)
     }
 }
 
@@ -205,11 +208,10 @@ impl Generate for Transformer {
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
         let rotation = Rotation::new(&self.shape, cache.len, 1, &ids.device());
-        let embedded = self
-            .tgt_position
-            .add(self.tgt_embedding().forward(ids), cache.len);
-        self.projected(self.decoder.advance(embedded, rotation.as_ref(), cache))
-            .logits()
+        let embedded = self.tgt_embedding().forward(ids);
+        let embedded = self.tgt_position.add(embedded, cache.len);
+        let hidden = self.decoder.advance(embedded, rotation.as_ref(), cache);
+        self.project(hidden).logits()
     }
 
     fn select(cache: &mut DecoderCache, rows: &[usize], _: &Device) {

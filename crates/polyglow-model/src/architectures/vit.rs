@@ -16,19 +16,19 @@ use crate::patches::Patches;
 use crate::pooling::Pool;
 
 /// Initial standard deviation of positions: small, so that the content of a patch outweighs its
-/// place.
+/// position.
 const STD: f64 = 0.02;
 
 /// An encoder of images with a head.
 #[derive(Module, Debug)]
 pub struct Vit {
-    /// From an image to vectors of its patches.
+    /// Embeds the patches of an image.
     pub patches: Patches,
     /// Pools the states into one.
     pub pool: Pool,
     /// The layers.
     pub stack: Encoder,
-    /// From the pooled state to the labels.
+    /// Projects the pooled state to the labels.
     pub head: Linear,
     dropout: Dropout,
     #[module(skip)]
@@ -36,7 +36,7 @@ pub struct Vit {
 }
 
 impl Vit {
-    /// A model with initial values of one kind.
+    /// A model with the given kind of initial values.
     pub(crate) fn build(shape: &VitShape, init: ParamInit) -> Self {
         let stack = &shape.stack;
         let init = &mut init.with_precision(stack.precision);
@@ -55,11 +55,10 @@ impl Vit {
         &self.shape
     }
 
-    /// Shows the attention weights to `watch`.
+    /// As [`Predict::predict`]; calls `watch` with the attention weights of each layer.
     fn predict_watched(&self, Image { pixels }: Image, watch: Watch<'_>) -> Prediction<'_> {
-        let input = self
-            .dropout
-            .forward(self.pool.prepend(self.patches.forward(pixels)));
+        let embedded = self.pool.prepend(self.patches.forward(pixels));
+        let input = self.dropout.forward(embedded);
         let [batch, len, _] = input.dims();
         let mask = no_mask(batch, len, &input.device());
         let states = self.stack.forward(input, &mask, None, watch);

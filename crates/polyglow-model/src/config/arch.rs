@@ -1,7 +1,7 @@
-//! The built-in architectures: their names, which keys they fill, and which they refuse.
+//! The built-in architectures: their names, their default values of keys, and the keys they refuse.
 //!
-//! To add one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the compiler asks
-//! for the rest.
+//! To add one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the compiler then
+//! names every other place.
 
 use serde::{Deserialize, Serialize};
 
@@ -25,11 +25,11 @@ pub enum Arch {
     /// 2010).
     #[serde(rename = "rnn-lm")]
     RnnLm,
-    /// Word vectors, by telling the words beside a word from others (Mikolov et al., 2013).
+    /// Word vectors, by distinguishing the neighbors of a word from random words (Mikolov et al.,
+    /// 2013).
     #[serde(rename = "skipgram")]
     SkipGram,
-    /// An encoder with a head: for labels of texts, or for tokens that are hidden in them (Devlin
-    /// et al., 2019).
+    /// An encoder with a head, for labels of texts or for masked tokens (Devlin et al., 2019).
     Encoder,
     /// A Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
     Vit,
@@ -38,7 +38,7 @@ pub enum Arch {
 }
 
 impl Arch {
-    /// What it is trained for, unless its head says otherwise.
+    /// The task that it is trained for, unless its head says otherwise.
     pub fn task(self) -> Task {
         match self {
             Self::Transformer | Self::Rnn => Task::Translation,
@@ -64,22 +64,22 @@ impl Arch {
         }
     }
 
-    /// Layers of a stack of the size at which a Transformer has `of_transformer`.
-    pub(super) fn num_layers(self, of_transformer: usize) -> usize {
+    /// Layers of a stack in a preset in which a Transformer has `num_transformer_layers`.
+    pub(super) fn num_layers(self, num_transformer_layers: usize) -> usize {
         match self {
             Self::Transformer | Self::Lm | Self::Encoder | Self::Vit | Self::Captioner => {
-                of_transformer
+                num_transformer_layers
             }
             // Each recurrent layer reads the whole sequence, so few are needed, and each costs
             // `len` sequential steps.
-            Self::Rnn | Self::RnnLm => of_transformer / 3,
+            Self::Rnn | Self::RnnLm => num_transformer_layers / 3,
             Self::SkipGram => 0,
         }
     }
 }
 
 impl ModelConfig {
-    /// What the model is trained for.
+    /// The task that the model is trained for.
     pub fn task(&self) -> Task {
         match self.head {
             Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,
@@ -87,87 +87,96 @@ impl ModelConfig {
         }
     }
 
-    /// Fills every key that a preset or the architecture decides, so that the result says all it
-    /// means.
+    /// Fills in every key that the preset or the architecture decides, so that the result is
+    /// explicit.
     #[must_use]
     pub fn resolve(&self) -> Self {
-        let Sizes {
-            num_layers,
-            d_model,
-            d_ff,
-            num_heads,
-            dropout,
-        } = self.sizes();
-        let (reads, writes) = (
-            !matches!(self.task(), Task::Language | Task::Words),
-            matches!(
-                self.task(),
-                Task::Translation | Task::Captions | Task::Language
-            ),
-        );
-        let vectors = Self {
-            preset: Some(self.preset.unwrap_or(Preset::Small)),
-            d_model: Some(self.d_model.unwrap_or(d_model)),
-            ..self.clone()
-        };
-        let common = Self {
-            num_encoder_layers: if reads {
-                self.num_encoder_layers.or(Some(num_layers))
-            } else {
-                self.num_encoder_layers
-            },
-            num_decoder_layers: if writes {
-                self.num_decoder_layers.or(Some(num_layers))
-            } else {
-                self.num_decoder_layers
-            },
-            dropout: Some(self.dropout.unwrap_or(dropout)),
-            ..vectors.clone()
-        };
-        let of_transformer = Self {
-            d_ff: Some(self.d_ff.unwrap_or(d_ff)),
-            num_heads: Some(self.num_heads.unwrap_or(num_heads)),
-            ..common.clone()
-        };
         match self.arch {
-            Arch::Transformer | Arch::Lm => of_transformer,
+            Arch::Transformer | Arch::Lm => self.resolve_self_attention(),
             Arch::Encoder if self.has_recurrent_body() => {
-                let Self {
-                    num_encoder_layers,
-                    cell,
-                    ..
-                } = Self {
-                    arch: Arch::Rnn,
-                    ..self.clone()
-                }
-                .resolve();
-                Self {
-                    num_encoder_layers,
-                    cell,
-                    ..common
-                }
-                .resolve_head()
+                let recurrent = self.with_arch(Arch::Rnn).resolve();
+                let encoder = Self {
+                    num_encoder_layers: recurrent.num_encoder_layers,
+                    cell: recurrent.cell,
+                    ..self.resolve_layers()
+                };
+                encoder.resolve_head()
             }
-            Arch::Encoder | Arch::Vit => of_transformer.resolve_head(),
-            Arch::Captioner => Self {
-                num_decoder_layers: self.num_decoder_layers,
-                ..of_transformer
+            Arch::Encoder | Arch::Vit => self.resolve_self_attention().resolve_head(),
+            Arch::Captioner => {
+                // The default number of decoder layers depends on the kind of decoder.
+                let captioner = Self {
+                    num_decoder_layers: self.num_decoder_layers,
+                    ..self.resolve_self_attention()
+                };
+                captioner.resolve_captioner()
             }
-            .resolve_captioner(),
-            Arch::SkipGram => vectors,
+            Arch::SkipGram => self.resolve_width(),
             Arch::RnnLm => Self {
                 cell: Some(self.cell.unwrap_or_default()),
-                ..common
+                ..self.resolve_layers()
             },
             Arch::Rnn => Self {
                 cell: Some(self.cell.unwrap_or_default()),
                 attention: Some(self.attention.unwrap_or_default()),
-                // Left out where it says nothing, so that configs stay as they were before it was
-                // there.
+                // The default is left out, so that configs of runs from before the key existed stay
+                // the same.
                 attend: self.attend.filter(|attend| *attend != Attend::default()),
                 input_feeding: Some(self.input_feeding()),
-                ..common
+                ..self.resolve_layers()
             },
+        }
+    }
+
+    /// Fills in the preset and the width.
+    fn resolve_width(&self) -> Self {
+        Self {
+            preset: Some(self.preset.unwrap_or(Preset::Small)),
+            d_model: self.d_model.or(Some(self.sizes().d_model)),
+            ..self.clone()
+        }
+    }
+
+    /// Fills in the keys of every model with layers: numbers of layers and dropout, and those of
+    /// [`Self::resolve_width`].
+    fn resolve_layers(&self) -> Self {
+        let Sizes {
+            num_layers,
+            dropout,
+            ..
+        } = self.sizes();
+        let has_encoder = !matches!(self.task(), Task::Language | Task::Words);
+        let has_decoder = matches!(
+            self.task(),
+            Task::Translation | Task::Captions | Task::Language
+        );
+        let mut resolved = self.resolve_width();
+        resolved.dropout.get_or_insert(dropout);
+        if has_encoder {
+            resolved.num_encoder_layers.get_or_insert(num_layers);
+        }
+        if has_decoder {
+            resolved.num_decoder_layers.get_or_insert(num_layers);
+        }
+        resolved
+    }
+
+    /// Fills in the keys of models with self-attention: heads and the feed-forward block, and those
+    /// of [`Self::resolve_layers`].
+    fn resolve_self_attention(&self) -> Self {
+        let sizes = self.sizes();
+        Self {
+            d_ff: self.d_ff.or(Some(sizes.d_ff)),
+            num_heads: self.num_heads.or(Some(sizes.num_heads)),
+            ..self.resolve_layers()
+        }
+    }
+
+    /// This config with another architecture.
+    pub(super) fn with_arch(&self, arch: Arch) -> Self {
+        Self {
+            arch,
+            ..self.clone()
         }
     }
 
@@ -178,12 +187,13 @@ impl ModelConfig {
     /// sizes that do not fit each other, tied embeddings over vocabularies that are not shared, and
     /// keys that the architecture does not have.
     pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
-        let both_sides = self.arch.task() == Task::Translation;
-        if both_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
+        let has_two_sides = self.arch.task() == Task::Translation;
+        if has_two_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
             return Err(ModelError::config(
                 "model.tie_embeddings",
                 "all",
-                "source and target have separate vocabularies; use `\"decoder\"`, or `tokenizer.shared = true`",
+                "source and target have separate vocabularies; use `\"decoder\"`, or \
+                 `tokenizer.shared = true`",
             ));
         }
         self.refuse_foreign()?;
@@ -203,11 +213,19 @@ impl ModelConfig {
     fn refuse_foreign(&self) -> Result<(), ModelError> {
         use Arch::{Captioner, Encoder, Lm, Rnn, RnnLm, Transformer, Vit};
 
-        let others = Self::default();
-        let of_transformers: &[Arch] = &[Transformer, Lm, Encoder, Vit, Captioner];
+        let default = Self::default();
+        let with_self_attention: &[Arch] = &[Transformer, Lm, Encoder, Vit, Captioner];
+        let with_decoder: &[Arch] = &[Transformer, Rnn, Lm, RnnLm, Captioner];
+        let with_cells: &[Arch] = &[Rnn, RnnLm, Encoder, Captioner];
+        let with_recurrent_decoder: &[Arch] = &[Rnn, Captioner];
+        // Each key, whether it was given, and the architectures that have it.
         let keys: [(&str, bool, &[Arch]); 23] = [
-            ("model.d_ff", self.d_ff.is_some(), of_transformers),
-            ("model.num_heads", self.num_heads.is_some(), of_transformers),
+            ("model.d_ff", self.d_ff.is_some(), with_self_attention),
+            (
+                "model.num_heads",
+                self.num_heads.is_some(),
+                with_self_attention,
+            ),
             (
                 "model.num_encoder_layers",
                 self.num_encoder_layers.is_some(),
@@ -216,7 +234,7 @@ impl ModelConfig {
             (
                 "model.num_decoder_layers",
                 self.num_decoder_layers.is_some(),
-                &[Transformer, Rnn, Lm, RnnLm, Captioner],
+                with_decoder,
             ),
             (
                 "model.dropout",
@@ -226,56 +244,48 @@ impl ModelConfig {
             (
                 "model.attention_dropout",
                 self.attention_dropout > 0.0,
-                of_transformers,
+                with_self_attention,
             ),
             (
                 "model.activation_dropout",
                 self.activation_dropout > 0.0,
-                of_transformers,
+                with_self_attention,
             ),
             (
                 "model.activation",
-                self.activation != others.activation,
-                of_transformers,
+                self.activation != default.activation,
+                with_self_attention,
             ),
-            ("model.norm", self.norm != others.norm, of_transformers),
+            ("model.norm", self.norm != default.norm, with_self_attention),
             (
                 "model.position",
-                self.position != others.position,
+                self.position != default.position,
                 &[Transformer, Lm, Encoder, Captioner],
             ),
             (
                 "model.tie_embeddings",
-                self.tie_embeddings != others.tie_embeddings,
-                &[Transformer, Rnn, Lm, RnnLm, Captioner],
+                self.tie_embeddings != default.tie_embeddings,
+                with_decoder,
             ),
             ("model.output_bias", self.output_bias, &[Transformer]),
             ("model.decoder", self.decoder.is_some(), &[Captioner]),
-            (
-                "model.cell",
-                self.cell.is_some(),
-                &[Rnn, RnnLm, Encoder, Captioner],
-            ),
-            (
-                "model.cell_size",
-                self.cell_size.is_some(),
-                &[Rnn, RnnLm, Encoder, Captioner],
-            ),
-            (
-                "model.bias",
-                self.bias.is_some(),
-                &[Rnn, RnnLm, Encoder, Captioner],
-            ),
+            ("model.cell", self.cell.is_some(), with_cells),
+            ("model.cell_size", self.cell_size.is_some(), with_cells),
+            ("model.bias", self.bias.is_some(), with_cells),
             (
                 "model.attention",
                 self.attention.is_some(),
-                &[Rnn, Captioner],
+                with_recurrent_decoder,
             ),
-            ("model.attend", self.attend.is_some(), &[Rnn, Captioner]),
+            (
+                "model.attend",
+                self.attend.is_some(),
+                with_recurrent_decoder,
+            ),
             (
                 "model.input_feeding",
                 self.input_feeding.is_some(),
-                &[Rnn, Captioner],
+                with_recurrent_decoder,
             ),
             ("model.body", self.body.is_some(), &[Encoder]),
             ("model.head", self.head.is_some(), &[Encoder]),
@@ -286,10 +296,11 @@ impl ModelConfig {
                 &[Vit, Captioner],
             ),
         ];
-        let foreign = keys
+        let foreign: Vec<&str> = keys
             .iter()
-            .filter(|(_, given, of)| *given && !of.contains(&self.arch));
-        let foreign: Vec<&str> = foreign.map(|(key, ..)| *key).collect();
+            .filter(|(_, is_given, archs)| *is_given && !archs.contains(&self.arch))
+            .map(|(key, ..)| *key)
+            .collect();
         if foreign.is_empty() {
             return Ok(());
         }

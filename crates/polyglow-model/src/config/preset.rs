@@ -12,14 +12,15 @@ pub enum Preset {
     Tiny,
     /// 3+3 layers, `d_model` 256, `d_ff` 1024, 4 heads, dropout 0.1.
     Small,
-    /// 6+6 layers, `d_model` 512, `d_ff` 2048, 8 heads, dropout 0.1 (Vaswani et al., 2017, table 3, *base*).
+    /// 6+6 layers, `d_model` 512, `d_ff` 2048, 8 heads, dropout 0.1 (*base* of Vaswani et al., 2017,
+    /// table 3).
     Base,
-    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (Vaswani et al., 2017, table
-    /// 3, *big*).
+    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (*big* of Vaswani et al., 2017,
+    /// table 3).
     Big,
 }
 
-/// What a preset decides.
+/// The values that a preset decides.
 pub(super) struct Sizes {
     pub(super) num_layers: usize,
     pub(super) d_model: usize,
@@ -29,7 +30,7 @@ pub(super) struct Sizes {
 }
 
 impl Preset {
-    /// With as many decoder as encoder layers.
+    /// The sizes for an architecture; decoders have as many layers as encoders.
     pub(super) fn sizes(self, arch: Arch) -> Sizes {
         let (num_layers, d_model, d_ff, num_heads, dropout) = match self {
             Self::Tiny => (4, 128, 256, 4, 0.3),

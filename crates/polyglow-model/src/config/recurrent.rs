@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Cell {
-    /// The tanh network (Elman, 1990), `torch.nn.RNN`: no gates, so it forgets soon.
+    /// The tanh network (Elman, 1990), `torch.nn.RNN`; it has no gates, so it forgets soon.
     Tanh,
     /// Gated recurrent unit (Cho et al., 2014), in the form of cuDNN and PyTorch.
     #[default]
@@ -16,11 +16,12 @@ pub enum Cell {
 }
 
 impl Cell {
-    /// Blocks of the state's width in a projection.
+    /// Number of gates: blocks of the state's width in a projection.
     pub(crate) fn gates(self) -> usize {
         self.kernel().gates()
     }
 
+    /// The same cell for kernels.
     pub(crate) fn kernel(self) -> polyglow_kernels::Cell {
         match self {
             Self::Tanh => polyglow_kernels::Cell::Tanh,
@@ -30,22 +31,21 @@ impl Cell {
     }
 }
 
-/// When a recurrent decoder looks at the source.
+/// When a recurrent decoder attends to the source.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Attend {
-    /// After the step, from its new state; the output is made of state and context (Luong et al.,
-    /// 2015).
+    /// After the step, from its new state; the output is computed from state and context (Luong et
+    /// al., 2015).
     #[default]
     After,
-    /// Before the step, from the state that it begins with; the context is an input of the step,
-    /// and the output is made of the new state, the token before and the context (Bahdanau et al.,
-    /// 2015, equation 4).
+    /// Before the step, from the old state; the context is an input of the step, and the output is
+    /// computed from the new state, the previous token and the context (Bahdanau et al., 2015,
+    /// equation 4).
     Before,
 }
 
-/// How a source position is scored, from the decoder's state `q` and the encoder's output `m`
-/// there.
+/// The score of a source position, from the decoder's state `q` and the encoder's output `m` there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Score {

@@ -1,4 +1,4 @@
-//! The shape of a built-in model: everything about it but its weights.
+//! The shape of a built-in model: its architecture, sizes and variants.
 
 use super::{
     CaptionerShape, EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task,
@@ -8,28 +8,28 @@ use crate::attention::AttentionKind;
 use crate::config::recurrent::Score;
 use crate::precision::Precision;
 
-/// The shape of a built-in model, with nothing left open. [`super::ModelConfig::shape`] makes it.
+/// The complete shape of a built-in model, see [`super::ModelConfig::shape`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelShape {
-    /// Of an encoder-decoder Transformer.
+    /// The shape of an encoder-decoder Transformer.
     Transformer(TransformerShape),
-    /// Of a recurrent encoder-decoder.
+    /// The shape of a recurrent encoder-decoder.
     Rnn(RnnShape),
-    /// Of a decoder-only Transformer.
+    /// The shape of a decoder-only Transformer.
     Lm(LmShape),
-    /// Of a recurrent language model.
+    /// The shape of a recurrent language model.
     RnnLm(RnnLmShape),
-    /// Of word vectors.
+    /// The shape of word vectors.
     SkipGram(SkipGramShape),
-    /// Of an encoder of text with a head.
+    /// The shape of an encoder of text with a head.
     Encoder(EncoderShape),
-    /// Of a Vision Transformer.
+    /// The shape of a Vision Transformer.
     Vit(VitShape),
-    /// Of a captioner.
+    /// The shape of a captioner.
     Captioner(CaptionerShape),
 }
 
-/// What shapes are built around. Several architectures have the same layers.
+/// The part of a shape that describes its layers, which several architectures share.
 enum Stack<'a> {
     Transformer(&'a mut TransformerShape),
     Rnn(&'a mut RnnShape),
@@ -37,7 +37,7 @@ enum Stack<'a> {
 }
 
 impl ModelShape {
-    /// The same shape with products in another precision; word vectors have none.
+    /// Sets the precision of products; word vectors have none.
     #[must_use]
     pub fn with_precision(mut self, precision: Precision) -> Self {
         match self.stack_mut() {
@@ -59,7 +59,7 @@ impl ModelShape {
         self
     }
 
-    /// The same shape for sequences of at least this length, in tokens with the end mark.
+    /// Raises the maximum length to at least `len` tokens, EOS included.
     #[must_use]
     pub fn with_room_for(mut self, len: usize) -> Self {
         let max_len = match self.stack_mut() {
@@ -83,7 +83,7 @@ impl ModelShape {
         }
     }
 
-    /// What its models are for.
+    /// The task of its models.
     pub fn task(&self) -> Task {
         match self {
             Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
@@ -115,7 +115,7 @@ impl ModelShape {
         }
     }
 
-    /// What the data decides.
+    /// The sizes and ids that the data decides.
     pub fn vocabulary(&self) -> Vocabulary {
         match self {
             Self::Transformer(stack)
@@ -131,7 +131,7 @@ impl ModelShape {
         }
     }
 
-    /// How many layers and heads have attention weights of a kind; zeros if none.
+    /// The number of layers and of heads that have attention weights of a kind; zeros if none.
     pub fn attention(&self, kind: AttentionKind) -> (usize, usize) {
         match (self, kind) {
             (
@@ -169,8 +169,8 @@ impl ModelShape {
         }
     }
 
-    /// Floating-point operations of the matrix products of a forward pass: two for each number that
-    /// is multiplied.
+    /// Floating-point operations of the matrix products of a forward pass: two for each
+    /// multiplication.
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions
@@ -187,13 +187,13 @@ impl ModelShape {
         }
     }
 
-    /// Those of [`Self::forward_flops`] that the output layer takes for one target position.
+    /// The part of [`Self::forward_flops`] that the output layer takes for one target position.
     pub fn output_flops(&self) -> f64 {
         2.0 * (self.d_model() * self.vocabulary().tgt_size) as f64
     }
 
-    /// About how many numbers a forward pass keeps for the backward pass, with the kernels of
-    /// polyglow-kernels or without.
+    /// Estimates the number of elements that a forward pass keeps for the backward pass, with the
+    /// kernels of polyglow-kernels or without.
     ///
     /// # Shapes
     /// - `batch`: rows, source positions, target positions

@@ -1,23 +1,23 @@
-//! What models are for.
+//! The tasks that models are trained for.
 
 use crate::side::Side;
 
-/// What an architecture is trained for.
+/// The task that a model is trained for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Task {
-    /// The target, given the source.
+    /// To predict the target, given the source.
     Translation,
-    /// The next token of a text that has only one side.
+    /// To predict the next token of a text that has only one side.
     Language,
-    /// Which words stand beside a word, in a text that has only one side.
+    /// To predict the neighbors of a word, in a text that has only one side.
     Words,
-    /// The label of a text.
+    /// To classify a text.
     Labels,
-    /// The label of an image.
+    /// To classify an image.
     Images,
-    /// The description of an image.
+    /// To describe an image.
     Captions,
-    /// The tokens that are hidden in a text that has only one side.
+    /// To predict the masked tokens of a text that has only one side.
     Masked,
 }
 
@@ -33,8 +33,7 @@ impl Task {
         Self::Masked,
     ];
 
-    /// The side that a model reads before it predicts anything, or as it predicts if there is only
-    /// one.
+    /// The side that a model encodes: the source, or the only side of a text.
     pub fn reading_side(self) -> Side {
         match self {
             Self::Translation | Self::Labels | Self::Images => Side::Src,

@@ -25,7 +25,7 @@ pub use watch::{AttentionKind, AttentionMaps, Watch};
 /// - `query`: `[batch, num_heads, query_len, head_dim]`; `key`, `value`:
 ///   `[batch, num_heads, key_len, head_dim]`
 /// - `mask`: broadcast to `[batch, num_heads, query_len, key_len]`, `true` where attention is
-///   forbidden; `None` if nothing is, as for the newest position of a search
+///   forbidden; `None` if it is allowed everywhere, as for the newest position of a search
 /// - output: as `query`, and the weights `[batch, num_heads, query_len, key_len]`
 pub fn attend(
     query: Tensor<4>,
@@ -46,13 +46,11 @@ pub fn attend(
         );
     }
     let weights = softmax(scores, 3);
-    (
-        precision.product(dropout.forward(weights.clone()), value),
-        weights,
-    )
+    let context = precision.product(dropout.forward(weights.clone()), value);
+    (context, weights)
 }
 
-/// Lets every position look at the positions of its own sequence that `mask` leaves open.
+/// Self-attention: every position attends to the positions of its own sequence that `mask` allows.
 #[derive(Module, Debug)]
 pub struct SelfAttention {
     /// Queries, keys and values in one matrix, `[d_model, 3 * d_model]`.
@@ -77,13 +75,13 @@ impl SelfAttention {
         }
     }
 
-    /// All positions at once, as [`Linear::narrow`] leaves them; shows the weights, which are of
-    /// this kind, to `watch`.
+    /// Attends from all positions at once; the output is in the format of [`Linear::narrow`]. Calls
+    /// `watch` with the attention weights and their `kind`.
     ///
     /// # Shapes
     /// - `input`: `[batch * len, d_model]`; output: as `input`
-    /// - `mask`: broadcast to `[batch, num_heads, len, len]`; its last axis says how long sequences
-    ///   are
+    /// - `mask`: broadcast to `[batch, num_heads, len, len]`; its last axis gives the length of the
+    ///   sequences
     pub fn forward(
         &self,
         input: Tensor<2>,
@@ -95,11 +93,11 @@ impl SelfAttention {
         let [.., len] = mask.dims();
         let batch = input.dims()[0] / len;
         let qkv = sequences(self.qkv.narrow(input), batch);
+        // The kernel never holds the weights, and does not rotate.
         if watch.is_none() && rotation.is_none() {
             let dropped = self.dropout.draw(&qkv);
-            if let Some(context) =
-                polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped)
-            {
+            let fused = polyglow_kernels::self_attention(&qkv, mask, self.num_heads, dropped);
+            if let Some(context) = fused {
                 return self.output.narrow(context.flatten(0, 1));
             }
         }
@@ -112,8 +110,8 @@ impl SelfAttention {
         self.output.narrow(join_heads(context).flatten(0, 1))
     }
 
-    /// One more position, which may look at itself and at all of `past`; its key and value are
-    /// added there.
+    /// Attends from one more position to itself and to all of `past`, to which its key and value
+    /// are added.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
@@ -124,40 +122,52 @@ impl SelfAttention {
         past: &mut Option<KeyValue>,
     ) -> Tensor<2> {
         let qkv = self.qkv.rows(input).unsqueeze_dim(1); // [rows, 1, 3 * d_model]
-        // Rotation is by head, so rotated keys are kept by head.
-        let first = || {
-            KeyValueCache::empty(&qkv, qkv.dims()[2] / 3, self.num_heads)
-                .filter(|_| rotation.is_none())
-        };
-        let context = match past.take().or_else(|| first().map(KeyValue::Slots)) {
-            Some(KeyValue::Slots(mut cache)) => {
+        if past.is_none() && rotation.is_none() {
+            // The kernel's cache, if there is one; it does not rotate, so rotated keys are kept by
+            // head.
+            let d_model = qkv.dims()[2] / 3;
+            *past = KeyValueCache::empty(&qkv, d_model, self.num_heads).map(KeyValue::Slots);
+        }
+        let context = match past {
+            Some(KeyValue::Slots(cache)) => {
                 cache.append(&qkv);
-                let context = cache.attention(&qkv, None);
-                *past = Some(KeyValue::Slots(cache));
-                context
+                cache.attention(&qkv, None)
             }
-            by_head => {
-                let [query, mut key, mut value] = self.split(&qkv, rotation);
-                if let Some(KeyValue::Heads {
-                    key: past_key,
-                    value: past_value,
-                }) = by_head
-                {
-                    key = Tensor::cat(vec![past_key, key], 2);
-                    value = Tensor::cat(vec![past_value, value], 2);
-                }
-                *past = Some(KeyValue::Heads {
-                    key: key.clone(),
-                    value: value.clone(),
-                });
-                // Search runs without autodiff, where no product is rounded.
-                join_heads(attend(query, key, value, None, &self.dropout, Precision::F32).0)
-            }
+            by_head => self.advance_by_head(&qkv, rotation, by_head),
         };
         self.output.rows(context.flatten(0, 1))
     }
 
-    /// Queries, keys and values by head, the first two rotated where positions are rotary.
+    /// As [`Self::advance`], by products of matrices. `past` holds keys and values by head, or is
+    /// `None` before the first position.
+    ///
+    /// # Shapes
+    /// - `qkv`: `[rows, 1, 3 * d_model]`; output: `[rows, 1, d_model]`
+    fn advance_by_head(
+        &self,
+        qkv: &Tensor<3>,
+        rotation: Option<&Rotation>,
+        past: &mut Option<KeyValue>,
+    ) -> Tensor<3> {
+        let [query, mut key, mut value] = self.split(qkv, rotation);
+        if let Some(KeyValue::Heads {
+            key: past_key,
+            value: past_value,
+        }) = past.take()
+        {
+            key = Tensor::cat(vec![past_key, key], 2);
+            value = Tensor::cat(vec![past_value, value], 2);
+        }
+        *past = Some(KeyValue::Heads {
+            key: key.clone(),
+            value: value.clone(),
+        });
+        // Search runs without autodiff, where no product is rounded.
+        let (context, _) = attend(query, key, value, None, &self.dropout, Precision::F32);
+        join_heads(context)
+    }
+
+    /// Returns queries, keys and values by head, the first two rotated if positions are rotary.
     fn split(&self, qkv: &Tensor<3>, rotation: Option<&Rotation>) -> [Tensor<4>; 3] {
         let [query, key, value] = split_heads(qkv, self.num_heads);
         match rotation {
@@ -167,7 +177,7 @@ impl SelfAttention {
     }
 }
 
-/// Lets every target position look at the encoder's output.
+/// Cross-attention: every target position attends to the encoder's output.
 #[derive(Module, Debug)]
 pub struct CrossAttention {
     /// Queries, from the target side.
@@ -195,7 +205,7 @@ impl CrossAttention {
         }
     }
 
-    /// Keys and values of the encoder's output, the same for every target position.
+    /// Computes keys and values of the encoder's output, the same for every target position.
     ///
     /// # Shapes
     /// - `memory`: `[batch, src_len, d_model]`
@@ -211,13 +221,14 @@ impl CrossAttention {
         KeyValue::Heads { key, value }
     }
 
-    /// Attends from each target position to the encoder's output, as [`Linear::narrow`] leaves it;
-    /// shows the weights to `watch`.
+    /// Attends from each target position to the encoder's output; the result is in the format of
+    /// [`Linear::narrow`]. Calls `watch` with the attention weights.
     ///
     /// # Shapes
     /// - `input`: `[batch * tgt_len, d_model]`; `memory`: `[batch * src_len, d_model]`; output: as
     ///   `input`
-    /// - `mask`: broadcast to `[batch, 1, 1, src_len]`; its last axis says how long sources are
+    /// - `mask`: broadcast to `[batch, 1, 1, src_len]`; its last axis gives the length of the
+    ///   sources
     pub fn forward(
         &self,
         input: Tensor<2>,
@@ -242,11 +253,8 @@ impl CrossAttention {
                 return self.output.narrow(context.flatten(0, 1));
             }
         }
-        let (query, key_value) = (widened(query), widened(key_value));
-        let ([query], [key, value]) = (
-            split_heads(&query, self.num_heads),
-            split_heads(&key_value, self.num_heads),
-        );
+        let [query] = split_heads(&widened(query), self.num_heads);
+        let [key, value] = split_heads(&widened(key_value), self.num_heads);
         let (context, weights) =
             attend(query, key, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
@@ -255,7 +263,7 @@ impl CrossAttention {
         self.output.narrow(join_heads(context).flatten(0, 1))
     }
 
-    /// The same from keys and values that were computed before.
+    /// As [`Self::forward`], from keys and values that were computed before.
     ///
     /// # Shapes
     /// - `input`: `[batch * tgt_len, d_model]`; output: as `input`
@@ -271,23 +279,23 @@ impl CrossAttention {
             KeyValue::Slots(cache) => cache.attention(&query, Some(mask)),
             KeyValue::Heads { key, value } => {
                 let [query] = split_heads(&query, self.num_heads);
-                join_heads(
-                    attend(
-                        query,
-                        key.clone(),
-                        value.clone(),
-                        Some(mask),
-                        &self.dropout,
-                        Precision::F32,
-                    )
-                    .0,
-                )
+                let (context, _) = attend(
+                    query,
+                    key.clone(),
+                    value.clone(),
+                    Some(mask),
+                    &self.dropout,
+                    Precision::F32,
+                );
+                join_heads(context)
             }
         };
         self.output.rows(context.flatten(0, 1))
     }
 }
 
+/// Rows as sequences of the same length.
+///
 /// # Shapes
 /// - `rows`: `[batch * len, width]`; output: `[batch, len, width]`
 fn sequences(rows: Tensor<2>, batch: usize) -> Tensor<3> {
@@ -314,6 +322,8 @@ fn split_heads<const N: usize>(fused: &Tensor<3>, num_heads: usize) -> [Tensor<4
     })
 }
 
+/// Puts heads side by side, the inverse of [`split_heads`].
+///
 /// # Shapes
 /// - `heads`: `[batch, num_heads, len, head_dim]`; output: `[batch, len, d_model]`
 fn join_heads(heads: Tensor<4>) -> Tensor<3> {

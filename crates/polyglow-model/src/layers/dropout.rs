@@ -13,7 +13,7 @@ use crate::random::Random;
 /// Zeroes each element with probability `prob` and scales the others by `1 / (1 - prob)`.
 ///
 /// It acts only on tensors of an autodiff device, so a model moved to a plain device evaluates
-/// without it. Which numbers are dropped follows from the key of the forward pass; see [`keyed`].
+/// without it. The key of the forward pass decides which elements are dropped; see [`keyed`].
 #[derive(Module, Debug)]
 pub struct Dropout {
     prob: f64,
@@ -23,7 +23,7 @@ pub struct Dropout {
 /// whatever other threads do and whatever was drawn from the device's generator.
 ///
 /// The key holds for the calling thread until `forward` returns or panics. Calls may be nested; the
-/// outer pass then goes on where it was. Outside of `keyed`, each thread counts its draws under the
+/// outer pass then resumes where it was. Outside of `keyed`, each thread counts its draws under the
 /// key 0 from its start, so such masks depend on everything that the thread dropped before.
 ///
 /// ```
@@ -36,11 +36,11 @@ pub struct Dropout {
 /// assert_ne!(dropped(7), dropped(8));
 /// ```
 pub fn keyed<T>(key: u64, forward: impl FnOnce() -> T) -> T {
-    let _before = Restore(PASS.replace(Pass { key, num_draws: 0 }));
+    let _outer = Restore(PASS.replace(Pass { key, num_draws: 0 }));
     forward()
 }
 
-/// A forward pass in the middle of its draws.
+/// The key of a forward pass, and the number of masks drawn so far.
 #[derive(Clone, Copy)]
 struct Pass {
     key: u64,
@@ -51,7 +51,7 @@ thread_local! {
     static PASS: Cell<Pass> = const { Cell::new(Pass { key: 0, num_draws: 0 }) };
 }
 
-/// Sets the pass back when it is dropped, so also when a panic unwinds.
+/// Restores the outer pass when it is dropped, so also when a panic unwinds.
 struct Restore(Pass);
 
 impl Drop for Restore {
@@ -60,7 +60,7 @@ impl Drop for Restore {
     }
 }
 
-/// The key of the next draw of this thread's pass.
+/// Returns the key of the next mask of this thread's pass, and counts it.
 fn next_key() -> u64 {
     let Pass { key, num_draws } = PASS.get();
     PASS.set(Pass {
@@ -71,11 +71,13 @@ fn next_key() -> u64 {
 }
 
 impl Dropout {
-    /// Drops with a probability below 1.
+    /// Dropout with probability `prob`, which is below 1.
     pub fn new(prob: f64) -> Self {
         Self { prob }
     }
 
+    /// Drops elements of `input`.
+    ///
     /// # Shapes
     /// - `input`: any; output: as `input`
     pub fn forward<const D: usize>(&self, input: Tensor<D>) -> Tensor<D> {
@@ -94,8 +96,8 @@ impl Dropout {
         input.clone() * mask::on_host(input.dims(), dropped, &input.device().inner())
     }
 
-    /// `residual` plus `input`, which may be what [`Linear::narrow`](crate::linear::Linear::narrow)
-    /// leaves, after dropout.
+    /// Returns `residual` plus `input` after dropout; `input` may be in the format of
+    /// [`Linear::narrow`](crate::linear::Linear::narrow).
     ///
     /// # Shapes
     /// - both: `[rows, d_model]`; output: as they are
@@ -106,8 +108,8 @@ impl Dropout {
         fused.unwrap_or_else(|| residual + self.forward(widened(input)))
     }
 
-    /// Draws a mask for a kernel that makes it itself, from this tensor or one that follows from
-    /// it. `None` if nothing is dropped.
+    /// Draws the key of a mask for a kernel that makes the mask itself, of `input` or of a tensor
+    /// that is computed from it. `None` if nothing is dropped.
     pub fn draw<const D: usize>(&self, input: &Tensor<D>) -> Option<Dropped> {
         let active = self.prob > 0.0 && input.is_autodiff();
         active.then(|| Dropped {
@@ -166,9 +168,9 @@ mod tests {
     }
 
     #[test]
-    fn the_key_of_before_comes_back_after_a_pass_and_after_a_panic() {
+    fn the_outer_key_is_restored_after_a_pass_and_after_a_panic() {
         let expected = keyed(7, || [next_key(), next_key(), next_key()]);
-        let found = keyed(7, || {
+        let keys = keyed(7, || {
             let first = next_key();
             keyed(8, next_key);
             let second = next_key();
@@ -178,7 +180,7 @@ mod tests {
             assert!(panicked.is_err());
             [first, second, next_key()]
         });
-        assert_eq!(found, expected);
+        assert_eq!(keys, expected);
     }
 
     #[test]

@@ -26,18 +26,19 @@ pub struct FeedForward {
 impl FeedForward {
     /// A block of the configured width and non-linearity.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
-        let (d_model, d_ff) = (shape.d_model, shape.d_ff);
-        let gated = shape.activation == Activation::Swiglu;
+        let d_model = shape.d_model;
+        let d_ff = shape.d_ff;
+        let is_gated = shape.activation == Activation::Swiglu;
         Self {
             inner: Linear::new(d_model, d_ff, init),
-            gate: gated.then(|| Linear::new(d_model, d_ff, init)),
+            gate: is_gated.then(|| Linear::new(d_model, d_ff, init)),
             outer: Linear::new(d_ff, d_model, init),
             dropout: Dropout::new(shape.activation_dropout),
             activation: shape.activation,
         }
     }
 
-    /// What [`Linear::narrow`] leaves.
+    /// Applies the block to every row; the output is in the format of [`Linear::narrow`].
     ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
@@ -49,23 +50,22 @@ impl FeedForward {
         self.outer.narrow(active)
     }
 
-    /// `dropout(silu(gate) * inner)`.
+    /// Returns `dropout(silu(gate) * inner)`.
     fn gated(&self, gate: Tensor<2>, inner: Tensor<2>) -> Tensor<2> {
         let fused = polyglow_kernels::gated(&gate, &inner, self.dropout.draw(&gate));
         fused.unwrap_or_else(|| self.dropout.forward(activation::silu(gate) * inner))
     }
 
-    /// `dropout(activation(inner(x)))`.
+    /// Returns `dropout(activation(inner(x)))`, without a gate.
     fn activated(&self, input: Tensor<2>) -> Tensor<2> {
         let kind = match self.activation {
             Activation::Gelu => polyglow_kernels::Activation::Gelu,
             Activation::Swish => polyglow_kernels::Activation::Swish,
+            // SwiGLU has a gate, so it does not get here.
             Activation::Relu | Activation::Swiglu => polyglow_kernels::Activation::Relu,
         };
-        if let Some(active) = self
-            .inner
-            .activated(&input, kind, self.dropout.draw(&input))
-        {
+        let dropped = self.dropout.draw(&input);
+        if let Some(active) = self.inner.activated(&input, kind, dropped) {
             return active;
         }
         let inner = self.inner.rows(input); // [rows, d_ff]

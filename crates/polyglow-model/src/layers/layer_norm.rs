@@ -20,7 +20,7 @@ pub struct LayerNorm {
 }
 
 impl LayerNorm {
-    /// A norm that at first only standardizes.
+    /// A norm with `gamma` 1 and `beta` 0, which only standardizes.
     pub fn new(d_model: usize, init: &mut ParamInit) -> Self {
         Self {
             gamma: init.constant(d_model, 1.0),
@@ -28,18 +28,25 @@ impl LayerNorm {
         }
     }
 
+    /// Normalizes every row.
+    ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
     pub fn forward(&self, input: Tensor<2>) -> Tensor<2> {
         layer_norm(input, self.gamma.val(), self.beta.val(), EPSILON)
     }
 
-    /// Of `residual` plus `input`, which may be what
-    /// [`Linear::narrow`](crate::linear::Linear::narrow) leaves, after dropout.
+    /// Normalizes the sum of `residual` and of `input` after dropout; `input` may be in the format
+    /// of [`Linear::narrow`](crate::linear::Linear::narrow).
     ///
     /// # Shapes
     /// - both: `[rows, d_model]`; output: as they are
-    pub fn of_sum(&self, residual: Tensor<2>, input: Tensor<2>, dropout: &Dropout) -> Tensor<2> {
+    pub fn forward_sum(
+        &self,
+        residual: Tensor<2>,
+        input: Tensor<2>,
+        dropout: &Dropout,
+    ) -> Tensor<2> {
         let dropped = dropout.draw(&input);
         let fused = residual_norm(
             &residual,

@@ -24,13 +24,13 @@ pub struct Linear {
 }
 
 impl Linear {
-    /// Xavier-uniform weights and a bias of zero.
+    /// A projection with Xavier-uniform weights and a bias of zero.
     pub fn new(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
         Self::fused(d_in, d_out, 1, init)
     }
 
-    /// `blocks` projections to `d_out` side by side in one matrix `[d_in, blocks * d_out]`, each
-    /// initialized as if alone.
+    /// A layer of `blocks` projections to `d_out`, side by side in one matrix
+    /// `[d_in, blocks * d_out]`, each initialized as if alone.
     pub fn fused(d_in: usize, d_out: usize, blocks: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, blocks * d_out], d_out));
         Self {
@@ -41,7 +41,7 @@ impl Linear {
         }
     }
 
-    /// The same projection without a bias.
+    /// A projection with Xavier-uniform weights and without a bias.
     pub fn without_bias(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
         let weight = Weight::Float(init.xavier([d_in, d_out], d_out));
         Self {
@@ -65,7 +65,7 @@ impl Linear {
         output.reshape([batch, len, d_out])
     }
 
-    /// The same for rows.
+    /// Applies the projection to every row, with an output in f32.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; output: `[rows, d_out]`
@@ -73,8 +73,8 @@ impl Linear {
         widened(self.narrow(input))
     }
 
-    /// As [`Self::rows`], for kernels that read what the product leaves: it may be in the format of
-    /// its factors.
+    /// As [`Self::rows`], but on GPUs in training with 16 bits the output stays in that format,
+    /// which kernels read; [`widened`] converts it to f32.
     ///
     /// # Shapes
     /// - as [`Self::rows`]
@@ -88,8 +88,7 @@ impl Linear {
         }
     }
 
-    /// Has an input that other maps read as well rounded for all of them, as
-    /// [`polyglow_kernels::round_once`] does.
+    /// Rounds an input once for all projections that read it, see [`polyglow_kernels::round_once`].
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`
@@ -97,8 +96,8 @@ impl Linear {
         polyglow_kernels::round_once(input, self.precision.factors(input));
     }
 
-    /// `dropout(activation(rows))` in one operation; `None` if there is no kernel for these weights
-    /// on this device.
+    /// Computes `dropout(activation(rows))` in one operation; `None` if there is no kernel for
+    /// these weights on this device.
     ///
     /// # Shapes
     /// - as [`Self::narrow`]
@@ -128,14 +127,14 @@ impl Linear {
         }
     }
 
-    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and what both
-    /// are rounded to.
+    /// The matrix, if [`Self::rows`] of `input` is nothing but the product with it, and the format
+    /// that both factors are rounded to.
     pub(crate) fn matrix(&self, input: &Tensor<2>) -> Option<(Tensor<2>, Factors)> {
         let (weight, _) = self.parts().filter(|_| self.bias.is_none())?;
         Some((weight, self.precision.factors(input)))
     }
 
-    /// The matrix, if it is not of 8-bit weights, and the bias.
+    /// The matrix and the bias; `None` if the weights are quantized.
     pub(crate) fn parts(&self) -> Option<(Tensor<2>, Option<Tensor<1>>)> {
         Some((self.weight.float()?, self.bias()))
     }

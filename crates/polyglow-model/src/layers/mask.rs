@@ -13,7 +13,8 @@ pub fn padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
         .unsqueeze_dims(&[1, 1])
 }
 
-/// Forbids attention to padding, after `num_before` positions without ids that are open to all.
+/// Forbids attention to padding behind `num_before` positions without ids, which every position may
+/// attend to.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, 1, 1, num_before + len]`
@@ -30,7 +31,7 @@ pub fn padding_mask_behind(
     Tensor::cat(vec![before, mask], 3)
 }
 
-/// Forbids nothing.
+/// A mask that forbids nothing.
 ///
 /// # Shapes
 /// - output: `[batch, 1, 1, len]`
@@ -60,11 +61,11 @@ mod tests {
     #[test]
     fn positions_before_the_ids_are_open() {
         let ids = Tensor::<2, Int>::from_data([[5, 6], [7, 0]], &crate::test_device());
-        let found = padding_mask_behind(&ids, 0, 1);
-        assert_eq!(found.dims(), [2, 1, 1, 3]);
+        let mask = padding_mask_behind(&ids, 0, 1);
+        assert_eq!(mask.dims(), [2, 1, 1, 3]);
         let expected = [false, false, false, false, false, true];
         assert_eq!(
-            found.into_data().iter::<bool>().collect::<Vec<_>>(),
+            mask.into_data().iter::<bool>().collect::<Vec<_>>(),
             expected
         );
     }

@@ -9,10 +9,10 @@ use crate::linear::Linear;
 use crate::parameter::init::ParamInit;
 use crate::position::LearnedPositions;
 
-/// Cuts images into patches, and gives each a vector.
+/// Cuts images into patches, and embeds each as a vector.
 #[derive(Module, Debug)]
 pub struct Patches {
-    /// From the values of a patch to its vector.
+    /// Projects the values of a patch to its vector.
     pub projection: Linear,
     /// A trained vector for each row of patches.
     pub row_position: LearnedPositions,
@@ -23,8 +23,8 @@ pub struct Patches {
 }
 
 impl Patches {
-    /// For images and patches of this size; `position_std` is the initial standard deviation of
-    /// positions.
+    /// A layer for images and patches of this size; `position_std` is the initial standard
+    /// deviation of positions.
     pub fn new(shape: PatchShape, d_model: usize, position_std: f64, init: &mut ParamInit) -> Self {
         let [rows, columns] = shape.grid();
         Self {
@@ -35,17 +35,19 @@ impl Patches {
         }
     }
 
-    /// A vector for each patch, row by row: what it shows, and where it is.
+    /// Embeds each patch, row by row: the projection of its values plus its position.
     ///
     /// # Shapes
     /// - `pixels`: `[batch, height * width * channels]`; output: `[batch, patches, d_model]`
     pub fn forward(&self, pixels: Tensor<2, Int>) -> Tensor<3> {
+        // Every row with every column: [rows, 1, d_model] + [1, columns, d_model].
         let positions = self.row_position.weight.val().unsqueeze_dim::<3>(1)
             + self.column_position.weight.val().unsqueeze_dim::<3>(0);
-        self.projection.forward(self.values(pixels)) + positions.flatten::<2>(0, 1).unsqueeze::<3>()
+        let positions: Tensor<3> = positions.flatten::<2>(0, 1).unsqueeze();
+        self.projection.forward(self.values(pixels)) + positions
     }
 
-    /// Bytes as numbers from -1 to 1, patch by patch; in each row by row.
+    /// Scales bytes to values from -1 to 1, and orders them by patch, within a patch row by row.
     ///
     /// # Shapes
     /// - output: `[batch, patches, patch_size * patch_size * channels]`
@@ -54,7 +56,8 @@ impl Patches {
             image: ImageShape { channels, .. },
             patch_size,
         } = self.shape;
-        let ([batch, _], [rows, columns]) = (pixels.dims(), self.shape.grid());
+        let [batch, _] = pixels.dims();
+        let [rows, columns] = self.shape.grid();
         let values = pixels.float() / 127.5 - 1.0;
         let lines: Tensor<5> =
             values.reshape([batch, rows, patch_size, columns, patch_size * channels]);

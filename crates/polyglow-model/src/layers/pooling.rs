@@ -1,4 +1,4 @@
-//! From the states of all positions to one, whatever the padding behind them.
+//! Pooling: one state from the states of all positions, without padding.
 
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor, s};
@@ -18,7 +18,7 @@ pub struct Pool {
 }
 
 impl Pool {
-    /// The kind that the configuration asks for.
+    /// The configured kind of pooling.
     pub fn new(pooling: Pooling, d_model: usize, init: &mut ParamInit) -> Self {
         let class = pooling == Pooling::Class;
         Self {
@@ -26,7 +26,7 @@ impl Pool {
         }
     }
 
-    /// Positions before those of the input.
+    /// Number of positions that [`Self::prepend`] adds before the input.
     pub fn num_before(&self) -> usize {
         usize::from(self.class_embedding.is_some())
     }
@@ -44,15 +44,15 @@ impl Pool {
         Tensor::cat(vec![class.expand([batch, 1, d_model]), input], 1)
     }
 
-    /// The states without that of the class vector.
+    /// Removes the state of the class vector, if there is one.
     ///
     /// # Shapes
     /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, len, d_model]`
-    pub fn rest(&self, states: Tensor<3>) -> Tensor<3> {
+    pub fn without_class(&self, states: Tensor<3>) -> Tensor<3> {
         states.slice(s![.., self.num_before()..])
     }
 
-    /// The state of the class vector, or the mean over positions that are not padding.
+    /// Returns the state of the class vector, or the mean over positions that are not padding.
     ///
     /// # Shapes
     /// - `states`: `[batch, num_before + len, d_model]`; output: `[batch, d_model]`

@@ -17,24 +17,23 @@ pub enum PositionEmbedding {
     Sinusoidal(Sinusoids),
     /// A trained vector per position.
     Learned(LearnedPositions),
-    /// Nothing is added: positions are rotary, or there are none.
+    /// Nothing is added, since positions are rotary or there are none; holds `d_model`.
     None(usize),
 }
 
 impl PositionEmbedding {
-    /// The kind that the configuration asks for.
+    /// The configured kind of positions.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
-        let (max_len, d_model) = (shape.max_len, shape.d_model);
+        let max_len = shape.max_len;
+        let d_model = shape.d_model;
         match shape.position {
             Position::Sinusoidal => {
                 Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device()))
             }
-            Position::Learned => Self::Learned(LearnedPositions::new(
-                max_len,
-                d_model,
-                (d_model as f64).powf(-0.5),
-                init,
-            )),
+            Position::Learned => {
+                let std = (d_model as f64).powf(-0.5);
+                Self::Learned(LearnedPositions::new(max_len, d_model, std, init))
+            }
             Position::Rotary | Position::None => Self::None(d_model),
         }
     }
@@ -52,12 +51,8 @@ impl PositionEmbedding {
         match self {
             Self::Sinusoidal(sinusoids) => input + sinusoids.rows(start, len).unsqueeze(),
             Self::Learned(positions) => {
-                input
-                    + positions
-                        .weight
-                        .val()
-                        .slice(s![start..start + len])
-                        .unsqueeze()
+                let rows = positions.weight.val().slice(s![start..start + len]);
+                input + rows.unsqueeze()
             }
             Self::None(_) => input,
         }
@@ -72,7 +67,7 @@ pub struct LearnedPositions {
 }
 
 impl LearnedPositions {
-    /// Normal with this standard deviation.
+    /// Vectors drawn from a normal distribution with this standard deviation.
     pub fn new(max_len: usize, d_model: usize, std: f64, init: &mut ParamInit) -> Self {
         Self {
             weight: init.normal([max_len, d_model], std),
@@ -80,7 +75,8 @@ impl LearnedPositions {
     }
 }
 
-/// `sin(p / 10000^(2i / d_model))` in even and the cosine in odd dimensions, of every position `p`.
+/// The table of `sin(p / 10000^(2i / d_model))` in even and the cosine in odd dimensions, for every
+/// position `p`.
 #[derive(Module, Debug)]
 pub struct Sinusoids {
     /// `[max_len, d_model]`.
@@ -95,7 +91,7 @@ impl Sinusoids {
         }
     }
 
-    /// Rows `start .. start + len`, computed anew where the table ends too early.
+    /// Returns rows `start .. start + len`, computed anew if the table ends before.
     ///
     /// # Shapes
     /// - output: `[len, d_model]`
@@ -109,29 +105,30 @@ impl Sinusoids {
 }
 
 fn sinusoid_table(start: usize, len: usize, d_model: usize, device: &Device) -> Tensor<2> {
-    let value = |position: usize, dim: usize| {
-        let angle = angle(position, dim / 2, d_model);
-        if dim.is_multiple_of(2) {
-            angle.sin() as f32
-        } else {
-            angle.cos() as f32
+    let mut values = Vec::with_capacity(len * d_model);
+    for position in start..start + len {
+        for dim in 0..d_model {
+            let angle = angle(position, dim / 2, d_model);
+            let value = if dim.is_multiple_of(2) {
+                angle.sin()
+            } else {
+                angle.cos()
+            };
+            values.push(value as f32);
         }
-    };
-    let values = (start..start + len)
-        .flat_map(|p| (0..d_model).map(move |dim| value(p, dim)))
-        .collect();
-    Tensor::from_data(TensorData::new::<f32, _>(values, [len, d_model]), device)
+    }
+    Tensor::from_data(TensorData::new(values, [len, d_model]), device)
 }
 
-/// `position / 10000^(2 pair / width)`, in radians.
+/// The angle `position / 10000^(2 pair / width)`, in radians.
 fn angle(position: usize, pair: usize, width: usize) -> f64 {
     position as f64 / WAVELENGTHS.powf(2.0 * pair as f64 / width as f64)
 }
 
-/// Cosines and sines of the positions `start ..`, built once and shared by all layers.
+/// Cosines and sines of the angles of some positions, computed once and shared by all layers.
 #[derive(Clone, Debug)]
 pub struct Rotation {
-    /// `[1, 1, len, head_dim / 2, 1]`.
+    /// Cosines, and below sines, `[1, 1, len, head_dim / 2, 1]`.
     cos: Tensor<5>,
     sin: Tensor<5>,
 }
@@ -148,24 +145,27 @@ impl Rotation {
         if shape.position != Position::Rotary {
             return None;
         }
-        let pairs = shape.head_dim() / 2;
-        let table = |function: fn(f64) -> f64| {
-            let value = |position, pair| function(angle(position, pair, shape.head_dim())) as f32;
-            let values = (start..start + len)
-                .flat_map(|p| (0..pairs).map(move |pair| value(p, pair)))
-                .collect();
-            Tensor::from_data(
-                TensorData::new::<f32, _>(values, [1, 1, len, pairs, 1]),
-                &device.clone().inner(),
-            )
-        };
+        let head_dim = shape.head_dim();
+        let num_pairs = head_dim / 2;
+        let mut cos = Vec::with_capacity(len * num_pairs);
+        let mut sin = Vec::with_capacity(len * num_pairs);
+        for position in start..start + len {
+            for pair in 0..num_pairs {
+                let angle = angle(position, pair, head_dim);
+                cos.push(angle.cos() as f32);
+                sin.push(angle.sin() as f32);
+            }
+        }
+        // Tables are constants, so they are no part of the graph.
+        let device = device.clone().inner();
+        let shape = [1, 1, len, num_pairs, 1];
         Some(Self {
-            cos: table(f64::cos),
-            sin: table(f64::sin),
+            cos: Tensor::from_data(TensorData::new(cos, shape), &device),
+            sin: Tensor::from_data(TensorData::new(sin, shape), &device),
         })
     }
 
-    /// Turns each pair of numbers `(2i, 2i + 1)` by the angle of its position.
+    /// Rotates each pair of elements `(2i, 2i + 1)` by the angle of its position.
     ///
     /// # Shapes
     /// - `heads`: `[batch, num_heads, len, head_dim]`; output: as `heads`
@@ -174,9 +174,9 @@ impl Rotation {
         let pairs: Tensor<5> = heads.reshape([batch, num_heads, len, head_dim / 2, 2]);
         let even = pairs.clone().narrow(4, 0, 1);
         let odd = pairs.narrow(4, 1, 1);
-        let turned_even = even.clone() * self.cos.clone() - odd.clone() * self.sin.clone();
-        let turned_odd = even * self.sin.clone() + odd * self.cos.clone();
-        Tensor::cat(vec![turned_even, turned_odd], 4).reshape([batch, num_heads, len, head_dim])
+        let rotated_even = even.clone() * self.cos.clone() - odd.clone() * self.sin.clone();
+        let rotated_odd = even * self.sin.clone() + odd * self.cos.clone();
+        Tensor::cat(vec![rotated_even, rotated_odd], 4).reshape([batch, num_heads, len, head_dim])
     }
 }
 
@@ -185,7 +185,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn sinusoids_follow_the_paper_and_go_on_beyond_the_table() {
+    fn sinusoids_follow_the_paper_and_continue_beyond_the_table() {
         let device = crate::test_device();
         let sinusoids = Sinusoids::new(4, 4, &device);
         let rows = sinusoids

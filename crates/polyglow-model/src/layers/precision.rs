@@ -1,7 +1,7 @@
 //! The number format of matrix products: f32, or bf16 or f16 over f32 weights (Micikevicius et al.,
 //! 2018; Kalamkar et al., 2019).
 //!
-//! What kernels do not compute goes through here.
+//! Products that no fused kernel computes go through here.
 
 use burn::tensor::{Device, FloatDType, Tensor};
 use polyglow_kernels::{Factors, Layout, Packed, has_bf16_products, has_training_kernels, widened};
@@ -11,8 +11,8 @@ use crate::host::computes_on_host;
 
 /// The number format of the factors of matrix products in training.
 ///
-/// With bf16 both factors are rounded to 8 significant bits at each product, the forward ones and
-/// those of the backward pass, and on GPUs the result is, too, and stays so until the next product.
+/// With bf16 both factors of each product, forward and backward, are rounded to 8 significant bits;
+/// on GPUs the result is rounded, too, and stays in bf16 until the next product.
 /// On flex the kernels of linear maps and of the loss round factors; attention, and recurrent
 /// layers that run as one operation, stay f32. Weights, sums of gradients, residual sums, softmax,
 /// norms, loss and optimizer are f32. The range is that of f32, so a loss needs no scale; with f16
@@ -31,7 +31,7 @@ pub enum Precision {
 }
 
 impl Precision {
-    /// As configs name it.
+    /// Its name in a config.
     pub fn name(self) -> &'static str {
         match self {
             Self::F32 => "f32",
@@ -40,8 +40,8 @@ impl Precision {
         }
     }
 
-    /// Whether a device computes in it: in bf16 flex where the CPU has instructions for it, in f16
-    /// flex always, by imitation.
+    /// Whether a device computes in it. Flex computes in bf16 if the CPU has instructions for it,
+    /// and in f16 always, by emulation.
     pub fn is_supported(self, device: &Device) -> bool {
         match self {
             Self::F32 => true,
@@ -53,7 +53,7 @@ impl Precision {
         }
     }
 
-    /// What the factors of a linear map of this tensor are rounded to.
+    /// The format that the factors of a linear map of this tensor are rounded to.
     pub fn factors<const D: usize>(self, input: &Tensor<D>) -> Factors {
         if input.is_autodiff() {
             self.in_training()
@@ -62,7 +62,7 @@ impl Precision {
         }
     }
 
-    /// What the factors of linear maps are rounded to with autodiff.
+    /// The format that the factors of linear maps are rounded to with autodiff.
     pub fn in_training(self) -> Factors {
         match self {
             Self::F32 => Factors::F32,
@@ -71,8 +71,8 @@ impl Precision {
         }
     }
 
-    /// The matrix product of the last two axes, outside of linear maps. It is f32 where kernels
-    /// train, of which those for attention round nothing, either.
+    /// The matrix product of the last two axes, for products that are not linear maps. It is f32 on
+    /// devices with training kernels, since their attention kernels do not round either.
     pub fn product<const D: usize>(self, left: Tensor<D>, right: Tensor<D>) -> Tensor<D> {
         let factors = if has_training_kernels(&left) {
             Factors::F32
@@ -82,9 +82,9 @@ impl Precision {
         factors.product(left, right)
     }
 
-    /// `x W + b` for every row, or `x W` without a bias, in f32 or in the format that the products
-    /// leave it in, which other kernels read; what `packed` keeps of the weight makes products of a
-    /// search faster.
+    /// Computes `x W + b` for every row, or `x W` without a bias. The output is in f32, or in the
+    /// format of its factors, which kernels read. `packed` caches the packed weight, which makes
+    /// the products of a search faster.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_in, d_out]`; `bias`: `[d_out]`; output:
@@ -100,7 +100,7 @@ impl Precision {
         polyglow_kernels::repeated_linear(input, weight, bias, Layout::InOut, factors, packed)
     }
 
-    /// `x Wᵀ` for every row, with `packed` as in [`Self::linear`].
+    /// Computes `x Wᵀ` for every row in f32, with `packed` as in [`Self::linear`].
     ///
     /// # Shapes
     /// - `input`: `[rows, d_in]`; `weight`: `[d_out, d_in]`; output: `[rows, d_out]`
@@ -140,10 +140,8 @@ mod tests {
     #[test]
     fn both_factors_and_the_gradient_are_rounded_with_autodiff() {
         let device = crate::test_device().autodiff();
-        let (left, right) = (
-            one(HALFWAY, &device).require_grad(),
-            one(3.0 * HALFWAY, &device).require_grad(),
-        );
+        let left = one(HALFWAY, &device).require_grad();
+        let right = one(3.0 * HALFWAY, &device).require_grad();
         let product = Precision::Bf16.linear(left.clone(), right.clone(), None, &Packed::default());
         // 3 + 3 * 2^-8 is nearest to 3 + 2^-6, as neighbors are 2^-6 apart from 2 to 4.
         assert_eq!(values(product.clone()), [3.015_625]);

@@ -1,5 +1,5 @@
-//! What surrounds every sublayer: dropout, the residual sum, layer normalization (Vaswani et al.,
-//! 2017, section 3.1).
+//! The residual connection around every sublayer: dropout, sum, layer normalization (Vaswani et
+//! al., 2017, section 3.1).
 
 use burn::module::Module;
 use burn::tensor::Tensor;
@@ -12,20 +12,20 @@ use crate::parameter::init::ParamInit;
 /// `norm(x + dropout(sublayer(x)))`, or with pre-norm `x + dropout(sublayer(norm(x)))`.
 #[derive(Module, Debug)]
 pub struct Residual {
-    /// The norm of this sublayer.
+    /// The norm before or after the sublayer.
     pub norm: LayerNorm,
     dropout: Dropout,
     #[module(skip)]
-    place: Norm,
+    order: Norm,
 }
 
 impl Residual {
-    /// Around one sublayer.
+    /// The connection around one sublayer.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         Self {
             norm: LayerNorm::new(shape.d_model, init),
             dropout: Dropout::new(shape.dropout),
-            place: shape.norm,
+            order: shape.norm,
         }
     }
 
@@ -38,14 +38,14 @@ impl Residual {
         input: Tensor<2>,
         sublayer: impl FnOnce(Tensor<2>) -> Tensor<2>,
     ) -> Tensor<2> {
-        match self.place {
+        match self.order {
             Norm::Pre => {
                 let output = sublayer(self.norm.forward(input.clone()));
                 self.dropout.add(input, output)
             }
             Norm::Post => {
                 let output = sublayer(input.clone());
-                self.norm.of_sum(input, output, &self.dropout)
+                self.norm.forward_sum(input, output, &self.dropout)
             }
         }
     }

@@ -1,4 +1,4 @@
-//! The matrices of a model: most of its memory and of its work.
+//! The matrices of a model, trained or quantized: most of its memory and of its work.
 
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
@@ -7,9 +7,9 @@ use polyglow_kernels::Int8Matrix;
 /// A matrix, trained or quantized.
 #[derive(Module, Debug)]
 pub enum Weight {
-    /// In f32, as it is trained.
+    /// A parameter in f32.
     Float(Param<Tensor<2>>),
-    /// In 8 bits, for search; not a parameter.
+    /// A matrix in 8 bits, for search; it is no parameter.
     Int8(Int8Weight),
 }
 

@@ -1,4 +1,4 @@
-//! The last step of every model: from hidden states to scores, or straight to the loss.
+//! The last step of every model: from hidden states to scores, or directly to the loss.
 
 use burn::tensor::{Int, Tensor};
 use polyglow_kernels::{
@@ -11,16 +11,16 @@ use crate::linear::Linear;
 /// The projection from hidden states to scores of tokens.
 #[derive(Clone, Copy, Debug)]
 pub enum Projection<'a> {
-    /// A projection of its own.
+    /// A matrix of its own.
     Own(&'a Linear),
     /// The transposed matrix of the target's embedding.
     Tied(&'a Embedding),
 }
 
-/// What a model predicts: scores, or what they are computed from.
+/// The prediction of a model: scores, or the hidden states that they are computed from.
 ///
-/// Training wants only the loss, and search only the scores; [`Self::loss`] does not hold all
-/// scores if it can avoid it.
+/// Training needs only the loss, and search only the scores; [`Self::loss`] does not hold all
+/// scores in memory if there is a kernel for that.
 #[derive(Clone, Debug)]
 pub enum Prediction<'a> {
     /// Hidden states `[rows, d_model]`, and the projection that scores tokens by them.
@@ -35,30 +35,28 @@ impl<'a> Projection<'a> {
         output.map_or(Self::Tied(embedding), Self::Own)
     }
 
-    /// The prediction from hidden states.
+    /// Returns the prediction from hidden states; nothing is computed yet.
     ///
     /// # Shapes
     /// - `hidden`: `[rows, d_model]`
-    pub fn of(self, hidden: Tensor<2>) -> Prediction<'a> {
+    pub fn project(self, hidden: Tensor<2>) -> Prediction<'a> {
         Prediction::Hidden(hidden, self)
     }
 
-    /// The matrix, its layout, and what a kernel rounds factors to, if the projection is nothing
-    /// but the product with the matrix.
+    /// The matrix, its layout, and the format that a kernel rounds factors to, if the projection is
+    /// nothing but the product with the matrix.
     fn matrix(self, hidden: &Tensor<2>) -> Option<(Tensor<2>, Layout, Factors)> {
-        match self {
-            Self::Own(linear) => linear
-                .matrix(hidden)
-                .map(|(matrix, factors)| (matrix, Layout::InOut, factors)),
-            Self::Tied(embedding) => embedding
-                .matrix(hidden)
-                .map(|(matrix, factors)| (matrix, Layout::OutIn, factors)),
-        }
+        let (layout, parts) = match self {
+            Self::Own(linear) => (Layout::InOut, linear.matrix(hidden)),
+            Self::Tied(embedding) => (Layout::OutIn, embedding.matrix(hidden)),
+        };
+        let (matrix, factors) = parts?;
+        Some((matrix, layout, factors))
     }
 }
 
 impl Prediction<'_> {
-    /// Scores of every token.
+    /// Computes the scores of every token.
     ///
     /// # Shapes
     /// - output: `[rows, vocab_size]`
@@ -70,7 +68,8 @@ impl Prediction<'_> {
         }
     }
 
-    /// [`cross_entropy`] of the scores. If there is a kernel, they are never all in memory at once.
+    /// Computes the [`cross_entropy`] of the scores. If there is a kernel, they are never all in
+    /// memory at once.
     ///
     /// # Shapes
     /// - `targets`: `[rows]`
@@ -97,19 +96,19 @@ impl Prediction<'_> {
         cross_entropy(self.logits(), targets.all, label_smoothing, pad_id)
     }
 
-    /// As [`Self::loss`], where every target counts: there is no padding.
+    /// As [`Self::loss`], for targets without padding.
     ///
     /// # Shapes
     /// - `targets`: `[rows]`
-    pub fn loss_of_all(self, targets: Tensor<1, Int>, label_smoothing: f64) -> LossOutput {
-        // No id is as large.
+    pub fn loss_without_padding(self, targets: Tensor<1, Int>, label_smoothing: f64) -> LossOutput {
+        // No id is as large, so no target counts as padding.
         self.loss(targets, label_smoothing, u32::MAX)
     }
 }
 
-/// Values that the loss over `rows` positions keeps for the backward pass, or holds while it
-/// computes that pass.
-pub(crate) fn loss_numbers(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
+/// The number of elements that the loss over `rows` positions keeps for the backward pass, or holds
+/// while it computes that pass.
+pub(crate) fn loss_elements(rows: u64, vocab_size: usize, kernels: bool) -> u64 {
     let rows = rows.min(rows_per_chunk(vocab_size, kernels) as u64);
     if kernels {
         rows * vocab_size as u64

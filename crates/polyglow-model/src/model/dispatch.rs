@@ -1,5 +1,5 @@
-//! The traits of [`crate::architecture`] for [`Model`]: each call goes to the architecture that it
-//! is.
+//! The traits of [`crate::architecture`] for [`Model`]: each call goes to the variant's
+//! architecture.
 
 use burn::tensor::{Device, Int, Tensor};
 
@@ -48,7 +48,7 @@ impl Generate for Model {
     type Cache = Cache;
 
     /// # Panics
-    /// If it is for word vectors, labels or hidden tokens, and writes no text.
+    /// If it is for word vectors, labels or masked tokens, and generates no text.
     fn start(&self, src: Tensor<2, Int>) -> Cache {
         match self {
             Self::Transformer(model) => Cache::Transformer(model.start(src)),
@@ -71,7 +71,7 @@ impl Generate for Model {
             (Self::Lm(model), Cache::Lm(cache)) => model.advance(ids, cache),
             (Self::RnnLm(model), Cache::RnnLm(cache)) => model.advance(ids, cache),
             (Self::Captioner(model), Cache::Captioner(cache)) => model.advance(ids, cache),
-            _ => panic!("a model goes on from its own cache"),
+            _ => panic!("a model needs a cache of its own"),
         }
     }
 

@@ -1,5 +1,5 @@
-//! Initial weights: drawn on the host from the seed and the parameter's position, the same on every
-//! device.
+//! Initial weights, drawn on the host from the seed and the index of the parameter, so that they
+//! are the same on every device.
 
 use burn::module::{Param, ParamId};
 use burn::tensor::{Device, Tensor, TensorData};
@@ -7,9 +7,9 @@ use burn::tensor::{Device, Tensor, TensorData};
 use crate::precision::Precision;
 use crate::random::Random;
 
-/// Makes parameters in order, each with an id and a random sequence of its own.
+/// Creates parameters in order, each with an id and a random sequence of its own.
 ///
-/// Values are a function of (seed, position of the parameter, position inside it), so neither the
+/// Values are a function of (seed, index of the parameter, index inside it), so neither the
 /// device nor the order in which weights are first used can change them.
 #[derive(Debug)]
 pub struct ParamInit {
@@ -30,7 +30,7 @@ impl ParamInit {
     }
 
     /// Starts at parameter 0 of a model whose values will be loaded: until then they are zeros,
-    /// which cost no drawing.
+    /// which need no random numbers.
     pub fn zeros(device: &Device) -> Self {
         Self {
             device: device.clone(),
@@ -40,7 +40,7 @@ impl ParamInit {
         }
     }
 
-    /// The same for layers that compute their products in another precision.
+    /// Sets the precision in which layers compute their products.
     #[must_use]
     pub fn with_precision(self, precision: Precision) -> Self {
         Self { precision, ..self }
@@ -56,7 +56,7 @@ impl ParamInit {
         &self.device
     }
 
-    /// Uniform in `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).
+    /// Draws uniformly from `±sqrt(6 / (fan_in + fan_out))` (Glorot and Bengio, 2010, equation 16).
     ///
     /// `fan_out` is separate from the shape, so that several fused projections are initialized as
     /// if each were alone.
@@ -65,16 +65,17 @@ impl ParamInit {
         self.draw(shape, |random| (2.0 * random.uniform() - 1.0) * bound)
     }
 
-    /// Normal with mean 0 and this standard deviation.
+    /// Draws from a normal distribution with mean 0 and this standard deviation.
     pub fn normal(&mut self, shape: [usize; 2], std: f64) -> Param<Tensor<2>> {
         self.draw(shape, |random| random.normal() * std)
     }
 
-    /// The same value everywhere, for biases and norms.
+    /// Fills a vector with one value, for biases and norms.
     pub fn constant(&mut self, len: usize, value: f64) -> Param<Tensor<1>> {
         self.draw([len], |_| value)
     }
 
+    /// Creates the next parameter, whose elements are drawn by `value`.
     fn draw<const D: usize>(
         &mut self,
         shape: [usize; D],

@@ -7,12 +7,24 @@
 //! use polyglow_model::quantization::{nearest, quantize};
 //! use polyglow_model::{ModelConfig, Preset, Vocabulary, parameter};
 //!
-//! let vocabulary =
-//!     Vocabulary { src_size: 9, tgt_size: 9, shared: true, src_pad_id: 0, tgt_pad_id: 0, max_len: 8, image: None };
-//! let config = ModelConfig { preset: Some(Preset::Tiny), d_model: Some(16), ..ModelConfig::default() };
+//! let vocabulary = Vocabulary {
+//!     src_size: 9,
+//!     tgt_size: 9,
+//!     shared: true,
+//!     src_pad_id: 0,
+//!     tgt_pad_id: 0,
+//!     max_len: 8,
+//!     image: None,
+//! };
+//! let config = ModelConfig {
+//!     preset: Some(Preset::Tiny),
+//!     d_model: Some(16),
+//!     ..ModelConfig::default()
+//! };
 //! let model = config.shape(vocabulary)?.init(1, &Device::flex());
-//! let Ok(int8) = quantize(model, |_, layout, weight| Ok::<_, Infallible>(nearest(layout, weight)));
-//! // What is left as parameters are biases and norms.
+//! let lookup = |_: &str, layout, weight: &_| Ok::<_, Infallible>(nearest(layout, weight));
+//! let Ok(int8) = quantize(model, lookup);
+//! // The remaining parameters are biases and norms.
 //! assert!(parameter::read(&int8).iter().all(|(_, values)| values.shape().len() == 1));
 //! # Ok::<(), polyglow_model::ModelError>(())
 //! ```
@@ -20,9 +32,10 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-use crate::architectures::{Captioner, Transformer, Writer};
+use crate::architectures::{Captioner, TextDecoder, Transformer};
 use crate::attention::SelfAttention;
 use crate::decoder::Decoder;
+use crate::embedding::Embedding;
 use crate::encoder::Encoder;
 use crate::feed_forward::FeedForward;
 use crate::linear::Linear;
@@ -31,8 +44,8 @@ use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
 
-/// Replaces every matrix of an encoder-decoder Transformer or a captioner by what `lookup` returns
-/// for its name, its layout and its values; other architectures stay as they are.
+/// Replaces every matrix of an encoder-decoder Transformer or a captioner by the one that `lookup`
+/// returns for its name, its layout and its values; other architectures stay as they are.
 ///
 /// The result cannot be trained; its matrices are no longer parameters.
 ///
@@ -50,7 +63,7 @@ pub fn quantize<E>(
     Ok(model)
 }
 
-/// The matrix in 8 bits, each value rounded to the nearest.
+/// Quantizes a matrix to 8 bits, each value rounded to the nearest.
 ///
 /// # Panics
 /// If it has more inputs than [`MOST_INT8_INPUTS`].
@@ -63,7 +76,7 @@ pub fn nearest(layout: Layout, weight: &Param<Tensor<2>>) -> Int8Matrix {
     )
 }
 
-/// The layout of the matrix of that name; `None` if the parameter is not a matrix of a product.
+/// The layout of the matrix with this name; `None` if the parameter is not a matrix of a product.
 ///
 /// # Shapes
 /// - `shape`: of the parameter
@@ -75,138 +88,114 @@ pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
     }
 }
 
-/// The matrices of an architecture that has some for 8 bits, each with its name and layout.
-fn matrices(model: &mut Model) -> Vec<(String, Layout, &mut Weight)> {
-    let (embeddings, linears): ([_; 2], Vec<_>) = match model {
-        Model::Transformer(model) => {
-            let Transformer {
-                src_embedding,
-                tgt_embedding,
-                output,
-                encoder,
-                decoder,
-                ..
-            } = model;
-            let embeddings = [
-                ("src_embedding", Some(src_embedding)),
-                ("tgt_embedding", tgt_embedding.as_mut()),
-            ];
-            (
-                embeddings,
-                of_output(output)
-                    .chain(of_encoder(encoder))
-                    .chain(of_decoder(decoder))
-                    .collect(),
-            )
-        }
-        Model::Captioner(model) => {
-            let Captioner {
-                patches,
-                encoder,
-                tgt_embedding,
-                output,
-                decoder,
-                ..
-            } = model;
-            let mut linears = vec![("patches.projection".to_owned(), &mut patches.projection)];
-            linears.extend(of_output(output).chain(of_encoder(encoder)));
-            if let Writer::Transformer(decoder) = decoder {
-                linears.extend(of_decoder(decoder));
+/// Lists the matrices of an encoder-decoder Transformer or a captioner; none of other
+/// architectures.
+fn matrices(model: &mut Model) -> Vec<NamedMatrix<'_>> {
+    let mut matrices = Matrices::default();
+    match model {
+        Model::Transformer(Transformer {
+            src_embedding,
+            tgt_embedding,
+            output,
+            encoder,
+            decoder,
+            ..
+        }) => {
+            matrices.add_embedding("src_embedding", src_embedding);
+            if let Some(embedding) = tgt_embedding {
+                matrices.add_embedding("tgt_embedding", embedding);
             }
-            (
-                [("tgt_embedding", Some(tgt_embedding)), ("", None)],
-                linears,
-            )
+            if let Some(output) = output {
+                matrices.add_linear("output", output);
+            }
+            matrices.add_encoder(encoder);
+            matrices.add_decoder(decoder);
         }
-        _ => return Vec::new(),
-    };
-    let embeddings = embeddings
-        .into_iter()
-        .filter_map(|(name, embedding)| Some((name, &mut embedding?.weight)));
-    let mut found: Vec<_> = embeddings
-        .map(|(name, weight)| (format!("{name}.weight"), Layout::OutIn, weight))
-        .collect();
-    found.extend(
-        linears
-            .into_iter()
-            .map(|(name, linear)| (format!("{name}.weight"), Layout::InOut, &mut linear.weight)),
-    );
-    found
+        Model::Captioner(Captioner {
+            patches,
+            encoder,
+            tgt_embedding,
+            output,
+            decoder,
+            ..
+        }) => {
+            matrices.add_embedding("tgt_embedding", tgt_embedding);
+            matrices.add_linear("patches.projection", &mut patches.projection);
+            if let Some(output) = output {
+                matrices.add_linear("output", output);
+            }
+            matrices.add_encoder(encoder);
+            // The matrices of recurrent layers stay in f32.
+            if let TextDecoder::Transformer(decoder) = decoder {
+                matrices.add_decoder(decoder);
+            }
+        }
+        _ => {}
+    }
+    matrices.list
 }
 
-fn of_output(output: &mut Option<Linear>) -> impl Iterator<Item = (String, &mut Linear)> {
-    output
-        .iter_mut()
-        .map(|linear| ("output".to_owned(), linear))
+/// The name of a parameter, its layout, and its matrix.
+type NamedMatrix<'a> = (String, Layout, &'a mut Weight);
+
+/// A list of matrices; the names are those of [`parameter`](super).
+#[derive(Default)]
+struct Matrices<'a> {
+    list: Vec<NamedMatrix<'a>>,
 }
 
-fn of_encoder(encoder: &mut Encoder) -> impl Iterator<Item = (String, &mut Linear)> {
-    encoder
-        .layers
-        .iter_mut()
-        .enumerate()
-        .flat_map(|(index, layer)| {
+impl<'a> Matrices<'a> {
+    fn add_embedding(&mut self, name: &str, embedding: &'a mut Embedding) {
+        let name = format!("{name}.weight");
+        self.list.push((name, Layout::OutIn, &mut embedding.weight));
+    }
+
+    fn add_linear(&mut self, name: &str, linear: &'a mut Linear) {
+        let name = format!("{name}.weight");
+        self.list.push((name, Layout::InOut, &mut linear.weight));
+    }
+
+    fn add_encoder(&mut self, encoder: &'a mut Encoder) {
+        for (index, layer) in encoder.layers.iter_mut().enumerate() {
             let prefix = format!("encoder.layers.{index}");
-            of_self_attention(&prefix, &mut layer.self_attention)
-                .into_iter()
-                .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
-                .collect::<Vec<_>>()
-        })
-}
+            self.add_self_attention(&prefix, &mut layer.self_attention);
+            self.add_feed_forward(&prefix, &mut layer.feed_forward);
+        }
+    }
 
-fn of_decoder(decoder: &mut Decoder) -> impl Iterator<Item = (String, &mut Linear)> {
-    decoder
-        .layers
-        .iter_mut()
-        .enumerate()
-        .flat_map(|(index, layer)| {
-            let (prefix, cross) = (
-                format!("decoder.layers.{index}"),
-                &mut layer.cross_attention,
+    fn add_decoder(&mut self, decoder: &'a mut Decoder) {
+        for (index, layer) in decoder.layers.iter_mut().enumerate() {
+            let prefix = format!("decoder.layers.{index}");
+            self.add_self_attention(&prefix, &mut layer.self_attention);
+            let cross = &mut layer.cross_attention;
+            self.add_linear(&format!("{prefix}.cross_attention.query"), &mut cross.query);
+            self.add_linear(
+                &format!("{prefix}.cross_attention.key_value"),
+                &mut cross.key_value,
             );
-            let crossed = [
-                ("query", &mut cross.query),
-                ("key_value", &mut cross.key_value),
-                ("output", &mut cross.output),
-            ];
-            of_self_attention(&prefix, &mut layer.self_attention)
-                .into_iter()
-                .chain(
-                    crossed
-                        .map(|(kind, linear)| (format!("{prefix}.cross_attention.{kind}"), linear)),
-                )
-                .chain(of_feed_forward(&prefix, &mut layer.feed_forward))
-                .collect::<Vec<_>>()
-        })
-}
+            self.add_linear(
+                &format!("{prefix}.cross_attention.output"),
+                &mut cross.output,
+            );
+            self.add_feed_forward(&prefix, &mut layer.feed_forward);
+        }
+    }
 
-fn of_self_attention<'a>(
-    prefix: &str,
-    attention: &'a mut SelfAttention,
-) -> [(String, &'a mut Linear); 2] {
-    [
-        (format!("{prefix}.self_attention.qkv"), &mut attention.qkv),
-        (
-            format!("{prefix}.self_attention.output"),
+    fn add_self_attention(&mut self, prefix: &str, attention: &'a mut SelfAttention) {
+        self.add_linear(&format!("{prefix}.self_attention.qkv"), &mut attention.qkv);
+        self.add_linear(
+            &format!("{prefix}.self_attention.output"),
             &mut attention.output,
-        ),
-    ]
-}
+        );
+    }
 
-fn of_feed_forward<'a>(
-    prefix: &str,
-    block: &'a mut FeedForward,
-) -> impl Iterator<Item = (String, &'a mut Linear)> {
-    let linears = [
-        ("inner", Some(&mut block.inner)),
-        ("gate", block.gate.as_mut()),
-        ("outer", Some(&mut block.outer)),
-    ];
-    let name = |name| format!("{prefix}.feed_forward.{name}");
-    linears
-        .map(|(kind, linear)| linear.map(|linear| (name(kind), linear)))
-        .into_iter()
-        .flatten()
+    fn add_feed_forward(&mut self, prefix: &str, block: &'a mut FeedForward) {
+        self.add_linear(&format!("{prefix}.feed_forward.inner"), &mut block.inner);
+        if let Some(gate) = &mut block.gate {
+            self.add_linear(&format!("{prefix}.feed_forward.gate"), gate);
+        }
+        self.add_linear(&format!("{prefix}.feed_forward.outer"), &mut block.outer);
+    }
 }
 
 #[cfg(test)]
@@ -216,7 +205,7 @@ mod tests {
     use crate::parameter;
 
     #[test]
-    fn every_matrix_but_the_positions_is_found_under_the_name_of_its_parameter() {
+    fn every_matrix_but_the_positions_is_listed_under_the_name_of_its_parameter() {
         for tie_embeddings in [
             TieEmbeddings::All,
             TieEmbeddings::Decoder,
@@ -248,14 +237,14 @@ mod tests {
                 .into_iter()
                 .filter_map(|(name, data)| layout(&name, data.shape()).map(|layout| (name, layout)))
                 .collect();
-            let mut found: Vec<_> = matrices(&mut model)
+            let mut listed: Vec<_> = matrices(&mut model)
                 .into_iter()
                 .map(|(name, layout, _)| (name, layout))
                 .collect();
             expected.sort_by(|left, right| left.0.cmp(&right.0));
-            found.sort_by(|left, right| left.0.cmp(&right.0));
-            assert_eq!(found, expected);
-            assert!(found.iter().all(|(name, _)| !name.contains("position")));
+            listed.sort_by(|left, right| left.0.cmp(&right.0));
+            assert_eq!(listed, expected);
+            assert!(listed.iter().all(|(name, _)| !name.contains("position")));
         }
     }
 }

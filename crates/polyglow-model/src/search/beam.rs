@@ -1,206 +1,290 @@
-//! Beam search over a batch of sentences, each of which ends on its own; one beam is greedy search.
+//! Beam search over a batch of sentences, each of which ends on its own; a beam of one is greedy
+//! search.
+//!
+//! The unfinished hypotheses of all sentences form the rows of one batch, sentence by sentence and
+//! within a sentence group by group. Each pass of the loop in [`search`] adds a token to every row:
+//!
+//! 1. Each row has a [`Rule`] for its next token; the scorer proposes candidates that satisfy it.
+//! 2. Each group collects the continuations of its rows ([`continuations`]), and keeps the best
+//!    ([`Search::choose`]).
+//! 3. A continuation by EOS is a result; the others are the rows of the next pass
+//!    ([`Search::extend`]).
 
-use std::cmp::Ordering;
-
+use super::hypothesis::{Continuation, Hypothesis, Live, Sentence, SpecialTokens};
 use super::rule::Rule;
 use super::{Candidate, NextToken, SearchConfig, SearchMethod, constraint, sample};
 
-/// A translation as ids, and how probable the model thinks it.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Hypothesis {
-    /// Target ids without the marks around them.
-    pub ids: Vec<u32>,
-    /// Log-probability of the ids and of the end mark, in nats.
-    pub log_prob: f32,
-    /// [`SearchConfig::score`] of it, after any penalty for repetition: what hypotheses are ranked
-    /// by.
-    pub score: f32,
-}
-
-/// The marks around a target sentence.
-#[derive(Clone, Copy, Debug)]
-pub struct Marks {
-    /// Fed first.
-    pub bos: u32,
-    /// Ends a hypothesis.
-    pub eos: u32,
-}
-
-/// What is asked of the hypotheses for one sentence.
-#[derive(Clone, Debug, Default)]
-pub struct Sentence {
-    /// Fewest tokens, end mark included.
-    pub min_len: usize,
-    /// Most tokens, end mark included.
-    pub max_len: usize,
-    /// What every hypothesis begins with.
-    pub prefix: Vec<u32>,
-    /// Phrases that every hypothesis must contain; none is empty.
-    pub constraints: Vec<Vec<u32>>,
-    /// Tells the random numbers of one sentence from those of others.
-    pub number: u64,
-    /// Tells the random numbers of several with the same number apart, as of the parts of a line
-    /// and of the pieces of a part; zeros for the first.
-    pub part: [u64; 2],
-}
-
-impl Sentence {
-    /// What the draw for the next token of a hypothesis depends on: the key of a generator, which
-    /// no two sentences share that differ in number or part.
-    pub(super) fn draw_key(&self, seed: u64, group: usize, len: usize) -> Vec<u64> {
-        let mut key = vec![seed, self.number, group as u64, len as u64];
-        // Sentences that are not parts draw by the shorter key.
-        if self.part != [0, 0] {
-            key.extend(self.part);
-        }
-        key
-    }
-}
-
-/// A hypothesis that has not ended.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Live {
-    pub(super) sentence: usize,
-    pub(super) group: usize,
-    pub(super) ids: Vec<u32>,
-    pub(super) log_prob: f32,
-    pub(super) score: f32,
-    /// Tokens of each constraint that are met.
-    pub(super) met: Vec<usize>,
-}
-
-/// One more token for a hypothesis.
-#[derive(Clone, Copy, Debug)]
-pub(super) struct Continuation {
-    /// The hypothesis, by its place in its group.
-    pub(super) row: usize,
-    pub(super) id: u32,
-    /// Log-probability of the whole.
-    pub(super) log_prob: f32,
-    /// The same after penalties.
-    pub(super) score: f32,
-    /// What it is ranked by at this position.
-    pub(super) rank: f32,
-}
-
-impl Continuation {
-    /// Best first. Ties go to the row that ranked first before, then to the smaller id, so that
-    /// equal scores give equal output.
-    pub(super) fn order(left: &Self, right: &Self) -> Ordering {
-        right
-            .rank
-            .total_cmp(&left.rank)
-            .then((left.row, left.id).cmp(&(right.row, right.id)))
-    }
-}
-
-/// Finds up to `beam_size` hypotheses for each sentence, the best first; at least one for each.
+/// Searches up to `beam_size` hypotheses for each sentence and returns them best first, at least
+/// one for each.
 ///
-/// `next` starts with one row per sentence. The beam of a sentence falls into groups (one, unless
-/// [`SearchConfig::diversity_groups`] says otherwise; one for each sample or branch) of the same
-/// width. At every position each group keeps its best unfinished hypotheses; one that ends among
-/// the best is set aside. A group is done when as many as it is wide have ended, and its rows leave
-/// the batch. Where none ended in time, the best unfinished ones are returned.
+/// `next` starts with one row per sentence. The beam of a sentence is divided into groups of the
+/// same width: one group, unless [`SearchConfig::diversity_groups`] says otherwise; one for each
+/// sample or branch. At every position each group keeps its best unfinished hypotheses; one that
+/// ends among the best is set aside. A group is done when as many as it is wide have ended, and its
+/// rows leave the batch. If none has ended at the maximum length, the best unfinished ones are
+/// returned.
 ///
-/// With a beam of one this is greedy search: the most probable token at each position until the end
-/// mark.
+/// With a beam of one this is greedy search: the most probable token at each position until EOS.
 pub fn search(
     next: &mut impl NextToken,
     sentences: &[Sentence],
     config: &SearchConfig,
-    marks: Marks,
+    special: SpecialTokens,
 ) -> Vec<Vec<Hypothesis>> {
-    let (num_groups, width) = config.groups();
-    let mut live = start(sentences, num_groups);
-    if num_groups > 1 {
-        next.select(
-            &live
-                .iter()
-                .map(|hypothesis| hypothesis.sentence)
-                .collect::<Vec<_>>(),
-        );
+    let search = Search::new(sentences, config, special);
+    let mut live = search.start();
+    if search.num_groups > 1 {
+        // The scorer has one row per sentence; every group needs one of its own.
+        let rows: Vec<usize> = live.iter().map(|hypothesis| hypothesis.sentence).collect();
+        next.select(&rows);
     }
-    let mut ended: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len() * num_groups];
+    let mut ended: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len() * search.num_groups];
     while !live.is_empty() {
-        let newest: Vec<u32> = live
-            .iter()
-            .map(|hypothesis| *hypothesis.ids.last().unwrap_or(&marks.bos))
-            .collect();
-        let rules: Vec<Rule> = live
-            .iter()
-            .map(|live| Rule::new(live, &sentences[live.sentence], config, marks))
-            .collect();
+        let rules = search.rules(&live);
+        let newest = search.newest(&live);
         let candidates = candidates(next, &newest, &rules, num_candidates(config));
-
-        let (mut kept, mut rows) = (Vec::new(), Vec::new());
-        let (mut first, mut taken) = (0, Taken::default());
-        for group in live
-            .chunk_by(|left, right| (left.sentence, left.group) == (right.sentence, right.group))
-        {
-            let range = first..first + group.len();
-            let sentence = &sentences[group[0].sentence];
-            let choices = continuations(group, &candidates[range.clone()], &rules[range]);
-            let choices = choose(
-                choices,
-                group,
-                sentence,
-                config,
-                marks,
-                taken.before(group[0].sentence),
-            );
-            let ended = &mut ended[group[0].sentence * num_groups + group[0].group];
-            let grown = extend(group, &choices, ended, sentence, config, marks);
-            taken.ids.extend(
-                grown
-                    .iter()
-                    .filter_map(|(_, hypothesis)| hypothesis.ids.last()),
-            );
-            if grown.is_empty() && ended.is_empty() {
-                end_unfinished(group.iter(), ended, sentence, config);
-            } else if group[0].ids.len() + 1 >= sentence.max_len {
-                end_unfinished(
-                    grown.iter().map(|(_, hypothesis)| hypothesis),
-                    ended,
-                    sentence,
-                    config,
-                );
-            } else if ended.len() < width {
-                rows.extend(grown.iter().map(|(row, _)| first + row));
-                kept.extend(grown.into_iter().map(|(_, hypothesis)| hypothesis));
-            }
-            first += group.len();
+        let kept = search.step(&live, &candidates, &rules, &mut ended);
+        // Where every row stays in place, as in most steps of greedy search, caches need no copy.
+        let is_unchanged = kept.rows.iter().copied().eq(0..live.len());
+        if !kept.hypotheses.is_empty() && !is_unchanged {
+            next.select(&kept.rows);
         }
-        if !kept.is_empty() && !rows.iter().copied().eq(0..live.len()) {
-            next.select(&rows);
-        }
-        live = kept;
+        live = kept.hypotheses;
     }
     ended
-        .chunks_mut(num_groups)
+        .chunks_mut(search.num_groups)
         .map(|groups| best(groups, config.beam_size))
         .collect()
 }
 
-fn start(sentences: &[Sentence], num_groups: usize) -> Vec<Live> {
-    let begin = |(sentence, group): (usize, usize)| {
-        let met = vec![0; sentences[sentence].constraints.len()];
-        Live {
-            sentence,
-            group,
-            ids: Vec::new(),
-            log_prob: 0.0,
-            score: 0.0,
-            met,
-        }
-    };
-    let pairs = (0..sentences.len())
-        .flat_map(|sentence| (0..num_groups).map(move |group| (sentence, group)));
-    pairs.map(begin).collect()
+/// The settings of a search, the same at every position.
+struct Search<'a> {
+    sentences: &'a [Sentence],
+    config: &'a SearchConfig,
+    special: SpecialTokens,
+    /// Groups of each sentence.
+    num_groups: usize,
+    /// Hypotheses of each group.
+    width: usize,
 }
 
-/// What may come next in each row: the `count` most probable tokens and as many more as the row's
-/// rule may exclude, and what the rule asks for. A row gets the same whatever other rows ask for,
-/// so that no sentence depends on its batch.
+/// Unfinished hypotheses after a step, and the row of the batch that each one continues.
+#[derive(Debug, Default)]
+struct Kept {
+    rows: Vec<usize>,
+    hypotheses: Vec<Live>,
+}
+
+impl<'a> Search<'a> {
+    fn new(sentences: &'a [Sentence], config: &'a SearchConfig, special: SpecialTokens) -> Self {
+        let (num_groups, width) = config.groups();
+        Self {
+            sentences,
+            config,
+            special,
+            num_groups,
+            width,
+        }
+    }
+
+    /// An empty hypothesis for each group of each sentence.
+    fn start(&self) -> Vec<Live> {
+        let mut live = Vec::with_capacity(self.sentences.len() * self.num_groups);
+        for (index, sentence) in self.sentences.iter().enumerate() {
+            for group in 0..self.num_groups {
+                live.push(Live::new(index, group, sentence.constraints.len()));
+            }
+        }
+        live
+    }
+
+    /// The last token of each hypothesis; BOS before the first position.
+    fn newest(&self, live: &[Live]) -> Vec<u32> {
+        live.iter()
+            .map(|hypothesis| *hypothesis.ids.last().unwrap_or(&self.special.bos))
+            .collect()
+    }
+
+    /// The rule for the next token of each hypothesis.
+    fn rules<'l>(&'l self, live: &'l [Live]) -> Vec<Rule<'l>> {
+        live.iter()
+            .map(|hypothesis| {
+                let sentence = &self.sentences[hypothesis.sentence];
+                Rule::new(hypothesis, sentence, self.config, self.special)
+            })
+            .collect()
+    }
+
+    /// Adds a token to the hypotheses of every group. Those that end go to `ended`, which has an
+    /// entry for each group; the result is the next batch, without the groups that are done.
+    fn step(
+        &self,
+        live: &[Live],
+        candidates: &[Vec<Candidate>],
+        rules: &[Rule],
+        ended: &mut [Vec<Hypothesis>],
+    ) -> Kept {
+        let mut kept = Kept::default();
+        let mut first_row = 0;
+        let mut taken = TakenTokens::default();
+        for group in live.chunk_by(is_same_group) {
+            let rows = first_row..first_row + group.len();
+            let index = group[0].sentence;
+            let sentence = &self.sentences[index];
+            let ended = &mut ended[index * self.num_groups + group[0].group];
+
+            let choices = continuations(group, &candidates[rows.clone()], &rules[rows]);
+            let choices = self.choose(choices, group, taken.in_sentence(index));
+            let mut longer = self.extend(group, first_row, &choices, ended);
+            taken.add(&longer.hypotheses);
+
+            let is_last_position = group[0].ids.len() + 1 >= sentence.max_len;
+            if longer.hypotheses.is_empty() && ended.is_empty() {
+                // No token is possible here, so the hypotheses before it are the results.
+                *ended = self.unfinished(group);
+            } else if is_last_position {
+                // Hypotheses that ended are better results than those that were cut off.
+                if ended.is_empty() {
+                    *ended = self.unfinished(&longer.hypotheses);
+                }
+            } else if ended.len() < self.width {
+                // A group is done only when `width` hypotheses have ended: a later one may score
+                // better, since the length penalty favors long ones.
+                kept.rows.append(&mut longer.rows);
+                kept.hypotheses.append(&mut longer.hypotheses);
+            }
+            first_row += group.len();
+        }
+        kept
+    }
+
+    /// The continuations that a group chooses among, best first: by probability, by chance, by the
+    /// branch's index, or with regard to constraints and to earlier groups.
+    ///
+    /// `taken` are the tokens that earlier groups of the sentence chose at this position. Each
+    /// occurrence of a token there costs the diversity penalty (Vijayakumar et al., 2018, equation
+    /// 5 with Hamming diversity).
+    fn choose(
+        &self,
+        mut choices: Vec<Continuation>,
+        group: &[Live],
+        taken: &[u32],
+    ) -> Vec<Continuation> {
+        let first = &group[0];
+        let sentence = &self.sentences[first.sentence];
+        match self.config.method {
+            SearchMethod::Sample => {
+                let key = sentence.draw_key(self.config.seed, first.group, first.ids.len());
+                sample::draw(&mut choices, first.score, self.config, &key);
+                choices.truncate(1);
+                return choices;
+            }
+            SearchMethod::Beam => {
+                penalize(&mut choices, taken, self.config.diversity_penalty as f32);
+            }
+            // Branches differ by their first token, and need no penalty.
+            SearchMethod::Branch => {}
+        }
+        choices.sort_by(Continuation::order);
+        let is_branching =
+            self.config.method == SearchMethod::Branch && first.ids.len() == sentence.prefix.len();
+        if is_branching {
+            // Every branch has the same choices here, and takes the one of its own index.
+            return choices.get(first.group).into_iter().copied().collect();
+        }
+        if !sentence.constraints.is_empty() {
+            let eos = self.special.eos;
+            return constraint::allocate(&choices, group, &sentence.constraints, self.width, eos);
+        }
+        // Each hypothesis has one continuation by EOS, so at most `width` of twice the width end,
+        // and enough go on to fill the group. Greedy search takes the best, even if it is EOS.
+        choices.truncate(if self.width == 1 { 1 } else { 2 * self.width });
+        choices
+    }
+
+    /// Extends the hypotheses of a group, whose first row in the batch is `first_row`, by its
+    /// choices, which are given best first. Returns at most `width` unfinished ones; those that end
+    /// go to `ended`.
+    fn extend(
+        &self,
+        group: &[Live],
+        first_row: usize,
+        choices: &[Continuation],
+        ended: &mut Vec<Hypothesis>,
+    ) -> Kept {
+        let mut longer = Kept {
+            rows: Vec::with_capacity(self.width),
+            hypotheses: Vec::with_capacity(self.width),
+        };
+        for (rank, choice) in choices.iter().enumerate() {
+            let hypothesis = &group[choice.row];
+            if choice.id == self.special.eos {
+                // Only an end among the best `width` counts: without the extra choices, the group
+                // would not have kept a worse one.
+                if rank < self.width {
+                    ended.push(Hypothesis {
+                        ids: hypothesis.ids.clone(),
+                        log_prob: choice.log_prob,
+                        score: self.config.score(choice.score, hypothesis.ids.len() + 1),
+                    });
+                }
+            } else if longer.hypotheses.len() < self.width {
+                let constraints = &self.sentences[hypothesis.sentence].constraints;
+                longer.rows.push(first_row + choice.row);
+                longer
+                    .hypotheses
+                    .push(hypothesis.extended(choice, constraints));
+            }
+        }
+        longer
+    }
+
+    /// The results of a group of which no hypothesis ended: of its unfinished hypotheses those that
+    /// miss the fewest tokens of the constraints.
+    fn unfinished(&self, hypotheses: &[Live]) -> Vec<Hypothesis> {
+        let fewest = hypotheses
+            .iter()
+            .map(|hypothesis| self.num_missing(hypothesis))
+            .min();
+        hypotheses
+            .iter()
+            .filter(|hypothesis| Some(self.num_missing(hypothesis)) == fewest)
+            .map(|hypothesis| self.cut_off(hypothesis))
+            .collect()
+    }
+
+    /// The tokens of the constraints that a hypothesis misses.
+    fn num_missing(&self, hypothesis: &Live) -> usize {
+        let constraints = &self.sentences[hypothesis.sentence].constraints;
+        constraint::num_missing(&hypothesis.met, constraints)
+    }
+
+    /// The result of a hypothesis that ends without EOS.
+    fn cut_off(&self, hypothesis: &Live) -> Hypothesis {
+        let ids = hypothesis.ids.clone();
+        if ids.is_empty() {
+            // A hypothesis without tokens means that none is possible, as with NaN weights: it
+            // ranks behind all others.
+            return Hypothesis {
+                ids,
+                log_prob: f32::NEG_INFINITY,
+                score: f32::NEG_INFINITY,
+            };
+        }
+        Hypothesis {
+            score: self.config.score(hypothesis.score, ids.len()),
+            ids,
+            log_prob: hypothesis.log_prob,
+        }
+    }
+}
+
+fn is_same_group(left: &Live, right: &Live) -> bool {
+    (left.sentence, left.group) == (right.sentence, right.group)
+}
+
+/// The candidates for the next token of each row: the `count` most probable tokens, as many more as
+/// the row's rule may exclude, and those that the rule requests.
 fn candidates(
     next: &mut impl NextToken,
     newest: &[u32],
@@ -209,25 +293,29 @@ fn candidates(
 ) -> Vec<Vec<Candidate>> {
     let counts: Vec<usize> = rules
         .iter()
-        .map(|rule| count.saturating_add(rule.reach()))
+        .map(|rule| count.saturating_add(rule.num_affected()))
         .collect();
-    let mut asked: Vec<Vec<u32>> = rules.iter().map(Rule::asked).collect();
-    if asked.iter().all(Vec::is_empty) {
-        asked.clear();
+    let most = counts.iter().copied().max().unwrap_or(0);
+    let mut requested: Vec<Vec<u32>> = rules.iter().map(Rule::requested).collect();
+    if requested.iter().all(Vec::is_empty) {
+        // Without requests, a scorer on a GPU need not gather their scores.
+        requested.clear();
     }
-    let mut rows = next.advance(newest, counts.iter().copied().max().unwrap_or(0), &asked);
-    for (number, (row, count)) in rows.iter_mut().zip(counts).enumerate() {
-        let asked = asked.get(number).map_or(&[][..], Vec::as_slice);
-        let mut place = 0;
-        row.retain(|candidate| {
-            place += 1;
-            place <= count || asked.contains(&candidate.id)
+    let mut rows = next.advance(newest, most, &requested);
+    // The scorer gives every row as many candidates as the most demanding row needs. The excess is
+    // removed, so that the result for a sentence does not depend on its batch.
+    for (row, candidates) in rows.iter_mut().enumerate() {
+        let requested = requested.get(row).map_or(&[][..], Vec::as_slice);
+        let mut rank = 0;
+        candidates.retain(|candidate| {
+            rank += 1;
+            rank <= counts[row] || requested.contains(&candidate.id)
         });
     }
     rows
 }
 
-/// How many of the most probable tokens each hypothesis asks for.
+/// The number of most probable tokens that are needed for each hypothesis, if no rule excludes any.
 fn num_candidates(config: &SearchConfig) -> usize {
     let (num_groups, width) = config.groups();
     match config.method {
@@ -235,198 +323,76 @@ fn num_candidates(config: &SearchConfig) -> usize {
         SearchMethod::Sample => usize::MAX,
         SearchMethod::Branch => config.beam_size,
         SearchMethod::Beam if config.beam_size == 1 => 1,
-        // Up to half of twice the width may be end marks; a group avoids what the groups before it
-        // have taken.
+        // Half of twice the width may be EOS, see `Search::choose`. A group also avoids the tokens
+        // of earlier groups, which are at most as many as the beam is wide.
         SearchMethod::Beam => 2 * width + if num_groups > 1 { config.beam_size } else { 0 },
     }
 }
 
-/// Everything that may come next in a group.
+/// Every allowed continuation of a group's hypotheses.
 fn continuations(
     group: &[Live],
     candidates: &[Vec<Candidate>],
     rules: &[Rule],
 ) -> Vec<Continuation> {
     let mut choices = Vec::with_capacity(candidates.iter().map(Vec::len).sum());
-    for (row, ((hypothesis, candidates), rule)) in
-        group.iter().zip(candidates).zip(rules).enumerate()
-    {
-        choices.extend(candidates.iter().filter_map(|&candidate| {
-            let score = hypothesis.score + rule.score(candidate)?;
-            let log_prob = hypothesis.log_prob + candidate.log_prob;
-            Some(Continuation {
+    for (row, hypothesis) in group.iter().enumerate() {
+        for &candidate in &candidates[row] {
+            let Some(penalized) = rules[row].score(candidate) else {
+                continue;
+            };
+            let score = hypothesis.score + penalized;
+            choices.push(Continuation {
                 row,
                 id: candidate.id,
-                log_prob,
+                log_prob: hypothesis.log_prob + candidate.log_prob,
                 score,
-                rank: score,
-            })
-        }));
+                sort_key: score,
+            });
+        }
     }
     choices
 }
 
-/// The tokens with which the hypotheses of a sentence's groups have gone on so far at one position.
+/// Subtracts `penalty` from the sort key of a continuation for each time that its token is among
+/// `taken`. Scores stay as they are, so that the groups' hypotheses can be compared in the end.
+fn penalize(choices: &mut [Continuation], taken: &[u32], penalty: f32) {
+    for choice in choices {
+        let count = taken.iter().filter(|&&id| id == choice.id).count();
+        choice.sort_key -= count as f32 * penalty;
+    }
+}
+
+/// The tokens that the groups of a sentence have chosen so far at one position.
 #[derive(Debug, Default)]
-struct Taken {
+struct TakenTokens {
     sentence: usize,
     ids: Vec<u32>,
 }
 
-impl Taken {
-    /// Those of the groups before the next one, which is of this sentence.
-    fn before(&mut self, sentence: usize) -> &[u32] {
+impl TakenTokens {
+    /// The tokens that groups of this sentence have chosen; groups come sentence by sentence.
+    fn in_sentence(&mut self, sentence: usize) -> &[u32] {
         if self.sentence != sentence {
-            *self = Self {
-                sentence,
-                ids: Vec::new(),
-            };
+            self.sentence = sentence;
+            self.ids.clear();
         }
         &self.ids
     }
-}
 
-/// What a group goes on with, best first: by probability, by chance, by its number, or with regard
-/// to the groups before it and to constraints. `taken` are the tokens of the groups before it: each
-/// time that one is there costs the diversity penalty (Vijayakumar et al., 2018, equation 5 with
-/// Hamming diversity).
-fn choose(
-    mut choices: Vec<Continuation>,
-    group: &[Live],
-    sentence: &Sentence,
-    config: &SearchConfig,
-    marks: Marks,
-    taken: &[u32],
-) -> Vec<Continuation> {
-    let (_, width) = config.groups();
-    if config.method == SearchMethod::Sample {
-        let key = sentence.draw_key(config.seed, group[0].group, group[0].ids.len());
-        sample::draw(&mut choices, group[0].score, config, &key);
-        choices.truncate(1);
-        return choices;
+    /// Adds the newest tokens of a group.
+    fn add(&mut self, hypotheses: &[Live]) {
+        let newest = hypotheses
+            .iter()
+            .filter_map(|hypothesis| hypothesis.ids.last());
+        self.ids.extend(newest);
     }
-    if config.method == SearchMethod::Beam {
-        for choice in &mut choices {
-            let times = taken.iter().filter(|&&id| id == choice.id).count();
-            choice.rank -= times as f32 * config.diversity_penalty as f32;
-        }
-    }
-    choices.sort_by(Continuation::order);
-    if config.method == SearchMethod::Branch && group[0].ids.len() == sentence.prefix.len() {
-        // Every branch has the same choices here, and takes another one.
-        return choices.get(group[0].group).into_iter().copied().collect();
-    }
-    if sentence.constraints.is_empty() {
-        choices.truncate(if width == 1 { 1 } else { 2 * width });
-    } else {
-        choices = constraint::allocate(&choices, group, &sentence.constraints, width, marks.eos);
-    }
-    choices
-}
-
-/// The best unfinished hypotheses, each with its row in the group; those that end go to `ended`.
-fn extend(
-    group: &[Live],
-    choices: &[Continuation],
-    ended: &mut Vec<Hypothesis>,
-    sentence: &Sentence,
-    config: &SearchConfig,
-    marks: Marks,
-) -> Vec<(usize, Live)> {
-    let (_, width) = config.groups();
-    let mut grown = Vec::with_capacity(width);
-    for (
-        place,
-        &Continuation {
-            row,
-            id,
-            log_prob,
-            score,
-            ..
-        },
-    ) in choices.iter().enumerate()
-    {
-        let Live {
-            sentence: index,
-            group,
-            ids,
-            met,
-            ..
-        } = &group[row];
-        if id == marks.eos {
-            if place < width {
-                let score = config.score(score, ids.len() + 1);
-                ended.push(Hypothesis {
-                    ids: ids.clone(),
-                    log_prob,
-                    score,
-                });
-            }
-        } else if grown.len() < width {
-            let mut longer = Vec::with_capacity(ids.len() + 1);
-            longer.extend_from_slice(ids);
-            longer.push(id);
-            let met = constraint::advance(met, &sentence.constraints, id);
-            grown.push((
-                row,
-                Live {
-                    sentence: *index,
-                    group: *group,
-                    ids: longer,
-                    log_prob,
-                    score,
-                    met,
-                },
-            ));
-        }
-    }
-    grown
-}
-
-/// If no hypothesis ended, the unfinished ones that meet the most of the constraints take its
-/// place.
-fn end_unfinished<'a>(
-    hypotheses: impl Iterator<Item = &'a Live> + Clone,
-    ended: &mut Vec<Hypothesis>,
-    sentence: &Sentence,
-    config: &SearchConfig,
-) {
-    if !ended.is_empty() {
-        return;
-    }
-    let num_missing =
-        |hypothesis: &Live| constraint::num_missing(&hypothesis.met, &sentence.constraints);
-    let fewest = hypotheses.clone().map(num_missing).min().unwrap_or(0);
-    ended.extend(
-        hypotheses
-            .filter(|hypothesis| num_missing(hypothesis) == fewest)
-            .map(|hypothesis| {
-                let Live {
-                    ids,
-                    log_prob,
-                    score,
-                    ..
-                } = hypothesis.clone();
-                if ids.is_empty() {
-                    // Only if no token is possible at all (NaN weights) is there nothing.
-                    return Hypothesis {
-                        ids,
-                        log_prob: f32::NEG_INFINITY,
-                        score: f32::NEG_INFINITY,
-                    };
-                }
-                Hypothesis {
-                    score: config.score(score, ids.len()),
-                    ids,
-                    log_prob,
-                }
-            }),
-    );
 }
 
 /// The best of all groups of a sentence.
 fn best(groups: &mut [Vec<Hypothesis>], beam_size: usize) -> Vec<Hypothesis> {
     let mut hypotheses: Vec<Hypothesis> = groups.iter_mut().flat_map(std::mem::take).collect();
+    // The sort is stable, so ties keep the order of groups, and within a group that of ending.
     hypotheses.sort_by(|left, right| right.score.total_cmp(&left.score));
     hypotheses.truncate(beam_size);
     hypotheses

@@ -1,10 +1,13 @@
-//! The `[search]` section: how a translation is looked for.
+//! The `[search]` section: method, width, penalties and limits of a search.
 
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
 
-/// How hypotheses of different lengths are made comparable.
+/// The largest beam, number of samples or number of branches.
+pub(super) const WIDEST: usize = 1024;
+
+/// The normalization of log-probabilities that makes hypotheses of different lengths comparable.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum LengthPenalty {
@@ -17,17 +20,17 @@ pub enum LengthPenalty {
     Wu,
 }
 
-/// How the next token is chosen.
+/// The way to choose the next token.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SearchMethod {
-    /// The most probable hypotheses; with a beam of one, greedy search.
+    /// Keeps the most probable hypotheses; with a beam of one, greedy search.
     #[default]
     Beam,
-    /// At random, by the model's probabilities; `beam_size` independent samples.
+    /// Draws tokens at random by the model's probabilities; `beam_size` independent samples.
     Sample,
-    /// The `beam_size` most probable tokens after what a translation begins with, each gone on with
-    /// greedily: what else could stand there.
+    /// Continues each of the `beam_size` most probable tokens after the prefix greedily, which
+    /// shows the alternatives at that position.
     Branch,
 }
 
@@ -39,7 +42,7 @@ pub struct SearchConfig {
     pub method: SearchMethod,
     /// Hypotheses kept at each position, samples drawn, or branches; 1 is greedy search; default 4.
     pub beam_size: usize,
-    /// `"none"`, `"average"` or `"wu"`; default `"average"`. The length counts the end mark.
+    /// `"none"`, `"average"` or `"wu"`; default `"average"`. The length counts EOS.
     pub length_penalty: LengthPenalty,
     /// Exponent of the penalty: of `wu`, or of the length that `average` divides by; default 1.
     pub length_alpha: f64,
@@ -55,9 +58,9 @@ pub struct SearchConfig {
     /// Groups that the beam is divided into, each kept apart from those before it (Vijayakumar et
     /// al., 2018); a divisor of `beam_size`; default 1, off.
     pub diversity_groups: usize,
-    /// Subtracted from a token's log-probability for each hypothesis of an earlier group that goes
-    /// on with it at this position, in nats: the Hamming diversity of Vijayakumar et al. It ranks
-    /// the tokens of this position and is no part of scores; default 0.5.
+    /// Subtracted from a token's log-probability for each hypothesis of an earlier group that
+    /// continues with it at this position, in nats: the Hamming diversity of Vijayakumar et al. It
+    /// ranks the tokens of this position and is no part of scores; default 0.5.
     pub diversity_penalty: f64,
     /// Sampling: divides log-probabilities; below 1 sharper, above 1 flatter; default 1.
     pub temperature: f64,
@@ -93,7 +96,7 @@ impl Default for SearchConfig {
 }
 
 impl SearchConfig {
-    /// Greedy search with everything else as it is: what validation uses.
+    /// This config with greedy search, as validation uses it.
     #[must_use]
     pub fn greedy(&self) -> Self {
         Self {
@@ -104,8 +107,8 @@ impl SearchConfig {
         }
     }
 
-    /// With this number of samples, where samples are drawn. The best of several is no fair draw:
-    /// shorter and likelier texts win.
+    /// This config with another number of samples, if its method draws samples. The best of several
+    /// is no fair draw: shorter and likelier texts win.
     #[must_use]
     pub fn drawing(self, samples: usize) -> Self {
         let beam_size = if self.method == SearchMethod::Sample {
@@ -116,68 +119,19 @@ impl SearchConfig {
         Self { beam_size, ..self }
     }
 
-    /// Checks the ranges, and what depends on each other.
+    /// Checks the ranges, and the values that depend on each other.
     ///
     /// # Errors
     /// [`ModelError::Config`] names the key, its value and the reason.
     pub fn validate(&self) -> Result<(), ModelError> {
-        if self.beam_size == 0 || self.beam_size > 1024 {
+        if self.beam_size == 0 || self.beam_size > WIDEST {
             return Err(ModelError::config(
                 "search.beam_size",
                 self.beam_size,
-                "must be from 1 to 1024",
+                format!("must be from 1 to {WIDEST}"),
             ));
         }
-        let above_zero = |value: f64, most: f64| value > 0.0 && value <= most;
-        let ranges = [
-            (
-                "search.length_alpha",
-                self.length_alpha,
-                (0.0..=10.0).contains(&self.length_alpha),
-                "from 0 to 10",
-            ),
-            (
-                "search.max_len_ratio",
-                self.max_len_ratio,
-                above_zero(self.max_len_ratio, 100.0),
-                "above 0, at most 100",
-            ),
-            (
-                "search.min_len_ratio",
-                self.min_len_ratio,
-                (0.0..=100.0).contains(&self.min_len_ratio),
-                "from 0 to 100",
-            ),
-            (
-                "search.repetition_penalty",
-                self.repetition_penalty,
-                (1.0..=100.0).contains(&self.repetition_penalty),
-                "from 1 to 100",
-            ),
-            (
-                "search.diversity_penalty",
-                self.diversity_penalty,
-                (0.0..=100.0).contains(&self.diversity_penalty),
-                "from 0 to 100",
-            ),
-            (
-                "search.temperature",
-                self.temperature,
-                above_zero(self.temperature, 100.0),
-                "above 0, at most 100",
-            ),
-            (
-                "search.top_p",
-                self.top_p,
-                above_zero(self.top_p, 1.0),
-                "above 0, at most 1",
-            ),
-        ];
-        for (key, value, fits, range) in ranges {
-            if !fits {
-                return Err(ModelError::config(key, value, format!("must be {range}")));
-            }
-        }
+        self.validate_ranges()?;
         if self.min_len_ratio > self.max_len_ratio {
             let reason = format!(
                 "must be at most `search.max_len_ratio = {}`",
@@ -209,8 +163,61 @@ impl SearchConfig {
         Ok(())
     }
 
-    /// What a hypothesis of `num_tokens` tokens (with its end mark) and this log-probability is
-    /// worth.
+    /// Checks the range of every number that is not a count; NaN is in none.
+    fn validate_ranges(&self) -> Result<(), ModelError> {
+        let ranges = [
+            (
+                "search.length_alpha",
+                self.length_alpha,
+                (0.0..=10.0).contains(&self.length_alpha),
+                "from 0 to 10",
+            ),
+            (
+                "search.max_len_ratio",
+                self.max_len_ratio,
+                is_above_zero(self.max_len_ratio, 100.0),
+                "above 0, at most 100",
+            ),
+            (
+                "search.min_len_ratio",
+                self.min_len_ratio,
+                (0.0..=100.0).contains(&self.min_len_ratio),
+                "from 0 to 100",
+            ),
+            (
+                "search.repetition_penalty",
+                self.repetition_penalty,
+                (1.0..=100.0).contains(&self.repetition_penalty),
+                "from 1 to 100",
+            ),
+            (
+                "search.diversity_penalty",
+                self.diversity_penalty,
+                (0.0..=100.0).contains(&self.diversity_penalty),
+                "from 0 to 100",
+            ),
+            (
+                "search.temperature",
+                self.temperature,
+                is_above_zero(self.temperature, 100.0),
+                "above 0, at most 100",
+            ),
+            (
+                "search.top_p",
+                self.top_p,
+                is_above_zero(self.top_p, 1.0),
+                "above 0, at most 1",
+            ),
+        ];
+        for (key, value, fits, range) in ranges {
+            if !fits {
+                return Err(ModelError::config(key, value, format!("must be {range}")));
+            }
+        }
+        Ok(())
+    }
+
+    /// The score of a hypothesis of `num_tokens` tokens, EOS included, with this log-probability.
     ///
     /// `none`: the log-probability; `average`: divided by `num_tokens^alpha`; `wu`: divided by
     /// `((5 + num_tokens) / 6)^alpha` (Wu et al., 2016, equation 14).
@@ -224,18 +231,20 @@ impl SearchConfig {
         }
     }
 
-    /// How many hypotheses compete with each other: the beam, or the group of it that is searched
-    /// apart.
+    /// Number of hypotheses that compete with each other: the beam, or a group of it that is
+    /// searched apart.
     pub fn width(&self) -> usize {
         self.groups().1
     }
 
-    /// Whether all that counts is which token of a row is the most probable, not how probable.
+    /// Whether the search depends only on which token of a row is the most probable, and not on the
+    /// probability.
     pub fn is_greedy(&self) -> bool {
         self.method == SearchMethod::Beam && self.beam_size == 1 && self.repetition_penalty <= 1.0
     }
 
-    /// Parts of the beam that are searched apart from each other, and the hypotheses of each.
+    /// The number of groups that are searched apart from each other, and the number of hypotheses
+    /// of each.
     pub(super) fn groups(&self) -> (usize, usize) {
         match self.method {
             SearchMethod::Beam => (
@@ -246,13 +255,18 @@ impl SearchConfig {
         }
     }
 
-    /// The fewest tokens, end mark included, that the output for `src_len` source tokens may have.
+    /// The fewest tokens, EOS included, that the output for `src_len` source tokens may have.
     pub fn min_len(&self, src_len: usize) -> usize {
         (src_len as f64 * self.min_len_ratio).ceil() as usize
     }
 
-    /// The most tokens, end mark included, that the output for `src_len` source tokens may have.
+    /// The most tokens, EOS included, that the output for `src_len` source tokens may have.
     pub fn max_len(&self, src_len: usize) -> usize {
         (src_len as f64 * self.max_len_ratio).ceil() as usize + 10
     }
+}
+
+/// Whether a value is above 0 and at most `most`.
+fn is_above_zero(value: f64, most: f64) -> bool {
+    value > 0.0 && value <= most
 }

@@ -7,24 +7,25 @@ use rayon::prelude::*;
 use super::{Candidate, NextToken};
 use crate::{Generate, Model, computes_on_host, mean_of_probabilities};
 
-/// If more than 1/`WHOLE` of the vocabulary is wanted, the whole row is sorted; selecting is not
-/// faster then.
-const WHOLE: usize = 4;
+/// If more than 1/`SORTED_SHARE` of the vocabulary is selected, the whole row is sorted: selection
+/// by insertion is not faster then.
+const SORTED_SHARE: usize = 4;
 /// Values of a row that are compared together.
 const CHUNK: usize = 64;
-/// Below so many values, waking another thread takes longer than it saves.
+/// With fewer values than this, waking another thread takes longer than it saves.
 const PARALLEL: usize = 1 << 17;
 
-/// One model, or several that decide together, in the middle of writing some rows.
+/// A scorer of next tokens by one model, or by several that decide together (an ensemble).
 #[derive(Debug)]
 pub struct Incremental<'a, M: Generate = Model> {
     members: Vec<Member<'a, M>>,
     forbidden: Vec<u32>,
     /// Whether all members compute in host memory.
     on_host: bool,
-    normalized: bool,
+    is_normalized: bool,
 }
 
+/// A model of the ensemble with its cache of the rows.
 #[derive(Debug)]
 struct Member<'a, M: Generate> {
     model: &'a M,
@@ -32,27 +33,38 @@ struct Member<'a, M: Generate> {
     device: Device,
 }
 
+impl<'a, M: Generate> Member<'a, M> {
+    /// Encodes the source.
+    fn start((model, src): (&'a M, Tensor<2, Int>)) -> Self {
+        let device = src.device();
+        Self {
+            model,
+            cache: model.start(src),
+            device,
+        }
+    }
+
+    /// Adds one token to each row, and returns the scores of the next, `[rows, vocab_size]`.
+    fn advance(&mut self, newest: &[i32]) -> Tensor<2> {
+        let ids = TensorData::new(newest.to_vec(), [newest.len(), 1]);
+        let ids = Tensor::<2, Int>::from_data(ids, &self.device);
+        self.model.advance(ids, &mut self.cache)
+    }
+}
+
 impl<'a, M: Generate> Incremental<'a, M> {
-    /// Reads the source; `forbidden` ids never come next.
+    /// Reads the source with each member; `forbidden` ids never come next.
     ///
-    /// Each member reads its own source ids, as tokenizers may differ there; all write the same
-    /// target vocabulary. The probability of a token is the mean of what the members give it.
+    /// Each member has its own source ids, as source tokenizers may differ; all have the same
+    /// target vocabulary. The probability of a token is the mean of the members' probabilities.
     ///
     /// # Shapes
-    /// - the source of each: `[rows, src_len]`, each row with its end mark and padding behind
+    /// - the source of each: `[rows, src_len]`, each row with EOS and padding behind
     pub fn new(
         members: impl IntoIterator<Item = (&'a M, Tensor<2, Int>)>,
         forbidden: &[u32],
     ) -> Self {
-        let read = |(model, src): (&'a M, Tensor<2, Int>)| {
-            let device = src.device();
-            Member {
-                model,
-                cache: model.start(src),
-                device,
-            }
-        };
-        let members: Vec<_> = members.into_iter().map(read).collect();
+        let members: Vec<_> = members.into_iter().map(Member::start).collect();
         let on_host = members
             .iter()
             .all(|member| computes_on_host(&member.device));
@@ -60,40 +72,35 @@ impl<'a, M: Generate> Incremental<'a, M> {
             members,
             forbidden: forbidden.to_vec(),
             on_host,
-            normalized: true,
+            is_normalized: true,
         }
     }
 
-    /// In host memory leaves the sum over the vocabulary out: the log-probabilities of a row are
-    /// then all off by one number, on which greedy search does not depend.
+    /// Leaves out the log-sum-exp over the vocabulary where the scores are in host memory. The
+    /// log-probabilities of a row are then all off by the same number, which does not change the
+    /// result of greedy search.
     #[must_use]
     pub fn without_normalization(self) -> Self {
         Self {
-            normalized: false,
+            is_normalized: false,
             ..self
         }
     }
 
-    /// Scores of the next token, whose softmax is its probability.
+    /// Adds one token to each row, and returns the scores of the next, whose softmax is its
+    /// probability.
     ///
     /// # Shapes
     /// - output: `[rows, vocab_size]`
     fn logits(&mut self, newest: &[u32]) -> Tensor<2> {
         let newest: Vec<i32> = newest.iter().map(|&id| id as i32).collect();
-        let advance = |Member {
-                           model,
-                           cache,
-                           device,
-                       }: &mut Member<'a, M>| {
-            let ids = TensorData::new(newest.clone(), [newest.len(), 1]);
-            model.advance(Tensor::<2, Int>::from_data(ids, &*device), cache)
-        };
         match &mut self.members[..] {
-            [alone] => advance(alone),
+            [alone] => alone.advance(&newest),
+            // The mean of probabilities, not of scores, which models scale differently.
             members => mean_of_probabilities(
                 members
                     .iter_mut()
-                    .map(|member| log_softmax(advance(member), 1)),
+                    .map(|member| log_softmax(member.advance(&newest), 1)),
             ),
         }
     }
@@ -104,26 +111,25 @@ impl<M: Generate> NextToken for Incremental<'_, M> {
         &mut self,
         newest: &[u32],
         count: usize,
-        wanted: &[Vec<u32>],
+        requested: &[Vec<u32>],
     ) -> Vec<Vec<Candidate>> {
         let logits = self.logits(newest);
         let [_, vocab_size] = logits.dims();
-        let count = count.min(vocab_size);
-        if self.on_host || count * WHOLE > vocab_size {
-            best_on_host(
-                logits,
-                count,
-                wanted,
-                &self.forbidden,
-                if self.normalized {
-                    log_sum_exp
-                } else {
-                    |_| 0.0
-                },
-            )
-        } else {
-            best_on_device(logits, count, wanted, &self.forbidden)
+        let selection = Selection {
+            count: count.min(vocab_size),
+            requested,
+            forbidden: &self.forbidden,
+        };
+        // To sort large parts of the vocabulary on a GPU takes longer than to copy the scores.
+        if !self.on_host && selection.count * SORTED_SHARE <= vocab_size {
+            return selection.on_device(logits);
         }
+        let normalizer = if self.is_normalized {
+            log_sum_exp
+        } else {
+            no_normalizer
+        };
+        selection.on_host(logits, normalizer)
     }
 
     fn select(&mut self, rows: &[usize]) {
@@ -133,138 +139,153 @@ impl<M: Generate> NextToken for Incremental<'_, M> {
     }
 }
 
-/// The best tokens of each row and those of `wanted`, selected on the device and read in one
-/// transfer.
-///
-/// # Shapes
-/// - `logits`: `[rows, vocab_size]`
-fn best_on_device(
-    logits: Tensor<2>,
-    count: usize,
-    wanted: &[Vec<u32>],
-    forbidden: &[u32],
-) -> Vec<Vec<Candidate>> {
-    let [rows, _] = logits.dims();
-    let log_probs = forbidden
-        .iter()
-        .fold(log_softmax(logits, 1), |log_probs, &id| {
-            log_probs.slice_fill([0..rows, id as usize..id as usize + 1], f32::NEG_INFINITY)
-        });
-    let (values, ids) = match count {
-        1 => log_probs.clone().max_dim_with_indices(1),
-        _ => log_probs.clone().topk_with_indices(count, 1),
-    };
-    let mut transaction = Transaction::default().register(values).register(ids);
-    let most_wanted = wanted.iter().map(Vec::len).max().unwrap_or(0);
-    if most_wanted > 0 {
-        // Shorter rows are padded with token 0; its value is not used.
-        let padded = wanted.iter().flat_map(|ids| {
-            let ids = ids.iter().map(|&id| id as i32);
-            ids.chain(std::iter::repeat(0)).take(most_wanted)
-        });
-        let ids = TensorData::new(padded.collect::<Vec<i32>>(), [wanted.len(), most_wanted]);
-        let ids = Tensor::<2, Int>::from_data(ids, &log_probs.device());
-        transaction = transaction.register(log_probs.gather(1, ids));
-    }
-    let read = transaction.execute();
-    let candidates = read[0].iter::<f32>().zip(read[1].iter::<u32>());
-    let candidates: Vec<Candidate> = candidates
-        .map(|(log_prob, id)| Candidate { id, log_prob })
-        .collect();
-    let mut rows: Vec<Vec<Candidate>> = candidates
-        .chunks(count)
-        .map(<[Candidate]>::to_vec)
-        .collect();
-    if let Some(found) = read.get(2) {
-        let found: Vec<f32> = found.iter::<f32>().collect();
-        for ((row, ids), found) in rows.iter_mut().zip(wanted).zip(found.chunks(most_wanted)) {
-            add_wanted(row, ids.iter().copied().zip(found.iter().copied()));
-        }
-    }
-    rows
+/// The normalizer of scores that need not be log-probabilities.
+fn no_normalizer(_: &[f32]) -> f32 {
+    0.0
 }
 
-/// The best tokens of each row and those of `wanted`, selected in host memory: a CPU backend would
-/// sort whole rows. `normalizer` is what is subtracted from the scores of a row.
-///
-/// # Shapes
-/// - `logits`: `[rows, vocab_size]`
-fn best_on_host(
-    logits: Tensor<2>,
+/// Which tokens of each row are to be selected: the `count` best, and those that are requested.
+struct Selection<'a> {
+    /// At most the size of the vocabulary.
     count: usize,
-    wanted: &[Vec<u32>],
-    forbidden: &[u32],
-    normalizer: fn(&[f32]) -> f32,
-) -> Vec<Vec<Candidate>> {
-    let [_, vocab_size] = logits.dims();
-    let data = logits.into_data().convert::<f32>();
-    let values = data
-        .as_slice::<f32>()
-        .expect("the numbers were just made `f32`");
-    let candidates = |(index, row): (usize, &[f32])| {
+    /// For each row the tokens to add to the best; empty if there are none in any row.
+    requested: &'a [Vec<u32>],
+    /// Tokens that are never among the best.
+    forbidden: &'a [u32],
+}
+
+impl Selection<'_> {
+    /// Selects on the device, and reads the selected tokens in one transfer.
+    ///
+    /// # Shapes
+    /// - `logits`: `[rows, vocab_size]`
+    fn on_device(&self, logits: Tensor<2>) -> Vec<Vec<Candidate>> {
+        let [num_rows, _] = logits.dims();
+        let mut log_probs = log_softmax(logits, 1);
+        for &id in self.forbidden {
+            let column = id as usize..id as usize + 1;
+            log_probs = log_probs.slice_fill([0..num_rows, column], f32::NEG_INFINITY);
+        }
+        let (values, ids) = match self.count {
+            // A reduction, where `topk` would sort.
+            1 => log_probs.clone().max_dim_with_indices(1),
+            count => log_probs.clone().topk_with_indices(count, 1),
+        };
+        // One transfer for all tensors: each read waits for the device.
+        let mut transaction = Transaction::default().register(values).register(ids);
+        let most_requested = self.requested.iter().map(Vec::len).max().unwrap_or(0);
+        if most_requested > 0 {
+            let ids = padded_ids(self.requested, most_requested, &log_probs.device());
+            transaction = transaction.register(log_probs.gather(1, ids));
+        }
+        let data = transaction.execute();
+        let best: Vec<Candidate> = data[0]
+            .iter::<f32>()
+            .zip(data[1].iter::<u32>())
+            .map(|(log_prob, id)| Candidate { id, log_prob })
+            .collect();
+        let mut rows: Vec<Vec<Candidate>> =
+            best.chunks(self.count).map(<[Candidate]>::to_vec).collect();
+        if let Some(requested) = data.get(2) {
+            let log_probs: Vec<f32> = requested.iter::<f32>().collect();
+            let log_probs = log_probs.chunks(most_requested);
+            for ((row, ids), log_probs) in rows.iter_mut().zip(self.requested).zip(log_probs) {
+                add_requested(row, ids.iter().copied().zip(log_probs.iter().copied()));
+            }
+        }
+        rows
+    }
+
+    /// Selects in host memory: the operations of a CPU backend would sort whole rows. The
+    /// `normalizer` of a row's scores is subtracted from them.
+    ///
+    /// # Shapes
+    /// - `logits`: `[rows, vocab_size]`
+    fn on_host(&self, logits: Tensor<2>, normalizer: fn(&[f32]) -> f32) -> Vec<Vec<Candidate>> {
+        let [_, vocab_size] = logits.dims();
+        let data = logits.into_data().convert::<f32>();
+        let values = data
+            .as_slice::<f32>()
+            .expect("the data was just converted to `f32`");
+        if values.len() < PARALLEL {
+            return values
+                .chunks(vocab_size)
+                .enumerate()
+                .map(|(index, row)| self.select_row(index, row, normalizer))
+                .collect();
+        }
+        values
+            .par_chunks(vocab_size)
+            .enumerate()
+            .map(|(index, row)| self.select_row(index, row, normalizer))
+            .collect()
+    }
+
+    /// Selects the tokens of one row of scores.
+    fn select_row(
+        &self,
+        index: usize,
+        row: &[f32],
+        normalizer: fn(&[f32]) -> f32,
+    ) -> Vec<Candidate> {
         let normalizer = normalizer(row);
-        let mut best = best_of_row(row, count, forbidden);
+        let mut best = best_of_row(row, self.count, self.forbidden);
         for candidate in &mut best {
             candidate.log_prob -= normalizer;
         }
-        let wanted = wanted.get(index).map_or(&[][..], Vec::as_slice);
-        add_wanted(
-            &mut best,
-            wanted.iter().map(|&id| (id, row[id as usize] - normalizer)),
-        );
+        if let Some(requested) = self.requested.get(index) {
+            let log_probs = requested
+                .iter()
+                .map(|&id| (id, row[id as usize] - normalizer));
+            add_requested(&mut best, log_probs);
+        }
         best
-    };
-    if values.len() < PARALLEL {
-        return values
-            .chunks(vocab_size)
-            .enumerate()
-            .map(candidates)
-            .collect();
     }
-    values
-        .par_chunks(vocab_size)
-        .enumerate()
-        .map(candidates)
-        .collect()
 }
 
-fn add_wanted(row: &mut Vec<Candidate>, wanted: impl Iterator<Item = (u32, f32)>) {
-    for (id, log_prob) in wanted {
+/// Rows of ids on a device, padded to `width` with token 0, whose values are not used.
+///
+/// # Shapes
+/// - output: `[rows, width]`
+fn padded_ids(rows: &[Vec<u32>], width: usize, device: &Device) -> Tensor<2, Int> {
+    let mut ids = Vec::with_capacity(rows.len() * width);
+    for row in rows {
+        ids.extend(row.iter().map(|&id| id as i32));
+        ids.resize(ids.len() + width - row.len(), 0);
+    }
+    Tensor::from_data(TensorData::new(ids, [rows.len(), width]), device)
+}
+
+/// Adds tokens with their log-probabilities, unless they are there already.
+fn add_requested(row: &mut Vec<Candidate>, requested: impl Iterator<Item = (u32, f32)>) {
+    for (id, log_prob) in requested {
         if row.iter().all(|candidate| candidate.id != id) {
             row.push(Candidate { id, log_prob });
         }
     }
 }
 
-/// The tokens with the largest values that are not forbidden, best first; ties go to the smaller
-/// id.
+/// The `count` tokens with the largest values that are not forbidden, best first; ties go to the
+/// smaller id.
 fn best_of_row(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
-    if count * WHOLE > row.len() {
-        let candidates = (0u32..)
-            .zip(row)
-            .map(|(id, &log_prob)| Candidate { id, log_prob });
-        let mut best: Vec<Candidate> = candidates
-            .filter(|candidate| !forbidden.contains(&candidate.id))
-            .collect();
-        best.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
-        best.truncate(count);
-        return best;
+    if count * SORTED_SHARE > row.len() {
+        return best_by_sorting(row, count, forbidden);
     }
     let mut best: Vec<Candidate> = Vec::with_capacity(count + 1);
     let mut worst = f32::NEG_INFINITY;
     for (values, first) in row.chunks(CHUNK).zip((0u32..).step_by(CHUNK)) {
-        // Nearly every chunk has no value above the worst of the best so far; a few vector
-        // instructions find that out.
-        let better = values
+        // Nearly every chunk has no value above the worst of the best so far, which a few vector
+        // instructions decide; a loop that stops early would not be vectorized.
+        let is_any_above = values
             .iter()
-            .fold(0, |found, &value| found | u32::from(value > worst));
-        if better == 0 && best.len() == count {
+            .fold(0, |any, &value| any | u32::from(value > worst));
+        if is_any_above == 0 && best.len() == count {
             continue;
         }
         for (id, &log_prob) in (first..).zip(values) {
             if (best.len() < count || log_prob > worst) && !forbidden.contains(&id) {
-                let place = best.partition_point(|other| other.log_prob >= log_prob);
-                best.insert(place, Candidate { id, log_prob });
+                let index = best.partition_point(|other| other.log_prob >= log_prob);
+                best.insert(index, Candidate { id, log_prob });
                 best.truncate(count);
                 if best.len() == count {
                     worst = best[count - 1].log_prob;
@@ -272,5 +293,18 @@ fn best_of_row(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
             }
         }
     }
+    best
+}
+
+/// As [`best_of_row`], by sorting the whole row.
+fn best_by_sorting(row: &[f32], count: usize, forbidden: &[u32]) -> Vec<Candidate> {
+    let mut best: Vec<Candidate> = (0u32..)
+        .zip(row)
+        .map(|(id, &log_prob)| Candidate { id, log_prob })
+        .filter(|candidate| !forbidden.contains(&candidate.id))
+        .collect();
+    // The sort is stable, so ties keep the order of ids.
+    best.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
+    best.truncate(count);
     best
 }

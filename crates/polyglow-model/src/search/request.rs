@@ -1,19 +1,17 @@
-//! What a request to a translator may change about a search.
+//! The part of a translation request that changes the search.
 
+use super::config::WIDEST;
 use super::{SearchConfig, SearchMethod};
 use crate::error::ModelError;
 
-/// The widest search that can be requested.
-const WIDEST: usize = 1024;
-
-/// What a request changes about a search; what it leaves out is as the config has it.
+/// The search options of one request; those that it leaves out are as in the config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SearchRequest {
-    /// How the next token is chosen.
+    /// The way to choose the next token.
     pub method: Option<SearchMethod>,
     /// Hypotheses kept at each position, samples drawn, or branches.
     pub beam_size: Option<usize>,
-    /// Hypotheses that are returned, at least 1.
+    /// Number of hypotheses to return, at least 1.
     pub n_best: usize,
 }
 
@@ -28,15 +26,16 @@ impl Default for SearchRequest {
 }
 
 impl SearchConfig {
-    /// The search that a request asks for: by its method, and wide enough for its `n_best`
-    /// hypotheses.
+    /// The config of the search that a request asks for: by its method, and wide enough for its
+    /// `n_best` hypotheses.
     ///
-    /// Where it names no `beam_size`, the config's beam counts, but `n_best` samples are drawn: the
-    /// best of several would be no fair draw (see [`Self::drawing`]). Groups of a beam are for
-    /// beams alone. No beam is wider than a vocabulary of `vocab_size` tokens.
+    /// A request without `beam_size` gets the config's beam, but `n_best` samples: the best of
+    /// several would be no fair draw (see [`Self::drawing`]). Diversity groups apply to beams only.
+    /// No beam is wider than a vocabulary of `vocab_size` tokens.
     ///
     /// # Errors
-    /// [`ModelError::Config`]: a number is out of range, or the width does not fit the config's groups.
+    /// [`ModelError::Config`] if a number is out of range, or the width does not fit the config's
+    /// groups.
     ///
     /// ```
     /// use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
@@ -44,7 +43,8 @@ impl SearchConfig {
     /// let config = SearchConfig { beam_size: 4, ..SearchConfig::default() };
     /// let width = |request| config.for_request(request, 1000).map(|search| search.beam_size);
     /// assert_eq!(width(SearchRequest::default())?, 4);
-    /// let sample = SearchRequest { method: Some(SearchMethod::Sample), ..SearchRequest::default() };
+    /// let method = Some(SearchMethod::Sample);
+    /// let sample = SearchRequest { method, ..SearchRequest::default() };
     /// assert_eq!(width(sample)?, 1);
     /// assert_eq!(width(SearchRequest { n_best: 6, ..sample })?, 6);
     /// # Ok::<(), polyglow_model::ModelError>(())
@@ -124,9 +124,9 @@ mod tests {
                 beam_size,
                 n_best,
             };
-            let found = config.for_request(request, 10).expect("it is in range");
+            let search = config.for_request(request, 10).expect("it is in range");
             assert_eq!(
-                (found.beam_size, found.diversity_groups),
+                (search.beam_size, search.diversity_groups),
                 expected,
                 "{request:?}"
             );

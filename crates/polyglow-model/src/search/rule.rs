@@ -1,36 +1,36 @@
 //! Which tokens are forbidden, forced or penalized next: length, repetition, prefixes, constraints.
 
-use super::beam::{Live, Marks, Sentence};
+use super::hypothesis::{Live, Sentence, SpecialTokens};
 use super::{Candidate, SearchConfig, constraint};
 
 /// The rule for the next token of one hypothesis.
 #[derive(Debug, Default)]
 pub(super) struct Rule<'a> {
-    /// Tokens that constraints ask for next, or the one that a prefix forces.
-    wanted: Vec<u32>,
-    /// Only the wanted tokens are allowed.
-    only_wanted: bool,
+    /// Tokens that constraints request next, or the one that a prefix forces.
+    requested: Vec<u32>,
+    /// Whether only the requested tokens are allowed.
+    only_requested: bool,
     /// Set when few positions are left: a token must not make a constraint impossible to meet.
     deadline: Option<Deadline<'a>>,
-    /// Not allowed, unless wanted.
+    /// Tokens that are not allowed, unless requested.
     forbidden: Vec<u32>,
     /// Tokens whose log-probability is multiplied by the penalty.
     repeated: Vec<u32>,
     repetition_penalty: f32,
 }
 
-/// Few positions are left, and all constraints must still be met.
+/// The case that few positions are left for the constraints that are not met.
 #[derive(Debug)]
 struct Deadline<'a> {
     met: &'a [usize],
     constraints: &'a [Vec<u32>],
-    /// Positions behind the next token, without that of the end mark.
-    room: usize,
+    /// Positions after the next token, without that of EOS.
+    num_left: usize,
 }
 
 impl Deadline<'_> {
-    /// The tokens that are allowed: each begins a phrase or goes on with one, since all phrases do
-    /// not fit from their starts.
+    /// The tokens that are allowed: each begins a phrase or continues one, since the phrases no
+    /// longer fit if all of them begin after the next token.
     fn allowed(&self) -> Vec<u32> {
         let mut ids = constraint::continuing(self.met, self.constraints);
         ids.retain(|&id| self.allows(id));
@@ -39,7 +39,7 @@ impl Deadline<'_> {
 
     fn allows(&self, id: u32) -> bool {
         let met = constraint::advance(self.met, self.constraints, id);
-        constraint::num_missing(&met, self.constraints) <= self.room
+        constraint::num_missing(&met, self.constraints) <= self.num_left
     }
 }
 
@@ -48,62 +48,65 @@ impl<'a> Rule<'a> {
         live: &'a Live,
         sentence: &'a Sentence,
         config: &SearchConfig,
-        marks: Marks,
+        special: SpecialTokens,
     ) -> Self {
         if let Some(&forced) = sentence.prefix.get(live.ids.len()) {
             return Self {
-                wanted: vec![forced],
-                only_wanted: true,
+                requested: vec![forced],
+                only_requested: true,
                 ..Self::default()
             };
         }
+        let met = &live.met[..];
+        let constraints = &sentence.constraints[..];
+        // Lengths count the next token, as if it were EOS.
         let len = live.ids.len() + 1;
-        let (met, constraints) = (&live.met[..], &sentence.constraints[..]);
+        let num_left = sentence.max_len.saturating_sub(len + 1);
         let num_open = constraint::num_open(met, constraints);
-        let room = sentence.max_len.saturating_sub(len + 1);
+
         let mut forbidden = Vec::new();
+        // EOS must wait for the minimum length and for all constraints.
         if len < sentence.min_len || num_open > 0 {
-            forbidden.push(marks.eos);
+            forbidden.push(special.eos);
         }
         if config.no_repeat_ngram > 0 {
             forbidden.extend(ends_of_repeats(&live.ids, config.no_repeat_ngram));
         }
-        let penalized = config.repetition_penalty > 1.0;
+        let mut repeated = Vec::new();
+        if config.repetition_penalty > 1.0 {
+            repeated.clone_from(&live.ids);
+        }
         Self {
-            wanted: constraint::wanted(met, constraints),
-            only_wanted: false,
-            deadline: (num_open > room).then_some(Deadline {
+            requested: constraint::next_tokens(met, constraints),
+            only_requested: false,
+            // `num_open` bounds the missing tokens after any token, so that before the deadline
+            // every token leaves enough positions, and the check can be skipped.
+            deadline: (num_open > num_left).then_some(Deadline {
                 met,
                 constraints,
-                room,
+                num_left,
             }),
             forbidden,
-            repeated: if penalized {
-                live.ids.clone()
-            } else {
-                Vec::new()
-            },
+            repeated,
             repetition_penalty: config.repetition_penalty as f32,
         }
     }
 
-    /// Tokens that are to be among the candidates, however improbable: what is wanted, and all that
-    /// a deadline leaves.
-    pub(super) fn asked(&self) -> Vec<u32> {
-        let mut asked = self.wanted.clone();
-        asked.extend(
-            self.deadline
-                .iter()
-                .flat_map(Deadline::allowed)
-                .filter(|id| !self.wanted.contains(id)),
-        );
-        asked
+    /// The tokens that must be among the candidates, however improbable: those that constraints or
+    /// the prefix request, and all that a deadline allows.
+    pub(super) fn requested(&self) -> Vec<u32> {
+        let mut requested = self.requested.clone();
+        if let Some(deadline) = &self.deadline {
+            let allowed = deadline.allowed().into_iter();
+            requested.extend(allowed.filter(|id| !self.requested.contains(id)));
+        }
+        requested
     }
 
-    /// How many of the most probable tokens the rule may move down or exclude; so many more
-    /// candidates are needed. What a deadline excludes does not count: all that it leaves is asked
-    /// for.
-    pub(super) fn reach(&self) -> usize {
+    /// The number of most probable tokens that the rule may exclude or move down, which is the
+    /// number of candidates that are needed in addition. Those that a deadline excludes do not
+    /// count: every token that it allows is requested.
+    pub(super) fn num_affected(&self) -> usize {
         self.forbidden.len() + self.repeated.len()
     }
 
@@ -111,17 +114,18 @@ impl<'a> Rule<'a> {
     /// not allowed.
     pub(super) fn score(&self, candidate: Candidate) -> Option<f32> {
         let Candidate { id, log_prob } = candidate;
-        let wanted = self.wanted.contains(&id);
+        let is_requested = self.requested.contains(&id);
         // A comparison that is also false for NaN.
-        let possible = log_prob > f32::NEG_INFINITY;
-        let forbidden = !wanted && (self.only_wanted || self.forbidden.contains(&id));
-        let too_late = self
+        let is_possible = log_prob > f32::NEG_INFINITY;
+        let is_forbidden = !is_requested && (self.only_requested || self.forbidden.contains(&id));
+        let is_too_late = self
             .deadline
             .as_ref()
             .is_some_and(|deadline| !deadline.allows(id));
-        if !possible || forbidden || too_late {
+        if !is_possible || is_forbidden || is_too_late {
             return None;
         }
+        // Log-probabilities are negative, so that a factor above 1 lowers them.
         Some(if self.repeated.contains(&id) {
             log_prob * self.repetition_penalty
         } else {
@@ -132,6 +136,7 @@ impl<'a> Rule<'a> {
 
 /// The tokens that would complete an n-gram which `ids` already has.
 fn ends_of_repeats(ids: &[u32], n: usize) -> impl Iterator<Item = u32> {
+    // The last `n - 1` tokens; of fewer tokens all, and then nothing is a repeat.
     let newest = &ids[(ids.len() + 1).saturating_sub(n).min(ids.len())..];
     ids.windows(n)
         .filter(move |ngram| newest.len() == n - 1 && ngram[..n - 1] == *newest)
@@ -143,7 +148,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_completes_a_repeat_is_found() {
+    fn tokens_that_complete_a_repeat_are_listed() {
         let ends = |ids: &[u32], n| ends_of_repeats(ids, n).collect::<Vec<_>>();
         assert_eq!(ends(&[5, 6, 7, 5, 6], 3), [7]);
         assert_eq!(ends(&[5, 6, 5, 7, 5], 2), [6, 7]);

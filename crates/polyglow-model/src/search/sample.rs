@@ -1,12 +1,12 @@
-//! Sampling by the Gumbel-max trick: the largest of the log-probabilities, each with noise added,
-//! is a fair draw.
+//! Sampling by the Gumbel-max trick: the largest of the log-probabilities, each with Gumbel noise
+//! added, is a fair draw.
 
 use super::SearchConfig;
-use super::beam::Continuation;
+use super::hypothesis::Continuation;
 use crate::random::Random;
 
-/// Keeps the tokens among which `top_k` and `top_p` draw, and ranks them at random by their
-/// probabilities.
+/// Keeps the tokens among which `top_k` and `top_p` draw, and puts them in a random order that the
+/// drawn token leads.
 ///
 /// `choices` are the continuations of one hypothesis, whose score is `so_far`. The noise of a token
 /// is a function of `key` and its id alone, so the draw depends neither on the batch nor on the
@@ -17,30 +17,39 @@ pub(super) fn draw(
     config: &SearchConfig,
     key: &[u64],
 ) {
-    let weight =
-        |choice: &Continuation| (f64::from(choice.score) - f64::from(so_far)) / config.temperature;
     choices.sort_by(Continuation::order);
     if config.top_k > 0 {
         choices.truncate(config.top_k);
     }
     if config.top_p < 1.0 {
-        choices.truncate(nucleus(
-            &choices.iter().map(weight).collect::<Vec<_>>(),
-            config.top_p,
-        ));
+        let weights: Vec<f64> = choices
+            .iter()
+            .map(|choice| log_weight(choice, so_far, config.temperature))
+            .collect();
+        choices.truncate(nucleus(&weights, config.top_p));
     }
+    // A generator for each token, by its id: tokens that other settings exclude would otherwise
+    // shift the noise of the rest.
     let draws = Random::new(key).bits();
     for choice in choices.iter_mut() {
         let uniform = Random::new(&[draws, u64::from(choice.id)])
             .uniform()
+            // Its logarithm must be finite.
             .max(f64::MIN_POSITIVE);
-        choice.rank = (weight(choice) - (-uniform.ln()).ln()) as f32;
+        let weight = log_weight(choice, so_far, config.temperature);
+        choice.sort_key = (weight - (-uniform.ln()).ln()) as f32;
     }
     choices.sort_by(Continuation::order);
 }
 
-/// How many of the most probable tokens, given best first by log-weight, it takes to reach the
-/// probability `top_p`.
+/// The logarithm of the weight by which a token is drawn: its own part of the score, divided by the
+/// temperature.
+fn log_weight(choice: &Continuation, so_far: f32, temperature: f64) -> f64 {
+    (f64::from(choice.score) - f64::from(so_far)) / temperature
+}
+
+/// The number of most probable tokens, given best first by log-weight, that together reach the
+/// probability `top_p` (Holtzman et al., 2020).
 fn nucleus(weights: &[f64], top_p: f64) -> usize {
     let Some(largest) = weights.first() else {
         return 0;
@@ -49,16 +58,16 @@ fn nucleus(weights: &[f64], top_p: f64) -> usize {
         .iter()
         .map(|weight| (weight - largest).exp())
         .collect();
+    // Relative to the largest, so that no exponential overflows; the sum takes the place of 1.
     let enough = top_p * probabilities.iter().sum::<f64>();
     let mut sum = 0.0;
-    let reaches = |probability: &f64| {
+    for (index, probability) in probabilities.iter().enumerate() {
         sum += probability;
-        sum >= enough
-    };
-    probabilities
-        .iter()
-        .position(reaches)
-        .map_or(weights.len(), |last| last + 1)
+        if sum >= enough {
+            return index + 1;
+        }
+    }
+    weights.len()
 }
 
 #[cfg(test)]
@@ -73,7 +82,7 @@ mod tests {
                 id,
                 log_prob: score,
                 score,
-                rank: score,
+                sort_key: score,
             }
         };
         (0..).zip(probabilities).map(choice).collect()
@@ -94,12 +103,12 @@ mod tests {
     }
 
     /// With 20 000 draws, three standard deviations are at most 0.011.
-    fn assert_near(found: &[f64], expected: [f64; 4]) {
-        let near = found
+    fn assert_near(frequencies: &[f64], expected: [f64; 4]) {
+        let are_near = frequencies
             .iter()
             .zip(expected)
-            .all(|(found, expected)| (found - expected).abs() < 0.011);
-        assert!(near, "{found:?} is not {expected:?}");
+            .all(|(frequency, expected)| (frequency - expected).abs() < 0.011);
+        assert!(are_near, "{frequencies:?} is not {expected:?}");
     }
 
     #[test]

@@ -2,11 +2,11 @@ mod batch;
 mod groups;
 
 use super::{
-    Candidate, Hypothesis, LengthPenalty, Marks, NextToken, SearchConfig, SearchMethod, Sentence,
-    search,
+    Candidate, Hypothesis, LengthPenalty, NextToken, SearchConfig, SearchMethod, Sentence,
+    SpecialTokens, search,
 };
 
-const MARKS: Marks = Marks { bos: 0, eos: 1 };
+const SPECIAL: SpecialTokens = SpecialTokens { bos: 0, eos: 1 };
 const VOCAB_SIZE: u32 = 5;
 const MAX_LEN: usize = 5;
 /// As wide as there are sequences.
@@ -43,7 +43,7 @@ impl Table {
                     .rotate_left(23);
             }
             bits = (bits ^ (bits >> 29)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
-            if id == MARKS.bos {
+            if id == SPECIAL.bos {
                 0.0
             } else {
                 0.05 + (bits >> 40) as f32 / (1u64 << 24) as f32
@@ -59,29 +59,30 @@ impl NextToken for Table {
         &mut self,
         newest: &[u32],
         count: usize,
-        wanted: &[Vec<u32>],
+        requested: &[Vec<u32>],
     ) -> Vec<Vec<Candidate>> {
         self.rows
             .iter_mut()
             .zip(newest)
             .for_each(|((_, prefix), &id)| prefix.push(id));
-        let best = |(row, (sentence, prefix)): (usize, &(u32, Vec<u32>))| {
+        let mut rows = Vec::new();
+        for (row, (sentence, prefix)) in self.rows.iter().enumerate() {
             let log_probs = Self::log_probs(self.vocab_size, *sentence, prefix);
             let mut candidates: Vec<Candidate> = (0u32..)
                 .zip(log_probs)
                 .map(|(id, log_prob)| Candidate { id, log_prob })
                 .collect();
             candidates.sort_by(|left, right| right.log_prob.total_cmp(&left.log_prob));
-            let rest = candidates.split_off(count.min(candidates.len()));
-            let wanted = |candidate: &Candidate| {
-                wanted
+            let mut rest = candidates.split_off(count.min(candidates.len()));
+            rest.retain(|candidate| {
+                requested
                     .get(row)
-                    .is_some_and(|wanted| wanted.contains(&candidate.id))
-            };
-            candidates.extend(rest.into_iter().filter(wanted));
-            candidates
-        };
-        self.rows.iter().enumerate().map(best).collect()
+                    .is_some_and(|requested| requested.contains(&candidate.id))
+            });
+            candidates.extend(rest);
+            rows.push(candidates);
+        }
+        rows
     }
 
     fn select(&mut self, rows: &[usize]) {
@@ -89,7 +90,7 @@ impl NextToken for Table {
     }
 }
 
-/// A sentence without wishes.
+/// A sentence without requirements.
 fn plain(number: u32) -> Sentence {
     Sentence {
         max_len: MAX_LEN,
@@ -98,31 +99,31 @@ fn plain(number: u32) -> Sentence {
     }
 }
 
-fn find(sentences: &[u32], config: &SearchConfig) -> Vec<Vec<Hypothesis>> {
-    let wishes: Vec<Sentence> = sentences.iter().map(|&number| plain(number)).collect();
-    search(&mut Table::new(sentences), &wishes, config, MARKS)
+fn search_all(sentences: &[u32], config: &SearchConfig) -> Vec<Vec<Hypothesis>> {
+    let requirements: Vec<Sentence> = sentences.iter().map(|&number| plain(number)).collect();
+    search(&mut Table::new(sentences), &requirements, config, SPECIAL)
 }
 
 /// Every sequence of up to `MAX_LEN` tokens that ends, best score first.
 fn exhaustive(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
-    let mut found = Vec::new();
+    let mut ended = Vec::new();
     let mut open = vec![(Vec::new(), 0.0f32)];
     for _ in 0..MAX_LEN {
         let mut longer = Vec::new();
         for (ids, log_prob) in open {
-            let prefix: Vec<u32> = std::iter::once(MARKS.bos)
+            let prefix: Vec<u32> = std::iter::once(SPECIAL.bos)
                 .chain(ids.iter().copied())
                 .collect();
             for (id, next) in (0u32..).zip(Table::log_probs(VOCAB_SIZE, sentence, &prefix)) {
                 let mut ids: Vec<u32> = ids.clone();
-                if id == MARKS.eos {
+                if id == SPECIAL.eos {
                     let log_prob = log_prob + next;
-                    found.push(Hypothesis {
+                    ended.push(Hypothesis {
                         score: config.score(log_prob, ids.len() + 1),
                         ids,
                         log_prob,
                     });
-                } else if id != MARKS.bos {
+                } else if id != SPECIAL.bos {
                     ids.push(id);
                     longer.push((ids, log_prob + next));
                 }
@@ -130,8 +131,8 @@ fn exhaustive(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
         }
         open = longer;
     }
-    found.sort_by(|left, right| right.score.total_cmp(&left.score));
-    found
+    ended.sort_by(|left, right| right.score.total_cmp(&left.score));
+    ended
 }
 
 fn config(beam_size: usize, length_penalty: LengthPenalty) -> SearchConfig {
@@ -143,24 +144,25 @@ fn config(beam_size: usize, length_penalty: LengthPenalty) -> SearchConfig {
     }
 }
 
-/// Compares a search as wide as the space with all sequences that grant a wish.
-fn assert_exhaustive(config: &SearchConfig, wish: &Sentence, fits: impl Fn(&[u32]) -> bool) {
+/// Compares a search as wide as the space with all sequences that meet the requirements of a
+/// sentence.
+fn assert_exhaustive(config: &SearchConfig, sentence: &Sentence, fits: impl Fn(&[u32]) -> bool) {
     for number in 0..8 {
-        let wish = Sentence {
+        let sentence = Sentence {
             number: u64::from(number),
             max_len: MAX_LEN,
-            ..wish.clone()
+            ..sentence.clone()
         };
-        let found = &search(&mut Table::new(&[number]), &[wish], config, MARKS)[0];
+        let hypotheses = &search(&mut Table::new(&[number]), &[sentence], config, SPECIAL)[0];
         let expected: Vec<Hypothesis> = exhaustive(number, config)
             .into_iter()
             .filter(|hypothesis| fits(&hypothesis.ids))
             .collect();
         assert!(expected.len() > 1);
-        assert_eq!(found.len(), expected.len());
-        for (found, expected) in found.iter().zip(&expected).take(10) {
-            assert_eq!(found.ids, expected.ids);
-            assert!((found.score - expected.score).abs() < 1e-6);
+        assert_eq!(hypotheses.len(), expected.len());
+        for (hypothesis, expected) in hypotheses.iter().zip(&expected).take(10) {
+            assert_eq!(hypothesis.ids, expected.ids);
+            assert!((hypothesis.score - expected.score).abs() < 1e-6);
         }
     }
 }
@@ -177,7 +179,7 @@ fn a_beam_as_wide_as_the_space_finds_what_exhaustive_search_finds() {
 }
 
 #[test]
-fn wishes_leave_exactly_the_sequences_that_grant_them() {
+fn requirements_leave_exactly_the_sequences_that_meet_them() {
     let config = config(EVERYTHING, LengthPenalty::Average);
     let prefix = Sentence {
         prefix: vec![3, 2],
@@ -205,25 +207,25 @@ fn constraints_leave_exactly_the_sequences_that_contain_them() {
     let config = config(EVERYTHING, LengthPenalty::Average);
     let contains =
         |ids: &[u32], phrase: &[u32]| ids.windows(phrase.len()).any(|window| window == phrase);
-    let wish = |constraints: &[&[u32]]| Sentence {
+    let sentence = |constraints: &[&[u32]]| Sentence {
         constraints: constraints.iter().map(|phrase| phrase.to_vec()).collect(),
         ..Sentence::default()
     };
-    assert_exhaustive(&config, &wish(&[&[4]]), |ids| contains(ids, &[4]));
-    assert_exhaustive(&config, &wish(&[&[2, 3]]), |ids| contains(ids, &[2, 3]));
-    assert_exhaustive(&config, &wish(&[&[2, 3], &[4]]), |ids| {
+    assert_exhaustive(&config, &sentence(&[&[4]]), |ids| contains(ids, &[4]));
+    assert_exhaustive(&config, &sentence(&[&[2, 3]]), |ids| contains(ids, &[2, 3]));
+    assert_exhaustive(&config, &sentence(&[&[2, 3], &[4]]), |ids| {
         contains(ids, &[2, 3]) && contains(ids, &[4])
     });
-    assert_exhaustive(&config, &wish(&[&[2, 2, 3]]), |ids| {
+    assert_exhaustive(&config, &sentence(&[&[2, 2, 3]]), |ids| {
         contains(ids, &[2, 2, 3])
     });
-    assert_exhaustive(&config, &wish(&[&[2, 3], &[2, 4]]), |ids| {
+    assert_exhaustive(&config, &sentence(&[&[2, 3], &[2, 4]]), |ids| {
         contains(ids, &[2, 3]) && contains(ids, &[2, 4])
     });
 }
 
 #[test]
-fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
+fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_position() {
     let beams = [1, 2, 4].map(|beam_size| config(beam_size, LengthPenalty::Wu));
     let samples = SearchConfig {
         method: SearchMethod::Sample,
@@ -234,14 +236,14 @@ fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
             (0..20).flat_map(|number| [(number, 5), (number, 6), (number, 9), (number, 20)])
         {
             let constraints = vec![vec![2, 2], vec![4], vec![3]];
-            let wish = Sentence {
+            let sentence = Sentence {
                 max_len,
                 constraints,
                 ..plain(number)
             };
-            let found = search(&mut Table::new(&[number]), &[wish], config, MARKS);
-            assert!(!found[0].is_empty());
-            for Hypothesis { ids, .. } in &found[0] {
+            let hypotheses = search(&mut Table::new(&[number]), &[sentence], config, SPECIAL);
+            assert!(!hypotheses[0].is_empty());
+            for Hypothesis { ids, .. } in &hypotheses[0] {
                 assert!(ids.windows(2).any(|pair| pair == [2, 2]), "{ids:?}");
                 assert!(ids.contains(&3) && ids.contains(&4), "{ids:?}");
             }
@@ -250,24 +252,24 @@ fn constraints_are_met_by_narrow_beams_and_samples_even_at_the_last_moment() {
 }
 
 #[test]
-fn branches_begin_with_the_most_probable_tokens_and_go_on_greedily() {
+fn branches_begin_with_the_most_probable_tokens_and_continue_greedily() {
     let branches = SearchConfig {
         method: SearchMethod::Branch,
         ..config(3, LengthPenalty::None)
     };
     for number in 0..20 {
         for prefix in [vec![], vec![2], vec![4, 3]] {
-            let wish = |prefix: &[u32]| Sentence {
+            let sentence = |prefix: &[u32]| Sentence {
                 prefix: prefix.to_vec(),
                 ..plain(number)
             };
-            let found = &search(
+            let hypotheses = &search(
                 &mut Table::new(&[number]),
-                &[wish(&prefix)],
+                &[sentence(&prefix)],
                 &branches,
-                MARKS,
+                SPECIAL,
             )[0];
-            let read: Vec<u32> = std::iter::once(MARKS.bos)
+            let read: Vec<u32> = std::iter::once(SPECIAL.bos)
                 .chain(prefix.iter().copied())
                 .collect();
             let log_probs = Table::log_probs(VOCAB_SIZE, number, &read);
@@ -278,11 +280,11 @@ fn branches_begin_with_the_most_probable_tokens_and_go_on_greedily() {
             let mut expected: Vec<Hypothesis> = likely[..3]
                 .iter()
                 .map(|&id| {
-                    if id == MARKS.eos {
+                    if id == SPECIAL.eos {
                         let before = &read[1..];
                         let log_prob: f32 = (0..=before.len())
                             .map(|len| {
-                                let next = before.get(len).copied().unwrap_or(MARKS.eos);
+                                let next = before.get(len).copied().unwrap_or(SPECIAL.eos);
                                 Table::log_probs(VOCAB_SIZE, number, &read[..=len])[next as usize]
                             })
                             .sum();
@@ -294,19 +296,24 @@ fn branches_begin_with_the_most_probable_tokens_and_go_on_greedily() {
                     }
                     let longer = [&prefix[..], &[id]].concat();
                     let greedy = config(1, LengthPenalty::None);
-                    search(&mut Table::new(&[number]), &[wish(&longer)], &greedy, MARKS)
-                        .remove(0)
-                        .remove(0)
+                    search(
+                        &mut Table::new(&[number]),
+                        &[sentence(&longer)],
+                        &greedy,
+                        SPECIAL,
+                    )
+                    .remove(0)
+                    .remove(0)
                 })
                 .collect();
             expected.sort_by(|left, right| right.score.total_cmp(&left.score));
-            assert_eq!(found.len(), 3);
-            for (found, expected) in found.iter().zip(&expected) {
+            assert_eq!(hypotheses.len(), 3);
+            for (hypothesis, expected) in hypotheses.iter().zip(&expected) {
                 assert_eq!(
-                    found.ids, expected.ids,
+                    hypothesis.ids, expected.ids,
                     "sentence {number} after {prefix:?}"
                 );
-                assert!((found.score - expected.score).abs() < 1e-4);
+                assert!((hypothesis.score - expected.score).abs() < 1e-4);
             }
         }
     }
@@ -321,8 +328,8 @@ fn one_beam_takes_the_most_probable_token_each_time() {
                 repetition_penalty: penalty,
                 ..config(1, LengthPenalty::None)
             };
-            let found = find(&[sentence], &config);
-            let mut prefix = vec![MARKS.bos];
+            let hypotheses = search_all(&[sentence], &config);
+            let mut prefix = vec![SPECIAL.bos];
             while prefix.len() <= MAX_LEN {
                 let log_probs = Table::log_probs(VOCAB_SIZE, sentence, &prefix);
                 let score = |id: u32| {
@@ -332,13 +339,13 @@ fn one_beam_takes_the_most_probable_token_each_time() {
                 let best = (1..VOCAB_SIZE)
                     .max_by(|&a, &b| score(a).total_cmp(&score(b)))
                     .unwrap();
-                if best == MARKS.eos {
+                if best == SPECIAL.eos {
                     break;
                 }
                 prefix.push(best);
             }
-            assert_eq!(found[0].len(), 1);
-            assert_eq!(found[0][0].ids, prefix[1..], "sentence {sentence}");
+            assert_eq!(hypotheses[0].len(), 1);
+            assert_eq!(hypotheses[0][0].ids, prefix[1..], "sentence {sentence}");
         }
     }
 }
@@ -349,15 +356,15 @@ fn samples_are_sequences_as_often_as_they_are_probable() {
         method: SearchMethod::Sample,
         ..config(1000, LengthPenalty::None)
     };
-    let wish = Sentence {
+    let sentence = Sentence {
         max_len: 40,
         ..plain(3)
     };
-    let found = &search(&mut Table::new(&[3]), &[wish], &config, MARKS)[0];
-    assert_eq!(found.len(), 1000);
+    let hypotheses = &search(&mut Table::new(&[3]), &[sentence], &config, SPECIAL)[0];
+    assert_eq!(hypotheses.len(), 1000);
     for expected in exhaustive(3, &config).iter().take(3) {
         let probability = f64::from(expected.log_prob.exp());
-        let share = found
+        let share = hypotheses
             .iter()
             .filter(|hypothesis| hypothesis.ids == expected.ids)
             .count() as f64

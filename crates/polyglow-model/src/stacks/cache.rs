@@ -1,4 +1,5 @@
-//! Keys and values kept between positions, so that one more position costs one position.
+//! Keys and values cached between positions, so that the next position costs one position and not
+//! the whole sequence.
 
 use burn::tensor::{Bool, Device, Int, Tensor};
 
@@ -14,11 +15,13 @@ pub struct LayerCache {
     pub source: KeyValue,
 }
 
-/// Which sentence each row of a search translates. Every sentence has the same number of rows, side
-/// by side.
+/// Which sentence each row of a search translates. Every sentence has the same number of rows, and
+/// they are neighbors.
 #[derive(Clone, Debug)]
 pub struct Sentences {
-    of_rows: Vec<usize>,
+    /// The sentence of each row.
+    by_row: Vec<usize>,
+    /// Number of sentences.
     count: usize,
 }
 
@@ -26,14 +29,14 @@ impl Sentences {
     /// One row per sentence.
     pub fn new(count: usize) -> Self {
         Self {
-            of_rows: (0..count).collect(),
+            by_row: (0..count).collect(),
             count,
         }
     }
 
-    /// Number of sequences that are being written.
+    /// Number of rows, the sequences that are being generated.
     pub fn rows(&self) -> usize {
-        self.of_rows.len()
+        self.by_row.len()
     }
 
     /// Number of rows per sentence.
@@ -42,45 +45,48 @@ impl Sentences {
     }
 
     /// Keeps the given rows, in the given order. Returns the sentences that are kept, in their new
-    /// order, or `None` if all stay in place.
+    /// order, or `None` if all stay in place and the cache of the source need not change.
     pub fn select(&mut self, rows: &[usize]) -> Option<Vec<usize>> {
         let old = self.count;
-        self.of_rows = rows.iter().map(|&row| self.of_rows[row]).collect();
+        self.by_row = rows.iter().map(|&row| self.by_row[row]).collect();
         // A beam keeps its sentence's rows side by side, so keys and values of the source mostly
         // stay where they are.
-        let mut kept = self.of_rows.clone();
+        let mut kept = self.by_row.clone();
         kept.dedup();
-        let width = self.of_rows.len() / kept.len().max(1);
-        let ascending = kept.is_sorted_by(|left, right| left < right);
-        if ascending
-            && self
-                .of_rows
-                .chunks(width.max(1))
-                .eq(kept.iter().map(|&sentence| vec![sentence; width]))
-        {
-            self.of_rows = (0..kept.len())
+        let width = self.by_row.len() / kept.len().max(1);
+        if has_equal_runs(&self.by_row, &kept, width) {
+            self.by_row = (0..kept.len())
                 .flat_map(|sentence| std::iter::repeat_n(sentence, width))
                 .collect();
         } else {
-            kept = std::mem::replace(&mut self.of_rows, (0..rows.len()).collect());
+            // The sentences have different numbers of rows, or are in another order: from here on,
+            // each row has a copy of its source.
+            kept = std::mem::replace(&mut self.by_row, (0..rows.len()).collect());
         }
         self.count = kept.len();
         (!kept.iter().copied().eq(0..old)).then_some(kept)
     }
 }
 
-/// Row numbers on a device.
+/// Whether `rows` are runs of `width` equal sentences, which are `sentences` in ascending order.
+fn has_equal_runs(rows: &[usize], sentences: &[usize], width: usize) -> bool {
+    let is_ascending = sentences.is_sorted_by(|left, right| left < right);
+    let runs = sentences.iter().map(|&sentence| vec![sentence; width]);
+    is_ascending && rows.chunks(width.max(1)).eq(runs)
+}
+
+/// Indices of rows as a tensor on a device.
 pub(crate) fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
     let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
     Tensor::from_data(indices.as_slice(), device)
 }
 
-/// What a [`crate::Transformer`] keeps between positions.
+/// The cache of a [`crate::Transformer`]: its state between positions.
 #[derive(Clone, Debug)]
 pub struct DecoderCache {
     /// One entry per decoder layer.
     pub layers: Vec<LayerCache>,
-    /// Which source positions are padding, `[sentences, 1, 1, src_len]`.
+    /// `[sentences, 1, 1, src_len]`, `true` on source padding.
     pub src_pad_mask: Tensor<4, Bool>,
     /// Which rows translate which sentence.
     pub sentences: Sentences,
@@ -107,20 +113,18 @@ impl DecoderCache {
             return;
         }
         let device = self.src_pad_mask.device();
-        let own = indices(rows, &device);
-        for target in self
-            .layers
-            .iter_mut()
-            .filter_map(|layer| layer.target.as_mut())
-        {
-            target.select(rows, &own);
+        let row_indices = indices(rows, &device);
+        for layer in &mut self.layers {
+            if let Some(target) = &mut layer.target {
+                target.select(rows, &row_indices);
+            }
         }
         if let Some(kept) = self.sentences.select(rows) {
-            let own = indices(&kept, &device);
-            self.layers
-                .iter_mut()
-                .for_each(|layer| layer.source.select(&kept, &own));
-            self.src_pad_mask = self.src_pad_mask.clone().select(0, own);
+            let sentence_indices = indices(&kept, &device);
+            for layer in &mut self.layers {
+                layer.source.select(&kept, &sentence_indices);
+            }
+            self.src_pad_mask = self.src_pad_mask.clone().select(0, sentence_indices);
         }
     }
 }

@@ -18,24 +18,24 @@ use crate::residual::Residual;
 pub struct Decoder {
     /// From the embedding upwards.
     pub layers: Vec<DecoderLayer>,
-    /// The final norm of pre-norm, which leaves the last sum unnormalized.
+    /// The final norm with pre-norm, which leaves the last residual sum unnormalized.
     pub norm: Option<LayerNorm>,
 }
 
 /// Self-attention, cross-attention, feed-forward.
 #[derive(Module, Debug)]
 pub struct DecoderLayer {
-    /// Every target position looks at itself and at those before it.
+    /// Attention from every target position to itself and to those before it.
     pub self_attention: SelfAttention,
-    /// Around the self-attention.
+    /// The residual connection around the self-attention.
     pub self_attention_residual: Residual,
-    /// Every target position looks at the source.
+    /// Attention from every target position to the source.
     pub cross_attention: CrossAttention,
-    /// Around the cross-attention.
+    /// The residual connection around the cross-attention.
     pub cross_attention_residual: Residual,
     /// The position-wise block.
     pub feed_forward: FeedForward,
-    /// Around the feed-forward block.
+    /// The residual connection around the feed-forward block.
     pub feed_forward_residual: Residual,
 }
 
@@ -53,7 +53,7 @@ pub struct DecoderInput<'a> {
 }
 
 impl Decoder {
-    /// The configured number of layers.
+    /// A stack of the configured number of layers.
     pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         Self {
             layers: (0..shape.num_decoder_layers)
@@ -63,8 +63,8 @@ impl Decoder {
         }
     }
 
-    /// All target positions at once; shows each layer's weights to `watch`, first those on the
-    /// target, then those on the source.
+    /// Runs all layers on all target positions at once. Calls `watch` with the attention weights of
+    /// each layer, first those of the self-attention, then those of the cross-attention.
     ///
     /// # Shapes
     /// - `target`: `[batch, tgt_len, d_model]`; output: as `target`
@@ -74,36 +74,37 @@ impl Decoder {
         input: &DecoderInput<'_>,
         mut watch: Watch<'_>,
     ) -> Tensor<3> {
-        let (shape, memory) = (target.dims(), input.memory.clone().flatten(0, 1));
+        let shape = target.dims();
+        let memory = input.memory.clone().flatten(0, 1);
         if let Some(layer) = self.layers.first() {
+            // Every layer projects the same memory, so it is rounded to 16 bits once for all.
             layer.cross_attention.key_value.round_once(&memory);
         }
-        let next = |hidden, layer: &DecoderLayer| {
-            layer.forward(hidden, memory.clone(), input, reborrow(&mut watch))
-        };
-        self.finish(self.layers.iter().fold(target.flatten(0, 1), next))
-            .reshape(shape)
+        let mut hidden = target.flatten(0, 1);
+        for layer in &self.layers {
+            hidden = layer.forward(hidden, memory.clone(), input, reborrow(&mut watch));
+        }
+        self.finish(hidden).reshape(shape)
     }
 
-    /// A cache over the encoder's output without target positions. Keys and values of the source
-    /// are computed here, once.
+    /// Creates a cache over the encoder's output, without target positions. Keys and values of the
+    /// source are computed here, once.
     ///
     /// # Shapes
     /// - `memory`: `[rows, src_len, d_model]`; `src_pad_mask`: `[rows, 1, 1, src_len]`
     pub fn start(&self, memory: &Tensor<3>, src_pad_mask: &Tensor<4, Bool>) -> DecoderCache {
-        let source = |layer: &DecoderLayer| layer.cross_attention.key_value(memory.clone());
         let layers = self
             .layers
             .iter()
             .map(|layer| LayerCache {
                 target: None,
-                source: source(layer),
+                source: layer.cross_attention.key_value(memory.clone()),
             })
             .collect();
         DecoderCache::new(layers, src_pad_mask.clone())
     }
 
-    /// One more target position.
+    /// Runs all layers on one more target position of every row.
     ///
     /// # Shapes
     /// - `target`: `[rows, 1, d_model]`; output: as `target`
@@ -121,6 +122,7 @@ impl Decoder {
         self.finish(hidden).unsqueeze_dim(1)
     }
 
+    /// Applies the final norm, if there is one.
     fn finish(&self, hidden: Tensor<2>) -> Tensor<2> {
         match &self.norm {
             Some(norm) => norm.forward(hidden),
@@ -141,6 +143,8 @@ impl DecoderLayer {
         }
     }
 
+    /// Runs the layer on all target positions.
+    ///
     /// # Shapes
     /// - `target`: `[batch * tgt_len, d_model]`; `memory`: that of `input`,
     ///   `[batch * src_len, d_model]`; output: as `target`
@@ -169,8 +173,9 @@ impl DecoderLayer {
             .forward(crossed, |x| self.feed_forward.forward(x))
     }
 
-    /// The rows of each sentence look at its source together, as if they were positions of one
-    /// sequence.
+    /// Runs the layer on one more position of every row. The rows of a sentence attend to its
+    /// source together, as if they were positions of one sequence, so that its keys and values are
+    /// in memory once.
     ///
     /// # Shapes
     /// - `target`: `[sentences * width, d_model]`; `src_pad_mask`: `[sentences, 1, 1, src_len]`;

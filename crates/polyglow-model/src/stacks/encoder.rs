@@ -17,25 +17,25 @@ use crate::residual::Residual;
 pub struct Encoder {
     /// From the embedding upwards.
     pub layers: Vec<EncoderLayer>,
-    /// The final norm of pre-norm, which leaves the last sum unnormalized.
+    /// The final norm with pre-norm, which leaves the last residual sum unnormalized.
     pub norm: Option<LayerNorm>,
 }
 
 /// Self-attention, then feed-forward.
 #[derive(Module, Debug)]
 pub struct EncoderLayer {
-    /// Every source position looks at every other.
+    /// Attention from every position to every other.
     pub self_attention: SelfAttention,
-    /// Around the self-attention.
+    /// The residual connection around the self-attention.
     pub self_attention_residual: Residual,
     /// The position-wise block.
     pub feed_forward: FeedForward,
-    /// Around the feed-forward block.
+    /// The residual connection around the feed-forward block.
     pub feed_forward_residual: Residual,
 }
 
 impl Encoder {
-    /// `num_layers` layers of the configured kind.
+    /// A stack of `num_layers` layers of the configured kind.
     pub fn new(shape: &TransformerShape, num_layers: usize, init: &mut ParamInit) -> Self {
         Self {
             layers: (0..num_layers)
@@ -45,11 +45,11 @@ impl Encoder {
         }
     }
 
-    /// Shows each layer's weights to `watch`.
+    /// Runs all layers, and calls `watch` with the attention weights of each.
     ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input`
-    /// - `mask`: `[batch, 1, 1, src_len]`
+    /// - `mask`: broadcast to `[batch, num_heads, src_len, src_len]`
     pub fn forward(
         &self,
         input: Tensor<3>,
@@ -58,14 +58,15 @@ impl Encoder {
         mut watch: Watch<'_>,
     ) -> Tensor<3> {
         let shape = input.dims();
-        let next = |hidden, layer: &EncoderLayer| {
-            layer.forward(hidden, mask, rotation, reborrow(&mut watch))
-        };
-        self.finish(self.layers.iter().fold(input.flatten(0, 1), next))
-            .reshape(shape)
+        let mut hidden = input.flatten(0, 1);
+        for layer in &self.layers {
+            hidden = layer.forward(hidden, mask, rotation, reborrow(&mut watch));
+        }
+        self.finish(hidden).reshape(shape)
     }
 
-    /// The state after each layer of [`Self::forward`], from the lowest; the last is its output.
+    /// Returns the state after each layer of [`Self::forward`], from the lowest; the last is its
+    /// output.
     ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; output: as `input` each
@@ -83,13 +84,14 @@ impl Encoder {
             hidden = layer.forward(hidden, mask, rotation, None);
             states.push(hidden.clone().reshape(shape));
         }
+        // The final norm belongs to the highest layer.
         states.pop();
         states.push(self.finish(hidden).reshape(shape));
         states
     }
 
-    /// One more position, which may look at itself and at all of `past`; each layer's keys and
-    /// values are added there.
+    /// Runs all layers on one more position, which may attend to itself and to all of `past`; each
+    /// layer's key and value are added there.
     ///
     /// # Shapes
     /// - `input`: `[rows, 1, d_model]`; output: as `input`
@@ -99,18 +101,14 @@ impl Encoder {
         rotation: Option<&Rotation>,
         past: &mut [Option<KeyValue>],
     ) -> Tensor<3> {
-        let next = |hidden, (layer, past): (&EncoderLayer, &mut Option<KeyValue>)| {
-            layer.advance(hidden, rotation, past)
-        };
-        self.finish(
-            self.layers
-                .iter()
-                .zip(past)
-                .fold(input.squeeze_dim(1), next),
-        )
-        .unsqueeze_dim(1)
+        let mut hidden = input.squeeze_dim(1);
+        for (layer, past) in self.layers.iter().zip(past) {
+            hidden = layer.advance(hidden, rotation, past);
+        }
+        self.finish(hidden).unsqueeze_dim(1)
     }
 
+    /// Applies the final norm, if there is one.
     fn finish(&self, output: Tensor<2>) -> Tensor<2> {
         match &self.norm {
             Some(norm) => norm.forward(output),
@@ -129,6 +127,8 @@ impl EncoderLayer {
         }
     }
 
+    /// Runs the layer on all positions.
+    ///
     /// # Shapes
     /// - `input`: `[batch * src_len, d_model]`; output: as `input`
     pub fn forward(
@@ -146,6 +146,8 @@ impl EncoderLayer {
             .forward(attended, |x| self.feed_forward.forward(x))
     }
 
+    /// Runs the layer on one more position of every row.
+    ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`
     fn advance(

@@ -14,60 +14,61 @@ pub use crate::config::recurrent::{Attend, Cell};
 use crate::linear::Linear;
 use crate::parameter::init::ParamInit;
 
-/// The state of a layer after some positions.
+/// The state of a layer between two positions.
 #[derive(Clone, Debug)]
 pub struct State {
     /// `[batch, width]`; for an LSTM the output and its memory side by side,
     /// `[batch, width + cell_size]`.
-    numbers: Tensor<2>,
+    values: Tensor<2>,
+    /// Width of the output.
     width: usize,
 }
 
 impl State {
     /// The layer's output, `[batch, width]`.
     pub fn hidden(&self) -> Tensor<2> {
-        let [_, width] = self.numbers.dims();
+        let [_, width] = self.values.dims();
         if width == self.width {
-            self.numbers.clone()
+            self.values.clone()
         } else {
-            self.numbers.clone().narrow(1, 0, self.width)
+            self.values.clone().narrow(1, 0, self.width)
         }
     }
 
     /// An LSTM's memory, `[batch, cell_size]`.
     fn memory(&self) -> Tensor<2> {
-        let [_, width] = self.numbers.dims();
-        self.numbers
+        let [_, width] = self.values.dims();
+        self.values
             .clone()
             .narrow(1, self.width, width - self.width)
     }
 
-    /// The same state, detached from the graph: no gradient passes through it.
+    /// Detaches the state from the graph, so that no gradient passes through it.
     #[must_use]
     pub fn detach(self) -> Self {
         Self {
-            numbers: self.numbers.detach(),
+            values: self.values.detach(),
             width: self.width,
         }
     }
 
-    /// Keeps these rows, in this order.
+    /// Returns the state of these rows, in this order.
     #[must_use]
     pub fn select(&self, rows: &Tensor<1, Int>) -> Self {
         Self {
-            numbers: self.numbers.clone().select(0, rows.clone()),
+            values: self.values.clone().select(0, rows.clone()),
             width: self.width,
         }
     }
 
-    /// This state where `real` is 1, and `old` where it is 0.
+    /// Returns this state where `real` is 1, and `old` where it is 0.
     ///
     /// # Shapes
     /// - `real`: `[batch, 1]`
     fn where_real(self, real: &Tensor<2>, old: &Self) -> Self {
-        let numbers = old.numbers.clone() + (self.numbers - old.numbers.clone()) * real.clone();
+        let values = old.values.clone() + (self.values - old.values.clone()) * real.clone();
         Self {
-            numbers,
+            values,
             width: self.width,
         }
     }
@@ -85,8 +86,8 @@ impl State {
 pub struct Recurrent {
     /// `[d_in, gates * cell_size]`, applied to all positions at once.
     pub input: Linear,
-    /// `[width, gates * cell_size]`, applied position by position; without a bias but in a GRU: in
-    /// the others it would be a second one.
+    /// `[width, gates * cell_size]`, applied position by position. Only a GRU has a bias here; in
+    /// other cells it would be added to that of `input`.
     pub hidden: Linear,
     /// `P`, `[cell_size, width]`, if an LSTM's cells are wider than its output.
     pub projection: Option<Linear>,
@@ -102,8 +103,8 @@ impl Recurrent {
         Self::with_cells(cell, d_in, width, width, init)
     }
 
-    /// A layer of an LSTM whose memory has `cell_size` numbers, and whose output has `width`; of
-    /// other cells both are one.
+    /// A layer of an LSTM whose memory has `cell_size` elements, and whose output has `width`; for
+    /// other cells both must be the same.
     pub fn with_cells(
         cell: Cell,
         d_in: usize,
@@ -127,7 +128,7 @@ impl Recurrent {
         }
     }
 
-    /// The same layer without any bias.
+    /// Removes all biases.
     #[must_use]
     pub fn without_biases(mut self) -> Self {
         self.input.bias = None;
@@ -136,67 +137,72 @@ impl Recurrent {
     }
 
     /// The state before the first position: zeros.
-    pub fn begin(&self, rows: usize, device: &Device) -> State {
-        let memory = (self.cell.kernel().states() - 1) * self.cell_size;
+    pub fn initial_state(&self, rows: usize, device: &Device) -> State {
         State {
-            numbers: Tensor::zeros([rows, self.width + memory], device),
+            values: Tensor::zeros([rows, self.width + self.memory_size()], device),
             width: self.width,
         }
     }
 
-    /// The state whose output this is, with an empty memory.
+    /// Elements of a state besides the output: those of an LSTM's memory.
+    fn memory_size(&self) -> usize {
+        (self.cell.kernel().states() - 1) * self.cell_size
+    }
+
+    /// The state before the first position with the output `hidden` and a memory of zeros.
     ///
     /// # Shapes
     /// - `hidden`: `[batch, width]`
-    pub(crate) fn begin_from(&self, hidden: Tensor<2>) -> State {
-        let memory = (self.cell.kernel().states() - 1) * self.cell_size;
-        if memory == 0 {
+    pub(crate) fn initial_state_from(&self, hidden: Tensor<2>) -> State {
+        let memory_size = self.memory_size();
+        if memory_size == 0 {
             return State {
-                numbers: hidden,
+                values: hidden,
                 width: self.width,
             };
         }
-        let memory = Tensor::zeros([hidden.dims()[0], memory], &hidden.device());
-        let numbers = Tensor::cat(vec![hidden, memory], 1);
+        let memory = Tensor::zeros([hidden.dims()[0], memory_size], &hidden.device());
         State {
-            numbers,
+            values: Tensor::cat(vec![hidden, memory], 1),
             width: self.width,
         }
     }
 
-    /// The state after one more position.
+    /// Computes the state after one more position.
     ///
     /// # Shapes
-    /// - `projected`: `[batch, gates * cell_size]`, what [`Self::input`] made of the position
+    /// - `projected`: `[batch, gates * cell_size]`, the output of [`Self::input`] for the position
     pub fn step(&self, projected: Tensor<2>, state: &State) -> State {
-        let (cell, width) = (self.cell.kernel(), self.width);
+        let cell = self.cell.kernel();
+        let width = self.width;
         let recurrent = self.hidden.rows(state.hidden());
         let Some(projection) = &self.projection else {
             return State {
-                numbers: recurrent_step(cell, projected, recurrent, state.numbers.clone()),
+                values: recurrent_step(cell, projected, recurrent, state.values.clone()),
                 width,
             };
         };
-        // An LSTM's step reads the output before by way of `recurrent` alone.
+        // With a projection, the output is narrower than the memory. An LSTM's step reads the old
+        // output through `recurrent` alone, so zeros of the memory's width stand in for it.
         let memory = state.memory();
         let before = Tensor::cat(vec![memory.zeros_like(), memory], 1);
         let after = State {
-            numbers: recurrent_step(cell, projected, recurrent, before),
+            values: recurrent_step(cell, projected, recurrent, before),
             width: self.cell_size,
         };
         State {
-            numbers: Tensor::cat(vec![projection.rows(after.hidden()), after.memory()], 1),
+            values: Tensor::cat(vec![projection.rows(after.hidden()), after.memory()], 1),
             width,
         }
     }
 
-    /// The output at each position, from `start` or from zeros.
+    /// Runs over a sequence from `start`, or from zeros, and returns the output at each position.
     ///
     /// Padding leaves the state as it is, so the output at the position that is read last is that
     /// of the last real token.
     ///
     /// # Shapes
-    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` there; output:
+    /// - `input`: `[batch, len, d_in]`; `padding`: `[batch, len]`, `true` on padding; output:
     ///   `[batch, len, width]`
     pub fn run(
         &self,
@@ -206,12 +212,14 @@ impl Recurrent {
         direction: Direction,
     ) -> Tensor<3> {
         let projected = self.input.forward(input);
-        let start = start.unwrap_or_else(|| self.begin(projected.dims()[0], &projected.device()));
+        let start =
+            start.unwrap_or_else(|| self.initial_state(projected.dims()[0], &projected.device()));
         self.run_whole(&projected, padding, &start, direction)
             .unwrap_or_else(|| self.run_by_steps(projected, padding, start, direction))
     }
 
-    /// In one operation; `None` if there is no kernel for this layer on this device.
+    /// As [`Self::run`], in one operation; `None` if there is no kernel for this layer on this
+    /// device.
     fn run_whole(
         &self,
         projected: &Tensor<3>,
@@ -230,11 +238,12 @@ impl Recurrent {
             projected,
             &weight,
             &bias,
-            &start.numbers,
+            &start.values,
             padding,
         )
     }
 
+    /// As [`Self::run`], position by position.
     fn run_by_steps(
         &self,
         projected: Tensor<3>,
@@ -243,20 +252,20 @@ impl Recurrent {
         direction: Direction,
     ) -> Tensor<3> {
         let real = padding.map(|padding| padding.clone().bool_not().float());
-        let mut outputs = Vec::new();
-        let mut take = |(place, position)| {
-            let next = self.step(position, &state);
+        let mut positions: Vec<_> = unstack(projected).into_iter().enumerate().collect();
+        if direction == Direction::Backward {
+            positions.reverse();
+        }
+        let mut outputs = Vec::with_capacity(positions.len());
+        for (position, projected) in positions {
+            let next = self.step(projected, &state);
             state = match &real {
-                Some(real) => next.where_real(&real.clone().narrow(1, place, 1), &state),
+                Some(real) => next.where_real(&real.clone().narrow(1, position, 1), &state),
                 None => next,
             };
             outputs.push(state.hidden());
-        };
-        let positions = unstack(projected).into_iter().enumerate();
-        match direction {
-            Direction::Forward => positions.for_each(&mut take),
-            Direction::Backward => positions.rev().for_each(&mut take),
         }
+        // Outputs are in the order of positions, not in that of the steps.
         if direction == Direction::Backward {
             outputs.reverse();
         }
@@ -264,10 +273,11 @@ impl Recurrent {
     }
 }
 
-/// The positions of a sequence, one by one.
+/// Splits a sequence into its positions.
 ///
-/// Cuts in halves: the gradient of a slice has the size of the tensor it was cut from, so `len`
-/// slices of the whole would cost `len²` in the backward pass; this costs `len log(len)`.
+/// It is halved recursively: the gradient of a slice has the size of the tensor that it was cut
+/// from, so `len` slices of the whole would cost `len²` in the backward pass; halves cost
+/// `len log(len)`.
 ///
 /// # Shapes
 /// - `sequence`: `[batch, len, width]`; output: `len` times `[batch, width]`

@@ -1,4 +1,4 @@
-//! What must hold for any weights of any architecture.
+//! Properties that hold for any weights of any architecture.
 
 use TieEmbeddings::{All, Decoder, None as Untied};
 use burn::tensor::{Device, Int, Tensor};
@@ -32,7 +32,8 @@ fn configs() -> Vec<ModelConfig> {
     };
     let transformer = |arch, norm, position, activation, tie_embeddings| {
         let encoder = (arch == Arch::Transformer).then_some(2);
-        let (d_ff, num_heads) = (Some(12), Some(2));
+        let d_ff = Some(12);
+        let num_heads = Some(2);
         ModelConfig {
             arch,
             d_ff,
@@ -159,10 +160,8 @@ fn padding_and_neighbors_change_nothing() {
             ids([[4, 5, 2]], &device),
             ids([[1, 7, 8]], &device),
         ));
-        let (src, tgt_in) = (
-            [[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]],
-            [[1, 7, 8, 0], [1, 9, 10, 4]],
-        );
+        let src = [[4, 5, 2, 0, 0], [6, 7, 8, 9, 2]];
+        let tgt_in = [[1, 7, 8, 0], [1, 9, 10, 4]];
         let batch = logits(&model, ids(src, &device), ids(tgt_in, &device));
         assert!(
             distance(&alone, &values(batch)[..alone.len()]) < 2e-6,
@@ -219,9 +218,9 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
             ),
             _ => continue,
         };
-        let found = logits(&model, ids([[2]], &device), ids([[4, 5, 2]], &device));
+        let actual = logits(&model, ids([[2]], &device), ids([[4, 5, 2]], &device));
         assert!(
-            distance(&values(expected), &values(found)) < 1e-6,
+            distance(&values(expected), &values(actual)) < 1e-6,
             "{config:?}"
         );
     }
@@ -238,7 +237,9 @@ fn the_future_does_not_change_the_past() {
                 ids([[1, 7, last]], &device),
             ))
         };
-        let (first, second, past) = (logits(8), logits(9), 2 * VOCABULARY.tgt_size);
+        let first = logits(8);
+        let second = logits(9);
+        let past = 2 * VOCABULARY.tgt_size;
         assert!(
             distance(&first[..past], &second[..past]) < 1e-6,
             "{config:?}"
@@ -371,7 +372,7 @@ fn keys_of_another_architecture_are_refused_by_name() {
     }
 }
 
-/// What a run writes down must be accepted when it is read again.
+/// The config that a run writes must be accepted when it is read again.
 #[test]
 fn a_resolved_config_is_valid_and_stays_as_it_is() {
     for arch in [

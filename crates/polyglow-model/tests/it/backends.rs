@@ -12,7 +12,7 @@ use polyglow_model::{
 
 use crate::{architectures, captioner, distance, encoder, ids, values, variants};
 
-/// What a model computes on a device.
+/// The results of a model on a device.
 #[derive(PartialEq)]
 struct Computed {
     logits: Vec<f32>,
@@ -61,7 +61,7 @@ fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Te
 /// The smoothed loss of a prediction; of word vectors, which have no padding, over all targets.
 fn loss(model: &Model, prediction: Prediction<'_>, targets: Tensor<1, Int>) -> LossOutput {
     match model.task() {
-        Task::Words => prediction.loss_of_all(targets, 0.1),
+        Task::Words => prediction.loss_without_padding(targets, 0.1),
         _ => prediction.loss(targets, 0.1, model.vocabulary().tgt_pad_id),
     }
 }
@@ -132,10 +132,11 @@ impl ModuleVisitor for AllGradients<'_> {
 #[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
 fn equals_flex(device: &Device) {
     for shape in shapes() {
-        let (expected, found) = (compute(&shape, &Device::flex()), compute(&shape, device));
-        assert!(distance(&expected.logits, &found.logits) < 1e-4);
-        assert!((expected.loss - found.loss).abs() < 1e-4);
-        for ((name, gradient), (_, other)) in expected.gradients.iter().zip(&found.gradients) {
+        let expected = compute(&shape, &Device::flex());
+        let actual = compute(&shape, device);
+        assert!(distance(&expected.logits, &actual.logits) < 1e-4);
+        assert!((expected.loss - actual.loss).abs() < 1e-4);
+        for ((name, gradient), (_, other)) in expected.gradients.iter().zip(&actual.gradients) {
             let difference = distance(gradient, other);
             assert!(
                 difference < 1e-4,
@@ -148,13 +149,13 @@ fn equals_flex(device: &Device) {
 #[cfg(any(feature = "ndarray", feature = "wgpu", feature = "vulkan"))]
 fn search_equals_flex(device: &Device) {
     use polyglow_model::search::{
-        Incremental, Marks, SearchConfig, SearchMethod, Sentence, search,
+        Incremental, SearchConfig, SearchMethod, Sentence, SpecialTokens, search,
     };
     let plain = Sentence {
         max_len: 6,
         ..Sentence::default()
     };
-    let wishes = Sentence {
+    let constrained = Sentence {
         prefix: vec![5],
         constraints: vec![vec![6, 7]],
         number: 1,
@@ -166,15 +167,15 @@ fn search_equals_flex(device: &Device) {
             .iter()
             .map(|model| (model, ids([[4, 5, 6, 2], [7, 8, 2, 0]], device)));
         let mut next = Incremental::new(members, &[0, 1]);
-        let found = search(
+        let hypotheses = search(
             &mut next,
-            &[plain.clone(), wishes.clone()],
+            &[plain.clone(), constrained.clone()],
             config,
-            Marks { bos: 1, eos: 2 },
+            SpecialTokens { bos: 1, eos: 2 },
         );
-        found
+        hypotheses
             .into_iter()
-            .map(|hypotheses| hypotheses.into_iter().map(|found| found.ids).collect())
+            .map(|best| best.into_iter().map(|hypothesis| hypothesis.ids).collect())
             .collect()
     };
     let beam = |beam_size| SearchConfig {
@@ -226,7 +227,7 @@ fn vulkan_equals_flex() {
     search_equals_flex(&device);
 }
 
-/// Training asks for the loss alone, and whoever looks at scores for these.
+/// Training computes the loss alone, and search the scores; both give the same loss.
 #[test]
 fn a_loss_is_that_of_the_scores() {
     let device = Device::flex().autodiff();
@@ -242,19 +243,19 @@ fn a_loss_is_that_of_the_scores() {
             let of_scores = gradients(&model, &expected.loss_sum.backward());
             // Attention that is watched adds in another order, and what differs in its last bit may
             // be rounded to the other side.
-            let found = if precision == Precision::F32 {
+            let losses = if precision == Precision::F32 {
                 vec![alone, aligned]
             } else {
                 vec![alone]
             };
-            for found in found {
-                let all = gradients(&model, &found.loss_sum.backward());
+            for actual in losses {
+                let all = gradients(&model, &actual.loss_sum.backward());
                 assert!(
-                    distance(&values(found.loss_sum), &values(expected.loss_sum.clone())) < 1e-5,
+                    distance(&values(actual.loss_sum), &values(expected.loss_sum.clone())) < 1e-5,
                     "{shape:?}"
                 );
                 assert!(
-                    distance(&values(found.nll_sum), &values(expected.nll_sum.clone())) < 1e-5,
+                    distance(&values(actual.nll_sum), &values(expected.nll_sum.clone())) < 1e-5,
                     "{shape:?}"
                 );
                 for ((name, gradient), (_, expected)) in all.iter().zip(&of_scores) {

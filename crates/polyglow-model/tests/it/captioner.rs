@@ -1,4 +1,4 @@
-//! What must hold for any weights of a captioner, whatever its decoder.
+//! Properties that hold for any weights of a captioner, with either decoder.
 
 use std::convert::Infallible;
 
@@ -80,10 +80,10 @@ fn models() -> Vec<(ModelConfig, Model)> {
         .collect()
 }
 
-/// Images whose bytes differ, each with `behind` marks behind its bytes.
+/// Images whose bytes differ, each with `behind` special tokens behind its bytes.
 pub(crate) fn images(rows: usize, behind: usize, device: &Device) -> Tensor<2, Int> {
     let bytes = |row: usize| {
-        (0..IMAGE.num_bytes()).map(move |place| ((place * 37 + row * 101) % 256) as i32)
+        (0..IMAGE.num_bytes()).map(move |index| ((index * 37 + row * 101) % 256) as i32)
     };
     let values: Vec<i32> = (0..rows)
         .flat_map(|row| bytes(row).chain(std::iter::repeat_n(2, behind)))
@@ -129,14 +129,14 @@ fn every_pixel_counts() {
     for (config, model) in models() {
         let logits = |pixels| values(logits(&model, pixels, ids([[1, 7]], &device)));
         let plain = logits(images(1, 0, &device));
-        for place in 0..IMAGE.num_bytes() {
+        for index in 0..IMAGE.num_bytes() {
             let one = Tensor::<1, Int>::arange(0..IMAGE.num_bytes() as i64, &device)
-                .equal_elem(place as i32)
+                .equal_elem(index as i32)
                 .int();
             let other = (images(1, 0, &device) + one.unsqueeze() * 100).remainder_scalar(256);
             assert!(
                 distance(&plain, &logits(other)) > 1e-7,
-                "{config:?}: pixel {place}"
+                "{config:?}: pixel {index}"
             );
         }
     }
@@ -174,10 +174,10 @@ fn it_shows_where_each_word_looks() {
             src: images(2, 1, &device),
             tgt_in: ids([[1, 7, 8], [1, 9, 10]], &device),
         };
-        let found = Inspect::cross_attention(&model, pair().into());
+        let actual = Inspect::cross_attention(&model, pair().into());
         let (num_layers, num_heads) = shape.attention(AttentionKind::Cross);
-        assert_eq!(found.len(), num_layers, "{config:?}");
-        for layer in found {
+        assert_eq!(actual.len(), num_layers, "{config:?}");
+        for layer in actual {
             assert_eq!(layer.dims(), [2, 3, 8]);
             assert!(
                 values(layer.sum_dim(2))
@@ -212,11 +212,12 @@ fn in_8_bits_it_says_nearly_the_same() {
                 ids([[1, 7, 8], [1, 9, 10]], &device),
             ))
         };
-        let (found, expected) = (scores(&int8), scores(&float));
+        let actual = scores(&int8);
+        let expected = scores(&float);
         let largest = expected
             .iter()
             .fold(0.0f32, |largest, value| largest.max(value.abs()));
-        let error = distance(&found, &expected);
+        let error = distance(&actual, &expected);
         assert!(
             error > 0.0 && error < 0.05 * largest,
             "{config:?}: {error} of {largest}"

@@ -7,7 +7,7 @@ use polyglow_model::dropout::{Dropout, keyed};
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
-use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
+use polyglow_model::search::{Incremental, SearchConfig, Sentence, SpecialTokens, search};
 use polyglow_model::{Generate, Pair, Predict, Prediction, Projection, parameter};
 
 use crate::{device, distance, ids, values};
@@ -43,7 +43,7 @@ impl Predict<Pair> for BagOfWords {
             .dropout
             .forward(self.embedding.forward(tgt_in) + self.read(src));
         let states = self.layer.run(input, None, None, Direction::Forward);
-        Projection::Tied(&self.embedding).of(states.flatten(0, 1))
+        Projection::Tied(&self.embedding).project(states.flatten(0, 1))
     }
 }
 
@@ -53,7 +53,7 @@ impl Generate for BagOfWords {
     fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
         (
             self.read(src.clone()),
-            self.layer.begin(src.dims()[0], &src.device()),
+            self.layer.initial_state(src.dims()[0], &src.device()),
         )
     }
 
@@ -63,7 +63,7 @@ impl Generate for BagOfWords {
             .layer
             .step(self.layer.input.rows(input.squeeze_dim(1)), state);
         Projection::Tied(&self.embedding)
-            .of(state.hidden())
+            .project(state.hidden())
             .logits()
     }
 
@@ -94,16 +94,15 @@ impl ModuleMapper for Descent {
 #[test]
 fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
     let device = device().autodiff();
-    let (src, tgt_in) = (
-        ids([[4, 5, 2], [6, 3, 2]], &device),
-        ids([[1, 7, 8], [1, 9, 0]], &device),
-    );
+    let src = ids([[4, 5, 2], [6, 3, 2]], &device);
+    let tgt_in = ids([[1, 7, 8], [1, 9, 0]], &device);
     let pair = || Pair {
         src: src.clone(),
         tgt_in: tgt_in.clone(),
     };
     let targets = || ids([[7, 8, 2], [9, 2, 0]], &device).flatten::<1>(0, 1);
-    let (mut model, mut losses) = (BagOfWords::new(&device), Vec::new());
+    let mut model = BagOfWords::new(&device);
+    let mut losses = Vec::new();
     for step in 0..200 {
         let loss = keyed(step, || model.predict(pair()).loss(targets(), 0.0, 0));
         losses.push(values(loss.nll_sum)[0]);
@@ -122,16 +121,16 @@ fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
         max_len,
         ..Sentence::default()
     });
-    let found = search(
+    let hypotheses = search(
         &mut next,
         &sentences,
         &SearchConfig::default(),
-        Marks { bos: 1, eos: 2 },
+        SpecialTokens { bos: 1, eos: 2 },
     );
     assert_eq!(
-        found
+        hypotheses
             .iter()
-            .map(|hypotheses| &hypotheses[0].ids[..])
+            .map(|best| &best[0].ids[..])
             .collect::<Vec<_>>(),
         [&[7, 8][..], &[9]]
     );
@@ -141,10 +140,8 @@ fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
 fn one_position_at_a_time_gives_what_all_at_once_give() {
     let device = device();
     let model = BagOfWords::new(&device);
-    let (src, tgt_in) = (
-        ids([[4, 5, 2], [6, 3, 2]], &device),
-        ids([[1, 7, 8], [1, 9, 3]], &device),
-    );
+    let src = ids([[4, 5, 2], [6, 3, 2]], &device);
+    let tgt_in = ids([[1, 7, 8], [1, 9, 3]], &device);
     let all: Tensor<3> = model
         .predict(Pair {
             src: src.clone(),

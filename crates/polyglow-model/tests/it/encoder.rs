@@ -87,7 +87,7 @@ pub(crate) fn shapes() -> Vec<ModelShape> {
 pub(crate) fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<1, Int>) {
     let pixels = |image: ImageShape| {
         let values = (0..2 * image.num_bytes())
-            .map(|place| (place * 37 % 256) as i32)
+            .map(|index| (index * 37 % 256) as i32)
             .collect::<Vec<_>>();
         matrix(
             &values
@@ -254,15 +254,15 @@ fn every_pixel_counts_and_its_place_does() {
         let plain = logits(src.clone());
         let changed = |src: Tensor<2, Int>| distance(&plain, &logits(src));
         assert!(changed(src.clone().flip([1])) > 1e-3, "{shape:?}");
-        for place in 0..len {
-            let one = (Tensor::<1, Int>::arange(0..len as i64, &device).equal_elem(place as i32))
+        for index in 0..len {
+            let one = (Tensor::<1, Int>::arange(0..len as i64, &device).equal_elem(index as i32))
                 .int()
                 * 100;
             let other = src.clone() + one.unsqueeze();
             // Bytes wrap around, so that the values stay bytes.
             assert!(
                 changed(other.remainder_scalar(256)) > 1e-6,
-                "{shape:?}: pixel {place}"
+                "{shape:?}: pixel {index}"
             );
         }
     }

@@ -171,7 +171,8 @@ impl<C> Case<C> {
             self.name
         );
 
-        let (name, expected) = (&self.name, &self.grads);
+        let name = &self.name;
+        let expected = &self.grads;
         let mut check = GradientCheck {
             path: ParamPath::default(),
             grads: &grads,
@@ -199,7 +200,7 @@ fn encoder_and_decoder_equal_pytorch() {
         let memory = model.encode(matrix(&case.src, &device));
         let [_, _, d_model] = memory.states.dims();
         assert_eq!(case.memory.shape, memory.states.dims());
-        // A padded source position is never looked at, so its state is nobody's business.
+        // A padded source position is never attended to, so its state does not matter.
         let real = case
             .src
             .iter()
@@ -250,14 +251,15 @@ impl ModuleVisitor for GradientCheck<'_> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let (case, name) = (self.name, self.path.name());
+        let case = self.name;
+        let name = self.path.name();
         let expected = &self.expected[&name];
-        let found = param
+        let actual = param
             .val()
             .grad(self.grads)
             .unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
-        assert_eq!(found.dims().to_vec(), expected.shape, "{name}");
-        let difference = distance(&values(found), &expected.data);
+        assert_eq!(actual.dims().to_vec(), expected.shape, "{name}");
+        let difference = distance(&values(actual), &expected.data);
         let largest = expected
             .data
             .iter()

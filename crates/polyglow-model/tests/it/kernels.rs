@@ -1,4 +1,4 @@
-//! The kernels of GPUs compute what those of flex compute, values and slopes, with the same dropout
+//! GPU kernels compute the same as those of flex, values and gradients, with the same dropout
 //! masks.
 
 use burn::tensor::{Bool, Device, DeviceType, Distribution, Tensor};
@@ -31,14 +31,14 @@ pub(crate) fn gpu() -> Device {
         .expect("this is tested where there is a driver, such as lavapipe")
 }
 
-/// Compares the output of an operation, and the slopes of its inputs under random slopes of the
-/// output, on the GPU and on flex.
+/// Compares the output of an operation, and the gradients of its inputs under random gradients of
+/// the output, on the GPU and on flex.
 fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>]) -> Tensor<3>) {
     let random = |shape: [usize; 3]| {
         Tensor::<3>::random(shape, Distribution::Default, &Device::flex()).into_data()
     };
     let data: Vec<_> = shapes.iter().map(|shape| random(*shape)).collect();
-    let mut slope = None;
+    let mut output_gradient = None;
     let mut run = |device: &Device| {
         let device = device.clone().autodiff();
         let leaf = |data: &burn::tensor::TensorData| {
@@ -48,8 +48,10 @@ fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>
         };
         let leaves: Vec<Tensor<3>> = data.iter().map(leaf).collect();
         let output = operation(&leaves);
-        let slope = slope.get_or_insert_with(|| random(output.dims())).clone();
-        let gradients = (output.clone() * (Tensor::from_data(slope, &device) - 0.3))
+        let output_gradient = output_gradient
+            .get_or_insert_with(|| random(output.dims()))
+            .clone();
+        let gradients = (output.clone() * (Tensor::from_data(output_gradient, &device) - 0.3))
             .sum()
             .backward();
         let mut all = vec![values(output)];
@@ -60,30 +62,31 @@ fn equals_flex(name: &str, shapes: &[[usize; 3]], operation: impl Fn(&[Tensor<3>
         );
         all
     };
-    let (expected, found) = (run(&Device::flex()), run(&gpu()));
-    for (at, (expected, found)) in expected.iter().zip(&found).enumerate() {
+    let expected = run(&Device::flex());
+    let actual = run(&gpu());
+    for (index, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
         let largest = expected
             .iter()
             .fold(1.0f32, |largest, value| largest.max(value.abs()));
-        let difference = distance(expected, found) / largest;
+        let difference = distance(expected, actual) / largest;
         assert!(
             difference < 1e-5,
-            "{name} {shapes:?}: result {at} differs by {difference} of its largest number: {expected:?} {found:?}"
+            "{name} {shapes:?}: result {index} differs by {difference} of its largest value: {expected:?} {actual:?}"
         );
     }
 }
 
-/// Sentences of these lengths, the first as long as can be; and what may not be looked at: padding,
-/// or what comes later.
+/// The padding mask of `rows` sentences, the first of length `len` and the others shorter.
 fn padding(rows: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
-    let forbidden = |row: usize| (0..len).map(move |place| place >= len - row * len / (rows + 1));
+    let forbidden =
+        |row: usize| (0..len).map(move |position| position >= len - row * len / (rows + 1));
     let flat: Vec<bool> = (0..rows).flat_map(forbidden).collect();
     Tensor::<1, Bool>::from_data(&flat[..], device).reshape([rows, 1, 1, len])
 }
 
 fn future(rows: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
     let later: Vec<bool> = (0..len)
-        .flat_map(|place| (0..len).map(move |key| key > place))
+        .flat_map(|position| (0..len).map(move |key| key > position))
         .collect();
     let later = Tensor::<1, Bool>::from_data(&later[..], device).reshape([1, 1, len, len]);
     later
@@ -145,7 +148,7 @@ fn attention_to_another_sequence_is_that_of_flex() {
     }
 }
 
-/// A row that may look at nothing looks at everything alike.
+/// A row that may attend to no key attends to all keys equally.
 #[test]
 fn a_row_where_everything_is_forbidden_is_as_on_flex() {
     for len in [6, 40] {
@@ -215,11 +218,11 @@ fn dropout_on_the_way_into_a_sum_is_that_of_flex() {
     let sum = values(add_dropped(&ones.zeros_like(), &ones, dropped).expect("there is a kernel"));
     let output = dropout(&ones, dropped).expect("there is a kernel");
     assert_eq!(values(output.clone()), sum);
-    let slope = ones
+    let gradient = ones
         .grad(&output.sum().backward())
         .expect("the output depends on it");
-    assert_eq!(values(slope), sum);
-    // And as a product with Burn's own slopes.
+    assert_eq!(values(gradient), sum);
+    // And as a product with Burn's own gradients.
     let again = Tensor::<2>::ones([123, 100], &device.gradient_checkpointing());
     assert_eq!(
         values(dropout(&again, dropped).expect("there is a kernel")),
@@ -232,7 +235,8 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
     let shapes = [[1, 70, 24], [1, 24, 36], [1, 1, 36]];
     let dropped = Dropped { keep: 0.8, key: 78 };
     let middle = |leaves: &[Tensor<3>], dropped| {
-        let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
+        let input = flat(&leaves[0]);
+        let weight = flat(&leaves[1]);
         activated_linear(
             &input,
             &weight,
@@ -256,19 +260,19 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
         middle(&leaves, Some(dropped)),
         dropout(&middle(&leaves, None), dropped).expect("there is a kernel"),
     ];
-    let [found, expected] = outputs.map(|output| {
+    let [actual, expected] = outputs.map(|output| {
         let gradients = (output.clone() * output.clone()).sum().backward();
-        let slopes = leaves
+        let input_gradients = leaves
             .each_ref()
             .map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
-        [vec![values(output)], slopes.to_vec()].concat()
+        [vec![values(output)], input_gradients.to_vec()].concat()
     });
-    for (found, expected) in found.iter().zip(&expected) {
-        assert!(distance(found, expected) < 1e-5, "{found:?} {expected:?}");
+    for (actual, expected) in actual.iter().zip(&expected) {
+        assert!(distance(actual, expected) < 1e-5, "{actual:?} {expected:?}");
     }
 }
 
-/// The loss, the loss without smoothing, and the slopes, with targets that are padding among the
+/// The loss, the loss without smoothing, and the gradients, with targets that are padding among the
 /// others.
 #[test]
 fn the_loss_of_hidden_states_is_that_of_flex() {
@@ -291,17 +295,18 @@ fn the_loss_of_hidden_states_is_that_of_flex() {
                 };
                 let targets = (0..rows).map(|row| target(row) as i32).collect();
                 let targets = Targets::without_padding(targets, 0, device);
-                let (hidden, weight) = (flat(&leaves[0]), flat(&leaves[1]));
+                let hidden = flat(&leaves[0]);
+                let weight = flat(&leaves[1]);
                 let loss =
                     projected_cross_entropy(hidden, weight, layout, targets, 0.1, 0, Factors::F32);
-                // The second has no slopes.
+                // The second has no gradients.
                 Tensor::cat(vec![loss.loss_sum, loss.nll_sum], 0).unsqueeze()
             });
         }
     }
 }
 
-/// Products of rounded factors: what they leave is rounded, and sums of slopes are not.
+/// Products of rounded factors: their results are rounded, and sums of gradients are not.
 #[test]
 fn linear_maps_in_f16_are_those_of_f16_factors() {
     if !Precision::F16.is_supported(&gpu()) {
@@ -318,7 +323,8 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
         let leaves = data
             .each_ref()
             .map(|data| Tensor::<3>::from_data(data.clone(), &device).require_grad());
-        let (input, weight) = (flat(&leaves[0]), flat(&leaves[1]));
+        let input = flat(&leaves[0]);
+        let weight = flat(&leaves[1]);
         let output = if relu {
             activated_linear(
                 &input,
@@ -335,21 +341,20 @@ fn linear_maps_in_f16_are_those_of_f16_factors() {
         };
         let wide: Tensor<2> = widened(output);
         let gradients = (wide.clone() * wide.clone()).sum().backward();
-        let slopes = leaves
+        let input_gradients = leaves
             .each_ref()
             .map(|leaf| values(leaf.grad(&gradients).expect("the output depends on it")));
-        [vec![values(wide)], slopes.to_vec()].concat()
+        [vec![values(wide)], input_gradients.to_vec()].concat()
     };
     for relu in [false, true] {
-        for (expected, found) in run(&Device::flex(), relu).iter().zip(&run(&gpu(), relu)) {
-            // A number is off by 2^-11 of itself at most, and each has gone through three
-            // roundings.
+        for (expected, actual) in run(&Device::flex(), relu).iter().zip(&run(&gpu(), relu)) {
+            // A rounding changes a value by 2^-11 of itself at most, and each has had three.
             let largest = expected
                 .iter()
                 .fold(1.0f32, |largest, value| largest.max(value.abs()));
             assert!(
-                distance(found, expected) < largest * 3.0 / 2048.0,
-                "{found:?} {expected:?}"
+                distance(actual, expected) < largest * 3.0 / 2048.0,
+                "{actual:?} {expected:?}"
             );
         }
     }

@@ -86,7 +86,7 @@ fn ids<const ROWS: usize, const LEN: usize>(
     )
 }
 
-/// What a model reads of a source and a target, by what it is for.
+/// The inputs of a model from a source and a target, by its task.
 fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
     match model.task() {
         Task::Translation | Task::Captions => Pair { src, tgt_in }.into(),
@@ -101,7 +101,7 @@ fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs 
     }
 }
 
-/// The scores that a model gives for a source and a target.
+/// The scores of a model for a source and a target.
 fn logits(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
     model.predict(inputs(model, src, tgt_in)).logits()
 }

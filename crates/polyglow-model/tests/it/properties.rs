@@ -1,4 +1,4 @@
-//! What must hold for any weights: causality, padding, cached search, batches, permutations.
+//! Properties that hold for any weights: causality, padding, cached search, batches, permutations.
 
 use burn::tensor::{Tensor, s};
 use polyglow_model::encoder::Encoder;
@@ -18,7 +18,8 @@ fn the_future_does_not_change_the_past() {
         let src = ids([[4, 5, 6, 2]], &device);
         let first = values(model.forward(src.clone(), ids([[1, 7, 8, 9]], &device)));
         let second = values(model.forward(src, ids([[1, 7, 10, 11]], &device)));
-        let (same, changed) = (2 * config.tgt_vocab_size, config.tgt_vocab_size);
+        let same = 2 * config.tgt_vocab_size;
+        let changed = config.tgt_vocab_size;
         assert!(distance(&first[..same], &second[..same]) < 1e-6);
         assert!(distance(&first[same..][..changed], &second[same..][..changed]) > 1e-3);
     }
@@ -60,10 +61,8 @@ fn padding_changes_neither_logits_nor_loss() {
 
         let (short_targets, long_targets) =
             (ids([[7, 8, 2]], &device), ids([[7, 8, 2, 0]], &device));
-        let (short_targets, long_targets) = (
-            short_targets.flatten::<1>(0, 1),
-            long_targets.flatten::<1>(0, 1),
-        );
+        let short_targets = short_targets.flatten::<1>(0, 1);
+        let long_targets = long_targets.flatten::<1>(0, 1);
         let short = cross_entropy(short, short_targets, 0.1, 0);
         let long = cross_entropy(long, long_targets, 0.1, 0);
         assert!(distance(&values(short.loss_sum), &values(long.loss_sum)) < 1e-5);
@@ -101,11 +100,11 @@ fn selected_cache_rows_go_on_as_themselves() {
     let mut swapped = cache.clone();
     swapped.select(&[1, 0, 1]);
     let expected = values(model.advance(ids([[8], [9]], &device), &mut cache));
-    let found = values(model.advance(ids([[9], [8], [9]], &device), &mut swapped));
+    let actual = values(model.advance(ids([[9], [8], [9]], &device), &mut swapped));
     let width = expected.len() / 2;
-    assert!(distance(&found[..width], &expected[width..]) < 1e-6);
-    assert!(distance(&found[width..2 * width], &expected[..width]) < 1e-6);
-    assert!(distance(&found[2 * width..], &expected[width..]) < 1e-6);
+    assert!(distance(&actual[..width], &expected[width..]) < 1e-6);
+    assert!(distance(&actual[width..2 * width], &expected[..width]) < 1e-6);
+    assert!(distance(&actual[2 * width..], &expected[width..]) < 1e-6);
 
     // Two rows a sentence, as a beam has them; then the second sentence alone.
     cache.select(&[0, 0, 1, 1]);
@@ -176,10 +175,8 @@ fn attention_weights_sum_to_one_and_are_zero_where_it_is_forbidden() {
     let device = device();
     for config in variants() {
         let model = Transformer::new(&config, 3, &device);
-        let (src, tgt) = (
-            ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device),
-            ids([[1, 7, 8], [1, 9, 3]], &device),
-        );
+        let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
+        let tgt = ids([[1, 7, 8], [1, 9, 3]], &device);
         let maps = model.attention(Pair { src, tgt_in: tgt });
         let kinds = [
             (&maps.encoder, config.num_encoder_layers, 4, 4),

@@ -1,4 +1,4 @@
-//! What must hold for any weights when they have 8 bits.
+//! Properties that hold for any weights when they have 8 bits.
 
 use std::convert::Infallible;
 
@@ -23,16 +23,14 @@ fn a_model_in_8_bits_says_nearly_the_same_and_keeps_no_other_matrix() {
     assert!(has_int8_kernels(&device));
     for config in variants() {
         let [int8, float] = models(&config);
-        let (src, tgt) = (
-            ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device),
-            ids([[1, 7, 8, 9], [1, 10, 3, 0]], &device),
-        );
+        let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
+        let tgt = ids([[1, 7, 8, 9], [1, 10, 3, 0]], &device);
         let expected = values(logits(&float, src.clone(), tgt.clone()));
-        let found = values(logits(&int8, src, tgt));
+        let actual = values(logits(&int8, src, tgt));
         let largest = expected
             .iter()
             .fold(0.0f32, |largest, value| largest.max(value.abs()));
-        let error = distance(&found, &expected);
+        let error = distance(&actual, &expected);
         assert!(
             error > 0.0 && error < 0.05 * largest,
             "{error} of {largest}"
@@ -58,7 +56,8 @@ fn advancing_one_by_one_equals_teacher_forcing_in_8_bits() {
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
             let expected = all.clone().narrow(1, position, 1).squeeze_dim::<2>(1);
-            let (step, expected) = (values(step), values(expected));
+            let step = values(step);
+            let expected = values(expected);
             assert!(distance(&step, &expected) < STEP, "position {position}");
             apart += usize::from(distance(&step, &expected) > 1e-5);
         }

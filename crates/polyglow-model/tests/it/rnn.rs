@@ -102,10 +102,8 @@ fn logits_and_gradients_equal_pytorch() {
 fn attention_is_shown_and_keeps_to_real_words() {
     let device = device();
     for model in models(&device) {
-        let (src, tgt_in) = (
-            ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device),
-            ids([[1, 7, 8], [1, 9, 10]], &device),
-        );
+        let src = ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device);
+        let tgt_in = ids([[1, 7, 8], [1, 9, 10]], &device);
         let (_, weights) = model.predict_aligned(Pair { src, tgt_in });
         assert_eq!(weights.is_none(), model.shape().attention == Score::None);
         let Some(weights) = weights else { continue };

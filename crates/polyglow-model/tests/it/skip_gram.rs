@@ -67,7 +67,7 @@ fn loss_and_gradients_equal_pytorch() {
         correct.into_data().iter::<i64>().next(),
         Some(golden.correct as i64)
     );
-    let loss = model.predict(words).loss_of_all(targets, 0.0);
+    let loss = model.predict(words).loss_without_padding(targets, 0.0);
     let gradients = loss.loss_sum.backward();
     for sum in [values(loss.loss_sum)[0], values(loss.nll_sum)[0]] {
         assert!(
@@ -86,8 +86,8 @@ fn loss_and_gradients_equal_pytorch() {
         let polyglow_model::weight::Weight::Float(weight) = &table.weight else {
             panic!("it is in 32 bits")
         };
-        let found = weight.val().grad(&gradients).expect("it takes part");
-        assert!(distance(&values(found), expected) < 5e-6);
+        let actual = weight.val().grad(&gradients).expect("it takes part");
+        assert!(distance(&values(actual), expected) < 5e-6);
     }
 }
 

@@ -63,7 +63,7 @@ impl Task for WordVectors {
     fn loss(&self, model: &Model, (words, is_real): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
         Predict::<Words>::predict(model, words)
-            .loss_of_all(is_real, smoothing)
+            .loss_without_padding(is_real, smoothing)
             .into()
     }
 

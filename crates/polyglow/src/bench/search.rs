@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use std::time::Instant;
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
-use polyglow_model::search::{Incremental, Marks, SearchConfig, Sentence, search};
+use polyglow_model::search::{Incremental, SearchConfig, Sentence, SpecialTokens, search};
 use polyglow_model::{Model, ModelShape, quantization};
 use polyglow_train::Plan;
 use polyglow_train::train::peak_memory;
@@ -21,7 +21,7 @@ const TGT_LEN: usize = 25;
 const BATCHES: [usize; 2] = [1, 64];
 /// Hypotheses kept.
 const BEAMS: [usize; 2] = [1, 5];
-const MARKS: Marks = Marks {
+const SPECIAL_TOKENS: SpecialTokens = SpecialTokens {
     bos: SPECIAL.bos,
     eos: SPECIAL.eos,
 };
@@ -149,7 +149,7 @@ fn run(model: &Model, device: &Device, batch: usize, config: &SearchConfig) -> a
         ..Sentence::default()
     };
     let mut next = Incremental::new([(model, src)], &[SPECIAL.pad, SPECIAL.bos]);
-    let found = search(&mut next, &vec![sentence; batch], config, MARKS);
+    let found = search(&mut next, &vec![sentence; batch], config, SPECIAL_TOKENS);
     let whole = found.iter().all(|hypotheses| {
         hypotheses
             .first()

@@ -7,7 +7,7 @@ use anyhow::{Context, anyhow};
 use clap::{Args, ValueEnum};
 use polyglow_predict::TaskFacts;
 use polyglow_predict::group::alone;
-use polyglow_predict::translate::{Request, Translated};
+use polyglow_predict::translate::{Request, Scores, Translated};
 use polyglow_train::run::runner;
 use serde::Serialize;
 
@@ -63,8 +63,8 @@ struct Record<'a> {
 #[derive(Serialize)]
 struct CaptionRecord<'a> {
     text: &'a str,
-    log_prob: f32,
-    score: f32,
+    #[serde(flatten)]
+    scores: Option<Scores>,
 }
 
 /// Prints what a model says about each image, in their order.
@@ -130,17 +130,10 @@ fn write(
             .iter()
             .try_for_each(|caption| writeln!(out, "{}\t{image}", caption.text))?);
     }
-    let captions = captions.iter().map(
-        |Translated {
-             text,
-             log_prob,
-             score,
-         }| CaptionRecord {
-            text,
-            log_prob: *log_prob,
-            score: *score,
-        },
-    );
+    let captions = captions.iter().map(|caption| CaptionRecord {
+        text: &caption.text,
+        scores: caption.scores,
+    });
     let record = Record {
         image,
         captions: captions.collect(),

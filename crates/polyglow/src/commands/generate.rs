@@ -6,8 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::search::{
+    Incremental, SearchConfig, SearchMethod, Sentence, SpecialTokens, search,
+};
 use polyglow_model::Model;
-use polyglow_model::search::{Incremental, Marks, SearchConfig, SearchMethod, Sentence, search};
 use polyglow_predict::TaskFacts;
 use polyglow_predict::device::upload;
 
@@ -92,12 +94,12 @@ pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
         [(&trained.model, source)],
         &[special.pad, special.bos, special.unk],
     );
-    let marks = Marks {
+    let special_tokens = SpecialTokens {
         bos: special.bos,
         eos: special.eos,
     };
     let mut out = io::stdout().lock();
-    for hypothesis in search(&mut next, &[sentence], &search_config, marks).remove(0) {
+    for hypothesis in search(&mut next, &[sentence], &search_config, special_tokens).remove(0) {
         let text = tokenizer
             .decode(&hypothesis.ids)
             .context("decoding a text")?;

@@ -7,7 +7,7 @@ use super::{PatchShape, RnnShape, TransformerShape};
 use crate::config::{Arch, ModelConfig, Position, Vocabulary};
 use crate::error::ModelError;
 
-/// What writes the captions.
+/// The decoder of captions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum CaptionDecoder {
@@ -21,11 +21,11 @@ pub enum CaptionDecoder {
 /// The complete shape of a [`crate::Captioner`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionerShape {
-    /// The encoder's layers; and the decoder's, if that is a Transformer's.
+    /// The layers of the encoder; and of the decoder, if that is a Transformer's.
     pub stack: TransformerShape,
     /// The decoder, if it is recurrent.
     pub recurrent: Option<RnnShape>,
-    /// How images are cut.
+    /// The patches of images.
     pub patches: PatchShape,
 }
 
@@ -40,18 +40,11 @@ impl ModelConfig {
         let (stack, recurrent) = match self.decoder.unwrap_or_default() {
             CaptionDecoder::Transformer => (self.transformer(vocabulary)?, None),
             CaptionDecoder::Rnn => {
-                let decoder = Self {
-                    arch: Arch::Rnn,
-                    ..self.clone()
-                }
-                .recurrent(vocabulary)?;
-                (
-                    self.stack(vocabulary)?,
-                    Some(RnnShape {
-                        num_encoder_layers: 0,
-                        ..decoder
-                    }),
-                )
+                let decoder = RnnShape {
+                    num_encoder_layers: 0,
+                    ..self.with_arch(Arch::Rnn).recurrent(vocabulary)?
+                };
+                (self.stack(vocabulary)?, Some(decoder))
             }
         };
         Ok(CaptionerShape {
@@ -72,32 +65,23 @@ impl ModelConfig {
         match decoder {
             CaptionDecoder::Transformer => resolved,
             CaptionDecoder::Rnn => {
-                let Self {
-                    num_decoder_layers,
-                    cell,
-                    attention,
-                    attend,
-                    input_feeding,
-                    ..
-                } = Self {
-                    arch: Arch::Rnn,
-                    ..resolved.clone()
-                }
-                .resolve();
+                let recurrent = resolved.with_arch(Arch::Rnn).resolve();
                 Self {
-                    num_decoder_layers,
-                    cell,
-                    attention,
-                    attend,
-                    input_feeding,
+                    num_decoder_layers: recurrent.num_decoder_layers,
+                    cell: recurrent.cell,
+                    attention: recurrent.attention,
+                    attend: recurrent.attend,
+                    input_feeding: recurrent.input_feeding,
                     ..resolved
                 }
             }
         }
     }
 
+    /// Refuses keys that were given but have no effect with this kind of decoder.
     fn refuse_keys_of_the_other_decoder(&self) -> Result<(), ModelError> {
-        let recurrent = self.decoder == Some(CaptionDecoder::Rnn);
+        let is_recurrent = self.decoder == Some(CaptionDecoder::Rnn);
+        // Each key, whether it was given, and whether it is one of recurrent decoders.
         let keys = [
             ("model.cell", self.cell.is_some(), true),
             ("model.cell_size", self.cell_size.is_some(), true),
@@ -111,22 +95,20 @@ impl ModelConfig {
                 false,
             ),
         ];
-        match keys
+        let foreign = keys
             .into_iter()
-            .find(|(_, given, of_recurrent)| *given && *of_recurrent != recurrent)
-        {
-            None => Ok(()),
-            Some((key, _, of_recurrent)) => {
-                let wanted = if of_recurrent { "rnn" } else { "transformer" };
-                let reason = format!("belongs to `model.decoder = \"{wanted}\"`; leave it out");
-                Err(ModelError::config(key, "...", reason))
-            }
-        }
+            .find(|(_, is_given, for_recurrent)| *is_given && *for_recurrent != is_recurrent);
+        let Some((key, _, for_recurrent)) = foreign else {
+            return Ok(());
+        };
+        let decoder = if for_recurrent { "rnn" } else { "transformer" };
+        let reason = format!("belongs to `model.decoder = \"{decoder}\"`; leave it out");
+        Err(ModelError::config(key, "...", reason))
     }
 }
 
 impl CaptionerShape {
-    /// Source positions are the patches, whatever the length of the batch's source.
+    /// The sizes of a batch, whose source positions are the patches.
     fn batch(&self, [rows, _, tgt_len]: [usize; 3]) -> [usize; 3] {
         [rows, self.patches.num_patches(), tgt_len]
     }
@@ -134,24 +116,25 @@ impl CaptionerShape {
     pub(crate) fn forward_flops(&self, batch: [usize; 3]) -> f64 {
         let batch @ [rows, src_len, _] = self.batch(batch);
         let patches = rows as f64 * self.patches.forward_flops(self.stack.d_model);
-        patches
-            + match &self.recurrent {
-                None => self.stack.forward_flops(batch),
-                Some(decoder) => {
-                    self.stack.forward_flops([rows, src_len, 0]) + decoder.forward_flops(batch)
-                }
+        let layers = match &self.recurrent {
+            None => self.stack.forward_flops(batch),
+            Some(decoder) => {
+                self.stack.forward_flops([rows, src_len, 0]) + decoder.forward_flops(batch)
             }
+        };
+        patches + layers
     }
 
     pub(crate) fn activations(&self, batch: [usize; 3], kernels: bool) -> u64 {
         let batch @ [rows, src_len, _] = self.batch(batch);
-        rows as u64 * self.patches.activations()
-            + match &self.recurrent {
-                None => self.stack.activations(batch, kernels),
-                Some(decoder) => {
-                    self.stack.activations([rows, src_len, 0], kernels)
-                        + decoder.activations(batch, kernels)
-                }
+        let patches = rows as u64 * self.patches.activations();
+        let layers = match &self.recurrent {
+            None => self.stack.activations(batch, kernels),
+            Some(decoder) => {
+                self.stack.activations([rows, src_len, 0], kernels)
+                    + decoder.activations(batch, kernels)
             }
+        };
+        patches + layers
     }
 }

@@ -8,40 +8,40 @@ use crate::config::recurrent::Score;
 use crate::config::{Arch, ModelConfig, Vocabulary};
 use crate::error::ModelError;
 
-/// What stands on the encoder of a text.
+/// The head on an encoder of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Head {
     /// A linear map from the pooled states to the labels.
     #[default]
     Classification,
-    /// The embedding, transposed, at every position: which token stood there (Devlin et al., 2019,
-    /// section 3.1).
+    /// The transposed embedding at every position, which predicts the token there (Devlin et al.,
+    /// 2019, section 3.1).
     MaskedLm,
 }
 
-/// What reads the text.
+/// The layers of an encoder of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Body {
     /// Layers of self-attention.
     #[default]
     Transformer,
-    /// Recurrent layers from both ends.
+    /// Bidirectional recurrent layers.
     Rnn,
 }
 
-/// How the states of all positions become one.
+/// The pooling of the states of all positions into one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Pooling {
-    /// Their mean, without padding.
+    /// The mean of the states, without padding.
     #[default]
     Mean,
     /// The state of a trained class vector before the others (Devlin et al., 2019; Dosovitskiy et
     /// al., 2021).
     Class,
-    /// The state that each direction of recurrent layers ends with.
+    /// The last state of each direction of recurrent layers.
     Last,
 }
 
@@ -53,9 +53,9 @@ pub struct EncoderShape {
     pub stack: TransformerShape,
     /// The layers, if they are recurrent.
     pub recurrent: Option<RnnShape>,
-    /// How states become one; with a masked-token head, only whether there is a class vector.
+    /// The pooling; with a masked-token head, it only decides whether there is a class vector.
     pub pooling: Pooling,
-    /// What stands on it.
+    /// The head.
     pub head: Head,
 }
 
@@ -98,10 +98,10 @@ impl ModelConfig {
     /// As [`Self::transformer`], or with recurrent layers as [`Self::rnn`]; keys of the other kind
     /// of layers.
     pub fn encoder(&self, vocabulary: Vocabulary) -> Result<EncoderShape, ModelError> {
-        let (pooling, head) = (self.pooling(), self.head.unwrap_or_default());
-        let is_recurrent = self.has_recurrent_body();
+        let pooling = self.pooling();
+        let head = self.head.unwrap_or_default();
         self.refuse_keys_of_the_other_body()?;
-        if !is_recurrent {
+        if !self.has_recurrent_body() {
             return Ok(EncoderShape {
                 stack: self.stack(vocabulary)?,
                 recurrent: None,
@@ -109,13 +109,12 @@ impl ModelConfig {
                 head,
             });
         }
-        let layers = Self {
-            arch: Arch::Rnn,
+        let recurrent = Self {
             attention: Some(Score::None),
-            ..self.clone()
-        }
-        .rnn(vocabulary)?;
-        // Only its vocabulary and its width count.
+            ..self.with_arch(Arch::Rnn)
+        };
+        let layers = recurrent.rnn(vocabulary)?;
+        // Only the vocabulary and the width of the stack are used; the rest just passes its checks.
         let stack = Self {
             d_ff: Some(1),
             num_heads: Some(1),
@@ -130,49 +129,47 @@ impl ModelConfig {
         })
     }
 
+    /// Refuses keys that were given but have no effect with this kind of layers.
     fn refuse_keys_of_the_other_body(&self) -> Result<(), ModelError> {
-        let (others, is_recurrent) = (Self::default(), self.has_recurrent_body());
-        let of_transformer = [
+        let default = Self::default();
+        let for_transformer = [
             ("model.d_ff", self.d_ff.is_some()),
             ("model.num_heads", self.num_heads.is_some()),
             ("model.attention_dropout", self.attention_dropout > 0.0),
             ("model.activation_dropout", self.activation_dropout > 0.0),
-            ("model.activation", self.activation != others.activation),
-            ("model.norm", self.norm != others.norm),
-            ("model.position", self.position != others.position),
+            ("model.activation", self.activation != default.activation),
+            ("model.norm", self.norm != default.norm),
+            ("model.position", self.position != default.position),
             ("model.pooling", self.pooling == Some(Pooling::Class)),
         ];
-        let of_rnn = [
+        let for_rnn = [
             ("model.cell", self.cell.is_some()),
             ("model.cell_size", self.cell_size.is_some()),
             ("model.bias", self.bias.is_some()),
             ("model.pooling", self.pooling == Some(Pooling::Last)),
         ];
-        let (foreign, other) = if is_recurrent {
-            (&of_transformer[..], "transformer")
+        let (foreign, other) = if self.has_recurrent_body() {
+            (&for_transformer[..], "transformer")
         } else {
-            (&of_rnn[..], "rnn")
+            (&for_rnn[..], "rnn")
         };
-        match foreign.iter().find(|(_, given)| *given) {
-            None => Ok(()),
-            Some((key, _)) => {
-                let reason = format!("belongs to `model.body = \"{other}\"`; leave it out");
-                Err(ModelError::config(key, "...", reason))
-            }
-        }
+        let Some((key, _)) = foreign.iter().find(|(_, is_given)| *is_given) else {
+            return Ok(());
+        };
+        let reason = format!("belongs to `model.body = \"{other}\"`; leave it out");
+        Err(ModelError::config(key, "...", reason))
     }
 
     /// The layers of an encoder without a decoder.
     pub(super) fn stack(&self, vocabulary: Vocabulary) -> Result<TransformerShape, ModelError> {
-        // The checks want a decoder layer; none is built.
+        // The checks require a decoder layer; none is built.
         let config = Self {
             num_decoder_layers: Some(1),
             ..self.clone()
-        }
-        .transformer(vocabulary)?;
+        };
         Ok(TransformerShape {
             num_decoder_layers: 0,
-            ..config
+            ..config.transformer(vocabulary)?
         })
     }
 }
@@ -202,8 +199,8 @@ impl EncoderShape {
     }
 
     pub(crate) fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
-        let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64
-            * if kernels { 1 } else { 3 };
+        let kept_per_logit = if kernels { 1 } else { 3 };
+        let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64 * kept_per_logit;
         let layers = match &self.recurrent {
             Some(layers) => layers.activations([rows, src_len, 0], kernels),
             None => self

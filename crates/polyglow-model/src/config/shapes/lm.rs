@@ -23,24 +23,22 @@ impl ModelConfig {
             shared: true,
             ..vocabulary
         };
-        // The checks want an encoder layer; none is built.
+        // The checks require an encoder layer; none is built.
         let config = Self {
             num_encoder_layers: Some(1),
             ..self.clone()
-        }
-        .transformer(one_side)?;
+        };
         Ok(LmShape {
             stack: TransformerShape {
                 num_encoder_layers: 0,
-                ..config
+                ..config.transformer(one_side)?
             },
         })
     }
 }
 
 impl LmShape {
-    /// The layers as they are computed: they have no attention to a source, so they are those of an
-    /// encoder.
+    /// The layers as they cost: without cross-attention, they are those of an encoder.
     fn layers(&self) -> TransformerShape {
         let num_encoder_layers = self.stack.num_decoder_layers;
         TransformerShape {

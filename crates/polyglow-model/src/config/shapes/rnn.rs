@@ -5,7 +5,7 @@ use crate::config::{
     DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size,
 };
 use crate::error::ModelError;
-use crate::loss::prediction::loss_numbers;
+use crate::loss::prediction::loss_elements;
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 use crate::recurrent::Recurrent;
@@ -13,7 +13,7 @@ use crate::recurrent::Recurrent;
 /// The complete shape of a [`crate::Rnn`].
 #[derive(Clone, Debug, PartialEq)]
 pub struct RnnShape {
-    /// What the data decides.
+    /// The sizes and ids that the data decides.
     pub vocabulary: Vocabulary,
     /// Width of every hidden state; in the encoder half of it for each direction.
     pub d_model: usize,
@@ -23,34 +23,34 @@ pub struct RnnShape {
     pub num_decoder_layers: usize,
     /// Dropout on embeddings, between layers and on the output, a probability.
     pub dropout: f64,
-    /// What the layers are made of.
+    /// The kind of recurrent cell.
     pub cell: Cell,
     /// Width of an LSTM's memory, more than `d_model` if its output is projected; in the encoder
     /// half of it for each direction.
     pub cell_size: usize,
     /// Whether the layers have biases.
     pub bias: bool,
-    /// Where the decoder looks.
+    /// The score of the decoder's attention.
     pub attention: Score,
-    /// When the decoder looks.
+    /// When the decoder attends.
     pub attend: Attend,
-    /// Whether the output before is fed to the lowest layer of the decoder; only if it attends
+    /// Whether the previous output is fed to the lowest layer of the decoder; only if it attends
     /// after the step.
     pub input_feeding: bool,
     /// Shared embedding matrices.
     pub tie_embeddings: TieEmbeddings,
-    /// In what matrix products are computed while the model is trained.
+    /// Precision of matrix products in training.
     pub precision: Precision,
 }
 
 impl ModelConfig {
-    /// Whether the decoder looks at the source.
+    /// Whether the decoder attends to the source.
     pub fn has_attention(&self) -> bool {
         self.arch.task() == Task::Translation && self.attention != Some(Score::None)
     }
 
-    /// Whether a recurrent decoder is fed its last output: if the key says so, or is left out and
-    /// there is attention after the step.
+    /// Whether a recurrent decoder is fed its previous output: as the key says; by default if there
+    /// is attention after the step.
     pub(in crate::config) fn input_feeding(&self) -> bool {
         self.input_feeding.unwrap_or_else(|| {
             self.has_attention() && self.attend.unwrap_or_default() == Attend::After
@@ -79,7 +79,7 @@ impl ModelConfig {
         Ok(config)
     }
 
-    /// The same with any width.
+    /// As [`Self::rnn`], for models without a bidirectional encoder, which may have an odd width.
     pub(super) fn recurrent(&self, vocabulary: Vocabulary) -> Result<RnnShape, ModelError> {
         let Sizes {
             num_layers,
@@ -120,7 +120,8 @@ impl RnnShape {
             && (self.cell != Cell::Lstm || self.cell_size < self.d_model)
         {
             let reason = format!(
-                "must be more than `model.d_model = {}`, to which it is projected, and only an LSTM has a memory of its own",
+                "must be more than `model.d_model = {}`, to which it is projected, and only an LSTM \
+                 has a memory of its own",
                 self.d_model
             );
             return Err(ModelError::config(
@@ -139,14 +140,15 @@ impl RnnShape {
                 return Err(ModelError::config("model.attend", "before", reason));
             }
             if self.input_feeding {
-                let reason = "with `model.attend = \"before\"` the context is fed, and not the output; leave it out";
+                let reason = "with `model.attend = \"before\"` the context is fed, and not the \
+                              output; leave it out";
                 return Err(ModelError::config("model.input_feeding", true, reason));
             }
         }
         Ok(())
     }
 
-    /// A layer from `d_model` to `width`, of which the memory has its share.
+    /// A layer from `d_model` to `width`; its memory is in proportion.
     pub(crate) fn layer(&self, width: usize, init: &mut ParamInit) -> Recurrent {
         let cell_size = self.cell_size * width / self.d_model;
         let layer = Recurrent::with_cells(self.cell, self.d_model, width, cell_size, init);
@@ -157,8 +159,8 @@ impl RnnShape {
         }
     }
 
-    /// How many vectors of `d_model` numbers the state of a layer begins with: its output, and a
-    /// memory that is as wide.
+    /// The number of vectors of `d_model` elements that the initial state of a layer is bridged
+    /// from: its output, and a memory if that is as wide.
     pub(crate) fn bridged_states(&self) -> usize {
         if self.cell_size == self.d_model {
             self.cell.kernel().states()
@@ -167,9 +169,15 @@ impl RnnShape {
         }
     }
 
+    /// Operations of a forward pass, see [`ModelShape::forward_flops`].
+    ///
+    /// [`ModelShape::forward_flops`]: crate::ModelShape::forward_flops
     pub(crate) fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
-        let [src, tgt] = [src_len, tgt_len].map(|len| (rows * len) as f64);
-        let (width, gates) = (self.d_model as f64, self.cell.gates() as f64);
+        // Positions of the whole batch.
+        let src = (rows * src_len) as f64;
+        let tgt = (rows * tgt_len) as f64;
+        let width = self.d_model as f64;
+        let gates = self.cell.gates() as f64;
         let cells = self.cell_size as f64;
         let projected = if self.cell_size == self.d_model {
             0.0
@@ -181,67 +189,67 @@ impl RnnShape {
             * cells
             * (gates * (width + width / 2.0) + projected * width / 2.0)
             * self.num_encoder_layers as f64;
-        let before = self.attend == Attend::Before;
-        let fed = if self.input_feeding || before {
+        let attends_before = self.attend == Attend::Before;
+        let fed = if self.input_feeding || attends_before {
             1.0
         } else {
             0.0
         };
-        // The output is made of three vectors, and twice as wide before its larger half is taken.
-        let output = if before {
+        // The output is computed from three vectors, and is twice as wide before the larger one of
+        // each two elements is taken.
+        let output = if attends_before {
             4.0 * tgt * width * width
         } else {
             0.0
         };
         let layers = self.num_decoder_layers as f64;
         let decoder = tgt * cells * width * (gates * (2.0 * layers + fed) + projected * layers);
-        let products = |score: Score| match score {
+        let projections = match self.attention {
             Score::None => 0.0,
             Score::Dot => 2.0 * tgt * width * width,
             Score::General => (2.0 * tgt + src) * width * width,
             Score::Additive => (3.0 * tgt + src) * width * width,
         };
-        let looks = if self.attention == Score::None {
+        let attention = if self.attention == Score::None {
             0.0
         } else {
             2.0 * tgt * src_len as f64 * width
         };
         let logits = tgt * width * self.vocabulary.tgt_size as f64;
-        2.0 * (encoder + decoder + products(self.attention) + output + looks + logits)
+        2.0 * (encoder + decoder + projections + output + attention + logits)
     }
 
-    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass.
+    /// Elements that a forward pass over `rows` sentences keeps for the backward pass.
     ///
     /// With kernels: per position and layer the input, both sums of products, the state before and
-    /// the output; and where there is attention, two weights for each source position and 7
-    /// `d_model`. Without: eleven numbers for each of the state's in place of two and the state;
-    /// three weights, and with additive attention two arrays of every target and source position
-    /// times the width. To both come the loss, as a Transformer's, and 2 `d_model` in the
-    /// embedding. An output that is made of three vectors keeps 7 `d_model` more.
+    /// the output; and with attention two weights for each source position and 7 `d_model`. Without
+    /// kernels: eleven elements for each one of the state, in place of two and the state; three
+    /// weights, and with additive attention two arrays of every target and source position times
+    /// the width. Both add the loss, as a Transformer's, and 2 `d_model` in the embedding. An
+    /// output from three vectors, with attention before the step, adds 7 `d_model`.
     pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
-        let count = |number: usize| number as u64;
-        let (src, tgt, width) = (
-            count(rows * src_len),
-            count(rows * tgt_len),
-            count(self.d_model),
-        );
-        let (gates, states) = (count(self.cell.gates()), count(self.cell.kernel().states()));
+        // Positions of the whole batch.
+        let src = (rows * src_len) as u64;
+        let tgt = (rows * tgt_len) as u64;
+        let src_len = src_len as u64;
+        let width = self.d_model as u64;
+        let gates = self.cell.gates() as u64;
+        let states = self.cell.kernel().states() as u64;
+        // A layer with a projection has no kernel.
         let is_projected = self.cell_size != self.d_model;
-        // What is projected is computed step by step.
-        let of_layer = count(self.cell_size)
-            * (2 * gates
-                + if kernels && !is_projected {
-                    2 + states
-                } else {
-                    11
-                });
-        let layers = of_layer
-            * (src * count(self.num_encoder_layers) + tgt * count(self.num_decoder_layers));
-        let looks = match self.attention {
+        let kept_by_step = if kernels && !is_projected {
+            2 + states
+        } else {
+            11
+        };
+        let per_position = self.cell_size as u64 * (2 * gates + kept_by_step);
+        let layers = per_position
+            * (src * self.num_encoder_layers as u64 + tgt * self.num_decoder_layers as u64);
+        let attention = match self.attention {
             Score::None => 0,
-            Score::Dot | Score::General => tgt * (3 * count(src_len) + 6 * width),
-            Score::Additive if kernels => tgt * (2 * count(src_len) + 7 * width),
-            Score::Additive => tgt * count(src_len) * (3 + 2 * width) + 7 * tgt * width,
+            Score::Dot | Score::General => tgt * (3 * src_len + 6 * width),
+            Score::Additive if kernels => tgt * (2 * src_len + 7 * width),
+            Score::Additive => tgt * src_len * (3 + 2 * width) + 7 * tgt * width,
         };
         let output = if self.attend == Attend::Before {
             7 * tgt * width
@@ -249,9 +257,9 @@ impl RnnShape {
             0
         };
         layers
-            + looks
+            + attention
             + output
-            + loss_numbers(tgt, self.vocabulary.tgt_size, kernels)
+            + loss_elements(tgt, self.vocabulary.tgt_size, kernels)
             + 2 * (src + tgt) * width
     }
 }

@@ -19,7 +19,7 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelError::Config`] for a size of zero or beyond reason, and a dropout outside `[0, 1)`.
     pub fn rnn_lm(&self, vocabulary: Vocabulary) -> Result<RnnLmShape, ModelError> {
-        // The checks want an encoder layer; none is built.
+        // The checks require an encoder layer; none is built.
         let config = Self {
             num_encoder_layers: Some(1),
             attention: Some(Score::None),

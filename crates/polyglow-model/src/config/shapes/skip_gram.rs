@@ -6,9 +6,9 @@ use crate::error::ModelError;
 /// The complete shape of a [`crate::SkipGramModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SkipGramShape {
-    /// What the data decides; both sides are the words.
+    /// The sizes and ids that the data decides; both sides are the words.
     pub vocabulary: Vocabulary,
-    /// Numbers of a word's vector.
+    /// Elements of a word's vector.
     pub d_model: usize,
 }
 
@@ -38,7 +38,7 @@ impl SkipGramShape {
         2.0 * (rows * candidates * self.d_model) as f64
     }
 
-    /// Numbers that a forward pass keeps for the backward pass: the vectors of centers and
+    /// Elements that a forward pass keeps for the backward pass: the vectors of centers and
     /// candidates, their products, and the logits.
     pub(crate) fn activations(&self, [rows, _, candidates]: [usize; 3]) -> u64 {
         (rows * (self.d_model + candidates * (2 * self.d_model + 3))) as u64

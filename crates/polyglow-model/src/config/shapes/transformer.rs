@@ -5,21 +5,21 @@ use crate::config::{
     check_dropout, check_size,
 };
 use crate::error::ModelError;
-use crate::loss::prediction::loss_numbers;
+use crate::loss::prediction::loss_elements;
 use crate::precision::Precision;
 
-/// The complete shape of a [`crate::Transformer`], and of all models that are made of its layers.
+/// The complete shape of a [`crate::Transformer`], and of all models that have its layers.
 #[derive(Clone, Debug, PartialEq)]
 pub struct TransformerShape {
     /// Number of source token ids.
     pub src_vocab_size: usize,
     /// Number of target token ids.
     pub tgt_vocab_size: usize,
-    /// The id that fills up short source rows; never attended to.
+    /// The id that pads short source rows; never attended to.
     pub src_pad_id: u32,
-    /// The id that fills up short target rows; never attended to, and no target.
+    /// The id that pads short target rows; never attended to, and no target.
     pub tgt_pad_id: u32,
-    /// Longest sequence with its end mark, in tokens; learned positions end here.
+    /// Longest sequence with EOS, in tokens; learned positions end here.
     pub max_len: usize,
     /// Width of every hidden state.
     pub d_model: usize,
@@ -39,15 +39,15 @@ pub struct TransformerShape {
     pub activation_dropout: f64,
     /// Feed-forward non-linearity.
     pub activation: Activation,
-    /// Place of layer normalization.
+    /// Position of layer normalization.
     pub norm: Norm,
-    /// How positions enter.
+    /// Encoding of positions.
     pub position: Position,
     /// Shared embedding matrices.
     pub tie_embeddings: TieEmbeddings,
     /// Whether the output projection has a bias.
     pub output_bias: bool,
-    /// In what matrix products are computed while the model is trained.
+    /// Precision of matrix products in training.
     pub precision: Precision,
 }
 
@@ -130,7 +130,7 @@ impl TransformerShape {
         Ok(())
     }
 
-    /// What the data decides.
+    /// The sizes and ids that the data decides.
     pub fn vocabulary(&self) -> Vocabulary {
         Vocabulary {
             src_size: self.src_vocab_size,
@@ -148,18 +148,28 @@ impl TransformerShape {
         self.d_model / self.num_heads
     }
 
-    /// Attention counts as a full rectangle, masked places included.
+    /// Operations of a forward pass, see [`ModelShape::forward_flops`]. Attention counts as a full
+    /// rectangle, masked positions included.
+    ///
+    /// [`ModelShape::forward_flops`]: crate::ModelShape::forward_flops
     pub(crate) fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
-        let [src_len, tgt_len] = [src_len, tgt_len].map(|len| len as f64);
-        let [src, tgt] = [src_len, tgt_len].map(|len| rows as f64 * len);
-        let (d_model, vocab_size) = (self.d_model as f64, self.tgt_vocab_size as f64);
-        let inner = if self.activation == Activation::Swiglu {
+        let src_len = src_len as f64;
+        let tgt_len = tgt_len as f64;
+        // Positions of the whole batch.
+        let src = rows as f64 * src_len;
+        let tgt = rows as f64 * tgt_len;
+        let d_model = self.d_model as f64;
+        let vocab_size = self.tgt_vocab_size as f64;
+        let num_ff_matrices = if self.activation == Activation::Swiglu {
             3.0
         } else {
             2.0
-        } * self.d_ff as f64
-            * d_model;
+        };
+        let inner = num_ff_matrices * self.d_ff as f64 * d_model;
         let square = d_model * d_model;
+        // Queries, keys, values and the output take four matrices; cross-attention has its query
+        // and output on the target, its keys and values on the source. Scores and contexts take
+        // `d_model` for each pair of positions.
         let encoder = src * (4.0 * square + inner + 2.0 * d_model * src_len);
         let decoder =
             tgt * (6.0 * square + inner + 2.0 * d_model * (tgt_len + src_len)) + src * 2.0 * square;
@@ -168,7 +178,7 @@ impl TransformerShape {
         2.0 * (layers + tgt * d_model * vocab_size)
     }
 
-    /// Numbers that a forward pass over `rows` sentences keeps for the backward pass, with the
+    /// Elements that a forward pass over `rows` sentences keeps for the backward pass, with the
     /// kernels of polyglow-kernels or without.
     ///
     /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs
@@ -176,45 +186,42 @@ impl TransformerShape {
     /// Swish and 4 with SwiGLU; an attention weight per head and key; and in the loss the target
     /// vocabulary for some hundred positions, or at every position with a bias of the output.
     /// Without: 12 and 19 `d_model`, and one more for each dropout mask; 2 or 4 `d_ff`; 2 attention
-    /// weights; and 3 times the vocabulary at every position. To both come 2 `d_model` in the
+    /// weights; and 3 times the vocabulary at every position. Both add 2 `d_model` in the
     /// embedding.
     pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
-        let count = |number: usize| number as u64;
-        let (src, tgt, src_len, tgt_len) = (
-            count(rows * src_len),
-            count(rows * tgt_len),
-            count(src_len),
-            count(tgt_len),
-        );
-        let (d_model, d_ff, num_heads) =
-            (count(self.d_model), count(self.d_ff), count(self.num_heads));
+        let src_len = src_len as u64;
+        let tgt_len = tgt_len as u64;
+        // Positions of the whole batch.
+        let src = rows as u64 * src_len;
+        let tgt = rows as u64 * tgt_len;
+        let d_model = self.d_model as u64;
+        // Kernels compute dropout masks anew.
         let mask = if self.dropout > 0.0 && !kernels {
             d_model
         } else {
             0
         };
-        let hidden = d_ff
-            * match self.activation {
-                Activation::Relu if kernels => 1,
-                Activation::Gelu | Activation::Swish if kernels => 2,
-                Activation::Relu | Activation::Gelu | Activation::Swish if !kernels => 2,
-                _ => 4,
-            };
-        let heads = num_heads
-            * if kernels {
-                1
-            } else {
-                2 + u64::from(self.attention_dropout > 0.0)
-            };
-        let [of_encoder, of_decoder] = if kernels { [8, 12] } else { [12, 19] };
-        let encoder = src * (of_encoder * d_model + 2 * mask + hidden + heads * src_len);
+        let kept_per_d_ff = match self.activation {
+            Activation::Relu if kernels => 1,
+            Activation::Relu | Activation::Gelu | Activation::Swish => 2,
+            Activation::Swiglu => 4,
+        };
+        let hidden = kept_per_d_ff * self.d_ff as u64;
+        let weights_per_head = if kernels {
+            1
+        } else {
+            2 + u64::from(self.attention_dropout > 0.0)
+        };
+        let heads = weights_per_head * self.num_heads as u64;
+        let [in_encoder, in_decoder] = if kernels { [8, 12] } else { [12, 19] };
+        let encoder = src * (in_encoder * d_model + 2 * mask + hidden + heads * src_len);
         let decoder = tgt
-            * (of_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len))
+            * (in_decoder * d_model + 3 * mask + hidden + heads * (tgt_len + src_len))
             + 2 * src * d_model;
         let embeddings = (src + tgt) * (2 * d_model + mask);
-        let loss = loss_numbers(tgt, self.tgt_vocab_size, kernels && !self.output_bias);
-        count(self.num_encoder_layers) * encoder
-            + count(self.num_decoder_layers) * decoder
+        let loss = loss_elements(tgt, self.tgt_vocab_size, kernels && !self.output_bias);
+        self.num_encoder_layers as u64 * encoder
+            + self.num_decoder_layers as u64 * decoder
             + embeddings
             + loss
     }

@@ -12,9 +12,9 @@ pub(super) const PATCH_SIZE: usize = 4;
 pub struct VitShape {
     /// The layers; the target's vocabulary is the labels.
     pub stack: TransformerShape,
-    /// Pools the states into one.
+    /// The pooling of the states into one.
     pub pooling: Pooling,
-    /// How images are cut.
+    /// The patches of images.
     pub patches: PatchShape,
 }
 
@@ -36,10 +36,10 @@ impl ImageShape {
     }
 }
 
-/// How images are cut into patches.
+/// The size of images and of their patches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PatchShape {
-    /// What the images are.
+    /// The size of the images.
     pub image: ImageShape,
     /// Height and width of a patch, in pixels.
     pub patch_size: usize,
@@ -64,19 +64,19 @@ impl PatchShape {
         self.patch_size * self.patch_size * self.image.channels
     }
 
-    /// Operations for the vectors of all patches of an image.
+    /// Operations of the projection of all patches of an image.
     pub(super) fn forward_flops(&self, d_model: usize) -> f64 {
         2.0 * (self.image.num_bytes() * d_model) as f64
     }
 
-    /// Numbers that are kept of an image: the pixels as ids, as numbers and as patches.
+    /// Elements that are kept of an image: the pixels as integers, as floats and as patches.
     pub(super) fn activations(&self) -> u64 {
         3 * self.image.num_bytes() as u64
     }
 }
 
 impl ModelConfig {
-    /// How images are cut.
+    /// The size of images and of their patches.
     ///
     /// # Errors
     /// [`ModelError::Config`] for patches that do not divide the images.
@@ -87,8 +87,10 @@ impl ModelConfig {
             width: patch_size,
             channels: 3,
         });
-        let divides = |side: usize| patch_size > 0 && side.is_multiple_of(patch_size);
-        if !divides(image.height) || !divides(image.width) {
+        let fits = patch_size > 0
+            && image.height.is_multiple_of(patch_size)
+            && image.width.is_multiple_of(patch_size);
+        if !fits {
             let reason = format!(
                 "must divide the height and the width of the images, {} x {}",
                 image.height, image.width
@@ -117,7 +119,7 @@ impl ModelConfig {
 }
 
 impl VitShape {
-    /// Sequence length of an image: its patches, and the class position if there is one.
+    /// Sequence length of an image: its patches, and the class vector if there is one.
     fn len(&self) -> usize {
         self.patches.num_patches() + usize::from(self.pooling == Pooling::Class)
     }

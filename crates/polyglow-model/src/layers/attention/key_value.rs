@@ -7,20 +7,20 @@ use polyglow_kernels::KeyValueCache;
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an attention layer has one")]
 pub enum KeyValue {
-    /// By head, `[rows, num_heads, len, head_dim]` each: for products of matrices.
+    /// Tensors by head, `[rows, num_heads, len, head_dim]` each, for products of matrices.
     Heads {
         /// The keys.
         key: Tensor<4>,
         /// The values.
         value: Tensor<4>,
     },
-    /// In slots of the host's memory, where rows stay while others go: for the kernel of
-    /// polyglow-kernels.
+    /// Slots in host memory for the kernel of polyglow-kernels; a row that is kept is not copied
+    /// when others are dropped.
     Slots(KeyValueCache),
 }
 
 impl KeyValue {
-    /// How many sequences they are of.
+    /// Number of sequences.
     pub(crate) fn batch(&self) -> usize {
         match self {
             Self::Heads { key, .. } => key.dims()[0],
@@ -28,7 +28,7 @@ impl KeyValue {
         }
     }
 
-    /// Keeps the given rows, which `indices` are as well.
+    /// Keeps the given rows, in the given order; `indices` are the same rows on the device.
     pub(crate) fn select(&mut self, rows: &[usize], indices: &Tensor<1, Int>) {
         match self {
             Self::Heads { key, value } => {

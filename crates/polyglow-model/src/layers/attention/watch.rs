@@ -1,24 +1,24 @@
-//! Attention weights, for tools that look inside.
+//! Attention weights, for tools that inspect models.
 
 use burn::tensor::Tensor;
 
-/// Which positions look at which.
+/// Which positions attend to which.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AttentionKind {
-    /// Source positions look at source positions.
+    /// Source positions attend to source positions.
     Encoder,
-    /// Target positions look at target positions.
+    /// Target positions attend to target positions.
     Decoder,
-    /// Target positions look at source positions.
+    /// Target positions attend to source positions.
     Cross,
 }
 
 /// A callback for the weights of each layer as they are computed,
 /// `[batch, num_heads, query_len, key_len]`, from the lowest layer upwards. With `None`, a kernel
-/// may run that never makes them.
+/// may run that never holds them in memory.
 pub type Watch<'a> = Option<&'a mut dyn FnMut(AttentionKind, Tensor<4>)>;
 
-/// The same callback for one layer of several.
+/// Lends the callback to one of several layers.
 pub(crate) fn reborrow<'a>(watch: &'a mut Watch<'_>) -> Watch<'a> {
     match watch {
         Some(watch) => Some(&mut **watch),

@@ -1,4 +1,4 @@
-//! Scaled masks as functions of (key, place), made on the host. GPUs have a kernel of their own
+//! Scaled masks as functions of (key, index), made on the host. GPUs have a kernel of their own
 //! ([`polyglow_kernels::dropout`]).
 
 use burn::tensor::{Device, Tensor, TensorData};
@@ -7,9 +7,11 @@ use rayon::prelude::*;
 
 use crate::random::Random;
 
-/// Numbers of a mask that one thread makes at a time.
+/// Elements of a mask that one thread makes at a time. Each chunk has a generator of its own, so
+/// this size is part of the definition of the mask.
 const CHUNK: usize = 8192;
-/// The mask of a CPU backend, made on all cores.
+
+/// Makes the mask of a CPU backend on all cores: `1 / keep` with probability `keep`, else 0.
 pub(super) fn on_host<const D: usize>(
     shape: [usize; D],
     dropped: Dropped,
@@ -23,6 +25,7 @@ pub(super) fn on_host<const D: usize>(
         .enumerate()
         .for_each(|(chunk, values)| {
             let mut random = Random::new(&[key, chunk as u64]);
+            // 64 random bits decide about two elements.
             for pair in values.chunks_mut(2) {
                 let bits = random.bits();
                 for (value, bits) in pair.iter_mut().zip([bits as u32, (bits >> 32) as u32]) {
@@ -79,8 +82,8 @@ mod tests {
                     .iter()
                     .all(|value| *value == 0.0 || (*value - 1.0 / 0.7).abs() < 1e-6)
             );
-            // Numbers are independent of their neighbors: both of a pair are dropped as often as
-            // the shares' product says.
+            // Elements are independent of their neighbors: both of a pair are dropped as often as
+            // the product of their probabilities.
             for distance in [1, 2, 16, 64, 512, 1001, 8192, 65536] {
                 let pairs = values.iter().zip(&values[distance..]);
                 let num_pairs = values.len() - distance;

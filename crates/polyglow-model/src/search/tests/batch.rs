@@ -1,11 +1,11 @@
-//! What is found for a sentence does not depend on the sentences beside it.
+//! The hypotheses for a sentence do not depend on the other sentences of the batch.
 
 use super::{
-    Hypothesis, LengthPenalty, MARKS, SearchConfig, SearchMethod, Sentence, Table, config, find,
-    search,
+    Hypothesis, LengthPenalty, SPECIAL, SearchConfig, SearchMethod, Sentence, Table, config,
+    search, search_all,
 };
 
-/// More tokens than a beam asks for, so that it matters how many it asks for.
+/// More tokens than a beam requests, so that the number of candidates matters.
 const VOCAB_SIZE: u32 = 16;
 
 #[test]
@@ -27,15 +27,15 @@ fn a_batch_gives_what_each_sentence_gives_alone() {
         ..config(2, LengthPenalty::Wu)
     };
     for config in beams.into_iter().chain([diverse, samples, careful]) {
-        let together = find(&sentences, &config);
-        for (&sentence, found) in sentences.iter().zip(&together) {
-            assert_eq!(&find(&[sentence], &config)[0], found);
+        let together = search_all(&sentences, &config);
+        for (&sentence, hypotheses) in sentences.iter().zip(&together) {
+            assert_eq!(&search_all(&[sentence], &config)[0], hypotheses);
         }
     }
 }
 
-/// A sentence with all kinds of wishes, some of which leave hardly any room.
-fn wishful(number: u32) -> Sentence {
+/// A sentence with all kinds of requirements, some of which leave hardly any room.
+fn demanding(number: u32) -> Sentence {
     let mut left = number as usize;
     let mut pick = |count: usize| {
         let picked = left % count;
@@ -68,18 +68,18 @@ fn wishful(number: u32) -> Sentence {
     }
 }
 
-fn found(numbers: &[u32], config: &SearchConfig) -> Vec<Vec<Hypothesis>> {
-    let wishes: Vec<Sentence> = numbers.iter().map(|&number| wishful(number)).collect();
+fn search_demanding(numbers: &[u32], config: &SearchConfig) -> Vec<Vec<Hypothesis>> {
+    let requirements: Vec<Sentence> = numbers.iter().map(|&number| demanding(number)).collect();
     search(
         &mut Table::with_vocab(VOCAB_SIZE, numbers),
-        &wishes,
+        &requirements,
         config,
-        MARKS,
+        SPECIAL,
     )
 }
 
 #[test]
-fn wishes_are_granted_alike_alone_and_in_a_batch() {
+fn requirements_are_met_alike_alone_and_in_a_batch() {
     let beam = |beam_size| config(beam_size, LengthPenalty::Wu);
     let sample = SearchConfig {
         method: SearchMethod::Sample,
@@ -110,9 +110,9 @@ fn wishes_are_granted_alike_alone_and_in_a_batch() {
                 repetition_penalty,
                 ..kind.clone()
             };
-            for (&number, together) in numbers.iter().zip(found(&numbers, &config)) {
+            for (&number, together) in numbers.iter().zip(search_demanding(&numbers, &config)) {
                 assert_eq!(
-                    found(&[number], &config)[0],
+                    search_demanding(&[number], &config)[0],
                     together,
                     "sentence {number}, {config:?}"
                 );

@@ -1,30 +1,30 @@
-//! Diverse beam search, beside a plain account of it.
+//! Diverse beam search, compared with a plain implementation of its definition.
 
 use std::cmp::Ordering;
 
 use super::{
-    Hypothesis, LengthPenalty, MARKS, SearchConfig, Sentence, Table, config, find, search,
+    Hypothesis, LengthPenalty, SPECIAL, SearchConfig, Sentence, Table, config, search, search_all,
 };
 
 const VOCAB_SIZE: u32 = 12;
 const MAX_LEN: usize = 6;
 
 #[test]
-fn groups_avoid_what_the_groups_before_them_took() {
+fn groups_avoid_the_tokens_of_earlier_groups() {
     let groups = |diversity_penalty| SearchConfig {
         diversity_groups: 2,
         diversity_penalty,
         ..config(4, LengthPenalty::Average)
     };
     for sentence in 0..10 {
-        let alone = find(&[sentence], &config(2, LengthPenalty::Average));
+        let alone = search_all(&[sentence], &config(2, LengthPenalty::Average));
         // Without a penalty each group is a search of its own.
-        let equal = find(&[sentence], &groups(0.0));
+        let equal = search_all(&[sentence], &groups(0.0));
         assert_eq!(
             equal[0].iter().step_by(2).collect::<Vec<_>>(),
             alone[0].iter().collect::<Vec<_>>()
         );
-        let apart = find(&[sentence], &groups(100.0));
+        let apart = search_all(&[sentence], &groups(100.0));
         let mut firsts: Vec<Option<&u32>> = apart[0]
             .iter()
             .map(|hypothesis| hypothesis.ids.first())
@@ -35,12 +35,12 @@ fn groups_avoid_what_the_groups_before_them_took() {
     }
 }
 
-/// What has been written, and its log-probability.
+/// The ids of an unfinished hypothesis, and its log-probability.
 type Open = (Vec<u32>, f32);
 
-/// One position of one group: what goes on, and what ends. A token ranks by the log-probability of
-/// the whole, less the penalty for each hypothesis of the groups before that goes on with it here;
-/// what is kept is the log-probability alone.
+/// One position of one group: returns the hypotheses that go on, and those that end. A token ranks
+/// by the log-probability of the whole, less the penalty for each hypothesis of earlier groups that
+/// continues with it here; only the log-probability is kept.
 fn position(
     sentence: u32,
     open: &[Open],
@@ -50,7 +50,7 @@ fn position(
 ) -> (Vec<Open>, Vec<Open>) {
     let mut choices = Vec::new();
     for (row, (ids, log_prob)) in open.iter().enumerate() {
-        let prefix: Vec<u32> = std::iter::once(MARKS.bos)
+        let prefix: Vec<u32> = std::iter::once(SPECIAL.bos)
             .chain(ids.iter().copied())
             .collect();
         for (id, next) in (0u32..).zip(Table::log_probs(VOCAB_SIZE, sentence, &prefix)) {
@@ -70,12 +70,13 @@ fn position(
             .then((left.1, left.2).cmp(&(right.1, right.2)))
     };
     choices.sort_by(order);
-    let (mut grown, mut ended) = (Vec::new(), Vec::new());
-    for (place, (_, row, id, log_prob)) in choices.into_iter().take(2 * width).enumerate() {
+    let mut grown = Vec::new();
+    let mut ended = Vec::new();
+    for (rank, (_, row, id, log_prob)) in choices.into_iter().take(2 * width).enumerate() {
         let ids = &open[row].0;
-        if id != MARKS.eos && grown.len() < width {
+        if id != SPECIAL.eos && grown.len() < width {
             grown.push(([&ids[..], &[id]].concat(), log_prob));
-        } else if id == MARKS.eos && place < width {
+        } else if id == SPECIAL.eos && rank < width {
             ended.push((ids.clone(), log_prob));
         }
     }
@@ -84,10 +85,8 @@ fn position(
 
 /// Diverse beam search by the definition of Vijayakumar et al. (2018), with Hamming diversity.
 fn diverse(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
-    let (groups, width) = (
-        config.diversity_groups,
-        config.beam_size / config.diversity_groups,
-    );
+    let groups = config.diversity_groups;
+    let width = config.beam_size / groups;
     let mut open: Vec<Vec<Open>> = vec![vec![(Vec::new(), 0.0)]; groups];
     let mut ended: Vec<Vec<Open>> = vec![Vec::new(); groups];
     for len in 1..=MAX_LEN {
@@ -114,26 +113,26 @@ fn diverse(sentence: u32, config: &SearchConfig) -> Vec<Hypothesis> {
             }
         }
     }
-    let mut found: Vec<Hypothesis> = Vec::new();
+    let mut hypotheses: Vec<Hypothesis> = Vec::new();
     for (ids, log_prob) in ended.concat() {
         let num_tokens = if ids.len() == MAX_LEN {
             MAX_LEN
         } else {
             ids.len() + 1
         };
-        found.push(Hypothesis {
+        hypotheses.push(Hypothesis {
             score: config.score(log_prob, num_tokens),
             ids,
             log_prob,
         });
     }
-    found.sort_by(|left, right| right.score.total_cmp(&left.score));
-    found.truncate(config.beam_size);
-    found
+    hypotheses.sort_by(|left, right| right.score.total_cmp(&left.score));
+    hypotheses.truncate(config.beam_size);
+    hypotheses
 }
 
 #[test]
-fn each_hypothesis_that_goes_on_with_a_token_costs_later_groups_the_penalty() {
+fn each_hypothesis_that_continues_with_a_token_costs_later_groups_the_penalty() {
     let mut differ = 0;
     for penalty in [0.1, 0.5, 1.0, 2.5] {
         let config = SearchConfig {
@@ -142,31 +141,31 @@ fn each_hypothesis_that_goes_on_with_a_token_costs_later_groups_the_penalty() {
             ..config(6, LengthPenalty::Average)
         };
         for number in 0..40 {
-            let wish = Sentence {
+            let sentence = Sentence {
                 max_len: MAX_LEN,
                 number: u64::from(number),
                 ..Sentence::default()
             };
-            let found = &search(
+            let hypotheses = &search(
                 &mut Table::with_vocab(VOCAB_SIZE, &[number]),
-                std::slice::from_ref(&wish),
+                std::slice::from_ref(&sentence),
                 &config,
-                MARKS,
+                SPECIAL,
             )[0];
             let expected = diverse(number, &config);
-            let ids = |found: &[Hypothesis]| {
-                found
+            let ids = |hypotheses: &[Hypothesis]| {
+                hypotheses
                     .iter()
-                    .map(|found| found.ids.clone())
+                    .map(|hypothesis| hypothesis.ids.clone())
                     .collect::<Vec<_>>()
             };
             assert_eq!(
-                ids(found),
+                ids(hypotheses),
                 ids(&expected),
                 "sentence {number}, penalty {penalty}"
             );
             assert!(
-                found
+                hypotheses
                     .iter()
                     .zip(&expected)
                     .all(|(left, right)| (left.score - right.score).abs() < 1e-6)
@@ -177,11 +176,11 @@ fn each_hypothesis_that_goes_on_with_a_token_costs_later_groups_the_penalty() {
             };
             let plain = &search(
                 &mut Table::with_vocab(VOCAB_SIZE, &[number]),
-                &[wish],
+                &[sentence],
                 &plain,
-                MARKS,
+                SPECIAL,
             )[0];
-            differ += usize::from(ids(found) != ids(plain));
+            differ += usize::from(ids(hypotheses) != ids(plain));
         }
     }
     assert!(differ > 80, "the penalty decides something: {differ}");

@@ -24,7 +24,7 @@ pub struct SourceAttention {
     precision: Precision,
 }
 
-/// The source as attention sees it, the same for every target position.
+/// Keys and values of the source for attention, the same for every target position.
 #[derive(Clone, Debug)]
 pub struct Source {
     /// The keys that states are compared with, `[batch, src_len, d_model]`.
@@ -36,7 +36,7 @@ pub struct Source {
 }
 
 impl Source {
-    /// Keeps these sentences, in this order.
+    /// Returns the source of these sentences, in this order.
     #[must_use]
     pub fn select(&self, sentences: &Tensor<1, Int>) -> Self {
         Self {
@@ -48,28 +48,28 @@ impl Source {
 }
 
 impl SourceAttention {
-    /// The parameters that a score needs; `None` without attention.
+    /// Attention with the parameters that the score needs; `None` without attention.
     pub fn new(score: Score, d_model: usize, init: &mut ParamInit) -> Option<Self> {
-        let (mut query, mut key, mut mixed) = (None, None, None);
+        let mut attention = Self {
+            query: None,
+            key: None,
+            score: None,
+            precision: init.precision(),
+        };
         match score {
             Score::None => return None,
             Score::Dot => {}
-            Score::General => key = Some(Linear::without_bias(d_model, d_model, init)),
+            Score::General => attention.key = Some(Linear::without_bias(d_model, d_model, init)),
             Score::Additive => {
-                query = Some(Linear::without_bias(d_model, d_model, init));
-                key = Some(Linear::new(d_model, d_model, init));
-                mixed = Some(init.xavier([d_model, 1], 1));
+                attention.query = Some(Linear::without_bias(d_model, d_model, init));
+                attention.key = Some(Linear::new(d_model, d_model, init));
+                attention.score = Some(init.xavier([d_model, 1], 1));
             }
         }
-        Some(Self {
-            query,
-            key,
-            score: mixed,
-            precision: init.precision(),
-        })
+        Some(attention)
     }
 
-    /// Prepares the encoder's output.
+    /// Computes keys and values of the encoder's output.
     ///
     /// # Shapes
     /// - `memory`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
@@ -85,45 +85,43 @@ impl SourceAttention {
         }
     }
 
-    /// The context that each state reads from the source, and the attention weights.
+    /// Attends from each state to the source: returns the context and the attention weights.
     ///
     /// # Shapes
     /// - `states`: `[batch, len, d_model]`; output: as `states`, and `[batch, len, src_len]`
     pub fn forward(&self, states: Tensor<3>, source: &Source) -> (Tensor<3>, Tensor<3>) {
-        let weights = match (&self.query, &self.score) {
-            (Some(query), Some(score)) => {
-                self.additive(&query.forward(states), &score.val(), source)
-            }
-            _ => masked_softmax(
-                self.precision
-                    .product(states, source.keys.clone().swap_dims(1, 2)),
-                source,
-            ),
+        let weights = if let (Some(query), Some(score)) = (&self.query, &self.score) {
+            self.additive(&query.forward(states), &score.val(), source)
+        } else {
+            let keys = source.keys.clone().swap_dims(1, 2);
+            masked_softmax(self.precision.product(states, keys), source)
         };
-        (
-            self.precision
-                .product(weights.clone(), source.values.clone()),
-            weights,
-        )
+        let values = source.values.clone();
+        let context = self.precision.product(weights.clone(), values);
+        (context, weights)
     }
 
+    /// The weights of additive attention.
+    ///
+    /// # Shapes
+    /// - `queries`: `[batch, len, d_model]`; `score`: `[d_model, 1]`; output:
+    ///   `[batch, len, src_len]`
     fn additive(&self, queries: &Tensor<3>, score: &Tensor<2>, source: &Source) -> Tensor<3> {
         if let Some(weights) = additive_weights(queries, &source.keys, score, &source.pad_mask) {
             return weights;
         }
+        // Every query with every key: [batch, len, 1, d_model] + [batch, 1, src_len, d_model].
         let pairs: Tensor<4> =
             queries.clone().unsqueeze_dim(2) + source.keys.clone().unsqueeze_dim(1);
         let [batch, len, src_len, d_model] = pairs.dims();
         let mixed = tanh(pairs).reshape([batch * len * src_len, d_model]);
-        masked_softmax(
-            self.precision
-                .product(mixed, score.clone())
-                .reshape([batch, len, src_len]),
-            source,
-        )
+        let scores = self.precision.product(mixed, score.clone());
+        masked_softmax(scores.reshape([batch, len, src_len]), source)
     }
 }
 
+/// The softmax over source positions that are not padding.
+///
 /// # Shapes
 /// - `scores`: `[batch, len, src_len]`; output: as `scores`
 fn masked_softmax(scores: Tensor<3>, source: &Source) -> Tensor<3> {

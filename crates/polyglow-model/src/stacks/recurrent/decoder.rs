@@ -1,7 +1,8 @@
-//! Writes the target position by position, with attention and input feeding (Luong et al., 2015,
+//! The recurrent decoder: with attention after each step and input feeding (Luong et al., 2015,
 //! sections 3 and 3.3), or with attention before each step (Bahdanau et al., 2015, section 3.1 and
-//! appendix A.2.2). Their output is made here of the new state, as in their equation 4, which has
-//! it that a word depends on what was read for it; their appendix has the state before.
+//! appendix A.2.2). For the latter, the output is computed from the new state, as in equation 4 of
+//! that paper, by which a word depends on the context that was read for it; its appendix uses the
+//! state before.
 
 use burn::module::Module;
 use burn::tensor::{Int, Tensor};
@@ -15,19 +16,19 @@ use crate::dropout::Dropout;
 use crate::linear::Linear;
 use crate::parameter::init::ParamInit;
 
-/// A stack of layers, what they look at, and what comes out.
+/// A stack of recurrent layers with attention to the source.
 #[derive(Module, Debug)]
 pub struct RecurrentDecoder {
-    /// From the encoder's last state to the first states of all layers,
+    /// Projects the encoder's last state to the initial states of all layers,
     /// `[d_model, layers * d_model]`, twice as wide with LSTMs; a memory that is wider than the
-    /// output begins empty.
+    /// output is initially zero.
     pub bridge: Linear,
     /// From the lowest upwards.
     pub layers: Vec<Recurrent>,
-    /// Projects the previous output for the lowest layer, if input feeding is on; or the context,
-    /// if attention is before the step.
+    /// Projects the previous output for the lowest layer, with input feeding; or the context, with
+    /// attention before the step.
     pub feed: Option<Linear>,
-    /// Attention to the source; `None` if the encoder's last state is all that the decoder sees.
+    /// Attention to the source; `None` if the decoder sees only the encoder's last state.
     pub attention: Option<SourceAttention>,
     /// Mixes the highest state with the context from attention, `[2 * d_model, d_model]`; with
     /// attention before the step, state, token and context, `[3 * d_model, 2 * d_model]`.
@@ -40,12 +41,12 @@ pub struct RecurrentDecoder {
 /// A callback for attention weights, `[batch, len, src_len]`.
 pub type Watch<'a> = Option<&'a mut dyn FnMut(Tensor<3>)>;
 
-/// Where the decoder stands.
+/// The decoder's state between positions.
 #[derive(Clone, Debug)]
 pub struct Progress {
     /// One state per layer.
     pub states: Vec<State>,
-    /// The previous output, if input feeding is on, `[batch, d_model]`.
+    /// The previous output, with input feeding, `[batch, d_model]`.
     pub fed: Option<Tensor<2>>,
 }
 
@@ -60,9 +61,9 @@ impl Progress {
 
     /// Keeps these rows, in this order.
     pub fn select(&mut self, rows: &Tensor<1, Int>) {
-        self.states
-            .iter_mut()
-            .for_each(|state| *state = state.select(rows));
+        for state in &mut self.states {
+            *state = state.select(rows);
+        }
         self.fed = self
             .fed
             .as_ref()
@@ -70,17 +71,18 @@ impl Progress {
     }
 }
 
-/// The rows of a sentence look at its source together, as if they were positions of one sequence.
+/// Groups rows by sentence: the rows of a sentence attend to its source together, as if they were
+/// positions of one sequence.
 ///
 /// # Shapes
 /// - `rows`: `[rows, d_model]`; output: `[sentences, rows / sentences, d_model]`
-fn of_sentences(rows: Tensor<2>, source: Option<&Source>) -> Tensor<3> {
+fn by_sentence(rows: Tensor<2>, source: Option<&Source>) -> Tensor<3> {
     let [count, d_model] = rows.dims();
     let sentences = source.map_or(count, |source| source.keys.dims()[0]);
     rows.reshape([sentences, count / sentences, d_model])
 }
 
-/// The larger of each two neighbors (Goodfellow et al., 2013, "Maxout networks").
+/// The larger one of each two neighbors (Goodfellow et al., 2013, "Maxout networks").
 ///
 /// # Shapes
 /// - `values`: `[rows, 2 * d_model]`; output: `[rows, d_model]`
@@ -93,7 +95,7 @@ fn larger_of_pairs(values: Tensor<2>) -> Tensor<2> {
 }
 
 impl RecurrentDecoder {
-    /// The configured number of layers.
+    /// A stack of the configured number of layers.
     pub fn new(shape: &RnnShape, init: &mut ParamInit) -> Self {
         let RnnShape {
             d_model,
@@ -107,14 +109,17 @@ impl RecurrentDecoder {
             .map(|_| shape.layer(d_model, init))
             .collect();
         let attention = SourceAttention::new(shape.attention, d_model, init);
-        let before = shape.attend == Attend::Before;
-        let feeds = attention.is_some() && (shape.input_feeding || before);
+        let attends_before = shape.attend == Attend::Before;
+        let feeds = attention.is_some() && (shape.input_feeding || attends_before);
         let feed = feeds.then(|| {
             let mut feed = Linear::fused(d_model, shape.cell_size, cell.gates(), init);
+            // Its output is added to that of the lowest layer's input, which has the bias.
             feed.bias = None;
             feed
         });
-        let [inputs, outputs] = if before { [3, 2] } else { [2, 1] };
+        // In vectors of `d_model`: state and context to an output; or state, token and context to
+        // twice the output, of which the larger of each two elements is taken.
+        let [inputs, outputs] = if attends_before { [3, 2] } else { [2, 1] };
         let combine = attention
             .is_some()
             .then(|| Linear::new(inputs * d_model, outputs * d_model, init));
@@ -129,31 +134,40 @@ impl RecurrentDecoder {
         }
     }
 
-    /// The state before the first position.
+    /// Computes the state before the first position.
     ///
     /// # Shapes
-    /// - `summary`: `[batch, d_model]`, the encoder's last states
+    /// - `summary`: `[batch, d_model]`, the last state of the encoder
     pub fn start(&self, summary: &Tensor<2>) -> Progress {
         let bridged = tanh(self.bridge.rows(summary.clone()));
         let [_, d_model] = summary.dims();
-        let part = |number: usize| bridged.clone().narrow(1, number * d_model, d_model);
-        let count = self.layers.len();
-        let state = |layer: usize| match self.layers[layer].cell {
-            Cell::Lstm if self.layers[layer].projection.is_none() => State {
-                numbers: Tensor::cat(vec![part(layer), part(count + layer)], 1),
-                width: d_model,
-            },
-            _ => self.layers[layer].begin_from(part(layer)),
-        };
-        let fed =
-            (self.feed.is_some() && self.attend == Attend::After).then(|| summary.zeros_like());
+        let num_layers = self.layers.len();
+        let mut states = Vec::with_capacity(num_layers);
+        for (index, layer) in self.layers.iter().enumerate() {
+            let hidden = bridged.clone().narrow(1, index * d_model, d_model);
+            let bridges_memory = layer.cell == Cell::Lstm && layer.projection.is_none();
+            states.push(if bridges_memory {
+                // The bridge has the outputs of all layers first, then their memories.
+                let memory = bridged
+                    .clone()
+                    .narrow(1, (num_layers + index) * d_model, d_model);
+                State {
+                    values: Tensor::cat(vec![hidden, memory], 1),
+                    width: d_model,
+                }
+            } else {
+                layer.initial_state_from(hidden)
+            });
+        }
+        let has_input_feeding = self.feed.is_some() && self.attend == Attend::After;
         Progress {
-            states: (0..count).map(state).collect(),
-            fed,
+            states,
+            fed: has_input_feeding.then(|| summary.zeros_like()),
         }
     }
 
-    /// All positions; shows the attention weights, `[batch, tgt_len, src_len]`, to `watch`.
+    /// Runs over all target positions, and calls `watch` with the attention weights,
+    /// `[batch, tgt_len, src_len]`.
     ///
     /// # Shapes
     /// - `input`: `[batch, tgt_len, d_model]`, embedded; `summary`: `[batch, d_model]`; output: as
@@ -165,41 +179,61 @@ impl RecurrentDecoder {
         source: Option<&Source>,
         watch: Watch<'_>,
     ) -> Tensor<3> {
-        let mut progress = self.start(summary);
+        let progress = self.start(summary);
         let output = if self.feed.is_some() {
-            let (mut outputs, mut maps) = (Vec::new(), Vec::new());
-            let projected = unstack(self.layers[0].input.forward(input.clone()));
-            for (embedded, projected) in unstack(input).into_iter().zip(projected) {
-                let mut keep = |weights| maps.push(weights);
-                let keep: Watch<'_> = if watch.is_some() {
-                    Some(&mut keep)
-                } else {
-                    None
-                };
-                outputs.push(self.step(embedded, projected, &mut progress, source, keep));
-            }
-            if let Some(watch) = watch {
-                watch(Tensor::cat(maps, 1));
-            }
-            Tensor::stack(outputs, 1)
+            self.forward_by_steps(input, progress, source, watch)
         } else {
-            let hidden = self.layers.iter().zip(progress.states).enumerate().fold(
-                input,
-                |input, (number, (layer, state))| {
-                    let input = if number > 0 {
-                        self.dropout.forward(input)
-                    } else {
-                        input
-                    };
-                    layer.run(input, None, Some(state), Direction::Forward)
-                },
-            );
-            self.look(hidden, source, watch)
+            self.forward_by_layers(input, progress, source, watch)
         };
         self.dropout.forward(output)
     }
 
-    /// One more position.
+    /// As [`Self::forward`], position by position: each step reads the result of the one before.
+    fn forward_by_steps(
+        &self,
+        input: Tensor<3>,
+        mut progress: Progress,
+        source: Option<&Source>,
+        watch: Watch<'_>,
+    ) -> Tensor<3> {
+        let mut outputs = Vec::new();
+        let mut maps = Vec::new();
+        let projected = unstack(self.layers[0].input.forward(input.clone()));
+        for (embedded, projected) in unstack(input).into_iter().zip(projected) {
+            let mut keep = |weights| maps.push(weights);
+            let keep: Watch<'_> = if watch.is_some() {
+                Some(&mut keep)
+            } else {
+                None
+            };
+            outputs.push(self.step(embedded, projected, &mut progress, source, keep));
+        }
+        if let Some(watch) = watch {
+            watch(Tensor::cat(maps, 1));
+        }
+        Tensor::stack(outputs, 1)
+    }
+
+    /// As [`Self::forward`], layer by layer, which kernels compute in one operation each.
+    fn forward_by_layers(
+        &self,
+        input: Tensor<3>,
+        progress: Progress,
+        source: Option<&Source>,
+        watch: Watch<'_>,
+    ) -> Tensor<3> {
+        let mut hidden = input;
+        for (index, (layer, state)) in self.layers.iter().zip(progress.states).enumerate() {
+            // Embeddings have had their dropout before.
+            if index > 0 {
+                hidden = self.dropout.forward(hidden);
+            }
+            hidden = layer.run(hidden, None, Some(state), Direction::Forward);
+        }
+        self.attend_after(hidden, source, watch)
+    }
+
+    /// Runs on one more target position.
     ///
     /// # Shapes
     /// - `input`: `[batch, d_model]`, embedded; output: as `input`
@@ -213,9 +247,12 @@ impl RecurrentDecoder {
         self.step(input, projected, progress, source, None)
     }
 
+    /// Runs on one more position: `projected` is the output of the lowest layer's input for
+    /// `embedded`.
+    ///
     /// # Shapes
-    /// - `embedded`: `[batch, d_model]`; `projected`: `[batch, gates * cell_size]`, of the same;
-    ///   output: `[batch, d_model]`
+    /// - `embedded`: `[batch, d_model]`; `projected`: `[batch, gates * cell_size]`; output:
+    ///   `[batch, d_model]`
     fn step(
         &self,
         embedded: Tensor<2>,
@@ -228,28 +265,31 @@ impl RecurrentDecoder {
             Attend::Before => self.context(progress.top(), source, watch.take()),
             Attend::After => None,
         };
-        if let (Some(feed), Some(fed)) = (&self.feed, context.as_ref().or(progress.fed.as_ref())) {
+        // The context, with attention before the step; or the previous output, with input feeding.
+        let fed = context.as_ref().or(progress.fed.as_ref());
+        if let (Some(feed), Some(fed)) = (&self.feed, fed) {
             projected = projected + feed.rows(fed.clone());
         }
-        for (number, (layer, state)) in self.layers.iter().zip(&mut progress.states).enumerate() {
+        for (index, (layer, state)) in self.layers.iter().zip(&mut progress.states).enumerate() {
             *state = layer.step(projected.clone(), state);
-            if let Some(above) = self.layers.get(number + 1) {
+            if let Some(above) = self.layers.get(index + 1) {
                 projected = above.input.rows(self.dropout.forward(state.hidden()));
             }
         }
         let top = progress.top();
         if let (Some(combine), Some(context)) = (&self.combine, context) {
+            // The output after attention before the step: a maxout of state, token and context.
             return larger_of_pairs(combine.rows(Tensor::cat(vec![top, embedded, context], 1)));
         }
         let [rows, d_model] = top.dims();
         let output = self
-            .look(of_sentences(top, source), source, watch)
+            .attend_after(by_sentence(top, source), source, watch)
             .reshape([rows, d_model]);
         progress.fed = progress.fed.is_some().then(|| output.clone());
         output
     }
 
-    /// What each row reads from the source.
+    /// The context that each row reads from the source before its step; `None` without attention.
     ///
     /// # Shapes
     /// - `states`: `[rows, d_model]`; output: as `states`
@@ -259,29 +299,35 @@ impl RecurrentDecoder {
         source: Option<&Source>,
         watch: Watch<'_>,
     ) -> Option<Tensor<2>> {
-        let (attention, source) = (self.attention.as_ref()?, source?);
+        let attention = self.attention.as_ref()?;
+        let source = source?;
         let shape = states.dims();
-        let (found, weights) = attention.forward(of_sentences(states, Some(source)), source);
+        let (context, weights) = attention.forward(by_sentence(states, Some(source)), source);
         if let Some(watch) = watch {
             watch(weights);
         }
-        Some(found.reshape(shape))
+        Some(context.reshape(shape))
     }
 
-    /// `tanh(W [state; context])`, or the state itself without attention.
+    /// The output after a step: `tanh(W [state; context])`, or the state itself without attention.
     ///
     /// # Shapes
     /// - `states`: `[batch, len, d_model]`; output: as `states`
-    fn look(&self, states: Tensor<3>, source: Option<&Source>, watch: Watch<'_>) -> Tensor<3> {
+    fn attend_after(
+        &self,
+        states: Tensor<3>,
+        source: Option<&Source>,
+        watch: Watch<'_>,
+    ) -> Tensor<3> {
         let (Some(attention), Some(combine), Some(source)) =
             (&self.attention, &self.combine, source)
         else {
             return states;
         };
-        let (found, weights) = attention.forward(states.clone(), source);
+        let (context, weights) = attention.forward(states.clone(), source);
         if let Some(watch) = watch {
             watch(weights);
         }
-        tanh(combine.forward(Tensor::cat(vec![states, found], 2)))
+        tanh(combine.forward(Tensor::cat(vec![states, context], 2)))
     }
 }

@@ -1,4 +1,4 @@
-//! Reads the source from both ends (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section
+//! The bidirectional recurrent encoder (Schuster and Paliwal, 1997; Bahdanau et al., 2015, section
 //! 3.2).
 
 use burn::module::Module;
@@ -17,32 +17,33 @@ pub struct RecurrentEncoder {
     dropout: Dropout,
 }
 
-/// Two directions, each of half the width.
+/// Two layers of opposite directions, each of half the width.
 #[derive(Module, Debug)]
 pub struct BidirectionalLayer {
-    /// From the first position to the last.
+    /// Reads from the first position to the last.
     pub forward: Recurrent,
-    /// From the last position to the first.
+    /// Reads from the last position to the first.
     pub backward: Recurrent,
 }
 
 impl RecurrentEncoder {
-    /// The configured number of layers.
+    /// A stack of the configured number of layers.
     pub fn new(shape: &RnnShape, init: &mut ParamInit) -> Self {
         let half = shape.d_model / 2;
-        let layer = |init: &mut ParamInit| BidirectionalLayer {
-            forward: shape.layer(half, init),
-            backward: shape.layer(half, init),
-        };
-        let layers = (0..shape.num_encoder_layers).map(|_| layer(init)).collect();
+        let layers = (0..shape.num_encoder_layers)
+            .map(|_| BidirectionalLayer {
+                forward: shape.layer(half, init),
+                backward: shape.layer(half, init),
+            })
+            .collect();
         Self {
             layers,
             dropout: Dropout::new(shape.dropout),
         }
     }
 
-    /// The states after each layer, from the lowest, and a summary of the source: the last states
-    /// of both directions of the highest layer.
+    /// Returns the states after each layer, from the lowest, and a summary of the source: the last
+    /// states of both directions of the highest layer.
     ///
     /// # Shapes
     /// - `input`: `[batch, src_len, d_model]`; `pad_mask`: `[batch, 1, 1, src_len]`
@@ -56,8 +57,8 @@ impl RecurrentEncoder {
         let padding = pad_mask.clone().reshape([batch, len]);
         let mut states = Vec::with_capacity(self.layers.len());
         let mut hidden = input;
-        for (number, layer) in self.layers.iter().enumerate() {
-            if number > 0 {
+        for (index, layer) in self.layers.iter().enumerate() {
+            if index > 0 {
                 hidden = self.dropout.forward(hidden);
             }
             let forward =
@@ -70,9 +71,11 @@ impl RecurrentEncoder {
             hidden = Tensor::cat(vec![forward, backward], 2);
             states.push(hidden.clone());
         }
+        // Each direction has read the whole source at the position where it ends.
         let half = d_model / 2;
-        let last_read = |place, from| hidden.clone().narrow(1, place, 1).narrow(2, from, half);
-        let last = Tensor::cat(vec![last_read(len - 1, 0), last_read(0, half)], 2);
-        (states, last.squeeze_dim(1))
+        let forward_end = hidden.clone().narrow(1, len - 1, 1).narrow(2, 0, half);
+        let backward_end = hidden.narrow(1, 0, 1).narrow(2, half, half);
+        let summary = Tensor::cat(vec![forward_end, backward_end], 2);
+        (states, summary.squeeze_dim(1))
     }
 }

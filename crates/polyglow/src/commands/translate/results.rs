@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use polyglow_data::alignment::Link;
 use polyglow_data::pair::Pair;
 use polyglow_predict::runner::Runner;
-use polyglow_predict::translate::{Request, Translated};
+use polyglow_predict::translate::{Request, Scores, Translated};
 use polyglow_train::Result;
 use polyglow_train::tasks::translation::alignment::align;
 use serde::Serialize;
@@ -42,8 +42,8 @@ struct Record<'a> {
 #[derive(Serialize)]
 struct HypothesisRecord<'a> {
     text: &'a str,
-    log_prob: f32,
-    score: f32,
+    #[serde(flatten)]
+    scores: Option<Scores>,
     /// For each word of the text the source word with the most attention, both counted from 0:
     /// `[source, target]`.
     alignment: &'a [Link],
@@ -171,47 +171,25 @@ impl Results {
 }
 
 fn write_tsv(out: &mut Vec<u8>, line: usize, best: &[Aligned]) -> io::Result<()> {
-    for (
-        rank,
-        Aligned {
-            translation:
-                Translated {
-                    text,
-                    log_prob,
-                    score,
-                },
-            ..
-        },
-    ) in (1..).zip(best)
-    {
-        writeln!(
-            out,
-            "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{}",
-            text.replace('\t', " ")
-        )?;
+    for (rank, aligned) in (1..).zip(best) {
+        let Translated { text, scores } = &aligned.translation;
+        let text = text.replace('\t', " ");
+        match scores {
+            Some(Scores { score, log_prob }) => {
+                writeln!(out, "{line}\t{rank}\t{score:.6}\t{log_prob:.6}\t{text}")?;
+            }
+            None => writeln!(out, "{line}\t{rank}\t\t\t{text}")?,
+        }
     }
     Ok(())
 }
 
 fn write_json(out: &mut Vec<u8>, line: usize, source: &str, best: &[Aligned]) -> Result<()> {
-    let hypotheses = best.iter().map(
-        |Aligned {
-             translation:
-                 Translated {
-                     text,
-                     log_prob,
-                     score,
-                 },
-             links,
-         }| {
-            HypothesisRecord {
-                text,
-                log_prob: *log_prob,
-                score: *score,
-                alignment: links,
-            }
-        },
-    );
+    let hypotheses = best.iter().map(|aligned| HypothesisRecord {
+        text: &aligned.translation.text,
+        scores: aligned.translation.scores,
+        alignment: &aligned.links,
+    });
     let record = Record {
         line,
         source,

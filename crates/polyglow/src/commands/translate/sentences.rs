@@ -5,7 +5,7 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_predict::sentences::{Part, count, gap, parts};
-use polyglow_predict::translate::{Request, Translated};
+use polyglow_predict::translate::{Request, Scores, Translated};
 use polyglow_train::run::RunDirectory;
 use serde_json::Value;
 
@@ -69,8 +69,7 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
     let mut line = Aligned {
         translation: Translated {
             text: String::new(),
-            log_prob: 0.0,
-            score: 0.0,
+            scores: Some(Scores::default()),
         },
         links: Vec::new(),
     };
@@ -101,8 +100,7 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
             line.links
                 .extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
             line.translation.text.push_str(&translation.text);
-            line.translation.log_prob += translation.log_prob;
-            line.translation.score += translation.score;
+            line.translation.scores = Scores::sum(line.translation.scores, translation.scores);
         }
         source.push_str(text);
         follows_sentence = true;
@@ -218,8 +216,10 @@ mod tests {
         let aligned = |text: &str, links: &[(usize, usize)]| Aligned {
             translation: Translated {
                 text: text.to_owned(),
-                log_prob: -1.0,
-                score: -0.5,
+                scores: Some(Scores {
+                    log_prob: -1.0,
+                    score: -0.5,
+                }),
             },
             links: links.to_vec(),
         };
@@ -240,7 +240,8 @@ mod tests {
         ];
         assert_eq!(texts, expected);
         assert_eq!(joined[0][0].links, [(1, 1), (2, 2), (3, 3)]);
-        assert!((joined[0][0].translation.log_prob + 2.0).abs() < 1e-6);
+        let scores = joined[0][0].translation.scores.unwrap();
+        assert!((scores.log_prob + 2.0).abs() < 1e-6);
     }
 
     #[test]
