@@ -6,10 +6,10 @@ use std::path::PathBuf;
 use anyhow::{Context, anyhow, ensure};
 use clap::Args;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_model::Model;
 use polyglow_model::search::{
     Incremental, SearchConfig, SearchMethod, Sentence, SpecialTokens, search,
 };
-use polyglow_model::Model;
 use polyglow_predict::TaskFacts;
 use polyglow_predict::device::upload;
 
