@@ -120,9 +120,11 @@ impl Captioner {
     /// # Shapes
     /// - `src`: `[batch, src_len]`, the bytes of images; columns behind them are not read
     fn encode(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
+        // The caller may append EOS and padding to every source, also to images.
         let pixels = src.slice(s![.., 0..self.shape.patches.image.num_bytes()]);
         let embedded = self.dropout.forward(self.patches.forward(pixels));
         let [batch, len, _] = embedded.dims();
+        // Images of one size need no padding.
         let mask = no_mask(batch, len, &embedded.device());
         Memory {
             states: self.encoder.forward(embedded, &mask, None, watch),
@@ -219,6 +221,7 @@ impl Generate for Captioner {
                     .flatten(0, 1)
             }
             (TextDecoder::Rnn(decoder), CaptionCache::Rnn(cache)) => {
+                // A recurrent decoder has no positions, so it need not know how many came before.
                 cache.advance(decoder, self.embed(ids, 0))
             }
             _ => panic!("a captioner needs a cache of its own"),
@@ -239,11 +242,7 @@ impl Inspect for Captioner {
 
     fn attention(&self, pair: Pair) -> AttentionMaps {
         let mut maps = AttentionMaps::default();
-        let mut watch = |kind, weights| match kind {
-            AttentionKind::Encoder => maps.encoder.push(weights),
-            AttentionKind::Decoder => maps.decoder.push(weights),
-            AttentionKind::Cross => maps.cross.push(weights),
-        };
+        let mut watch = |kind, weights| maps.push(kind, weights);
         self.predict_watched(pair, Some(&mut watch));
         maps
     }

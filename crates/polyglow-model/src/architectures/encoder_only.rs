@@ -95,6 +95,7 @@ impl EncoderOnly {
             return Projection::Tied(&self.embedding).project(states.flatten(0, 1));
         };
         let pooled = match last {
+            // The summary of the recurrent layers has already left padding out.
             Some(last) if self.shape.pooling == Pooling::Last => last,
             _ => {
                 let pad_mask = padding_mask(&ids, self.shape.stack.src_pad_id);
@@ -110,6 +111,7 @@ impl EncoderOnly {
         let mask = padding_mask_behind(&ids, stack.src_pad_id, self.pool.num_before());
         let len = ids.dims()[1] + self.pool.num_before();
         let rotation = Rotation::new(stack, 0, len, &ids.device());
+        // The class vector has no position: it is put before positions are counted from 0.
         let embedded = self.position.add(self.embedding.forward(ids), 0);
         let input = self.dropout.forward(self.pool.prepend(embedded));
         (input, mask, rotation)

@@ -122,6 +122,7 @@ impl Generate for LanguageModel {
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut TextCache) -> Tensor<2> {
         let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
+        // Search runs without dropout, so none is applied here.
         let embedded = self.position.add(self.embedding.forward(ids), cache.len);
         cache.len += 1;
         let hidden = self
@@ -131,6 +132,7 @@ impl Generate for LanguageModel {
     }
 
     fn select(cache: &mut TextCache, rows: &[usize], device: &Device) {
+        // Often every row stays in place, and nothing need be copied.
         if rows.iter().copied().eq(0..cache.rows) {
             return;
         }

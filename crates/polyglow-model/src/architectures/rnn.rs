@@ -80,6 +80,7 @@ impl RnnCache {
 
     /// Keeps the given rows, as [`Generate::select`] does.
     pub(super) fn select(&mut self, rows: &[usize], device: &Device) {
+        // Often every row stays in place, and nothing need be copied.
         if rows.iter().copied().eq(0..self.sentences.rows()) {
             return;
         }
@@ -140,6 +141,7 @@ impl Rnn {
     fn encode(&self, src: Tensor<2, Int>) -> Memory {
         let pad_mask = padding_mask(&src, self.shape.vocabulary.src_pad_id);
         let (states, summary) = self.encode_layers(src, &pad_mask);
+        // Attention is to the highest layer of the encoder.
         let attended = self.decoder.attention.as_ref().zip(states.last());
         let source = attended.map(|(attention, states)| attention.read(states, &pad_mask));
         Memory { source, summary }
@@ -197,6 +199,7 @@ impl Generate for Rnn {
     }
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut RnnCache) -> Tensor<2> {
+        // Search runs without dropout, so none is applied here.
         let hidden = cache.advance(&self.decoder, self.tgt_embedding().forward(ids));
         self.projection().project(hidden).logits()
     }
@@ -219,6 +222,7 @@ impl Inspect for Rnn {
     }
 
     fn cross_attention(&self, pair: Pair) -> Vec<Tensor<3>> {
+        // One attention serves all layers of the decoder.
         self.predict_aligned(pair).1.into_iter().collect()
     }
 

@@ -59,6 +59,7 @@ impl Predict<Words> for SkipGramModel {
             candidates,
         }: Words,
     ) -> Prediction<'_> {
+        // [rows, 1, d_model] * [rows, count, d_model]: each candidate with its center.
         let [rows, count] = candidates.dims();
         let product = self.embedding.rows(centers) * self.context.rows(candidates);
         let scores = product.sum_dim(2).reshape([rows * count, 1]);

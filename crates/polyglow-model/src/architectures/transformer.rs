@@ -100,6 +100,7 @@ impl Transformer {
 
     /// As [`Self::encode`]; calls `watch` with the attention weights of each layer.
     fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
+        // Mask and rotation are computed once per batch, and shared by all layers.
         let src_pad_mask = padding_mask(&src, self.shape.src_pad_id);
         let rotation = Rotation::new(&self.shape, 0, src.dims()[1], &src.device());
         let states = self
@@ -171,6 +172,7 @@ impl Transformer {
         let prediction = projection.project(hidden.flatten(0, 1));
         match &self.output_bias {
             None => prediction,
+            // The kernel of the loss has no bias, so these scores are computed here.
             Some(bias) => Prediction::Scores(prediction.logits() + bias.val().unsqueeze()),
         }
     }
@@ -183,6 +185,7 @@ impl Predict<Pair> for Transformer {
 
     /// Aligns by the cross-attention of the highest layer, averaged over heads.
     fn predict_aligned(&self, Pair { src, tgt_in }: Pair) -> (Prediction<'_>, Option<Tensor<3>>) {
+        // Layers call `watch` from the lowest upwards, so the highest one is left.
         let mut highest = None;
         let mut watch = |kind, weights: Tensor<4>| {
             if kind == AttentionKind::Cross {
@@ -209,6 +212,7 @@ impl Generate for Transformer {
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
         let rotation = Rotation::new(&self.shape, cache.len, 1, &ids.device());
         let embedded = self.tgt_embedding().forward(ids);
+        // Search runs without dropout, so none is applied here.
         let embedded = self.tgt_position.add(embedded, cache.len);
         let hidden = self.decoder.advance(embedded, rotation.as_ref(), cache);
         self.project(hidden).logits()
@@ -224,11 +228,7 @@ impl Inspect for Transformer {
 
     fn attention(&self, Pair { src, tgt_in }: Pair) -> AttentionMaps {
         let mut maps = AttentionMaps::default();
-        let mut watch = |kind, weights| match kind {
-            AttentionKind::Encoder => maps.encoder.push(weights),
-            AttentionKind::Decoder => maps.decoder.push(weights),
-            AttentionKind::Cross => maps.cross.push(weights),
-        };
+        let mut watch = |kind, weights| maps.push(kind, weights);
         let memory = self.encode_watched(src, Some(&mut watch));
         self.decode_watched(&memory, tgt_in, Some(&mut watch));
         maps

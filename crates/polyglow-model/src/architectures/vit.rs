@@ -60,6 +60,7 @@ impl Vit {
         let embedded = self.pool.prepend(self.patches.forward(pixels));
         let input = self.dropout.forward(embedded);
         let [batch, len, _] = input.dims();
+        // Images of one size need no padding.
         let mask = no_mask(batch, len, &input.device());
         let states = self.stack.forward(input, &mask, None, watch);
         Prediction::Scores(self.head.rows(self.pool.forward(states, None)))

@@ -12,11 +12,11 @@ pub enum Preset {
     Tiny,
     /// 3+3 layers, `d_model` 256, `d_ff` 1024, 4 heads, dropout 0.1.
     Small,
-    /// 6+6 layers, `d_model` 512, `d_ff` 2048, 8 heads, dropout 0.1 (*base* of Vaswani et al., 2017,
-    /// table 3).
+    /// 6+6 layers, `d_model` 512, `d_ff` 2048, 8 heads, dropout 0.1 (*base* of Vaswani et al.,
+    /// 2017, table 3).
     Base,
-    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (*big* of Vaswani et al., 2017,
-    /// table 3).
+    /// 6+6 layers, `d_model` 1024, `d_ff` 4096, 16 heads, dropout 0.3 (*big* of Vaswani et al.,
+    /// 2017, table 3).
     Big,
 }
 

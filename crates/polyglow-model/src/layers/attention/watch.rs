@@ -36,3 +36,15 @@ pub struct AttentionMaps {
     /// `[batch, num_heads, tgt_len, src_len]` each.
     pub cross: Vec<Tensor<4>>,
 }
+
+impl AttentionMaps {
+    /// Adds the weights of the next layer.
+    pub(crate) fn push(&mut self, kind: AttentionKind, weights: Tensor<4>) {
+        let layers = match kind {
+            AttentionKind::Encoder => &mut self.encoder,
+            AttentionKind::Decoder => &mut self.decoder,
+            AttentionKind::Cross => &mut self.cross,
+        };
+        layers.push(weights);
+    }
+}
