@@ -50,16 +50,16 @@ fn translations_are_the_same_without_scores() {
     for (beam_size, penalty, has_scores) in [(1, 1.0, false), (1, 1.5, true), (2, 1.0, true)] {
         (runner.search.beam_size, runner.search.repetition_penalty) = (beam_size, penalty);
         let scored = runner.translate(&requests, 1).expect("it translates");
-        let unscored = runner
+        let bare = runner
             .translate_observed(&requests, 1, false, &mut |_| {})
             .expect("it translates");
-        for (scored, unscored) in scored.iter().flatten().zip(unscored.iter().flatten()) {
-            assert_eq!(scored.text, unscored.text);
-            let scores = scored.scores.expect("they were requested");
-            assert!(scores.log_prob < 0.0 && scores.score < 0.0, "{scored:?}");
-            assert_eq!(unscored.scores, has_scores.then_some(scores));
+        for (scored, bare) in scored.iter().flatten().zip(bare.iter().flatten()) {
+            assert_eq!(scored.text, bare.text);
+            let both = scored.scores.expect("they were requested");
+            assert!(both.log_prob < 0.0 && both.score < 0.0, "{scored:?}");
+            assert_eq!(bare.scores, has_scores.then_some(both));
         }
-        assert_eq!(scored.concat().len(), unscored.concat().len());
+        assert_eq!(scored.concat().len(), bare.concat().len());
     }
 }
 
