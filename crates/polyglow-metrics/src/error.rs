@@ -30,6 +30,26 @@ pub enum MetricError {
         /// Lines in the hypotheses.
         hypotheses: usize,
     },
+    /// A sentence does not have as many tags in the hypothesis as in the reference.
+    #[error(
+        "sentence {sentence} has {hypothesis} tags in the hypothesis, but {reference} in the reference"
+    )]
+    UnpairedTags {
+        /// Which sentence, counted from one.
+        sentence: usize,
+        /// Tags in the hypothesis.
+        hypothesis: usize,
+        /// Tags in the reference.
+        reference: usize,
+    },
+    /// A tag without a character.
+    #[error("the tag of token {token} in sentence {sentence} is empty")]
+    EmptyTag {
+        /// Which sentence, counted from one.
+        sentence: usize,
+        /// Which token of the sentence, counted from one.
+        token: usize,
+    },
     /// All n-gram orders of a metric are zero, so there is nothing to count.
     #[error("the highest n-gram order must be at least 1")]
     NoNgramOrder,

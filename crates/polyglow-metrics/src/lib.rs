@@ -9,11 +9,12 @@
 //! | chrF, chrF++ | [`ChrfOptions`] | n-grams of characters, in chrF++ of words too | 100 |
 //! | TER | [`TerOptions`] | edits of words, with shifts of phrases, per hundred reference words | 0 |
 //! | exact match | [`exact_match()`] | whole lines | 1 |
+//! | F1 of spans | [`span_scores()`] | spans, such as names, of tagged sentences | 1 |
 //!
 //! BLEU is what most papers report. chrF needs no word boundaries and gives credit for a right stem
 //! with a wrong ending, so prefer it for morphologically rich languages. TER estimates the work of
 //! a post-editor. Exact match suits tasks with one right answer. [`Measure`] has the keys and
-//! titles of all four.
+//! titles of these four. Precision, recall and F1 of spans judge a tagger, and are seqeval's.
 //!
 //! # Which options
 //!
@@ -85,6 +86,7 @@ mod python;
 mod score;
 mod signature;
 pub mod significance;
+mod spans;
 mod statistics;
 mod ter;
 mod tokenizer;
@@ -100,6 +102,7 @@ pub use python::arithmetic::{Arithmetic, ResampledScore};
 pub use python::lines;
 pub use score::Score;
 pub use signature::Signature;
+pub use spans::{Span, SpanScores, has_spans, span_scores, spans};
 pub use statistics::Statistics;
 pub use ter::{TerOptions, TerScore};
 pub use tokenizer::{
