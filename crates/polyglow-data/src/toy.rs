@@ -13,6 +13,7 @@ use crate::file::{self, NewFile};
 mod digits;
 pub mod labels;
 mod mini_en_de;
+pub mod mini_tags;
 mod random;
 pub mod shapes;
 

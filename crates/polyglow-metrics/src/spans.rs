@@ -1,6 +1,6 @@
 //! Precision, recall and F1 of spans, such as names, that tags mark: number for number as
 //! [seqeval](https://github.com/chakki-works/seqeval)'s default mode, which reads tags as the
-//! script `conlleval` of the CoNLL shared tasks does.
+//! script `conlleval` of the shared tasks on names does.
 
 use rustc_hash::FxHashSet;
 

@@ -59,9 +59,9 @@ impl LabeledToy {
 
     /// Generates all splits, in the order of [`LabeledToy::splits`].
     pub fn generate(self) -> Vec<(&'static str, Vec<LabeledText>)> {
-        let of_sentence = |Sentence { pair, kind, tense }| LabeledText {
-            label: self.label(kind, tense),
-            text: pair.src,
+        let of_sentence = |sentence: Sentence| LabeledText {
+            label: self.label(sentence.kind, sentence.tense),
+            text: sentence.pair.src,
         };
         let mut splits: Vec<_> = mini_en_de::draw()
             .into_iter()

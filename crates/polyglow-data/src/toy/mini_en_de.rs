@@ -16,6 +16,7 @@ use noun_phrase::Nesting;
 pub(super) use sentence::SentenceKind;
 pub(super) use verb_group::Tense;
 
+mod category;
 mod clause;
 mod draft;
 mod lexicon;
@@ -58,6 +59,8 @@ const RECIPES: [Recipe; 5] = [
 /// A sentence, and what the grammar knows about it.
 pub(super) struct Sentence {
     pub(super) pair: AlignedPair,
+    /// The part of speech of each English word, with single spaces between them.
+    pub(super) tags: String,
     pub(super) kind: SentenceKind,
     /// The tense of the main clause. Sentences such as "she knows that ..." are in the present.
     pub(super) tense: Tense,
@@ -85,6 +88,7 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
         if seen.insert(pair.src.clone()) {
             sentences.push(Sentence {
                 pair,
+                tags: sentence::tags(&sentence),
                 kind,
                 tense: draft.tense,
             });

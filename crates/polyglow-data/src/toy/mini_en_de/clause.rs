@@ -3,6 +3,7 @@
 //! English keeps subject, verb, object. In German the kind of clause decides where the finite verb
 //! stands: second in a main clause, first in a question, last in a subordinate clause.
 
+use super::category::Category;
 use super::draft::{Draft, GermanWord, Phrase, in_order};
 use super::lexicon::{Frame, NounClass, ObjectPronoun};
 use super::morphology::{Agreement, Case, Number, Person};
@@ -130,7 +131,7 @@ fn adverb(draft: &mut Draft, predicate: &Predicate) -> Phrase {
         .filter(|adverb| adverb.tenses.contains(&predicate.tense))
         .collect();
     let adverb = *draft.random.choose(&fitting);
-    draft.translated(adverb.english, adverb.german)
+    draft.translated(Category::Adverb, adverb.english, adverb.german)
 }
 
 /// The objects that the verb asks for, a person in the dative before a thing in the accusative.
@@ -199,7 +200,7 @@ fn object_pronoun(draft: &mut Draft, case: Case, subject: Agreement) -> NounPhra
         pronoun.accusative
     };
     NounPhrase {
-        phrase: draft.translated(pronoun.english, german),
+        phrase: draft.translated(Category::Pronoun, pronoun.english, german),
         agreement: pronoun.agreement,
         is_bare_indefinite: false,
     }
@@ -225,7 +226,11 @@ fn place(draft: &mut Draft) -> Phrase {
     let fused = preposition
         .with_dem
         .filter(|_| location.german[0].text == "dem");
-    let mut phrase = draft.translated(preposition.english, fused.unwrap_or(preposition.german));
+    let mut phrase = draft.translated(
+        Category::Preposition,
+        preposition.english,
+        fused.unwrap_or(preposition.german),
+    );
     if fused.is_some() {
         let article = location.german.remove(0);
         phrase.german[0].links.extend(article.links);

@@ -1,5 +1,6 @@
 //! The pieces a sentence is drawn from: words in two languages, tied by links.
 
+use super::category::Category;
 use super::verb_group::Tense;
 use crate::toy::random::SplitMix64;
 
@@ -13,6 +14,8 @@ pub(super) struct Link(u32);
 
 pub(super) struct EnglishWord {
     pub(super) text: &'static str,
+    /// Its part of speech, by the name of Universal Dependencies.
+    pub(super) tag: &'static str,
     pub(super) link: Link,
 }
 
@@ -63,15 +66,17 @@ impl<'a> Draft<'a> {
         Link(self.num_links)
     }
 
-    /// English words, such as "in front of", and the one German word that says the same.
+    /// English words of a category, such as "in front of", and the one German word that says the
+    /// same.
     pub(super) fn translated(
         &mut self,
+        category: Category,
         english: &'static str,
         german: impl Into<String>,
     ) -> Phrase {
         let link = self.link();
         Phrase {
-            english: link.english(english),
+            english: link.english(category, english),
             german: vec![link.german(german)],
         }
     }
@@ -86,12 +91,14 @@ impl Phrase {
 }
 
 impl Link {
-    /// English words, all with this link.
-    pub(super) fn english(self, words: &'static str) -> Vec<EnglishWord> {
-        words
-            .split(' ')
-            .map(|text| EnglishWord { text, link: self })
-            .collect()
+    /// The English words of an expression of this category, all with this link.
+    pub(super) fn english(self, category: Category, words: &'static str) -> Vec<EnglishWord> {
+        let word = |(index, text)| EnglishWord {
+            text,
+            tag: category.tag(index),
+            link: self,
+        };
+        words.split(' ').enumerate().map(word).collect()
     }
 
     /// A German word with this link.

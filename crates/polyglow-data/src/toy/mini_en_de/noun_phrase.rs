@@ -2,6 +2,7 @@
 //!
 //! German inflects determiner, adjectives and noun together, by case, gender and number.
 
+use super::category::Category;
 use super::draft::{Combination, Draft, Phrase};
 use super::lexicon::{Adjective, Noun, NounClass, Verb};
 use super::morphology::{Agreement, Case, Declension, Inflection, Number};
@@ -114,9 +115,11 @@ pub(super) fn noun_phrase(draft: &mut Draft, slot: &Slot) -> NounPhrase {
     let (mut phrase, declension) = determiner(draft, kind, inflection, next_word);
     let ending = inflection.adjective_ending(declension);
     for adjective in adjectives {
-        phrase.append(draft.translated(adjective.english, format!("{}{ending}", adjective.german)));
+        let german = format!("{}{ending}", adjective.german);
+        phrase.append(draft.translated(Category::Adjective, adjective.english, german));
     }
-    phrase.append(draft.translated(noun.english(number), inflection.noun_form(noun.german)));
+    let german = inflection.noun_form(noun.german);
+    phrase.append(draft.translated(Category::Noun, noun.english(number), german));
     if slot.nesting == Nesting::Nested {
         phrase.append(relative_clause(draft, noun, inflection));
     }
@@ -233,7 +236,12 @@ fn determiner(
             (english, german.to_owned(), Declension::Strong)
         }
     };
-    (draft.translated(english, german), declension)
+    let category = match kind {
+        DeterminerKind::Possessive => Category::Pronoun,
+        DeterminerKind::Numeral => Category::Numeral,
+        _ => Category::Determiner,
+    };
+    (draft.translated(category, english, german), declension)
 }
 
 fn wants_pronoun(draft: &mut Draft) -> bool {
@@ -243,7 +251,7 @@ fn wants_pronoun(draft: &mut Draft) -> bool {
 fn subject_pronoun(draft: &mut Draft) -> NounPhrase {
     let pronoun = draft.random.choose(&SUBJECT_PRONOUNS);
     NounPhrase {
-        phrase: draft.translated(pronoun.english, pronoun.german),
+        phrase: draft.translated(Category::Pronoun, pronoun.english, pronoun.german),
         agreement: pronoun.agreement,
         is_bare_indefinite: false,
     }

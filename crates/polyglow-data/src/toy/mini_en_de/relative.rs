@@ -3,6 +3,7 @@
 //! In German they are subordinate clauses between commas, with the finite verb at the end. The
 //! pronoun takes its gender and number from the noun and its case from its own clause.
 
+use super::category::Category;
 use super::clause::{ClauseKind, subject_relative_rest};
 use super::draft::{Combination, Draft, Phrase, german_comma, in_order};
 use super::lexicon::{Frame, Noun, NounClass, Verb};
@@ -25,6 +26,7 @@ pub(super) fn relative_clause(draft: &mut Draft, noun: &Noun, inflection: Inflec
         Case::Accusative
     };
     let pronoun = draft.translated(
+        Category::Pronoun,
         english,
         Inflection { case, ..inflection }.definite_article(),
     );

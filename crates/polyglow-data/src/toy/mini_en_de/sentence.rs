@@ -1,5 +1,6 @@
 //! Sentences: one or two clauses, a mark at the end, and the alignment of the whole.
 
+use super::category::Category;
 use super::clause::{ClauseKind, clause};
 use super::draft::{Draft, GermanWord, Phrase, german_comma};
 use super::noun_phrase::{Nesting, human_subject};
@@ -62,7 +63,7 @@ pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> (SentenceKind, Ph
     } else {
         "."
     };
-    sentence.append(draft.translated(mark, mark));
+    sentence.append(draft.translated(Category::Punctuation, mark, mark));
     sentence.german = merge_commas(sentence.german);
     (kind, sentence)
 }
@@ -72,7 +73,7 @@ fn reason(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let (english, german) = *draft.random.choose(&REASONS);
     let mut sentence = clause(draft, ClauseKind::Main, nesting);
     sentence.german.push(german_comma());
-    sentence.append(draft.translated(english, german));
+    sentence.append(draft.translated(Category::Conjunction, english, german));
     sentence.append(clause(draft, ClauseKind::Subordinate, nesting));
     sentence
 }
@@ -81,9 +82,9 @@ fn reason(draft: &mut Draft, nesting: Nesting) -> Phrase {
 /// comma, too.
 fn condition(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let (english, german) = *draft.random.choose(&CONDITIONS);
-    let mut sentence = draft.translated(english, german);
+    let mut sentence = draft.translated(Category::Conjunction, english, german);
     sentence.append(clause(draft, ClauseKind::Subordinate, nesting));
-    sentence.append(draft.translated(",", ","));
+    sentence.append(draft.translated(Category::Punctuation, ",", ","));
     sentence.append(clause(draft, ClauseKind::Inverted, nesting));
     sentence
 }
@@ -94,11 +95,12 @@ fn report(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let verb = draft.random.choose(&REPORTING);
     let mut sentence = speaker.phrase;
     sentence.append(draft.translated(
+        Category::Verb,
         verb.english.form(speaker.agreement),
         verb.german.form(speaker.agreement),
     ));
     sentence.german.push(german_comma());
-    sentence.append(draft.translated(THAT.0, THAT.1));
+    sentence.append(draft.translated(Category::Conjunction, THAT.0, THAT.1));
     sentence.append(clause(draft, ClauseKind::Subordinate, nesting));
     sentence
 }
@@ -117,6 +119,13 @@ fn merge_commas(words: Vec<GermanWord>) -> Vec<GermanWord> {
         merged.push(word);
     }
     merged
+}
+
+/// Reads the parts of speech of the English words off a finished sentence, with single spaces
+/// between them.
+pub(super) fn tags(sentence: &Phrase) -> String {
+    let tags: Vec<&str> = sentence.english.iter().map(|word| word.tag).collect();
+    tags.join(" ")
 }
 
 /// Reads the text and the alignment off a finished sentence.

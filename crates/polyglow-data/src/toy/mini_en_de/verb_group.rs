@@ -4,6 +4,7 @@
 //! The two German parts form the *sentence bracket*: *sie **ruft** die Frau **an***, *sie **hat**
 //! die Frau **angerufen***. Only subordinate clauses put both at the end.
 
+use super::category::Category;
 use super::clause::ClauseKind;
 use super::draft::{Draft, EnglishWord, GermanWord, Phrase, in_order};
 use super::lexicon::{Governor, Verb};
@@ -115,13 +116,16 @@ fn present(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> Ve
         (_, prefix) => (finite.to_owned(), vec![link.german(prefix)]),
     };
     let (english_auxiliary, english_verb) = if predicate.needs_do() {
-        (link.english(DO.form(agreement)), verb.english.base)
+        (
+            link.english(Category::Auxiliary, DO.form(agreement)),
+            verb.english.base,
+        )
     } else {
         (Vec::new(), verb.english.form(agreement))
     };
     VerbGroup {
         english_auxiliary,
-        english_rest: in_order([not.english, link.english(english_verb)]),
+        english_rest: in_order([not.english, link.english(Category::Verb, english_verb)]),
         finite: link.german(finite),
         negation: not.german,
         closing,
@@ -140,8 +144,8 @@ fn with_auxiliary(
     let not = negation(draft, predicate);
     let (finite, main) = (draft.link(), draft.link());
     VerbGroup {
-        english_auxiliary: finite.english(auxiliary.english.form(agreement)),
-        english_rest: in_order([not.english, main.english(english)]),
+        english_auxiliary: finite.english(Category::Auxiliary, auxiliary.english.form(agreement)),
+        english_rest: in_order([not.english, main.english(Category::Verb, english)]),
         finite: finite.german(auxiliary.german.form(agreement)),
         negation: not.german,
         closing: vec![main.german(german)],
@@ -170,14 +174,24 @@ fn want(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbG
     let not = negation(draft, predicate);
     let (finite, to, main) = (draft.link(), draft.link(), draft.link());
     let (english_auxiliary, english_want) = if predicate.needs_do() {
-        (finite.english(DO.form(agreement)), WANT.english.base)
+        (
+            finite.english(Category::Auxiliary, DO.form(agreement)),
+            WANT.english.base,
+        )
     } else {
         (Vec::new(), WANT.english.form(agreement))
     };
-    let infinitive = in_order([to.english("to"), main.english(predicate.verb.english.base)]);
+    let infinitive = in_order([
+        to.english(Category::Particle, "to"),
+        main.english(Category::Verb, predicate.verb.english.base),
+    ]);
     VerbGroup {
         english_auxiliary,
-        english_rest: in_order([not.english, finite.english(english_want), infinitive]),
+        english_rest: in_order([
+            not.english,
+            finite.english(Category::Verb, english_want),
+            infinitive,
+        ]),
         finite: finite.german(WANT.german.form(agreement)),
         negation: not.german,
         closing: vec![main.german(predicate.verb.infinitive())],
@@ -187,7 +201,7 @@ fn want(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbG
 /// "not" and *nicht*, or nothing.
 fn negation(draft: &mut Draft, predicate: &Predicate) -> Phrase {
     if predicate.negated {
-        draft.translated(NOT.0, NOT.1)
+        draft.translated(Category::Particle, NOT.0, NOT.1)
     } else {
         Phrase::default()
     }
