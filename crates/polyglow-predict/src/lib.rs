@@ -5,7 +5,7 @@
 //! through the models of an ensemble and back, whatever their task is: [`translate`] writes text,
 //! [`sentences`] cuts a text into what is translated at once, [`attention`] shows where a model
 //! looks, and [`evaluation`] has scores on held-out text. [`settings`] is what a model needs of its
-//! run's config, and [`task`] what it was trained for.
+//! run's config, and [`tasks`] what it was trained for.
 //!
 //! ```no_run
 //! use polyglow_data::tokenizer::Tokenizers;

@@ -278,10 +278,10 @@ pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<()> {
     })
 }
 
-/// What [`write`] writes.
+/// What [`write()`] writes.
 ///
 /// # Errors
-/// As [`write`], but for the file.
+/// As [`write()`], but for the file.
 pub fn to_bytes(tensors: &[(String, TensorData)]) -> Result<Vec<u8>> {
     Ok(safetensors::serialize(views(tensors)?, None)?)
 }

@@ -1,9 +1,8 @@
-//! What can be learned: a folder per task, with its batches, its loss, and what its models are used
-//! for.
+//! What can be learned: a file or folder per task, with its batches and its loss.
 //!
-//! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file or folder
-//! here and a row in [`built_in`] and [`evaluate`], with a variant of [`TaskPlan`]; a task of
-//! one's own implements the trait anywhere.
+//! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file here and one
+//! of the same name in [`polyglow_predict::tasks`], with a row in each table; a task of one's own
+//! implements the trait anywhere.
 
 mod any;
 pub mod captions;
