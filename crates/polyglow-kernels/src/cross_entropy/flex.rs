@@ -1,6 +1,6 @@
 //! Cross-entropy on the CPU: the loss of each row, and its gradient in place of the logits.
 //!
-//! With the formulas of [`crate::cross_entropy`], a row of `vocab_size` logits is visited three
+//! With the formulas of [`crate::cross_entropy()`], a row of `vocab_size` logits is visited three
 //! times while it is in a core's cache: for the maximum; for `exp(x_j - max)`, which overwrites the
 //! logits, and the sums of both; and for `exp / sum - ε / V`, which overwrites them again with the
 //! gradient. The maximum is subtracted so that no exponential overflows; it cancels in every
