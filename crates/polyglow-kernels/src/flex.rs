@@ -148,7 +148,9 @@ impl<S: BackwardPass<N>, const N: usize> Backward<Flex, N> for Recorded<S> {
             .into_iter()
             .zip(ops.state.gradients(gradient, tracked))
         {
-            if let (Some(parent), Some(gradient)) = (parent, gradient) {
+            if let Some(parent) = parent
+                && let Some(gradient) = gradient
+            {
                 grads.register::<Flex>(parent.id, gradient);
             }
         }

@@ -98,7 +98,9 @@ impl<S: BackwardPass<N, D>, const N: usize, const D: usize> Backward<Cube, N> fo
             .into_iter()
             .zip(ops.state.gradients(gradient, tracked))
         {
-            if let (Some(parent), Some(Gradient(gradient))) = (parent, gradient) {
+            if let Some(parent) = parent
+                && let Some(Gradient(gradient)) = gradient
+            {
                 grads.register::<Cube>(parent.id, gradient);
             }
         }

@@ -1,6 +1,6 @@
 //! Attention on GPUs: which kernels are launched, with which block size, on how many workgroups.
 //!
-//! The forward pass is one kernel ([`kernel`]). The backward pass is one or two ([`backward`]): a
+//! The forward pass is one kernel (`kernel.rs`). The backward pass is one or two (`backward.rs`): a
 //! second one only if there are more keys or queries than a block has rows. None of them writes the
 //! `[query_len, key_len]` weights to memory; the forward pass keeps two floats for each query, the
 //! largest score and one over the sum of exponentials.
@@ -25,7 +25,7 @@ use crate::gpu::{BackwardPass, Gradient, open, record};
 /// Rows in a block: the first that fits into the shared memory of the device.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
-/// Bindings of the largest kernel, [`backward::grad_keys`]: its 8 tensors and one for its scalars.
+/// Bindings of the largest kernel, `backward::grad_keys`: its 8 tensors and one for its scalars.
 const MAX_BINDINGS: usize = 9;
 /// The most workgroups along an axis: WebGPU allows no more, nor CUDA along the second and third.
 const MAX_WORKGROUPS: usize = (1 << 16) - 1;

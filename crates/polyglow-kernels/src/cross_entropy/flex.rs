@@ -1,6 +1,6 @@
 //! Cross-entropy on the CPU: the loss of each row, and its gradient in place of the logits.
 //!
-//! With the formulas of [`crate::cross_entropy`], a row of `vocab_size` logits is visited three
+//! With the formulas of [`crate::cross_entropy()`], a row of `vocab_size` logits is visited three
 //! times while it is in a core's cache: for the maximum; for `exp(x_j - max)`, which overwrites the
 //! logits, and the sums of both; and for `exp / sum - ε / V`, which overwrites them again with the
 //! gradient. The maximum is subtracted so that no exponential overflows; it cancels in every
@@ -55,28 +55,25 @@ pub(crate) fn into_gradients(
     logits
         .par_chunks_mut(vocab_size.max(1))
         .zip(targets)
-        .map(|(row, target)| {
-            if *target == pad_id {
-                padding_gradient(row)
-            } else {
-                vectorized(Row {
-                    values: row,
-                    target: *target as usize,
-                    smoothing,
-                })
-            }
-        })
+        .map(|(row, target)| into_gradient(row, *target, smoothing, pad_id))
         .collect()
 }
 
-/// Overwrites a row whose target is padding with its gradient, 0.
-fn padding_gradient(row: &mut [f32]) -> RowLoss {
+/// [`into_gradients`] for one row.
+fn into_gradient(row: &mut [f32], target: u32, smoothing: f32, pad_id: u32) -> RowLoss {
     // Written and not skipped: the row still has its logits.
-    row.fill(0.0);
-    RowLoss {
-        loss: 0.0,
-        nll: 0.0,
+    if target == pad_id {
+        row.fill(0.0);
+        return RowLoss {
+            loss: 0.0,
+            nll: 0.0,
+        };
     }
+    vectorized(Row {
+        values: row,
+        target: target as usize,
+        smoothing,
+    })
 }
 
 /// The sums over rows of the loss with smoothing and of that without, `[1]` each.

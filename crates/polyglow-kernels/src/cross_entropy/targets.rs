@@ -1,7 +1,7 @@
 //! The targets of a batch, and on GPUs the rows that are not padding.
 //!
-//! On GPUs, rows of padding are left out before the projection to the vocabulary: [`Counted::rows`]
-//! selects the others from the hidden states, and [`Counted::positions`] puts their gradients back,
+//! On GPUs, rows of padding are left out before the projection to the vocabulary: `Counted::rows`
+//! selects the others from the hidden states, and `Counted::positions` puts their gradients back,
 //! with a row of zeros for those that were left out.
 
 use burn::tensor::{Device, Int, Tensor, TensorData};

@@ -1,5 +1,5 @@
 //! Dropout on GPUs, with a residual sum and without. Each element of the mask is computed where it
-//! is used, in both passes, by one kernel ([`kernel::drop_and_add`]).
+//! is used, in both passes, by one kernel (`kernel::drop_and_add`).
 
 pub(crate) mod draw;
 mod kernel;
@@ -87,7 +87,7 @@ pub(crate) fn without_graph<const D: usize>(input: Tensor<D>, dropped: Dropped) 
     drop_and_add("dropout", None, input, dtype, Some(dropped))
 }
 
-/// Launches [`kernel::drop_and_add`]: returns `residual + input * mask` in the format `dtype`,
+/// Launches `kernel::drop_and_add`: returns `residual + input * mask` in the format `dtype`,
 /// without what is `None`.
 pub(crate) fn drop_and_add<const D: usize>(
     name: &str,

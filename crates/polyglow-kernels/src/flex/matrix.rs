@@ -3,7 +3,7 @@
 //! With `A` of `[rows, terms]` and `B` of `[terms, columns]`, element `(i, j)` of the product is
 //! the sum over `terms` of `A[i, k] B[k, j]`. There are four ways to compute it:
 //! - in f32 by the crate `gemm`, with which Burn's backend flex multiplies as well: this file;
-//! - with both factors rounded to bf16 ([`bf16`]), or as GPUs do it with f16 ([`f16`]);
+//! - with both factors rounded to bf16 ([`bf16`]), or as GPUs do it with f16 ([`mod@f16`]);
 //! - with a right factor that was copied once and is multiplied by often ([`panels`]).
 //!
 //! # Layout

@@ -157,9 +157,9 @@ pub(crate) fn max(values: &[f32]) -> f32 {
     }
     for half in [8, 4, 2, 1] {
         let (left, right) = largest.split_at_mut(half);
-        for (left, right) in left.iter_mut().zip(right) {
-            *left = if *right > *left { *right } else { *left };
-        }
+        left.iter_mut()
+            .zip(right)
+            .for_each(|(left, right)| *left = if *right > *left { *right } else { *left });
     }
     largest[0]
 }
@@ -169,9 +169,9 @@ pub(crate) fn max(values: &[f32]) -> f32 {
 pub(crate) fn sum(mut lanes: [f32; LANES]) -> f32 {
     for half in [8, 4, 2, 1] {
         let (left, right) = lanes.split_at_mut(half);
-        for (left, right) in left.iter_mut().zip(right) {
-            *left += *right;
-        }
+        left.iter_mut()
+            .zip(right)
+            .for_each(|(left, right)| *left += *right);
     }
     lanes[0]
 }

@@ -1,4 +1,4 @@
-//! Layer normalization on GPUs: one kernel forward and one backward ([`kernel`]), each with the
+//! Layer normalization on GPUs: one kernel forward and one backward (`kernel.rs`), each with the
 //! residual sum in front of the normalization and its dropout.
 
 mod kernel;

@@ -133,7 +133,7 @@ fn sum_stripes(sums: Operand) -> Gradient {
     sums.tensor::<2>().sum_dim(0).squeeze_dim::<1>(0).into()
 }
 
-/// Launches [`kernel::sum_columns`]: partial sums, `[stripes, width]`, and with a ReLU the gradient
+/// Launches `kernel::sum_columns`: partial sums, `[stripes, width]`, and with a ReLU the gradient
 /// before it.
 fn sum_columns<const O: usize>(
     gradient: Tensor<2>,

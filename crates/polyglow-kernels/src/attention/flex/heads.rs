@@ -4,7 +4,7 @@
 //! # Layout
 //! A batch row of a projection is `[len, width]`, and a head is `head_dim` of its columns. A
 //! [`Side`] says where the queries, keys or values of all heads begin in a row and how wide the row
-//! is, so that [`Sizes::head`] is a strided view: `element (i, j)` of head `h` is at
+//! is, so that [`Sizes::head`] is a strided view: element `(i, j)` of head `h` is at
 //! `i * width + start + h * head_dim + j`. The output has rows of `d_model`, with a head at
 //! `h * head_dim`.
 //!

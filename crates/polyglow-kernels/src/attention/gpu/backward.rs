@@ -11,11 +11,11 @@
 //! # Layout
 //! `dQ` is a sum over keys, `dK` and `dV` are sums over queries, so there are two kernels, and no
 //! atomic additions, whose order would differ from run to run:
-//! - [`grad_keys`]: a workgroup has a block of keys, and visits the queries a block at a time.
+//! - `grad_keys`: a workgroup has a block of keys, and visits the queries a block at a time.
 //!   First a thread has a query and computes its column of weights and score gradients, which go to
 //!   shared memory; then, behind a barrier, a thread has a key and sums its row of them up.
-//! - [`grad_queries`]: a workgroup has a block of queries, as in the forward pass. It is launched
-//!   only if there is more than one block; otherwise [`grad_keys`] has all keys of a query and
+//! - `grad_queries`: a workgroup has a block of queries, as in the forward pass. It is launched
+//!   only if there is more than one block; otherwise `grad_keys` has all keys of a query and
 //!   writes `dQ` as well.
 
 use burn_cubecl::cubecl;
@@ -121,7 +121,7 @@ fn weigh<B: Int, N: Size>(
     (weight * kept, select(forbidden, 0.0f32, grad_score))
 }
 
-/// Writes the gradients of queries, where there are too many keys for [`grad_keys`] to have them
+/// Writes the gradients of queries, where there are too many keys for `grad_keys` to have them
 /// all in one block.
 #[cube(launch)]
 pub(super) fn grad_queries<T: Float, B: Int, N: Size>(

@@ -86,7 +86,7 @@ impl BackwardPass<2, 1> for State {
     }
 }
 
-/// [`Chunks::logit_gradients`] by the kernel [`kernel::losses`], on GPUs; `None` elsewhere.
+/// [`Chunks::logit_gradients`] by the kernel `kernel::losses`, on GPUs; `None` elsewhere.
 pub(super) fn logit_gradients(
     logits: &Tensor<2>,
     targets: &Tensor<2, Int>,
