@@ -285,7 +285,7 @@ impl Training {
     /// # let text = "data.corpus = 'digits'
     /// #     tokenizer.kind = 'word'
     /// #     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
-    /// #     train = { max_steps = 4, max_tokens = 200, report_every = 1 }";
+    /// #     train = { max_steps = 4, max_tokens = 200, log_every = 1 }";
     /// # let dir = tempfile::tempdir()?;
     /// # let config = Config::from_text(text, &[])?;
     /// let training = Training::prepare(config, dir.path(), &mut Silent)?;

@@ -11,7 +11,7 @@ const CONFIG: &str = r#"
 data = { corpus = "digits", max_examples = 300 }
 tokenizer.kind = "char"
 model = { d_model = 8, d_ff = 12, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
-train = { max_tokens = 256, save_every = 3, report_every = 1, max_steps = 6 }
+train = { max_tokens = 256, save_every = 3, log_every = 1, max_steps = 6 }
 "#;
 
 /// Up for three steps, then down to a third, in steps that no built-in schedule makes.
