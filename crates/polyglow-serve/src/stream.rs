@@ -177,11 +177,11 @@ mod tests {
         let (awaited, _) = awaited(&texts);
         let mut last = String::new();
         let translations = ["Hello.", "", "Bye.", "Good.", "Hello."];
-        let befores: Vec<String> = awaited
+        let gaps: Vec<String> = awaited
             .iter()
             .zip(translations)
             .map(|(sentence, best)| before(sentence, best, &mut last))
             .collect();
-        assert_eq!(befores, ["", "", " ", " ", ""]);
+        assert_eq!(gaps, ["", "", " ", " ", ""]);
     }
 }
