@@ -7,8 +7,8 @@ use std::sync::LazyLock;
 
 use burn::tensor::Device;
 use libfuzzer_sys::fuzz_target;
-use polyglow_fuzz::parts;
 use polyglow_formats::import;
+use polyglow_fuzz::parts;
 use tempfile::TempDir;
 
 static DIR: LazyLock<TempDir> =

@@ -2,13 +2,13 @@
 
 #![no_main]
 
-use std::{fs, panic};
 use std::sync::LazyLock;
+use std::{fs, panic};
 
 use burn::tensor::Device;
 use libfuzzer_sys::fuzz_target;
-use polyglow_fuzz::parts;
 use polyglow_formats::import;
+use polyglow_fuzz::parts;
 use tempfile::TempDir;
 
 static DIR: LazyLock<TempDir> =

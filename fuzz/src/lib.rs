@@ -4,10 +4,9 @@ use burn::tensor::Device;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_predict::runner::{Options, Runner};
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_predict::model::model_shape;
-use polyglow_predict::runner::{Member, Runner};
 
 /// Stands between the parts of an input, so that its seeds can be read and written by people.
 const SEPARATOR: &[u8] = b"\n=====\n";
@@ -62,22 +61,12 @@ pub fn runner() -> Runner {
         Corpus::open(&plan.config.data, plan.content, Split::Train).expect("it is embedded");
     let tokenizers =
         Tokenizers::train(&plan.config.tokenizer, &corpus, &mut |_, _| {}).expect("there is text");
-    let shape = model_shape(&plan, &tokenizers).expect("the sizes fit");
+    let shape = plan.model_shape(&tokenizers).expect("the sizes fit");
     let model = shape.init(1, &plan.device);
-    Runner {
-        longest: model.vocabulary().max_len - 1,
-        members: vec![Member {
-            model,
-            src: tokenizers.src,
-        }]
-        .into(),
-        tgt: tokenizers.tgt,
-        task: plan.task,
-        search: plan.config.search.clone(),
+    let longest = model.vocabulary().max_len - 1;
+    let options = Options {
         max_tokens: 256,
-        pad_multiple: 1,
-        device: plan.device,
-        group: plan.group,
-        spread: false,
-    }
+        ..plan.runner_options(plan.config.search.clone(), longest)
+    };
+    Runner::new(model, &tokenizers, options)
 }
