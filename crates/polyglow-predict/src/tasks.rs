@@ -236,8 +236,8 @@ pub fn task_use(model: &ModelConfig, data: &DataConfig) -> Arc<dyn TaskUse> {
 }
 
 fn row(kind: Task) -> (&'static TaskFacts, MakeUse) {
-    let rows = TASKS.into_iter();
-    rows.into_iter()
+    TASKS
+        .into_iter()
         .find(|(facts, _)| facts.kind == kind)
         .expect("every task has a row")
 }
