@@ -493,7 +493,9 @@ fn fifty_kills_of_random_ranks_change_no_byte() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("mpirun starts");
-        // Anywhere between the first millisecond and the last.
+        // How long `mpirun` takes to start them differs between machines, from 0.3 to 3 seconds.
+        wait_until("both ranks have started", || ranks_of(&run).len() == 2);
+        // Anywhere between their first millisecond and their last.
         std::thread::sleep(Duration::from_millis(attempt * 7919 % 1500));
         // One that ends by itself in between is not counted.
         if ranks_of(&run)
