@@ -47,7 +47,7 @@ fuzz_target!(|input: &[u8]| {
             image_folder: Some(DIR.path().to_owned()),
             ..named(path(name), None)
         };
-        if let Ok(corpus) = Corpus::open(&config, Content::Captions, Split::Train) {
+        if let Ok(corpus) = Corpus::open(&config, Content::CAPTIONS, Split::Train) {
             assert!(corpus.pairs().all(|pair| pair.is_ok()));
         }
         return;
@@ -57,7 +57,7 @@ fuzz_target!(|input: &[u8]| {
         b"files" => named(path("text"), None),
         _ => named(path("text"), Some(path("text.align"))),
     };
-    let corpus = Corpus::open(&config, Content::Pairs, Split::Train).expect("the files are there");
+    let corpus = Corpus::open(&config, Content::PAIRS, Split::Train).expect("the files are there");
     let pairs = corpus.pairs().inspect(|pair| {
         if let Ok(pair) = pair {
             assert!(!pair.src.contains('\n') && !pair.tgt.contains('\n'));

@@ -36,7 +36,7 @@ static SETUP: LazyLock<Setup> = LazyLock::new(|| {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Content::Pairs, Split::Train).expect("it is there");
+    let corpus = Corpus::open(&data, Content::PAIRS, Split::Train).expect("it is there");
     let config = TokenizerConfig {
         kind: Kind::Word,
         vocab_size: 12,

@@ -54,11 +54,11 @@ fn main() -> Result<(), Box<dyn Error>> {
         tgt: Some("tgt".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Content::Pairs, Split::Train)?;
+    let corpus = Corpus::open(&data, Content::PAIRS, Split::Train)?;
     let tokenizers = Tokenizers::train(&TokenizerConfig::default(), &corpus, &mut |_, _| {})?;
     stage.end("train tokenizer");
     let path = dir.path().join("train.ids");
-    let filter = Filter::new(&data, Content::Pairs);
+    let filter = Filter::new(&data, Content::PAIRS);
     let (cache, report) =
         IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
     stage.end("encode");

@@ -1,6 +1,7 @@
 //! The `[data]` table of a configuration: which text or images to read, and which examples to train
 //! on.
 
+mod content;
 #[cfg(feature = "training")]
 mod files;
 #[cfg(feature = "training")]
@@ -15,6 +16,8 @@ use serde::{Deserialize, Serialize};
 use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
 
+pub use content::{Content, SourceKind, TargetKind};
+
 #[cfg(feature = "training")]
 pub(crate) use files::no_such_set;
 
@@ -24,10 +27,10 @@ pub(crate) use files::no_such_set;
 /// use polyglow_data::config::{Content, DataConfig};
 ///
 /// let config: DataConfig = serde_json::from_str(r#"{ "train": "data/train", "src": "en", "tgt": "de" }"#)?;
-/// config.validate(Content::Pairs)?;
+/// config.validate(Content::PAIRS)?;
 /// assert_eq!(config.max_len, 256);
 ///
-/// let error = DataConfig { max_len: 0, ..config }.validate(Content::Pairs).unwrap_err();
+/// let error = DataConfig { max_len: 0, ..config }.validate(Content::PAIRS).unwrap_err();
 /// assert_eq!(error.to_string(), "`data.max_len` must lie in 1..=65535, not 0");
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
@@ -81,23 +84,6 @@ pub struct DataConfig {
     /// Which words are learned from: the table `[data.words]`, for word vectors only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub words: Option<SkipGrams>,
-}
-
-/// What a corpus is made of; it follows from what a model reads.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Content {
-    /// Sentences and their translations.
-    #[default]
-    Pairs,
-    /// Text that has one side: the targets.
-    Text,
-    /// Texts with labels: files with `label<TAB>text` on each line.
-    LabeledText,
-    /// Images with labels: folders whose names are labels, or MNIST's files.
-    Images,
-    /// Images with captions: pairs of the name of an image and a sentence, of which an image may
-    /// have several.
-    Captions,
 }
 
 /// The table `[data.images]`: what images become before a model reads them.

@@ -153,6 +153,28 @@ pub enum DataError {
         /// What is wrong with it.
         problem: String,
     },
+    /// A line of a tagged file is not a word and its tag.
+    #[error("`{path}` line {line}: {problem}", path = .path.display())]
+    Tagged {
+        /// File concerned.
+        path: PathBuf,
+        /// Line, counted from 1.
+        line: u64,
+        /// What is wrong with it.
+        problem: String,
+    },
+    /// A tagged sentence has not as many tags as words.
+    #[error("`{corpus}`, sentence {sentence}: {words} words and {tags} tags")]
+    UnpairedTags {
+        /// The name of the corpus.
+        corpus: String,
+        /// The sentence, counted from 1.
+        sentence: u64,
+        /// How many words it has.
+        words: usize,
+        /// How many tags it has.
+        tags: usize,
+    },
     /// A line of a file of word vectors is not a word and its vector.
     #[error("`{path}` line {line}: {problem}", path = .path.display())]
     Vectors {
@@ -374,6 +396,10 @@ impl DataError {
             Self::Label { .. } => {
                 "each line has `label<TAB>text`, with the labels of the training text"
             }
+            Self::Tagged { .. } => {
+                "each line has a word and, in the last column, its tag; a blank line ends a sentence (`docs/tagging.md`)"
+            }
+            Self::UnpairedTags { .. } => "each word needs one tag; spaces are between words",
             Self::Vectors { .. } => {
                 "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \
                  (GloVe's)"

@@ -28,12 +28,12 @@
 //!
 //! // A generated corpus; with files, set `train`, `src` and `tgt` instead.
 //! let data = DataConfig::embedded("digits");
-//! let corpus = Corpus::open(&data, Content::Pairs, Split::Valid)?;
+//! let corpus = Corpus::open(&data, Content::PAIRS, Split::Valid)?;
 //! let config = TokenizerConfig { vocab_size: 270, ..TokenizerConfig::default() };
 //! let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {})?;
 //!
 //! let dir = tempfile::tempdir()?;
-//! let (path, filter) = (dir.path().join("valid.ids"), Filter::new(&data, Content::Pairs));
+//! let (path, filter) = (dir.path().join("valid.ids"), Filter::new(&data, Content::PAIRS));
 //! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
 //! assert_eq!(report.kept, 500);
 //!
@@ -75,7 +75,7 @@ pub mod toy;
 // ids.
 pub use text::{alignment, pair, script, special, tokenizer};
 #[cfg(feature = "training")]
-pub use text::{corpus, labeled, lines, ngram, word_vectors};
+pub use text::{corpus, labeled, lines, ngram, tagged, word_vectors};
 // What a source of images is.
 #[cfg(feature = "training")]
 pub use images::image_set;

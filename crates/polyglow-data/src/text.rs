@@ -13,6 +13,8 @@ pub mod ngram;
 pub mod pair;
 pub mod script;
 pub mod special;
+#[cfg(feature = "training")]
+pub mod tagged;
 pub mod tokenizer;
 #[cfg(feature = "training")]
 pub mod word_vectors;

@@ -7,17 +7,19 @@ use std::path::{Path, PathBuf};
 use image::{ExtendedColorType, ImageFormat};
 
 use crate::alignment::{Link, format_links};
+use crate::config::{Content, SourceKind};
 use crate::error::DataError;
 use crate::file::{self, NewFile};
 
 mod digits;
 pub mod labels;
 mod mini_en_de;
-pub mod mini_tags;
+mod mini_tags;
 mod random;
 pub mod shapes;
 
 use labels::LabeledToy;
+pub use mini_tags::MiniTags;
 use shapes::Shapes;
 use shapes::captioned::CaptionedShapes;
 
@@ -42,6 +44,8 @@ pub enum Embedded {
     Pairs(Toy),
     /// Texts with labels.
     Texts(LabeledToy),
+    /// Sentences with a tag for each word.
+    Tags(MiniTags),
     /// Images with labels.
     Images(Shapes),
     /// Images with captions.
@@ -56,6 +60,7 @@ impl Embedded {
         let images = Shapes::ALL.into_iter().map(Self::Images);
         pairs
             .chain(texts)
+            .chain([Self::Tags(MiniTags)])
             .chain(images)
             .chain([Self::Captions(CaptionedShapes)])
     }
@@ -70,6 +75,7 @@ impl Embedded {
         match self {
             Self::Pairs(toy) => toy.name(),
             Self::Texts(toy) => toy.name(),
+            Self::Tags(_) => MiniTags::NAME,
             Self::Images(shapes) => shapes.name(),
             Self::Captions(_) => CaptionedShapes::NAME,
         }
@@ -80,8 +86,42 @@ impl Embedded {
         match self {
             Self::Pairs(toy) => toy.splits(),
             Self::Texts(toy) => toy.splits(),
+            Self::Tags(_) => MiniTags::SPLITS,
             Self::Images(_) => &Shapes::SPLITS,
             Self::Captions(_) => &CaptionedShapes::SPLITS,
+        }
+    }
+
+    /// The content of the corpus, as it is generated.
+    pub const fn content(self) -> Content {
+        match self {
+            Self::Pairs(_) => Content::PAIRS,
+            Self::Texts(_) => Content::LABELED_TEXT,
+            Self::Tags(_) => Content::TAGGED_TEXT,
+            Self::Images(_) => Content::IMAGES,
+            Self::Captions(_) => Content::CAPTIONS,
+        }
+    }
+
+    /// Returns whether the corpus can be read as this content: as its own, or if it has sentences as
+    /// text of one side.
+    pub fn can_be(self, content: Content) -> bool {
+        content == self.content()
+            || content == Content::TEXT && self.content().source == SourceKind::Text
+    }
+
+    /// Writes the files of every split into `dir`, which is created if it does not exist.
+    ///
+    /// # Errors
+    /// [`DataError::Occupied`] if a file of that name has other content; [`DataError::Io`] if the
+    /// directory or a file cannot be written.
+    pub fn write(self, dir: &Path) -> Result<(), DataError> {
+        match self {
+            Self::Pairs(toy) => toy.write(dir),
+            Self::Texts(toy) => toy.write(dir),
+            Self::Tags(toy) => toy.write(dir),
+            Self::Images(shapes) => shapes.write(dir),
+            Self::Captions(shapes) => shapes.write(dir),
         }
     }
 
@@ -90,6 +130,7 @@ impl Embedded {
         match self {
             Self::Pairs(_) => "pairs of sentences",
             Self::Texts(_) => "texts with labels",
+            Self::Tags(_) => "sentences with tags",
             Self::Images(_) => "images with labels",
             Self::Captions(_) => "images with captions",
         }

@@ -77,7 +77,7 @@ pub(super) fn lines(model: &Portable, count: usize) -> Result<Vec<String>> {
     let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
     splits.extend(data.has_valid().then_some(Split::Valid));
     for split in splits {
-        let found = Corpus::open(data, Content::Pairs, split).and_then(|corpus| {
+        let found = Corpus::open(data, Content::PAIRS, split).and_then(|corpus| {
             corpus
                 .pairs()
                 .take(count)

@@ -1,11 +1,14 @@
 //! A model's scores on held-out text: one path for `evaluate`, for validation and for the end of a
 //! training.
 
+use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
 use serde::Serialize;
 
+use crate::measures;
 use crate::scoring::TranslationScores;
+use crate::tasks::labels::confusion::LabelScores;
 use crate::teacher_forcing::Forced;
 
 /// Scores on one set, teacher-forced but for those of translations.
@@ -33,6 +36,9 @@ pub struct Scores {
     /// breaks included, which is the same measure whatever the tokens are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_byte: Option<f64>,
+    /// Scores that only some tasks have, by their names in records.
+    #[serde(flatten)]
+    pub others: BTreeMap<String, f64>,
     /// Examples of which only the beginning was read and scored, because they are longer than the
     /// model; none if there are none.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -48,6 +54,8 @@ pub struct Evaluation {
     pub hypotheses: Vec<String>,
     /// What each target position was taken for, pair by pair.
     pub first: Vec<Vec<u32>>,
+    /// Scores of each label that occurs; none of models that give no labels.
+    pub labels: Vec<LabelScores>,
     /// How many examples were scored: of language models that read line by line, all lines but
     /// blank ones.
     pub num_scored: usize,
@@ -73,6 +81,7 @@ impl Evaluation {
             loss,
             perplexity: loss.exp(),
             bits_per_byte: None,
+            others: BTreeMap::new(),
             truncated: (truncated > 0).then_some(truncated),
         };
         let num_scored = forced
@@ -84,6 +93,7 @@ impl Evaluation {
             scores,
             hypotheses: Vec::new(),
             first,
+            labels: Vec::new(),
             num_scored,
         }
     }
@@ -100,6 +110,20 @@ impl Evaluation {
     #[must_use]
     pub fn with_bits_per_byte(mut self, bits: f64) -> Self {
         self.scores.bits_per_byte = Some(bits);
+        self
+    }
+
+    /// Adds scores of each label.
+    #[must_use]
+    pub fn with_labels(mut self, labels: Vec<LabelScores>) -> Self {
+        self.labels = labels;
+        self
+    }
+
+    /// Adds a score that only some tasks have, under its name in records.
+    #[must_use]
+    pub fn with_score(mut self, key: &str, value: f64) -> Self {
+        self.scores.others.insert(key.to_owned(), value);
         self
     }
 
@@ -121,6 +145,7 @@ impl Display for Scores {
             loss,
             perplexity,
             bits_per_byte,
+            others,
             truncated,
         } = self;
         let mut parts = Vec::new();
@@ -142,6 +167,9 @@ impl Display for Scores {
         }
         if let Some(token_accuracy) = token_accuracy {
             parts.push(format!("token accuracy {token_accuracy:.3}"));
+        }
+        for (key, value) in others {
+            parts.push(format!("{} {value:.3}", measures::title(key)));
         }
         if accuracy.is_none() {
             parts.extend([
@@ -183,6 +211,7 @@ mod tests {
             loss: 3.2972,
             perplexity: 27.04,
             bits_per_byte: None,
+            others: BTreeMap::new(),
             truncated: None,
         };
         let language = Scores {

@@ -77,8 +77,19 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
         .filter_map(|(measure, found)| found.then_some(measure))
 }
 
+/// Returns the title of a score: `token accuracy` of `token_accuracy`. One that is not in [`SCORES`] is its own
+/// title.
+pub fn title(key: &str) -> &str {
+    SCORES
+        .iter()
+        .find(|measure| measure.key == key)
+        .map_or(key, |measure| measure.title)
+}
+
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use crate::evaluation::Scores;
     use crate::scoring::{Signatures, TranslationScores};
 
@@ -98,6 +109,7 @@ mod tests {
         });
         let (accuracy, token_accuracy, bits_per_byte) = (Some(1.0), Some(1.0), Some(1.0));
         let (loss, perplexity, truncated) = (1.0, 1.0, None);
+        let others = BTreeMap::new();
         let scores = Scores {
             translations,
             accuracy,
@@ -105,6 +117,7 @@ mod tests {
             loss,
             perplexity,
             bits_per_byte,
+            others,
             truncated,
         };
         let record = serde_json::to_value(scores).unwrap();

@@ -15,8 +15,9 @@ pub mod words;
 use std::fmt::Debug;
 use std::sync::Arc;
 
-use polyglow_data::config::{Content, DataConfig, ImageConfig};
+use polyglow_data::config::{Content, DataConfig, ImageConfig, TargetKind};
 use polyglow_data::pair::Pair;
+use polyglow_data::tokenizer::Tokenizer;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{ModelConfig, Task};
 
@@ -24,6 +25,7 @@ use crate::error::{Result, TrainError};
 use crate::evaluation::Evaluation;
 use crate::runner::Runner;
 use crate::teacher_forcing::Forced;
+use labels::Guess;
 
 /// What there is to know of a task, for messages and for the choice of commands.
 #[derive(Debug)]
@@ -38,8 +40,6 @@ pub struct TaskFacts {
     pub reads: Reads,
     /// Whether a model writes text, token by token.
     pub writes: bool,
-    /// Whether an answer is one of a few labels.
-    pub is_classification: bool,
     /// What a set has a number of: `sentences`.
     pub examples: &'static str,
     /// What a model does, after "which": `translates`.
@@ -77,9 +77,14 @@ impl TaskFacts {
         self.writes && self.reads == Reads::ImageAndTarget
     }
 
+    /// Returns whether a model answers with labels, of which there are a few.
+    pub fn gives_labels(&self) -> bool {
+        self.content.target != TargetKind::Text
+    }
+
     /// Returns whether a model predicts tokens at positions of a text, written or hidden.
     pub fn predicts_tokens(&self) -> bool {
-        self.writes || self.reads == Reads::Source && !self.is_classification
+        self.writes || self.reads == Reads::Source && !self.gives_labels()
     }
 
     /// Returns whether a model reads images.
@@ -169,6 +174,15 @@ pub trait TaskUse: Debug + Send + Sync {
         None
     }
 
+    /// Checks that a model with this tokenizer of targets can be scored on held-out examples, before
+    /// it is trained.
+    ///
+    /// # Errors
+    /// The examples have nothing that the model could be scored on, or labels that it cannot give.
+    fn check_held_out(&self, _tgt: &Tokenizer, _examples: &Examples) -> Result<()> {
+        Ok(())
+    }
+
     /// Scores the models of a runner on held-out examples, of which there is at least one; `bleu`
     /// is BLEU's tokenizer.
     ///
@@ -180,6 +194,15 @@ pub trait TaskUse: Debug + Send + Sync {
         examples: &Examples,
         bleu: &BleuTokenizer,
     ) -> Result<Evaluation>;
+
+    /// Returns what the models answer to each of some texts, none of which is blank, if they give
+    /// labels.
+    ///
+    /// # Errors
+    /// A text cannot be encoded; the models do not label texts.
+    fn classify(&self, _runner: &Runner, _texts: &[&str]) -> Result<Vec<Guess>> {
+        Err(TrainError::new("these models do not label texts"))
+    }
 
     /// Returns how probable the models find the target of each pair, given its source and the
     /// tokens before.

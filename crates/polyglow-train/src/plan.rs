@@ -289,7 +289,7 @@ mod tests {
         let plan_ = plan("data.corpus = 'digits'\ntrain.max_steps = 1");
         assert_eq!(
             (plan_.task.facts().name, plan_.content, plan_.pad_multiple),
-            ("translation", Content::Pairs, 1)
+            ("translation", Content::PAIRS, 1)
         );
         assert!(plan_.on_host && plan_.has_kernels);
         assert_eq!(plan_.config.train.best_metric, Some(BestMetric::Bleu));

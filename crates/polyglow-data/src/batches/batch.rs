@@ -5,6 +5,7 @@ mod label;
 mod masked;
 mod pair;
 mod skip_gram;
+mod tags;
 mod text;
 
 pub use image::ImageBatch;
@@ -12,4 +13,5 @@ pub use label::LabelBatch;
 pub use masked::MaskedBatch;
 pub use pair::PairBatch;
 pub use skip_gram::SkipGramBatch;
+pub use tags::TagBatch;
 pub use text::{Piece, TextBatch, pieces};

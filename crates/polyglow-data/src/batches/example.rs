@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::config::{Content, DataConfig};
+use crate::config::{Content, DataConfig, TargetKind};
 
 /// A sentence pair as token ids, without begin and end of sentence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -86,12 +86,10 @@ impl Filter {
         if config.context_len.is_some() {
             return None;
         }
-        // A label is one token, however long what it belongs to.
-        let is_labeled = matches!(content, Content::LabeledText | Content::Images);
-        let max_length_ratio = if is_labeled {
-            f64::INFINITY
-        } else {
-            config.max_length_ratio
+        // A label is one token, however long what it belongs to, and so is the tag of a word.
+        let max_length_ratio = match content.target {
+            TargetKind::Text => config.max_length_ratio,
+            TargetKind::Label | TargetKind::Tags => f64::INFINITY,
         };
         Some(Self {
             max_len: config.max_len,

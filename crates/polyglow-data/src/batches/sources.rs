@@ -12,6 +12,7 @@ mod masked;
 mod pairs;
 mod sharded;
 mod skip_grams;
+mod tags;
 mod windows;
 
 use std::sync::Arc;
@@ -30,6 +31,7 @@ pub use masked::MaskedSource;
 pub use pairs::PairSource;
 pub use sharded::{Sharded, num_shards};
 pub use skip_grams::SkipGramSource;
+pub use tags::TagSource;
 pub use windows::WindowSource;
 
 /// What a stream of training batches is made from.

@@ -31,7 +31,7 @@ impl DataConfig {
     /// # Errors
     /// As [`Self::validate`].
     pub fn validate_reading(&self, content: Content) -> Result<(), DataError> {
-        if content != Content::Pairs && self.is_aligned() {
+        if !content.is_parallel() && self.is_aligned() {
             return Err(wrong(
                 "data.alignments",
                 "needs parallel text, and this model reads text of one side".to_owned(),
@@ -40,23 +40,19 @@ impl DataConfig {
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
-        match (self.images, content) {
-            (Some(_), Content::Pairs | Content::Text | Content::LabeledText) => {
-                return Err(wrong(
-                    "[data.images]",
-                    "is for images, and this model reads text".to_owned(),
-                ));
-            }
-            (_, Content::Images | Content::Captions) => {
-                validate_images(self.images(), self.corpus.is_some())?;
-            }
-            (None, _) => {}
+        if content.has_images() {
+            validate_images(self.images(), self.corpus.is_some())?;
+        } else if self.images.is_some() {
+            return Err(wrong(
+                "[data.images]",
+                "is for images, and this model reads text".to_owned(),
+            ));
         }
-        if content == Content::Captions && self.images().augment {
+        if content == Content::CAPTIONS && self.images().augment {
             let problem = "would turn what is left to the right, and the captions would be wrong; set it to false";
             return Err(wrong("data.images.augment", problem.to_owned()));
         }
-        if self.image_folder.is_some() && (content != Content::Captions || self.corpus.is_some()) {
+        if self.image_folder.is_some() && (content != Content::CAPTIONS || self.corpus.is_some()) {
             return Err(wrong(
                 "data.image_folder",
                 "belongs to images with captions from files".to_owned(),
@@ -91,7 +87,7 @@ impl DataConfig {
     fn validate_embedded(&self, name: &str, content: Content) -> Result<(), DataError> {
         let known = || {
             Embedded::all()
-                .filter(|corpus| has(*corpus, content))
+                .filter(|corpus| corpus.can_be(content))
                 .map(|corpus| format!("\"{}\"", corpus.name()))
         };
         let Some(embedded) = Embedded::from_name(name) else {
@@ -101,7 +97,7 @@ impl DataConfig {
                 format!("must be one of {}, not \"{name}\"", known.join(", ")),
             ));
         };
-        if !has(embedded, content) {
+        if !embedded.can_be(content) {
             let (has, known) = (embedded.contents(), known().collect::<Vec<_>>().join(", "));
             return Err(wrong(
                 "data.corpus",
@@ -142,7 +138,7 @@ impl DataConfig {
             .train
             .as_ref()
             .ok_or_else(|| wrong("data.train", missing.to_owned()))?;
-        if content != Content::Pairs {
+        if !content.is_parallel() {
             return self.validate_list(train);
         }
         let (src, tgt) = self.languages()?;
@@ -183,16 +179,6 @@ impl DataConfig {
             }
             None => Ok(()),
         }
-    }
-}
-
-/// Whether an embedded corpus has this content.
-fn has(corpus: Embedded, content: Content) -> bool {
-    match corpus {
-        Embedded::Pairs(_) => matches!(content, Content::Pairs | Content::Text),
-        Embedded::Texts(_) => matches!(content, Content::LabeledText | Content::Text),
-        Embedded::Images(_) => content == Content::Images,
-        Embedded::Captions(_) => content == Content::Captions,
     }
 }
 

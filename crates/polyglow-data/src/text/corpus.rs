@@ -5,7 +5,9 @@ use std::sync::Arc;
 
 use sha2::{Digest, Sha256};
 
-use crate::config::{Content, DataConfig, GOLD, Split, WeightedPath, no_such_set, wrong};
+use crate::config::{
+    Content, DataConfig, GOLD, SourceKind, Split, TargetKind, WeightedPath, no_such_set, wrong,
+};
 use crate::error::DataError;
 use crate::pair::Pair;
 use crate::toy::{Embedded, Toy};
@@ -41,7 +43,7 @@ pub use sample::Sample;
 ///     tgt: Some("de".to_owned()),
 ///     ..DataConfig::default()
 /// };
-/// let corpus = Corpus::open(&config, Content::Pairs, Split::Train)?;
+/// let corpus = Corpus::open(&config, Content::PAIRS, Split::Train)?;
 /// let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>()?;
 /// assert_eq!(pairs[1], Pair { src: "the cat eats .".to_owned(), tgt: "die Katze frisst .".to_owned() });
 /// # Ok::<(), Box<dyn std::error::Error>>(())
@@ -95,22 +97,29 @@ impl Corpus {
                     parts: vec![embedded(toy, split, aligned)?],
                     ..Self::default()
                 };
-                return Ok(if content == Content::Text {
-                    corpus.target_side()
-                } else {
+                return Ok(if content.has_source() {
                     corpus
+                } else {
+                    corpus.target_side()
                 });
             }
             Some(embedded) => return Self::embedded_labeled(embedded, config, content, split),
             None => {}
         }
-        match content {
-            Content::Pairs => {}
-            Content::Text => return Self::open_texts(config, split),
-            Content::LabeledText => return Self::open_labeled(config, split),
-            Content::Images => return Self::open_images(config, split),
-            Content::Captions => return Self::open_captions(config, split),
+        match (content.source, content.target) {
+            (SourceKind::Text, TargetKind::Text) => Self::open_pairs(config, split),
+            (SourceKind::Text, TargetKind::Label) => Self::open_labeled(config, split),
+            (SourceKind::Text, TargetKind::Tags) => Self::open_tagged(config, split),
+            (SourceKind::Image, TargetKind::Label | TargetKind::Tags) => {
+                Self::open_images(config, split)
+            }
+            (SourceKind::Image, TargetKind::Text) => Self::open_captions(config, split),
+            (SourceKind::Nothing, _) => Self::open_texts(config, split),
         }
+    }
+
+    /// Finds the files of parallel text.
+    fn open_pairs(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let (src, tgt) = config.languages()?;
         let key = config.key(split);
         let existing = |path: &Path| existing(&key, path);

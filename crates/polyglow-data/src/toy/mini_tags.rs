@@ -8,43 +8,71 @@
 //! "to" and "not" are `PART`, and each word of an expression has a tag of its own: "look for" is
 //! `VERB ADP`, "in front of" is `ADP NOUN ADP`. Words such as "today" are `ADV`.
 
-use super::Toy;
+use std::path::Path;
+
 use super::mini_en_de::{self, Sentence};
+use super::{Toy, write_files};
+use crate::error::DataError;
 use crate::pair::Pair;
 
-/// The name of the corpus in configs and commands.
-pub const NAME: &str = "mini-tags";
+/// The sentences of `mini-en-de` in English, with the part of speech of each word.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub struct MiniTags;
 
-/// The names of the splits, `train` first: those of [`Toy::MiniEnDe`].
-pub const fn splits() -> &'static [&'static str] {
-    Toy::MiniEnDe.splits()
-}
+impl MiniTags {
+    /// The name of the corpus in configs and commands.
+    pub const NAME: &str = "mini-tags";
 
-/// Generates one split; `None` if the corpus has no split of that name.
-///
-/// The source of a pair is a sentence, its target the tags; both have single spaces between them.
-/// Sentences and their order are those of [`Toy::split`], and so is the cost.
-///
-/// ```
-/// use polyglow_data::toy::mini_tags;
-///
-/// let test = mini_tags::pairs("test").expect("there is a split of that name");
-/// assert_eq!(test[0].src.split(' ').count(), test[0].tgt.split(' ').count());
-/// ```
-pub fn pairs(split: &str) -> Option<Vec<Pair>> {
-    generate()
-        .into_iter()
-        .find_map(|(name, pairs)| (name == split).then_some(pairs))
-}
+    /// The names of the splits, `train` first: those of [`Toy::MiniEnDe`].
+    pub const SPLITS: &[&str] = Toy::MiniEnDe.splits();
 
-/// Generates all splits, in the order of [`splits`]; the pairs are those of [`pairs`].
-pub fn generate() -> Vec<(&'static str, Vec<Pair>)> {
-    let mut splits_in_order: Vec<_> = mini_en_de::draw()
-        .into_iter()
-        .map(|(split, sentences)| (split, sentences.into_iter().map(tagged).collect()))
-        .collect();
-    splits_in_order.sort_by_key(|(name, _)| splits().iter().position(|split| split == name));
-    splits_in_order
+    /// Generates one split; `None` if the corpus has no split of that name.
+    ///
+    /// The source of a pair is a sentence, its target the tags; both have single spaces between
+    /// them. Sentences and their order are those of [`Toy::split`], and so is the cost.
+    ///
+    /// ```
+    /// use polyglow_data::toy::MiniTags;
+    ///
+    /// let test = MiniTags.pairs("test").expect("there is a split of that name");
+    /// assert_eq!(test[0].src.split(' ').count(), test[0].tgt.split(' ').count());
+    /// ```
+    pub fn pairs(self, split: &str) -> Option<Vec<Pair>> {
+        self.generate()
+            .into_iter()
+            .find_map(|(name, pairs)| (name == split).then_some(pairs))
+    }
+
+    /// Generates all splits, in the order of [`MiniTags::SPLITS`]; the pairs are those of
+    /// [`MiniTags::pairs`].
+    pub fn generate(self) -> Vec<(&'static str, Vec<Pair>)> {
+        let mut splits: Vec<_> = mini_en_de::draw()
+            .into_iter()
+            .map(|(split, sentences)| (split, sentences.into_iter().map(tagged).collect()))
+            .collect();
+        splits.sort_by_key(|(name, _)| Self::SPLITS.iter().position(|split| split == name));
+        splits
+    }
+
+    /// Writes `<split>.conll` for every split into `dir`: `word<TAB>tag` on each line, and a blank
+    /// line after each sentence. Creates `dir` if it does not exist.
+    ///
+    /// # Errors
+    /// As [`Toy::write`].
+    pub fn write(self, dir: &Path) -> Result<(), DataError> {
+        let mut files = Vec::new();
+        for (split, pairs) in self.generate() {
+            let mut text = String::new();
+            for pair in pairs {
+                for (word, tag) in pair.src.split(' ').zip(pair.tgt.split(' ')) {
+                    text.extend([word, "\t", tag, "\n"]);
+                }
+                text.push('\n');
+            }
+            files.push((format!("{split}.conll"), text));
+        }
+        write_files(dir, files)
+    }
 }
 
 fn tagged(sentence: Sentence) -> Pair {
@@ -63,7 +91,7 @@ mod tests {
     /// The words that have each tag somewhere in the corpus.
     fn words_of_tags() -> BTreeMap<String, BTreeSet<String>> {
         let mut words: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for pair in generate().iter().flat_map(|(_, pairs)| pairs) {
+        for pair in MiniTags.generate().iter().flat_map(|(_, pairs)| pairs) {
             for (word, tag) in pair.src.split(' ').zip(pair.tgt.split(' ')) {
                 words
                     .entry(tag.to_owned())
@@ -76,7 +104,9 @@ mod tests {
 
     #[test]
     fn each_word_of_the_translation_corpus_has_a_tag() {
-        for ((split, pairs), (same, tagged)) in Toy::MiniEnDe.generate().iter().zip(generate()) {
+        for ((split, pairs), (same, tagged)) in
+            Toy::MiniEnDe.generate().iter().zip(MiniTags.generate())
+        {
             assert_eq!(*split, same);
             assert_eq!(pairs.len(), tagged.len());
             for (pair, tagged) in pairs.iter().zip(tagged) {
@@ -89,13 +119,18 @@ mod tests {
 
     #[test]
     fn a_split_is_found_by_its_name() {
-        assert!(pairs("valid").is_some_and(|pairs| pairs.len() == 500));
-        assert!(pairs("dev").is_none());
+        assert!(
+            MiniTags
+                .pairs("valid")
+                .is_some_and(|pairs| pairs.len() == 500)
+        );
+        assert!(MiniTags.pairs("dev").is_none());
     }
 
     #[test]
     fn tags_are_those_of_a_reader() {
-        let sentences: Vec<Pair> = generate()
+        let sentences: Vec<Pair> = MiniTags
+            .generate()
             .into_iter()
             .flat_map(|(_, pairs)| pairs)
             .collect();

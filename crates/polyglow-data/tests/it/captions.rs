@@ -36,9 +36,9 @@ fn config(file: &Path) -> DataConfig {
 
 fn open(config: &DataConfig) -> Result<Corpus, String> {
     config
-        .validate(Content::Captions)
+        .validate(Content::CAPTIONS)
         .map_err(|error| error.to_string())?;
-    Corpus::open(config, Content::Captions, Split::Train).map_err(|error| error.to_string())
+    Corpus::open(config, Content::CAPTIONS, Split::Train).map_err(|error| error.to_string())
 }
 
 fn pairs(corpus: &Corpus) -> Vec<(String, String)> {
@@ -174,7 +174,7 @@ fn what_is_wrong_with_captions_is_an_error_with_file_and_line() {
         ..DataConfig::embedded("mini-en-de")
     };
     assert!(
-        text.validate(Content::Pairs)
+        text.validate(Content::PAIRS)
             .unwrap_err()
             .to_string()
             .contains("data.image_folder")
@@ -267,7 +267,7 @@ fn batches_bring_each_caption_its_own_image() {
     assert!(tokenizers.is_shared());
     // Four special tokens and three words: names of images are no text.
     assert_eq!(tokenizers.tgt.vocab_size(), 7);
-    let filter = Filter::new(&data, Content::Captions);
+    let filter = Filter::new(&data, Content::CAPTIONS);
     let (cache, report) = IdCache::open_or_build(
         &dir.path().join("ids"),
         &corpus.clone().target_side(),
@@ -431,7 +431,7 @@ fn written_pictures_are_read_again() {
     let written = open(&data).unwrap();
     let generated = Corpus::open(
         &DataConfig::embedded("captioned-shapes"),
-        Content::Captions,
+        Content::CAPTIONS,
         Split::Valid,
     )
     .unwrap();

@@ -87,9 +87,9 @@ fn images(
 #[test]
 fn every_text_comes_with_its_label() {
     let config = DataConfig::embedded("mini-en-de-types");
-    config.validate(Content::LabeledText).unwrap();
-    let (_dir, cache) = build(&config, Content::LabeledText, Split::Test("test"));
-    let corpus = Corpus::open(&config, Content::LabeledText, Split::Test("test")).unwrap();
+    config.validate(Content::LABELED_TEXT).unwrap();
+    let (_dir, cache) = build(&config, Content::LABELED_TEXT, Split::Test("test"));
+    let corpus = Corpus::open(&config, Content::LABELED_TEXT, Split::Test("test")).unwrap();
     let pairs: Vec<_> = corpus.pairs().map(Result::unwrap).collect();
     assert_eq!(cache.len(), pairs.len());
     let Tokenizers { src, tgt } = cache.tokenizers();
@@ -127,8 +127,8 @@ fn every_text_comes_with_its_label() {
 #[test]
 fn hidden_tokens_differ_between_epochs_and_are_the_same_when_an_epoch_is_read_again() {
     let config = DataConfig::embedded("mini-en-de-tenses");
-    config.validate(Content::Text).unwrap();
-    let (_dir, cache) = build(&config, Content::Text, Split::Test("test"));
+    config.validate(Content::TEXT).unwrap();
+    let (_dir, cache) = build(&config, Content::TEXT, Split::Test("test"));
     let source = Arc::new(MaskedSource::new(Arc::clone(&cache), CONFIG).unwrap());
     let special = cache.tokenizers().tgt.special();
     let read = |number| {
@@ -180,14 +180,14 @@ fn images_are_read_alike_from_the_generator_and_from_folders_and_stay_bytes() {
     let set = Shapes::KindAndColor.split("valid").unwrap();
     set.write(&dir.path().join("valid")).unwrap();
     let embedded = DataConfig::embedded("colored-shapes");
-    embedded.validate(Content::Images).unwrap();
+    embedded.validate(Content::IMAGES).unwrap();
     let files = DataConfig {
         train: Some(TrainFiles::One(dir.path().join("valid"))),
         ..DataConfig::default()
     };
-    files.validate(Content::Images).unwrap();
-    let drawn = Corpus::open(&embedded, Content::Images, Split::Valid).unwrap();
-    let read = Corpus::open(&files, Content::Images, Split::Train).unwrap();
+    files.validate(Content::IMAGES).unwrap();
+    let drawn = Corpus::open(&embedded, Content::IMAGES, Split::Valid).unwrap();
+    let read = Corpus::open(&files, Content::IMAGES, Split::Train).unwrap();
     let examples = |corpus: &Corpus| -> Vec<(String, Vec<u8>)> {
         let set = ImageSet::join(&corpus.images().unwrap());
         let example = |index| {
@@ -241,11 +241,11 @@ fn images_are_read_alike_from_the_generator_and_from_folders_and_stay_bytes() {
 fn images_are_no_text_and_their_labels_are_the_only_tokens() {
     let corpus = Corpus::open(
         &DataConfig::embedded("shapes"),
-        Content::Images,
+        Content::IMAGES,
         Split::Valid,
     )
     .unwrap();
-    assert_eq!(corpus.content(), Content::Images);
+    assert_eq!(corpus.content(), Content::IMAGES);
     let set = Shapes::Kind.split("valid").unwrap();
     let pairs: Vec<Pair> = corpus.pairs().map(Result::unwrap).collect();
     let names = set
@@ -278,7 +278,7 @@ fn images_are_no_text_and_their_labels_are_the_only_tokens() {
         images: Some(small),
         ..DataConfig::embedded("shapes")
     };
-    let small = Corpus::open(&small, Content::Images, Split::Valid).unwrap();
+    let small = Corpus::open(&small, Content::IMAGES, Split::Valid).unwrap();
     assert_ne!(
         corpus.content_hash().unwrap(),
         small.content_hash().unwrap()
@@ -290,7 +290,7 @@ fn images_are_no_text_and_their_labels_are_the_only_tokens() {
     // Text has no images.
     let text = Corpus::open(
         &DataConfig::embedded("digits"),
-        Content::Pairs,
+        Content::PAIRS,
         Split::Valid,
     )
     .unwrap();
@@ -301,7 +301,7 @@ fn images_are_no_text_and_their_labels_are_the_only_tokens() {
 fn images_are_turned_anew_in_each_epoch_and_alike_when_it_is_read_again() {
     let corpus = Corpus::open(
         &DataConfig::embedded("shapes"),
-        Content::Images,
+        Content::IMAGES,
         Split::Valid,
     )
     .unwrap();
@@ -387,8 +387,8 @@ fn several_sets_of_images_become_one_with_the_weights_of_each() {
         }),
         ..DataConfig::default()
     };
-    config.validate(Content::Images).unwrap();
-    let corpus = Corpus::open(&config, Content::Images, Split::Train).unwrap();
+    config.validate(Content::IMAGES).unwrap();
+    let corpus = Corpus::open(&config, Content::IMAGES, Split::Train).unwrap();
     let (joined, parts) = corpus.training_images().unwrap();
     assert_eq!(joined.labels.names(), ["ant", "cat", "dog"]);
     assert_eq!(parts, [(0..2, 1.0), (2..5, 2.0)]);
@@ -424,7 +424,7 @@ fn several_sets_of_images_become_one_with_the_weights_of_each() {
         max_examples: Some(3),
         ..config
     };
-    let (few, parts) = Corpus::open(&few, Content::Images, Split::Train)
+    let (few, parts) = Corpus::open(&few, Content::IMAGES, Split::Train)
         .unwrap()
         .training_images()
         .unwrap();
@@ -480,7 +480,7 @@ fn a_part_of_the_images_is_drawn_from_all_classes_by_the_seed() {
             ..DataConfig::default()
         };
         let open = |seed| {
-            Corpus::open(&config, Content::Images, Split::Train)
+            Corpus::open(&config, Content::IMAGES, Split::Train)
                 .unwrap()
                 .with_seed(seed)
         };
@@ -529,7 +529,7 @@ fn mnists_labels_are_found_beside_its_images() {
         images: Some(gray),
         ..DataConfig::default()
     };
-    let open = |config: &DataConfig| Corpus::open(config, Content::Images, Split::Train);
+    let open = |config: &DataConfig| Corpus::open(config, Content::IMAGES, Split::Train);
     let error = open(&config).map(|_| ()).unwrap_err().to_string();
     assert!(error.contains("no file of labels"), "{error}");
     write("train-labels-idx1-ubyte", &[0, 0, 8, 1, 0, 0, 0, 2, 7, 3]);
@@ -550,7 +550,7 @@ fn mnists_labels_are_found_beside_its_images() {
 
 #[test]
 fn the_first_examples_are_kept_with_the_labels_of_all() {
-    let content = Content::LabeledText;
+    let content = Content::LABELED_TEXT;
     let config = DataConfig {
         max_examples: Some(3),
         ..DataConfig::embedded("mini-en-de-types")
@@ -610,22 +610,22 @@ fn what_does_not_fit_is_named() {
             ..embedded(corpus)
         }
     };
-    let message = error(embedded("mini-en-de"), Content::LabeledText);
+    let message = error(embedded("mini-en-de"), Content::LABELED_TEXT);
     assert!(
         message.contains("pairs of sentences") && message.contains("\"mini-en-de-types\""),
         "{message}"
     );
-    let message = error(embedded("mini-en-de-types"), Content::Images);
+    let message = error(embedded("mini-en-de-types"), Content::IMAGES);
     assert!(
         message.contains("texts with labels") && message.contains("\"shapes\""),
         "{message}"
     );
-    assert!(error(embedded("shapes"), Content::Pairs).contains("images with labels"));
-    for content in [Content::Pairs, Content::Text] {
+    assert!(error(embedded("shapes"), Content::PAIRS).contains("images with labels"));
+    for content in [Content::PAIRS, Content::TEXT] {
         let message = error(sized([8, 8], "digits"), content);
         assert!(message.contains("`[data.images]`"), "{message}");
     }
-    let message = error(sized([512, 512], "shapes"), Content::Images);
+    let message = error(sized([512, 512], "shapes"), Content::IMAGES);
     assert!(
         message.contains("65535") && message.contains("`data.images.size`"),
         "{message}"
@@ -639,7 +639,7 @@ fn what_does_not_fit_is_named() {
             images: gray,
             ..embedded("shapes")
         },
-        Content::Images,
+        Content::IMAGES,
     );
     assert!(message.contains("`data.images.grayscale`"), "{message}");
     let message = error(
@@ -647,15 +647,15 @@ fn what_does_not_fit_is_named() {
             max_examples: Some(0),
             ..embedded("digits")
         },
-        Content::Pairs,
+        Content::PAIRS,
     );
     assert!(message.contains("`data.max_examples`"), "{message}");
     let missing = DataConfig {
         train: Some(TrainFiles::One(Path::new("no/such.tsv").to_owned())),
         ..DataConfig::default()
     };
-    missing.validate(Content::LabeledText).unwrap();
-    let message = Corpus::open(&missing, Content::LabeledText, Split::Train)
+    missing.validate(Content::LABELED_TEXT).unwrap();
+    let message = Corpus::open(&missing, Content::LABELED_TEXT, Split::Train)
         .map(|_| ())
         .unwrap_err()
         .to_string();

@@ -36,7 +36,7 @@ fn config(train: PathBuf) -> DataConfig {
 }
 
 fn read(dir: &Path, name: &str) -> Result<Vec<Pair>, DataError> {
-    Corpus::open(&config(dir.join(name)), Content::Pairs, Split::Train)?
+    Corpus::open(&config(dir.join(name)), Content::PAIRS, Split::Train)?
         .pairs()
         .collect()
 }
@@ -105,8 +105,8 @@ fn a_list_is_read_part_by_part_with_its_weights() {
         train: Some(TrainFiles::Weighted(list)),
         ..config(PathBuf::new())
     };
-    config.validate(Content::Pairs).unwrap();
-    let corpus = Corpus::open(&config, Content::Pairs, Split::Train).unwrap();
+    config.validate(Content::PAIRS).unwrap();
+    let corpus = Corpus::open(&config, Content::PAIRS, Split::Train).unwrap();
     let pairs: Vec<Pair> = corpus.pairs().collect::<Result<_, _>>().unwrap();
     assert_eq!(pairs, [pair("a", "A"), pair("b", "B"), pair("c", "C")]);
     let weights: Vec<f64> = corpus
@@ -270,7 +270,7 @@ fn an_error_ends_the_stream() {
     let dir = files(&[("bad.tsv", b"a\tb\nc\nd\te\n")]);
     let corpus = Corpus::open(
         &config(dir.path().join("bad.tsv")),
-        Content::Pairs,
+        Content::PAIRS,
         Split::Train,
     )
     .unwrap();
@@ -281,15 +281,15 @@ fn an_error_ends_the_stream() {
 #[test]
 fn embedded_corpora_have_their_splits() {
     let config = DataConfig::embedded("digits");
-    config.validate(Content::Pairs).unwrap();
+    config.validate(Content::PAIRS).unwrap();
     assert_eq!(config.test_names(), ["test", "test_long"]);
-    let valid: Vec<Pair> = Corpus::open(&config, Content::Pairs, Split::Valid)
+    let valid: Vec<Pair> = Corpus::open(&config, Content::PAIRS, Split::Valid)
         .unwrap()
         .pairs()
         .collect::<Result<_, _>>()
         .unwrap();
     assert!(!valid.is_empty());
-    let error = Corpus::open(&config, Content::Pairs, Split::Test("test_deep"))
+    let error = Corpus::open(&config, Content::PAIRS, Split::Test("test_deep"))
         .unwrap_err()
         .to_string();
     assert!(
@@ -311,13 +311,13 @@ fn test_sets_go_by_name() {
         ..config(dir.path().join("a.tsv"))
     };
     assert_eq!(named.test_names(), ["first", "second"]);
-    let second: Vec<Pair> = Corpus::open(&named, Content::Pairs, Split::Test("second"))
+    let second: Vec<Pair> = Corpus::open(&named, Content::PAIRS, Split::Test("second"))
         .unwrap()
         .pairs()
         .collect::<Result<_, _>>()
         .unwrap();
     assert_eq!(second, [pair("b", "B")]);
-    let error = Corpus::open(&named, Content::Pairs, Split::Test("third"))
+    let error = Corpus::open(&named, Content::PAIRS, Split::Test("third"))
         .unwrap_err()
         .to_string();
     assert!(
@@ -334,7 +334,7 @@ fn a_configuration_is_read_strictly() {
         r#"{"train": [{"path": "a", "weight": 2}, {"path": "b"}], "src": "en", "tgt": "de"}"#,
     )
     .unwrap();
-    config.validate(Content::Pairs).unwrap();
+    config.validate(Content::PAIRS).unwrap();
     assert_eq!((config.max_len, config.max_length_ratio), (256, 9.0));
     assert!(parse(r#"{"trian": "a"}"#).unwrap_err().contains("trian"));
     assert!(
@@ -349,7 +349,7 @@ fn a_configuration_is_read_strictly() {
 #[test]
 fn impossible_configurations_are_refused_by_key() {
     let good = config("a".into());
-    good.validate(Content::Pairs).unwrap();
+    good.validate(Content::PAIRS).unwrap();
     let with_words = |words| DataConfig {
         words: Some(words),
         ..good.clone()
@@ -442,7 +442,7 @@ fn impossible_configurations_are_refused_by_key() {
         (DataConfig::embedded("dogits"), "`data.corpus`"),
     ];
     for (config, key) in bad {
-        let message = config.validate(Content::Pairs).unwrap_err().to_string();
+        let message = config.validate(Content::PAIRS).unwrap_err().to_string();
         assert!(
             message.starts_with(key),
             "{message} does not begin with {key}"
@@ -459,7 +459,7 @@ fn impossible_configurations_are_refused_by_key() {
     };
     assert!(
         negative
-            .validate(Content::Pairs)
+            .validate(Content::PAIRS)
             .unwrap_err()
             .to_string()
             .contains("weight -1")

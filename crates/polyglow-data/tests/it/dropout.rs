@@ -46,7 +46,7 @@ fn cache(kind: Kind) -> (TempDir, Arc<IdCache>, Vec<Pair>) {
             tgt: Some("de".to_owned()),
             ..DataConfig::default()
         };
-        Corpus::open(&data, Content::Pairs, Split::Train).unwrap()
+        Corpus::open(&data, Content::PAIRS, Split::Train).unwrap()
     };
     let tokenizers = Tokenizers::train(&config, &open(&text), &mut |_, _| {}).unwrap();
     text.push_str(

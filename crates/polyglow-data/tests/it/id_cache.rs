@@ -34,7 +34,7 @@ fn setup(lines: &str, vocab_size: usize) -> Setup {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Content::Pairs, Split::Train).unwrap();
+    let corpus = Corpus::open(&data, Content::PAIRS, Split::Train).unwrap();
     let config = TokenizerConfig {
         kind: Kind::Word,
         vocab_size,
@@ -132,7 +132,7 @@ fn the_examples_of_each_part_lie_together() {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Content::Pairs, Split::Train).unwrap();
+    let corpus = Corpus::open(&data, Content::PAIRS, Split::Train).unwrap();
     let setup = Setup { corpus, ..setup };
     let (cache, report, _) = setup.open(Some(&FILTER)).unwrap();
     assert_eq!(cache.parts(), [(0..3, 1.0), (3..5, 0.5)]);
@@ -154,7 +154,7 @@ fn aligned(links: &str) -> Result<IdCache, DataError> {
         tgt: Some("de".to_owned()),
         ..DataConfig::default()
     };
-    let corpus = Corpus::open(&data, Content::Pairs, Split::Train)?;
+    let corpus = Corpus::open(&data, Content::PAIRS, Split::Train)?;
     let config = TokenizerConfig {
         kind: Kind::Char,
         vocab_size: 40,

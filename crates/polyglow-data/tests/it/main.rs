@@ -18,6 +18,7 @@ mod prefetch;
 mod sentencepiece;
 mod shapes;
 mod skip_gram;
+mod tagged;
 mod tokenizer;
 mod toy;
 mod window;

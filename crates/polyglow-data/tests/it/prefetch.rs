@@ -25,7 +25,7 @@ fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();
     let corpus = Corpus::open(
         &DataConfig::embedded("digits"),
-        Content::Pairs,
+        Content::PAIRS,
         Split::Valid,
     )
     .unwrap();

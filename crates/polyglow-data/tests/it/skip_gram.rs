@@ -33,7 +33,7 @@ fn cache() -> (TempDir, Arc<IdCache>) {
     let dir = tempfile::tempdir().unwrap();
     let corpus = Corpus::open(
         &DataConfig::embedded("mini-en-de"),
-        Content::Text,
+        Content::TEXT,
         Split::Valid,
     )
     .unwrap();

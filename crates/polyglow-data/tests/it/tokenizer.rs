@@ -746,7 +746,7 @@ fn impossible_configurations_are_refused_by_key() {
 fn digits() -> Corpus {
     let config = DataConfig::embedded("digits");
     assert_eq!(config.train, None::<TrainFiles>);
-    Corpus::open(&config, Content::Pairs, Split::Valid).unwrap()
+    Corpus::open(&config, Content::PAIRS, Split::Valid).unwrap()
 }
 
 #[test]

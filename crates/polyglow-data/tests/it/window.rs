@@ -199,7 +199,7 @@ fn windows_do_not_reach_from_one_corpus_into_another_and_follow_its_weight() {
     };
     let cache = build(
         dir.path(),
-        &Corpus::open(&data, Content::Pairs, Split::Train)
+        &Corpus::open(&data, Content::PAIRS, Split::Train)
             .unwrap()
             .target_side(),
         None,
@@ -235,7 +235,7 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
     let dir = tempfile::tempdir().unwrap();
     let text = Corpus::open(
         &DataConfig::embedded("digits"),
-        Content::Pairs,
+        Content::PAIRS,
         Split::Valid,
     )
     .unwrap();
@@ -269,7 +269,7 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
     }
     // The same text is what the configuration gives for models that read one side.
     let opened =
-        Corpus::open(&DataConfig::embedded("digits"), Content::Text, Split::Valid).unwrap();
+        Corpus::open(&DataConfig::embedded("digits"), Content::TEXT, Split::Valid).unwrap();
     assert_eq!(
         opened.content_hash().unwrap(),
         text.target_side().content_hash().unwrap()
@@ -332,7 +332,7 @@ fn what_cannot_be_cut_into_windows_is_an_error() {
         dir.path(),
         &Corpus::open(
             &DataConfig::embedded("digits"),
-            Content::Pairs,
+            Content::PAIRS,
             Split::Valid,
         )
         .unwrap(),

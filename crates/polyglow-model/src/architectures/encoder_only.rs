@@ -1,4 +1,4 @@
-//! The encoder of text with a head, for labels or for masked tokens (Devlin et al., 2019). Its
+//! The encoder of text with a head, for labels, for tags or for masked tokens (Devlin et al., 2019). Its
 //! layers are those of a Transformer, or recurrent.
 
 use burn::module::Module;
@@ -6,7 +6,7 @@ use burn::tensor::{Bool, Int, Tensor};
 
 use crate::architecture::{Inspect, Predict};
 use crate::attention::{AttentionMaps, Watch};
-use crate::config::{EncoderShape, Head, Pooling};
+use crate::config::{EncoderShape, Pooling};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
@@ -31,7 +31,8 @@ pub struct EncoderOnly {
     pub pool: Pool,
     /// The layers.
     pub stack: TextEncoder,
-    /// Projects the pooled state to the labels; `None` with a masked-token head.
+    /// Projects the pooled state to the labels, or each state to the tags; `None` with a masked-token
+    /// head.
     pub head: Option<Linear>,
     dropout: Dropout,
     #[module(skip)]
@@ -65,7 +66,7 @@ impl EncoderOnly {
                 }
                 Some(layers) => TextEncoder::Rnn(RecurrentEncoder::new(layers, init)),
             },
-            head: (shape.head == Head::Classification)
+            head: (shape.head.has_weights())
                 .then(|| Linear::new(stack.d_model, stack.tgt_vocab_size, init)),
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
@@ -90,10 +91,14 @@ impl EncoderOnly {
                 (highest, Some(last))
             }
         };
-        let Some(head) = &self.head else {
-            let states = self.pool.without_class(states);
-            return Projection::Tied(&self.embedding).project(states.flatten(0, 1));
+        let projection = match &self.head {
+            Some(head) => Projection::Own(head),
+            None => Projection::Tied(&self.embedding),
         };
+        if self.shape.head.reads_positions() {
+            let states = self.pool.without_class(states);
+            return projection.project(states.flatten(0, 1));
+        }
         let pooled = match last {
             // The summary of the recurrent layers has already left padding out.
             Some(last) if self.shape.pooling == Pooling::Last => last,
@@ -102,7 +107,7 @@ impl EncoderOnly {
                 self.pool.forward(states, Some(pad_mask))
             }
         };
-        Projection::Own(head).project(pooled)
+        projection.project(pooled)
     }
 
     /// Returns the input of the lowest layer, its mask and its rotation.
@@ -119,8 +124,8 @@ impl EncoderOnly {
 }
 
 impl Predict<Text> for EncoderOnly {
-    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`; with a masked-token head,
-    /// scores of the tokens at each position, `[batch * len, src_vocab_size]`.
+    /// Scores of the labels of each text, `[batch, tgt_vocab_size]`; with a head that reads every
+    /// position, scores of the tokens or tags there, `[batch * len, tgt_vocab_size]`.
     fn predict(&self, text: Text) -> Prediction<'_> {
         self.predict_watched(text, None)
     }

@@ -6,7 +6,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::recurrent::Attend;
-use super::{Head, ModelConfig, ModelShape, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
+use super::{ModelConfig, ModelShape, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
 use crate::error::ModelError;
 
 /// The architectures that can be trained.
@@ -29,7 +29,8 @@ pub enum Arch {
     /// 2013).
     #[serde(rename = "skipgram")]
     SkipGram,
-    /// An encoder with a head, for labels of texts or for masked tokens (Devlin et al., 2019).
+    /// An encoder with a head, for labels of texts, tags of words or masked tokens (Devlin et al.,
+    /// 2019).
     Encoder,
     /// A Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
     Vit,
@@ -82,8 +83,8 @@ impl ModelConfig {
     /// The task that the model is trained for.
     pub fn task(&self) -> Task {
         match self.head {
-            Some(Head::MaskedLm) if self.arch == Arch::Encoder => Task::Masked,
-            Some(Head::MaskedLm | Head::Classification) | None => self.arch.task(),
+            Some(head) if self.arch == Arch::Encoder => head.task(),
+            _ => self.arch.task(),
         }
     }
 

@@ -1,7 +1,7 @@
 //! The shape of a built-in model: its architecture, sizes and variants.
 
 use super::{
-    CaptionerShape, EncoderShape, Head, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task,
+    CaptionerShape, EncoderShape, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task,
     TransformerShape, VitShape, Vocabulary,
 };
 use crate::attention::AttentionKind;
@@ -89,14 +89,7 @@ impl ModelShape {
             Self::Transformer(_) | Self::Rnn(_) => Task::Translation,
             Self::Lm(_) | Self::RnnLm(_) => Task::Language,
             Self::SkipGram(_) => Task::Words,
-            Self::Encoder(EncoderShape {
-                head: Head::Classification,
-                ..
-            }) => Task::Labels,
-            Self::Encoder(EncoderShape {
-                head: Head::MaskedLm,
-                ..
-            }) => Task::Masked,
+            Self::Encoder(EncoderShape { head, .. }) => head.task(),
             Self::Vit(_) => Task::Images,
             Self::Captioner(_) => Task::Captions,
         }

@@ -15,10 +15,9 @@ use crate::teacher_forcing::Forced;
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Captions,
     name: "captions of images",
-    content: Content::Captions,
+    content: Content::CAPTIONS,
     reads: Reads::ImageAndTarget,
     writes: true,
-    is_classification: false,
     examples: "captions",
     does: "describes images",
     advice: "`polyglow caption` says what is on an image, `polyglow evaluate` scores it",

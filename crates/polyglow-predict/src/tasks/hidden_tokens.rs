@@ -19,10 +19,9 @@ use crate::teacher_forcing::{Forced, at_targets};
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Masked,
     name: "hidden tokens",
-    content: Content::Text,
+    content: Content::TEXT,
     reads: Reads::Source,
     writes: false,
-    is_classification: false,
     examples: "sentences",
     does: "finds hidden tokens",
     advice: "`polyglow evaluate` scores it, and `polyglow train CONFIG --run RUN --fork NEW_RUN` teaches it labels",

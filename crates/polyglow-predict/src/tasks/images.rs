@@ -2,9 +2,11 @@
 
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::config::{Content, ImageConfig};
+use polyglow_data::tokenizer::Tokenizer;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Image, Predict, Task};
 
+use super::labels::confusion::label_scores;
 use super::labels::{Guess, check_labels, guesses, label_ids, no_labels};
 use super::{Examples, LabeledImage, Reads, TaskFacts, TaskUse};
 use crate::error::{Result, ensure};
@@ -16,10 +18,9 @@ use crate::teacher_forcing::{Forced, at_targets};
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Images,
     name: "labels of images",
-    content: Content::Images,
+    content: Content::IMAGES,
     reads: Reads::Image,
     writes: false,
-    is_classification: true,
     examples: "examples",
     does: "gives labels",
     advice: "`polyglow classify` says what something is, `polyglow evaluate` scores it",
@@ -52,6 +53,12 @@ impl TaskUse for Images {
         _: &BleuTokenizer,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.images()?)
+    }
+
+    fn check_held_out(&self, tgt: &Tokenizer, examples: &Examples) -> Result<()> {
+        let images = examples.images()?;
+        let names: Vec<&str> = images.iter().map(|image| image.label).collect();
+        check_labels(&names, tgt)
     }
 }
 
@@ -88,7 +95,9 @@ pub(crate) fn evaluate(runner: &Runner, images: &[LabeledImage]) -> Result<Evalu
             Ok(found.iter().map(|row| Forced::new(row)).collect())
         },
     )?;
-    Ok(Evaluation::of_forced(forced).with_accuracy())
+    let evaluation = Evaluation::of_forced(forced).with_accuracy();
+    let scores = label_scores(&runner.tgt, &names, evaluation.first.iter().flatten())?;
+    Ok(evaluation.with_labels(scores))
 }
 
 fn log_probs(runner: &Runner, images: &[&[u8]]) -> Tensor<2> {

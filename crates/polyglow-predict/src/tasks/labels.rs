@@ -19,6 +19,7 @@ use crate::evaluation::Evaluation;
 use crate::long_lines::LongLines;
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
+use confusion::label_scores;
 
 /// Labels that are listed in a message.
 const SHOWN_LABELS: usize = 50;
@@ -27,10 +28,9 @@ const SHOWN_LABELS: usize = 50;
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Labels,
     name: "labels of texts",
-    content: Content::LabeledText,
+    content: Content::LABELED_TEXT,
     reads: Reads::Source,
     writes: false,
-    is_classification: true,
     examples: "examples",
     does: "gives labels",
     advice: "`polyglow classify` says what something is, `polyglow evaluate` scores it",
@@ -57,12 +57,22 @@ impl TaskUse for Labels {
     ) -> Result<Evaluation> {
         evaluate(runner, examples.pairs()?)
     }
+
+    fn check_held_out(&self, tgt: &Tokenizer, examples: &Examples) -> Result<()> {
+        let pairs = examples.pairs()?;
+        let names: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+        check_labels(&names, tgt)
+    }
+
+    fn classify(&self, runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
+        classify(runner, texts)
+    }
 }
 
-/// What something probably is.
+/// What a model answers that gives labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guess {
-    /// The most probable label.
+    /// The most probable label, or where each word has one all of them, with single spaces between.
     pub label: String,
     /// Its probability, 0 to 1.
     pub probability: f64,
@@ -101,7 +111,9 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
             Ok(texts.iter().zip(&found).map(forced).collect())
         },
     )?;
-    Ok(Evaluation::of_forced(forced).with_accuracy())
+    let evaluation = Evaluation::of_forced(forced).with_accuracy();
+    let scores = label_scores(&runner.tgt, &names, evaluation.first.iter().flatten())?;
+    Ok(evaluation.with_labels(scores))
 }
 
 /// The most probable label of every text. One that is longer than the models is cut, with a mark,

@@ -21,10 +21,9 @@ use crate::teacher_forcing::{Forced, Predicted, at_targets};
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Language,
     name: "language model",
-    content: Content::Text,
+    content: Content::TEXT,
     reads: Reads::Target,
     writes: true,
-    is_classification: false,
     examples: "sentences",
     does: "has no source",
     advice: "`polyglow generate` writes text with it, `polyglow evaluate` scores it",

@@ -22,10 +22,9 @@ use crate::teacher_forcing::{Forced, Predicted, at_targets};
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Translation,
     name: "translation",
-    content: Content::Pairs,
+    content: Content::PAIRS,
     reads: Reads::Pair,
     writes: true,
-    is_classification: false,
     examples: "sentences",
     does: "translates",
     advice: "`polyglow translate` is for it, and `polyglow evaluate` scores it",

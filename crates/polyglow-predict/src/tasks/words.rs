@@ -20,10 +20,9 @@ use crate::teacher_forcing::{Forced, Predicted, at_targets};
 pub const FACTS: TaskFacts = TaskFacts {
     kind: Task::Words,
     name: "word vectors",
-    content: Content::Text,
+    content: Content::TEXT,
     reads: Reads::Target,
     writes: false,
-    is_classification: false,
     examples: "sentences",
     does: "has no source",
     advice: "`polyglow embeddings` explores its vectors, `polyglow evaluate` scores it",
@@ -43,6 +42,10 @@ pub struct WordVectors {
 impl TaskUse for WordVectors {
     fn facts(&self) -> &'static TaskFacts {
         &FACTS
+    }
+
+    fn check_held_out(&self, tgt: &Tokenizer, examples: &Examples) -> Result<()> {
+        check_words(examples.pairs()?, tgt)
     }
 
     fn evaluate(

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use polyglow_data::config::{Content, DataConfig};
+use polyglow_data::config::DataConfig;
 use polyglow_model::{Precision, Task};
 use polyglow_predict::error::{Context, Result, ensure, usage, with_hint};
 use polyglow_predict::tasks::facts;
@@ -142,7 +142,7 @@ impl Config {
         self.model.validate()?;
         self.train.validate()?;
         self.search.validate()?;
-        if matches!(content, Content::Text | Content::Captions) {
+        if content.is_text_of_targets() {
             let arch = self.model.arch.name();
             let shared = self.tokenizer.shared;
             ensure!(

@@ -73,7 +73,7 @@ impl RunDirectory {
         let content = config.content();
         // Data that is given in memory is not named by the config, so nothing could be scored with
         // a copy of it.
-        if !is_kept(content) || data.corpus.is_some() || !data.has_source() {
+        if content.has_images() || data.corpus.is_some() || !data.has_source() {
             return Ok(());
         }
         let mut sums = self.sums()?;
@@ -204,7 +204,7 @@ impl RunDirectory {
     /// The kept text of a set whose files are missing, as `error` says.
     fn open_kept(&self, error: DataError, content: Content, split: Split<'_>) -> Result<Corpus> {
         let missing = TrainError::from(error);
-        if !is_kept(content) {
+        if content.has_images() {
             let advice = "images are not kept with the run; copy them, too, or name them with `--set data.test=PATH`";
             return Err(with_hint(missing, advice));
         }
@@ -226,10 +226,10 @@ impl RunDirectory {
             "{missing}: {set} is the text that the run keeps in `{directory}`, that of {when}"
         );
         let corpus = Corpus::from_pairs(directory, pairs(&texts));
-        Ok(if content == Content::Text {
-            corpus.target_side()
-        } else {
+        Ok(if content.has_source() {
             corpus
+        } else {
+            corpus.target_side()
         })
     }
 
@@ -256,10 +256,10 @@ impl RunDirectory {
 
     /// Warns if the files of a set have other content than what the run keeps.
     fn warn_of_change(&self, corpus: &Corpus, content: Content, split: Split<'_>) -> Result<()> {
-        let sums = if is_kept(content) {
-            self.sums()?
-        } else {
+        let sums = if content.has_images() {
             BTreeMap::new()
+        } else {
+            self.sums()?
         };
         if file_names(content, split)
             .iter()
@@ -293,10 +293,10 @@ impl Kept {
             src.extend([&pair.src, "\n"]);
             tgt.extend([&pair.tgt, "\n"]);
         }
-        let texts = if content == Content::Text {
-            vec![tgt]
-        } else {
+        let texts = if content.has_source() {
             vec![src, tgt]
+        } else {
+            vec![tgt]
         };
         Ok(Self {
             files: file_names(content, split).into_iter().zip(texts).collect(),
@@ -320,14 +320,6 @@ pub(super) fn is_held_out_file(name: &str) -> bool {
         .extension()
         .is_some_and(|side| side == SRC || side == TGT);
     name == SUMS || name == SINCE || is_of_a_set && is_side
-}
-
-/// Whether sets of this content are text.
-fn is_kept(content: Content) -> bool {
-    match content {
-        Content::Pairs | Content::Text | Content::LabeledText => true,
-        Content::Images | Content::Captions => false,
-    }
 }
 
 /// The validation set, if there is one, and the test sets.
@@ -355,10 +347,10 @@ fn file_names(content: Content, split: Split<'_>) -> Vec<String> {
         Split::Test("test") => "test".to_owned(),
         Split::Test(name) => format!("test.{}", escaped(name)),
     };
-    let sides: &[&str] = if content == Content::Text {
-        &[TGT]
-    } else {
+    let sides: &[&str] = if content.has_source() {
         &[SRC, TGT]
+    } else {
+        &[TGT]
     };
     sides.iter().map(|side| format!("{name}.{side}")).collect()
 }
@@ -416,7 +408,7 @@ mod tests {
     #[test]
     fn names_of_sets_are_names_of_files_and_stay_different() {
         let names = ["test", "valid", "../a", "%2E", "."]
-            .map(|name| file_names(Content::Text, Split::Test(name)).remove(0));
+            .map(|name| file_names(Content::TEXT, Split::Test(name)).remove(0));
         assert_eq!(
             names,
             [
@@ -428,7 +420,7 @@ mod tests {
             ]
         );
         assert_eq!(
-            file_names(Content::Pairs, Split::Valid),
+            file_names(Content::PAIRS, Split::Valid),
             ["valid.src", "valid.tgt"]
         );
     }
@@ -445,7 +437,7 @@ mod tests {
             pair("e", ""),
         ];
         let corpus = Corpus::from_pairs("made up", all.clone());
-        let kept = Kept::read(&corpus, Content::Pairs, Split::Valid).unwrap();
+        let kept = Kept::read(&corpus, Content::PAIRS, Split::Valid).unwrap();
         let texts: Vec<String> = kept.files.into_iter().map(|(_, text)| text).collect();
         assert_eq!(pairs(&texts), all);
     }

@@ -3,7 +3,6 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use polyglow_data::config::Content;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
@@ -60,7 +59,7 @@ impl HeldOut {
             for pair in part.pairs()? {
                 all.push(pair?);
             }
-            if corpus.content() == Content::Pairs {
+            if corpus.content().is_parallel() {
                 warn_of_blank_sides(&part.name(), &all[start..]);
             }
         }
@@ -103,18 +102,6 @@ impl HeldOut {
             });
         }
         Examples::Images(labeled)
-    }
-
-    /// The label of each example, if it is labeled: the target of each pair.
-    pub fn labels(&self) -> Vec<&str> {
-        match self {
-            Self::Text(pairs) => pairs.iter().map(|pair| pair.tgt.as_str()).collect(),
-            Self::Images(images) => images
-                .label_ids
-                .iter()
-                .map(|&id| images.labels.names()[id as usize].as_str())
-                .collect(),
-        }
     }
 }
 

@@ -193,7 +193,7 @@ impl Origin {
         if self.new_vocabulary {
             return Ok(None);
         }
-        if self.new_head && facts(config.model.task()).is_classification {
+        if self.new_head && facts(config.model.task()).gives_labels() {
             return Ok(Some(Tokenizers::with_labels(
                 Arc::clone(&self.tokenizers.src),
                 train,
@@ -294,7 +294,7 @@ impl Origin {
 
 /// Whether an encoder that was taught hidden tokens is to be taught labels.
 fn has_new_head(config: &Config, old: &Config) -> bool {
-    old.model.task() == Task::Masked && config.model.task() == Task::Labels
+    old.model.task() == Task::Masked && facts(config.model.task()).gives_labels()
 }
 
 /// Makes sure that the weights of `run` fit a config.

@@ -78,7 +78,7 @@ fn the_first_images_are_trained_on_as_before() {
     train(config, &run, 1).expect("it trains");
     let parsed =
         Config::from_text(config, &["train.max_steps=2".to_owned()]).expect("it is a config");
-    let first = Corpus::open(&parsed.data, Content::Images, Split::Train).expect("it is embedded");
+    let first = Corpus::open(&parsed.data, Content::IMAGES, Split::Train).expect("it is embedded");
     let hash = first.content_hash().expect("it is in memory");
     let digits: Vec<String> = hash.iter().map(|byte| format!("{byte:02x}")).collect();
     make_old(&run, Some(&digits.concat()));

@@ -13,7 +13,7 @@ use polyglow_data::pair::Pair;
 use polyglow_model::attention::AttentionKind;
 use polyglow_predict::attention::PairAttention;
 use polyglow_predict::runner::Runner;
-use polyglow_predict::tasks::{images, labels};
+use polyglow_predict::tasks::images;
 use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
 use polyglow_train::tasks::translation::alignment::align;
@@ -142,10 +142,9 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let tgt = match &args.tgt {
         Some(tgt) => tgt.clone(),
         None if facts.translates() => runner.best(&[&args.src])?.swap_remove(0),
-        None if facts.is_classification => {
-            labels::classify(&runner, &[&args.src])?
-                .swap_remove(0)
-                .label
+        None if facts.gives_labels() => {
+            let mut answers = runner.task.classify(&runner, &[&args.src])?;
+            answers.swap_remove(0).label
         }
         None => String::new(),
     };

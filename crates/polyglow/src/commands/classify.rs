@@ -8,10 +8,11 @@ use clap::Args;
 use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::read_image;
 use polyglow_data::lines::Lines;
+use polyglow_predict::TaskFacts;
 use polyglow_predict::long_lines::LongLines;
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::images;
 use polyglow_predict::tasks::labels::Guess;
-use polyglow_predict::tasks::{images, labels};
 use polyglow_predict::unknown_words::UnknownWords;
 use polyglow_train::run::runner;
 
@@ -42,7 +43,7 @@ pub(crate) fn run(args: &ClassifyArgs) -> anyhow::Result<()> {
     let models = args.model.load(&plan)?;
     models
         .iter()
-        .try_for_each(|model| check_task(model, |facts| facts.is_classification))?;
+        .try_for_each(|model| check_task(model, TaskFacts::gives_labels))?;
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
     if runner.task.facts().reads_images() {
@@ -85,7 +86,7 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
         for text in &real {
             unknown.look_at(&runner.members[0].src, text);
         }
-        let mut guesses = labels::classify(runner, &real)?.into_iter();
+        let mut guesses = runner.task.classify(runner, &real)?.into_iter();
         for (line, text) in (before + 1..).zip(&texts) {
             match if is_blank(&text.as_str()) {
                 None

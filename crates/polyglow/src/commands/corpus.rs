@@ -28,12 +28,7 @@ pub(crate) struct CorpusArgs {
 /// There is no corpus of that name (exit code 2), or a file cannot be written.
 pub(crate) fn run(args: &CorpusArgs) -> anyhow::Result<()> {
     let corpus = Embedded::from_name(&args.name).ok_or_else(|| unknown(&args.name))?;
-    match corpus {
-        Embedded::Pairs(toy) => toy.write(&args.out)?,
-        Embedded::Texts(toy) => toy.write(&args.out)?,
-        Embedded::Images(shapes) => shapes.write(&args.out)?,
-        Embedded::Captions(shapes) => shapes.write(&args.out)?,
-    }
+    corpus.write(&args.out)?;
     tracing::info!(
         "wrote {} to `{}`: {}",
         corpus.name(),

@@ -15,10 +15,11 @@ use polyglow_data::pair::Pair;
 use polyglow_predict::TaskFacts;
 use polyglow_predict::evaluation::{Evaluation, Scores};
 use polyglow_predict::group::Group;
+use polyglow_predict::measures;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::scoring::TranslationScores;
 use polyglow_predict::suggestion::nearest;
-use polyglow_predict::tasks::labels::confusion::{LabelScores, of_labels, write_labels};
+use polyglow_predict::tasks::labels::confusion::{LabelScores, write_labels};
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::run::{RunDirectory, runner};
@@ -70,8 +71,8 @@ struct Report<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     ngram: Option<NgramScores>,
     /// Of each label, if the model gives labels.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    labels: Option<Vec<LabelScores>>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    labels: Vec<LabelScores>,
     /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
@@ -115,14 +116,10 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     activity.show(format!("testing on {} examples", held_out.len()));
     let Evaluation {
         scores,
-        first,
+        labels,
         num_scored,
         ..
     } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &bleu))?;
-    let is_classifier = runner.task.facts().is_classification;
-    let labels = is_classifier
-        .then(|| of_labels(&runner.tgt, &held_out.labels(), &first))
-        .transpose()?;
     let is_compared = runner.task.facts().generates() && group.is_first();
     let ngram = if is_compared {
         ngram_model(&plan, &runner, pairs, &mut activity)?
@@ -276,7 +273,12 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
     }
     write_set(report, &mut out)?;
     let scores = report.scores;
-    if let Some(accuracy) = scores.accuracy.filter(|_| !report.facts.is_classification) {
+    if let Some(accuracy) = scores.accuracy.filter(|_| report.facts.gives_labels()) {
+        writeln!(out, "accuracy        {accuracy:.4}")?;
+        writeln!(out, "loss            {:.4}   nats per example", scores.loss)?;
+        return Ok(write_labels(&mut out, &report.labels)?);
+    }
+    if let Some(accuracy) = scores.accuracy {
         writeln!(
             out,
             "accuracy        {accuracy:.4}   a context word scores above all drawn words"
@@ -287,12 +289,10 @@ fn write(report: &Report<'_>, json: bool) -> anyhow::Result<()> {
             scores.loss
         )?);
     }
-    if let (Some(accuracy), Some(labels)) = (scores.accuracy, &report.labels) {
-        writeln!(out, "accuracy        {accuracy:.4}")?;
-        writeln!(out, "loss            {:.4}   nats per example", scores.loss)?;
-        return Ok(write_labels(&mut out, labels)?);
-    }
     write_losses(report, &mut out)?;
+    if !report.labels.is_empty() {
+        write_labels(&mut out, &report.labels)?;
+    }
     Ok(write_attention(report, &mut out)?)
 }
 
@@ -306,10 +306,10 @@ fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         sentences,
         beam_size,
         scores,
-        labels,
         facts,
         ..
     } = report;
+    let examples = facts.examples;
     writeln!(
         out,
         "checkpoint      {}   step {step}",
@@ -325,20 +325,16 @@ fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
         )?;
     }
     match &scores.translations {
-        None if labels.is_some() => {
-            writeln!(out, "split           {split}   {sentences} examples")?;
-        }
-        None => writeln!(out, "split           {split}   {sentences} sentences")?,
+        None => writeln!(out, "split           {split}   {sentences} {examples}")?,
         Some(TranslationScores {
             bleu,
             chrf,
             exact_match,
             signatures,
         }) => {
-            let what = facts.examples;
             writeln!(
                 out,
-                "split           {split}   {sentences} {what}, beam {beam_size}"
+                "split           {split}   {sentences} {examples}, beam {beam_size}"
             )?;
             writeln!(out, "BLEU            {bleu:.2}   {}", signatures.bleu)?;
             writeln!(out, "chrF            {chrf:.2}   {}", signatures.chrf)?;
@@ -353,6 +349,9 @@ fn write_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report { scores, ngram, .. } = report;
     if let Some(accuracy) = scores.token_accuracy {
         writeln!(out, "token accuracy  {accuracy:.4}")?;
+    }
+    for (key, value) in &scores.others {
+        writeln!(out, "{:<15} {value:.4}", measures::title(key))?;
     }
     writeln!(
         out,

@@ -5,7 +5,6 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
-use polyglow_data::config::Content;
 use polyglow_metrics::Measure;
 use polyglow_model::ModelConfig;
 use polyglow_predict::measures::recorded;
@@ -247,14 +246,12 @@ fn write_config(
         .corpus
         .as_ref()
         .map_or(String::new(), |name| format!("{name}, "));
-    match report.config.content() {
-        Content::Pairs => {
-            let (src, tgt) = data.languages()?;
-            writeln!(out, "data         {name}{src} to {tgt}")?;
-        }
-        Content::Text => writeln!(out, "data         {name}one side")?,
-        Content::Captions => writeln!(out, "data         {name}captions of images")?,
-        Content::LabeledText | Content::Images => writeln!(out, "data         {name}labels")?,
+    let content = report.config.content();
+    if content.is_parallel() {
+        let (src, tgt) = data.languages()?;
+        writeln!(out, "data         {name}{src} to {tgt}")?;
+    } else {
+        writeln!(out, "data         {name}{}", content.description())?;
     }
     let name = tokenizer.kind.name();
     match &report.vocabulary {

@@ -1,3 +1,4 @@
+use std::collections::BTreeMap;
 use std::fs;
 
 use polyglow_predict::evaluation::Scores;
@@ -134,6 +135,7 @@ fn the_numbers_of_the_metrics_file_are_shown() {
         loss: 1.0,
         perplexity: 2.7,
         bits_per_byte: None,
+        others: BTreeMap::new(),
         truncated: None,
     };
     let record = json!({"kind": "valid", "step": 12, "loss": 1.0, "bleu": 31.5, "chrf": 52.25});

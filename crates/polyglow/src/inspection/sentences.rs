@@ -1,6 +1,5 @@
 //! How many lines of the training text hold several sentences, which `translate` warns by.
 
-use polyglow_data::config::Content;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_predict::sentences::count;
@@ -12,7 +11,7 @@ const LINES: usize = 2_000;
 /// The share of source lines that hold several sentences, 0 to 1, by a sample; `None` if the text
 /// is not of pairs.
 pub(super) fn share_of_several(plan: &Plan, train: &Corpus) -> Result<Option<f64>, DataError> {
-    if plan.content != Content::Pairs {
+    if !plan.content.is_parallel() {
         return Ok(None);
     }
     let language = plan.config.data.languages().map_or("", |(src, _)| src);

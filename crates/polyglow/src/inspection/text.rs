@@ -6,7 +6,7 @@ mod report;
 
 use std::collections::{HashMap, HashSet};
 
-use polyglow_data::config::{Content, Split};
+use polyglow_data::config::{Split, TargetKind};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Filter, Reason, SideReport};
@@ -127,7 +127,7 @@ pub(super) fn read_splits(
         report.findings.extend(findings);
         wholes.push(whole);
     }
-    if plan.content == Content::Captions {
+    if plan.content.has_images() {
         // Many images may be described alike.
         report
             .findings
@@ -143,7 +143,7 @@ pub(super) fn read_splits(
             .findings
             .iter_mut()
             .for_each(|finding| finding.advice = OF_EMBEDDED);
-    } else if plan.content == Content::Pairs {
+    } else if plan.content.is_parallel() {
         report.warnings = sides::find(&setting.languages, &mut wholes);
     }
     Ok(report)
@@ -192,10 +192,11 @@ impl Setting<'_> {
     /// Counts the words of a pair that the tokenizers' normalization changes; names of images are
     /// no words.
     fn count_changes(&self, reader: &mut Reader, pair: &Pair) -> Result<(), DataError> {
-        match self.plan.content {
-            Content::Pairs | Content::Text => reader.count_changes(pair, self.tokenizers),
-            Content::LabeledText | Content::Images | Content::Captions => Ok(()),
+        let content = self.plan.content;
+        if content.has_images() || content.target != TargetKind::Text {
+            return Ok(());
         }
+        reader.count_changes(pair, self.tokenizers)
     }
 
     /// Why training leaves a pair out, or would; `None` if the filter lets it through.
@@ -208,7 +209,7 @@ impl Setting<'_> {
             }
         };
         let tgt = len(&pair.tgt, &self.tokenizers.tgt)?;
-        let one_sided = matches!(self.plan.content, Content::Text | Content::Captions);
+        let one_sided = self.plan.content.is_text_of_targets();
         let src = if one_sided {
             tgt
         } else {
@@ -230,7 +231,7 @@ impl Setting<'_> {
                     .by_ref()
                     .take(PAIRS_PER_CHUNK)
                     .collect::<Result<_, _>>()?;
-                let names = self.plan.content == Content::Captions;
+                let names = self.plan.content.has_images();
                 let sources = chunk
                     .iter()
                     .filter(|_| !names)

@@ -10,6 +10,7 @@ use rayon::prelude::*;
 
 use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
 use crate::alignment::Link;
+use crate::config::TargetKind;
 use crate::corpus::{Corpus, Part};
 use crate::error::DataError;
 use crate::example::{CorpusReport, Example, Filter, PartReport, Reason, left_out};
@@ -38,7 +39,8 @@ pub(super) fn build(
     }
     let new = NewFile::create(path).map_err(DataError::io(path))?;
     let vocab_size = tokenizers.src.vocab_size().max(tokenizers.tgt.vocab_size());
-    let aligned = corpus.parts().iter().any(Part::is_aligned);
+    let is_tagged = corpus.content().target == TargetKind::Tags;
+    let aligned = is_tagged || corpus.parts().iter().any(Part::is_aligned);
     let mut builder = Builder {
         tokenizers,
         filter,
@@ -61,6 +63,7 @@ pub(super) fn build(
         num_ids: 0,
         lines: Vec::new(),
         aligned,
+        is_tagged,
         is_text: false,
     };
     builder
@@ -91,8 +94,10 @@ struct Builder<'a> {
     num_links: Vec<u16>,
     num_ids: u64,
     lines: Vec<u32>,
-    /// Whether links are written: at least one part has alignments.
+    /// Whether links are written: at least one part has alignments, or words have tags.
     aligned: bool,
+    /// Whether the targets are tags, each linked to its word.
+    is_tagged: bool,
     /// Whether the current part has one side only.
     is_text: bool,
 }
@@ -136,6 +141,11 @@ impl Builder<'_> {
         while pairs.peek().is_some() {
             let (numbers, chunk) = next_chunk(&mut pairs)?;
             let encoded: Vec<Encoded> = match &mut alignments {
+                None if self.is_tagged => chunk
+                    .par_iter()
+                    .zip(&numbers)
+                    .map(|(pair, number)| self.encode_tagged(pair, *number, part))
+                    .collect::<Result<_, _>>()?,
                 None => chunk
                     .par_iter()
                     .map(|pair| encode(pair, self.tokenizers))
@@ -177,6 +187,23 @@ impl Builder<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// Encodes a tagged sentence, and links the tokens of each word to its tag.
+    fn encode_tagged(&self, pair: &Pair, sentence: u64, part: &Part) -> Result<Encoded, DataError> {
+        let words = pair.src.split_whitespace().count();
+        let tags = pair.tgt.split_whitespace().count();
+        let unpaired = || DataError::UnpairedTags {
+            corpus: part.name(),
+            sentence,
+            words,
+            tags,
+        };
+        if words != tags {
+            return Err(unpaired());
+        }
+        let links: Vec<Link> = (0..words).map(|word| (word, word)).collect();
+        encode_aligned(pair, &links, self.tokenizers, self.filter)?.ok_or_else(unpaired)
     }
 
     fn add(&mut self, line: u64, encoded: &Encoded, bytes: &mut Vec<u8>) {

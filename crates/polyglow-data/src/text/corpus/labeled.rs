@@ -1,5 +1,6 @@
-//! Labeled texts, as pairs of a text and its label.
+//! Labeled and tagged texts, as pairs of a text and its label or tags.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::{Corpus, Part, Source, captions, existing, split_name};
@@ -15,22 +16,35 @@ impl Corpus {
     /// # Errors
     /// [`DataError::MissingFile`]; [`DataError::Config`] for a split that the configuration lacks.
     pub(super) fn open_labeled(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+        Self::open_files(config, split, Source::Labeled)
+    }
+
+    /// Opens the tagged texts of a split.
+    ///
+    /// # Errors
+    /// As [`Self::open_labeled`].
+    pub(super) fn open_tagged(config: &DataConfig, split: Split) -> Result<Self, DataError> {
+        Self::open_files(config, split, Source::Tagged)
+    }
+
+    /// Opens the files of a split, each of which is a `source` of its own.
+    fn open_files(
+        config: &DataConfig,
+        split: Split,
+        source: fn(PathBuf) -> Source,
+    ) -> Result<Self, DataError> {
         let key = config.key(split);
-        let parts =
-            config
-                .files(split)?
-                .into_iter()
-                .map(|WeightedPath { path, weight, .. }| {
-                    let source = Source::Labeled(existing(&key, &path)?);
-                    Ok(Part {
-                        source,
-                        weight,
-                        alignments: None,
-                        is_text: false,
-                    })
-                });
+        let mut parts = Vec::new();
+        for WeightedPath { path, weight, .. } in config.files(split)? {
+            parts.push(Part {
+                source: source(existing(&key, &path)?),
+                weight,
+                alignments: None,
+                is_text: false,
+            });
+        }
         Ok(Self {
-            parts: parts.collect::<Result<_, _>>()?,
+            parts,
             ..Self::default()
         })
     }
@@ -51,7 +65,7 @@ impl Corpus {
             split_name(split),
         );
         let unknown = || wrong("data.corpus", no_such_set(split, embedded.splits()));
-        let is_text = content == Content::Text;
+        let is_text = !content.has_source();
         let pairs = match embedded {
             Embedded::Pairs(_) => Vec::new(),
             Embedded::Texts(toy) => {
@@ -75,6 +89,7 @@ impl Corpus {
                 };
                 texts.into_iter().map(pair).collect()
             }
+            Embedded::Tags(toy) => toy.pairs(split).ok_or_else(unknown)?,
             Embedded::Captions(shapes) => captions::generated(shapes, split).ok_or_else(unknown)?,
             Embedded::Images(shapes) => {
                 let [height, width] = config.images().size;

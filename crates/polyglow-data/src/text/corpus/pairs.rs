@@ -9,6 +9,7 @@ use crate::image_set::ImageSet;
 use crate::labeled::{LabeledLines, LabeledText};
 use crate::lines::Lines;
 use crate::pair::Pair;
+use crate::tagged::TaggedSentences;
 
 /// Iterates over the pairs of one part; files are read line by line.
 pub struct Pairs {
@@ -33,6 +34,7 @@ pub(super) enum Reader {
         path: PathBuf,
         any: bool,
     },
+    Tagged(TaggedSentences),
     Images {
         images: Arc<ImageSet>,
         next: usize,
@@ -61,6 +63,7 @@ impl Iterator for Pairs {
                 let is_first = !std::mem::replace(any, true);
                 next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
             }
+            Reader::Tagged(sentences) => sentences.next(),
             Reader::Images { images, next } => {
                 *next += 1;
                 let label = images.label_ids.get(*next - 1);

@@ -16,6 +16,7 @@ use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
 use crate::lines::Lines;
 use crate::pair::{Pair, by_source};
+use crate::tagged::TaggedSentences;
 
 /// One part of a corpus, with its weight.
 #[derive(Debug, Clone)]
@@ -48,6 +49,7 @@ pub(super) enum Source {
     Tsv(PathBuf),
     Text(PathBuf),
     Labeled(PathBuf),
+    Tagged(PathBuf),
     Images {
         name: String,
         images: Arc<ImageSet>,
@@ -76,6 +78,7 @@ impl Part {
             | Source::Tsv(path)
             | Source::Text(path)
             | Source::Labeled(path)
+            | Source::Tagged(path)
             | Source::Captions { path, .. } => path.display().to_string(),
         }
     }
@@ -101,6 +104,7 @@ impl Part {
                 path: path.clone(),
                 any: false,
             },
+            Source::Tagged(path) => Reader::Tagged(TaggedSentences::open(path)?),
             Source::Images { images, .. } => Reader::Images {
                 images: Arc::clone(images),
                 next: 0,
@@ -199,6 +203,10 @@ impl Part {
                 hash.update(b"labels and texts");
                 add_file(hash, files, path)
             }
+            Source::Tagged(path) => {
+                hash.update(b"tagged");
+                add_file(hash, files, path)
+            }
             Source::Captions { path, pairs } => {
                 hash.update(b"captions");
                 add_file(hash, files, path)?;
@@ -231,7 +239,11 @@ impl Part {
         match &self.source {
             Source::Embedded { pairs, .. } | Source::Captions { pairs, .. } => Some(pairs.len()),
             Source::Images { images, .. } => Some(images.len()),
-            Source::TwoFiles { .. } | Source::Tsv(_) | Source::Text(_) | Source::Labeled(_) => None,
+            Source::TwoFiles { .. }
+            | Source::Tsv(_)
+            | Source::Text(_)
+            | Source::Labeled(_)
+            | Source::Tagged(_) => None,
         }
     }
 

@@ -2,7 +2,6 @@
 //! a seed, because such data mostly lies label by label.
 
 use super::Corpus;
-use crate::config::Content;
 use crate::random::{Purpose, below};
 
 /// The examples of a corpus that were drawn.
@@ -63,9 +62,8 @@ impl Corpus {
     /// draws from images and captions. Without one, and of all other text, the first are taken.
     #[must_use]
     pub fn with_seed(self, seed: u64) -> Self {
-        let is_drawn = matches!(self.content, Content::Images | Content::Captions);
         Self {
-            seed: is_drawn.then_some(seed),
+            seed: self.content.has_images().then_some(seed),
             ..self
         }
     }

@@ -72,7 +72,7 @@ impl Corpus {
         };
         Self {
             parts: self.parts.into_iter().map(target).collect(),
-            content: Content::Text,
+            content: Content::TEXT,
             ..self
         }
     }

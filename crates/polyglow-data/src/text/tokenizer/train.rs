@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use super::config::{TokenizerConfig, VocabFiles};
 use super::{Tokenizer, Tokenizers};
-use crate::config::Content;
+use crate::config::{SourceKind, TargetKind};
 use crate::corpus::Corpus;
 use crate::error::DataError;
 use crate::labeled::LabelSet;
@@ -63,6 +63,19 @@ impl Tokenizer {
     }
 }
 
+impl Tokenizer {
+    /// Makes the tokenizer of a set of tags: each whitespace-separated word is one token.
+    ///
+    /// # Errors
+    /// [`DataError::Tokenizer`] if the set is empty.
+    pub fn of_tags(tags: &LabelSet) -> Result<Self, DataError> {
+        Self::new(
+            vocabulary::of_whole_words(tags.names().iter().cloned())?,
+            "tags",
+        )
+    }
+}
+
 impl Tokenizers {
     /// Loads the tokenizers that the configuration names, or trains them on `corpus`.
     ///
@@ -74,15 +87,20 @@ impl Tokenizers {
         progress: &mut Progress,
     ) -> Result<Self, DataError> {
         config.validate()?;
-        match corpus.content() {
-            Content::Pairs | Content::Text => {}
-            Content::LabeledText => return Self::of_labeled(config, corpus, progress),
-            // Only the labels of images are tokens.
-            Content::Images => return Ok(Self::shared(Self::of_labels(corpus)?)),
+        let content = corpus.content();
+        match (content.source, content.target) {
             // Names of images are no text.
-            Content::Captions => {
+            (SourceKind::Image, TargetKind::Text) => {
                 return Self::train(config, &corpus.clone().target_side(), progress);
             }
+            // Only the labels of images are tokens.
+            (SourceKind::Image | SourceKind::Nothing, TargetKind::Label | TargetKind::Tags) => {
+                return Ok(Self::shared(Self::of_labels(corpus)?));
+            }
+            (SourceKind::Text, TargetKind::Label | TargetKind::Tags) => {
+                return Self::of_labeled(config, corpus, progress);
+            }
+            (SourceKind::Text | SourceKind::Nothing, TargetKind::Text) => {}
         }
         match &config.path {
             Some(path) if path.is_dir() => return Self::load(path),
@@ -143,11 +161,22 @@ impl Tokenizers {
     }
 
     fn of_labels(corpus: &Corpus) -> Result<Tokenizer, DataError> {
-        let labels = corpus
-            .pairs()
-            .map(|pair| Ok(pair?.tgt))
-            .collect::<Result<BTreeSet<String>, DataError>>()?;
-        Tokenizer::of_labels(&LabelSet::new(labels))
+        let is_tagged = corpus.content().target == TargetKind::Tags;
+        let mut labels = BTreeSet::new();
+        for pair in corpus.pairs() {
+            let tgt = pair?.tgt;
+            if is_tagged {
+                labels.extend(tgt.split_whitespace().map(str::to_owned));
+            } else {
+                labels.insert(tgt);
+            }
+        }
+        let labels = LabelSet::new(labels);
+        if is_tagged {
+            Tokenizer::of_tags(&labels)
+        } else {
+            Tokenizer::of_labels(&labels)
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use super::vit::PATCH_SIZE;
 use super::{RnnShape, TransformerShape};
 use crate::config::recurrent::Score;
-use crate::config::{Arch, ModelConfig, Vocabulary};
+use crate::config::{Arch, ModelConfig, Task, Vocabulary};
 use crate::error::ModelError;
 
 /// The head on an encoder of text.
@@ -18,6 +18,32 @@ pub enum Head {
     /// The transposed embedding at every position, which predicts the token there (Devlin et al.,
     /// 2019, section 3.1).
     MaskedLm,
+}
+
+impl Head {
+    /// The task that an encoder with this head is trained for.
+    pub fn task(self) -> Task {
+        match self {
+            Self::Classification => Task::Labels,
+            Self::MaskedLm => Task::Masked,
+        }
+    }
+
+    /// Returns whether the head reads the state at every position, and not the pooled states.
+    pub fn reads_positions(self) -> bool {
+        match self {
+            Self::Classification => false,
+            Self::MaskedLm => true,
+        }
+    }
+
+    /// Returns whether the head has weights of its own, and not those of the embedding.
+    pub fn has_weights(self) -> bool {
+        match self {
+            Self::Classification => true,
+            Self::MaskedLm => false,
+        }
+    }
 }
 
 /// The layers of an encoder of text.
@@ -53,7 +79,8 @@ pub struct EncoderShape {
     pub stack: TransformerShape,
     /// The layers, if they are recurrent.
     pub recurrent: Option<RnnShape>,
-    /// The pooling; with a masked-token head, it only decides whether there is a class vector.
+    /// The pooling; with a head that reads every position, it only decides whether there is a class
+    /// vector.
     pub pooling: Pooling,
     /// The head.
     pub head: Head,
@@ -182,9 +209,10 @@ impl EncoderShape {
 
     /// Rows of logits in a batch.
     fn num_logits(&self, [rows, src_len, _]: [usize; 3]) -> usize {
-        match self.head {
-            Head::Classification => rows,
-            Head::MaskedLm => rows * src_len,
+        if self.head.reads_positions() {
+            rows * src_len
+        } else {
+            rows
         }
     }
 

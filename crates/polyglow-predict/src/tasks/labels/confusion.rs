@@ -1,8 +1,9 @@
 //! What a classifier gets right and wrong, label by label.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, Write};
 
-use polyglow_data::error::DataError;
 use polyglow_data::tokenizer::Tokenizer;
 use serde::Serialize;
 
@@ -27,48 +28,58 @@ pub struct LabelScores {
     pub confused_with: Vec<(String, usize)>,
 }
 
-/// The scores of every label that occurs, in the order of their ids. `names` are the labels that
-/// examples have, and `given` the ids of those that they were given.
+/// Returns the scores of every label that occurs, in the order of their ids. `names` are the labels
+/// that examples have, and `given` the ids of those that a model gave them, in the same order.
 ///
 /// # Errors
 /// A label cannot be encoded.
-pub fn of_labels(
+pub fn label_scores<'a>(
     labels: &Tokenizer,
     names: &[&str],
-    given: &[Vec<u32>],
-) -> Result<Vec<LabelScores>, DataError> {
-    let size = labels.vocab_size();
-    let mut counts = vec![vec![0_usize; size]; size];
-    for (name, given) in names.iter().zip(given) {
-        if let (Some(&label), Some(&given)) = (labels.encode(name)?.first(), given.first()) {
-            counts[label as usize][given as usize] += 1;
-        }
+    given: impl Iterator<Item = &'a u32>,
+) -> Result<Vec<LabelScores>> {
+    let unknown = labels.special().unk;
+    // How many examples have a label and were given another, or the same: most pairs of labels never
+    // occur.
+    let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
+    for (name, &given) in names.iter().zip(given) {
+        let label = labels.encode(name)?.first().copied().unwrap_or(unknown);
+        *counts.entry((label, given)).or_default() += 1;
     }
-    let name = |id: usize| labels.token(id as u32).unwrap_or_else(|| format!("#{id}"));
-    let scores = (0..size).map(|label| {
-        let examples: usize = counts[label].iter().sum();
-        let given: usize = counts.iter().map(|row| row[label]).sum();
-        let share = |of: usize| (of > 0).then(|| counts[label][label] as f64 / of as f64);
-        let others = counts[label]
-            .iter()
-            .copied()
-            .enumerate()
-            .filter(|&(other, count)| other != label && count > 0);
-        let mut confused_with: Vec<_> = others.map(|(other, count)| (name(other), count)).collect();
-        confused_with.sort_by_key(|&(_, count)| std::cmp::Reverse(count));
-        let (precision, recall) = (share(given), share(examples));
-        LabelScores {
+    let occurring: BTreeSet<u32> = counts
+        .keys()
+        .flat_map(|&(label, given)| [label, given])
+        .collect();
+    let name = |id: u32| labels.token(id).unwrap_or_else(|| format!("#{id}"));
+    let mut scores = Vec::with_capacity(occurring.len());
+    for label in occurring {
+        let mut examples = 0;
+        let mut num_given = 0;
+        let mut confused_with = Vec::new();
+        for (&(has, given), &count) in &counts {
+            if has == label {
+                examples += count;
+            }
+            if given == label {
+                num_given += count;
+            }
+            if has == label && given != label {
+                confused_with.push((name(given), count));
+            }
+        }
+        confused_with.sort_by_key(|&(_, count)| Reverse(count));
+        let correct = counts.get(&(label, label)).copied().unwrap_or(0);
+        let share = |total: usize| (total > 0).then(|| correct as f64 / total as f64);
+        scores.push(LabelScores {
             label: name(label),
             examples,
-            given,
-            precision,
-            recall,
+            given: num_given,
+            precision: share(num_given),
+            recall: share(examples),
             confused_with,
-        }
-    });
-    Ok(scores
-        .filter(|scores| scores.examples + scores.given > 0)
-        .collect())
+        });
+    }
+    Ok(scores)
 }
 
 /// Writes a line a label.
@@ -124,8 +135,8 @@ mod tests {
         let labels = Tokenizer::of_labels(&labels).expect("there are labels");
         let id = |label: &str| labels.encode(label).expect("it is known");
         let names = ["a", "a", "a", "b", "b"];
-        let scores =
-            of_labels(&labels, &names, &["a", "a", "b", "b", "c"].map(id)).expect("they are known");
+        let given = ["a", "a", "b", "b", "c"].map(id).concat();
+        let scores = label_scores(&labels, &names, given.iter()).expect("they are known");
         let row = |scores: &LabelScores| {
             (
                 scores.label.clone(),

@@ -6,12 +6,10 @@ use polyglow_data::example::Filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
-use polyglow_model::Task as TaskKind;
 use polyglow_predict::error::{Context, Result, ensure, failed, with_hint};
 use polyglow_predict::model::check_beam;
 use polyglow_predict::tasks::Reads;
-use polyglow_predict::tasks::labels::{check_labels, label_ids};
-use polyglow_predict::tasks::words::check_words;
+use polyglow_predict::tasks::labels::label_ids;
 
 use super::Text;
 use crate::config::Config;
@@ -73,11 +71,10 @@ pub(super) fn encode(
     check_beam(&plan.config.search, tokenizers)?;
     let facts = plan.task.facts();
     let held_out = &text.held_out;
-    if facts.is_classification {
-        check_labels(&held_out.labels(), &tokenizers.tgt).context("in the validation set")?;
-    }
-    if facts.kind == TaskKind::Words && !held_out.is_empty() {
-        check_words(held_out.pairs(), &tokenizers.tgt).context("in the validation set")?;
+    if !held_out.is_empty() {
+        plan.task
+            .check_held_out(&tokenizers.tgt, &held_out.examples())
+            .context("in the validation set")?;
     }
     let unknown_labels = || {
         let error = failed!("the training set has labels that the model does not know");
@@ -133,7 +130,7 @@ pub(super) fn encode(
         IdCache::open_or_build(&path, corpus, tokenizers, filter.as_ref(), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
-    if facts.is_classification && report.tgt.unknown > 0 {
+    if facts.gives_labels() && report.tgt.unknown > 0 {
         return Err(unknown_labels());
     }
     let cache = Arc::new(cache);

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use polyglow_data::config::Content;
+use polyglow_data::config::TargetKind;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use polyglow_predict::group::Group;
@@ -129,10 +129,11 @@ pub(super) fn shared_tokenizers(
     else {
         return Ok((tokenizers, hashes));
     };
-    let data = match text.train.content() {
-        Content::Pairs | Content::Text | Content::LabeledText => "text",
-        Content::Images => "set of images",
-        Content::Captions => "text or set of images",
+    let content = text.train.content();
+    let data = match (content.has_images(), content.target) {
+        (false, _) => "text",
+        (true, TargetKind::Text) => "text or set of images",
+        (true, _) => "set of images",
     };
     let what = match difference {
         0 => format!("another training {data} (`data.train`)"),

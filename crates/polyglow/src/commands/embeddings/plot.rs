@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use anyhow::anyhow;
-use polyglow_data::config::{Content, Split};
+use polyglow_data::config::{SourceKind, Split, TargetKind};
 use polyglow_data::corpus::Corpus;
 use polyglow_model::Side;
 use polyglow_view::Format;
@@ -139,11 +139,12 @@ fn frequent(run: &Run, args: &PlotArgs) -> anyhow::Result<Drawn> {
 /// that was learned.
 fn sides(run: &Run, args: &PlotArgs) -> Vec<Side> {
     let asked = args.table.side;
-    let own = match run.plan.content {
-        // The target of a labeled text is its label.
-        Content::LabeledText => Side::Src,
-        Content::Text | Content::Captions => Side::Tgt,
-        Content::Pairs | Content::Images => asked.unwrap_or(run.trained.model.reading_side()),
+    let content = run.plan.content;
+    let own = match (content.source, content.target) {
+        // The targets of texts with labels or tags are these.
+        (SourceKind::Text, TargetKind::Label | TargetKind::Tags) => Side::Src,
+        (SourceKind::Nothing | SourceKind::Image, TargetKind::Text) => Side::Tgt,
+        _ => asked.unwrap_or(run.trained.model.reading_side()),
     };
     let translates = run.plan.task.facts().translates();
     if asked.is_none() && translates && run.trained.tokenizers.is_shared() && has_one_table(run) {

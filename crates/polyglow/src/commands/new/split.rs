@@ -192,7 +192,7 @@ pub(super) fn open(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus>
         tgt: Some(tgt.to_owned()),
         ..DataConfig::default()
     };
-    Ok(Corpus::open(&config, Content::Pairs, Split::Train)?)
+    Ok(Corpus::open(&config, Content::PAIRS, Split::Train)?)
 }
 
 /// The number of pairs of a text.

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use polyglow_data::config::Content;
+use polyglow_data::config::{Content, TargetKind};
 use polyglow_data::error::DataError;
 use polyglow_data::example::{CorpusReport, Reason};
 use polyglow_data::pair::Pair;
@@ -42,10 +42,10 @@ pub(super) struct Reader {
 
 impl Reader {
     pub(super) fn new(name: &str, content: Content, [src, tgt]: &[String; 2]) -> Self {
-        let languages = match content {
-            Content::Pairs => Languages::new(src, tgt),
-            Content::Text | Content::Captions => Languages::new("", tgt),
-            Content::LabeledText | Content::Images => Languages::default(),
+        let languages = match content.target {
+            TargetKind::Text if content.is_parallel() => Languages::new(src, tgt),
+            TargetKind::Text => Languages::new("", tgt),
+            _ => Languages::default(),
         };
         Self {
             name: name.to_owned(),
@@ -64,7 +64,7 @@ impl Reader {
             self.collector.add(Check::Duplicates, place, pair, None);
         }
         self.collector.see(place, pair);
-        if self.content == Content::Pairs {
+        if self.content.is_parallel() {
             self.fit.add(file, line, pair);
             self.profiles[0].add(&pair.src);
             self.profiles[1].add(&pair.tgt);
@@ -174,7 +174,7 @@ mod tests {
 
     #[test]
     fn a_pair_is_a_duplicate_only_if_both_sides_are() {
-        let mut reader = Reader::new("train", Content::Pairs, &Default::default());
+        let mut reader = Reader::new("train", Content::PAIRS, &Default::default());
         let pairs = [
             ("a", "b"),
             ("a", "c"),

@@ -8,6 +8,7 @@ use tokenizers::models::bpe::{BPE, BpeTrainer};
 use tokenizers::models::unigram::{Unigram, UnigramTrainer};
 use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
+use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::{AddedToken, ModelWrapper, Tokenizer as HuggingFaceTokenizer};
 
 use super::super::config::{Kind, TokenizerConfig};
@@ -134,6 +135,15 @@ pub(super) fn of_whole_texts(
     tokenizer
         .add_special_tokens(pipeline::special_tokens())
         .map_err(failed("labels"))?;
+    Ok(tokenizer)
+}
+
+/// Makes a tokenizer that encodes each whitespace-separated word as a single token, one of `tokens`.
+pub(super) fn of_whole_words(
+    tokens: impl Iterator<Item = String>,
+) -> Result<HuggingFaceTokenizer, DataError> {
+    let mut tokenizer = of_whole_texts(tokens)?;
+    tokenizer.with_pre_tokenizer(Some(WhitespaceSplit));
     Ok(tokenizer)
 }
 

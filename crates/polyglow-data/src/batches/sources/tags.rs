@@ -1,0 +1,70 @@
+//! Texts with a tag for each word.
+
+use std::sync::Arc;
+
+use super::{BatchSource, Cached, size_of_rows};
+use crate::batch::TagBatch;
+use crate::batching::{BatchingConfig, EpochPlan};
+use crate::error::DataError;
+use crate::id_cache::IdCache;
+
+/// Batches of tagged texts from an id cache.
+pub struct TagSource {
+    cached: Cached,
+}
+
+impl TagSource {
+    /// Makes batches of the texts of `cache`, whose targets are tags.
+    ///
+    /// # Errors
+    /// [`DataError::Dropout`] if `config` asks for BPE dropout: tags belong to the tokens that
+    /// words have without it.
+    pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
+        let cached = Cached { cache, config };
+        cached.refuse_dropout("tags belong to the tokens that words have without it")?;
+        Ok(Self { cached })
+    }
+
+    /// Positions of a text with its end mark, and of the tags, which stand at them.
+    fn padded(&self, example: u32) -> (usize, usize) {
+        let Cached { cache, config } = &self.cached;
+        let len = config.padded(config.planned_len(cache.lengths(example).0) + 1);
+        (len, len)
+    }
+}
+
+impl BatchSource for TagSource {
+    type Batch = TagBatch;
+    type Error = DataError;
+
+    fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
+        self.cached.plan(epoch, |example| self.padded(example))
+    }
+
+    fn batch(&self, epoch: u64, items: &[u32]) -> Result<TagBatch, DataError> {
+        let examples = self.cached.examples(None, epoch, items)?;
+        let Cached { cache, config } = &self.cached;
+        let mut links = Vec::with_capacity(items.len());
+        for &item in items {
+            links.push(cache.links(item)?);
+        }
+        let tokenizers = cache.tokenizers();
+        Ok(TagBatch::new(
+            &examples,
+            &links,
+            tokenizers.src.special(),
+            tokenizers.tgt.special().pad,
+            config.pad_multiple,
+        ))
+    }
+
+    fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
+        let cache = &self.cached.cache;
+        let real = |item| (cache.lengths(item).0 + 1, cache.lengths(item).1);
+        size_of_rows(items, |item| self.padded(item), real)
+    }
+
+    fn origin(&self, example: u32) -> String {
+        self.cached.origin(example)
+    }
+}
