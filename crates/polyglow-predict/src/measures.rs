@@ -39,16 +39,41 @@ pub const BITS_PER_BYTE: Measure = Measure {
     decimals: 3,
 };
 
+/// Fraction of the spans that a model tagged that are right, 0 to 1.
+pub const SPAN_PRECISION: Measure = Measure {
+    key: "span_precision",
+    title: "span precision",
+    higher_is_better: true,
+    decimals: 3,
+};
+/// Fraction of the spans of the references that a model tagged, 0 to 1.
+pub const SPAN_RECALL: Measure = Measure {
+    key: "span_recall",
+    title: "span recall",
+    higher_is_better: true,
+    decimals: 3,
+};
+/// Harmonic mean of the precision and the recall of spans, 0 to 1.
+pub const SPAN_F1: Measure = Measure {
+    key: "span_f1",
+    title: "span F1",
+    higher_is_better: true,
+    decimals: 3,
+};
+
 /// Every score that a record of `metrics.jsonl` may hold, in the order in which tables and pages
 /// show them.
 ///
 /// A record has only the scores that its model can be measured by: see [`recorded`].
-pub const SCORES: [Measure; 8] = [
+pub const SCORES: [Measure; 11] = [
     Measure::BLEU,
     Measure::CHRF,
     Measure::EXACT_MATCH,
     ACCURACY,
     TOKEN_ACCURACY,
+    SPAN_PRECISION,
+    SPAN_RECALL,
+    SPAN_F1,
     LOSS,
     PERPLEXITY,
     BITS_PER_BYTE,
@@ -77,7 +102,7 @@ pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterat
         .filter_map(|(measure, found)| found.then_some(measure))
 }
 
-/// Returns the title of a score: `token accuracy` of `token_accuracy`. One that is not in [`SCORES`] is its own
+/// Returns the title of a score: `span F1` of `span_f1`. One that is not in [`SCORES`] is its own
 /// title.
 pub fn title(key: &str) -> &str {
     SCORES
@@ -109,7 +134,9 @@ mod tests {
         });
         let (accuracy, token_accuracy, bits_per_byte) = (Some(1.0), Some(1.0), Some(1.0));
         let (loss, perplexity, truncated) = (1.0, 1.0, None);
-        let others = BTreeMap::new();
+        let others: BTreeMap<String, f64> = [SPAN_PRECISION, SPAN_RECALL, SPAN_F1]
+            .map(|measure| (measure.key.to_owned(), 1.0))
+            .into();
         let scores = Scores {
             translations,
             accuracy,

@@ -9,6 +9,7 @@ pub mod hidden_tokens;
 pub mod images;
 pub mod labels;
 pub mod language;
+pub mod tags;
 pub mod translation;
 pub mod words;
 
@@ -220,7 +221,7 @@ pub trait TaskUse: Debug + Send + Sync {
 type MakeUse = fn(&ModelConfig, &DataConfig) -> Arc<dyn TaskUse>;
 
 /// The table of tasks.
-const TASKS: [(&TaskFacts, MakeUse); 7] = [
+const TASKS: [(&TaskFacts, MakeUse); 8] = [
     (&translation::FACTS, |_, _| {
         Arc::new(translation::Translation)
     }),
@@ -235,6 +236,7 @@ const TASKS: [(&TaskFacts, MakeUse); 7] = [
         })
     }),
     (&labels::FACTS, |_, _| Arc::new(labels::Labels)),
+    (&tags::FACTS, |_, _| Arc::new(tags::Tags)),
     (&images::FACTS, |_, data| {
         Arc::new(images::Images {
             images: data.images(),

@@ -11,6 +11,7 @@ pub mod images;
 pub mod labels;
 pub mod language;
 mod setting;
+pub mod tags;
 pub mod translation;
 pub mod words;
 
@@ -247,11 +248,12 @@ pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Re
 type MakeTask = fn(Setting, &TrainingData) -> Result<AnyTask<Model>>;
 
 /// The table of training halves; each has a row of facts in [`polyglow_predict::tasks`], too.
-const TASKS: [(&TaskFacts, MakeTask); 7] = [
+const TASKS: [(&TaskFacts, MakeTask); 8] = [
     (&predict::translation::FACTS, translation::training),
     (&predict::language::FACTS, language::training),
     (&predict::words::FACTS, words::training),
     (&predict::labels::FACTS, labels::training),
+    (&predict::tags::FACTS, tags::training),
     (&predict::images::FACTS, images::training),
     (&predict::captions::FACTS, captions::training),
     (&predict::hidden_tokens::FACTS, hidden_tokens::training),

@@ -19,11 +19,13 @@ pub enum Task {
     Captions,
     /// To predict the masked tokens of a text that has only one side.
     Masked,
+    /// To tag each word of a text.
+    Tags,
 }
 
 impl Task {
     /// All of them.
-    pub const ALL: [Self; 7] = [
+    pub const ALL: [Self; 8] = [
         Self::Translation,
         Self::Language,
         Self::Words,
@@ -31,12 +33,13 @@ impl Task {
         Self::Images,
         Self::Captions,
         Self::Masked,
+        Self::Tags,
     ];
 
     /// The side that a model encodes: the source, or the only side of a text.
     pub fn reading_side(self) -> Side {
         match self {
-            Self::Translation | Self::Labels | Self::Images => Side::Src,
+            Self::Translation | Self::Labels | Self::Images | Self::Tags => Side::Src,
             Self::Language | Self::Words | Self::Masked | Self::Captions => Side::Tgt,
         }
     }

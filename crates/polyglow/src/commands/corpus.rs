@@ -12,7 +12,8 @@ use crate::failure::{usage, with_hint};
 /// What `polyglow corpus` is asked to do.
 #[derive(Args)]
 pub(crate) struct CorpusArgs {
-    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; pictures
+    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; with tags
+    /// `mini-tags`; pictures
     /// `shapes`, `colored-shapes`, `counted-shapes`, `counted-colored-shapes`; with captions
     /// `captioned-shapes`
     name: String,
@@ -20,7 +21,8 @@ pub(crate) struct CorpusArgs {
     out: PathBuf,
 }
 
-/// Writes every split: `<split>.<language>` and `<split>.align`, `<split>.tsv` with labels, a
+/// Writes every split: `<split>.<language>` and `<split>.align`, `<split>.tsv` with labels,
+/// `<split>.conll` with tags, a
 /// folder of folders with pictures, or `<split>.tsv` with captions and a folder with their
 /// pictures.
 ///

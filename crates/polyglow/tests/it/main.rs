@@ -33,6 +33,7 @@ mod report;
 mod score;
 #[cfg(feature = "serve")]
 mod serve;
+mod tagging;
 mod together;
 mod train;
 mod translate;

@@ -18,6 +18,8 @@ pub enum Head {
     /// The transposed embedding at every position, which predicts the token there (Devlin et al.,
     /// 2019, section 3.1).
     MaskedLm,
+    /// A linear map from the state at every position to the tags of words.
+    Tagging,
 }
 
 impl Head {
@@ -26,6 +28,7 @@ impl Head {
         match self {
             Self::Classification => Task::Labels,
             Self::MaskedLm => Task::Masked,
+            Self::Tagging => Task::Tags,
         }
     }
 
@@ -33,14 +36,14 @@ impl Head {
     pub fn reads_positions(self) -> bool {
         match self {
             Self::Classification => false,
-            Self::MaskedLm => true,
+            Self::MaskedLm | Self::Tagging => true,
         }
     }
 
     /// Returns whether the head has weights of its own, and not those of the embedding.
     pub fn has_weights(self) -> bool {
         match self {
-            Self::Classification => true,
+            Self::Classification | Self::Tagging => true,
             Self::MaskedLm => false,
         }
     }
