@@ -214,7 +214,9 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => Some(&**cache),
         TrainingData::Images { .. } => None,
     };
-    let links = cache.and_then(IdCache::num_links);
+    // Tags are linked to their words, which is nothing to check.
+    let aligned = cache.filter(|_| plan.content.is_parallel());
+    let links = aligned.and_then(IdCache::num_links);
     let found = text::read_splits(plan, &text.train, cache, tokenizers)?;
     let several_sentences = sentences::share_of_several(plan, &text.train)?;
     let shape = plan.model_shape(tokenizers)?;

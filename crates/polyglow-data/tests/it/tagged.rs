@@ -98,7 +98,7 @@ fn what_is_not_a_word_with_its_tag_is_named() {
         problem("a.conll", "the\tDET\n\t NOUN\n"),
         "` line 2: a word and a tag are expected, and one of them is blank"
     );
-    assert_eq!(problem("a.conll", "\n\n"), "` is empty");
+    assert_eq!(problem("a.conll", "\n\n"), "` is empty: it has no line 1");
 }
 
 #[test]

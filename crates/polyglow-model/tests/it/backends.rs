@@ -50,7 +50,7 @@ fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Te
             ids([[1, 7, 8], [1, 9, 0]], device),
             ids([[7, 8, 2], [9, 2, 0]], device),
         ),
-        Task::Labels | Task::Images | Task::Masked => {
+        _ => {
             let (src, targets) = encoder::inputs(model, device);
             return (src.clone(), src, targets);
         }

@@ -96,8 +96,8 @@ fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs 
             candidates: tgt_in,
         }
         .into(),
-        Task::Labels | Task::Masked => Text { ids: src }.into(),
         Task::Images => Image { pixels: src }.into(),
+        _ => Text { ids: src }.into(),
     }
 }
 

@@ -79,13 +79,13 @@ fn both_kinds_of_layers_learn_tags_and_say_them() {
 
         // A sentence of forty names is longer than the model.
         let long = "mr aaa ".repeat(40);
-        let input = format!("mr bbb sees rome\n\n{long}\n");
+        let input = format!("mr bbb sees iii in rome\n\n{long}\n");
         let mut command = place.command(&["classify", body, "lines.txt"]);
         fs::write(place.path().join("lines.txt"), input).expect("it can be written");
         let (stdout, _) = succeed(&mut command);
         let lines: Vec<&str> = stdout.split('\n').collect();
         let (tags, probability) = lines[0].split_once('\t').expect("a tab");
-        assert_eq!(tags, "B-PER I-PER O B-LOC");
+        assert_eq!(tags, "B-PER I-PER O O O B-LOC");
         assert!(probability.parse::<f64>().expect("a number") > 0.5);
         assert_eq!(lines[1], "");
         let (tags, _) = lines[2].split_once('\t').expect("a tab");
