@@ -22,7 +22,7 @@ use polyglow_data::batch::PairBatch;
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
-use polyglow_data::example::Filter;
+use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::random::{mix, unit};
@@ -58,14 +58,24 @@ fn main() -> Result<(), Box<dyn Error>> {
     let tokenizers = Tokenizers::train(&TokenizerConfig::default(), &corpus, &mut |_, _| {})?;
     stage.end("train tokenizer");
     let path = dir.path().join("train.ids");
-    let filter = Filter::new(&data, Content::PAIRS);
-    let (cache, report) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+    let filter = configured_filter(&data, Content::PAIRS);
+    let (cache, report) = IdCache::open_or_build(
+        &path,
+        &corpus,
+        &tokenizers,
+        filter.as_deref(),
+        &mut |_, _| {},
+    )?;
     stage.end("encode");
     println!("{report}; {} MiB on disk", path.metadata()?.len() >> 20);
     drop(cache);
-    let (cache, _) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+    let (cache, _) = IdCache::open_or_build(
+        &path,
+        &corpus,
+        &tokenizers,
+        filter.as_deref(),
+        &mut |_, _| {},
+    )?;
     stage.end("reopen");
     let config = BatchingConfig {
         max_tokens: 4096,

@@ -21,7 +21,7 @@
 //! use polyglow_data::batching::{BatchingConfig, Selection};
 //! use polyglow_data::config::{Content, DataConfig, Split};
 //! use polyglow_data::corpus::Corpus;
-//! use polyglow_data::example::Filter;
+//! use polyglow_data::example::configured_filter;
 //! use polyglow_data::id_cache::IdCache;
 //! use polyglow_data::sources::{BatchSource, PairSource};
 //! use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
@@ -33,8 +33,8 @@
 //! let tokenizers = Tokenizers::train(&config, &corpus, &mut |_, _| {})?;
 //!
 //! let dir = tempfile::tempdir()?;
-//! let (path, filter) = (dir.path().join("valid.ids"), Filter::new(&data, Content::PAIRS));
-//! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+//! let (path, filter) = (dir.path().join("valid.ids"), configured_filter(&data, Content::PAIRS));
+//! let (cache, report) = IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_deref(), &mut |_, _| {})?;
 //! assert_eq!(report.kept, 500);
 //!
 //! let batching = BatchingConfig { max_tokens: 1000, pad_multiple: 1, seed: 1, dropout: 0.0, selection: Selection::V2 };

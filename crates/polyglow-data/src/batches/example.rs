@@ -1,10 +1,12 @@
 //! A sentence pair as ids, the filter that selects pairs for training, and statistics of a corpus.
 
+use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::config::{Content, DataConfig, TargetKind};
+use crate::pair::Pair;
 
 /// A sentence pair as token ids, without begin and end of sentence.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -15,24 +17,84 @@ pub struct Example {
     pub tgt: Vec<u32>,
 }
 
-/// Selects the pairs to train on, by their lengths.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
-pub struct Filter {
+/// A rule by which pairs are left out of training.
+///
+/// One of one's own is passed to [`IdCache::open_or_build`](crate::id_cache::IdCache::open_or_build)
+/// as [`LengthFilter`] is:
+///
+/// ```
+/// use polyglow_data::example::{Candidate, Filter, Reason};
+///
+/// struct NoLinks;
+///
+/// impl Filter for NoLinks {
+///     fn reject(&self, candidate: &Candidate) -> Option<Reason> {
+///         let links = Reason { key: "links", title: "with a link" };
+///         candidate.pair.src.contains("http").then_some(links)
+///     }
+///
+///     fn settings(&self) -> String {
+///         "no links".to_owned()
+///     }
+/// }
+/// ```
+pub trait Filter: Send + Sync {
+    /// Returns why a pair is left out; `None` if it is kept.
+    fn reject(&self, candidate: &Candidate) -> Option<Reason>;
+
+    /// Names the rule with all that decides what it rejects. Ids on disk are made anew where this
+    /// has changed.
+    fn settings(&self) -> String;
+}
+
+/// A pair that may be trained on.
+#[derive(Debug, Clone, Copy)]
+pub struct Candidate<'a> {
+    /// The text of both sides.
+    pub pair: &'a Pair,
+    /// Tokens of the source. Of text that has one side they are those of the target, so that the
+    /// missing side does not count as empty.
+    pub src_len: usize,
+    /// Tokens of the target.
+    pub tgt_len: usize,
+}
+
+/// A reason for which pairs are left out of training.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Reason {
+    /// The name under which pairs are counted in reports: `too_long`.
+    pub key: &'static str,
+    /// What the pairs have in common, after their number: `too long`.
+    pub title: &'static str,
+}
+
+impl Reason {
+    /// A side has no tokens.
+    pub const EMPTY: Self = Self {
+        key: "empty",
+        title: "with an empty side",
+    };
+    /// A side is longer than `data.max_len`.
+    pub const TOO_LONG: Self = Self {
+        key: "too_long",
+        title: "too long",
+    };
+    /// The sides differ in length by more than `data.max_length_ratio`.
+    pub const RATIO: Self = Self {
+        key: "ratio",
+        title: "by length ratio",
+    };
+    /// The reasons of [`LengthFilter`].
+    pub const BY_LENGTH: [Self; 3] = [Self::EMPTY, Self::TOO_LONG, Self::RATIO];
+}
+
+/// Leaves out pairs by the lengths of their sides.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct LengthFilter {
     /// Maximum length of a side, in tokens.
     pub max_len: usize,
     /// Maximum ratio of the longer side to the shorter, in tokens.
     pub max_length_ratio: f64,
-}
-
-/// Why a pair is left out of training.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Reason {
-    /// A side has no tokens.
-    Empty,
-    /// A side is longer than `max_len`.
-    TooLong,
-    /// The sides differ in length by more than `max_length_ratio`.
-    Ratio,
 }
 
 /// Statistics of a corpus: how many pairs were read, and how many of them are kept.
@@ -42,12 +104,9 @@ pub struct CorpusReport {
     pub pairs: u64,
     /// Pairs kept.
     pub kept: u64,
-    /// Pairs left out because a side is empty.
-    pub empty: u64,
-    /// Pairs left out because a side is longer than `max_len`.
-    pub too_long: u64,
-    /// Pairs left out because their lengths differ by more than `max_length_ratio`.
-    pub ratio: u64,
+    /// Pairs left out, by the key of the reason.
+    #[serde(flatten)]
+    pub left_out: BTreeMap<String, u64>,
     /// Source sides of the pairs kept.
     pub src: SideReport,
     /// Target sides of the pairs kept.
@@ -78,52 +137,70 @@ pub struct PartReport {
     pub kept: u64,
 }
 
-impl Filter {
-    /// The filter that the `[data]` table asks for, for a corpus of this content; none for a text
-    /// that is read in windows, whose lines may have any length, and where blank ones divide
-    /// documents.
-    pub fn new(config: &DataConfig, content: Content) -> Option<Self> {
-        if config.context_len.is_some() {
-            return None;
-        }
-        // A label is one token, however long what it belongs to, and so is the tag of a word.
-        let max_length_ratio = match content.target {
-            TargetKind::Text => config.max_length_ratio,
-            TargetKind::Label | TargetKind::Tags => f64::INFINITY,
-        };
-        Some(Self {
-            max_len: config.max_len,
-            max_length_ratio,
-        })
+/// Returns the filter that the `[data]` table asks for, for a corpus of this content; none for a text
+/// that is read in windows, whose lines may have any length, and where blank ones divide documents.
+pub fn configured_filter(config: &DataConfig, content: Content) -> Option<Box<dyn Filter>> {
+    if config.context_len.is_some() {
+        return None;
     }
+    // A label is one token, however long what it belongs to, and so is the tag of a word.
+    let max_length_ratio = match content.target {
+        TargetKind::Text => config.max_length_ratio,
+        TargetKind::Label | TargetKind::Tags => f64::INFINITY,
+    };
+    Some(Box::new(LengthFilter {
+        max_len: config.max_len,
+        max_length_ratio,
+    }))
+}
 
-    /// Why a pair with these lengths, in tokens, is left out; `None` if it is kept.
-    pub fn reject(&self, src_len: usize, tgt_len: usize) -> Option<Reason> {
-        let (shorter, longer) = (src_len.min(tgt_len), src_len.max(tgt_len));
+impl LengthFilter {
+    /// Returns why a pair with these lengths, in tokens, is left out; `None` if it is kept.
+    pub fn reject_lengths(&self, src_len: usize, tgt_len: usize) -> Option<Reason> {
+        let shorter = src_len.min(tgt_len);
+        let longer = src_len.max(tgt_len);
         if shorter == 0 {
-            Some(Reason::Empty)
+            Some(Reason::EMPTY)
         } else if longer > self.max_len {
-            Some(Reason::TooLong)
+            Some(Reason::TOO_LONG)
         } else if longer as f64 > self.max_length_ratio * shorter as f64 {
-            Some(Reason::Ratio)
+            Some(Reason::RATIO)
         } else {
             None
         }
     }
 }
 
-/// Why a pair is left out of training: by the filter, if there is one, or because an id cache
-/// cannot hold it. `None` if it is kept.
-///
-/// The missing side of one-sided text must not count as empty: `src_len` is then that of the text,
-/// too.
-pub fn left_out(filter: Option<&Filter>, src_len: usize, tgt_len: usize) -> Option<Reason> {
+impl Filter for LengthFilter {
+    fn reject(&self, candidate: &Candidate) -> Option<Reason> {
+        self.reject_lengths(candidate.src_len, candidate.tgt_len)
+    }
+
+    fn settings(&self) -> String {
+        // As it always was, so that the ids of earlier runs are still valid.
+        format!(
+            "Filter {{ max_len: {:?}, max_length_ratio: {:?} }}",
+            self.max_len, self.max_length_ratio
+        )
+    }
+}
+
+/// Returns why a pair is left out of training: by the filter, if there is one, or because an id
+/// cache cannot hold it. `None` if it is kept.
+pub fn left_out(filter: Option<&dyn Filter>, candidate: &Candidate) -> Option<Reason> {
     // Two bytes per length keep the cache's tables small, and no model takes sentences longer than
     // that.
-    if src_len.max(tgt_len) > usize::from(u16::MAX) {
-        return Some(Reason::TooLong);
+    if candidate.src_len.max(candidate.tgt_len) > usize::from(u16::MAX) {
+        return Some(Reason::TOO_LONG);
     }
-    filter.and_then(|filter| filter.reject(src_len, tgt_len))
+    filter.and_then(|filter| filter.reject(candidate))
+}
+
+impl CorpusReport {
+    /// Returns how many pairs were left out for a reason.
+    pub fn count(&self, reason: Reason) -> u64 {
+        self.left_out.get(reason.key).copied().unwrap_or(0)
+    }
 }
 
 impl SideReport {
@@ -151,9 +228,19 @@ impl fmt::Display for CorpusReport {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(
             formatter,
-            "{} of {} pairs kept; left out: {} with an empty side, {} too long, {} by length ratio",
-            self.kept, self.pairs, self.empty, self.too_long, self.ratio
-        )
+            "{} of {} pairs kept; left out: ",
+            self.kept, self.pairs
+        )?;
+        let mut parts: Vec<String> = Reason::BY_LENGTH
+            .into_iter()
+            .map(|reason| format!("{} {}", self.count(reason), reason.title))
+            .collect();
+        for (key, count) in &self.left_out {
+            if Reason::BY_LENGTH.iter().all(|reason| reason.key != key) {
+                parts.push(format!("{count} by {key}"));
+            }
+        }
+        formatter.write_str(&parts.join(", "))
     }
 }
 
@@ -163,16 +250,16 @@ mod tests {
 
     #[test]
     fn the_filter_keeps_its_limits_and_rejects_beyond_them() {
-        let filter = Filter {
+        let filter = LengthFilter {
             max_len: 20,
             max_length_ratio: 2.5,
         };
-        assert_eq!(filter.reject(20, 8), None);
-        assert_eq!(filter.reject(8, 20), None);
-        assert_eq!(filter.reject(21, 20), Some(Reason::TooLong));
-        assert_eq!(filter.reject(3, 8), Some(Reason::Ratio));
-        assert_eq!(filter.reject(8, 3), Some(Reason::Ratio));
-        assert_eq!(filter.reject(0, 3), Some(Reason::Empty));
-        assert_eq!(filter.reject(3, 0), Some(Reason::Empty));
+        assert_eq!(filter.reject_lengths(20, 8), None);
+        assert_eq!(filter.reject_lengths(8, 20), None);
+        assert_eq!(filter.reject_lengths(21, 20), Some(Reason::TOO_LONG));
+        assert_eq!(filter.reject_lengths(3, 8), Some(Reason::RATIO));
+        assert_eq!(filter.reject_lengths(8, 3), Some(Reason::RATIO));
+        assert_eq!(filter.reject_lengths(0, 3), Some(Reason::EMPTY));
+        assert_eq!(filter.reject_lengths(3, 0), Some(Reason::EMPTY));
     }
 }

@@ -57,7 +57,7 @@ impl IdCache {
         path: &Path,
         corpus: &Corpus,
         tokenizers: &Tokenizers,
-        filter: Option<&Filter>,
+        filter: Option<&dyn Filter>,
         progress: &mut Progress,
     ) -> Result<(Self, CorpusReport), DataError> {
         let key = key(corpus, tokenizers, filter)?;
@@ -333,7 +333,7 @@ impl IdCache {
 fn key(
     corpus: &Corpus,
     tokenizers: &Tokenizers,
-    filter: Option<&Filter>,
+    filter: Option<&dyn Filter>,
 ) -> Result<[u8; 32], DataError> {
     let mut hash = Sha256::new();
     hash.update(corpus.content_hash()?);
@@ -345,6 +345,7 @@ fn key(
     }
     hash.update(tokenizers.src.to_json()?);
     hash.update(tokenizers.tgt.to_json()?);
-    hash.update(format!("{filter:?}"));
+    let settings = filter.map(Filter::settings);
+    hash.update(settings.map_or_else(|| "None".to_owned(), |settings| format!("Some({settings})")));
     Ok(hash.finalize().into())
 }

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles};
 use polyglow_data::corpus::{Corpus, read_image};
-use polyglow_data::example::Filter;
+use polyglow_data::example::{Reason, configured_filter};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::{Pair, by_source};
 use polyglow_data::sources::{BatchSource, CaptionImages, CaptionSource};
@@ -267,16 +267,16 @@ fn batches_bring_each_caption_its_own_image() {
     assert!(tokenizers.is_shared());
     // Four special tokens and three words: names of images are no text.
     assert_eq!(tokenizers.tgt.vocab_size(), 7);
-    let filter = Filter::new(&data, Content::CAPTIONS);
+    let filter = configured_filter(&data, Content::CAPTIONS);
     let (cache, report) = IdCache::open_or_build(
         &dir.path().join("ids"),
         &corpus.clone().target_side(),
         &tokenizers,
-        filter.as_ref(),
+        filter.as_deref(),
         &mut |_, _| {},
     )
     .unwrap();
-    assert_eq!((report.kept, report.empty), (4, 1));
+    assert_eq!((report.kept, report.count(Reason::EMPTY)), (4, 1));
     let images = CaptionImages::read(&corpus, &cache, data.images()).unwrap();
     assert_eq!(images.len(), 3);
     let batching = BatchingConfig {

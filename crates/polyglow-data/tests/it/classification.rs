@@ -9,7 +9,7 @@ use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, ImageConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::{Corpus, read_image};
 use polyglow_data::error::DataError;
-use polyglow_data::example::Filter;
+use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
@@ -35,11 +35,17 @@ fn build(config: &DataConfig, content: Content, split: Split) -> (TempDir, Arc<I
         ..TokenizerConfig::default()
     };
     let tokenizers = Tokenizers::train(&words, &corpus, &mut |_, _| {}).unwrap();
-    let (dir, filter) = (tempfile::tempdir().unwrap(), Filter::new(config, content));
+    let dir = tempfile::tempdir().unwrap();
+    let filter = configured_filter(config, content);
     let path = dir.path().join("ids");
-    let (cache, _) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})
-            .unwrap();
+    let (cache, _) = IdCache::open_or_build(
+        &path,
+        &corpus,
+        &tokenizers,
+        filter.as_deref(),
+        &mut |_, _| {},
+    )
+    .unwrap();
     (dir, Arc::new(cache))
 }
 

@@ -5,13 +5,13 @@ use std::path::PathBuf;
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
-use polyglow_data::example::{CorpusReport, Example, Filter};
+use polyglow_data::example::{Candidate, CorpusReport, Example, Filter, LengthFilter, Reason};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Kind, Stage, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
 
-const FILTER: Filter = Filter {
+const FILTER: LengthFilter = LengthFilter {
     max_len: 6,
     max_length_ratio: 3.0,
 };
@@ -54,7 +54,10 @@ impl Setup {
     }
 
     /// Opens the cache, and tells whether it was built.
-    fn open(&self, filter: Option<&Filter>) -> Result<(IdCache, CorpusReport, bool), DataError> {
+    fn open(
+        &self,
+        filter: Option<&dyn Filter>,
+    ) -> Result<(IdCache, CorpusReport, bool), DataError> {
         let mut built = false;
         let mut progress = |stage, _| built |= stage == Stage::Encoding;
         let (cache, report) = IdCache::open_or_build(
@@ -99,9 +102,9 @@ fn the_cache_holds_the_ids_of_the_pairs_that_are_kept() {
         (
             report.pairs,
             report.kept,
-            report.empty,
-            report.ratio,
-            report.too_long
+            report.count(Reason::EMPTY),
+            report.count(Reason::RATIO),
+            report.count(Reason::TOO_LONG)
         ),
         (6, 3, 1, 1, 1)
     );
@@ -113,6 +116,44 @@ fn the_cache_holds_the_ids_of_the_pairs_that_are_kept() {
         (report.tgt.tokens, report.tgt.unknown, report.tgt.longest),
         (7, 1, 3)
     );
+}
+
+/// Leaves out pairs with a word.
+struct Without(&'static str);
+
+impl Filter for Without {
+    fn reject(&self, candidate: &Candidate) -> Option<Reason> {
+        let reason = Reason {
+            key: "word",
+            title: "with the word",
+        };
+        candidate.pair.src.contains(self.0).then_some(reason)
+    }
+
+    fn settings(&self) -> String {
+        format!("without {}", self.0)
+    }
+}
+
+#[test]
+fn a_rule_of_ones_own_is_counted_under_its_own_name() {
+    let setup = setup(LINES, 12);
+    let all = LINES.lines().count() as u64;
+    let with_a = LINES
+        .lines()
+        .filter(|line| line.split('\t').next().is_some_and(|src| src.contains('a')));
+    let with_a = with_a.count() as u64;
+    let (_, report, _) = setup.open(Some(&Without("a"))).unwrap();
+    assert!(0 < with_a && with_a < all);
+    assert_eq!(
+        (report.kept, report.left_out["word"]),
+        (all - with_a, with_a)
+    );
+    let counts = format!("0 by length ratio, {with_a} by word");
+    assert!(report.to_string().ends_with(&counts), "{report}");
+    // Another rule rejects other pairs, so the ids are made anew.
+    let (_, report, _) = setup.open(Some(&Without("nothing has this"))).unwrap();
+    assert_eq!(report.kept, all);
 }
 
 #[test]
@@ -227,7 +268,7 @@ fn other_text_tokens_or_limits_build_the_cache_again() {
     assert!(setup.open(Some(&FILTER)).unwrap().2);
     assert!(
         setup
-            .open(Some(&Filter {
+            .open(Some(&LengthFilter {
                 max_len: 7,
                 ..FILTER
             }))
@@ -299,7 +340,7 @@ fn a_failed_build_leaves_nothing_behind() {
 fn a_corpus_of_which_nothing_is_left_is_an_error_with_numbers() {
     let setup = setup("a b\tA\n\tB\n", 12);
     let error = setup
-        .open(Some(&Filter {
+        .open(Some(&LengthFilter {
             max_len: 1,
             ..FILTER
         }))

@@ -9,7 +9,7 @@ use polyglow_data::batching::{BatchingConfig, Selection};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles, WeightedPath};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
-use polyglow_data::example::Filter;
+use polyglow_data::example::{Filter, LengthFilter, Reason};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::prefetch::{BatchStream, Placed, Position};
 use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
@@ -30,7 +30,7 @@ fn windows_of(cache: &Arc<IdCache>, context_len: usize) -> Arc<WindowSource> {
     Arc::new(WindowSource::new(Arc::clone(cache), CONFIG, context_len).unwrap())
 }
 
-fn build(dir: &Path, corpus: &Corpus, filter: Option<&Filter>) -> Arc<IdCache> {
+fn build(dir: &Path, corpus: &Corpus, filter: Option<&dyn Filter>) -> Arc<IdCache> {
     let config = TokenizerConfig {
         kind: Kind::Char,
         vocab_size: 60,
@@ -244,7 +244,7 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
         text.content_hash().unwrap(),
         text.clone().target_side().content_hash().unwrap()
     );
-    let filter = Filter {
+    let filter = LengthFilter {
         max_len: 13,
         max_length_ratio: 1.0,
     };
@@ -255,7 +255,10 @@ fn the_target_side_of_a_corpus_becomes_examples_without_sources() {
         .filter(|text| text.len() <= 13)
         .collect();
     assert!(kept.len() > 200 && kept.len() < pairs.len());
-    assert_eq!(cache.report().too_long as usize, pairs.len() - kept.len());
+    assert_eq!(
+        cache.report().count(Reason::TOO_LONG) as usize,
+        pairs.len() - kept.len()
+    );
     for (example, text) in kept.iter().enumerate() {
         assert_eq!(cache.example(example as u32).unwrap().src, [0; 0]);
         assert_eq!(

@@ -144,8 +144,8 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
     assert_eq!(
         (
             report(&training).kept,
-            report(&training).empty,
-            report(&training).too_long
+            report(&training).count(Reason::EMPTY),
+            report(&training).count(Reason::TOO_LONG)
         ),
         (5, 2, 1)
     );

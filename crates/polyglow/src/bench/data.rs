@@ -6,7 +6,7 @@ use std::time::Instant;
 use anyhow::Context;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
-use polyglow_data::example::Filter;
+use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Position};
@@ -101,10 +101,15 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let begin = Instant::now();
     let (path, filter) = (
         directory.path().join("train.ids"),
-        Filter::new(&config.data, plan.content),
+        configured_filter(&config.data, plan.content),
     );
-    let (cache, _) =
-        IdCache::open_or_build(&path, &corpus, &tokenizers, filter.as_ref(), &mut |_, _| {})?;
+    let (cache, _) = IdCache::open_or_build(
+        &path,
+        &corpus,
+        &tokenizers,
+        filter.as_deref(),
+        &mut |_, _| {},
+    )?;
     let build = timed("cache", begin);
     let shape = plan.model_shape(&tokenizers)?;
     let longest = shape.vocabulary().max_len - 1;

@@ -9,7 +9,9 @@ use std::collections::{HashMap, HashSet};
 use polyglow_data::config::{Split, TargetKind};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
-use polyglow_data::example::{CorpusReport, Filter, Reason, SideReport};
+use polyglow_data::example::{
+    Candidate, CorpusReport, Filter, Reason, SideReport, configured_filter,
+};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
@@ -159,7 +161,7 @@ impl Setting<'_> {
         mut watch: impl FnMut(&str, u64, &Pair),
     ) -> Result<Reader, DataError> {
         let report = cache.report();
-        let filter = Filter::new(&self.plan.config.data, self.plan.content);
+        let filter = configured_filter(&self.plan.config.data, self.plan.content);
         let mut reader = Reader::new("train", self.plan.content, &self.languages);
         let lines = cache.lines()?;
         let mut rest = &lines[..];
@@ -180,8 +182,8 @@ impl Setting<'_> {
                 } else {
                     // What the filter lets through is longer than lengths can be in the cache.
                     let reason = self
-                        .reason(filter.as_ref(), &pair)?
-                        .unwrap_or(Reason::TooLong);
+                        .reason(filter.as_deref(), &pair)?
+                        .unwrap_or(Reason::TOO_LONG);
                     reader.leave_out(reason, &of_part.name, line, &pair);
                 }
             }
@@ -200,7 +202,11 @@ impl Setting<'_> {
     }
 
     /// Why training leaves a pair out, or would; `None` if the filter lets it through.
-    fn reason(&self, filter: Option<&Filter>, pair: &Pair) -> Result<Option<Reason>, DataError> {
+    fn reason(
+        &self,
+        filter: Option<&dyn Filter>,
+        pair: &Pair,
+    ) -> Result<Option<Reason>, DataError> {
         let len = |text: &str, tokenizer: &Tokenizer| {
             if text.trim().is_empty() {
                 Ok(0)
@@ -215,12 +221,17 @@ impl Setting<'_> {
         } else {
             len(&pair.src, &self.tokenizers.src)?
         };
-        Ok(filter.and_then(|filter| filter.reject(src, tgt)))
+        let candidate = Candidate {
+            pair,
+            src_len: src,
+            tgt_len: tgt,
+        };
+        Ok(filter.and_then(|filter| filter.reject(&candidate)))
     }
 
     fn read_held_out(&self, name: &str, corpus: &Corpus) -> Result<HeldOut, DataError> {
         let mut report = CorpusReport::default();
-        let filter = Filter::new(&self.plan.config.data, self.plan.content);
+        let filter = configured_filter(&self.plan.config.data, self.plan.content);
         let mut reader = Reader::new(name, self.plan.content, &self.languages);
         let mut all = Vec::new();
         for part in corpus.parts() {
@@ -246,7 +257,7 @@ impl Setting<'_> {
                     line += 1;
                     reader.see(&file, line, &pair, true);
                     self.count_changes(&mut reader, &pair)?;
-                    if let Some(reason) = self.reason(filter.as_ref(), &pair)? {
+                    if let Some(reason) = self.reason(filter.as_deref(), &pair)? {
                         reader.leave_out(reason, &file, line, &pair);
                     }
                     all.push((file.clone(), line, pair));

@@ -13,7 +13,7 @@ use crate::alignment::Link;
 use crate::config::TargetKind;
 use crate::corpus::{Corpus, Part};
 use crate::error::DataError;
-use crate::example::{CorpusReport, Example, Filter, PartReport, Reason, left_out};
+use crate::example::{Candidate, CorpusReport, Example, Filter, PartReport, Reason, left_out};
 use crate::file::NewFile;
 use crate::pair::Pair;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
@@ -31,7 +31,7 @@ pub(super) fn build(
     key: &[u8; 32],
     corpus: &Corpus,
     tokenizers: &Tokenizers,
-    filter: Option<&Filter>,
+    filter: Option<&dyn Filter>,
     progress: &mut Progress,
 ) -> Result<(), DataError> {
     if let Some(dir) = path.parent() {
@@ -85,7 +85,7 @@ pub(super) fn build(
 
 struct Builder<'a> {
     tokenizers: &'a Tokenizers,
-    filter: Option<&'a Filter>,
+    filter: Option<&'a dyn Filter>,
     width: IdWidth,
     output: Output<'a>,
     report: CorpusReport,
@@ -102,20 +102,12 @@ struct Builder<'a> {
     is_text: bool,
 }
 
-impl CorpusReport {
-    fn leave_out(&mut self, reason: Reason) {
-        match reason {
-            Reason::Empty => self.empty += 1,
-            Reason::TooLong => self.too_long += 1,
-            Reason::Ratio => self.ratio += 1,
-        }
-    }
-}
-
 /// A pair as ids, and the links between its tokens.
 struct Encoded {
     example: Example,
     links: Vec<Link>,
+    /// Why training leaves it out, if it does.
+    left_out: Option<Reason>,
 }
 
 impl Builder<'_> {
@@ -148,7 +140,7 @@ impl Builder<'_> {
                     .collect::<Result<_, _>>()?,
                 None => chunk
                     .par_iter()
-                    .map(|pair| encode(pair, self.tokenizers))
+                    .map(|pair| self.encode(pair))
                     .collect::<Result<_, _>>()?,
                 Some(alignments) => {
                     let links: Vec<Vec<Link>> =
@@ -158,7 +150,7 @@ impl Builder<'_> {
                         return Err(part.uneven_alignments(before + links.len() as u64 + 1));
                     }
                     let encode = |(line, (pair, links)): (usize, (&Pair, &Vec<Link>))| {
-                        encode_aligned(pair, links, self.tokenizers, self.filter)?
+                        self.encode_aligned(pair, links)?
                             .ok_or_else(|| part.link_beyond(before + line as u64 + 1))
                     };
                     chunk
@@ -189,6 +181,62 @@ impl Builder<'_> {
         Ok(())
     }
 
+    /// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has
+    /// tokens for spaces.
+    fn encode(&self, pair: &Pair) -> Result<Encoded, DataError> {
+        let example = Example {
+            src: encode_side(&pair.src, &self.tokenizers.src)?,
+            tgt: encode_side(&pair.tgt, &self.tokenizers.tgt)?,
+        };
+        let tgt_len = example.tgt.len();
+        let candidate = Candidate {
+            pair,
+            src_len: if self.is_text {
+                tgt_len
+            } else {
+                example.src.len()
+            },
+            tgt_len,
+        };
+        Ok(Encoded {
+            left_out: left_out(self.filter, &candidate),
+            example,
+            links: Vec::new(),
+        })
+    }
+
+    /// Encodes a pair, and turns links between words into links between all their tokens, sorted by
+    /// target position.
+    ///
+    /// `None` if a link refers to a word that does not exist. A pair that is left out gets no
+    /// links.
+    fn encode_aligned(&self, pair: &Pair, links: &[Link]) -> Result<Option<Encoded>, DataError> {
+        let encoded = self.encode(pair)?;
+        let num_src = pair.src.split_whitespace().count();
+        let num_tgt = pair.tgt.split_whitespace().count();
+        let is_beyond = |&(src, tgt): &Link| src >= num_src || tgt >= num_tgt;
+        if links.iter().any(is_beyond) {
+            return Ok(None);
+        }
+        if encoded.left_out.is_some() {
+            return Ok(Some(encoded));
+        }
+        let src_tokens = tokens_of_words(&pair.src, num_src, &self.tokenizers.src)?;
+        let tgt_tokens = tokens_of_words(&pair.tgt, num_tgt, &self.tokenizers.tgt)?;
+        let mut token_links = Vec::new();
+        for &(src, tgt) in links {
+            for &tgt in &tgt_tokens[tgt] {
+                token_links.extend(src_tokens[src].iter().map(|&src| (src, tgt)));
+            }
+        }
+        token_links.sort_unstable_by_key(|&(src, tgt)| (tgt, src));
+        token_links.dedup();
+        Ok(Some(Encoded {
+            links: token_links,
+            ..encoded
+        }))
+    }
+
     /// Encodes a tagged sentence, and links the tokens of each word to its tag.
     fn encode_tagged(&self, pair: &Pair, sentence: u64, part: &Part) -> Result<Encoded, DataError> {
         let words = pair.src.split_whitespace().count();
@@ -203,13 +251,14 @@ impl Builder<'_> {
             return Err(unpaired());
         }
         let links: Vec<Link> = (0..words).map(|word| (word, word)).collect();
-        encode_aligned(pair, &links, self.tokenizers, self.filter)?.ok_or_else(unpaired)
+        self.encode_aligned(pair, &links)?.ok_or_else(unpaired)
     }
 
     fn add(&mut self, line: u64, encoded: &Encoded, bytes: &mut Vec<u8>) {
         let Encoded {
             example: Example { src, tgt },
             links,
+            left_out,
         } = encoded;
         let report = &mut self.report;
         report.pairs += 1;
@@ -218,11 +267,9 @@ impl Builder<'_> {
             .last_mut()
             .expect("`add_part` begins a part before it adds to it");
         part.pairs += 1;
-        // The missing side of one-sided text must not be rejected as empty, so the text is compared
-        // with itself.
-        let other_len = if self.is_text { tgt.len() } else { src.len() };
-        if let Some(reason) = left_out(self.filter, other_len, tgt.len()) {
-            return report.leave_out(reason);
+        if let Some(reason) = left_out {
+            *report.left_out.entry(reason.key.to_owned()).or_default() += 1;
+            return;
         }
         part.kept += 1;
         report.kept += 1;
@@ -334,70 +381,11 @@ impl Output<'_> {
     }
 }
 
-/// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has
-/// tokens for spaces.
-fn encode(pair: &Pair, tokenizers: &Tokenizers) -> Result<Encoded, DataError> {
-    let side = |text: &str, tokenizer: &Tokenizer| {
-        if text.trim().is_empty() {
-            Ok(Vec::new())
-        } else {
-            tokenizer.encode_marked(text)
-        }
-    };
-    let example = Example {
-        src: side(&pair.src, &tokenizers.src)?,
-        tgt: side(&pair.tgt, &tokenizers.tgt)?,
-    };
-    Ok(Encoded {
-        example,
-        links: Vec::new(),
-    })
-}
-
-/// Encodes a pair, and turns links between words into links between all their tokens, sorted by
-/// target position.
-///
-/// `None` if a link refers to a word that does not exist. A pair that the filter rejects gets no
-/// links.
-fn encode_aligned(
-    pair: &Pair,
-    links: &[Link],
-    tokenizers: &Tokenizers,
-    filter: Option<&Filter>,
-) -> Result<Option<Encoded>, DataError> {
-    let Encoded { example, .. } = encode(pair, tokenizers)?;
-    let count = |text: &str| text.split_whitespace().count();
-    let (num_src, num_tgt) = (count(&pair.src), count(&pair.tgt));
-    if links
-        .iter()
-        .any(|&(src, tgt)| src >= num_src || tgt >= num_tgt)
-    {
-        return Ok(None);
+fn encode_side(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, DataError> {
+    if text.trim().is_empty() {
+        return Ok(Vec::new());
     }
-    if filter.is_some_and(|filter| {
-        filter
-            .reject(example.src.len(), example.tgt.len())
-            .is_some()
-    }) {
-        return Ok(Some(Encoded {
-            example,
-            links: Vec::new(),
-        }));
-    }
-    let src_tokens = tokens_of_words(&pair.src, num_src, &tokenizers.src)?;
-    let tgt_tokens = tokens_of_words(&pair.tgt, num_tgt, &tokenizers.tgt)?;
-    let mut token_links = Vec::new();
-    for &(src, tgt) in links {
-        for &tgt in &tgt_tokens[tgt] {
-            token_links.extend(src_tokens[src].iter().map(|&src| (src, tgt)));
-        }
-    }
-    token_links.sort_unstable_by_key(|&(src, tgt)| (tgt, src));
-    token_links.dedup();
-    Ok(Some(Encoded {
-        example,
-        links: token_links,
-    }))
+    tokenizer.encode_marked(text)
 }
 
 /// For each word, the positions of its tokens.

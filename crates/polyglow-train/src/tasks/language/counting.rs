@@ -2,7 +2,7 @@
 
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Part};
-use polyglow_data::example::{Filter, left_out};
+use polyglow_data::example::{Candidate, configured_filter, left_out};
 use polyglow_data::ngram::NgramModel;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
@@ -83,7 +83,7 @@ impl Times {
 fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, usize)>> {
     let data = &plan.config.data;
     let corpus = Corpus::open(data, plan.content, Split::Train)?;
-    let filter = Filter::new(data, plan.content);
+    let filter = configured_filter(data, plan.content);
     let smallest = corpus
         .parts()
         .iter()
@@ -108,9 +108,16 @@ fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, u
                 break;
             }
             left -= chunk.len();
-            let ids = encode(tokenizer, &chunk)?.into_iter();
-            let kept = ids.filter(|ids| left_out(filter.as_ref(), ids.len(), ids.len()).is_none());
-            lines.extend(kept.map(|ids| (ids, times.next())));
+            for (ids, pair) in encode(tokenizer, &chunk)?.into_iter().zip(&chunk) {
+                let candidate = Candidate {
+                    pair,
+                    src_len: ids.len(),
+                    tgt_len: ids.len(),
+                };
+                if left_out(filter.as_deref(), &candidate).is_none() {
+                    lines.push((ids, times.next()));
+                }
+            }
         }
     }
     Ok(lines)

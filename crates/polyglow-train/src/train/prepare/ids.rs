@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use polyglow_data::example::Filter;
+use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
@@ -114,10 +114,8 @@ pub(super) fn encode(
             parts,
         });
     }
-    let (path, filter) = (
-        run.cache_path("train"),
-        Filter::new(&plan.config.data, plan.content),
-    );
+    let path = run.cache_path("train");
+    let filter = configured_filter(&plan.config.data, plan.content);
     let mut progress = |stage, count| tell(observer, stage, count);
     // Names of images are no text.
     let is_captions = facts.reads == Reads::ImageAndTarget;
@@ -127,7 +125,7 @@ pub(super) fn encode(
         &text.train
     };
     let (cache, report) =
-        IdCache::open_or_build(&path, corpus, tokenizers, filter.as_ref(), &mut progress)?;
+        IdCache::open_or_build(&path, corpus, tokenizers, filter.as_deref(), &mut progress)?;
     observer.idle();
     tracing::info!("training text: {report}");
     if facts.gives_labels() && report.tgt.unknown > 0 {

@@ -90,12 +90,10 @@ impl Reader {
 
     /// Notes why a pair is not trained on, or would not be.
     pub(super) fn leave_out(&mut self, reason: Reason, file: &str, line: u64, pair: &Pair) {
-        let check = match reason {
-            Reason::Empty => Check::Empty,
-            Reason::TooLong => Check::TooLong,
-            Reason::Ratio => Check::Ratio,
-        };
-        self.collector.add(check, Place { file, line }, pair, None);
+        let checks = [Check::Empty, Check::TooLong, Check::Ratio];
+        if let Some(check) = checks.into_iter().find(|check| check.name() == reason.key) {
+            self.collector.add(check, Place { file, line }, pair, None);
+        }
     }
 
     /// Counts the words of a pair that the tokenizers' normalization changes.
