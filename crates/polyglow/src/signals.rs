@@ -11,22 +11,26 @@ use signal_hook::consts::{SIGHUP, SIGUSR1};
 use signal_hook::consts::{SIGINT, SIGTERM};
 use signal_hook::flag;
 
+use crate::failure::STOPPED;
+
+const CANNOT: &str = "cannot handle signals";
 /// The exit code after a signal is this plus the signal's number, as in shells.
 const KILLED: i32 = 128;
 
-/// What signals ask of a training.
+/// The signals that a training has received.
 pub(crate) struct Signals {
     /// Set by the first of them.
     pub(crate) stop: Stop,
     /// Set by the first Ctrl-C or SIGTERM: the next one ends the process.
-    asked: Arc<AtomicBool>,
-    /// Set when there is nothing left to save: any signal ends the process.
-    done: Arc<AtomicBool>,
+    interrupted: Arc<AtomicBool>,
+    /// Set where there is nothing to save, before the first step and after the last: any signal
+    /// ends the process, with the exit code of a training that is not done.
+    nothing_to_save: Arc<AtomicBool>,
     hung_up: Arc<AtomicBool>,
 }
 
 impl Signals {
-    /// Installs the handlers.
+    /// Installs the handlers. Until [`Self::save_from_now_on`] a signal ends the process.
     ///
     /// A second Ctrl-C or SIGTERM ends the process. SIGHUP never does before the training is saved:
     /// a closed terminal may send it more than once, and a service manager sends SIGTERM with it.
@@ -37,44 +41,50 @@ impl Signals {
     pub(crate) fn install() -> anyhow::Result<Self> {
         let signals = Self {
             stop: Stop::default(),
-            asked: Arc::default(),
-            done: Arc::default(),
+            interrupted: Arc::default(),
+            nothing_to_save: Arc::new(AtomicBool::new(true)),
             hung_up: Arc::default(),
         };
         for signal in [SIGINT, SIGTERM] {
             // The order matters: the first signal finds the flag unset, so it does not exit, and
             // sets it.
-            signals.register(signal, &signals.asked, &signals.asked)?;
+            signals.register(signal)?;
+            flag::register_conditional_shutdown(
+                signal,
+                KILLED + signal,
+                Arc::clone(&signals.interrupted),
+            )
+            .and_then(|_| flag::register(signal, Arc::clone(&signals.interrupted)))
+            .context(CANNOT)?;
         }
         // What Slurm sends before the time is up, and `mpirun` hands on without ending anything.
         #[cfg(unix)]
-        signals.register(SIGUSR1, &signals.done, &Arc::default())?;
+        signals.register(SIGUSR1)?;
         #[cfg(unix)]
         if !is_ignored(SIGHUP) {
-            signals.register(SIGHUP, &signals.done, &signals.hung_up)?;
+            signals.register(SIGHUP)?;
+            flag::register(SIGHUP, Arc::clone(&signals.hung_up)).context(CANNOT)?;
         }
         Ok(signals)
     }
 
-    /// Lets a signal end the process if `ends` is set, and else set `noted` and ask for the end of
-    /// the training.
-    fn register(
-        &self,
-        signal: i32,
-        ends: &Arc<AtomicBool>,
-        noted: &Arc<AtomicBool>,
-    ) -> anyhow::Result<()> {
-        flag::register_conditional_shutdown(signal, KILLED + signal, Arc::clone(ends))
-            .and_then(|_| flag::register(signal, Arc::clone(noted)))
+    /// Lets a signal end the process where there is nothing to save, and else stop the training.
+    fn register(&self, signal: i32) -> anyhow::Result<()> {
+        let ends = Arc::clone(&self.nothing_to_save);
+        flag::register_conditional_shutdown(signal, STOPPED.into(), ends)
             .and_then(|_| flag::register(signal, self.stop.flag()))
             .map(drop)
-            .context("cannot handle signals")
+            .context(CANNOT)
+    }
+
+    /// Lets signals stop the training, which saves and ends, from now on.
+    pub(crate) fn save_from_now_on(&self) {
+        self.nothing_to_save.store(false, Ordering::Relaxed);
     }
 
     /// Lets the next signal, whichever it is, end the process.
     pub(crate) fn end_process_from_now_on(&self) {
-        self.asked.store(true, Ordering::Relaxed);
-        self.done.store(true, Ordering::Relaxed);
+        self.nothing_to_save.store(true, Ordering::Relaxed);
     }
 
     /// Whether the terminal was closed.

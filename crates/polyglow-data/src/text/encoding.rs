@@ -16,6 +16,8 @@ pub enum Encoding {
     Damaged,
     /// It is probably in the encoding of this name, which `iconv` knows.
     Legacy(&'static str),
+    /// It begins in UTF-8, and from a line on it is probably in the encoding of this name.
+    Changed(&'static str),
 }
 
 impl Encoding {
@@ -28,6 +30,7 @@ impl Encoding {
             }
             Self::Damaged => "is in UTF-8, but some bytes of it are damaged",
             Self::Legacy(_) => "is not in UTF-8",
+            Self::Changed(_) => "is in UTF-8 at first, and here in another encoding",
         }
     }
 
@@ -44,6 +47,13 @@ impl Encoding {
                 "restore this line from its origin; the rest of the text is in UTF-8, so do not convert the file: \
                 `iconv -c -f UTF-8 -t UTF-8 OLD > NEW` drops the damaged bytes and keeps every line"
                     .to_owned()
+            }
+            Self::Changed(name) => {
+                format!(
+                    "the file was put together of several, and from this line on it looks like {name}: convert that part \
+                     alone, `tail -n +LINE OLD | iconv -f {name} -t UTF-8`, and put it behind the lines before, \
+                     `head -n LINES OLD`"
+                )
             }
             Self::Legacy(name) => {
                 format!(

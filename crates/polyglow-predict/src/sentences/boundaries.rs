@@ -20,6 +20,8 @@ const SAID: [char; 10] = ['说', '說', '问', '問', '道', '喊', '答', '叫'
 const DASHES: [char; 3] = ['-', '–', '—'];
 /// What ends a sentence before such a dash.
 const TERMINATORS: [char; 4] = ['.', '!', '?', '…'];
+/// "To know" in Chinese, which ends as a verb of saying does.
+const KNOW: [char; 2] = ['知', '道'];
 /// Characters of the longest such clause.
 const SAID_WITHIN: usize = 10;
 
@@ -27,8 +29,8 @@ const SAID_WITHIN: usize = 10;
 ///
 /// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script,
 /// and the abbreviation lists of Wikimedia's `sentencex` see an end, but not after what
-/// [`continues`] knows besides. Where a quotation mark or bracket closes, no abbreviation ends, and
-/// Unicode's rules decide alone. Between sentences, a dash by itself begins the next one, which
+/// [`continues`] knows besides. Where a quotation mark or bracket closes, Unicode's rules decide
+/// alone, but for an abbreviation in brackets. Between sentences, a dash by itself begins the next one, which
 /// neither of the two sees.
 pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let language = primary(language);
@@ -147,6 +149,13 @@ fn continues(before: &str, after: &str, language: &str) -> bool {
     if continues_quotation(before, after) {
         return true;
     }
+    // A full stop inside of brackets is that of an abbreviation, as in `Prof. (em.) Müller`, if the
+    // brackets do not hold a whole sentence.
+    let inside = before.trim_end_matches(is_closing_bracket);
+    if inside.len() < before.len() && before.starts_with(is_opening_bracket) {
+        return false;
+    }
+    let before = inside;
     let Some(rest) = before.strip_suffix('.') else {
         return false;
     };
@@ -189,11 +198,23 @@ fn continues_quotation(before: &str, after: &str) -> bool {
     {
         return true;
     }
+    // No more than decides, since there may be many quotations in a long line.
     let clause: Vec<char> = next
         .chars()
         .take_while(|character| !"，。！？：,.!?:".contains(*character))
+        .take(SAID_WITHIN + 1)
         .collect();
-    clause.len() <= SAID_WITHIN && clause.last().is_some_and(|last| SAID.contains(last))
+    clause.len() <= SAID_WITHIN
+        && clause.last().is_some_and(|last| SAID.contains(last))
+        && !clause.ends_with(&KNOW)
+}
+
+fn is_opening_bracket(character: char) -> bool {
+    character.general_category() == GeneralCategory::OpenPunctuation
+}
+
+fn is_closing_bracket(character: char) -> bool {
+    character.general_category() == GeneralCategory::ClosePunctuation
 }
 
 /// Whether a word is the number or letter of an item of a list, as in `1.` or `a.`
@@ -201,11 +222,18 @@ fn is_item(word: &str) -> bool {
     let is_short = word.chars().nth(ORDINAL).is_none();
     !word.is_empty()
         && is_short
-        && (word.chars().all(char::is_numeric) || word.chars().nth(1).is_none())
+        && (word.chars().all(char::is_numeric)
+            || word.chars().all(has_case) && word.chars().nth(1).is_none())
+}
+
+/// Whether a character is a letter of a script with capital and small letters: others, as Hangul,
+/// have whole words of one character.
+fn has_case(character: char) -> bool {
+    character.is_lowercase() || character.is_uppercase()
 }
 
 /// Whether a word is a single letter, as in `J. Smith` or `z. B.`; in lower case after a number it
-/// is a unit.
+/// is a unit, and the Russian `я` is a word.
 fn is_initial(word: &str, before: Option<&str>) -> bool {
     let mut letters = word.chars();
     let (Some(letter), None) = (letters.next(), letters.next()) else {
@@ -213,7 +241,7 @@ fn is_initial(word: &str, before: Option<&str>) -> bool {
     };
     let is_unit =
         letter.is_lowercase() && before.is_some_and(|before| before.ends_with(is_of_number));
-    letter.is_alphabetic() && !is_unit
+    has_case(letter) && letter != 'я' && !is_unit
 }
 
 /// Whether a character ends a number, Roman ones among them.
@@ -222,13 +250,13 @@ fn is_of_number(character: char) -> bool {
 }
 
 /// Whether a word looks like a short title: a capital letter and one or two small ones, all
-/// consonants, as `Mr` or `Dr`.
+/// consonants of the Latin alphabet without accents, as `Mr` or `Dr`.
 fn is_title(word: &str) -> bool {
     let mut letters = word.chars();
     let begins = letters
         .next()
-        .is_some_and(|first| first.is_uppercase() && !"AEIOUY".contains(first));
-    let is_consonant = |letter: char| letter.is_lowercase() && !"aeiouy".contains(letter);
+        .is_some_and(|first| first.is_ascii_uppercase() && !"AEIOUY".contains(first));
+    let is_consonant = |letter: char| letter.is_ascii_lowercase() && !"aeiouy".contains(letter);
     begins && matches!(letters.clone().count(), 1 | 2) && letters.all(is_consonant)
 }
 

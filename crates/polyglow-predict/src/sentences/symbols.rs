@@ -50,7 +50,11 @@ fn leads(character: char, next: Option<char>) -> bool {
         GeneralCategory::MathSymbol | GeneralCategory::ModifierSymbol if character.is_ascii() => {
             is_before(char::is_whitespace)
         }
-        _ if is_pictorial(character) => true,
+        // `№ 5`, `°C`, `∆T` and `㈱トヨタ` begin words; an emoji begins none, wherever it stands.
+        _ if is_pictorial(character) => {
+            let begins_word = is_before(char::is_alphanumeric) || character == '№';
+            is_emoji(character) || !begins_word
+        }
         _ => {
             BULLETS.contains(character)
                 || MARKERS.contains(character) && !is_before(char::is_alphanumeric)

@@ -179,10 +179,10 @@ async fn the_same_request_has_the_same_samples_alone_and_beside_others() {
                     .filter_map(|line| line.strip_prefix("data: "))
                     .map(serde_json::from_str::<Value>);
                 let events: Vec<Value> = events.map(|event| event.expect("JSON")).collect();
-                for (event, expected) in events
-                    .iter()
-                    .zip(alone["translations"].as_array().expect("a list"))
-                {
+                let translations = alone["translations"].as_array().expect("a list");
+                // The last event is the end.
+                assert_eq!(events.len(), translations.len() + 1);
+                for (event, expected) in events.iter().zip(translations) {
                     let expected = &expected["segments"][0]["hypotheses"];
                     let texts = [0, 1]
                         .map(|rank| (&event["hypotheses"][rank]["text"], &expected[rank]["text"]));

@@ -38,10 +38,9 @@ async fn unknown_words_are_words_of_the_source_however_they_are_searched_for() {
             .expect("an object")
             .extend(options.as_object().expect("an object").clone());
         let answer = post_json(&router, "/v1/translations", &body).await.json();
-        for (line, translation) in LINES
-            .iter()
-            .zip(answer["translations"].as_array().expect("a list"))
-        {
+        let translations = answer["translations"].as_array().expect("a list");
+        assert_eq!(translations.len(), LINES.len());
+        for (line, translation) in LINES.iter().zip(translations) {
             let best = translation["text"].as_str().expect("text");
             assert!(!best.contains("<unk>"), "{options}: {answer}");
             for hypothesis in translation["segments"][0]["hypotheses"]
@@ -78,10 +77,10 @@ async fn unknown_words_are_words_of_the_source_for_clients_of_libretranslate() {
     let body = json!({ "q": LINES, "source": "en", "target": "de", "alternatives": 3 });
     let answer = post_json(&router, "/translate", &body).await;
     assert!(!answer.text.contains("<unk>"), "{}", answer.text);
-    for (line, text) in LINES
-        .iter()
-        .zip(answer.json()["translatedText"].as_array().expect("a list"))
-    {
+    let answer = answer.json();
+    let texts = answer["translatedText"].as_array().expect("a list");
+    assert_eq!(texts.len(), LINES.len());
+    for (line, text) in LINES.iter().zip(texts) {
         check(line, text.as_str().expect("text"));
     }
     let page = json!({ "q": "<p>0 1 2 3 4</p>", "source": "en", "target": "de", "format": "html" });

@@ -355,8 +355,12 @@ fn file_names(content: Content, split: Split<'_>) -> Vec<String> {
     sides.iter().map(|side| format!("{name}.{side}")).collect()
 }
 
+/// Bytes of the longest name of a test set that is a part of the name of a file as it is: file
+/// systems allow 255 in all.
+const LONGEST_NAME: usize = 120;
+
 /// The name of a test set, which may have any character, as a part of the name of a file: `%2F`
-/// stands for a slash.
+/// stands for a slash. Of a long name the beginning stands there, and a part of its SHA-256.
 fn escaped(name: &str) -> String {
     let mut escaped = String::new();
     for byte in name.bytes() {
@@ -364,6 +368,10 @@ fn escaped(name: &str) -> String {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'-' | b'_' => escaped.push(char::from(byte)),
             _ => escaped.extend(["%", &format!("{byte:02X}")]),
         }
+    }
+    if escaped.len() > LONGEST_NAME {
+        escaped.truncate(LONGEST_NAME);
+        escaped.extend(["-", &sha256(name.as_bytes())[..16]]);
     }
     escaped
 }

@@ -78,13 +78,16 @@ impl Lock {
     }
 }
 
-/// Whether there is a lock file at `path` that a training wrote.
+/// Whether there is a lock file at `path` that a training wrote: `12 on HOST`. Trainings of earlier
+/// versions wrote the number alone, as other programs do, too; it counts beside a config.
 pub(super) fn is_lock(path: &Path) -> bool {
     match fs::read_to_string(path) {
-        Ok(text) => text
-            .split(' ')
-            .next()
-            .is_some_and(|id| id.trim_end().parse::<u32>().is_ok()),
+        Ok(text) => {
+            let text = text.trim_end();
+            let (id, host) = text.split_once(" on ").unwrap_or((text, ""));
+            id.parse::<u32>().is_ok()
+                && (!host.is_empty() || path.with_file_name("config.toml").is_file())
+        }
         // Windows lets no one read a file that is locked.
         Err(_) => cfg!(windows) && path.is_file(),
     }

@@ -77,12 +77,13 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
         Some(new) => (new.clone(), Some(start(run))),
         None => (run, None),
     };
+    // Until the first step a signal simply ends the process, because there is nothing worth saving.
+    let signals = Signals::install()?;
     let mut training = Training::prepare_among(group, config, start.as_ref(), run, &mut *progress)?;
     if group.is_first() && training.is_new()? {
         inspect_and_keep(&training)?;
     }
-    // Until here an interrupt simply ends the process, because there is nothing worth saving.
-    let signals = Signals::install()?;
+    signals.save_from_now_on();
     let (ending, state) = training.run(&signals.stop, &mut *progress)?;
     drop(progress);
     match ending {

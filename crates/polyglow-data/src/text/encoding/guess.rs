@@ -9,8 +9,8 @@ use super::Encoding;
 const NUL_BYTES_IN: usize = 5;
 /// Bytes of a beginning that is as likely the whole of a file.
 const SHORT: usize = 1 << 12;
-/// Fewer NUL bytes say nothing.
-const FEWEST_NUL_BYTES: usize = 2;
+/// Fewer NUL bytes or control characters say nothing.
+const FEWEST: usize = 2;
 
 /// Finds what is wrong with a text by its first bytes: UTF-16 in either order, with a byte-order
 /// mark or by the NUL bytes of its letters.
@@ -20,12 +20,16 @@ pub(in crate::text) fn from_start(bytes: &[u8]) -> Option<Encoding> {
     }
     // The marks as UTF-8 writes the two characters that Latin-1 has for them.
     let converted = bytes.starts_with("ÿþ".as_bytes()) || bytes.starts_with("þÿ".as_bytes());
-    let nul_bytes = count(bytes.iter(), 0);
-    if nul_bytes < FEWEST_NUL_BYTES || nul_bytes * NUL_BYTES_IN < bytes.len() {
-        return None;
-    }
-    if converted {
+    let controls = bytes.iter().filter(|byte| is_control(**byte)).count();
+    if converted && controls >= FEWEST && controls * NUL_BYTES_IN >= bytes.len() {
         return Some(Encoding::ConvertedUtf16);
+    }
+    if let Some(order) = order_by_high_bytes(bytes) {
+        return Some(Encoding::Utf16(order));
+    }
+    let nul_bytes = count(bytes.iter(), 0);
+    if nul_bytes < FEWEST || nul_bytes * NUL_BYTES_IN < bytes.len() {
+        return None;
     }
     // The zero byte of a Latin letter is its second in little-endian order, and its first in
     // big-endian order.
@@ -35,6 +39,27 @@ pub(in crate::text) fn from_start(bytes: &[u8]) -> Option<Encoding> {
     } else {
         "UTF-16LE"
     }))
+}
+
+/// Returns the order of the bytes of a text in UTF-16 whose characters are below U+2000, as those of
+/// most alphabets: every second byte is then small. Such bytes may be valid UTF-8, as in Cyrillic.
+/// `None` if they are not so regular.
+fn order_by_high_bytes(bytes: &[u8]) -> Option<&'static str> {
+    for (first, order) in [(0, "UTF-16BE"), (1, "UTF-16LE")] {
+        let high: Vec<u8> = bytes.iter().skip(first).step_by(2).copied().collect();
+        let small = high.iter().filter(|&&byte| byte < 0x20).count();
+        let controls = high.iter().filter(|&&byte| is_control(byte)).count();
+        // Tabs and line ends alone say nothing: a text may have a letter on each line.
+        if controls >= FEWEST && 5 * small >= 4 * high.len() && 5 * controls >= 2 * high.len() {
+            return Some(order);
+        }
+    }
+    None
+}
+
+/// Whether a byte is a control character that no text has.
+fn is_control(byte: u8) -> bool {
+    byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
 /// The encoding of a text with a byte that UTF-8 does not allow. `bytes` are the line of it and
@@ -56,12 +81,17 @@ pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding
     }
     // The end of what was read may cut a character. By chance, hardly any two bytes of another
     // encoding are valid UTF-8.
-    if had_accents || characters > damaged {
+    if characters > damaged || had_accents && damaged == 1 {
         return Encoding::Damaged;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
     detector.feed(bytes, true);
-    Encoding::Legacy(detector.guess(None, Utf8Detection::Deny).name())
+    let name = detector.guess(None, Utf8Detection::Deny).name();
+    if had_accents {
+        Encoding::Changed(name)
+    } else {
+        Encoding::Legacy(name)
+    }
 }
 
 /// Whether the lines of a text that begins so end in carriage returns alone, as on Macs before 2001.
@@ -116,9 +146,46 @@ mod tests {
                 Some(Encoding::ConvertedUtf16)
             );
         }
-        for text in [text, "", "a\0b c d e f g h\n", "ÿþ is no mark here\n", "\0"] {
+        for text in [
+            text,
+            "",
+            "a\0b c d e f g h\n",
+            "ÿþ is no mark here\n",
+            "\0",
+            "a\nb\nc\nd\n",
+            "1\t2\t3\t4\n",
+        ] {
             assert_eq!(from_start(text.as_bytes()), None, "{text:?}");
         }
+    }
+
+    #[test]
+    fn utf_16_is_recognized_in_alphabets_whose_bytes_are_valid_utf_8() {
+        let text = "Собака спит.\nКошка тоже.\n";
+        let orders = [
+            (u16::to_le_bytes as fn(u16) -> [u8; 2], "UTF-16LE"),
+            (u16::to_be_bytes, "UTF-16BE"),
+        ];
+        for (to_bytes, order) in orders {
+            let bytes = utf16(text, to_bytes);
+            assert!(str::from_utf8(&bytes).is_ok());
+            assert_eq!(from_start(&bytes), Some(Encoding::Utf16(order)));
+            let converted: String = utf16(&format!("\u{feff}{text}"), to_bytes)
+                .into_iter()
+                .map(char::from)
+                .collect();
+            assert_eq!(
+                from_start(converted.as_bytes()),
+                Some(Encoding::ConvertedUtf16)
+            );
+        }
+        assert_eq!(from_start(text.as_bytes()), None);
+    }
+
+    #[test]
+    fn an_encoding_that_changes_within_a_file_is_no_damage() {
+        let latin = b"Die M\xe4dchen h\xf6ren \xfcber die Stra\xdfe, wo es gr\xfc\xdft.\n";
+        assert_eq!(from_invalid(latin, true), Encoding::Changed("windows-1252"));
     }
 
     #[test]

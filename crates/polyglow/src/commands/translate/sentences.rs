@@ -65,7 +65,8 @@ pub(super) fn join(
 
 /// A line with the translations of one rank; a sentence with fewer has its last.
 fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned {
-    let mut source = String::new();
+    let mut source_words = WordCount::default();
+    let mut target_words = WordCount::default();
     let mut line = Aligned {
         translation: Translated {
             text: String::new(),
@@ -78,9 +79,11 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
     for part in parts {
         let text = match part {
             Part::Kept(kept) => {
-                source.push_str(kept);
+                source_words.add(kept);
                 // A break inside a translation would make two lines of one.
-                line.translation.text.push_str(&kept.replace('\r', " "));
+                let kept = kept.replace('\r', " ");
+                target_words.add(&kept);
+                line.translation.text.push_str(&kept);
                 follows_sentence = false;
                 continue;
             }
@@ -91,28 +94,53 @@ fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned
             .and_then(|best| best.get(rank).or(best.last()));
         if let Some(Aligned { translation, links }) = best {
             if follows_sentence {
-                line.translation
-                    .text
-                    .push_str(gap(&line.translation.text, &translation.text));
+                let gap = gap(&line.translation.text, &translation.text);
+                target_words.add(gap);
+                line.translation.text.push_str(gap);
             }
-            let src = next_word(&source);
-            let tgt = next_word(&line.translation.text);
+            let src = source_words.next();
+            let tgt = target_words.next();
+            target_words.add(&translation.text);
             line.links
                 .extend(links.iter().map(|(from, to)| (from + src, to + tgt)));
             line.translation.text.push_str(&translation.text);
             line.translation.scores = Scores::sum(line.translation.scores, translation.scores);
         }
-        source.push_str(text);
+        source_words.add(text);
         follows_sentence = true;
     }
     line
 }
 
-/// The number of the word that comes after a text, which may be a part of its last.
-fn next_word(text: &str) -> usize {
-    let words = text.split_whitespace().count();
-    let is_inside = text.ends_with(|last: char| !last.is_whitespace());
-    if is_inside { words - 1 } else { words }
+/// Counts the words of a text that grows, each part once, since a line may have many.
+#[derive(Default)]
+struct WordCount {
+    words: usize,
+    /// Whether the text ends in a word, which the next part may continue.
+    is_inside: bool,
+}
+
+impl WordCount {
+    /// Adds a part of the text.
+    fn add(&mut self, part: &str) {
+        let (Some(first), Some(last)) = (part.chars().next(), part.chars().next_back()) else {
+            return;
+        };
+        self.words += part.split_whitespace().count();
+        if self.is_inside && !first.is_whitespace() {
+            self.words -= 1;
+        }
+        self.is_inside = !last.is_whitespace();
+    }
+
+    /// Returns the index of the word that the next part begins with, or continues.
+    fn next(&self) -> usize {
+        if self.is_inside {
+            self.words - 1
+        } else {
+            self.words
+        }
+    }
 }
 
 /// Lines of several sentences that a model reads which was trained on single ones.
