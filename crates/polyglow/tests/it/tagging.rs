@@ -35,7 +35,14 @@ fn sentences() -> String {
     let mut text = String::new();
     for index in 0..26 {
         let (name, other) = (word(index), word((index + 7) % 26));
-        text += &format!("mr\tB-PER\n{name}\tI-PER\nsees\tO\n{other}\tO\nin\tO\nrome\tB-LOC\n\n");
+        let rows = [
+            "mr\tB-PER\n",
+            &name,
+            "\tI-PER\nsees\tO\n",
+            &other,
+            "\tO\nin\tO\nrome\tB-LOC\n\n",
+        ];
+        text.extend(rows);
     }
     text
 }

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
-use polyglow_data::example::{CorpusReport, SideReport};
+use polyglow_data::example::{CorpusReport, Reason, SideReport};
 use polyglow_data::image_set::ImageSet;
 use polyglow_train::Plan;
 use serde::Serialize;
@@ -84,25 +84,16 @@ impl SideStatistics {
 impl SplitReport {
     /// The numbers of a report, and no others; the sides of what is used have so many characters.
     pub(super) fn new(name: &str, report: &CorpusReport, [src_chars, tgt_chars]: [u64; 2]) -> Self {
-        let &CorpusReport {
-            pairs,
-            kept,
-            empty,
-            too_long,
-            ratio,
-            ref src,
-            ref tgt,
-            ..
-        } = report;
+        let kept = report.kept;
         Self {
             name: name.to_owned(),
-            pairs,
+            pairs: report.pairs,
             kept,
-            empty,
-            too_long,
-            ratio,
-            src: SideStatistics::new(src, kept, src_chars),
-            tgt: SideStatistics::new(tgt, kept, tgt_chars),
+            empty: report.count(Reason::EMPTY),
+            too_long: report.count(Reason::TOO_LONG),
+            ratio: report.count(Reason::RATIO),
+            src: SideStatistics::new(&report.src, kept, src_chars),
+            tgt: SideStatistics::new(&report.tgt, kept, tgt_chars),
             duplicates: 0,
             copies: 0,
             in_train: None,
