@@ -6,6 +6,7 @@ use std::sync::Arc;
 
 use burn::tensor::activation::log_softmax;
 use burn::tensor::{Int, Tensor, TensorData, s};
+use polyglow_data::example::Reason;
 use polyglow_data::ngram::NgramModel;
 use polyglow_data::pair::Pair;
 use polyglow_metrics::Tokenizer;
