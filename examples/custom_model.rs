@@ -17,7 +17,7 @@ use burn::tensor::{Bool, Device, Int, Tensor, activation::relu};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
 use polyglow_model::{
-    Generate, Pair, Precision, Predict, Prediction, Projection, attention::attend,
+    Generate, Pair, Precision, Predict, Prediction, Projection, Source, attention::attend,
     dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear, mask::padding_mask,
 };
 use polyglow_train::tasks::translation::Translation;
@@ -57,8 +57,10 @@ impl ConvToGru {
         }
     }
 
-    fn read(&self, src: Tensor<2, Int>) -> Memory {
-        let ([batch, len], mask) = (src.dims(), padding_mask(&src, self.pad_id));
+    fn read(&self, src: Source) -> Memory {
+        let src = src.into_ids();
+        let [batch, len] = src.dims();
+        let mask = padding_mask(&src, self.pad_id);
         // Zeros for padding, as beyond the edges: a sentence is read in the same way, however long
         // its batch is.
         let pads = mask
@@ -113,11 +115,9 @@ impl Predict<Pair> for ConvToGru {
 impl Generate for ConvToGru {
     type Cache = (Memory, State);
 
-    fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
-        (
-            self.read(src.clone()),
-            self.decoder.initial_state(src.dims()[0], &src.device()),
-        )
+    fn start(&self, src: Source) -> Self::Cache {
+        let state = self.decoder.initial_state(src.num_rows(), &src.device());
+        (self.read(src), state)
     }
 
     fn advance(&self, ids: Tensor<2, Int>, (memory, state): &mut Self::Cache) -> Tensor<2> {

@@ -10,6 +10,7 @@ use std::sync::LazyLock;
 use libfuzzer_sys::fuzz_target;
 use polyglow_data::lines::Lines;
 use polyglow_fuzz::parts;
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::translate::Request;
 
@@ -40,5 +41,5 @@ fuzz_target!(|input: &[u8]| {
         ..Request::default()
     };
     // A wish that cannot be fulfilled is an error.
-    let _ = RUNNER.translate(&[wish], 1);
+    let _ = RUNNER.translate(&[wish], &SearchRequest::default());
 });

@@ -57,10 +57,11 @@ pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Res
 
 /// Searches as the run does, with batches as it has them.
 fn translate(model: &Portable, lines: &[String], plan: &Plan) -> Result<Vec<String>> {
-    let mut runner = model.runner(&plan.device)?;
-    runner.search = plan.config.search.clone();
-    (runner.max_tokens, runner.pad_multiple) = (plan.max_tokens(), plan.pad_multiple);
-    // What a format has room for is no part of what a model says.
+    let runner = model.runner(&plan.device)?;
+    let mut runner = runner.with_search(plan.config.search.clone());
+    runner.max_tokens = plan.max_tokens();
+    runner.pad_multiple = plan.pad_multiple;
+    // A format may have room for longer lines than the run's model.
     runner.longest = runner
         .longest
         .min(plan.config.tokenizer.planned_len(plan.config.data.max_len));

@@ -16,7 +16,7 @@
 //! use polyglow_model::init::ParamInit;
 //! use polyglow_model::linear::Linear;
 //! use polyglow_model::search::{Incremental, SearchConfig, Sentence, SpecialTokens, search};
-//! use polyglow_model::{Generate, Predict, Prediction, Projection, Text};
+//! use polyglow_model::{Generate, Predict, Prediction, Projection, Source, Text};
 //!
 //! /// Predicts the next token from the last one alone.
 //! #[derive(Module, Debug)]
@@ -34,7 +34,7 @@
 //! impl Generate for Bigram {
 //!     type Cache = ();
 //!
-//!     fn start(&self, _: Tensor<2, Int>) {}
+//!     fn start(&self, _: Source) {}
 //!
 //!     fn advance(&self, ids: Tensor<2, Int>, (): &mut ()) -> Tensor<2> {
 //!         self.predict(Text { ids }).logits()
@@ -46,7 +46,8 @@
 //! let device = Device::flex();
 //! let init = &mut ParamInit::new(1, &device);
 //! let model = Bigram { embedding: Embedding::new(9, 4, init), output: Linear::new(4, 9, init) };
-//! let mut next = Incremental::new([(&model, Tensor::zeros([1, 1], &device))], &[]);
+//! let source = Tensor::<2, Int>::zeros([1, 1], &device);
+//! let mut next = Incremental::new([(&model, source)], &[]);
 //! let sentence = Sentence { max_len: 5, ..Sentence::default() };
 //! let special = SpecialTokens { bos: 1, eos: 2 };
 //! let hypotheses = search(&mut next, &[sentence], &SearchConfig::default(), special);
@@ -60,6 +61,7 @@ use burn::tensor::{Device, Int, Tensor};
 
 use crate::attention::AttentionMaps;
 use crate::embedding::Embedding;
+use crate::inputs::Source;
 use crate::loss::prediction::Prediction;
 use crate::side::Side;
 
@@ -84,11 +86,12 @@ pub trait Generate: Module + Sync {
     /// The state of the model between positions, for all rows together.
     type Cache: Clone + Debug + Send;
 
-    /// Encodes the source. A language model only uses the number of rows.
+    /// Encodes the source, which has a row for each text to write. A language model only uses the
+    /// number of rows.
     ///
-    /// # Shapes
-    /// - `src`: `[rows, src_len]`, with padding behind
-    fn start(&self, src: Tensor<2, Int>) -> Self::Cache;
+    /// A model that reads ids takes them by [`Source::into_ids`], one that reads images by
+    /// [`Source::into_pixels`].
+    fn start(&self, src: Source) -> Self::Cache;
 
     /// Adds one token to every row, and scores the token after it; the scores are equal to those of
     /// [`Predict`] for the last position.

@@ -3,14 +3,75 @@
 //! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in
 //! [`crate::Model`], which may be any architecture, implements it for [`Inputs`].
 
-use burn::tensor::{Int, Tensor};
+use burn::tensor::{Device, Int, Tensor};
+
+/// The source that a model reads before it writes: what it translates or describes.
+#[derive(Clone, Debug)]
+pub enum Source {
+    /// Token ids with padding behind, `[batch, src_len]`.
+    Ids(Tensor<2, Int>),
+    /// Images.
+    Image(Image),
+}
+
+impl Source {
+    /// Returns the token ids.
+    ///
+    /// # Panics
+    /// If these are images.
+    pub fn into_ids(self) -> Tensor<2, Int> {
+        match self {
+            Self::Ids(ids) => ids,
+            Self::Image(_) => panic!("a model of text does not read images"),
+        }
+    }
+
+    /// Returns the pixels of the images.
+    ///
+    /// # Panics
+    /// If these are token ids.
+    pub fn into_pixels(self) -> Tensor<2, Int> {
+        match self {
+            Self::Image(image) => image.pixels,
+            Self::Ids(_) => panic!("a model of images does not read ids"),
+        }
+    }
+
+    /// Returns the number of texts or images.
+    pub fn num_rows(&self) -> usize {
+        self.tensor().dims()[0]
+    }
+
+    /// Returns the device where the source is.
+    pub fn device(&self) -> Device {
+        self.tensor().device()
+    }
+
+    fn tensor(&self) -> &Tensor<2, Int> {
+        match self {
+            Self::Ids(ids) => ids,
+            Self::Image(image) => &image.pixels,
+        }
+    }
+}
+
+impl From<Tensor<2, Int>> for Source {
+    fn from(ids: Tensor<2, Int>) -> Self {
+        Self::Ids(ids)
+    }
+}
+
+impl From<Image> for Source {
+    fn from(image: Image) -> Self {
+        Self::Image(image)
+    }
+}
 
 /// A source and the target to predict from it (teacher forcing).
 #[derive(Clone, Debug)]
 pub struct Pair {
-    /// Source ids with padding behind, `[batch, src_len]`; if the source is an image, the bytes of
-    /// [`Image::pixels`].
-    pub src: Tensor<2, Int>,
+    /// The source.
+    pub src: Source,
     /// Target ids that the decoder reads, beginning with BOS, `[batch, tgt_len]`.
     pub tgt_in: Tensor<2, Int>,
 }

@@ -29,7 +29,7 @@
 //! let src = Tensor::<2, Int>::from_data([[5, 6, 2]], &device);
 //! let tgt_in = Tensor::<2, Int>::from_data([[1, 8, 9]], &device);
 //! let tgt_out = Tensor::<1, Int>::from_data([8, 9, 2], &device);
-//! let pair = Pair { src, tgt_in };
+//! let pair = Pair { src: src.into(), tgt_in };
 //! assert_eq!(model.predict(pair.clone()).logits().dims(), [3, 20]);
 //! let loss = model.predict(pair).loss(tgt_out, 0.1, vocabulary.tgt_pad_id);
 //! let gradients = loss.loss_sum.backward();
@@ -60,7 +60,7 @@ pub use config::*;
 pub use ensemble::mean_of_probabilities;
 pub use error::ModelError;
 pub use host::computes_on_host;
-pub use inputs::{Image, Inputs, Pair, Text, Words};
+pub use inputs::{Image, Inputs, Pair, Source, Text, Words};
 use layers::precision;
 pub use layers::{
     attention, dropout, embedding, feed_forward, layer_norm, linear, mask, patches, pooling,

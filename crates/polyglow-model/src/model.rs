@@ -15,6 +15,7 @@ use crate::cache::DecoderCache;
 use crate::config::{ModelShape, Task, Vocabulary};
 use crate::embedding::Embedding;
 use crate::host::computes_on_host;
+use crate::inputs::Source;
 use crate::parameter::init::ParamInit;
 use crate::side::Side;
 use crate::weight::Weight;
@@ -123,9 +124,9 @@ impl Model {
     /// Encodes the source, see [`Generate::start`].
     ///
     /// # Panics
-    /// If the architecture generates no text.
-    pub fn start(&self, src: Tensor<2, Int>) -> Cache {
-        Generate::start(self, src)
+    /// If the architecture generates no text, or reads another kind of source.
+    pub fn start(&self, src: impl Into<Source>) -> Cache {
+        Generate::start(self, src.into())
     }
 
     /// Adds one token to every row, see [`Generate::advance`].

@@ -81,7 +81,10 @@ impl PairAttention {
         let tgt_in = Padded::begun(&[&tgt_ids], tgt_special.bos, tgt_special.pad, 1);
         let [src, tgt] = [&src_in, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
         let inputs: Inputs = match runner.task.facts().reads {
-            Reads::Pair => Pair { src, tgt_in: tgt }.into(),
+            Reads::Pair => {
+                let src = src.into();
+                Pair { src, tgt_in: tgt }.into()
+            }
             Reads::Source => Text { ids: src }.into(),
             Reads::Target => Text { ids: tgt }.into(),
             Reads::Image | Reads::ImageAndTarget => {

@@ -4,12 +4,33 @@
 use std::collections::BTreeMap;
 use std::fmt::{self, Display, Formatter};
 
+use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_model::search::SearchRequest;
 use serde::Serialize;
 
 use crate::measures;
 use crate::scoring::TranslationScores;
 use crate::tasks::labels::confusion::LabelScores;
 use crate::teacher_forcing::Forced;
+
+/// How held-out examples are scored where a model writes text for them.
+#[derive(Clone, Debug)]
+pub struct EvaluationOptions {
+    /// BLEU's tokenizer.
+    pub bleu: BleuTokenizer,
+    /// How the text that is scored is searched for.
+    pub search: SearchRequest,
+}
+
+impl From<BleuTokenizer> for EvaluationOptions {
+    /// Scores with this tokenizer of BLEU, and searches as the runner's config says.
+    fn from(bleu: BleuTokenizer) -> Self {
+        Self {
+            bleu,
+            search: SearchRequest::default(),
+        }
+    }
+}
 
 /// Scores on one set, teacher-forced but for those of translations.
 #[derive(Clone, Debug, PartialEq, Serialize)]

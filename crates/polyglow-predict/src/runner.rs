@@ -5,17 +5,17 @@ use std::cmp::Reverse;
 use std::sync::Arc;
 
 use burn::tensor::Device;
-use polyglow_data::config::ImageConfig;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
-use polyglow_model::search::SearchConfig;
+use polyglow_model::search::{SearchConfig, SearchRequest};
 use polyglow_model::{Model, computes_on_host};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::error::{Result, TrainError, ensure};
+use crate::error::{Result, ensure};
 use crate::group::Group;
 use crate::parallel;
-use crate::tasks::{Reads, TaskUse};
+use crate::source::{ImageReader, SourceEncoder};
+use crate::tasks::TaskUse;
 
 /// Bytes of the longest line that is encoded as a whole. The tokenizers' library needs a hundred
 /// times the size of what it encodes, so longer lines are cut first.
@@ -28,9 +28,6 @@ const MOST_ON_HOST: usize = 1024;
 /// cores or four have as many each.
 const MULTIPLE: usize = 4;
 
-/// Images whose bytes are held as ids.
-const IMAGES_AT_A_TIME: usize = 512;
-
 /// Models in use, one or an ensemble, with all that they need. It owns everything, and threads can
 /// share it.
 #[derive(Clone)]
@@ -41,8 +38,8 @@ pub struct Runner<M = Model> {
     pub tgt: Arc<Tokenizer>,
     /// What the models were trained for.
     pub task: Arc<dyn TaskUse>,
-    /// How hypotheses are looked for.
-    pub search: SearchConfig,
+    /// How hypotheses are searched for where a request leaves it open.
+    search: SearchConfig,
     /// Where the models are.
     pub device: Device,
     /// Padded positions in a batch, times the beam, at most; a search on the CPU has 1,024 at most
@@ -58,13 +55,9 @@ pub struct Runner<M = Model> {
     pub longest: usize,
     /// The processes that share the work: each runs some of the batches, and all get all results.
     pub group: Arc<dyn Group>,
-    /// Reads the images that are described; `None` where no files are opened, as in a browser.
-    pub image_reader: Option<ImageReader>,
+    /// How sources are encoded.
+    pub sources: SourceEncoder,
 }
-
-/// Reads images by their names: the pixels of each, row by row, with the channels of a pixel side
-/// by side, in the size that the config names.
-pub type ImageReader = fn(&[&str], ImageConfig) -> Result<Vec<Vec<u8>>>;
 
 /// A model with the tokenizer of its source side.
 #[derive(Clone)]
@@ -80,7 +73,7 @@ pub struct Member<M = Model> {
 pub struct Options {
     /// What the models were trained for.
     pub task: Arc<dyn TaskUse>,
-    /// How hypotheses are searched for.
+    /// How hypotheses are searched for where a request leaves it open.
     pub search: SearchConfig,
     /// Where the models are.
     pub device: Device,
@@ -111,6 +104,7 @@ impl<M> Runner<M> {
         Self {
             members: members.into(),
             tgt,
+            sources: SourceEncoder::new(&*options.task, options.image_reader),
             task: options.task,
             search: options.search,
             device: options.device,
@@ -119,20 +113,40 @@ impl<M> Runner<M> {
             pad_multiple: options.pad_multiple,
             longest: options.longest,
             group: options.group,
-            image_reader: options.image_reader,
         }
     }
 
+    /// Returns how hypotheses are searched for where a request leaves it open.
+    pub fn search(&self) -> &SearchConfig {
+        &self.search
+    }
+
+    /// Returns the runner with another config for what requests leave open.
+    #[must_use]
+    pub fn with_search(self, search: SearchConfig) -> Self {
+        Self { search, ..self }
+    }
+
+    /// Returns the config of the search for a request. Every search of a runner is checked here.
+    ///
+    /// # Errors
+    /// The request is out of range, or does not fit the rest of the config.
+    pub fn search_for(&self, request: &SearchRequest) -> Result<SearchConfig> {
+        let search = self.search.for_request(request, self.tgt.vocab_size());
+        Ok(search?)
+    }
+
     /// Runs rows in batches, the longest first, so that the first batch shows whether the memory
-    /// suffices, and returns what `run` gives for each row, in the order of `rows`. `width` is in
-    /// positions of a search, which takes up as many as hypotheses are kept. On the CPU several
-    /// batches run side by side; `ended` is told of each, in this thread.
+    /// suffices, and returns what `run` gives for each row, in the order of `rows`. `width` gives
+    /// the positions that one hypothesis for a row takes up, of which a search keeps `beam_size`.
+    /// On the CPU several batches run in parallel; `ended` is called after each, in this thread.
     ///
     /// # Errors
     /// The first error of `run`.
     pub fn longest_first<R: Sync, T: Send + Serialize + DeserializeOwned>(
         &self,
         rows: &[R],
+        beam_size: usize,
         width: impl Fn(&R) -> usize,
         run: impl Fn(&[&R]) -> Result<Vec<T>> + Sync,
         mut ended: impl FnMut(&[&R]),
@@ -143,11 +157,10 @@ impl<M> Runner<M> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| Reverse(width(&rows[row])));
         let width = |batch: &[usize]| batch.first().map_or(0, |&row| width(&rows[row]) + 1);
-        let cost =
-            |batch: &[usize]| batch.len() * self.padded(width(batch)) * self.search.beam_size;
+        let cost = |batch: &[usize]| batch.len() * self.padded(width(batch)) * beam_size;
         let on_host = computes_on_host(&self.device);
-        let side_by_side = self.group.is_alone() && on_host;
-        let threads = if side_by_side {
+        let is_parallel = self.group.is_alone() && on_host;
+        let threads = if is_parallel {
             rayon::current_num_threads()
         } else {
             1
@@ -165,20 +178,20 @@ impl<M> Runner<M> {
             })
         };
         let batches = batches(if on_host { even() } else { self.max_tokens });
-        let found = if side_by_side {
-            let mut found = Vec::with_capacity(batches.len());
-            let take = |place: usize, batch: Vec<T>| {
-                ended(&batches[place]);
-                found.push(batch);
+        let results = if is_parallel {
+            let mut results = Vec::with_capacity(batches.len());
+            let take = |index: usize, batch: Vec<T>| {
+                ended(&batches[index]);
+                results.push(batch);
             };
             // As in a training step, on one of the pool's threads.
-            let run = |place: usize| rayon::scope(|_| run(&batches[place]));
+            let run = |index: usize| rayon::scope(|_| run(&batches[index]));
             parallel::each(batches.len(), threads, run, take)?;
-            found
+            results
         } else {
             self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?
         };
-        Ok(in_order(&order, found))
+        Ok(in_order(&order, results))
     }
 
     /// Runs rows in batches, the shortest first, each of at most `max_tokens` padded positions, and
@@ -197,11 +210,9 @@ impl<M> Runner<M> {
         let cost = |batch: &[usize]| {
             batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])))
         };
-        let found = self.deal(
-            &batches(rows, &order, rows.len(), self.max_tokens, cost),
-            |batch| run(batch),
-        )?;
-        Ok(in_order(&order, found))
+        let batches = batches(rows, &order, rows.len(), self.max_tokens, cost);
+        let results = self.deal(&batches, |batch| run(batch))?;
+        Ok(in_order(&order, results))
     }
 
     /// What `run` gives for each batch, in their order. The group's processes deal the batches
@@ -243,76 +254,6 @@ impl<M> Runner<M> {
 
     pub(super) fn padded(&self, len: usize) -> usize {
         len.next_multiple_of(self.pad_multiple.max(1))
-    }
-
-    /// Whether the sources are images, of which a text is the name.
-    pub fn reads_images(&self) -> bool {
-        self.task.facts().reads == Reads::ImageAndTarget
-    }
-
-    /// What `run` gives for all rows; of images a portion at a time, since their bytes take a lot
-    /// of memory.
-    ///
-    /// # Errors
-    /// The first error of `run`.
-    pub fn in_portions<R, T>(
-        &self,
-        rows: &[R],
-        run: impl FnMut(&[R]) -> Result<Vec<T>>,
-    ) -> Result<Vec<T>> {
-        let portion = if self.reads_images() {
-            IMAGES_AT_A_TIME
-        } else {
-            rows.len().max(1)
-        };
-        Ok(rows
-            .chunks(portion)
-            .map(run)
-            .collect::<Result<Vec<_>>>()?
-            .into_iter()
-            .flatten()
-            .collect())
-    }
-
-    /// The positions that a source takes up, for which there may be several rows of ids.
-    pub fn positions(&self, ids: &[Vec<u32>]) -> usize {
-        let longest = || ids.iter().map(Vec::len).max().unwrap_or(0);
-        self.task.source_positions().unwrap_or_else(longest)
-    }
-
-    /// The source ids of some texts, once for each member. Of the name of an image these are its
-    /// bytes.
-    ///
-    /// # Errors
-    /// A text cannot be encoded; there is no such image.
-    pub fn encode(&self, texts: &[&str]) -> Result<Vec<Vec<Vec<u32>>>> {
-        if let Some(images) = self.task.images() {
-            return Ok(self
-                .pixels(texts, images)?
-                .into_iter()
-                .map(|ids| vec![ids; self.members.len()])
-                .collect());
-        }
-        let mut encoded = vec![Vec::with_capacity(self.members.len()); texts.len()];
-        for member in &*self.members {
-            for (text, ids) in encoded.iter_mut().zip(member.src.encode_batch(texts)?) {
-                text.push(ids);
-            }
-        }
-        Ok(encoded)
-    }
-
-    /// The bytes of images as ids.
-    fn pixels(&self, names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u32>>> {
-        let Some(read) = self.image_reader else {
-            let names = names.join("`, `");
-            return Err(TrainError::new(format!(
-                "this build opens no files, and so not the image `{names}`"
-            )));
-        };
-        let images = read(names, config)?;
-        let as_ids = |pixels: Vec<u8>| pixels.into_iter().map(u32::from).collect();
-        Ok(images.into_iter().map(as_ids).collect())
     }
 }
 
@@ -362,15 +303,12 @@ fn batches<'a, R>(
     batches
 }
 
-/// What was found in this order, in the order of the rows.
-fn in_order<T>(order: &[usize], found: Vec<Vec<T>>) -> Vec<T> {
-    let mut found: Vec<(usize, T)> = order
-        .iter()
-        .copied()
-        .zip(found.into_iter().flatten())
-        .collect();
-    found.sort_by_key(|(row, _)| *row);
-    found.into_iter().map(|(_, found)| found).collect()
+/// Returns the results of batches, whose rows have this order, in the order of the rows.
+fn in_order<T>(order: &[usize], batches: Vec<Vec<T>>) -> Vec<T> {
+    let results = batches.into_iter().flatten();
+    let mut numbered: Vec<(usize, T)> = order.iter().copied().zip(results).collect();
+    numbered.sort_by_key(|(row, _)| *row);
+    numbered.into_iter().map(|(_, result)| result).collect()
 }
 
 #[cfg(test)]

@@ -109,10 +109,12 @@ fn push<'t>(piece: &'t str, pieces: &mut Vec<&'t str>) {
 }
 
 /// Puts the translated pieces of each line, given as (line, translations) in their order, back
-/// together: the best of each, the second of each, and so on.
+/// together: the best of each, the second of each, and so on. `scores` says whether lines without a
+/// piece have scores, too.
 pub(super) fn join(
     pieces: Vec<(usize, Vec<Translated>)>,
     num_lines: usize,
+    scores: bool,
 ) -> Vec<Vec<Translated>> {
     let mut lines: Vec<Vec<Translated>> = vec![Vec::new(); num_lines];
     for (line, translations) in pieces {
@@ -132,7 +134,7 @@ pub(super) fn join(
         if line.is_empty() {
             line.push(Translated {
                 text: String::new(),
-                scores: Some(Scores::default()),
+                scores: scores.then(Scores::default),
             });
         }
     }
@@ -204,7 +206,7 @@ mod tests {
             (["สวัสดี", "ครับ"], "สวัสดีครับ"),
             (["안녕하세요.", "네."], "안녕하세요. 네."),
         ] {
-            let joined = join(pieces.map(piece).to_vec(), 1);
+            let joined = join(pieces.map(piece).to_vec(), 1, true);
             assert_eq!(joined[0][0].text, expected);
             let scores = joined[0][0].scores.expect("both pieces have scores");
             assert!((scores.log_prob + 2.0).abs() < 1e-6);

@@ -19,11 +19,10 @@ use std::sync::Arc;
 use polyglow_data::config::{Content, DataConfig, ImageConfig, TargetKind};
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{ModelConfig, Task};
 
 use crate::error::{Result, TrainError};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::runner::Runner;
 use crate::teacher_forcing::Forced;
 use labels::Guess;
@@ -184,8 +183,8 @@ pub trait TaskUse: Debug + Send + Sync {
         Ok(())
     }
 
-    /// Scores the models of a runner on held-out examples, of which there is at least one; `bleu`
-    /// is BLEU's tokenizer.
+    /// Scores the models of a runner on held-out examples, of which there is at least one. Tasks
+    /// whose models write no text ignore `options`.
     ///
     /// # Errors
     /// The examples are not what the models were trained for, or one cannot be encoded or decoded.
@@ -193,7 +192,7 @@ pub trait TaskUse: Debug + Send + Sync {
         &self,
         runner: &Runner,
         examples: &Examples,
-        bleu: &BleuTokenizer,
+        options: &EvaluationOptions,
     ) -> Result<Evaluation>;
 
     /// Returns what the models answer to each of some texts, none of which is blank, if they give

@@ -1,17 +1,19 @@
 //! Lines to lines, order and count kept: one path for `translate`, `generate`, `evaluate` and
 //! validation.
 
-use polyglow_data::padded::Padded;
 use polyglow_model::Generate;
-use polyglow_model::search::{Hypothesis, Incremental, Sentence, SpecialTokens, search};
+use polyglow_model::search::{
+    Hypothesis, Incremental, SearchConfig, SearchRequest, Sentence, SpecialTokens, search,
+};
 use serde::{Deserialize, Serialize};
 
-use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, bail, ensure};
 use crate::runner::{ENCODED_WHOLE, Runner};
+use crate::source::EncodedSource;
 use crate::split::{join, split};
 
-/// A line to translate, and what is asked of its translation.
+/// A line to translate, and the requirements on its translation. The search for it is that of a
+/// [`SearchRequest`], which all lines of a call share.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Request {
     /// The line.
@@ -34,7 +36,7 @@ pub struct Request {
 pub struct Translated {
     /// The text, without line breaks.
     pub text: String,
-    /// How probable it is; `None` if that was not requested and greedy search did without it.
+    /// How probable it is; `None` unless that was requested.
     pub scores: Option<Scores>,
 }
 
@@ -63,18 +65,30 @@ impl Scores {
 struct Piece {
     /// The index of the request.
     request: usize,
-    /// Source ids, one for each member.
-    ids: Vec<Vec<u32>>,
+    source: EncodedSource,
     sentence: Sentence,
 }
 
 impl<M: Generate> Runner<M> {
-    /// The best translation of every line; a blank line stays blank, and none has a line break in
-    /// it.
+    /// Returns the best translation of every line, as the runner's config searches for it; a blank
+    /// line stays blank, and none has a line break in it.
     ///
     /// # Errors
     /// As [`Self::translate`].
     pub fn best(&self, lines: &[impl AsRef<str>]) -> Result<Vec<String>> {
+        self.best_for(lines, &SearchRequest::default())
+    }
+
+    /// Returns the best translation of every line, as [`Self::best`] does, with these search
+    /// options.
+    ///
+    /// # Errors
+    /// As [`Self::translate`].
+    pub fn best_for(
+        &self,
+        lines: &[impl AsRef<str>],
+        search: &SearchRequest,
+    ) -> Result<Vec<String>> {
         let requests: Vec<Request> = lines
             .iter()
             .map(|line| Request {
@@ -82,34 +96,33 @@ impl<M: Generate> Runner<M> {
                 ..Request::default()
             })
             .collect();
-        let translations = self.translate_observed(&requests, 1, false, &mut |_| {})?;
+        let translations = self.translate(&requests, search)?;
         Ok(translations
             .into_iter()
             .map(|mut best| best.swap_remove(0).text)
             .collect())
     }
 
-    /// Up to `beam_size` translations of every line, at least one of each, the best first; of a
-    /// blank line one that is blank.
+    /// Returns up to `search.n_best` translations of every line, at least one of each, the best
+    /// first; of a blank line one that is blank. They have scores if `search` asks for them.
     ///
-    /// `first_line` is the number of the first line in its file, for messages and for the random
-    /// numbers of sampling. Lines are batched by length, so a call with many lines is faster than
-    /// many calls. A line longer than the model was made for is translated in pieces, with a
-    /// warning.
+    /// Lines are batched by length, so a call with many lines is faster than many calls. A line
+    /// longer than the model was made for is translated in pieces, with a warning.
     ///
     /// # Errors
-    /// A line cannot be encoded or an output cannot be decoded; a wish cannot be fulfilled.
+    /// `search` is out of range; a line cannot be encoded or an output cannot be decoded; a prefix
+    /// or a constraint cannot be met.
     pub fn translate(
         &self,
         requests: &[Request],
-        first_line: usize,
+        search: &SearchRequest,
     ) -> Result<Vec<Vec<Translated>>> {
-        self.translate_observed(requests, first_line, true, &mut |_| {})
+        self.translate_observed(requests, 1, search, &mut |_| {})
     }
 
-    /// As [`Self::translate`]; `observe` is called after each batch with the number of requests
-    /// that are done. Unless they are to be `scored`, greedy search need not normalize over the
-    /// vocabulary, and translations have no scores.
+    /// Translates as [`Self::translate`] does, and calls `observe` after each batch with the number
+    /// of requests that are done. `first_line` is the number of the first line in its file, for
+    /// messages and for the random numbers of sampling.
     ///
     /// # Errors
     /// As [`Self::translate`].
@@ -117,10 +130,11 @@ impl<M: Generate> Runner<M> {
         &self,
         requests: &[Request],
         first_line: usize,
-        scored: bool,
+        search: &SearchRequest,
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Translated>>> {
-        let pieces = self.pieces(requests, first_line)?;
+        let config = self.search_for(search)?;
+        let pieces = self.pieces(requests, first_line, &config)?;
         let mut num_left = vec![0; requests.len()];
         for piece in &pieces {
             num_left[piece.request] += 1;
@@ -128,8 +142,9 @@ impl<M: Generate> Runner<M> {
         let mut num_done = num_left.iter().filter(|&&pieces| pieces == 0).count();
         let translations = self.longest_first(
             &pieces,
-            |piece| self.positions(&piece.ids),
-            |batch| self.translations(batch, scored),
+            config.beam_size,
+            |piece| piece.source.num_positions(),
+            |batch| self.translations(batch, &config, search),
             |batch| {
                 for piece in batch {
                     num_left[piece.request] -= 1;
@@ -138,16 +153,18 @@ impl<M: Generate> Runner<M> {
                 observe(num_done);
             },
         )?;
-        let translations = pieces
-            .iter()
-            .map(|piece| piece.request)
-            .zip(translations)
-            .collect();
-        Ok(join(translations, requests.len()))
+        let request_of_piece = pieces.iter().map(|piece| piece.request);
+        let translations = request_of_piece.zip(translations).collect();
+        Ok(join(translations, requests.len(), search.scores))
     }
 
-    /// The pieces of all requests; a blank one has none.
-    fn pieces(&self, requests: &[Request], first_line: usize) -> Result<Vec<Piece>> {
+    /// Cuts all requests into pieces; a blank one has none.
+    fn pieces(
+        &self,
+        requests: &[Request],
+        first_line: usize,
+        search: &SearchConfig,
+    ) -> Result<Vec<Piece>> {
         let texts: Vec<&str> = requests
             .iter()
             .map(|request| {
@@ -161,10 +178,10 @@ impl<M: Generate> Runner<M> {
         let encoded = self.encode(&texts)?;
         let mut pieces = Vec::with_capacity(requests.len());
         let mut too_long = Vec::new();
-        for (index, (request, ids)) in requests.iter().zip(encoded).enumerate() {
+        for (index, (request, source)) in requests.iter().zip(encoded).enumerate() {
             let line = request.number.unwrap_or((first_line + index) as u64);
             let has_wishes = !request.prefix.trim().is_empty() || !request.constraints.is_empty();
-            if is_blank(request, &ids) {
+            if is_blank(request, &source) {
                 if has_wishes {
                     tracing::warn!(
                         "line {line} is blank and stays blank: its prefix and constraints are left out"
@@ -172,19 +189,19 @@ impl<M: Generate> Runner<M> {
                 }
                 continue;
             }
-            let is_short = is_encoded_whole(request) && len(&ids) <= self.longest;
-            let mut parts = vec![ids];
-            if !self.reads_images() && !is_short {
-                parts = self.encode_pieces(&request.text, line)?;
-            }
+            let mut parts = if self.is_short(request, &source) {
+                vec![source]
+            } else {
+                self.encode_pieces(&request.text, line)?
+            };
             if parts.len() == 1 {
-                let ids = parts.remove(0);
+                let source = parts.remove(0);
                 let sentence = self
-                    .sentence(request, &ids, line)
+                    .sentence(request, &source, line, search)
                     .with_context(|| format!("line {line}"))?;
                 pieces.push(Piece {
                     request: index,
-                    ids,
+                    source,
                     sentence,
                 });
                 continue;
@@ -194,12 +211,12 @@ impl<M: Generate> Runner<M> {
                 !has_wishes,
                 "line {line} is too long to be translated with a prefix or with constraints"
             );
-            for (number, ids) in (0..).zip(parts) {
-                let mut sentence = self.sentence(request, &ids, line)?;
+            for (number, source) in (0..).zip(parts) {
+                let mut sentence = self.sentence(request, &source, line, search)?;
                 sentence.part[1] = number;
                 pieces.push(Piece {
                     request: index,
-                    ids,
+                    source,
                     sentence,
                 });
             }
@@ -208,19 +225,25 @@ impl<M: Generate> Runner<M> {
         Ok(pieces)
     }
 
-    /// The source ids of the pieces of a text, each no longer than the models.
-    fn encode_pieces(&self, text: &str, line: u64) -> Result<Vec<Vec<Vec<u32>>>> {
+    /// Whether a request is translated as a whole; a longer text is cut into pieces.
+    fn is_short(&self, request: &Request, source: &EncodedSource) -> bool {
+        source
+            .num_tokens()
+            .is_none_or(|tokens| is_encoded_whole(request) && tokens <= self.longest)
+    }
+
+    /// Encodes the pieces of a text, each no longer than the models.
+    fn encode_pieces(&self, text: &str, line: u64) -> Result<Vec<EncodedSource>> {
         let longest = self.longest;
-        let count = |parts: &[&str]| Ok(self.encode(parts)?.iter().map(|ids| len(ids)).collect());
+        let count = |parts: &[&str]| {
+            let parts = self.encode(parts)?;
+            Ok(parts.iter().map(EncodedSource::num_positions).collect())
+        };
         let mut budget = longest;
         loop {
             let mut pieces = self.encode(&split::<TrainError>(text, budget, &count)?)?;
-            let excess = pieces
-                .iter()
-                .map(|ids| len(ids))
-                .max()
-                .unwrap_or(0)
-                .saturating_sub(longest);
+            let lens = pieces.iter().map(EncodedSource::num_positions);
+            let excess = lens.max().unwrap_or(0).saturating_sub(longest);
             // Two parts may have more tokens together than each alone, as where the space between
             // them is one.
             budget = budget.saturating_sub(excess);
@@ -231,23 +254,22 @@ impl<M: Generate> Runner<M> {
                 tracing::warn!(
                     "line {line} has a character of more than {longest} tokens: it is read in part"
                 );
-                pieces
-                    .iter_mut()
-                    .flatten()
-                    .for_each(|ids| ids.truncate(longest));
+                for piece in &mut pieces {
+                    piece.truncate(longest);
+                }
             }
             return Ok(pieces);
         }
     }
 
-    /// What the hypotheses for a piece of a request with these source ids have to be.
-    fn sentence(&self, request: &Request, ids: &[Vec<u32>], line: u64) -> Result<Sentence> {
-        // An image says nothing of how long its description will be.
-        let src_len = if self.reads_images() {
-            self.longest
-        } else {
-            len(ids)
-        };
+    /// Returns the requirements on the hypotheses for a piece of a request with this source.
+    fn sentence(
+        &self,
+        request: &Request,
+        source: &EncodedSource,
+        line: u64,
+        search: &SearchConfig,
+    ) -> Result<Sentence> {
         let most = self.longest + 1;
         // A space at its end would be written twice: most tokens begin with the space before their
         // word.
@@ -264,14 +286,14 @@ impl<M: Generate> Runner<M> {
             needed <= most,
             "its prefix and constraints have {needed} tokens, more than the {most} that the model can write"
         );
-        let max_len = self.search.max_len(src_len).min(most).max(needed);
-        let min_len = if self.reads_images() {
-            0
-        } else {
-            self.search.min_len(src_len).min(max_len)
+        let (min_len, max_len) = match source.num_tokens() {
+            Some(src_len) => (search.min_len(src_len), search.max_len(src_len)),
+            // An image says nothing of how long its description will be.
+            None => (0, search.max_len(self.longest)),
         };
+        let max_len = max_len.min(most).max(needed);
         Ok(Sentence {
-            min_len,
+            min_len: min_len.min(max_len),
             max_len,
             prefix,
             constraints,
@@ -305,52 +327,50 @@ impl<M: Generate> Runner<M> {
         Ok(ids)
     }
 
-    /// The translations of each piece.
-    fn translations(&self, batch: &[&Piece], scored: bool) -> Result<Vec<Vec<Translated>>> {
-        // Greedy search alone finds the best without log-probabilities.
-        let has_scores = scored || !self.search.is_greedy();
+    /// Translates some pieces in one batch.
+    fn translations(
+        &self,
+        batch: &[&Piece],
+        config: &SearchConfig,
+        search: &SearchRequest,
+    ) -> Result<Vec<Vec<Translated>>> {
         let mut translations = Vec::with_capacity(batch.len());
-        for hypotheses in self.hypotheses(batch, has_scores) {
-            translations.push(
-                hypotheses
-                    .iter()
-                    .map(|hypothesis| self.decode(hypothesis, has_scores))
-                    .collect::<Result<_>>()?,
-            );
+        for hypotheses in self.hypotheses(batch, config, search.scores) {
+            let best = hypotheses.iter().take(search.n_best);
+            let best = best.map(|hypothesis| self.decode(hypothesis, search.scores));
+            translations.push(best.collect::<Result<_>>()?);
         }
         Ok(translations)
     }
 
-    /// The hypotheses for each piece. Unless it `has_scores`, the search is greedy, and the scores
-    /// of the hypotheses mean nothing.
-    fn hypotheses(&self, pieces: &[&Piece], has_scores: bool) -> Vec<Vec<Hypothesis>> {
+    /// Searches for the hypotheses for each piece. Without `scores`, those of greedy search mean
+    /// nothing.
+    fn hypotheses(
+        &self,
+        pieces: &[&Piece],
+        config: &SearchConfig,
+        scores: bool,
+    ) -> Vec<Vec<Hypothesis>> {
         let special = self.tgt.special();
-        let source = |index: usize| {
-            let rows: Vec<&[u32]> = pieces.iter().map(|piece| &*piece.ids[index]).collect();
-            let special = self.members[index].src.special();
-            upload_rows(
-                &Padded::ended(&rows, special.eos, special.pad, self.pad_multiple),
-                &self.device,
-            )
-        };
-        let sources = self
-            .members
-            .iter()
-            .enumerate()
-            .map(|(index, member)| (&member.model, source(index)));
+        let encoded: Vec<&EncodedSource> = pieces.iter().map(|piece| &piece.source).collect();
+        let mut sources = Vec::with_capacity(self.members.len());
+        for (index, member) in self.members.iter().enumerate() {
+            sources.push((&member.model, self.upload_sources(index, &encoded)));
+        }
         let sentences: Vec<Sentence> = pieces.iter().map(|piece| piece.sentence.clone()).collect();
         let mut next = Incremental::new(sources, &[special.pad, special.bos]);
-        if !has_scores {
+        // Greedy search alone finds the best without log-probabilities.
+        if !scores && config.is_greedy() {
             next = next.without_normalization();
         }
         let special_tokens = SpecialTokens {
             bos: special.bos,
             eos: special.eos,
         };
-        search(&mut next, &sentences, &self.search, special_tokens)
+        search(&mut next, &sentences, config, special_tokens)
     }
 
-    fn decode(&self, hypothesis: &Hypothesis, has_scores: bool) -> Result<Translated> {
+    fn decode(&self, hypothesis: &Hypothesis, scores: bool) -> Result<Translated> {
         let Hypothesis {
             ref ids,
             log_prob,
@@ -364,7 +384,7 @@ impl<M: Generate> Runner<M> {
             .replace(['\n', '\r'], " ");
         Ok(Translated {
             text: text.trim().to_owned(),
-            scores: has_scores.then_some(Scores { log_prob, score }),
+            scores: scores.then_some(Scores { log_prob, score }),
         })
     }
 }
@@ -374,11 +394,11 @@ fn is_encoded_whole(request: &Request) -> bool {
     request.text.len() <= ENCODED_WHOLE
 }
 
-/// Whether there is nothing to translate in a request, whose text has these ids if it is encoded as
-/// a whole.
-fn is_blank(request: &Request, ids: &[Vec<u32>]) -> bool {
+/// Whether there is nothing to translate in a request, whose text has this source if it is encoded
+/// as a whole.
+fn is_blank(request: &Request, source: &EncodedSource) -> bool {
     // A line of characters that cannot be seen has no tokens.
-    let has_no_tokens = is_encoded_whole(request) && !ids.is_empty() && len(ids) == 0;
+    let has_no_tokens = is_encoded_whole(request) && source.num_tokens() == Some(0);
     request.text.trim().is_empty() || has_no_tokens
 }
 
@@ -400,9 +420,4 @@ fn warn_of_long_lines(lines: &[u64], longest: usize) {
             );
         }
     }
-}
-
-/// The most ids that a member has for a text.
-fn len(ids: &[Vec<u32>]) -> usize {
-    ids.iter().map(Vec::len).max().unwrap_or(0)
 }

@@ -26,7 +26,8 @@ const AHEAD: usize = 4;
 pub(crate) struct Asked {
     /// Which model.
     pub(crate) model: usize,
-    /// How translations are searched for, and how many of each line are returned, at most.
+    /// How translations are searched for, how many of each line are returned at most, and whether
+    /// with scores.
     pub(crate) search: SearchRequest,
     /// Whether what the words of translations look at is found.
     pub(crate) attention: bool,

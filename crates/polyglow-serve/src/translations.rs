@@ -227,14 +227,17 @@ fn asked(server: &Shared, wanted: &Wanted) -> Result<Asked, Failure> {
     })?;
     let n_best = width("n_best", wanted.n_best.as_ref())?.unwrap_or(1);
     let beam_size = width("beam_size", wanted.beam_size.as_ref())?;
-    if beam_size.is_some_and(|beam_size| beam_size < n_best) {
-        return Err(Failure::bad("Invalid request: n_best must be <= beam_size"));
-    }
     let search = SearchRequest {
         method: wanted.method,
         beam_size,
         n_best,
+        scores: true,
+        ..SearchRequest::default()
     };
+    // Both numbers are in range.
+    search
+        .validate()
+        .map_err(|_| Failure::bad("Invalid request: n_best must be <= beam_size"))?;
     Ok(Asked {
         model,
         search,

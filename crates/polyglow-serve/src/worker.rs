@@ -80,7 +80,7 @@ impl Worker {
     pub(crate) fn new(models: Vec<Runner>, metrics: Arc<Metrics>) -> Self {
         Self {
             panics: vec![0; models.len()],
-            models,
+            models: models.into_iter().map(spread).collect(),
             metrics,
             jobs: VecDeque::new(),
         }
@@ -112,7 +112,8 @@ impl Worker {
         match order {
             Order::Translate(job) => self.jobs.push_back(job),
             Order::Replace(model, runner) => {
-                (self.models[model], self.panics[model]) = (*runner, 0);
+                self.models[model] = spread(*runner);
+                self.panics[model] = 0;
             }
             Order::Look => {}
         }
@@ -154,7 +155,7 @@ impl Worker {
     /// request that draws samples shares no batch, on whose size the last digits of probabilities
     /// depend, so that its draws do not depend on what others ask for.
     fn slices(&mut self, asked: &Asked) -> (Vec<usize>, Vec<Vec<Request>>) {
-        let usual = self.models[asked.model].search.method;
+        let usual = self.models[asked.model].search().method;
         let is_alone = asked.search.method.unwrap_or(usual) == SearchMethod::Sample;
         let mut jobs = Vec::new();
         let mut slices = Vec::new();
@@ -223,23 +224,12 @@ impl Worker {
         asked: &Asked,
         lines: &[Request],
     ) -> Result<Vec<Vec<LinkedTranslation>>, Trouble> {
-        let runner = &mut self.models[asked.model];
-        let search = runner
-            .search
-            .for_request(asked.search, runner.tgt.vocab_size());
-        let usual = std::mem::replace(
-            &mut runner.search,
-            search.map_err(|error| Trouble::Wish(error.to_string()))?,
-        );
-        // Who shares a batch is chance in any case, so that the last digits may depend on the
-        // number of cores, too.
-        runner.spread = true;
-        let found = catch_unwind(AssertUnwindSafe(|| translate(runner, asked, lines)));
-        runner.search = usual;
-        match found {
-            Ok(Ok(found)) => {
+        let runner = &self.models[asked.model];
+        let result = catch_unwind(AssertUnwindSafe(|| translate(runner, asked, lines)));
+        match result {
+            Ok(Ok(translations)) => {
                 self.panics[asked.model] = 0;
-                Ok(found)
+                Ok(translations)
             }
             Ok(Err(error)) => Err(Trouble::Wish(error)),
             // What it says may have a part of a text in it.
@@ -248,17 +238,21 @@ impl Worker {
     }
 }
 
+/// Returns a runner that has a batch for each core. Which requests share a batch is chance in any
+/// case, so the last digits of scores may depend on the number of cores, too.
+fn spread(mut runner: Runner) -> Runner {
+    runner.spread = true;
+    runner
+}
+
 fn translate(
     runner: &Runner,
     asked: &Asked,
     lines: &[Request],
 ) -> Result<Vec<Vec<LinkedTranslation>>, String> {
     let mut translations = runner
-        .translate(lines, 1)
+        .translate(lines, &asked.search)
         .map_err(|error| error.to_string())?;
-    for best in &mut translations {
-        best.truncate(asked.search.n_best);
-    }
     let sources: Vec<&str> = lines.iter().map(|line| line.text.as_str()).collect();
     runner
         .replace_unknown(&sources, &mut translations)

@@ -21,11 +21,10 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::pair::Pair;
 use polyglow_data::sources::BatchSource;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{LossOutput, Model};
 use polyglow_predict::TaskFacts;
 use polyglow_predict::error::{Context, Result, TrainError, ensure};
-use polyglow_predict::evaluation::{Evaluation, Scores};
+use polyglow_predict::evaluation::{Evaluation, EvaluationOptions, Scores};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::samples::spread;
 use polyglow_predict::tasks as predict;
@@ -236,12 +235,16 @@ impl Validation {
 ///
 /// # Errors
 /// A line cannot be encoded or decoded; the set is empty, or not what the models were trained for.
-pub fn evaluate(runner: &Runner, held_out: &HeldOut, bleu: &BleuTokenizer) -> Result<Evaluation> {
+pub fn evaluate(
+    runner: &Runner,
+    held_out: &HeldOut,
+    options: &EvaluationOptions,
+) -> Result<Evaluation> {
     ensure!(
         !held_out.is_empty(),
         "there is nothing to evaluate: the set is empty"
     );
-    runner.task.evaluate(runner, &held_out.examples(), bleu)
+    runner.task.evaluate(runner, &held_out.examples(), options)
 }
 
 /// Makes the training half of a task.

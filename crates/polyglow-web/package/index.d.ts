@@ -14,7 +14,7 @@ export interface Options {
   /** Hypotheses that are kept at each position; 1 is greedy search, and fastest. Default: that of the run. Of `sample` how many
    * are drawn, of which the most probable are returned. Default: `nBest`. */
   beamSize?: number;
-  /** Translations of each line, at most. Default: 1. */
+  /** Translations of each line, at most; no more than `beamSize`, if that is given. Default: 1. */
   nBest?: number;
   /** How they are looked for; `sample`: at random, by the seed of the run and the place of a line among `lines`; `branch`: each has another first word after its prefix, what else could stand there. Default: as
    * the run does. */

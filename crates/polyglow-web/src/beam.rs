@@ -2,7 +2,9 @@
 //! next.
 
 use polyglow_data::padded::Padded;
-use polyglow_model::search::{Candidate, Incremental, NextToken, Sentence, SpecialTokens, search};
+use polyglow_model::search::{
+    Candidate, Incremental, NextToken, SearchRequest, Sentence, SpecialTokens, search,
+};
 use polyglow_predict::Result;
 use polyglow_predict::device::upload_rows;
 use polyglow_predict::runner::Runner;
@@ -55,9 +57,10 @@ pub struct Next {
 impl Beam {
     /// Translates a line with a beam of this width, and keeps what was kept.
     pub(crate) fn search(runner: &Runner, line: &str, beam_size: usize) -> Result<Self> {
-        let mut config = runner.search.clone();
-        config.beam_size = beam_size.clamp(1, runner.tgt.vocab_size());
-        config.validate()?;
+        let config = runner.search_for(&SearchRequest {
+            beam_size: Some(beam_size),
+            ..SearchRequest::default()
+        })?;
         let member = &runner.members[0];
         let (special, tgt) = (member.src.special(), runner.tgt.special());
         let mut ids = member.src.encode(line)?;
@@ -169,8 +172,10 @@ impl<N: NextToken> NextToken for Watched<N> {
             self.rows = vec![Path::default(); newest.len()];
         } else {
             for (row, &id) in self.rows.iter_mut().zip(newest) {
-                let found = row.next.iter().find(|candidate| candidate.id == id);
-                row.log_prob += found.map_or(f32::NAN, |candidate| candidate.log_prob);
+                let candidate = row.next.iter().find(|candidate| candidate.id == id);
+                row.log_prob += candidate
+                    .expect("a search continues a row with one of its candidates")
+                    .log_prob;
                 row.ids.push(id);
             }
         }

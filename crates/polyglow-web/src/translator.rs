@@ -31,7 +31,7 @@ pub struct Asked {
     /// returned if it is not given.
     #[serde(default, deserialize_with = "count")]
     pub beam_size: Option<usize>,
-    /// Translations of each line, at most; 1 if it is not given.
+    /// Translations of each line, at most; no more than `beam_size`; 1 if it is not given.
     #[serde(default, deserialize_with = "count")]
     pub n_best: Option<usize>,
     /// How they are looked for; as the run does if it is not said.
@@ -156,30 +156,23 @@ impl Translator {
     /// is told how many lines are done, each time that some are.
     ///
     /// # Errors
-    /// There are not as many prefixes as lines; a beam cannot be so wide; a request cannot be
-    /// fulfilled.
+    /// There are not as many prefixes as lines; a beam cannot be so wide, or is narrower than the
+    /// number of translations; a prefix or a constraint cannot be met.
     pub fn translate(
         &self,
         asked: &Asked,
         progress: &mut dyn FnMut(usize),
     ) -> Result<Vec<Vec<Found>>> {
-        let mut runner = self.runner.clone();
-        let Asked {
-            method, beam_size, ..
-        } = *asked;
-        let n_best = asked.n_best.unwrap_or(1);
-        let request = SearchRequest {
-            method,
-            beam_size,
-            n_best,
+        let search = SearchRequest {
+            method: asked.method,
+            beam_size: asked.beam_size,
+            n_best: asked.n_best.unwrap_or(1),
+            scores: true,
+            ..SearchRequest::default()
         };
-        runner.search = runner
-            .search
-            .for_request(request, runner.tgt.vocab_size())?;
-        let mut translations = runner.translate_observed(&requests(asked)?, 1, true, progress)?;
-        for best in &mut translations {
-            best.truncate(n_best);
-        }
+        let requests = requests(asked)?;
+        let runner = &self.runner;
+        let mut translations = runner.translate_observed(&requests, 1, &search, progress)?;
         let sources: Vec<&str> = asked.lines.iter().map(String::as_str).collect();
         runner.replace_unknown(&sources, &mut translations)?;
         let mut found: Vec<Vec<Found>> = translations
@@ -193,7 +186,7 @@ impl Translator {
                 .zip(&found)
                 .flat_map(|(line, best)| best.iter().map(|found| [&**line, &*found.text]))
                 .collect();
-            let attention = of_words(&runner, &pairs)?;
+            let attention = of_words(runner, &pairs)?;
             for (found, mut layers) in found.iter_mut().flatten().zip(attention) {
                 found.attention = layers.pop();
             }

@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::fs;
 use std::sync::OnceLock;
 
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::runner::Runner;
 use polyglow_train::{Config, Silent, Stop, Training, device, load_runner};
 use polyglow_web::{Asked, Translator};
@@ -223,6 +224,15 @@ fn what_cannot_be_is_told() {
         told(r#"{ "lines": ["1"], "nBest": 2000 }"#),
         "`n_best = 2000`: must be from 1 to 1024"
     );
+    assert_eq!(
+        told(r#"{ "lines": ["1"], "beamSize": 2, "nBest": 3 }"#),
+        "`n_best = 3`: must be at most `search.beam_size = 2`"
+    );
+    assert!(translator.beam("1", 0).is_err_and(|error| {
+        error
+            .to_string()
+            .contains("`search.beam_size = 0`: must be from 1 to 1024")
+    }));
     for (json, expected) in [
         (r#"{ "lines": [], "beam": 3 }"#, "unknown field `beam`"),
         (
@@ -253,10 +263,13 @@ fn what_cannot_be_is_told() {
 
 #[test]
 fn a_beam_is_what_the_search_has_kept() {
-    let (mut runner, translator) = models();
+    let (runner, translator) = models();
     let beam = translator.beam("1 2 3", 3).expect("it searches");
-    runner.search.beam_size = 3;
-    let best = runner.best(&["1 2 3"]).expect("it translates");
+    let search = SearchRequest {
+        beam_size: Some(3),
+        ..SearchRequest::default()
+    };
+    let best = runner.best_for(&["1 2 3"], &search).expect("it translates");
     assert_eq!(beam.found[0].text, best[0]);
     assert_eq!(beam.source.len(), 4);
     assert!(beam.steps[0].len() == 1 && beam.steps[0][0].tokens.is_empty());

@@ -1,5 +1,6 @@
 //! Batches in host memory, one file for each kind: rectangles of ids, made of given examples.
 
+mod caption;
 mod image;
 mod label;
 mod masked;
@@ -8,6 +9,7 @@ mod skip_gram;
 mod tags;
 mod text;
 
+pub use caption::CaptionBatch;
 pub use image::ImageBatch;
 pub use label::LabelBatch;
 pub use masked::MaskedBatch;

@@ -218,15 +218,12 @@ fn a_part_of_the_captions_is_drawn_from_all_images_and_keeps_them() {
     };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
     let batch = source.batch(0, &(0..20).collect::<Vec<_>>()).unwrap();
-    let (src, tgt) = (
-        batch.src.ids.chunks(batch.src.len),
-        batch.tgt_out.ids.chunks(batch.tgt_out.len),
-    );
+    let images = batch.pixels.chunks(batch.pixels.len() / 20);
     let mut drawn = Vec::new();
-    for (src, tgt) in src.zip(tgt) {
+    for (image, tgt) in images.zip(batch.tgt_out.ids.chunks(batch.tgt_out.len)) {
         let word = tokenizers.tgt.decode(&[tgt[0] as u32]).unwrap();
-        assert_eq!(word, format!("w{}", src[0]), "a caption keeps its image");
-        drawn.push(src[0]);
+        assert_eq!(word, format!("w{}", image[0]), "a caption keeps its image");
+        drawn.push(image[0]);
     }
     let late = drawn.iter().filter(|&&image| image >= 10).count();
     assert!(
@@ -288,15 +285,14 @@ fn batches_bring_each_caption_its_own_image() {
     };
     let source = CaptionSource::new(Arc::new(cache), Arc::new(images), batching, 4).unwrap();
     let batch = source.batch(0, &[0, 1, 2, 3]).unwrap();
-    let special = tokenizers.tgt.special();
     let captions = ["x", "y x", "z", "z z"];
-    let (src, tgt) = (
-        batch.src.ids.chunks(batch.src.len),
-        batch.tgt_out.ids.chunks(batch.tgt_out.len),
+    // Nothing stands between the images.
+    assert_eq!(
+        batch.pixels,
+        [10, 20, 30, 10].map(|value| [value; 12]).concat()
     );
-    for (((src, tgt), value), caption) in src.zip(tgt).zip([10, 20, 30, 10]).zip(captions) {
-        assert_eq!(src[..12], [value; 12], "{caption}");
-        assert_eq!(src[12], special.eos as i32);
+    let tgt = batch.tgt_out.ids.chunks(batch.tgt_out.len);
+    for (tgt, caption) in tgt.zip(captions) {
         let ids: Vec<u32> = tgt.iter().map(|&id| id as u32).collect();
         assert_eq!(tokenizers.tgt.decode(&ids).unwrap(), caption);
     }

@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use burn::tensor::Device;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_formats::import;
+use polyglow_model::search::{SearchConfig, SearchRequest};
 use polyglow_model::{Norm, Position, TieEmbeddings};
 use polyglow_predict::translate::Request;
 use polyglow_train::Runner;
@@ -70,19 +71,28 @@ fn text_of(tokens: &[String], tokenizer: &Tokenizer) -> Option<String> {
 fn check(dir: &Path, answers: &[Answer]) -> usize {
     let name = dir.display();
     let model = import(dir).unwrap_or_else(|error| panic!("{name}: {error}"));
-    let mut runner = model
+    let runner = model
         .runner(&Device::flex())
         .unwrap_or_else(|error| panic!("{name}: {error}"));
-    runner.search.max_len_ratio = 4.0;
+    let search = SearchConfig {
+        max_len_ratio: 4.0,
+        ..runner.search().clone()
+    };
+    let runner = runner.with_search(search);
     // What CTranslate2 cut off at its limit says nothing about where a translation ends.
     let ended = answers
         .iter()
         .filter(|answer| answer.greedy_tokens.len().max(answer.beam_tokens.len()) < LONGEST);
     let ended: Vec<Answer> = ended.cloned().collect();
     for (beam_size, expected) in [(1, greedy as fn(&Answer) -> (&[String], f32)), (4, beam)] {
-        runner.search.beam_size = beam_size;
+        let search = SearchRequest {
+            beam_size: Some(beam_size),
+            scores: true,
+            ..SearchRequest::default()
+        };
         compare(
             &runner,
+            &search,
             &ended,
             expected,
             &format!("{name}, beam size {beam_size}"),
@@ -101,6 +111,7 @@ fn beam(answer: &Answer) -> (&[String], f32) {
 
 fn compare(
     runner: &Runner,
+    search: &SearchRequest,
     answers: &[Answer],
     expected: fn(&Answer) -> (&[String], f32),
     name: &str,
@@ -111,7 +122,7 @@ fn compare(
         ..Request::default()
     };
     let requests: Vec<Request> = answers.iter().map(request).collect();
-    let hypotheses = runner.translate(&requests, 1).expect("it translates");
+    let hypotheses = runner.translate(&requests, search).expect("it translates");
     for (hypotheses, answer) in hypotheses.iter().zip(answers) {
         let (tokens, score) = expected(answer);
         // A begin token is no part of our hypotheses.

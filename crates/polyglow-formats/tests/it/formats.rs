@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_formats::{Array, Arrays, Export, Portable, Precision, Target, import};
+use polyglow_model::search::SearchRequest;
 use polyglow_model::{
     Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings,
 };
@@ -445,7 +446,7 @@ fn logits(
         Tensor::<2, Int>::from_data(TensorData::new(ids, shape), &Device::flex())
     };
     let inputs = Pair {
-        src: tensor(&source),
+        src: tensor(&source).into(),
         tgt_in: tensor(&target),
     };
     let logits = runner.members[0]
@@ -464,8 +465,16 @@ fn logits(
 }
 
 /// Checks that a model gives the logits and the text that transformers gave.
+fn with_beam(beam_size: usize) -> SearchRequest {
+    SearchRequest {
+        beam_size: Some(beam_size),
+        scores: true,
+        ..SearchRequest::default()
+    }
+}
+
 fn check_marian(model: &Portable) {
-    let mut runner = model.runner(&Device::flex()).expect("it is whole");
+    let runner = model.runner(&Device::flex()).expect("it is whole");
     let vocab: HashMap<String, usize> = parse(&golden("marian/vocab.json"));
     let Reference { mut examples } = parse(&golden("marian/reference.json"));
     // A piece that only the target's model has, but both vocabularies, is an unknown word here:
@@ -508,9 +517,8 @@ fn check_marian(model: &Portable) {
             ..Request::default()
         })
         .collect();
-    runner.search.beam_size = 1;
     for (found, example) in runner
-        .translate(&requests, 1)
+        .translate(&requests, &with_beam(1))
         .expect("it translates")
         .iter()
         .zip(&examples)
@@ -521,9 +529,8 @@ fn check_marian(model: &Portable) {
             example.source
         );
     }
-    runner.search.beam_size = 4;
     for (found, example) in runner
-        .translate(&requests, 1)
+        .translate(&requests, &with_beam(4))
         .expect("it translates")
         .iter()
         .zip(&examples)

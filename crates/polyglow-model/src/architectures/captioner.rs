@@ -2,7 +2,7 @@
 //! attend and tell").
 
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Int, Tensor, s};
+use burn::tensor::{Bool, Device, Int, Tensor};
 
 use super::RnnCache;
 use crate::architecture::{Generate, Inspect, Predict};
@@ -13,7 +13,7 @@ use crate::decoder::{Decoder, DecoderInput};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
-use crate::inputs::Pair;
+use crate::inputs::{self, Pair};
 use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, no_mask};
@@ -116,13 +116,9 @@ impl Captioner {
     }
 
     /// Encodes images, and calls `watch` with the attention weights of each layer.
-    ///
-    /// # Shapes
-    /// - `src`: `[batch, src_len]`, the bytes of images; columns behind them are not read
-    fn encode(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
-        // The caller may append EOS and padding to every source, also to images.
-        let pixels = src.slice(s![.., 0..self.shape.patches.image.num_bytes()]);
-        let embedded = self.dropout.forward(self.patches.forward(pixels));
+    fn encode(&self, src: inputs::Source, watch: Watch<'_>) -> Memory {
+        let embedded = self.patches.forward(src.into_pixels());
+        let embedded = self.dropout.forward(embedded);
         let [batch, len, _] = embedded.dims();
         // Images of one size need no padding.
         let mask = no_mask(batch, len, &embedded.device());
@@ -199,7 +195,7 @@ impl Predict<Pair> for Captioner {
 impl Generate for Captioner {
     type Cache = CaptionCache;
 
-    fn start(&self, src: Tensor<2, Int>) -> CaptionCache {
+    fn start(&self, src: inputs::Source) -> CaptionCache {
         let memory = self.encode(src, None);
         match &self.decoder {
             TextDecoder::Transformer(decoder) => {

@@ -10,7 +10,7 @@ use crate::config::{LmShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
-use crate::inputs::Text;
+use crate::inputs::{Source, Text};
 use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::causal_padding_mask;
@@ -112,11 +112,11 @@ impl Predict<Text> for LanguageModel {
 impl Generate for LanguageModel {
     type Cache = TextCache;
 
-    fn start(&self, src: Tensor<2, Int>) -> TextCache {
+    fn start(&self, src: Source) -> TextCache {
         TextCache {
             layers: vec![None; self.stack.layers.len()],
             len: 0,
-            rows: src.dims()[0],
+            rows: src.num_rows(),
         }
     }
 

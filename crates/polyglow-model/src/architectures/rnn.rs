@@ -10,7 +10,7 @@ use crate::cache::{Sentences, indices};
 use crate::config::{RnnShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
-use crate::inputs::Pair;
+use crate::inputs::{self, Pair};
 use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::padding_mask;
@@ -160,7 +160,7 @@ impl Rnn {
     /// As [`Predict::predict`]; calls `watch` with the attention weights,
     /// `[batch, tgt_len, src_len]`.
     fn predict_watched(&self, Pair { src, tgt_in }: Pair, watch: Watch<'_>) -> Prediction<'_> {
-        let Memory { source, summary } = self.encode(src);
+        let Memory { source, summary } = self.encode(src.into_ids());
         let embedded = self.dropout.forward(self.tgt_embedding().forward(tgt_in));
         let output = self
             .decoder
@@ -193,8 +193,8 @@ impl Predict<Pair> for Rnn {
 impl Generate for Rnn {
     type Cache = RnnCache;
 
-    fn start(&self, src: Tensor<2, Int>) -> RnnCache {
-        let Memory { source, summary } = self.encode(src);
+    fn start(&self, src: inputs::Source) -> RnnCache {
+        let Memory { source, summary } = self.encode(src.into_ids());
         RnnCache::new(&self.decoder, source, &summary)
     }
 

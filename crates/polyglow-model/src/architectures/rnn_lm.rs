@@ -8,7 +8,7 @@ use crate::cache::indices;
 use crate::config::{RnnLmShape, RnnShape, TieEmbeddings};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
-use crate::inputs::Text;
+use crate::inputs::{Source, Text};
 use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::parameter::init::ParamInit;
@@ -85,7 +85,7 @@ impl Predict<Text> for RecurrentLanguageModel {
 impl Generate for RecurrentLanguageModel {
     type Cache = States;
 
-    fn start(&self, _: Tensor<2, Int>) -> States {
+    fn start(&self, _: Source) -> States {
         None
     }
 

@@ -11,7 +11,7 @@ use crate::decoder::{Decoder, DecoderInput};
 use crate::dropout::Dropout;
 use crate::embedding::Embedding;
 use crate::encoder::Encoder;
-use crate::inputs::Pair;
+use crate::inputs::{Pair, Source};
 use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, padding_mask};
@@ -180,7 +180,7 @@ impl Transformer {
 
 impl Predict<Pair> for Transformer {
     fn predict(&self, Pair { src, tgt_in }: Pair) -> Prediction<'_> {
-        self.decode_watched(&self.encode(src), tgt_in, None)
+        self.decode_watched(&self.encode(src.into_ids()), tgt_in, None)
     }
 
     /// Aligns by the cross-attention of the highest layer, averaged over heads.
@@ -192,7 +192,8 @@ impl Predict<Pair> for Transformer {
                 highest = Some(weights);
             }
         };
-        let prediction = self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        let prediction =
+            self.decode_watched(&self.encode(src.into_ids()), tgt_in, Some(&mut watch));
         let attention = highest.map(|weights: Tensor<4>| weights.mean_dim(1).squeeze_dim(1));
         (prediction, attention)
     }
@@ -201,11 +202,11 @@ impl Predict<Pair> for Transformer {
 impl Generate for Transformer {
     type Cache = DecoderCache;
 
-    fn start(&self, src: Tensor<2, Int>) -> DecoderCache {
+    fn start(&self, src: Source) -> DecoderCache {
         let Memory {
             states,
             src_pad_mask,
-        } = self.encode(src);
+        } = self.encode(src.into_ids());
         self.decoder.start(&states, &src_pad_mask)
     }
 
@@ -229,7 +230,7 @@ impl Inspect for Transformer {
     fn attention(&self, Pair { src, tgt_in }: Pair) -> AttentionMaps {
         let mut maps = AttentionMaps::default();
         let mut watch = |kind, weights| maps.push(kind, weights);
-        let memory = self.encode_watched(src, Some(&mut watch));
+        let memory = self.encode_watched(src.into_ids(), Some(&mut watch));
         self.decode_watched(&memory, tgt_in, Some(&mut watch));
         maps
     }
@@ -241,7 +242,7 @@ impl Inspect for Transformer {
                 layers.push(weights.mean_dim(1).squeeze_dim(1));
             }
         };
-        self.decode_watched(&self.encode(src), tgt_in, Some(&mut watch));
+        self.decode_watched(&self.encode(src.into_ids()), tgt_in, Some(&mut watch));
         layers
     }
 

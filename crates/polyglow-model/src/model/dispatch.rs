@@ -8,7 +8,7 @@ use crate::architecture::{Generate, Inspect, Predict};
 use crate::architectures::{Captioner, LanguageModel, RecurrentLanguageModel, Rnn, Transformer};
 use crate::attention::AttentionMaps;
 use crate::embedding::Embedding;
-use crate::inputs::Inputs;
+use crate::inputs::{Inputs, Source};
 use crate::loss::prediction::Prediction;
 use crate::side::Side;
 
@@ -48,8 +48,9 @@ impl Generate for Model {
     type Cache = Cache;
 
     /// # Panics
-    /// If it is for word vectors, labels or masked tokens, and generates no text.
-    fn start(&self, src: Tensor<2, Int>) -> Cache {
+    /// If it is for word vectors, labels or masked tokens, and generates no text; or reads another
+    /// kind of source.
+    fn start(&self, src: Source) -> Cache {
         match self {
             Self::Transformer(model) => Cache::Transformer(model.start(src)),
             Self::Rnn(model) => Cache::Rnn(model.start(src)),

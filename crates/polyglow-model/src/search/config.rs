@@ -107,18 +107,6 @@ impl SearchConfig {
         }
     }
 
-    /// This config with another number of samples, if its method draws samples. The best of several
-    /// is no fair draw: shorter and likelier texts win.
-    #[must_use]
-    pub fn drawing(self, samples: usize) -> Self {
-        let beam_size = if self.method == SearchMethod::Sample {
-            samples
-        } else {
-            self.beam_size
-        };
-        Self { beam_size, ..self }
-    }
-
     /// Checks the ranges, and the values that depend on each other.
     ///
     /// # Errors

@@ -5,7 +5,7 @@ use polyglow_kernels::log_sum_exp;
 use rayon::prelude::*;
 
 use super::{Candidate, NextToken};
-use crate::{Generate, Model, computes_on_host, mean_of_probabilities};
+use crate::{Generate, Model, Source, computes_on_host, mean_of_probabilities};
 
 /// If more than 1/`SORTED_SHARE` of the vocabulary is selected, the whole row is sorted: selection
 /// by insertion is not faster then.
@@ -35,7 +35,7 @@ struct Member<'a, M: Generate> {
 
 impl<'a, M: Generate> Member<'a, M> {
     /// Encodes the source.
-    fn start((model, src): (&'a M, Tensor<2, Int>)) -> Self {
+    fn new(model: &'a M, src: Source) -> Self {
         let device = src.device();
         Self {
             model,
@@ -55,16 +55,19 @@ impl<'a, M: Generate> Member<'a, M> {
 impl<'a, M: Generate> Incremental<'a, M> {
     /// Reads the source with each member; `forbidden` ids never come next.
     ///
-    /// Each member has its own source ids, as source tokenizers may differ; all have the same
+    /// Each member has a source of its own, as source tokenizers may differ; all have the same
     /// target vocabulary. The probability of a token is the mean of the members' probabilities.
     ///
     /// # Shapes
-    /// - the source of each: `[rows, src_len]`, each row with EOS and padding behind
-    pub fn new(
-        members: impl IntoIterator<Item = (&'a M, Tensor<2, Int>)>,
+    /// - source ids of each: `[rows, src_len]`, each row with EOS and padding behind
+    pub fn new<S: Into<Source>>(
+        members: impl IntoIterator<Item = (&'a M, S)>,
         forbidden: &[u32],
     ) -> Self {
-        let members: Vec<_> = members.into_iter().map(Member::start).collect();
+        let members: Vec<_> = members
+            .into_iter()
+            .map(|(model, src)| Member::new(model, src.into()))
+            .collect();
         let on_host = members
             .iter()
             .all(|member| computes_on_host(&member.device));

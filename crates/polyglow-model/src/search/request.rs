@@ -1,18 +1,32 @@
-//! The part of a translation request that changes the search.
+//! The search options of one call, and the search that they ask for.
 
 use super::config::WIDEST;
-use super::{SearchConfig, SearchMethod};
+use super::{LengthPenalty, SearchConfig, SearchMethod};
 use crate::error::ModelError;
 
-/// The search options of one request; those that it leaves out are as in the config.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// The search options of one call. The config of the searches decides those that are `None`.
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct SearchRequest {
     /// The way to choose the next token.
     pub method: Option<SearchMethod>,
-    /// Hypotheses kept at each position, samples drawn, or branches.
+    /// Hypotheses kept at each position, samples drawn, or branches; at least `n_best`.
     pub beam_size: Option<usize>,
-    /// Number of hypotheses to return, at least 1.
+    /// Number of hypotheses to return for each sentence, at least 1. A search may end with fewer.
     pub n_best: usize,
+    /// The normalization by length.
+    pub length_penalty: Option<LengthPenalty>,
+    /// Exponent of the length penalty.
+    pub length_alpha: Option<f64>,
+    /// Sampling: the divisor of log-probabilities.
+    pub temperature: Option<f64>,
+    /// Sampling: draws among this number of most probable tokens; 0 for all.
+    pub top_k: Option<usize>,
+    /// Sampling: draws among the fewest tokens with at least this probability together.
+    pub top_p: Option<f64>,
+    /// Sampling: the seed of the random numbers.
+    pub seed: Option<u64>,
+    /// Whether hypotheses are returned with their scores. Greedy search is faster without.
+    pub scores: bool,
 }
 
 impl Default for SearchRequest {
@@ -21,17 +35,46 @@ impl Default for SearchRequest {
             method: None,
             beam_size: None,
             n_best: 1,
+            length_penalty: None,
+            length_alpha: None,
+            temperature: None,
+            top_k: None,
+            top_p: None,
+            seed: None,
+            scores: false,
+        }
+    }
+}
+
+impl SearchRequest {
+    /// Checks the number of hypotheses to return, which does not depend on the config.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`] if it is out of range, or more than the requested beam keeps.
+    pub fn validate(&self) -> Result<(), ModelError> {
+        let n_best = self.n_best;
+        if n_best == 0 || n_best > WIDEST {
+            let reason = format!("must be from 1 to {WIDEST}");
+            return Err(ModelError::config("n_best", n_best, reason));
+        }
+        match self.beam_size {
+            // A beam of 0 is an error of its own, which `SearchConfig::validate` names.
+            Some(beam_size) if (1..n_best).contains(&beam_size) => {
+                let reason = format!("must be at most `search.beam_size = {beam_size}`");
+                Err(ModelError::config("n_best", n_best, reason))
+            }
+            _ => Ok(()),
         }
     }
 }
 
 impl SearchConfig {
-    /// The config of the search that a request asks for: by its method, and wide enough for its
-    /// `n_best` hypotheses.
+    /// Returns the config of the search for a request: its options in place of those of `self`, and
+    /// wide enough for its `n_best` hypotheses.
     ///
     /// A request without `beam_size` gets the config's beam, but `n_best` samples: the best of
-    /// several would be no fair draw (see [`Self::drawing`]). Diversity groups apply to beams only.
-    /// No beam is wider than a vocabulary of `vocab_size` tokens.
+    /// several would be no fair draw, since shorter and likelier texts win. Diversity groups apply
+    /// to beams only. No beam is wider than a vocabulary of `vocab_size` tokens.
     ///
     /// # Errors
     /// [`ModelError::Config`] if a number is out of range, or the width does not fit the config's
@@ -41,7 +84,7 @@ impl SearchConfig {
     /// use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
     ///
     /// let config = SearchConfig { beam_size: 4, ..SearchConfig::default() };
-    /// let width = |request| config.for_request(request, 1000).map(|search| search.beam_size);
+    /// let width = |request| config.for_request(&request, 1000).map(|search| search.beam_size);
     /// assert_eq!(width(SearchRequest::default())?, 4);
     /// let method = Some(SearchMethod::Sample);
     /// let sample = SearchRequest { method, ..SearchRequest::default() };
@@ -51,40 +94,41 @@ impl SearchConfig {
     /// ```
     pub fn for_request(
         &self,
-        request: SearchRequest,
+        request: &SearchRequest,
         vocab_size: usize,
     ) -> Result<Self, ModelError> {
-        let SearchRequest {
-            method,
-            beam_size,
-            n_best,
-        } = request;
-        if n_best == 0 || n_best > WIDEST {
-            return Err(ModelError::config(
-                "n_best",
-                n_best,
-                format!("must be from 1 to {WIDEST}"),
-            ));
-        }
-        let mut search = Self {
-            method: method.unwrap_or(self.method),
-            ..self.clone()
-        };
+        request.validate()?;
+        let mut search = self.with_options(request);
         if search.method != SearchMethod::Beam {
             search.diversity_groups = 1;
         }
-        if let Some(beam_size) = beam_size {
-            search.beam_size = beam_size;
-            search.validate()?;
-        } else {
-            search = search.drawing(n_best);
-        }
-        search.beam_size = search.beam_size.max(n_best);
-        if search.method == SearchMethod::Beam {
-            search.beam_size = search.beam_size.min(vocab_size);
+        if request.beam_size.is_none() {
+            search.beam_size = match search.method {
+                SearchMethod::Sample => request.n_best,
+                SearchMethod::Beam | SearchMethod::Branch => search.beam_size.max(request.n_best),
+            };
         }
         search.validate()?;
+        if search.method == SearchMethod::Beam && search.width() > vocab_size {
+            let groups = search.diversity_groups;
+            search.beam_size = (vocab_size / groups).max(1) * groups;
+        }
         Ok(search)
+    }
+
+    /// Returns `self` with the options that a request names.
+    fn with_options(&self, request: &SearchRequest) -> Self {
+        Self {
+            method: request.method.unwrap_or(self.method),
+            beam_size: request.beam_size.unwrap_or(self.beam_size),
+            length_penalty: request.length_penalty.unwrap_or(self.length_penalty),
+            length_alpha: request.length_alpha.unwrap_or(self.length_alpha),
+            temperature: request.temperature.unwrap_or(self.temperature),
+            top_k: request.top_k.unwrap_or(self.top_k),
+            top_p: request.top_p.unwrap_or(self.top_p),
+            seed: request.seed.unwrap_or(self.seed),
+            ..self.clone()
+        }
     }
 }
 
@@ -123,8 +167,9 @@ mod tests {
                 method,
                 beam_size,
                 n_best,
+                ..SearchRequest::default()
             };
-            let search = config.for_request(request, 10).expect("it is in range");
+            let search = config.for_request(&request, 10).expect("it is in range");
             assert_eq!(
                 (search.beam_size, search.diversity_groups),
                 expected,
@@ -146,7 +191,7 @@ mod tests {
                 ..SearchRequest::default()
             };
             config
-                .for_request(request, 100)
+                .for_request(&request, 100)
                 .expect_err("it is out of range")
                 .to_string()
         };
@@ -156,6 +201,10 @@ mod tests {
         );
         assert_eq!(error(None, 0), "`n_best = 0`: must be from 1 to 1024");
         assert_eq!(
+            error(Some(2), 3),
+            "`n_best = 3`: must be at most `search.beam_size = 2`"
+        );
+        assert_eq!(
             error(Some(3), 1),
             "`search.diversity_groups = 2`: must divide `search.beam_size = 3`"
         );
@@ -163,5 +212,34 @@ mod tests {
             error(None, 5),
             "`search.diversity_groups = 2`: must divide `search.beam_size = 5`"
         );
+    }
+
+    #[test]
+    fn a_width_that_a_vocabulary_suffices_for_stays() {
+        let config = SearchConfig {
+            beam_size: 20,
+            diversity_groups: 4,
+            ..SearchConfig::default()
+        };
+        let width = |vocab_size| {
+            let search = config.for_request(&SearchRequest::default(), vocab_size);
+            search.expect("it is in range").beam_size
+        };
+        // Groups are searched apart: each needs as many tokens as it keeps hypotheses.
+        assert_eq!((width(5), width(4), width(3)), (20, 4, 4));
+        let request = SearchRequest {
+            temperature: Some(0.5),
+            length_alpha: Some(0.6),
+            seed: Some(7),
+            ..SearchRequest::default()
+        };
+        let search = config.for_request(&request, 5).expect("it is in range");
+        let expected = SearchConfig {
+            temperature: 0.5,
+            length_alpha: 0.6,
+            seed: 7,
+            ..config
+        };
+        assert_eq!(search, expected);
     }
 }

@@ -46,7 +46,7 @@ fn inputs(model: &Model, device: &Device) -> (Tensor<2, Int>, Tensor<2, Int>, Te
             ids([[7, 8, 2], [9, 2, 0]], device),
         ),
         Task::Captions => (
-            captioner::images(2, 1, device),
+            captioner::images(2, device),
             ids([[1, 7, 8], [1, 9, 0]], device),
             ids([[7, 8, 2], [9, 2, 0]], device),
         ),

@@ -8,8 +8,8 @@ use polyglow_model::quantization::{nearest, quantize};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::recurrent::attention::Score;
 use polyglow_model::{
-    Arch, CaptionDecoder, Generate, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm,
-    Pair, Position, TieEmbeddings, Vocabulary, parameter,
+    Arch, CaptionDecoder, Generate, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape,
+    Norm, Pair, Position, TieEmbeddings, Vocabulary, parameter,
 };
 use serde_json::json;
 
@@ -80,35 +80,33 @@ fn models() -> Vec<(ModelConfig, Model)> {
         .collect()
 }
 
-/// Images whose bytes differ, each with `behind` special tokens behind its bytes.
-pub(crate) fn images(rows: usize, behind: usize, device: &Device) -> Tensor<2, Int> {
+/// The pixels of images whose bytes differ.
+pub(crate) fn images(rows: usize, device: &Device) -> Tensor<2, Int> {
     let bytes = |row: usize| {
         (0..IMAGE.num_bytes()).map(move |index| ((index * 37 + row * 101) % 256) as i32)
     };
-    let values: Vec<i32> = (0..rows)
-        .flat_map(|row| bytes(row).chain(std::iter::repeat_n(2, behind)))
-        .collect();
-    Tensor::<1, Int>::from_data(&values[..], device).reshape([rows, IMAGE.num_bytes() + behind])
+    let values: Vec<i32> = (0..rows).flat_map(bytes).collect();
+    Tensor::<1, Int>::from_data(&values[..], device).reshape([rows, IMAGE.num_bytes()])
 }
 
 #[test]
-fn neighbors_marks_behind_the_pixels_and_the_future_change_nothing() {
+fn neighbors_and_the_future_change_nothing() {
     let device = device();
     for (config, model) in models() {
         let alone = values(logits(
             &model,
-            images(1, 0, &device),
+            images(1, &device),
             ids([[1, 7, 8]], &device),
         ));
         let batch = values(logits(
             &model,
-            images(2, 3, &device),
+            images(2, &device),
             ids([[1, 7, 8, 0], [1, 9, 10, 4]], &device),
         ));
         assert!(distance(&alone, &batch[..alone.len()]) < 2e-6, "{config:?}");
         let other = values(logits(
             &model,
-            images(1, 0, &device),
+            images(1, &device),
             ids([[1, 7, 9]], &device),
         ));
         let past = 2 * VOCABULARY.tgt_size;
@@ -128,12 +126,12 @@ fn every_pixel_counts() {
     let device = device();
     for (config, model) in models() {
         let logits = |pixels| values(logits(&model, pixels, ids([[1, 7]], &device)));
-        let plain = logits(images(1, 0, &device));
+        let plain = logits(images(1, &device));
         for index in 0..IMAGE.num_bytes() {
             let one = Tensor::<1, Int>::arange(0..IMAGE.num_bytes() as i64, &device)
                 .equal_elem(index as i32)
                 .int();
-            let other = (images(1, 0, &device) + one.unsqueeze() * 100).remainder_scalar(256);
+            let other = (images(1, &device) + one.unsqueeze() * 100).remainder_scalar(256);
             assert!(
                 distance(&plain, &logits(other)) > 1e-7,
                 "{config:?}: pixel {index}"
@@ -148,10 +146,12 @@ fn one_position_at_a_time_gives_what_all_at_once_give() {
     for (config, model) in models() {
         // The second image is described twice, as by a beam that splits after the first token.
         let rows = [[1, 7, 8], [1, 9, 10], [1, 9, 4]];
-        let mut cache = model.start(images(2, 1, &device));
+        let mut cache = model.start(Image {
+            pixels: images(2, &device),
+        });
         model.advance(ids([[1], [1]], &device), &mut cache);
         Model::select(&mut cache, &[0, 1, 1], &device);
-        let together = images(2, 1, &device).select(0, Tensor::from_data([0, 1, 1], &device));
+        let together = images(2, &device).select(0, Tensor::from_data([0, 1, 1], &device));
         let all = logits(&model, together, ids(rows, &device)).reshape([3, 3, VOCABULARY.tgt_size]);
         for position in 1..3 {
             let newest = rows.map(|row| [row[position]]);
@@ -171,7 +171,10 @@ fn it_shows_where_each_word_looks() {
     for (config, model) in models() {
         let shape = model.shape();
         let pair = || Pair {
-            src: images(2, 1, &device),
+            src: Image {
+                pixels: images(2, &device),
+            }
+            .into(),
             tgt_in: ids([[1, 7, 8], [1, 9, 10]], &device),
         };
         let actual = Inspect::cross_attention(&model, pair().into());
@@ -208,7 +211,7 @@ fn in_8_bits_it_says_nearly_the_same() {
         let scores = |model: &Model| {
             values(logits(
                 model,
-                images(2, 1, &device),
+                images(2, &device),
                 ids([[1, 7, 8], [1, 9, 10]], &device),
             ))
         };

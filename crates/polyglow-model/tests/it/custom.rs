@@ -8,7 +8,7 @@ use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
 use polyglow_model::search::{Incremental, SearchConfig, Sentence, SpecialTokens, search};
-use polyglow_model::{Generate, Pair, Predict, Prediction, Projection, parameter};
+use polyglow_model::{Generate, Pair, Predict, Prediction, Projection, Source, parameter};
 
 use crate::{device, distance, ids, values};
 
@@ -32,8 +32,8 @@ impl BagOfWords {
     }
 
     /// `[batch, 1, d_model]`.
-    fn read(&self, src: Tensor<2, Int>) -> Tensor<3> {
-        self.embedding.forward(src).mean_dim(1)
+    fn read(&self, src: Source) -> Tensor<3> {
+        self.embedding.forward(src.into_ids()).mean_dim(1)
     }
 }
 
@@ -50,11 +50,9 @@ impl Predict<Pair> for BagOfWords {
 impl Generate for BagOfWords {
     type Cache = (Tensor<3>, State);
 
-    fn start(&self, src: Tensor<2, Int>) -> Self::Cache {
-        (
-            self.read(src.clone()),
-            self.layer.initial_state(src.dims()[0], &src.device()),
-        )
+    fn start(&self, src: Source) -> Self::Cache {
+        let state = self.layer.initial_state(src.num_rows(), &src.device());
+        (self.read(src), state)
     }
 
     fn advance(&self, ids: Tensor<2, Int>, (source, state): &mut Self::Cache) -> Tensor<2> {
@@ -97,7 +95,7 @@ fn it_is_trained_and_its_beam_search_finds_what_it_learned() {
     let src = ids([[4, 5, 2], [6, 3, 2]], &device);
     let tgt_in = ids([[1, 7, 8], [1, 9, 0]], &device);
     let pair = || Pair {
-        src: src.clone(),
+        src: src.clone().into(),
         tgt_in: tgt_in.clone(),
     };
     let targets = || ids([[7, 8, 2], [9, 2, 0]], &device).flatten::<1>(0, 1);
@@ -144,12 +142,12 @@ fn one_position_at_a_time_gives_what_all_at_once_give() {
     let tgt_in = ids([[1, 7, 8], [1, 9, 3]], &device);
     let all: Tensor<3> = model
         .predict(Pair {
-            src: src.clone(),
+            src: src.clone().into(),
             tgt_in: tgt_in.clone(),
         })
         .logits()
         .reshape([2, 3, 12]);
-    let mut cache = model.start(src);
+    let mut cache = model.start(src.into());
     for position in 0..3 {
         let step = model.advance(tgt_in.clone().narrow(1, position, 1), &mut cache);
         let expected: Tensor<2> = all.clone().narrow(1, position, 1).squeeze_dim(1);

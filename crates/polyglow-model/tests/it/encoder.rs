@@ -273,7 +273,7 @@ fn every_pixel_counts_and_its_place_does() {
 fn inputs_of_another_kind_are_refused() {
     let src = ids([[4, 5]], &device());
     let _ = shapes()[0].init(3, &device()).predict(Pair {
-        src: src.clone(),
+        src: src.clone().into(),
         tgt_in: src,
     });
 }

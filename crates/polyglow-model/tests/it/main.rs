@@ -89,7 +89,14 @@ fn ids<const ROWS: usize, const LEN: usize>(
 /// The inputs of a model from a source and a target, by its task.
 fn inputs(model: &Model, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Inputs {
     match model.task() {
-        Task::Translation | Task::Captions => Pair { src, tgt_in }.into(),
+        Task::Translation => {
+            let src = src.into();
+            Pair { src, tgt_in }.into()
+        }
+        Task::Captions => {
+            let src = Image { pixels: src }.into();
+            Pair { src, tgt_in }.into()
+        }
         Task::Language => Text { ids: tgt_in }.into(),
         Task::Words => Words {
             centers: src,

@@ -78,7 +78,7 @@ fn advancing_one_by_one_equals_teacher_forcing() {
         let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
         let tgt = ids([[1, 7, 8, 9, 3], [1, 10, 11, 12, 4]], &device);
         let all: Tensor<3> = model.forward(src.clone(), tgt.clone()).reshape([2, 5, -1]);
-        let mut cache = model.start(src);
+        let mut cache = model.start(src.into());
         for position in 0..5 {
             let step = model.advance(tgt.clone().narrow(1, position, 1), &mut cache);
             let expected = all.clone().narrow(1, position, 1).squeeze_dim::<2>(1);
@@ -95,7 +95,7 @@ fn selected_cache_rows_go_on_as_themselves() {
     let device = device();
     let model = Transformer::new(&small_config(), 5, &device);
     let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
-    let mut cache = model.start(src.clone());
+    let mut cache = model.start(src.clone().into());
     model.advance(ids([[1], [1]], &device), &mut cache);
     let mut swapped = cache.clone();
     swapped.select(&[1, 0, 1]);
@@ -114,7 +114,7 @@ fn selected_cache_rows_go_on_as_themselves() {
     let second = values(model.advance(ids([[8], [9]], &device), &mut alone));
     assert!(distance(&second[..width], &both[3 * width..]) < 1e-6);
     assert!(distance(&second[width..], &both[2 * width..3 * width]) < 1e-6);
-    let mut one = model.start(src);
+    let mut one = model.start(src.into());
     model.advance(ids([[1], [1]], &device), &mut one);
     model.advance(ids([[8], [9]], &device), &mut one);
     one.select(&[0]);
@@ -177,7 +177,10 @@ fn attention_weights_sum_to_one_and_are_zero_where_it_is_forbidden() {
         let model = Transformer::new(&config, 3, &device);
         let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);
         let tgt = ids([[1, 7, 8], [1, 9, 3]], &device);
-        let maps = model.attention(Pair { src, tgt_in: tgt });
+        let maps = model.attention(Pair {
+            src: src.into(),
+            tgt_in: tgt,
+        });
         let kinds = [
             (&maps.encoder, config.num_encoder_layers, 4, 4),
             (&maps.decoder, config.num_decoder_layers, 3, 3),

@@ -73,6 +73,7 @@ fn models(device: &Device) -> Vec<Rnn> {
 }
 
 fn forward(model: &Rnn, src: Tensor<2, Int>, tgt_in: Tensor<2, Int>) -> Tensor<2> {
+    let src = src.into();
     model.predict(Pair { src, tgt_in }).logits()
 }
 
@@ -104,6 +105,7 @@ fn attention_is_shown_and_keeps_to_real_words() {
     for model in models(&device) {
         let src = ids([[4, 5, 2, 0], [6, 7, 8, 2]], &device);
         let tgt_in = ids([[1, 7, 8], [1, 9, 10]], &device);
+        let src = src.into();
         let (_, weights) = model.predict_aligned(Pair { src, tgt_in });
         assert_eq!(weights.is_none(), model.shape().attention == Score::None);
         let Some(weights) = weights else { continue };

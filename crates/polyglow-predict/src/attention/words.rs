@@ -132,7 +132,7 @@ fn of_tokens<M: Inspect<Inputs: From<Pair>>>(
         let [src_ids, tgt_ids] = [&src, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
         let layers = member.model.cross_attention(
             Pair {
-                src: src_ids,
+                src: src_ids.into(),
                 tgt_in: tgt_ids,
             }
             .into(),

@@ -2,12 +2,11 @@
 
 use polyglow_data::config::{Content, DataConfig, ImageConfig};
 use polyglow_data::pair::Pair;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{ModelConfig, Task};
 
 use super::{Examples, Reads, TaskFacts, TaskUse, translation};
 use crate::error::Result;
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::runner::Runner;
 use crate::teacher_forcing::Forced;
 
@@ -67,9 +66,9 @@ impl TaskUse for Captions {
         &self,
         runner: &Runner,
         examples: &Examples,
-        bleu: &BleuTokenizer,
+        options: &EvaluationOptions,
     ) -> Result<Evaluation> {
-        translation::evaluate(runner, examples.pairs()?, bleu)
+        translation::evaluate(runner, examples.pairs()?, options)
     }
 
     fn teacher_forced(&self, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {

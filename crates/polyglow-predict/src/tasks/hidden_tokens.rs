@@ -4,13 +4,12 @@ use polyglow_data::batch::MaskedBatch;
 use polyglow_data::config::Content;
 use polyglow_data::masking::Masked;
 use polyglow_data::pair::Pair;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Predict, Task, Text};
 
 use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, at_targets};
@@ -44,7 +43,7 @@ impl TaskUse for HiddenTokens {
         &self,
         runner: &Runner,
         examples: &Examples,
-        _: &BleuTokenizer,
+        _: &EvaluationOptions,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.pairs()?)
     }

@@ -3,14 +3,13 @@
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::config::{Content, ImageConfig};
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Image, Predict, Task};
 
 use super::labels::confusion::label_scores;
 use super::labels::{Guess, check_labels, guesses, label_ids, no_labels};
 use super::{Examples, LabeledImage, Reads, TaskFacts, TaskUse};
 use crate::error::{Result, ensure};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, at_targets};
 
@@ -50,7 +49,7 @@ impl TaskUse for Images {
         &self,
         runner: &Runner,
         examples: &Examples,
-        _: &BleuTokenizer,
+        _: &EvaluationOptions,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.images()?)
     }

@@ -4,20 +4,18 @@ pub mod confusion;
 
 use burn::tensor::Tensor;
 use polyglow_data::config::Content;
-use polyglow_data::padded::Padded;
 use polyglow_data::pair::Pair;
 use polyglow_data::special::SpecialIds;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Predict, Task, Text};
 use serde::{Deserialize, Serialize};
 
 use super::{Examples, Reads, TaskFacts, TaskUse};
-use crate::device::upload_rows;
 use crate::error::{Context, Result, failed, with_hint};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
 use crate::runner::Runner;
+use crate::source::EncodedSource;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
 use confusion::label_scores;
 
@@ -53,7 +51,7 @@ impl TaskUse for Labels {
         &self,
         runner: &Runner,
         examples: &Examples,
-        _: &BleuTokenizer,
+        _: &EvaluationOptions,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.pairs()?)
     }
@@ -198,43 +196,33 @@ pub(crate) fn guesses(log_probs: Tensor<2>, labels: &Tokenizer) -> Result<Vec<Gu
     Ok(guesses)
 }
 
-/// A text in ids, once for each member, none longer than the models.
+/// An encoded text, no longer than the models.
 struct Row {
-    ids: Vec<Vec<u32>>,
+    source: EncodedSource,
     truncated: bool,
 }
 
 impl Row {
     /// Its positions, with the end mark.
     fn width(&self) -> usize {
-        self.ids.iter().map(Vec::len).max().unwrap_or(0) + 1
+        self.source.num_positions() + 1
     }
 }
 
 fn encode(runner: &Runner, texts: &[&str]) -> Result<Vec<Row>> {
     let encoded = runner.encode(texts);
     let mut rows = Vec::with_capacity(texts.len());
-    for mut ids in encoded.map_err(|error| error.context("encoding the text"))? {
-        let truncated = ids.iter().any(|ids| ids.len() > runner.longest);
-        for ids in &mut ids {
-            ids.truncate(runner.longest);
-        }
-        rows.push(Row { ids, truncated });
+    for mut source in encoded.map_err(|error| error.context("encoding the text"))? {
+        let truncated = source.truncate(runner.longest);
+        rows.push(Row { source, truncated });
     }
     Ok(rows)
 }
 
 fn log_probs(runner: &Runner, rows: &[&Row]) -> Tensor<2> {
+    let sources: Vec<&EncodedSource> = rows.iter().map(|row| &row.source).collect();
     runner.log_probs(|index, member| {
-        let special = member.src.special();
-        let texts: Vec<&[u32]> = rows.iter().map(|row| &*row.ids[index]).collect();
-        let texts = Padded::ended(&texts, special.eos, special.pad, runner.pad_multiple);
-        Predict::<Text>::predict(
-            &member.model,
-            Text {
-                ids: upload_rows(&texts, &runner.device),
-            },
-        )
-        .logits()
+        let ids = runner.upload_sources(index, &sources).into_ids();
+        Predict::<Text>::predict(&member.model, Text { ids }).logits()
     })
 }

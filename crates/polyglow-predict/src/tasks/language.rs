@@ -7,13 +7,12 @@ use polyglow_data::batch::{Piece, TextBatch, pieces};
 use polyglow_data::config::Content;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Predict, Task, Text};
 
 use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, ensure};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
 
@@ -53,7 +52,7 @@ impl TaskUse for Language {
         &self,
         runner: &Runner,
         examples: &Examples,
-        _: &BleuTokenizer,
+        _: &EvaluationOptions,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.pairs()?, self.context_len)
     }

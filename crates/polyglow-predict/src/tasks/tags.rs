@@ -5,7 +5,7 @@ use polyglow_data::config::Content;
 use polyglow_data::padded::Padded;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::{Tokenizer as BleuTokenizer, has_spans, span_scores};
+use polyglow_metrics::{has_spans, span_scores};
 use polyglow_model::{Predict, Task, Text};
 
 use super::labels::confusion::label_scores;
@@ -13,7 +13,7 @@ use super::labels::{Guess, guesses, no_labels};
 use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, ensure};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::measures::{SPAN_F1, SPAN_PRECISION, SPAN_RECALL};
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, at_targets};
@@ -47,7 +47,7 @@ impl TaskUse for Tags {
         &self,
         runner: &Runner,
         examples: &Examples,
-        _: &BleuTokenizer,
+        _: &EvaluationOptions,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.pairs()?)
     }

@@ -2,20 +2,19 @@
 
 use std::sync::Arc;
 
-use polyglow_data::batch::PairBatch;
 use polyglow_data::config::Content;
-use polyglow_data::example::Example;
-use polyglow_data::pair::{Pair, by_source};
-use polyglow_metrics::Tokenizer as BleuTokenizer;
+use polyglow_data::padded::Padded;
+use polyglow_data::pair::Pair;
 use polyglow_model::{Generate, Pair as Inputs, Predict, Task};
 
 use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
 use crate::runner::Runner;
 use crate::scoring::{Scoring, TranslationScores};
+use crate::source::EncodedSource;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
 
 /// The row of this task.
@@ -47,9 +46,9 @@ impl TaskUse for Translation {
         &self,
         runner: &Runner,
         examples: &Examples,
-        bleu: &BleuTokenizer,
+        options: &EvaluationOptions,
     ) -> Result<Evaluation> {
-        evaluate(runner, examples.pairs()?, bleu)
+        evaluate(runner, examples.pairs()?, options)
     }
 
     fn teacher_forced(&self, runner: &Runner, pairs: &[Pair]) -> Result<Vec<Forced>> {
@@ -65,22 +64,17 @@ impl TaskUse for Translation {
 pub fn evaluate<M: Predict<Inputs> + Generate>(
     runner: &Runner<M>,
     pairs: &[Pair],
-    bleu: &BleuTokenizer,
+    options: &EvaluationOptions,
 ) -> Result<Evaluation> {
-    let sources = if runner.reads_images() {
-        by_source(pairs)
-    } else {
-        let each = pairs.iter().enumerate();
-        each.map(|(index, pair)| (pair.src.as_str(), vec![index]))
-            .collect()
-    };
+    let sources = runner.sources.references(pairs);
     let names: Vec<&str> = sources.iter().map(|(source, _)| *source).collect();
-    let translations = runner.in_portions(&names, |names| runner.best(names))?;
+    let translations =
+        runner.in_portions(&names, |names| runner.best_for(names, &options.search))?;
     let mut references: Vec<Vec<&str>> = Vec::with_capacity(sources.len());
     for (_, targets) in &sources {
         references.push(targets.iter().map(|&index| &*pairs[index].tgt).collect());
     }
-    let scoring = Scoring::new(Arc::clone(&runner.tgt), bleu.clone())?;
+    let scoring = Scoring::new(Arc::clone(&runner.tgt), options.bleu.clone())?;
     let scores = TranslationScores::new(&translations, &references, &scoring)?;
     let forced = runner.in_portions(pairs, |pairs| teacher_forced(runner, pairs))?;
     let long = LongLines::from_cut(forced.iter().map(|pair| pair.truncated));
@@ -105,36 +99,25 @@ pub fn teacher_forced<M: Predict<Inputs>>(
     pairs: &[Pair],
 ) -> Result<Vec<Forced>> {
     let rows = encode_pairs(runner, pairs)?;
-    let width = |row: &Row| runner.positions(&row.src).max(row.tgt.len()) + 1;
+    let special = runner.tgt.special();
+    let multiple = runner.pad_multiple;
+    let width = |row: &Row| row.src.num_positions().max(row.tgt.len()) + 1;
     runner.shortest_first(&rows, width, |rows| {
+        let sources: Vec<&EncodedSource> = rows.iter().map(|row| &row.src).collect();
+        let targets: Vec<&[u32]> = rows.iter().map(|row| &*row.tgt).collect();
+        let tgt_in = Padded::begun(&targets, special.bos, special.pad, multiple);
         let log_probs = runner.log_probs(|index, member| {
-            let batch = batch_of_member(runner, rows, index);
             let inputs = Inputs {
-                src: upload_rows(&batch.src, &runner.device),
-                tgt_in: upload_rows(&batch.tgt_in, &runner.device),
+                src: runner.upload_sources(index, &sources),
+                tgt_in: upload_rows(&tgt_in, &runner.device),
             };
             member.model.predict(inputs).logits()
         });
-        // The targets are the same for all members.
-        let targets = batch_of_member(runner, rows, 0).tgt_out;
-        let pad = Some(runner.tgt.special().pad);
-        let predicted = at_targets(&log_probs, targets.ids, targets.len, pad, &[]);
+        let tgt_out = Padded::ended(&targets, special.eos, special.pad, multiple);
+        let predicted = at_targets(&log_probs, tgt_out.ids, tgt_out.len, Some(special.pad), &[]);
         let rows = rows.iter().zip(&predicted);
         Ok(rows.map(|(row, predicted)| row.forced(predicted)).collect())
     })
-}
-
-/// The batch of some rows with the source ids of a member of the ensemble.
-fn batch_of_member<M>(runner: &Runner<M>, rows: &[&Row], member: usize) -> PairBatch {
-    let mut examples = Vec::with_capacity(rows.len());
-    for row in rows {
-        examples.push(Example {
-            src: row.src[member].clone(),
-            tgt: row.tgt.clone(),
-        });
-    }
-    let src = runner.members[member].src.special();
-    PairBatch::new(&examples, src, runner.tgt.special(), runner.pad_multiple)
 }
 
 fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
@@ -144,19 +127,15 @@ fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
     let tgt = tgt.context("encoding the target")?;
     let src = runner.encode(&sources);
     let src = src.map_err(|error| error.context("encoding the source"))?;
-    let longest_src = if runner.reads_images() {
-        usize::MAX
-    } else {
-        runner.longest
-    };
-    let longest = [longest_src, runner.longest];
     let rows = src.into_iter().zip(tgt);
-    Ok(rows.map(|(src, tgt)| Row::new(src, tgt, longest)).collect())
+    Ok(rows
+        .map(|(src, tgt)| Row::new(src, tgt, runner.longest))
+        .collect())
 }
 
-/// A pair in ids, its source once for each member, no side longer than the models read.
+/// An encoded pair, no side longer than the models read.
 struct Row {
-    src: Vec<Vec<u32>>,
+    src: EncodedSource,
     tgt: Vec<u32>,
     /// Whether a side was cut.
     truncated: bool,
@@ -165,21 +144,14 @@ struct Row {
 }
 
 impl Row {
-    fn new(
-        mut src: Vec<Vec<u32>>,
-        mut tgt: Vec<u32>,
-        [longest_src, longest_tgt]: [usize; 2],
-    ) -> Self {
-        let goes_on = tgt.len() > longest_tgt;
-        let truncated = goes_on || src.iter().any(|src| src.len() > longest_src);
-        for src in &mut src {
-            src.truncate(longest_src);
-        }
-        tgt.truncate(longest_tgt);
+    fn new(mut src: EncodedSource, mut tgt: Vec<u32>, longest: usize) -> Self {
+        let goes_on = tgt.len() > longest;
+        let is_src_cut = src.truncate(longest);
+        tgt.truncate(longest);
         Self {
             src,
             tgt,
-            truncated,
+            truncated: goes_on || is_src_cut,
             goes_on,
         }
     }

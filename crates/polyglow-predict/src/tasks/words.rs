@@ -6,13 +6,12 @@ use polyglow_data::config::Content;
 use polyglow_data::pair::Pair;
 use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Predict, Task, Words};
 
 use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload;
 use crate::error::{Context, Result, TrainError, bail};
-use crate::evaluation::Evaluation;
+use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
 
@@ -52,7 +51,7 @@ impl TaskUse for WordVectors {
         &self,
         runner: &Runner,
         examples: &Examples,
-        _: &BleuTokenizer,
+        _: &EvaluationOptions,
     ) -> Result<Evaluation> {
         evaluate(runner, examples.pairs()?, self.skip_grams)
     }

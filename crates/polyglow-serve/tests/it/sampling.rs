@@ -4,7 +4,7 @@
 use std::collections::HashSet;
 
 use axum::Router;
-use polyglow_model::search::SearchMethod;
+use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
 use polyglow_predict::translate::Request;
 use polyglow_serve::Limits;
 use serde_json::{Value, json};
@@ -47,9 +47,12 @@ fn lines(count: usize) -> Vec<String> {
 
 #[tokio::test]
 async fn a_sample_is_one_draw_also_of_a_run_with_a_wide_beam() {
-    let mut runner = runner();
-    runner.search.beam_size = 4;
-    let router = server_with(runner, Limits::default()).router();
+    let runner = runner();
+    let search = SearchConfig {
+        beam_size: 4,
+        ..runner.search().clone()
+    };
+    let router = server_with(runner.with_search(search), Limits::default()).router();
     let means = async |body: Value| {
         let answer = ask(&router, &body).await;
         ["log_prob", "score"].map(|field| {
@@ -80,19 +83,27 @@ async fn a_sample_is_one_draw_also_of_a_run_with_a_wide_beam() {
 
 #[tokio::test]
 async fn a_run_that_samples_draws_once_on_every_path() {
-    let mut sampling = runner();
-    (sampling.search.method, sampling.search.beam_size) = (SearchMethod::Sample, 4);
-    let mut one = sampling.clone();
-    one.search.beam_size = 1;
+    let runner = runner();
+    let search = SearchConfig {
+        method: SearchMethod::Sample,
+        beam_size: 4,
+        ..runner.search().clone()
+    };
+    let sampling = runner.with_search(search);
+    let one = SearchRequest {
+        beam_size: Some(1),
+        ..SearchRequest::default()
+    };
     let lines = lines(20);
     let line = |text: &String| Request {
         text: text.clone(),
         ..Request::default()
     };
     let requests: Vec<Request> = lines.iter().map(line).collect();
-    let mut expected = one.translate(&requests, 1).expect("it translates");
+    let mut expected = sampling.translate(&requests, &one).expect("it translates");
     let sources: Vec<&str> = lines.iter().map(String::as_str).collect();
-    one.replace_unknown(&sources, &mut expected)
+    sampling
+        .replace_unknown(&sources, &mut expected)
         .expect("it can be encoded");
     let expected: Vec<&str> = expected.iter().map(|best| &*best[0].text).collect();
     let router = server_with(sampling, Limits::default()).router();

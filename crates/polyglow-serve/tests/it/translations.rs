@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::translate::Request;
 use polyglow_serve::{Keys, Limits, Server};
 use serde_json::{Value, json};
@@ -14,14 +15,18 @@ async fn ask(body: &Value) -> Answer {
 
 #[tokio::test]
 async fn n_best_lists_have_the_scores_of_the_library() {
-    let mut runner = runner();
-    runner.search.beam_size = 4;
+    let search = SearchRequest {
+        beam_size: Some(4),
+        n_best: 2,
+        scores: true,
+        ..SearchRequest::default()
+    };
     let request = Request {
         text: "1 2 3".to_owned(),
         ..Request::default()
     };
-    let expected = runner
-        .translate(&[request], 1)
+    let expected = runner()
+        .translate(&[request], &search)
         .expect("it translates")
         .remove(0);
     let answer =

@@ -1,6 +1,6 @@
 //! Words that a model has no token for: nobody sees `<unk>`.
 
-use polyglow_model::search::SearchMethod;
+use polyglow_model::search::{SearchConfig, SearchMethod};
 use polyglow_serve::{Keys, Limits, Model, Server};
 use serde_json::{Value, json};
 
@@ -88,8 +88,12 @@ async fn unknown_words_are_words_of_the_source_for_clients_of_libretranslate() {
     let text = page["translatedText"].as_str().expect("text");
     assert!(!text.contains("unk") && text.starts_with("<p>"), "{text}");
     // A run that samples, and two models one after the other.
-    let mut sampling = with_few_words();
-    sampling.search.method = SearchMethod::Sample;
+    let runner = with_few_words();
+    let search = SearchConfig {
+        method: SearchMethod::Sample,
+        ..runner.search().clone()
+    };
+    let sampling = runner.with_search(search);
     let models = vec![
         Model {
             runner: sampling,

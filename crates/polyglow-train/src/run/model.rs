@@ -54,9 +54,10 @@ fn run_of(path: &Path) -> Result<(RunDirectory, String)> {
 }
 
 /// Loads the model at `path`, the best checkpoint of a run directory or a checkpoint in one, to be
-/// searched as the run's config says.
+/// searched as the run's config says, but for what a request asks for.
 ///
 /// ```
+/// use polyglow_model::search::SearchRequest;
 /// use polyglow_train::{Config, Silent, Stop, Training, device, load_runner};
 ///
 /// let text = "data.corpus = 'digits'
@@ -67,9 +68,9 @@ fn run_of(path: &Path) -> Result<(RunDirectory, String)> {
 /// let mut training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
 /// training.run(&Stop::default(), &mut Silent)?;
 ///
-/// let mut runner = load_runner(dir.path(), &device::open("flex")?)?;
-/// runner.search.beam_size = 2;
-/// let translations = runner.best(&["1 2 3", "", "4"])?;
+/// let runner = load_runner(dir.path(), &device::open("flex")?)?;
+/// let search = SearchRequest { beam_size: Some(2), ..SearchRequest::default() };
+/// let translations = runner.best_for(&["1 2 3", "", "4"], &search)?;
 /// assert_eq!((translations.len(), &*translations[1]), (3, ""));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```

@@ -1,23 +1,86 @@
-//! Captions: learned and scored as [translations](super::translation), whose source is an image;
-//! here is where the model looks.
+//! Captions: the target, given an image; and where the model looks.
 
 use std::sync::Arc;
 
-use burn::tensor::Transaction;
-use polyglow_data::batch::PairBatch;
+use burn::tensor::{Device, Transaction};
+use polyglow_data::batch::CaptionBatch;
 use polyglow_data::corpus::read_image;
-use polyglow_data::example::Example;
 use polyglow_data::pair::Pair;
 use polyglow_data::sources::CaptionSource;
 use polyglow_data::toy::shapes::captioned::{CaptionedPicture, CaptionedShapes};
-use polyglow_model::{ImageShape, Inspect, Model, ModelShape, Pair as Inputs, PatchShape};
-use polyglow_predict::device::upload_rows;
+use polyglow_model::{
+    ImageShape, Inspect, Model, ModelShape, Pair as Inputs, PatchShape, Predict, Targets,
+};
+use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Context, Result, TrainError, bail, ensure};
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::images::image;
 use serde::Serialize;
 
-use super::translation::Translation;
-use super::{AnyTask, Setting, TrainingData};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use crate::workload::BatchShape;
+
+/// Learning to describe images.
+struct Captions {
+    source: Arc<CaptionSource>,
+    setting: Setting,
+    /// Patches of an image: the positions that it takes up, whatever its bytes.
+    num_patches: usize,
+    pad_id: u32,
+}
+
+impl Task for Captions {
+    type Model = Model;
+    type Source = CaptionSource;
+    type Inputs = (Inputs, Targets);
+
+    fn source(&self) -> &Arc<CaptionSource> {
+        &self.source
+    }
+
+    fn size(&self, batch: &CaptionBatch) -> BatchSize {
+        let CaptionBatch {
+            pixels,
+            tgt_in,
+            tgt_out,
+        } = batch;
+        let rows = tgt_out.num_rows();
+        let targets = tgt_out.num_real();
+        BatchSize {
+            shape: BatchShape {
+                rows,
+                src_len: self.num_patches,
+                tgt_len: tgt_out.len,
+            },
+            real_positions: self.num_patches * rows + targets,
+            targets,
+            bytes: ID_BYTES * (pixels.len() + tgt_in.ids.len() + tgt_out.ids.len()),
+        }
+    }
+
+    fn upload(&self, batch: &CaptionBatch, device: &Device) -> (Inputs, Targets) {
+        let inputs = Inputs {
+            src: image(&batch.pixels, batch.tgt_in.num_rows(), device).into(),
+            tgt_in: upload_rows(&batch.tgt_in, device),
+        };
+        let targets = upload_targets(&batch.tgt_out.ids, self.pad_id, device);
+        (inputs, targets)
+    }
+
+    fn loss(&self, model: &Model, (inputs, targets): (Inputs, Targets)) -> Loss {
+        let smoothing = self.setting.plan.config.train.label_smoothing;
+        let prediction = model.predict(inputs);
+        prediction.loss(targets, smoothing, self.pad_id).into()
+    }
+
+    fn uniform_loss(&self) -> Option<f64> {
+        Some(self.setting.uniform_loss())
+    }
+
+    fn validate(&self, model: Model) -> Result<Option<Validation>> {
+        self.setting.validate(model)
+    }
+}
 
 /// Makes the task from what has been prepared.
 ///
@@ -35,9 +98,13 @@ pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<
         setting.plan.batching(),
         num_patches,
     )?;
-    Ok(AnyTask::new(Translation::<Model, _>::from_source(
-        setting, source,
-    )))
+    let pad_id = setting.tokenizers.tgt.special().pad;
+    Ok(AnyTask::new(Captions {
+        source: Arc::new(source),
+        setting,
+        num_patches,
+        pad_id,
+    }))
 }
 
 /// How often the words of captions look at what they are about.
@@ -52,10 +119,11 @@ pub struct Pointing {
     pub words: usize,
 }
 
-/// A caption in ids, its image, and for each token the patches that it may point at; none for a
-/// token about no shape.
+/// A caption in ids, the pixels of its image, and for each token the patches that it may point at;
+/// none for a token about no shape.
 struct Gaze {
-    example: Example,
+    pixels: Vec<u8>,
+    ids: Vec<u32>,
     wanted: Vec<Option<Vec<bool>>>,
 }
 
@@ -92,28 +160,26 @@ pub fn pointing(runner: &Runner, pairs: &[Pair]) -> Result<Pointing> {
             .iter()
             .map(|&word| caption.groups[word].map(|group| touched[group].clone()))
             .collect();
-        let pixels = read_image(src.as_ref(), images)?;
         Ok(Gaze {
-            example: Example {
-                src: pixels.into_iter().map(u32::from).collect(),
-                tgt: ids,
-            },
+            pixels: read_image(src.as_ref(), images)?,
+            ids,
             wanted,
         })
     };
     let gazes: Vec<Gaze> = pairs.iter().map(gaze).collect::<Result<_>>()?;
     let num_patches = shape.patches.num_patches();
     let special = runner.tgt.special();
-    let width = |gaze: &Gaze| num_patches.max(gaze.example.tgt.len() + 1);
+    let width = |gaze: &Gaze| num_patches.max(gaze.ids.len() + 1);
     // For each caption and layer, which of its words point where they should.
     let hits: Vec<Vec<Vec<bool>>> = runner.shortest_first(&gazes, width, |rows| {
-        let examples: Vec<Example> = rows.iter().map(|row| row.example.clone()).collect();
-        let batch = PairBatch::new(&examples, special, special, runner.pad_multiple);
-        let (src, tgt_in) = (
-            upload_rows(&batch.src, &runner.device),
-            upload_rows(&batch.tgt_in, &runner.device),
-        );
-        let layers = Inspect::cross_attention(model, Inputs { src, tgt_in }.into());
+        let pixels: Vec<&[u8]> = rows.iter().map(|row| &*row.pixels).collect();
+        let captions: Vec<&[u32]> = rows.iter().map(|row| &*row.ids).collect();
+        let batch = CaptionBatch::new(pixels.concat(), &captions, special, runner.pad_multiple);
+        let inputs = Inputs {
+            src: image(&batch.pixels, rows.len(), &runner.device).into(),
+            tgt_in: upload_rows(&batch.tgt_in, &runner.device),
+        };
+        let layers = Inspect::cross_attention(model, inputs.into());
         let mut found = vec![Vec::new(); rows.len()];
         for layer in layers
             .into_iter()
@@ -243,7 +309,8 @@ mod tests {
     fn a_word_hits_where_its_largest_weight_is() {
         let wanted = vec![Some(vec![true, false]), None, Some(vec![true, false])];
         let gaze = Gaze {
-            example: Example::default(),
+            pixels: Vec::new(),
+            ids: Vec::new(),
             wanted,
         };
         assert_eq!(

@@ -203,7 +203,8 @@ impl Setting {
         if self.valid.is_empty() {
             return Ok(None);
         }
-        let evaluation = evaluate(&self.runner(model), &self.valid, &self.bleu)?;
+        let options = self.bleu.clone().into();
+        let evaluation = evaluate(&self.runner(model), &self.valid, &options)?;
         Ok(Some(Validation::new(evaluation, self.valid.pairs())))
     }
 }

@@ -83,19 +83,14 @@ where
         let num_values = src.ids.len() + tgt_in.ids.len() + tgt_out.ids.len();
         let bytes = ID_BYTES * (num_values + gold_attention.as_ref().map_or(0, Vec::len));
         let targets = tgt_out.num_real();
-        // An image has as many positions as patches, whatever its bytes.
-        let (src_len, num_real) = match self.setting.plan.task.source_positions() {
-            Some(num_patches) => (num_patches, num_patches * src.num_rows()),
-            None => (src.len, src.num_real()),
-        };
         let shape = BatchShape {
             rows: src.num_rows(),
-            src_len,
+            src_len: src.len,
             tgt_len: tgt_out.len,
         };
         BatchSize {
             shape,
-            real_positions: num_real + targets,
+            real_positions: src.num_real() + targets,
             targets,
             bytes,
         }
@@ -113,7 +108,7 @@ where
             .as_ref()
             .map(|gold| Tensor::from_data(TensorData::new(gold.clone(), shape), device));
         let inputs = Inputs {
-            src: upload_rows(src, device),
+            src: upload_rows(src, device).into(),
             tgt_in: upload_rows(tgt_in, device),
         };
         Pairs {
@@ -156,7 +151,8 @@ where
         if pairs.is_empty() {
             return Ok(None);
         }
-        let evaluation = evaluate(&self.setting.runner(model), pairs, &self.setting.bleu)?;
+        let options = self.setting.bleu.clone().into();
+        let evaluation = evaluate(&self.setting.runner(model), pairs, &options)?;
         Ok(Some(Validation::new(evaluation, pairs)))
     }
 }

@@ -70,7 +70,12 @@ fn lines(text: &str) -> Vec<Pair> {
 }
 
 fn scores(runner: &Runner, text: &str) -> Evaluation {
-    evaluate(runner, &HeldOut::Text(lines(text)), &Tokenizer::default()).expect("it can be scored")
+    evaluate(
+        runner,
+        &HeldOut::Text(lines(text)),
+        &Tokenizer::default().into(),
+    )
+    .expect("it can be scored")
 }
 
 /// The log-probability of `target` after `inputs`, by the model alone.
@@ -157,8 +162,12 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
         .collect();
     let one = runner(&training);
     assert_eq!(scores(&one, TEST).scores, scores(&one, &without).scores);
-    let error = evaluate(&one, &HeldOut::Text(lines("\n \n")), &Tokenizer::default())
-        .expect_err("nothing is left");
+    let error = evaluate(
+        &one,
+        &HeldOut::Text(lines("\n \n")),
+        &Tokenizer::default().into(),
+    )
+    .expect_err("nothing is left");
     assert!(error.to_string().contains("all lines are blank"), "{error}");
 
     let place = tempfile::tempdir().expect("a temporary directory");

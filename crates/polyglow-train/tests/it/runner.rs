@@ -4,7 +4,7 @@ use std::fs;
 use std::path::Path;
 
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::search::SearchMethod;
+use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
 use polyglow_predict::translate::Request;
 use polyglow_predict::weights;
 use polyglow_train::run::{Content, RunDirectory};
@@ -40,24 +40,35 @@ fn trained(run: &Path) -> Training {
 fn translations_are_the_same_without_scores() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let training = trained(&place.path().join("run"));
-    let mut runner =
-        load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let runner = load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
     let lines = ["1 2 3", "9 8 7 6 5 4 3 2 1", "4"];
     let requests = lines.map(|line| Request {
         text: line.to_owned(),
         ..Request::default()
     });
-    for (beam_size, penalty, has_scores) in [(1, 1.0, false), (1, 1.5, true), (2, 1.0, true)] {
-        (runner.search.beam_size, runner.search.repetition_penalty) = (beam_size, penalty);
-        let scored = runner.translate(&requests, 1).expect("it translates");
+    for (beam_size, repetition_penalty) in [(1, 1.0), (1, 1.5), (2, 1.0)] {
+        let config = SearchConfig {
+            repetition_penalty,
+            ..runner.search().clone()
+        };
+        let runner = runner.clone().with_search(config);
+        let without = SearchRequest {
+            beam_size: Some(beam_size),
+            ..SearchRequest::default()
+        };
+        let with = SearchRequest {
+            scores: true,
+            ..without
+        };
+        let scored = runner.translate(&requests, &with).expect("it translates");
         let bare = runner
-            .translate_observed(&requests, 1, false, &mut |_| {})
+            .translate(&requests, &without)
             .expect("it translates");
         for (scored, bare) in scored.iter().flatten().zip(bare.iter().flatten()) {
             assert_eq!(scored.text, bare.text);
             let both = scored.scores.expect("they were requested");
             assert!(both.log_prob < 0.0 && both.score < 0.0, "{scored:?}");
-            assert_eq!(bare.scores, has_scores.then_some(both));
+            assert_eq!(bare.scores, None);
         }
         assert_eq!(scored.concat().len(), bare.concat().len());
     }
@@ -121,8 +132,12 @@ fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
         text: line.to_owned(),
         ..Request::default()
     });
-    let [own, loaded] =
-        [own, loaded].map(|runner| runner.translate(&requests, 1).expect("it translates"));
+    let search = SearchRequest {
+        scores: true,
+        ..SearchRequest::default()
+    };
+    let own = own.translate(&requests, &search).expect("it translates");
+    let loaded = loaded.translate(&requests, &search).expect("it translates");
     for (own, loaded) in own.iter().zip(&loaded) {
         // Kernels round what the matrices are multiplied by, too.
         let [own_log_prob, loaded_log_prob] =
@@ -141,10 +156,13 @@ fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
     let training = trained(&place.path().join("run"));
     let mut runner =
         load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
-    (runner.search.method, runner.search.beam_size) = (SearchMethod::Sample, 1);
+    let search = SearchRequest {
+        method: Some(SearchMethod::Sample),
+        ..SearchRequest::default()
+    };
     let texts = |runner: &Runner, requests: &[Request], first_line| -> Vec<String> {
         let translations = runner
-            .translate(requests, first_line)
+            .translate_observed(requests, first_line, &search, &mut |_| {})
             .expect("it translates");
         translations
             .into_iter()
@@ -191,7 +209,7 @@ fn spaces_around_a_prefix_change_nothing() {
             ..Request::default()
         };
         runner
-            .translate(&[request], 1)
+            .translate(&[request], &SearchRequest::default())
             .expect("it translates")
             .remove(0)
             .remove(0)

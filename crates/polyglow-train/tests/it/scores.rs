@@ -59,8 +59,8 @@ fn learn(place: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluat
             tgt: (*tgt).to_owned(),
         })
         .collect();
-    let evaluation =
-        evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None).expect("it can be scored");
+    let evaluation = evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None.into())
+        .expect("it can be scored");
     (runner, evaluation)
 }
 
@@ -106,7 +106,7 @@ fn text_in_subwords_is_scored_in_words() {
     let wrong = evaluate(
         &runner,
         &HeldOut::Text(wrong.to_vec()),
-        &BleuTokenizer::None,
+        &BleuTokenizer::None.into(),
     )
     .expect("it can be scored");
     let options = BleuOptions {
@@ -230,7 +230,7 @@ fn without_normalization_what_differs_in_characters_counts() {
     let found = evaluate(
         &runner,
         &HeldOut::Text(composed.to_vec()),
-        &BleuTokenizer::None,
+        &BleuTokenizer::None.into(),
     )
     .expect("it can be scored");
     let options = BleuOptions {
@@ -313,8 +313,12 @@ fn a_target_that_is_cut_has_no_end_mark_and_says_that_it_was_cut() {
     let near = |(left, right): (&f32, &f32)| (left - right).abs() < 1e-5;
     assert!(found[0].log_probs.iter().zip(&found[1].log_probs).all(near));
     assert_eq!((found[1].first.len(), found[1].num_correct <= 3), (3, true));
-    let evaluation = evaluate(&runner, &HeldOut::Text(long.to_vec()), &BleuTokenizer::None)
-        .expect("it can be scored");
+    let evaluation = evaluate(
+        &runner,
+        &HeldOut::Text(long.to_vec()),
+        &BleuTokenizer::None.into(),
+    )
+    .expect("it can be scored");
     assert_eq!(evaluation.scores.truncated, Some(2));
     assert!(
         evaluation

@@ -4,12 +4,12 @@ use std::path::Path;
 
 use burn::tensor::Tensor;
 use maud::html;
-use polyglow_data::batch::PairBatch;
-use polyglow_data::example::Example;
+use polyglow_data::padded::Padded;
 use polyglow_model::{Inspect, ModelShape, Pair};
 use polyglow_predict::attention::head_or_mean;
 use polyglow_predict::device::upload_rows;
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::images::image;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
@@ -58,15 +58,11 @@ impl CaptionAttention {
         let tokens: Vec<u32> = tgt.iter().copied().chain([special.eos]).collect();
         let (tokens, counts): (Vec<String>, Vec<usize>) =
             runner.tgt.shown_together(&tokens).into_iter().unzip();
-        let example = Example {
-            src: pixels.iter().map(|&byte| u32::from(byte)).collect(),
-            tgt,
+        let tgt_in = Padded::begun(&[tgt], special.bos, special.pad, 1);
+        let inputs = Pair {
+            src: image(&pixels, 1, &runner.device).into(),
+            tgt_in: upload_rows(&tgt_in, &runner.device),
         };
-        let batch = PairBatch::new(&[example], special, special, 1);
-        let (src, tgt_in) = (
-            upload_rows(&batch.src, &runner.device),
-            upload_rows(&batch.tgt_in, &runner.device),
-        );
         let num_patches = shape.patches.num_patches();
         let heads = |layer: Tensor<4>| {
             let [_, _, len, patches] = layer.dims();
@@ -76,7 +72,7 @@ impl CaptionAttention {
                 .map(|head| of_characters(head, &counts, num_patches))
                 .collect()
         };
-        let weights = Inspect::attention(model, Pair { src, tgt_in }.into())
+        let weights = Inspect::attention(model, inputs.into())
             .cross
             .into_iter()
             .map(heads)

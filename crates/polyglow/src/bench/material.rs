@@ -151,7 +151,7 @@ impl Task for RandomPairs {
     ) -> Self::Inputs {
         let tgt_in = upload_rows(tgt_in, device);
         let inputs = if self.reads == Reads::Pair {
-            let src = upload_rows(src, device);
+            let src = upload_rows(src, device).into();
             Pair { src, tgt_in }.into()
         } else {
             Text { ids: tgt_in }.into()

@@ -11,6 +11,7 @@ use polyglow_data::config::ImageConfig;
 use polyglow_data::corpus::read_image;
 use polyglow_data::pair::Pair;
 use polyglow_model::attention::AttentionKind;
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::attention::PairAttention;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::tasks::images;
@@ -102,6 +103,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
         .map(|path| Ok::<_, anyhow::Error>((path, Format::of(path)?)))
         .transpose()?;
     let plan = args.model.open()?;
+    let search = args.model.search(&plan, 1)?;
     let models = args.model.load(&plan)?;
     check_task(&models[0], |facts| !facts.generates())?;
     let facts = plan.task.facts();
@@ -127,7 +129,8 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     }
     let runner = runner(models, &plan)?;
     if let Some(out) = out.filter(|_| facts.reads_images()) {
-        return of_image(&runner, plan.config.data.images(), args, selection, out);
+        let images = plan.config.data.images();
+        return of_image(&runner, images, &search, args, selection, out);
     }
     if Path::new(&args.src).is_file() {
         tracing::warn!(
@@ -141,7 +144,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     unknown.warn();
     let tgt = match &args.tgt {
         Some(tgt) => tgt.clone(),
-        None if facts.translates() => runner.best(&[&args.src])?.swap_remove(0),
+        None if facts.translates() => runner.best_for(&[&args.src], &search)?.swap_remove(0),
         None if facts.gives_labels() => {
             let mut answers = runner.task.classify(&runner, &[&args.src])?;
             answers.swap_remove(0).label
@@ -177,6 +180,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
 fn of_image(
     runner: &Runner,
     images: ImageConfig,
+    search: &SearchRequest,
     args: &AttentionArgs,
     selection: Selection,
     (path, format): (&Path, Format),
@@ -188,7 +192,7 @@ fn of_image(
         unknown.warn();
         let caption = match &args.tgt {
             Some(tgt) => tgt.clone(),
-            None => runner.best(&[&args.src])?.swap_remove(0),
+            None => runner.best_for(&[&args.src], search)?.swap_remove(0),
         };
         tracing::info!("{} -> {caption}", args.src);
         CaptionAttention::new(runner, pixels, &caption)?.write(

@@ -3,10 +3,10 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow};
+use anyhow::Context;
 use clap::{Args, ValueEnum};
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::TaskFacts;
-use polyglow_predict::group::alone;
 use polyglow_predict::translate::{Request, Scores, Translated};
 use polyglow_train::run::runner;
 use serde::Serialize;
@@ -14,7 +14,6 @@ use serde::Serialize;
 use super::counts;
 use super::model::ModelArgs;
 use super::uses::check_task;
-use crate::failure::{usage, with_hint};
 
 /// Images that are read, then described together.
 const PORTION: usize = 256;
@@ -73,47 +72,38 @@ struct CaptionRecord<'a> {
 /// There is no such run, checkpoint or device; the model does not describe images (exit code 2); an
 /// image cannot be read.
 pub(crate) fn run(args: &CaptionArgs) -> anyhow::Result<()> {
-    let plan = args.model.open_among(alone(), args.n_best)?;
-    let beam_size = plan.config.search.beam_size;
-    if args.n_best > beam_size {
-        let error = usage(anyhow!(
-            "`--n-best {}` is more than the beam size, {beam_size}",
-            args.n_best
-        ));
-        return Err(with_hint(
-            error,
-            format!("add `--beam-size {}`", args.n_best),
-        ));
-    }
+    let plan = args.model.open()?;
+    let search = SearchRequest {
+        scores: args.format == Format::Jsonl,
+        ..args.model.search(&plan, args.n_best)?
+    };
     let models = args.model.load(&plan)?;
     models
         .iter()
         .try_for_each(|model| check_task(model, TaskFacts::describes_images))?;
     let runner = runner(models, &plan)?;
     let mut out = io::stdout().lock();
-    let mut first = 1;
-    for images in args.images.chunks(PORTION) {
-        let names: Vec<String> = images
-            .iter()
-            .map(|image| image.display().to_string())
-            .collect();
-        let request = |name: &String| Request {
+    let names: Vec<String> = args
+        .images
+        .iter()
+        .map(|image| image.display().to_string())
+        .collect();
+    let mut requests: Vec<Request> = Vec::with_capacity(names.len());
+    for (number, name) in (1..).zip(&names) {
+        requests.push(Request {
             text: name.clone(),
             prefix: args.prefix.clone(),
             constraints: args.constraint.clone(),
+            number: Some(number),
             ..Request::default()
-        };
-        let which = || format!("describing `{}`", names.join("`, `"));
-        let requests: Vec<Request> = names.iter().map(request).collect();
-        let found = runner.translate(&requests, first).with_context(which)?;
-        first += images.len();
-        for (image, captions) in names.iter().zip(&found) {
-            write(
-                &mut out,
-                args.format,
-                image,
-                &captions[..captions.len().min(args.n_best)],
-            )?;
+        });
+    }
+    for (requests, names) in requests.chunks(PORTION).zip(names.chunks(PORTION)) {
+        let captions = runner
+            .translate(requests, &search)
+            .with_context(|| format!("describing `{}`", names.join("`, `")))?;
+        for (name, captions) in names.iter().zip(&captions) {
+            write(&mut out, args.format, name, captions)?;
         }
     }
     Ok(())

@@ -13,7 +13,7 @@ use polyglow_data::error::DataError;
 use polyglow_data::lines::Lines;
 use polyglow_data::pair::Pair;
 use polyglow_predict::TaskFacts;
-use polyglow_predict::evaluation::{Evaluation, Scores};
+use polyglow_predict::evaluation::{Evaluation, EvaluationOptions, Scores};
 use polyglow_predict::group::Group;
 use polyglow_predict::measures;
 use polyglow_predict::runner::Runner;
@@ -89,7 +89,8 @@ struct Report<'a> {
 /// # Errors
 /// There is no such run, checkpoint, device or set (exit code 2); the set cannot be read.
 pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open_among(Arc::clone(group), 1)?;
+    let plan = args.model.open_among(Arc::clone(group))?;
+    let search = args.model.search(&plan, 1)?;
     let config = &plan.config;
     let split = find_split(config, &args.split)?;
     let corpus = RunDirectory::existing(&args.model.run)?.open_set(config, split)?;
@@ -112,6 +113,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
     let ensemble = checkpoints.collect();
     let step = trained[0].checkpoint.state.step;
     let runner = runner(trained, &plan)?;
+    let options = EvaluationOptions { bleu, search };
     let mut activity = Activity::new();
     activity.show(format!("testing on {} examples", held_out.len()));
     let Evaluation {
@@ -119,7 +121,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         labels,
         num_scored,
         ..
-    } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &bleu))?;
+    } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &options))?;
     let is_compared = runner.task.facts().generates() && group.is_first();
     let ngram = if is_compared {
         ngram_model(&plan, &runner, pairs, &mut activity)?
@@ -137,7 +139,7 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         step,
         split: &args.split,
         sentences: num_scored,
-        beam_size: config.search.beam_size,
+        beam_size: runner.search_for(&options.search)?.beam_size,
         scores: &scores,
         ngram,
         labels,

@@ -3,20 +3,15 @@
 use std::io::{self, Write};
 use std::path::PathBuf;
 
-use anyhow::{Context, anyhow, ensure};
 use clap::Args;
-use polyglow_data::tokenizer::Tokenizer;
-use polyglow_model::Model;
-use polyglow_model::search::{
-    Incremental, SearchConfig, SearchMethod, Sentence, SpecialTokens, search,
-};
+use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
 use polyglow_predict::TaskFacts;
-use polyglow_predict::device::upload;
+use polyglow_train::run::runner;
 
 use super::counts;
 use super::model::ModelArgs;
 use super::uses::check_plan;
-use crate::failure::{usage, with_hint};
+use crate::failure::usage;
 
 /// What `polyglow generate` is asked to do.
 #[derive(Args)]
@@ -72,76 +67,25 @@ pub(crate) struct GenerateArgs {
 /// lacks.
 pub(crate) fn run(args: &GenerateArgs) -> anyhow::Result<()> {
     let model_args = ModelArgs::of_run(&args.run, &args.checkpoint, args.device.clone());
-    let search_config = SearchConfig {
-        method: SearchMethod::Sample,
-        beam_size: args.count,
-        temperature: args.temperature,
-        top_k: args.top_k,
-        top_p: args.top_p,
-        seed: args.seed,
-        ..SearchConfig::default()
+    let search = SearchRequest {
+        method: Some(SearchMethod::Sample),
+        n_best: args.count,
+        temperature: Some(args.temperature),
+        top_k: Some(args.top_k),
+        top_p: Some(args.top_p),
+        seed: Some(args.seed),
+        ..SearchRequest::default()
     };
-    search_config.validate().map_err(usage)?;
+    // Before the model is loaded, which may take long. The arguments alone decide the search: the
+    // run's `[search]` is about the model's answers, not about free text.
+    let config = SearchConfig::default();
+    config.for_request(&search, usize::MAX).map_err(usage)?;
     let plan = model_args.open()?;
     check_plan(&args.run, &plan, TaskFacts::generates)?;
-    let trained = model_args.load(&plan)?.swap_remove(0);
-    let tokenizer = &trained.tokenizers.tgt;
-    let sentence = sentence(args, &trained.model, tokenizer)?;
-    let special = tokenizer.special();
-    // A language model only uses the number of rows of the source.
-    let source = upload(vec![special.bos as i32], 1, &plan.device);
-    let mut next = Incremental::new(
-        [(&trained.model, source)],
-        &[special.pad, special.bos, special.unk],
-    );
-    let special_tokens = SpecialTokens {
-        bos: special.bos,
-        eos: special.eos,
-    };
+    let runner = runner(model_args.load(&plan)?, &plan)?.with_search(config);
     let mut out = io::stdout().lock();
-    for hypothesis in search(&mut next, &[sentence], &search_config, special_tokens).remove(0) {
-        let text = tokenizer
-            .decode(&hypothesis.ids)
-            .context("decoding a text")?;
-        writeln!(out, "{}", text.replace(['\n', '\r'], " "))?;
+    for generated in runner.generate(&args.prompt, args.max_len, &search)? {
+        writeln!(out, "{}", generated.text)?;
     }
     Ok(())
-}
-
-/// The prefix and the limits of the texts.
-fn sentence(args: &GenerateArgs, model: &Model, tokenizer: &Tokenizer) -> anyhow::Result<Sentence> {
-    let prefix = tokenizer
-        .encode(&args.prompt)
-        .context("encoding the prompt")?;
-    let unknown = prefix.contains(&tokenizer.special().unk);
-    ensure!(
-        !unknown,
-        "the prompt `{}` has words or characters that the model's vocabulary lacks",
-        args.prompt
-    );
-    let longest = model.vocabulary().max_len;
-    let max_len = args.max_len.map_or(longest, |len| len + 1);
-    if max_len > longest {
-        let error = anyhow!(
-            "`--max-len {}`: the model reads and writes {} tokens, without begin and end marks",
-            max_len - 1,
-            longest - 1
-        );
-        return Err(with_hint(
-            usage(error),
-            "lower `--max-len`, or leave it out",
-        ));
-    }
-    let len = prefix.len();
-    ensure!(
-        len < max_len,
-        "the prompt has {len} tokens, which leaves none of the {} for the text",
-        max_len - 1
-    );
-    Ok(Sentence {
-        min_len: 0,
-        max_len,
-        prefix,
-        ..Sentence::default()
-    })
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use anyhow::anyhow;
 use clap::Args;
+use polyglow_model::search::{SearchConfig, SearchMethod, SearchRequest};
 use polyglow_predict::group::{Group, alone};
 use polyglow_train::Plan;
 use polyglow_train::run::{RunDirectory, TrainedModel};
@@ -69,15 +70,14 @@ impl ModelArgs {
     /// There is no such run or device; an override is wrong, or is of a key that the model depends
     /// on (exit code 2).
     pub(crate) fn open(&self) -> anyhow::Result<Plan> {
-        self.open_among(alone(), 1)
+        self.open_among(alone())
     }
 
-    /// As [`Self::open`], of one of several processes, and where so many samples are wanted of each
-    /// line if samples are drawn.
+    /// As [`Self::open`], of one of several processes.
     ///
     /// # Errors
     /// As [`Self::open`].
-    pub(crate) fn open_among(&self, group: Arc<dyn Group>, samples: usize) -> anyhow::Result<Plan> {
+    pub(crate) fn open_among(&self, group: Arc<dyn Group>) -> anyhow::Result<Plan> {
         check_free(&self.overrides, &FREE_KEYS)?;
         let mut overrides = self.overrides.clone();
         overrides.extend(
@@ -86,16 +86,35 @@ impl ModelArgs {
         );
         let run = RunDirectory::existing(&self.run)?;
         let mut config = run.config_with(&overrides)?;
-        if !overrides
-            .iter()
-            .any(|set| set.starts_with("search.beam_size="))
-        {
-            // A run's config has a width for its beam, whether or not anybody asked for so many
-            // samples.
-            config.search = config.search.drawing(samples);
-        }
         config.device = self.device.clone().unwrap_or(config.device);
         Ok(Plan::of_rank(config, group)?)
+    }
+
+    /// Returns the request of a search for the `n_best` best, with the plan's width.
+    ///
+    /// # Errors
+    /// `n_best` is more than the beam size (exit code 2).
+    pub(crate) fn search(&self, plan: &Plan, n_best: usize) -> anyhow::Result<SearchRequest> {
+        let SearchConfig {
+            method, beam_size, ..
+        } = plan.config.search;
+        let mut overrides = self.overrides.iter();
+        let is_requested =
+            self.beam_size.is_some() || overrides.any(|set| set.starts_with("search.beam_size="));
+        // A run's config has a width for its beam, whether or not the user asked for that many
+        // samples.
+        let has_width = is_requested || method != SearchMethod::Sample;
+        let search = SearchRequest {
+            beam_size: has_width.then_some(beam_size),
+            n_best,
+            ..SearchRequest::default()
+        };
+        // Neither number is 0, so the only reason is the one that is told here.
+        search.validate().map_err(|_| {
+            let error = anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}");
+            with_hint(usage(error), format!("add `--beam-size {n_best}`"))
+        })?;
+        Ok(search)
     }
 
     /// The models, that of the run first.

@@ -67,7 +67,7 @@ struct TokenRecord {
 /// There is no such run, checkpoint or device; a file cannot be read, or one has more lines than
 /// the other (all pairs before that are scored), or both are empty.
 pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let plan = args.model.open_among(Arc::clone(group), 1)?;
+    let plan = args.model.open_among(Arc::clone(group))?;
     // Rank 0 reads for all: where a file is a pipe, it can be read once.
     let mut files = group
         .is_first()

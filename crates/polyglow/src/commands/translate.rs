@@ -14,6 +14,7 @@ use std::sync::Arc;
 
 use anyhow::anyhow;
 use clap::{Args, ValueEnum};
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::group::Group;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::unknown_words::UnknownWords;
@@ -109,23 +110,17 @@ fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
 /// There is no such run, checkpoint or device; the input cannot be read or is not UTF-8; a prefix
 /// or a constraint cannot be met; the output cannot be written.
 pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Result<()> {
-    let (n_best, plan) = (
-        args.n_best,
-        args.model.open_among(Arc::clone(group), args.n_best)?,
-    );
-    let beam_size = plan.config.search.beam_size;
+    let plan = args.model.open_among(Arc::clone(group))?;
+    let search = SearchRequest {
+        scores: args.format != Format::Text,
+        ..args.model.search(&plan, args.n_best)?
+    };
     let language = plan
         .config
         .data
         .languages()
         .map_or("", |(src, _)| src)
         .to_owned();
-    if n_best > beam_size {
-        let error = usage(anyhow!(
-            "`--n-best {n_best}` is more than the beam size, {beam_size}"
-        ));
-        return Err(with_hint(error, format!("add `--beam-size {n_best}`")));
-    }
     if args.interactive {
         if !group.is_alone() {
             let error = usage(anyhow!(
@@ -137,7 +132,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         let models = args.model.load(&plan)?;
         check(args, &models)?;
         let runner = runner(models, &plan)?;
-        let mut results = Results::new(Box::new(io::stdout()), args, &language);
+        let mut results = Results::new(Box::new(io::stdout()), args, search, &language);
         return interactive::run(&runner, &mut results, plan.config.data.languages()?.0);
     }
     if !group.is_first() {
@@ -145,7 +140,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         check(args, &models)?;
         return shared::help(
             &runner(models, &plan)?,
-            &Results::new(Box::new(io::sink()), args, &language),
+            &Results::new(Box::new(io::sink()), args, search, &language),
         );
     }
     let mut input = Input::open(args)?;
@@ -155,7 +150,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     let models = args.model.load(&plan)?;
     check(args, &models)?;
     let decided_by = if args.resume {
-        decided_by(args, &plan, &models)?
+        decided_by(args, &plan, &search, &models)?
     } else {
         String::new()
     };
@@ -172,7 +167,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         input.skip(output.lines())?;
     }
     let shown = matches!(output, Output::Stdout) && io::stdout().is_terminal();
-    let results = Results::new(output.writer()?, args, &language);
+    let results = Results::new(output.writer()?, args, search, &language);
     let several = SeveralSentences::new(&args.model.run, &language, args.split_sentences);
     let translated = if group.is_alone() {
         translate(&runner, input, results, several, shown, output.lines())
@@ -190,6 +185,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
 fn decided_by(
     args: &TranslateArgs,
     plan: &Plan,
+    search: &SearchRequest,
     models: &[TrainedModel],
 ) -> anyhow::Result<String> {
     let weights: Vec<_> = models
@@ -207,7 +203,7 @@ fn decided_by(
     );
     let decided_by = (
         weights,
-        &plan.config.search,
+        plan.config.search.for_request(search, usize::MAX)?,
         plan.config.train.max_tokens,
         plan.config.seed,
         asked,

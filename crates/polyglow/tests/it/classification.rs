@@ -351,8 +351,8 @@ fn only_labels_are_ranked_and_only_answers_are_counted() {
         })
         .collect();
     let runner = load_runner(place.path().join("run"), &Device::flex()).expect("it is a run");
-    let found =
-        evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None).expect("it can be scored");
+    let found = evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None.into())
+        .expect("it can be scored");
     let guesses = classify(&runner, &texts).expect("they can be read");
     for (first, guess) in found.first.iter().zip(guesses) {
         assert_eq!(

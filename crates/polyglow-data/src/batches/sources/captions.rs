@@ -1,4 +1,4 @@
-//! Captions and their images, as pairs whose source is the bytes of the image.
+//! Captions and their images.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -7,7 +7,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 
 use super::{BatchSource, Cached, size_of_rows};
-use crate::batch::PairBatch;
+use crate::batch::CaptionBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::config::ImageConfig;
 use crate::corpus::{Corpus, Part, read_image};
@@ -140,28 +140,25 @@ impl CaptionSource {
 }
 
 impl BatchSource for CaptionSource {
-    type Batch = PairBatch;
+    type Batch = CaptionBatch;
     type Error = DataError;
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
         self.cached.plan(epoch, |example| self.padded(example))
     }
 
-    fn batch(&self, epoch: u64, items: &[u32]) -> Result<PairBatch, DataError> {
-        let mut examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
-        for (example, &item) in examples.iter_mut().zip(items) {
-            example.src = self
-                .images
-                .of_example(item)
-                .iter()
-                .map(|&byte| u32::from(byte))
-                .collect();
+    fn batch(&self, epoch: u64, items: &[u32]) -> Result<CaptionBatch, DataError> {
+        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
+        let captions: Vec<Vec<u32>> = examples.into_iter().map(|example| example.tgt).collect();
+        let mut pixels = Vec::with_capacity(items.len() * self.images.num_bytes);
+        for &item in items {
+            pixels.extend_from_slice(self.images.of_example(item));
         }
         let Cached { cache, config } = &self.cached;
         let special = cache.tokenizers().tgt.special();
-        Ok(PairBatch::new(
-            &examples,
-            special,
+        Ok(CaptionBatch::new(
+            pixels,
+            &captions,
             special,
             config.pad_multiple,
         ))

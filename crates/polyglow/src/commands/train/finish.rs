@@ -5,6 +5,7 @@ use std::path::Path;
 
 use polyglow_data::config::Split;
 use polyglow_data::pair::Pair;
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::TaskFacts;
 use polyglow_predict::evaluation::Evaluation;
 use polyglow_predict::group::alone;
@@ -49,8 +50,7 @@ pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
         trained.checkpoint.path.clone(),
         trained.checkpoint.state.step,
     );
-    let mut runner = runner(vec![trained], plan)?;
-    runner.search = runner.search.drawing(1);
+    let runner = runner(vec![trained], plan)?;
     let mut out: Box<dyn Write> = if group.is_first() {
         Box::new(io::stdout().lock())
     } else {
@@ -74,7 +74,7 @@ fn test(
     (path, step): (&Path, u64),
 ) -> anyhow::Result<()> {
     let config = &plan.config;
-    let beam_size = runner.search.beam_size;
+    let beam_size = runner.search_for(&SearchRequest::default())?.beam_size;
     let facts = runner.task.facts();
     let test_names = config.data.test_names();
     if !test_names.is_empty() {
@@ -105,7 +105,7 @@ fn test(
             hypotheses,
             num_scored,
             ..
-        } = evaluate(runner, &held_out, &bleu)?;
+        } = evaluate(runner, &held_out, &bleu.into())?;
         drop(activity);
         records.write_scores("test", name, step, &scores)?;
         let what = facts.examples;

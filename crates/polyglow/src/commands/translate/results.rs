@@ -4,6 +4,7 @@ use std::io::{self, Write};
 
 use polyglow_data::alignment::Link;
 use polyglow_data::pair::Pair;
+use polyglow_model::search::SearchRequest;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::translate::{Request, Scores, Translated};
 use polyglow_train::Result;
@@ -17,7 +18,7 @@ use super::{Format, TranslateArgs};
 pub(super) struct Results {
     pub(super) out: Box<dyn Write>,
     format: Format,
-    n_best: usize,
+    search: SearchRequest,
     replace_unknown: bool,
     /// The language by which lines are cut into sentences, if they are.
     split: Option<String>,
@@ -51,12 +52,17 @@ struct HypothesisRecord<'a> {
 
 impl Results {
     /// `language` is the code of the language that the model reads.
-    pub(super) fn new(out: Box<dyn Write>, args: &TranslateArgs, language: &str) -> Self {
+    pub(super) fn new(
+        out: Box<dyn Write>,
+        args: &TranslateArgs,
+        search: SearchRequest,
+        language: &str,
+    ) -> Self {
         let split = args.split_sentences.then(|| language.to_owned());
         Self {
             out,
             format: args.format,
-            n_best: args.n_best,
+            search,
             replace_unknown: args.replace_unknown,
             split,
         }
@@ -85,21 +91,22 @@ impl Results {
         observe: &mut dyn FnMut(usize),
     ) -> Result<Vec<u8>> {
         let mut out = Vec::new();
-        let scored = self.format != Format::Text;
         let aligned = if let Some(language) = &self.split {
             let sentences = sentence_requests(requests, first_line, language);
             // The longest sentences come first, so that most lines are done at the end: their share
             // is that of the sentences.
             let mut observe_share = |done| observe(done * requests.len() / sentences.len().max(1));
-            let translations =
-                runner.translate_observed(&sentences, first_line, scored, &mut observe_share)?;
-            join(
-                requests,
-                language,
-                self.align(runner, &sentences, translations)?,
-            )
+            let translations = runner.translate_observed(
+                &sentences,
+                first_line,
+                &self.search,
+                &mut observe_share,
+            )?;
+            let aligned = self.align(runner, &sentences, translations)?;
+            join(requests, language, aligned, self.search.scores)
         } else {
-            let translations = runner.translate_observed(requests, first_line, scored, observe)?;
+            let translations =
+                runner.translate_observed(requests, first_line, &self.search, observe)?;
             self.align(runner, requests, translations)?
         };
         for (index, (request, best)) in requests.iter().zip(&aligned).enumerate() {
@@ -121,9 +128,6 @@ impl Results {
         requests: &[Request],
         mut translations: Vec<Vec<Translated>>,
     ) -> Result<Vec<Vec<Aligned>>> {
-        for best in &mut translations {
-            best.truncate(self.n_best);
-        }
         if self.replace_unknown {
             let sources: Vec<&str> = requests
                 .iter()
@@ -158,7 +162,7 @@ impl Results {
 
     /// Always `n_best` lines, so that line numbers map to the input.
     fn write_text(&self, out: &mut Vec<u8>, best: &[Aligned]) -> io::Result<()> {
-        for rank in 0..self.n_best {
+        for rank in 0..self.search.n_best {
             writeln!(
                 out,
                 "{}",

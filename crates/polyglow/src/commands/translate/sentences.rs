@@ -41,11 +41,13 @@ pub(super) fn sentence_requests(
 }
 
 /// Puts the translations of sentences, in order, back into the lines that they are of: the best of
-/// each, the second of each, and so on. What is between sentences stays as it is.
+/// each, the second of each, and so on. What is between sentences stays as it is. `scores` says
+/// whether the lines have scores: the sums of those of their sentences.
 pub(super) fn join(
     lines: &[Request],
     language: &str,
     sentences: Vec<Vec<Aligned>>,
+    scores: bool,
 ) -> Vec<Vec<Aligned>> {
     let mut sentences = sentences.into_iter();
     let join_line = |line: &Request| {
@@ -57,20 +59,20 @@ pub(super) fn join(
         let own: Vec<Vec<Aligned>> = sentences.by_ref().take(num_sentences).collect();
         let ranks = own.iter().map(Vec::len).max().unwrap_or(1);
         (0..ranks)
-            .map(|rank| join_rank(&parts, &own, rank))
+            .map(|rank| join_rank(&parts, &own, rank, scores))
             .collect()
     };
     lines.iter().map(join_line).collect()
 }
 
 /// A line with the translations of one rank; a sentence with fewer has its last.
-fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize) -> Aligned {
+fn join_rank(parts: &[Part], sentences: &[Vec<Aligned>], rank: usize, scores: bool) -> Aligned {
     let mut source_words = WordCount::default();
     let mut target_words = WordCount::default();
     let mut line = Aligned {
         translation: Translated {
             text: String::new(),
-            scores: Some(Scores::default()),
+            scores: scores.then(Scores::default),
         },
         links: Vec::new(),
     };
@@ -256,7 +258,7 @@ mod tests {
             vec![aligned("Zwei drei.", &[(0, 0), (1, 1)])],
             vec![aligned("Vier", &[(0, 0)])],
         ];
-        let joined = join(&lines, "en", translations);
+        let joined = join(&lines, "en", translations, true);
         let texts: Vec<Vec<&str>> = joined
             .iter()
             .map(|line| line.iter().map(|best| &*best.translation.text).collect())

@@ -108,10 +108,8 @@ fn translate(
             .map(|(portion, start)| results.text(runner, portion, start, &mut |_| {}))
             .collect());
     }
-    let by_itself = Runner {
-        group: alone(),
-        ..runner.clone()
-    };
+    let mut by_itself = runner.clone();
+    by_itself.group = alone();
     let own = portions_at.nth(group.rank());
     let text = own.map(|(portion, start)| results.text(&by_itself, portion, start, &mut |_| {}));
     group.gather_results(text.unwrap_or_else(|| Ok(Vec::new())))
