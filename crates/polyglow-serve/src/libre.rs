@@ -10,7 +10,7 @@ use crate::detect::{self, Detected};
 use crate::document::{Document, run_aside};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole_number};
-use crate::html::Options;
+use crate::html::{Options, Page};
 use crate::server::Shared;
 
 /// Translations of an answer, at most: sentences, times the translations of each. One takes some
@@ -72,10 +72,20 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     let target = fields.required("target")?;
     let alternatives = alternatives(&fields, server.limits.alternatives)?;
     check_size(&server, &texts.texts)?;
-    let detected = if source == AUTO {
-        Some(find_language(&server, &texts.texts, &target)?)
-    } else {
+    let format = fields.text("format")?.unwrap_or_else(|| "text".to_owned());
+    let is_html = match &*format {
+        "text" => false,
+        "html" => true,
+        other => return Err(Failure::bad(format!("{other} format is not supported"))),
+    };
+    let attributes = is_html && translates_attributes(&fields)?;
+    let detected = if source != AUTO {
         None
+    } else if is_html {
+        let sentences = sentences_of_pages(texts.texts.clone(), attributes).await?;
+        Some(find_language(&server, &sentences, &target)?)
+    } else {
+        Some(find_language(&server, &texts.texts, &target)?)
     };
     let source = detected.as_ref().map_or(&source, |detected| &detected.code);
     let known = |code: &str| {
@@ -86,12 +96,6 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     };
     let source = known(source)?;
     let target = known(&target)?;
-    let format = fields.text("format")?.unwrap_or_else(|| "text".to_owned());
-    let is_html = match &*format {
-        "text" => false,
-        "html" => true,
-        other => return Err(Failure::bad(format!("{other} format is not supported"))),
-    };
     let route = server.routes.find(&source, &target).ok_or_else(|| {
         let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
         Failure::bad(format!(
@@ -101,7 +105,6 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     server
         .metrics
         .text(texts.texts.iter().map(|text| text.chars().count()).sum());
-    let attributes = is_html && translates_attributes(&fields)?;
     let read_texts = texts.texts.clone();
     let num_bytes = read_texts.iter().map(String::len).sum();
     let documents = run_aside(num_bytes, move || {
@@ -221,6 +224,26 @@ pub(crate) fn check_translations(sentences: usize, n_best: usize) -> Result<(), 
     Ok(())
 }
 
+/// What is translated of pages: the language of a page is not that of its scripts and addresses.
+///
+/// # Errors
+/// Reading a page panics.
+async fn sentences_of_pages(pages: Vec<String>, attributes: bool) -> Result<Vec<String>, Failure> {
+    let num_bytes = pages.iter().map(String::len).sum();
+    run_aside(num_bytes, move || {
+        let options = Options {
+            language: "",
+            attributes,
+        };
+        let mut sentences = Vec::new();
+        for page in &pages {
+            sentences.extend(Page::read(page, options).sentences().map(str::to_owned));
+        }
+        sentences
+    })
+    .await
+}
+
 /// The language of texts that are in one. What has no letter is the same in all languages, so that
 /// any will do.
 ///
@@ -315,4 +338,26 @@ pub(crate) async fn no_files() -> Failure {
 /// `POST /suggest`
 pub(crate) async fn no_suggestions() -> Failure {
     Failure::forbidden("Suggestions are disabled on this server.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_page_has_the_language_of_what_is_translated_of_it() {
+        let pages = [
+            "<script>function theDog() { return this.house }</script><p>Der Hund <b>schläft</b>.</p>",
+            "<!-- the words of the language --><a href=\"https://a.org/the/house\" title=\"the page\">Katze</a>",
+            "<p translate=no>the dog sleeps</p>",
+        ];
+        let pages = pages.map(str::to_owned).to_vec();
+        let sentences = sentences_of_pages(pages.clone(), false).await;
+        assert_eq!(
+            sentences.expect("they are read"),
+            ["Der Hund schläft.", "Katze"]
+        );
+        let sentences = sentences_of_pages(pages, true).await;
+        assert_eq!(sentences.expect("they are read")[1], "the page");
+    }
 }

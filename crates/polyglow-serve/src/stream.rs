@@ -4,6 +4,8 @@ use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::time::Duration;
 
+use axum::http::HeaderValue;
+use axum::http::header::CONTENT_TYPE;
 use axum::response::sse::{Event, Sse};
 use axum::response::{IntoResponse, Response};
 use futures_util::{StreamExt, stream};
@@ -59,7 +61,11 @@ pub(crate) fn streamed(
             streaming,
         ))
     });
-    Sse::new(events.flatten()).into_response()
+    let mut response = Sse::new(events.flatten()).into_response();
+    // Events are always in UTF-8, but some clients take text without a character set for Latin-1.
+    let content_type = HeaderValue::from_static("text/event-stream; charset=utf-8");
+    response.headers_mut().insert(CONTENT_TYPE, content_type);
+    response
 }
 
 fn awaited(documents: &[Document]) -> (VecDeque<Awaited>, Vec<String>) {

@@ -18,6 +18,9 @@ use crate::metrics::Metrics;
 
 /// Lines of one request that are translated before others have their turn.
 const SLICE: usize = 32;
+/// Bytes of the lines of one request that are translated before others have their turn, but for a
+/// single line, which may be longer: about as many as [`SLICE`] sentences have.
+const SLICE_BYTES: usize = 4_000;
 /// Lines that are translated together, at most.
 const BATCH: usize = 128;
 /// Translations whose attention is found at a time: that of all layers is in memory until the last
@@ -163,10 +166,7 @@ impl Worker {
         for (index, job) in self.jobs.iter_mut().enumerate() {
             let is_full = room == 0 || is_alone && !slices.is_empty();
             if !is_full && job.asked == *asked && job.is_ready() {
-                let lines: Vec<Request> = job
-                    .lines
-                    .drain(..job.lines.len().min(SLICE).min(room))
-                    .collect();
+                let lines: Vec<Request> = job.lines.drain(..slice_len(&job.lines, room)).collect();
                 room -= lines.len();
                 jobs.push(index);
                 slices.push(lines);
@@ -323,6 +323,21 @@ fn has_weights_for(line: &Request) -> bool {
     line.text.len() <= LINKED
 }
 
+/// Returns how many of a request's next lines are translated before others have their turn, with
+/// `room` for at least one.
+fn slice_len(lines: &VecDeque<Request>, room: usize) -> usize {
+    let mut bytes = 0;
+    let mut len = 0;
+    for line in lines.iter().take(SLICE.min(room)) {
+        bytes += line.text.len();
+        if len > 0 && bytes > SLICE_BYTES {
+            break;
+        }
+        len += 1;
+    }
+    len
+}
+
 /// Moves what has some indices, in ascending order, behind the rest. Both keep their order.
 fn move_behind<T>(queue: &mut VecDeque<T>, indices: &[usize]) {
     let mut first = VecDeque::new();
@@ -342,6 +357,22 @@ fn move_behind<T>(queue: &mut VecDeque<T>, indices: &[usize]) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn long_lines_leave_others_their_turn() {
+        let lines = |lens: &[usize]| -> VecDeque<Request> {
+            let line = |len: &usize| Request {
+                text: "a".repeat(*len),
+                ..Request::default()
+            };
+            lens.iter().map(line).collect()
+        };
+        assert_eq!(slice_len(&lines(&[10; 100]), 128), SLICE);
+        assert_eq!(slice_len(&lines(&[10; 100]), 5), 5);
+        assert_eq!(slice_len(&lines(&[1_500; 100]), 128), 2);
+        assert_eq!(slice_len(&lines(&[9_998; 100]), 128), 1);
+        assert_eq!(slice_len(&lines(&[10]), 128), 1);
+    }
 
     #[test]
     fn whoever_was_served_is_behind_those_who_were_not() {

@@ -71,7 +71,10 @@ fn trailing(text: &str) -> usize {
         let before = characters.peek().map(|(_, before)| *before);
         // `20°`, `C♯` and `Windows™` are words; an emoji is none, wherever it stands.
         let is_word = before.is_some_and(char::is_alphanumeric) && !is_emoji(character);
-        if is_pictorial(character) && !is_word {
+        // A dash by itself, as in `He left. - `, is no part of the sentence.
+        let is_dash = character.general_category() == GeneralCategory::DashPunctuation
+            && before.is_some_and(char::is_whitespace);
+        if is_pictorial(character) && !is_word || is_dash {
             symbols_from = Some(at);
         } else if !is_blank(character) && !TERMINATORS.contains(character) {
             break;

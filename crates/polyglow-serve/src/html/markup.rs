@@ -1,7 +1,5 @@
 //! A page as tags, text and the rest, each with the bytes that it was written in.
 
-use std::convert::Infallible;
-
 use html5gum::{DefaultEmitter, Span, State, StringReader, Tokenizer};
 
 /// A part of a page.
@@ -58,6 +56,8 @@ pub(super) struct Tokens<'s> {
     end: usize,
     /// A token that comes after what was skipped before it.
     next: Option<(Token<'s>, usize)>,
+    /// What the library read after a text, to know whether the page ends there.
+    read_ahead: Option<html5gum::Token<usize>>,
 }
 
 impl<'s> Tokens<'s> {
@@ -68,6 +68,7 @@ impl<'s> Tokens<'s> {
             tokenizer,
             end: 0,
             next: None,
+            read_ahead: None,
         }
     }
 
@@ -82,6 +83,33 @@ impl<'s> Tokens<'s> {
             _ => return,
         };
         self.tokenizer.set_state(state);
+    }
+
+    /// The next token of the library that is not an error.
+    fn read_token(&mut self) -> Option<html5gum::Token<usize>> {
+        if let Some(token) = self.read_ahead.take() {
+            return Some(token);
+        }
+        let tokens = self.tokenizer.by_ref().map(|token| match token {
+            Ok(token) => token,
+            Err(never) => match never {},
+        });
+        let mut others = tokens.filter(|token| !matches!(token, html5gum::Token::Error(_)));
+        others.next()
+    }
+
+    /// The bytes of a text. Where a page ends in a reference such as `&amp;`, the library leaves
+    /// out its last byte, although the text has its character.
+    fn text_span(&mut self, span: Span<usize>) -> Span<usize> {
+        self.read_ahead = self.read_token();
+        let rest = self.source.get(span.end..).unwrap_or_default();
+        if self.read_ahead.is_some() || rest.starts_with('<') {
+            return span;
+        }
+        Span {
+            end: self.source.len(),
+            ..span
+        }
     }
 
     /// A token that stands at `span`; what was skipped before it comes first.
@@ -114,8 +142,7 @@ impl<'s> Iterator for Tokens<'s> {
             self.end = end;
             return Some(token);
         }
-        for token in self.tokenizer.by_ref() {
-            let token = token.unwrap_or_else(|never: Infallible| match never {});
+        if let Some(token) = self.read_token() {
             return Some(match token {
                 html5gum::Token::StartTag(tag) => {
                     self.placed(tag.span, |raw, start| Token::Start(read(tag, raw, start)))
@@ -124,17 +151,20 @@ impl<'s> Iterator for Tokens<'s> {
                     name: lossy(&tag.name),
                     raw,
                 }),
-                html5gum::Token::String(text) => self.placed(text.span, |raw, _| Token::Text {
-                    text: lossy(&text.value),
-                    raw,
-                }),
+                html5gum::Token::String(text) => {
+                    let span = self.text_span(text.span);
+                    self.placed(span, |raw, _| Token::Text {
+                        text: lossy(&text.value),
+                        raw,
+                    })
+                }
                 html5gum::Token::Comment(comment) => {
                     self.placed(comment.span, |raw, _| Token::Comment(raw))
                 }
                 html5gum::Token::Doctype(doctype) => {
                     self.placed(doctype.span, |raw, _| Token::Other(raw))
                 }
-                html5gum::Token::Error(_) => continue,
+                html5gum::Token::Error(_) => unreachable!("errors were left out"),
             });
         }
         let rest = &self.source[self.end..];
@@ -179,11 +209,34 @@ mod tests {
     }
 
     #[test]
+    fn a_reference_that_ends_the_page_is_in_the_text_as_a_whole() {
+        for (page, expected) in [
+            ("&amp;", "&"),
+            ("a &nbsp;", "a \u{a0}"),
+            ("a &nbsp", "a \u{a0}"),
+            ("a &lt", "a <"),
+            ("more&hellip;", "more…"),
+            ("a &notit; &amp", "a ¬it; &"),
+            ("a &unknown;", "a &unknown;"),
+            ("a &", "a &"),
+            ("é&#160;", "é\u{a0}"),
+        ] {
+            let read: Vec<Token> = Tokens::new(page).collect();
+            let [Token::Text { text, raw }] = read.as_slice() else {
+                panic!("{page}: {} tokens", read.len());
+            };
+            assert_eq!((text.as_str(), *raw), (expected, page));
+        }
+    }
+
+    #[test]
     fn tokens_are_the_page() {
         for page in [
             "",
             "a &amp; b<p class=x>é</p ><!-- c --><![CDATA[ d ]]>\r\n<br/>",
             "<!DOCTYPE html><script>if (a < b) </script>x<p class='",
+            "x &amp;<p class='",
+            "<title>a &amp;</title><b>&amp",
         ] {
             let mut tokens = Tokens::new(page);
             let mut together = String::new();
