@@ -11,6 +11,7 @@ mod resume;
 mod schedule;
 mod session;
 mod step;
+mod stepper;
 mod stop;
 mod sums;
 mod trial;
@@ -31,7 +32,8 @@ pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
 pub use prepare::{Text, Training, check_one_config};
 pub use schedule::Schedule;
 pub use session::Session;
-pub use step::{Observe, Phase, StepConfig, StepRecord, observed_step, step, step_across};
+pub use step::{Observe, Phase, StepConfig, StepRecord, StepValues};
+pub use stepper::{Stepper, StepperParts};
 pub use stop::Stop;
 pub use sums::{GradientSum, SumAcross, WindowSums, alone, bucket_len};
 pub use trial::{TrialReport, try_step};
@@ -50,7 +52,7 @@ pub enum Ending {
     Done,
     /// `patience` validations brought nothing better.
     OutOfPatience,
-    /// Somebody asked for it; preparing the same training again resumes it.
+    /// It was asked to stop; preparing the same training again resumes it.
     Stopped,
 }
 
@@ -96,17 +98,16 @@ pub fn fit<T: Task>(
     session.record_ranks(&mut records)?;
     group.wait_at_most(Duration::from_secs(training.plan.config.train.rank_timeout));
     observer.begin(&training.run, session.state.step, session.last_step())?;
-    let steps = || {
-        steps(
-            &training.plan,
-            &mut session,
-            &mut batches,
-            &mut records,
-            stop,
-            observer,
-        )
+    let steps = Loop {
+        plan: &training.plan,
+        session: &mut session,
+        batches: &mut batches,
+        records: &mut records,
+        stop,
+        observer,
     };
-    let ending = guard(steps).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
+    let ending =
+        guard(|| steps.run()).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
     observer.batch(None);
     observer.end();
     // After the end of the steps, whatever it was: what the disk refused before may go through now.
@@ -116,66 +117,78 @@ pub fn fit<T: Task>(
     Ok((ending, session.state))
 }
 
-/// Makes step after step until there is a reason to end.
-fn steps<T: Task>(
-    plan: &Plan,
-    session: &mut Session<'_, T>,
-    batches: &mut BatchStream<Sharded<T::Source>>,
-    records: &mut Records,
-    stop: &Stop,
-    observer: &mut dyn Observer,
-) -> Result<Ending> {
-    let config = &plan.config.train;
-    session.validate_origin(records, observer)?;
-    loop {
-        if let Some(ending) = session.ending() {
-            return Ok(ending);
-        }
-        session.step(batches, observer)?;
-        let number = session.state.step;
-        observer.step(number);
-        heed(stop, observer, || session.what_is_left())?;
-        let due = |every: u64| number.is_multiple_of(every) || session.is_last();
-        let (log, validate, save) = (
-            due(config.log_every),
-            due(config.validate_every),
-            due(config.save_every),
-        );
-        if log {
-            session.report(records, observer)?;
-        }
-        let improved = validate && session.validate(records, observer)?;
-        heed(stop, observer, || session.what_is_left())?;
-        // Whoever is asked, all end after the same step.
-        let asked = plan.group.any(stop.asked())?;
-        let ends = asked || session.ending().is_some();
-        if save || improved || ends {
-            records.settle();
-            let content = session.content()?;
-            match session.save(&content) {
-                Err(error) if !ends => {
-                    tracing::warn!("{error}; training continues, and the next save tries again");
-                }
-                result => result?,
-            }
-        }
-        if asked {
-            return Ok(Ending::Stopped);
-        }
-    }
+/// Everything that is used from step to step.
+struct Loop<'r, 'a, T: Task> {
+    plan: &'r Plan,
+    session: &'r mut Session<'a, T>,
+    batches: &'r mut BatchStream<Sharded<T::Source>>,
+    records: &'r mut Records,
+    stop: &'r Stop,
+    observer: &'r mut dyn Observer,
 }
 
-/// Does what the observer wants. `left` says what an end without a checkpoint leaves.
-fn heed(stop: &Stop, observer: &dyn Observer, left: impl FnOnce() -> String) -> Result<()> {
-    match observer.wish() {
-        Wish::GoOn => Ok(()),
-        Wish::Stop => {
-            stop.ask();
-            Ok(())
+impl<T: Task> Loop<'_, '_, T> {
+    /// Makes step after step until there is a reason to end.
+    fn run(mut self) -> Result<Ending> {
+        let config = &self.plan.config.train;
+        self.session.validate_origin(self.records, self.observer)?;
+        loop {
+            if let Some(ending) = self.session.ending() {
+                return Ok(ending);
+            }
+            self.session.step(self.batches, self.observer)?;
+            self.observer.step(self.session.state.step);
+            self.handle_wish()?;
+            if self.is_due(config.log_every) {
+                self.session.report(self.records, self.observer)?;
+            }
+            let improved = self.is_due(config.validate_every)
+                && self.session.validate(self.records, self.observer)?;
+            self.handle_wish()?;
+            // Whichever rank is asked to stop, all end after the same step.
+            let asked = self.plan.group.any(self.stop.asked())?;
+            let ends = asked || self.session.ending().is_some();
+            if self.is_due(config.save_every) || improved || ends {
+                self.records.settle();
+                self.save(ends)?;
+            }
+            if asked {
+                return Ok(Ending::Stopped);
+            }
         }
-        Wish::Abort => {
-            let error = failed!("ended at once, as asked, without a checkpoint of the last steps");
-            Err(with_hint(error.with_kind(ErrorKind::Aborted), left()))
+    }
+
+    /// Returns whether something that is done every so many steps, and after the last one, is due.
+    fn is_due(&self, every: u64) -> bool {
+        self.session.state.step.is_multiple_of(every) || self.session.is_last()
+    }
+
+    /// Writes a checkpoint. Where that is not possible, training continues unless this is its end.
+    fn save(&mut self, ends: bool) -> Result<()> {
+        let content = self.session.content()?;
+        match self.session.save(&content) {
+            Err(error) if !ends => {
+                tracing::warn!("{error}; training continues, and the next save tries again");
+                Ok(())
+            }
+            result => result,
+        }
+    }
+
+    /// Asks for the end of the training, or fails, if the observer wants that.
+    fn handle_wish(&self) -> Result<()> {
+        match self.observer.wish() {
+            Wish::GoOn => Ok(()),
+            Wish::Stop => {
+                self.stop.ask();
+                Ok(())
+            }
+            Wish::Abort => {
+                let error =
+                    failed!("ended at once, as asked, without a checkpoint of the last steps");
+                let error = error.with_kind(ErrorKind::Aborted);
+                Err(with_hint(error, self.session.what_is_left()))
+            }
         }
     }
 }
@@ -190,7 +203,8 @@ fn broken<T: Task>(
         .batch()
         .map(|batch| format!("; the batch: {batch}"))
         .unwrap_or_default();
-    let (device, step) = (&training.plan.device, session.state.step);
+    let device = &training.plan.device;
+    let step = session.state.step;
     let error = failed!("training failed on {device:?} after step {step}: {panic}{batch}")
         .with_kind(ErrorKind::Device);
     let advice =

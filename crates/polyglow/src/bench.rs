@@ -1,26 +1,46 @@
-//! The measurements of `polyglow bench`: how fast each part of the program is on this machine.
+//! The measurements of `polyglow bench`: how fast each part of the program is on this machine. What
+//! is public here is for `polyglow-bench`, which shares it.
 
+mod args;
+mod batches;
 mod data;
-#[cfg(feature = "gpu")]
-mod launches;
 mod machine;
 mod material;
-mod ranks;
 mod search;
 mod step;
 mod trace;
 
+use std::io::{self, Write};
+
 use serde::Serialize;
 
+pub(crate) use args::ensure_writes_text;
+pub use args::{ModelArgs, parse_shape, repetitions, vocab_sizes};
+pub use batches::{Batches, VOCAB_SIZE};
 pub(crate) use data::{DataReport, Operations, bench_data};
-#[cfg(feature = "gpu")]
-pub(crate) use launches::{Counts, LaunchesReport, bench_launches};
 pub(crate) use machine::Machine;
-pub(crate) use material::RandomPairs;
-pub(crate) use ranks::{COLUMNS, Network, RanksReport, RanksRow, Work};
+pub use material::{RandomPairs, every_batch};
 pub(crate) use search::{SearchReport, bench_search};
+pub use step::StepTimes;
 pub(crate) use step::{BucketReport, StepBench, StepReport};
-pub(crate) use trace::Trace;
+pub use trace::Trace;
+
+/// Prints a report to stdout, as JSON or as `text` writes it.
+///
+/// # Errors
+/// Stdout cannot be written to.
+pub fn print_report<R: Serialize>(
+    as_json: bool,
+    report: &R,
+    text: fn(&mut dyn Write, &R) -> io::Result<()>,
+) -> anyhow::Result<()> {
+    let mut out = io::stdout().lock();
+    if as_json {
+        let json = serde_json::to_string_pretty(report)?;
+        return Ok(writeln!(out, "{json}")?);
+    }
+    Ok(text(&mut out, report)?)
+}
 
 /// Times of repeated runs of the same work, in seconds.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize)]

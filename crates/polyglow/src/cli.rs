@@ -172,6 +172,7 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
     let cli = match Cli::try_parse_from(arguments) {
         Ok(cli) => cli,
         Err(message) => {
+            bench::refuse_moved(arguments)?;
             let message = unknown_option::explain(message, arguments, &Cli::command());
             message.print()?;
             return Ok(u8::try_from(message.exit_code()).unwrap_or(1));

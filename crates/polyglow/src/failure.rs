@@ -55,7 +55,7 @@ impl Failure {
 }
 
 /// Marks an error as one in the command or the configuration: exit code 2.
-pub(crate) fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
+pub fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
     Failure {
         exit_code: USAGE,
         ..Failure::from(error.into())
@@ -64,7 +64,7 @@ pub(crate) fn usage(error: impl Into<anyhow::Error>) -> anyhow::Error {
 }
 
 /// Adds a hint, printed on a line of its own after the error.
-pub(crate) fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
+pub fn with_hint(error: impl Into<anyhow::Error>, hint: impl Into<String>) -> anyhow::Error {
     Failure {
         hint: Some(hint.into()),
         ..Failure::from(error.into())

@@ -5,7 +5,8 @@
 
 mod activity;
 pub mod allocator;
-mod bench;
+#[doc(hidden)]
+pub mod bench;
 mod cli;
 mod commands;
 mod dashboard;
@@ -20,8 +21,11 @@ mod reference;
 mod signals;
 mod standard_output;
 
-use std::panic::{self, AssertUnwindSafe};
+use std::panic;
 use std::process::ExitCode;
+
+#[doc(hidden)]
+pub use failure::{usage, with_hint};
 
 /// Runs the program with the arguments of this process and says how it should end.
 ///
@@ -29,11 +33,31 @@ use std::process::ExitCode;
 /// configuration, 75 when a training was stopped before its end. A panic anywhere below becomes an
 /// error message here, because a stack trace does not help a user.
 pub fn run() -> ExitCode {
+    run_program(cli::run)
+}
+
+/// Runs `program`, and reports its error or its panic as [`run`] does: the frame of this program
+/// and of `polyglow-bench`.
+#[doc(hidden)]
+pub fn run_program(program: fn() -> anyhow::Result<u8>) -> ExitCode {
     failure::record_panics();
     failure::survive_file_size_limit();
-    match panic::catch_unwind(AssertUnwindSafe(cli::run)) {
+    match panic::catch_unwind(program) {
         Ok(Ok(code)) => ranks::end(code),
         Ok(Err(error)) => ranks::end_all(failure::report(&error)),
         Err(_) => ranks::end_all(failure::report_panic()),
     }
+}
+
+/// Prepares a program that prints results, once its arguments are known: messages to stderr, where
+/// GPU kernels are kept, and a standard output. `verbosity` is the number of `-v` minus that of
+/// `-q`.
+///
+/// # Errors
+/// The process was started without a standard output.
+#[doc(hidden)]
+pub fn begin(verbosity: i16) -> anyhow::Result<()> {
+    logging::init(verbosity, true, true);
+    kernel_cache::locate();
+    standard_output::ensure_open()
 }

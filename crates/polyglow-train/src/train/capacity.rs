@@ -1,11 +1,11 @@
-//! How large a batch may be: what stands behind `train.max_tokens = "auto"`.
+//! How large a batch may be, for `train.max_tokens = "auto"`.
 
 use std::cmp::Reverse;
 
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape};
 use polyglow_predict::device::has_own_memory;
-use polyglow_predict::error::{Result, failed, with_hint};
+use polyglow_predict::error::{Result, TrainError, failed, with_hint};
 
 use super::memory::{MemoryEstimate, available_memory};
 use super::try_step;
@@ -19,7 +19,7 @@ use crate::workload::BatchShape;
 const MOST: usize = 1 << 16;
 /// Halvings of what lies between a size that fits and one that does not.
 const HALVINGS: usize = 2;
-/// What is left of the largest size that fits: memory falls into pieces in a long training.
+/// The part of the largest size that fits that is used: memory falls into pieces in a long training.
 const KEPT: f64 = 0.9;
 /// Sizes are multiples of this, where they are larger.
 const MULTIPLE: usize = 64;
@@ -61,50 +61,23 @@ fn search<T: Task<Model = Model>>(
     shape: &ModelShape,
     observer: &mut dyn Observer,
 ) -> Result<usize> {
-    let source = task.source();
-    let every = source.plan(0).map_err(Into::into)?;
-    let items = || (0..every.len()).flat_map(|batch| every.batch(batch).iter().copied());
-    // What an item costs of `max_tokens` alone.
-    let cost = |item: u32| {
-        let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
-        rows * src_len.max(tgt_len)
-    };
-    let widest = |side: usize| {
-        items()
-            .max_by_key(|&item| (source.size(0, &[item]).0[side], cost(item)))
-            .unwrap_or(0)
-    };
-    // A batch may have the longest source of all, and the longest target.
-    let mut longest = [widest(1), widest(2)];
-    longest.sort_by_key(|&item| Reverse(cost(item)));
-    let least = cost(longest[0]).max(1);
+    let source = &**task.source();
+    let longest = LongestItems::new(source)?;
+    let least = longest.tokens;
     let start = MaxTokens::default().tokens().max(least);
-    let batch = |tokens: usize| {
-        longest
-            .into_iter()
-            .cycle()
-            .take((tokens / least).max(1))
-            .collect::<Vec<u32>>()
-    };
     if !has_own_memory(&plan.config.device)? {
-        let fresh = shape.init(plan.config.seed, &plan.device);
-        let room =
-            available_memory().map_or(u64::MAX, |free| free / 2 / plan.group.local_size() as u64);
-        let size = |tokens: usize| BatchShape::from(source.size(0, &batch(tokens)).0);
-        // With a row less a batch may have fewer shards, of each of which more is held at once.
-        let fits = |tokens: usize| {
-            [tokens, tokens - least]
-                .iter()
-                .all(|&tokens| estimate(plan, shape, &fresh, size(tokens)) <= room)
-        };
-        return Ok(halved(least, start, fits));
+        return Ok(halved(
+            least,
+            start,
+            fits_in_memory(plan, shape, source, &longest),
+        ));
     }
-    let device = plan.training_device()?;
-    let fresh = shape.init(plan.config.seed, &device);
-    let found = largest(least, start, |tokens| {
+    let fresh = shape.init(plan.config.seed, &plan.training_device()?);
+    let best = largest(least, start, |tokens| {
         observer.activity(&format!("looking for the largest batch: {tokens} tokens"));
-        let batch = || Ok(vec![source.batch(0, &batch(tokens)).map_err(Into::into)?]);
-        let fits = try_step(task, plan, fresh.clone(), batch, &device);
+        let items = longest.batch(tokens);
+        let batch = || Ok(vec![source.batch(0, &items).map_err(Into::into)?]);
+        let fits = try_step(task, plan, fresh.clone(), batch);
         plan.device.memory_cleanup();
         if let Err(error) = &fits {
             tracing::info!("{tokens} tokens do not fit: {error}");
@@ -112,21 +85,75 @@ fn search<T: Task<Model = Model>>(
         fits.map(drop)
     });
     observer.idle();
-    let found = found?;
+    let best = best?;
     if plan.config.tokenizer.dropout == 0.0 {
-        return Ok(found);
+        return Ok(best);
     }
     // With BPE dropout what was tried is one draw; another may be as long as what was planned.
-    let planned = BatchShape::from(source.size(0, &batch(found)).0).positions();
-    let drawn = task
-        .size(&source.batch(0, &batch(found)).map_err(Into::into)?)
-        .shape
-        .positions();
-    Ok((found * drawn / planned.max(1)).max(least))
+    let items = longest.batch(best);
+    let planned = BatchShape::from(source.size(0, &items).0).positions();
+    let drawn = source.batch(0, &items).map_err(Into::into)?;
+    let drawn = task.size(&drawn).shape.positions();
+    Ok((best * drawn / planned.max(1)).max(least))
 }
 
-fn estimate(plan: &Plan, shape: &ModelShape, model: &Model, batch: BatchShape) -> u64 {
-    MemoryEstimate::new(plan, shape, model, batch).total
+/// The items that make the largest batches, of which there may be all in one.
+struct LongestItems {
+    /// The item with the longest source and the one with the longest target, the larger one first.
+    items: [u32; 2],
+    /// Tokens of the larger one, as `max_tokens` counts them.
+    tokens: usize,
+}
+
+impl LongestItems {
+    /// Finds them in the first epoch of a source.
+    fn new<S: BatchSource<Error: Into<TrainError>>>(source: &S) -> Result<Self> {
+        let epoch = source.plan(0).map_err(Into::into)?;
+        let widest = |side: usize| {
+            (0..epoch.len())
+                .flat_map(|batch| epoch.batch(batch).iter().copied())
+                .max_by_key(|&item| (source.size(0, &[item]).0[side], tokens(source, item)))
+                .unwrap_or(0)
+        };
+        let mut items = [widest(1), widest(2)];
+        items.sort_by_key(|&item| Reverse(tokens(source, item)));
+        Ok(Self {
+            items,
+            tokens: tokens(source, items[0]).max(1),
+        })
+    }
+
+    /// The items of a batch of as many tokens, and of one item at least.
+    fn batch(&self, tokens: usize) -> Vec<u32> {
+        let len = (tokens / self.tokens).max(1);
+        self.items.into_iter().cycle().take(len).collect()
+    }
+}
+
+/// Tokens of an item, as `max_tokens` counts them.
+fn tokens<S: BatchSource>(source: &S, item: u32) -> usize {
+    let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
+    rows * src_len.max(tgt_len)
+}
+
+/// Returns whether a step on batches of so many tokens takes no more than half of the memory that
+/// is free, by the formula of [`MemoryEstimate`].
+fn fits_in_memory<S: BatchSource>(
+    plan: &Plan,
+    shape: &ModelShape,
+    source: &S,
+    longest: &LongestItems,
+) -> impl Fn(usize) -> bool {
+    let fresh = shape.init(plan.config.seed, &plan.device);
+    let processes = plan.group.local_size() as u64;
+    let room = available_memory().map_or(u64::MAX, |free| free / 2 / processes);
+    move |tokens| {
+        // With a row less a batch may have fewer shards, of each of which more is held at once.
+        [tokens, tokens - longest.tokens].into_iter().all(|tokens| {
+            let batch = BatchShape::from(source.size(0, &longest.batch(tokens)).0);
+            MemoryEstimate::new(plan, shape, &fresh, batch).total <= room
+        })
+    }
 }
 
 /// The first of `start` and its halves that fits, and at least `least`.
@@ -138,13 +165,15 @@ fn halved(least: usize, start: usize, fits: impl Fn(usize) -> bool) -> usize {
         .unwrap_or(least)
 }
 
-/// What [`find_max_tokens`] says of a GPU.
+/// The largest size that fits on a GPU by trial, between `least` and [`MOST`]; `start` is tried
+/// first.
 ///
 /// # Errors
 /// The error of the smallest size, if none fits.
 fn largest(least: usize, start: usize, mut fits: impl FnMut(usize) -> Result<()>) -> Result<usize> {
     let mut fails = |tokens| fits(tokens).err();
-    let (mut good, mut bad) = (None, None);
+    let mut good = None;
+    let mut bad = None;
     let mut tokens = start;
     while bad.is_none() && tokens <= MOST {
         match fails(tokens) {

@@ -3,13 +3,12 @@
 use std::path::Path;
 use std::time::Duration;
 
-use burn::tensor::Transaction;
 use polyglow_predict::error::{ErrorKind, Result, TrainError, failed, with_hint};
 use polyglow_predict::group::Times;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::step::StepRecord;
+use super::step::{StepRecord, StepValues};
 use crate::run::TrainState;
 
 /// Lines that a message about a batch names at most.
@@ -162,26 +161,12 @@ impl Monitor {
         saved: Option<&Path>,
     ) -> Result<()> {
         let pending = std::mem::take(&mut self.pending);
-        let register = |transaction: Transaction, Pending { record, .. }: &Pending| {
-            let StepRecord {
-                loss_sum,
-                nll_sum,
-                grad_norm,
-                ..
-            } = record.clone();
-            transaction
-                .register(loss_sum)
-                .register(nll_sum)
-                .register(grad_norm)
-        };
-        let read = pending
-            .iter()
-            .fold(Transaction::default(), register)
-            .execute();
-        let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
+        let records = pending.iter().map(|pending| &pending.record);
         let interval = &mut state.interval;
-        for (Pending { record, examples }, values) in pending.iter().zip(values.chunks(3)) {
-            if values.iter().any(|value| !value.is_finite()) {
+        for (Pending { record, examples }, values) in
+            pending.iter().zip(StepRecord::read_all(records))
+        {
+            if !values.is_finite() {
                 interval.skipped += 1;
                 state.skipped_in_a_row += 1;
                 let what = describe(record, values, examples, origin);
@@ -198,9 +183,9 @@ impl Monitor {
             }
             state.skipped_in_a_row = 0;
             interval.steps += 1;
-            interval.loss_sum += values[0];
-            interval.nll_sum += values[1];
-            interval.grad_norm_sum += values[2];
+            interval.loss_sum += values.loss_sum;
+            interval.nll_sum += values.nll_sum;
+            interval.grad_norm_sum += values.grad_norm;
             interval.tokens += record.num_tokens as u64;
             interval.positions += record.num_positions as u64;
             interval.real_positions += record.num_real_positions as u64;
@@ -212,7 +197,7 @@ impl Monitor {
 /// What is not finite in a step, and the lines that it was made from.
 fn describe(
     record: &StepRecord,
-    values: &[f64],
+    values: StepValues,
     examples: &[u32],
     origin: &dyn Fn(u32) -> String,
 ) -> String {
@@ -224,9 +209,11 @@ fn describe(
     if examples.len() > NAMED_LINES {
         lines.push(format!("and {} more", examples.len() - NAMED_LINES));
     }
-    let (step, loss, norm) = (record.step, values[0] / record.num_tokens as f64, values[2]);
+    let loss = values.loss_sum / record.num_tokens as f64;
     format!(
-        "step {step} is not finite: loss {loss}, gradient norm {norm}, learning rate {:e}; its batch: {}",
+        "step {} is not finite: loss {loss}, gradient norm {}, learning rate {:e}; its batch: {}",
+        record.step,
+        values.grad_norm,
         record.lr,
         lines.join(", ")
     )

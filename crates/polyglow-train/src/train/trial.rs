@@ -2,7 +2,6 @@
 
 use std::time::Instant;
 
-use burn::tensor::{Device, Transaction};
 use polyglow_predict::device::guard;
 use polyglow_predict::error::{Result, ensure, failed, with_hint};
 use serde::Serialize;
@@ -10,7 +9,7 @@ use serde::Serialize;
 use super::memory::peak_memory;
 use crate::plan::Plan;
 use crate::tasks::{MicroBatch, Task};
-use crate::train::{Optimizer, Schedule, StepConfig, step};
+use crate::train::{Schedule, StepConfig, Stepper};
 
 /// One training step on the largest batch.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -24,13 +23,13 @@ pub struct TrialReport {
     pub loss: f64,
     /// Norm of the mean gradient.
     pub grad_norm: f64,
-    /// The most memory of this process so far, in bytes, data and tokenizers included; none where
-    /// the system does not tell. A GPU has memory of its own.
+    /// The most memory of this process so far, in bytes, data and tokenizers included; `None`
+    /// where the system does not tell. A GPU has memory of its own.
     pub peak_memory: Option<u64>,
 }
 
-/// Trains `model`, which is on `device`, for one step on `batch`, repeated where gradients are
-/// accumulated.
+/// Trains `model`, which is on the plan's training device, for one step on `batch`, repeated where
+/// gradients are accumulated.
 ///
 /// # Errors
 /// The step fails, which is mostly for lack of memory; its loss or its gradient is not finite.
@@ -39,9 +38,8 @@ pub fn try_step<T: Task>(
     plan: &Plan,
     model: T::Model,
     batch: impl Fn() -> Result<MicroBatch<T>>,
-    device: &Device,
 ) -> Result<TrialReport> {
-    guard(|| run_unguarded(task, plan, model, batch, device)).unwrap_or_else(|reason| {
+    guard(|| run_unguarded(task, plan, model, batch)).unwrap_or_else(|reason| {
         let error = failed!("a training step on the largest batch fails: {reason}");
         Err(with_hint(
             error,
@@ -55,30 +53,20 @@ fn run_unguarded<T: Task>(
     plan: &Plan,
     model: T::Model,
     batch: impl Fn() -> Result<MicroBatch<T>>,
-    device: &Device,
 ) -> Result<TrialReport> {
     let train = &plan.config.train;
-    let mut optimizer = Optimizer::new(train, &model);
-    let lr =
-        Schedule::new(train, train.max_steps.unwrap_or(u64::MAX), plan.d_model()).learning_rate(1);
-    let step_config = StepConfig {
-        seed: plan.config.seed,
-        step: 1,
-        lr,
-        first: 0,
-    };
+    let last_step = train.max_steps.unwrap_or(u64::MAX);
+    let lr = Schedule::new(train, last_step, plan.d_model()).learning_rate(1);
+    let mut stepper = Stepper::new(task, plan, model)?;
     let micro_batches = train.accumulate_steps.min(2);
     let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
     let started = Instant::now();
-    let (_model, record) = step(task, model, &mut optimizer, &window, device, step_config)?;
-    let read = Transaction::default()
-        .register(record.loss_sum)
-        .register(record.grad_norm)
-        .execute();
-    device.sync()?;
+    let record = stepper.step(&window, StepConfig::new(1, lr))?;
+    let values = record.read();
+    stepper.device().sync()?;
     let seconds = started.elapsed().as_secs_f64();
-    let values: Vec<f64> = read.iter().flat_map(|data| data.iter::<f64>()).collect();
-    let (loss, grad_norm) = (values[0] / record.num_tokens as f64, values[1]);
+    let loss = values.loss_sum / record.num_tokens as f64;
+    let grad_norm = values.grad_norm;
     ensure!(
         loss.is_finite() && grad_norm.is_finite(),
         "the first step is not finite: loss {loss}, gradient norm {grad_norm}"

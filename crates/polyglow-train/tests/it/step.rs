@@ -1,7 +1,8 @@
 //! One training step, on its own.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Device, GradientCheckpointingStrategy, Tensor, TensorData};
@@ -16,7 +17,9 @@ use polyglow_model::{Model, ModelConfig, Precision, Vocabulary, parameter};
 use polyglow_train::config::{Config, TrainConfig};
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::tasks::{HeldOut, Setting};
-use polyglow_train::train::{Optimizer, StepConfig, WindowSums, step, step_across};
+use polyglow_train::train::{
+    Optimizer, Phase, StepConfig, Stepper, StepperParts, WindowSums, alone,
+};
 use polyglow_train::{Plan, TrainError};
 
 const SPECIAL: SpecialIds = SpecialIds {
@@ -152,13 +155,20 @@ fn task(train: &TrainConfig) -> Translation {
     Translation::new(setting, Arc::new(cache)).expect("there is no dropout of tokens")
 }
 
-fn step_config(step: u64, lr: f64) -> StepConfig {
-    StepConfig {
+/// A stepper with the optimizer of a config, before its first step.
+fn stepper<'a>(
+    task: &'a Translation,
+    (model, device): (Model, Device),
+    train: &TrainConfig,
+) -> Stepper<'a, Translation> {
+    let optimizer = Optimizer::new(train, &model);
+    Stepper::from_parts(StepperParts {
+        task,
+        model,
+        optimizer,
+        device,
         seed: 1,
-        step,
-        lr,
-        first: 0,
-    }
+    })
 }
 
 /// The model after a step over each of these windows of micro-batches, and the steps' losses.
@@ -175,27 +185,19 @@ fn train_with(
 }
 
 fn train_from(
-    (mut model, device): (Model, Device),
+    model: (Model, Device),
     windows: &[Vec<Vec<PairBatch>>],
     train: &TrainConfig,
 ) -> (Model, Vec<f64>) {
     let task = task(train);
-    let mut optimizer = Optimizer::new(train, &model);
+    let mut stepper = stepper(&task, model, train);
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let (stepped, record) = step(
-            &task,
-            model,
-            &mut optimizer,
-            window,
-            &device,
-            step_config(number, train.lr),
-        )
-        .expect("threads start");
-        model = stepped;
-        losses.push(f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64);
+        let config = StepConfig::new(number, train.lr);
+        let record = stepper.step(window, config).expect("threads start");
+        losses.push(record.read().loss_sum / record.num_tokens as f64);
     }
-    (model, losses)
+    (stepper.into_model().expect("no step failed"), losses)
 }
 
 #[test]
@@ -282,24 +284,17 @@ fn the_bits_of_a_step_do_not_depend_on_the_number_of_threads() {
 
 /// The sums of a process, as another would receive them.
 fn sums_of(window: &[Vec<PairBatch>], train: &TrainConfig) -> WindowSums {
-    let (model, device) = model(train);
-    let mut optimizer = Optimizer::new(train, &model);
+    let task = task(train);
     let mut sent = None;
-    let mut keep = |sums| {
+    let mut stepper = stepper(&task, model(train), train);
+    stepper.sum_across(Box::new(|sums| {
         sent = Some(sums);
         Err(TrainError::new("only the sums are wanted"))
-    };
-    let (task, config) = (task(train), step_config(1, 0.0));
-    let step = step_across(
-        &task,
-        model,
-        &mut optimizer,
-        window,
-        &device,
-        config,
-        &mut keep,
-    );
+    }));
+    let step = stepper.step(window, StepConfig::new(1, 0.0));
     assert!(step.is_err(), "the error of the sum is that of the step");
+    assert!(stepper.model().is_ok(), "the weights are as they were");
+    drop(stepper);
     sent.expect("the sums were made")
 }
 
@@ -315,7 +310,7 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
     let (alone, losses) = train(&[vec![here.clone(), there.clone()]], &config);
 
     let mut other = Some(sums_of(&[there], &config));
-    let mut add = |mut sums: WindowSums| {
+    let add = move |mut sums: WindowSums| {
         let mut other = other.take().expect("one step");
         for (sum, other) in sums
             .gradients
@@ -332,19 +327,12 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
         sums.num_real_positions += other.num_real_positions;
         Ok(sums)
     };
-    let (model, device) = model(&config);
-    let mut optimizer = Optimizer::new(&config, &model);
-    let (task, step_config) = (task(&config), step_config(1, config.lr));
-    let (together, record) = step_across(
-        &task,
-        model,
-        &mut optimizer,
-        &[here],
-        &device,
-        step_config,
-        &mut add,
-    )
-    .expect("the other process is reached");
+    let task = task(&config);
+    let mut stepper = stepper(&task, model(&config), &config);
+    stepper.sum_across(Box::new(add));
+    let record = stepper
+        .step(&[here], StepConfig::new(1, config.lr))
+        .expect("the other process is reached");
     assert_eq!(
         record.num_tokens,
         examples
@@ -352,10 +340,10 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
             .map(|example| example.tgt.len() + 1)
             .sum::<usize>()
     );
-    let loss = f64::from(record.loss_sum.into_scalar::<f32>()) / record.num_tokens as f64;
+    let loss = record.read().loss_sum / record.num_tokens as f64;
     assert!((loss - losses[0]).abs() < 1e-6);
     assert_eq!(
-        weights(&together),
+        weights(stepper.model().expect("no step failed")),
         weights(&alone),
         "two summands have no order"
     );
@@ -368,44 +356,34 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
         ema_decay: 0.9,
         ..TrainConfig::default()
     };
-    let (model, device) = model(&config);
-    let mut optimizer = Optimizer::new(&config, &model);
-    let before = weights(&model);
-    let mut poison = |mut sums: WindowSums| {
+    let task = task(&config);
+    let mut stepper = stepper(&task, model(&config), &config);
+    let now = |stepper: &Stepper<'_, Translation>| -> Vec<u32> {
+        let model = stepper.model().expect("no step failed");
+        weights(model).into_iter().map(f32::to_bits).collect()
+    };
+    let before = now(&stepper);
+    stepper.sum_across(Box::new(|mut sums: WindowSums| {
         let gradient = &mut sums.gradients.parts_mut()[0];
         *gradient = gradient.clone() * f64::INFINITY;
         Ok(sums)
-    };
-    let (task, first) = (task(&config), step_config(1, 1e-3));
-    let (model, record) = step_across(
-        &task,
-        model,
-        &mut optimizer,
-        &window,
-        &device,
-        first,
-        &mut poison,
-    )
-    .expect("nothing else fails");
-    assert!(!record.grad_norm.into_scalar::<f32>().is_finite());
-    let bits = |values: Vec<f32>| values.into_iter().map(f32::to_bits).collect::<Vec<_>>();
-    assert_eq!(bits(weights(&model)), bits(before));
+    }));
+    let record = stepper
+        .step(&window, StepConfig::new(1, 1e-3))
+        .expect("nothing else fails");
+    assert!(!record.read().grad_norm.is_finite() && !record.read().is_finite());
+    assert_eq!(now(&stepper), before);
     let zero = |(_, data): &(String, burn::tensor::TensorData)| {
         data.iter::<f32>().all(|value| value.to_bits() == 0)
     };
-    assert!(optimizer.state().iter().all(zero));
+    assert!(stepper.optimizer().state().iter().all(zero));
     // What was skipped can be trained on: it is still differentiated.
-    let (moved, record) = step(
-        &task,
-        model.clone(),
-        &mut optimizer,
-        &window,
-        &device,
-        step_config(2, 1e-3),
-    )
-    .expect("nothing fails");
-    assert!(record.grad_norm.into_scalar::<f32>() > 0.0);
-    assert_ne!(weights(&moved), weights(&model));
+    stepper.sum_across(Box::new(alone));
+    let record = stepper
+        .step(&window, StepConfig::new(2, 1e-3))
+        .expect("nothing fails");
+    assert!(record.read().grad_norm > 0.0);
+    assert_ne!(now(&stepper), before);
 }
 
 /// What overflows in f16 is tried again with a smaller scale, and checkpoints have it.
@@ -415,16 +393,21 @@ fn with_f16_a_skipped_step_halves_the_scale_of_the_loss() {
         precision: Precision::F16,
         ..TrainConfig::default()
     };
-    let (task, (model, device)) = (task(&config), model(&config));
-    let mut optimizer = Optimizer::new(&config, &model);
-    let scale = |optimizer: &Optimizer| {
-        optimizer
+    let task = task(&config);
+    let (model, device) = model(&config);
+    let before = weights(&model);
+    let mut stepper = stepper(&task, (model, device.clone()), &config);
+    let scale = |stepper: &Stepper<'_, Translation>| {
+        stepper
+            .optimizer()
             .loss_scale()
             .expect("f16 has one")
             .into_scalar::<f32>()
             .to_bits()
     };
-    let first = scale(&optimizer);
+    let now =
+        |stepper: &Stepper<'_, Translation>| weights(stepper.model().expect("no step failed"));
+    let first = scale(&stepper);
     // Gradients of a loss that is scaled by as much overflow.
     let restore = |optimizer: &mut Optimizer, scale: f32| {
         let state: HashMap<_, _> = optimizer.state().into_iter().collect();
@@ -440,34 +423,47 @@ fn with_f16_a_skipped_step_halves_the_scale_of_the_loss() {
             .restore_state(&device.clone().inner(), take)
             .expect("all is there");
     };
-    restore(&mut optimizer, 1e7);
+    restore(stepper.optimizer_mut(), 1e7);
     let window = vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]];
-    let before = weights(&model);
-    let (model, record) = step(
-        &task,
-        model,
-        &mut optimizer,
-        &window,
-        &device,
-        step_config(1, 1e-3),
-    )
-    .expect("nothing else fails");
-    assert!(
-        !record.grad_norm.into_scalar::<f32>().is_finite() && scale(&optimizer) == 5e6f32.to_bits()
-    );
-    assert_eq!(weights(&model), before);
-    restore(&mut optimizer, f32::from_bits(first));
-    let (moved, record) = step(
-        &task,
-        model,
-        &mut optimizer,
-        &window,
-        &device,
-        step_config(2, 1e-3),
-    )
-    .expect("nothing else fails");
-    assert!(record.grad_norm.into_scalar::<f32>().is_finite() && scale(&optimizer) == first);
-    assert_ne!(weights(&moved), before);
+    let record = stepper
+        .step(&window, StepConfig::new(1, 1e-3))
+        .expect("nothing else fails");
+    assert!(!record.read().grad_norm.is_finite() && scale(&stepper) == 5e6f32.to_bits());
+    assert_eq!(now(&stepper), before);
+    restore(stepper.optimizer_mut(), f32::from_bits(first));
+    let record = stepper
+        .step(&window, StepConfig::new(2, 1e-3))
+        .expect("nothing else fails");
+    assert!(record.read().grad_norm.is_finite() && scale(&stepper) == first);
+    assert_ne!(now(&stepper), before);
+}
+
+#[test]
+fn each_phase_of_a_step_is_observed_and_changes_nothing() {
+    let examples = examples();
+    let window = [shards(&examples, 2), shards(&examples, 4)];
+    let config = TrainConfig {
+        lr: 1e-3,
+        ..TrainConfig::default()
+    };
+    let (expected, _) = train(&[window.to_vec()], &config);
+    let task = task(&config);
+    let mut stepper = stepper(&task, model(&config), &config);
+    let phases = Mutex::new(Vec::new());
+    let observe = |phase: Phase, begin: Instant| {
+        assert!(begin <= Instant::now());
+        phases.lock().expect("no thread panicked").push(phase);
+    };
+    stepper
+        .observed_step(&window, StepConfig::new(1, config.lr), &observe)
+        .expect("nothing fails");
+    let phases = phases.into_inner().expect("no thread panicked");
+    let count = |phase| phases.iter().filter(|other| **other == phase).count();
+    // Three shards, and one update, which comes last.
+    assert_eq!(Phase::ALL.map(count), [3, 3, 3, 1]);
+    assert_eq!(phases.last(), Some(&Phase::Update));
+    let model = stepper.into_model().expect("no step failed");
+    assert_eq!(weights(&model), weights(&expected));
 }
 
 #[test]

@@ -19,7 +19,7 @@ use polyglow_train::workload::{BatchShape, SPECIAL};
 const NUM_BUCKETS: usize = 5;
 
 /// Random sentences without padding, as batches of given shapes.
-pub(crate) struct RandomSource {
+pub struct RandomSource {
     shapes: Vec<BatchShape>,
     vocab_size: usize,
 }
@@ -60,7 +60,7 @@ impl BatchSource for RandomSource {
 }
 
 /// Learning from random sentences: to translate, or as a language model.
-pub(crate) struct RandomPairs {
+pub struct RandomPairs {
     source: Arc<RandomSource>,
     reads: Reads,
     label_smoothing: f64,
@@ -72,7 +72,7 @@ impl RandomPairs {
     ///
     /// # Errors
     /// A size does not fit another.
-    pub(crate) fn new(
+    pub fn new(
         plan: &Plan,
         shapes: &[BatchShape],
         vocab_size: usize,
@@ -122,10 +122,8 @@ impl Task for RandomPairs {
     }
 
     fn size(&self, PairBatch { src, tgt_out, .. }: &PairBatch) -> BatchSize {
-        let (targets, bytes) = (
-            tgt_out.num_real(),
-            size_of::<i32>() * (src.ids.len() + 2 * tgt_out.ids.len()),
-        );
+        let targets = tgt_out.num_real();
+        let bytes = size_of::<i32>() * (src.ids.len() + 2 * tgt_out.ids.len());
         let shape = BatchShape {
             rows: src.num_rows(),
             src_len: src.len,
@@ -171,13 +169,11 @@ impl Task for RandomPairs {
 ///
 /// # Errors
 /// The data cannot be read, or gives no batch.
-pub(crate) fn every_batch<T: Task>(
-    task: &T,
-    plan: &Plan,
-) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
-    let (source, epoch) = (plan.sharded(task.source()), first_epoch(task)?);
+pub fn every_batch<T: Task>(task: &T, plan: &Plan) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
+    let source = plan.sharded(task.source());
+    let epoch = first_epoch(task)?;
     (0..epoch.len())
-        .map(|place| source.batch(0, epoch.batch(place)).map_err(Into::into))
+        .map(|position| source.batch(0, epoch.batch(position)).map_err(Into::into))
         .collect()
 }
 
@@ -190,20 +186,18 @@ pub(crate) fn buckets<T: Task>(
     task: &T,
     plan: &Plan,
 ) -> polyglow_train::Result<Vec<MicroBatch<T>>> {
-    let (source, epoch) = (plan.sharded(task.source()), first_epoch(task)?);
-    let mut places: Vec<usize> = (0..epoch.len()).collect();
-    places.sort_by_key(|&place| source.size(0, epoch.batch(place)).0[1..].to_vec());
+    let source = plan.sharded(task.source());
+    let epoch = first_epoch(task)?;
+    let mut positions: Vec<usize> = (0..epoch.len()).collect();
+    positions.sort_by_key(|&position| source.size(0, epoch.batch(position)).0[1..].to_vec());
     let mut chosen: Vec<usize> = (0..NUM_BUCKETS)
-        .map(|bucket| (places.len() - 1) * bucket / (NUM_BUCKETS - 1))
+        .map(|bucket| (positions.len() - 1) * bucket / (NUM_BUCKETS - 1))
         .collect();
     chosen.dedup();
+    let batch = |index: usize| source.batch(0, epoch.batch(positions[index]));
     chosen
         .into_iter()
-        .map(|index| {
-            source
-                .batch(0, epoch.batch(places[index]))
-                .map_err(Into::into)
-        })
+        .map(|index| batch(index).map_err(Into::into))
         .collect()
 }
 

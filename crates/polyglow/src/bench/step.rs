@@ -3,14 +3,11 @@
 use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use burn::tensor::{Device, Transaction};
 use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::Sharded;
 use polyglow_model::{Model, ModelShape, Precision, computes_on_host, parameter};
 use polyglow_train::tasks::{BatchSize, MicroBatch, Task};
-use polyglow_train::train::{
-    Observe, Optimizer, Phase, StepConfig, StepRecord, observed_step, peak_memory,
-};
+use polyglow_train::train::{Observe, Phase, StepConfig, StepRecord, Stepper, peak_memory};
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result, TrainError};
 use serde::Serialize;
@@ -32,7 +29,7 @@ pub(crate) struct StepReport {
     pub(crate) machine: Machine,
     /// Trained values.
     pub(crate) parameters: usize,
-    /// What factors of matrix products are rounded to.
+    /// The format that factors of matrix products are rounded to.
     pub(crate) precision: Precision,
     /// Each length, the shortest first.
     pub(crate) buckets: Vec<BucketReport>,
@@ -42,6 +39,32 @@ pub(crate) struct StepReport {
     /// The most memory of this process, in bytes, data included; `None` if the system does not
     /// report it.
     pub(crate) peak_memory: Option<u64>,
+}
+
+/// The mean times of steps on batches of several lengths, in seconds.
+#[derive(Clone, Copy, Debug)]
+pub struct StepTimes {
+    /// Trained values.
+    pub parameters: usize,
+    /// A whole step.
+    pub step: f64,
+    /// The update of the weights, which is a part of it.
+    pub update: f64,
+}
+
+impl StepReport {
+    /// The mean of the medians of all lengths.
+    pub(crate) fn times(&self) -> StepTimes {
+        let mean = |of: fn(&BucketReport) -> f64| {
+            let sum: f64 = self.buckets.iter().map(of).sum();
+            sum / self.buckets.len() as f64
+        };
+        StepTimes {
+            parameters: self.parameters,
+            step: mean(|bucket| bucket.step.median),
+            update: mean(|bucket| bucket.update.median),
+        }
+    }
 }
 
 /// Steps on one batch. The parts are timed in separate steps, which wait for the device after each
@@ -91,7 +114,7 @@ pub(crate) struct StreamReport {
 /// Measures `steps` steps on a batch of each length that a task has, and for a corpus as many in
 /// its order.
 pub(crate) struct StepBench<'a> {
-    /// What runs.
+    /// The plan of the training.
     pub(crate) plan: &'a Plan,
     /// The shape of the model.
     pub(crate) shape: &'a ModelShape,
@@ -133,7 +156,7 @@ impl StepBench<'_> {
                 .map_err(Into::into)?;
             stream = Some(subject.stream(batches, steps)?);
         }
-        let parameters = subject.model.as_ref().map_or(0, parameter::count);
+        let parameters = parameter::count(subject.stepper.model()?);
         let precision = plan.config.train.precision;
         Ok(StepReport {
             machine: machine.ended(),
@@ -149,51 +172,28 @@ impl StepBench<'_> {
 /// The model under measurement.
 struct Subject<'a, T: Task<Model = Model>> {
     task: &'a T,
-    config: StepConfig,
     shape: &'a ModelShape,
-    device: Device,
-    model: Option<Model>,
-    optimizer: Optimizer,
+    stepper: Stepper<'a, T>,
+    /// Steps that were made.
+    steps: u64,
 }
 
 impl<'a, T: Task<Model = Model>> Subject<'a, T> {
     fn new(plan: &Plan, task: &'a T, shape: &'a ModelShape) -> Result<Self> {
-        let (seed, device) = (plan.config.seed, plan.training_device()?);
-        let model = shape.init(seed, &device);
-        let optimizer = Optimizer::new(&plan.config.train, &model);
+        let model = shape.init(plan.config.seed, &plan.training_device()?);
         Ok(Self {
             task,
-            config: StepConfig {
-                seed,
-                step: 0,
-                lr: LR,
-                first: 0,
-            },
             shape,
-            device,
-            optimizer,
-            model: Some(model),
+            stepper: Stepper::new(task, plan, model)?,
+            steps: 0,
         })
     }
 
-    /// Makes a step on a batch; `observe` is told of each of its parts.
+    /// Makes a step on a batch; `observe` is called after each of its phases.
     fn step(&mut self, window: &[MicroBatch<T>], observe: &Observe<'_>) -> Result<StepRecord> {
-        self.config.step += 1;
-        let model = self
-            .model
-            .take()
-            .ok_or_else(|| TrainError::new("a step failed before this one"))?;
-        let (model, record) = observed_step(
-            self.task,
-            model,
-            &mut self.optimizer,
-            window,
-            &self.device,
-            self.config,
-            observe,
-        )?;
-        self.model = Some(model);
-        Ok(record)
+        self.steps += 1;
+        let config = StepConfig::new(self.steps, LR);
+        self.stepper.observed_step(window, config, observe)
     }
 
     fn bucket(
@@ -212,7 +212,7 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         let mut whole = Vec::new();
         // A GPU that is read from stands still until the host has more work for it. A training
         // reads from it now and then.
-        let burst = if computes_on_host(&self.device) {
+        let burst = if computes_on_host(self.stepper.device()) {
             1
         } else {
             BURST
@@ -236,7 +236,8 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
             .iter()
             .map(|size| flops(self.shape, &size.shape))
             .sum();
-        let (step, target_tokens) = (Spread::of(whole), size.targets);
+        let step = Spread::of(whole);
+        let target_tokens = size.targets;
         let flops_per_second = flops / step.median;
         Ok(BucketReport {
             batch: shape,
@@ -264,37 +265,29 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         parts: &mut [Vec<f64>; 5],
         trace: &mut Trace,
     ) -> Result<()> {
-        const NAMES: [&str; 5] = ["upload", "forward", "backward", "update", "read"];
-        let (device, ended) = (self.device.clone(), Mutex::new(Vec::new()));
+        let device = self.stepper.device().clone();
+        let ended = Mutex::new(Vec::new());
         let record = self.step(window, &|phase, begin| {
             let synced = device.sync();
-            let part = match phase {
-                Phase::Upload => 0,
-                Phase::Forward => 1,
-                Phase::Backward => 2,
-                Phase::Update => 3,
-            };
-            ended.lock().unwrap_or_else(PoisonError::into_inner).push((
-                part,
-                begin,
-                Instant::now(),
-                synced,
-            ));
+            let part = (phase, begin, Instant::now(), synced);
+            let mut ended = ended.lock().unwrap_or_else(PoisonError::into_inner);
+            ended.push(part);
         })?;
-        let (mut seconds, mut passes) = ([0.0; 5], None);
-        for (part, begin, end, synced) in ended.into_inner().unwrap_or_else(PoisonError::into_inner)
-        {
+        let mut seconds = [0.0; 5];
+        let mut passes = None;
+        let ended = ended.into_inner().unwrap_or_else(PoisonError::into_inner);
+        for (phase, begin, end, synced) in ended {
             synced?;
-            trace.add(NAMES[part], begin, end, shape);
-            seconds[part] += (end - begin).as_secs_f64();
-            if part < 3 {
+            trace.add(phase.name(), begin, end, shape);
+            seconds[phase.index()] += (end - begin).as_secs_f64();
+            if phase != Phase::Update {
                 let (first, last) = passes.unwrap_or((begin, end));
                 passes = Some((begin.min(first), end.max(last)));
             }
         }
         let begin = Instant::now();
         read(&record)?;
-        trace.add(NAMES[4], begin, Instant::now(), shape);
+        trace.add("read", begin, Instant::now(), shape);
         seconds[4] = begin.elapsed().as_secs_f64();
         let wall = passes.map_or(0.0, |(begin, end)| (end - begin).as_secs_f64());
         let side_by_side = wall / seconds[..3].iter().sum::<f64>();
@@ -312,10 +305,13 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
         mut batches: BatchStream<Sharded<T::Source>>,
         steps: u64,
     ) -> Result<StreamReport> {
-        let (mut waits, mut tokens, mut started) = (Vec::new(), 0, Instant::now());
+        let mut waits = Vec::new();
+        let mut tokens = 0;
+        let mut started = Instant::now();
         for number in 0..WARMUP + steps {
             if number == WARMUP {
-                (tokens, started) = (0, Instant::now());
+                tokens = 0;
+                started = Instant::now();
             }
             let begin = Instant::now();
             let placed = batches
@@ -340,33 +336,17 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
 }
 
 /// Waits for the end of a step.
+///
+/// # Errors
+/// Its loss or its gradient is not finite.
 fn read(record: &StepRecord) -> Result<()> {
-    let StepRecord {
-        loss_sum,
-        nll_sum,
-        grad_norm,
-        ..
-    } = record.clone();
-    let read = Transaction::default()
-        .register(loss_sum)
-        .register(nll_sum)
-        .register(grad_norm)
-        .execute();
-    let finite = read
-        .iter()
-        .flat_map(|data| data.iter::<f64>())
-        .all(f64::is_finite);
-    let message = || {
-        format!(
-            "the loss or the gradient of step {} is not finite",
-            record.step
-        )
-    };
-    if finite {
-        Ok(())
-    } else {
-        Err(TrainError::new(message()))
+    if record.read().is_finite() {
+        return Ok(());
     }
+    let step = record.step;
+    Err(TrainError::new(format!(
+        "the loss or the gradient of step {step} is not finite"
+    )))
 }
 
 /// A step's operations for each of its forward pass: the backward pass does twice what the forward

@@ -1,4 +1,4 @@
-//! A timeline of what was measured, in the trace event format that Perfetto and Chrome's
+//! A timeline of the parts of a measurement, in the trace event format that Perfetto and Chrome's
 //! `about:tracing` open.
 
 use std::path::Path;
@@ -8,9 +8,9 @@ use anyhow::Context;
 use polyglow_data::file;
 use serde::Serialize;
 
-/// The parts of a measurement, each with its begin and its length.
+/// A timeline: the parts of a measurement, each with its begin and its length.
 #[derive(Debug)]
-pub(crate) struct Trace {
+pub struct Trace {
     origin: Instant,
     events: Vec<Event>,
 }
@@ -29,7 +29,7 @@ struct Event {
     args: Arguments,
 }
 
-/// What a viewer shows of an event.
+/// Details that a viewer shows of an event.
 #[derive(Debug, Serialize)]
 struct Arguments {
     batch: String,
@@ -54,7 +54,7 @@ impl Trace {
         batch: &impl ToString,
     ) {
         let micros = |time: Instant| time.duration_since(self.origin).as_secs_f64() * 1e6;
-        let (ts, end) = (micros(begin), micros(end));
+        let ts = micros(begin);
         let args = Arguments {
             batch: batch.to_string(),
         };
@@ -62,7 +62,7 @@ impl Trace {
             name,
             ph: "X",
             ts,
-            dur: end - ts,
+            dur: micros(end) - ts,
             pid: 1,
             tid: 1,
             args,
@@ -73,7 +73,7 @@ impl Trace {
     ///
     /// # Errors
     /// The file cannot be written.
-    pub(crate) fn write(&self, path: &Path) -> anyhow::Result<()> {
+    pub fn write(&self, path: &Path) -> anyhow::Result<()> {
         let text = serde_json::to_string(
             &serde_json::json!({ "traceEvents": self.events, "displayTimeUnit": "ms" }),
         )?;

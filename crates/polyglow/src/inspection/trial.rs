@@ -7,14 +7,13 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Instant;
 
-use burn::tensor::{Device, Transaction};
 use polyglow_data::batching::EpochPlan;
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape, parameter};
 use polyglow_train::tasks::{AnyTask, MicroBatch, Task};
 use polyglow_train::train::{
-    Bytes, DiskEstimate, MemoryEstimate, Optimizer, StepConfig, TrialReport, activations,
-    last_step, step, try_step,
+    Bytes, DiskEstimate, MemoryEstimate, StepConfig, Stepper, TrialReport, activations, last_step,
+    try_step,
 };
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result, TrainError};
@@ -24,9 +23,9 @@ use super::pace::{TimedStep, Workload};
 use crate::allocator;
 pub(super) use validation::time_validation;
 
-/// Places of an epoch, ordered by size, at which steps are timed, as shares of it: the middles of
-/// equal parts, in an order in which the first few stand for all.
-const PLACES: [f64; 8] = [
+/// Quantiles of the batch sizes of an epoch at which steps are timed: the middles of equal parts, in
+/// an order in which the first few stand for all.
+const QUANTILES: [f64; 8] = [
     0.5625, 0.1875, 0.8125, 0.3125, 0.6875, 0.0625, 0.9375, 0.4375,
 ];
 /// Steps that are timed however long they take.
@@ -77,7 +76,8 @@ impl Trial<'_> {
         let (batches, sizes) = plan_batches(plan, shape, &**task.source(), &epoch)?;
         let device = plan.training_device()?;
         let model = shape.init(plan.config.seed, &device);
-        let (train, parameters) = (&plan.config.train, parameter::count(&model));
+        let train = &plan.config.train;
+        let parameters = parameter::count(&model);
         let memory = MemoryEstimate::new(plan, shape, &model, batches.largest);
         let disk = DiskEstimate::new(
             train,
@@ -99,17 +99,12 @@ impl Trial<'_> {
         allocator::note_batch(Some(batches.largest));
         let sharded = plan.sharded(task.source());
         let largest = || sharded.batch(0, epoch.batch(sizes.largest));
-        let step = try_step(task, plan, model, largest, &device);
+        let step = try_step(task, plan, model, largest);
         allocator::note_batch(None);
         let step = step?;
         // Another model, so that memory never holds two.
-        let timed = time_steps(
-            task,
-            plan,
-            shape.init(plan.config.seed, &device),
-            &epoch,
-            &sizes,
-        )?;
+        let model = shape.init(plan.config.seed, &device);
+        let timed = time_steps(task, plan, model, &epoch, &sizes)?;
         let step_flops = sizes.total_flops() / batches.steps_per_epoch as f64;
         let work = Workload {
             step_flops,
@@ -130,15 +125,23 @@ impl Trial<'_> {
 
 /// The batches of an epoch by their size.
 struct Sizes {
-    /// The place of the batch that takes the most memory.
+    /// The position of the batch that takes the most memory.
     largest: usize,
-    /// Operations of a forward pass, and the place of the batch, the smallest first.
+    /// Operations of a forward pass, and the position of the batch, the smallest first.
     flops: Vec<(f64, usize)>,
 }
 
 impl Sizes {
     fn total_flops(&self) -> f64 {
         self.flops.iter().map(|(flops, _)| flops).sum()
+    }
+
+    /// The batch of the timed step of this index: its operations, and its position in the epoch.
+    fn at(&self, index: usize) -> (f64, usize) {
+        let quantile = QUANTILES[index % QUANTILES.len()];
+        // Later rounds take the batches beside those of the first.
+        let rank = (quantile * self.flops.len() as f64) as usize + index / QUANTILES.len();
+        self.flops[rank % self.flops.len()]
     }
 }
 
@@ -149,24 +152,25 @@ fn plan_batches<S: BatchSource>(
     source: &S,
     epoch: &EpochPlan,
 ) -> Result<(BatchesReport, Sizes)> {
-    let (mut positions, mut real) = (0, 0);
+    let mut positions = 0;
+    let mut real = 0;
     let mut largest: Option<(u64, usize, BatchShape)> = None;
     let mut shapes = BTreeSet::new();
     let mut flops = Vec::with_capacity(epoch.len());
-    for place in 0..epoch.len() {
-        let (size, real_positions) = source.size(0, epoch.batch(place));
+    for position in 0..epoch.len() {
+        let (size, real_positions) = source.size(0, epoch.batch(position));
         let shape = BatchShape::from(size);
         shapes.insert(shape);
-        flops.push((model.forward_flops(size), place));
+        flops.push((model.forward_flops(size), position));
         positions += shape.positions();
         real += real_positions;
         let bytes = activations(plan, model, shape);
         if largest.is_none_or(|(most, ..)| bytes > most) {
-            largest = Some((bytes, place, shape));
+            largest = Some((bytes, position, shape));
         }
     }
     flops.sort_by(|a, b| a.0.total_cmp(&b.0));
-    let (_, place, largest) =
+    let (_, position, largest) =
         largest.ok_or_else(|| TrainError::new("the training text gives no batch"))?;
     let train = &plan.config.train;
     let report = BatchesReport {
@@ -180,7 +184,7 @@ fn plan_batches<S: BatchSource>(
     Ok((
         report,
         Sizes {
-            largest: place,
+            largest: position,
             flops,
         },
     ))
@@ -196,38 +200,28 @@ fn time_steps<T: Task<Model = Model>>(
     epoch: &EpochPlan,
     sizes: &Sizes,
 ) -> Result<Vec<TimedStep>> {
-    let train = &plan.config.train;
-    let mut subject = Subject {
-        task,
-        seed: plan.config.seed,
-        device: plan.training_device()?,
-        optimizer: Optimizer::new(train, &model),
-        model: Some(model),
-        step: 0,
+    let mut stepper = Stepper::new(task, plan, model)?;
+    let mut number = 0;
+    let mut step = |window: &[MicroBatch<T>]| {
+        number += 1;
+        timed_step(&mut stepper, number, window)
     };
-    let (sharded, micro_batches) = (
-        plan.sharded(task.source()),
-        train.accumulate_steps.min(MOST_MICRO_BATCHES),
-    );
+    let batches = plan.sharded(task.source());
+    let micro_batches = plan.config.train.accumulate_steps.min(MOST_MICRO_BATCHES);
     let mut timed = Vec::new();
     let started = Instant::now();
     for index in 0..MOST {
         if timed.len() >= FEWEST && started.elapsed().as_secs_f64() > ENOUGH {
             break;
         }
-        // Later rounds take the batches beside those of the first.
-        let share = PLACES[index % PLACES.len()];
-        let place = (share * sizes.flops.len() as f64) as usize + index / PLACES.len();
-        let (flops, place) = sizes.flops[place % sizes.flops.len()];
-        let batch = || sharded.batch(0, epoch.batch(place)).map_err(Into::into);
-        let window: Vec<MicroBatch<T>> =
-            (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
+        let (flops, position) = sizes.at(index);
+        let items = epoch.batch(position);
+        let batch = |_| batches.batch(0, items).map_err(Into::into);
+        let window: Vec<MicroBatch<T>> = (0..micro_batches).map(batch).collect::<Result<_>>()?;
         if !plan.on_host {
-            subject.step(&window)?;
+            step(&window)?;
         }
-        let begun = Instant::now();
-        let tokens = subject.step(&window)?;
-        let seconds = begun.elapsed().as_secs_f64();
+        let (tokens, seconds) = step(&window)?;
         timed.push(TimedStep {
             flops: micro_batches as f64 * flops,
             tokens,
@@ -237,44 +231,15 @@ fn time_steps<T: Task<Model = Model>>(
     Ok(timed)
 }
 
-/// A model that is trained to see how long it takes.
-struct Subject<'a, T: Task<Model = Model>> {
-    task: &'a T,
-    seed: u64,
-    device: Device,
-    optimizer: Optimizer,
-    model: Option<Model>,
-    step: u64,
-}
-
-impl<T: Task<Model = Model>> Subject<'_, T> {
-    /// Makes a step and waits for its end; returns its target tokens.
-    fn step(&mut self, window: &[MicroBatch<T>]) -> Result<usize> {
-        self.step += 1;
-        let model = self
-            .model
-            .take()
-            .ok_or_else(|| TrainError::new("a trial step failed before this one"))?;
-        let config = StepConfig {
-            seed: self.seed,
-            step: self.step,
-            lr: LR,
-            first: 0,
-        };
-        let (model, record) = step(
-            self.task,
-            model,
-            &mut self.optimizer,
-            window,
-            &self.device,
-            config,
-        )?;
-        Transaction::default()
-            .register(record.loss_sum)
-            .register(record.grad_norm)
-            .execute();
-        self.device.sync()?;
-        self.model = Some(model);
-        Ok(record.num_tokens)
-    }
+/// Makes a step and waits for its end; returns its target tokens, and the seconds that it took.
+fn timed_step<T: Task>(
+    stepper: &mut Stepper<'_, T>,
+    number: u64,
+    window: &[MicroBatch<T>],
+) -> Result<(usize, f64)> {
+    let started = Instant::now();
+    let record = stepper.step(window, StepConfig::new(number, LR))?;
+    record.read();
+    stepper.device().sync()?;
+    Ok((record.num_tokens, started.elapsed().as_secs_f64()))
 }

@@ -525,7 +525,18 @@ fn wrong_commands_are_explained() {
             "bench data --shape 1x1x1",
             "`--shape` changes nothing in this part of `bench`",
         ),
-        ("bench search --network 1G", "`--network` changes nothing"),
+        (
+            "bench search --shape 1x1x1",
+            "`--shape` changes nothing in this part of `bench`",
+        ),
+        (
+            "bench ranks --network 1G",
+            "`cargo run --release -p polyglow-bench -- ranks`",
+        ),
+        (
+            "bench launches --device wgpu:cpu",
+            "`cargo run --release -p polyglow-bench --features wgpu -- launches`",
+        ),
         ("bench step --int8", "`--int8` changes nothing"),
         ("bench step --repetitions 0", "--repetitions"),
         (

@@ -18,8 +18,6 @@ mod formats;
 mod info;
 mod kills;
 mod languages;
-#[cfg(feature = "wgpu")]
-mod launches;
 mod limits;
 mod metrics;
 mod moved;

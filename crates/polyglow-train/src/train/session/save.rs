@@ -4,9 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 
 use burn::tensor::TensorData;
-use polyglow_model::parameter;
-use polyglow_predict::error::{Context, ErrorKind, Result, failed, with_hint};
-use polyglow_predict::model::load_weights;
+use polyglow_predict::error::{ErrorKind, Result, failed, with_hint};
 use polyglow_predict::weights::{self, Weights};
 use sha2::{Digest, Sha256};
 
@@ -15,13 +13,13 @@ use crate::run::{Content, Lock};
 use crate::tasks::Task;
 
 impl<T: Task> Session<'_, T> {
-    /// What a checkpoint of this step holds.
+    /// Reads a checkpoint of this step from the device.
     ///
     /// # Errors
     /// As [`Self::check`]; a weight is not finite, and such a checkpoint would be of no use.
     pub fn content(&mut self) -> Result<Content> {
         self.check()?;
-        let mut content = self.read()?;
+        let mut content = self.stepper.content()?;
         let group = Arc::clone(&self.training.plan.group);
         if !group.is_alone() {
             let hashes = group.gather(hash(&content))?;
@@ -33,7 +31,7 @@ impl<T: Task> Session<'_, T> {
                     );
                 }
                 self.take_from_first()?;
-                content = self.read()?;
+                content = self.stepper.content()?;
             }
         }
         let is_finite = |(_, data): &(String, TensorData)| data.iter::<f32>().all(f32::is_finite);
@@ -51,19 +49,10 @@ impl<T: Task> Session<'_, T> {
         Ok(content)
     }
 
-    fn read(&self) -> Result<Content> {
-        let model = self.model.as_ref().context("a step failed before this")?;
-        Ok(Content {
-            model: parameter::read(model),
-            optimizer: self.optimizer.state(),
-            ema: self.optimizer.ema(),
-        })
-    }
-
     /// Gives every rank the weights, the optimizer's state and the moving average of rank 0.
     pub(super) fn take_from_first(&mut self) -> Result<()> {
         let group = Arc::clone(&self.training.plan.group);
-        let content = self.read()?;
+        let content = self.stepper.content()?;
         let mut shared = Vec::new();
         for tensors in [&content.model, &content.optimizer, &content.ema] {
             let own = if group.is_first() {
@@ -71,27 +60,17 @@ impl<T: Task> Session<'_, T> {
             } else {
                 Vec::new()
             };
-            shared.push(Weights::parse(
-                &group.broadcast(own)?,
-                Path::new("what rank 0 shared"),
-            )?);
+            let bytes = group.broadcast(own)?;
+            shared.push(Weights::parse(&bytes, Path::new("what rank 0 shared"))?);
         }
         if group.is_first() {
             return Ok(());
         }
-        let [model, mut moments, mut ema] =
+        let [model, state, ema] =
             <[Weights; 3]>::try_from(shared).map_err(|_| failed!("there are three"))?;
-        let device = &self.training.plan.device;
-        self.optimizer
-            .restore_state(device, |name, shape| moments.take(name, shape))?;
-        self.optimizer
-            .restore_ema(device, |name, shape| ema.take(name, shape))?;
-        self.model = self
-            .model
-            .take()
-            .map(|fresh| load_weights(fresh, model))
-            .transpose()?;
-        Ok(())
+        self.stepper.restore_model(model)?;
+        self.stepper.restore_state(state)?;
+        self.stepper.restore_ema(ema)
     }
 
     /// Writes a checkpoint of this step.
@@ -123,7 +102,8 @@ impl<T: Task> Session<'_, T> {
                     // A best that is nowhere to be found is none, and its validation brought
                     // nothing.
                     let (best, stale_validations) = self.before_best;
-                    (self.state.best, self.state.stale_validations) = (best, stale_validations + 1);
+                    self.state.best = best;
+                    self.state.stale_validations = stale_validations + 1;
                 }
                 let advice = error.hint().map(|hint| hint + "; ").unwrap_or_default();
                 Err(with_hint(error, advice + &self.what_is_left()))
@@ -143,7 +123,7 @@ impl<T: Task> Session<'_, T> {
     }
 }
 
-/// What tells whether two ranks have the same bits.
+/// A hash that is the same in ranks with the same bits.
 fn hash(content: &Content) -> Vec<u8> {
     let mut hash = Sha256::new();
     let tensors = [&content.model, &content.optimizer, &content.ema];

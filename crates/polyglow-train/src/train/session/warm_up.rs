@@ -15,7 +15,6 @@ use super::Session;
 use crate::observer::Observer;
 use crate::tasks::Task;
 use crate::train::Stop;
-use crate::train::step::forward;
 use crate::train::sums::GradientSum;
 use crate::workload::BatchShape;
 
@@ -29,14 +28,13 @@ impl<T: Task> Session<'_, T> {
     /// # Errors
     /// The data cannot be planned or read; the device fails, which may also be a panic.
     pub fn warm_up(&self, stop: &Stop, observer: &mut dyn Observer) -> Result<()> {
-        let (Some(model), plan) = (&self.model, &self.training.plan) else {
-            return Ok(());
-        };
+        let plan = &self.training.plan;
         if plan.on_host || self.ending().is_some() {
             return Ok(());
         }
         let started = Instant::now();
-        let (source, epoch) = (self.task.source(), self.state.epoch);
+        let source = self.task.source();
+        let epoch = self.state.epoch;
         let epoch_plan = source.plan(epoch).map_err(Into::into)?;
         let positions = one_of_each_shape(&**source, &epoch_plan, epoch);
         let mut gradients = GradientSum::default();
@@ -59,20 +57,12 @@ impl<T: Task> Session<'_, T> {
                 .batch(epoch, epoch_plan.batch(position))
                 .map_err(Into::into)?;
             self.note(self.task.size(&batch).shape, observer);
-            let loss = forward(
-                self.task,
-                model,
-                &batch,
-                &self.device,
-                plan.config.seed,
-                &|_, _| {},
-            );
-            let found = loss.minimized.backward();
+            let batch_gradients = self.stepper.rehearse(&batch)?;
             if sums {
-                gradients.add(model, found);
+                gradients.add(self.stepper.model()?, batch_gradients);
             }
             // Waits, so that the work of many shapes does not pile up in memory.
-            self.device.sync()?;
+            self.stepper.device().sync()?;
         }
         observer.idle();
         let seconds = started.elapsed().as_secs_f64();

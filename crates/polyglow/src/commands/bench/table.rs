@@ -6,15 +6,13 @@ use polyglow_predict::wording::counted;
 use polyglow_train::workload::BatchShape;
 
 use crate::bench::{
-    BucketReport, COLUMNS, DataReport, Machine, Operations, RanksReport, RanksRow, SearchReport,
-    Spread, StepReport,
+    BucketReport, DataReport, Machine, Operations, SearchReport, Spread, StepReport,
 };
-#[cfg(feature = "gpu")]
-use crate::bench::{Counts, LaunchesReport};
 
 pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Result<()> {
     print_machine(out, &report.machine)?;
-    let (parameters, precision) = (report.parameters, report.precision.name());
+    let parameters = report.parameters;
+    let precision = report.precision.name();
     writeln!(
         out,
         "{parameters} parameters, products in {precision}; times in milliseconds: median (least to most)"
@@ -52,17 +50,16 @@ pub(super) fn print_steps(out: &mut dyn Write, report: &StepReport) -> io::Resul
             read,
             ..
         } = bucket;
-        let median = |spread: &Spread| format!("{:.2}", spread.median * 1e3);
         writeln!(
             out,
             "{:>14} {:>22} {:>8} {:>8} {:>8} {:>8} {:>8} {:>9.0} {:>8.1} {:>4.0} %",
             format!("{rows}x{src_len}x{tgt_len}"),
             milliseconds(&bucket.step),
-            median(upload),
-            median(forward),
-            median(backward),
-            median(update),
-            median(read),
+            median_milliseconds(upload),
+            median_milliseconds(forward),
+            median_milliseconds(backward),
+            median_milliseconds(update),
+            median_milliseconds(read),
             bucket.target_tokens_per_second,
             bucket.flops_per_second / 1e9,
             bucket.share_of_peak * 1e2
@@ -94,7 +91,8 @@ pub(super) fn print_searches(out: &mut dyn Write, report: &SearchReport) -> io::
         "SENTENCES", "BEAM", "BITS", "TIME", "TOKENS/S"
     )?;
     for times in &report.searches {
-        let (time, rate) = (milliseconds(&times.time), times.target_tokens_per_second);
+        let time = milliseconds(&times.time);
+        let rate = times.target_tokens_per_second;
         writeln!(
             out,
             "{:>9} {:>5} {:>5} {time:>26} {rate:>9.0}",
@@ -139,10 +137,8 @@ pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result
         "plan        {:>10.3} s for {batches} batches",
         report.plan_seconds
     )?;
-    let (rate, tokens) = (
-        report.batched_pairs_per_second,
-        report.target_tokens_per_second,
-    );
+    let rate = report.batched_pairs_per_second;
+    let tokens = report.target_tokens_per_second;
     writeln!(
         out,
         "batches     {rate:>10.0} pairs/s, {tokens:.0} target tokens/s"
@@ -157,130 +153,6 @@ pub(super) fn print_data(out: &mut dyn Write, report: &DataReport) -> io::Result
     print_memory(out, report.peak_memory)
 }
 
-#[cfg(feature = "gpu")]
-pub(super) fn print_launches(out: &mut dyn Write, report: &LaunchesReport) -> io::Result<()> {
-    let LaunchesReport {
-        device,
-        parameters,
-        batch: BatchShape {
-            rows,
-            src_len,
-            tgt_len,
-        },
-        ..
-    } = report;
-    writeln!(
-        out,
-        "{device}, {parameters} parameters, a batch of {rows}x{src_len}x{tgt_len}; counted, not run\n"
-    )?;
-    let line = |out: &mut dyn Write, counts: &Counts| {
-        let Counts {
-            name,
-            launches,
-            blocks,
-            read,
-            written,
-            flops,
-        } = counts;
-        let [read, written] = [read, written].map(|bytes| *bytes as f64 / 1e9);
-        writeln!(
-            out,
-            "{launches:>8} {blocks:>8} {read:>9.2} {written:>10.2} {:>8.2}  {name}",
-            flops / 1e12
-        )
-    };
-    writeln!(
-        out,
-        "{:>8} {:>8} {:>9} {:>10} {:>8}  PHASE",
-        "LAUNCHES", "BLOCKS", "READ GB", "WRITTEN GB", "TFLOP"
-    )?;
-    report
-        .phases
-        .iter()
-        .chain([&report.step])
-        .try_for_each(|phase| line(out, phase))?;
-    writeln!(
-        out,
-        "\n{:>8} {:>8} {:>9} {:>10} {:>8}  OPERATIONS",
-        "LAUNCHES", "BLOCKS", "READ GB", "WRITTEN GB", "TFLOP"
-    )?;
-    report.kinds.iter().try_for_each(|kind| line(out, kind))?;
-    writeln!(out, "\n{:>8}  KERNEL", "LAUNCHES")?;
-    report
-        .kernels
-        .iter()
-        .try_for_each(|(name, launches)| writeln!(out, "{launches:>8}  {name}"))?;
-    writeln!(
-        out,
-        "\npeak of tensors {:.2} GB",
-        report.peak_memory as f64 / 1e9
-    )?;
-    let estimates: Vec<String> = report
-        .estimates
-        .iter()
-        .map(|estimate| format!("{} {:.1} ms", estimate.device, estimate.seconds * 1e3))
-        .collect();
-    writeln!(
-        out,
-        "a step as estimated from data sheets: {}",
-        estimates.join(", ")
-    )
-}
-
-pub(super) fn print_ranks(out: &mut dyn Write, report: &RanksReport) -> io::Result<()> {
-    let RanksReport {
-        network,
-        work,
-        rows,
-    } = report;
-    let (megabytes, parameters) = (
-        (work.parameters * work.bytes_per_value) as f64 / 1e6,
-        work.parameters,
-    );
-    let (micro_batch, update) = (work.micro_batch_seconds * 1e3, work.update_seconds * 1e3);
-    let (rate, latency) = (network.bits_per_second / 1e9, network.latency * 1e6);
-    writeln!(
-        out,
-        "{parameters} parameters, {megabytes:.1} MB of gradients in each step"
-    )?;
-    writeln!(
-        out,
-        "a micro-batch takes {micro_batch:.1} ms forward and backward, the update {update:.1} ms"
-    )?;
-    writeln!(
-        out,
-        "{rate} Gbit/s between machines, {latency} us a message, one rank on each machine"
-    )?;
-    writeln!(
-        out,
-        "a rank copies, sends and adds {} GB/s",
-        network.host_bytes_per_second / 1e9
-    )?;
-    writeln!(
-        out,
-        "\nAn estimate: a rank's rate as a share of what it makes alone, by its micro-batches in a step"
-    )?;
-    write!(out, "{:>6} {:>9}", "RANKS", "SUMS MS")?;
-    COLUMNS
-        .iter()
-        .try_for_each(|micro_batches| write!(out, " {micro_batches:>6}"))?;
-    writeln!(out, "  accumulate_steps FOR 90 %")?;
-    for RanksRow {
-        ranks,
-        exchange_seconds,
-        efficiency,
-        accumulate_steps,
-    } in rows
-    {
-        write!(out, "{ranks:>6} {:>9.1}", exchange_seconds * 1e3)?;
-        efficiency
-            .iter()
-            .try_for_each(|share| write!(out, " {:>4.0} %", share * 1e2))?;
-        writeln!(out, "  {accumulate_steps:>25}")?;
-    }
-    Ok(())
-}
-
 fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
     let Machine {
         device,
@@ -292,7 +164,8 @@ fn print_machine(out: &mut dyn Write, machine: &Machine) -> io::Result<()> {
     let instructions = instructions
         .map(|name| format!(", {name}"))
         .unwrap_or_default();
-    let (threads, peak) = (counted(*threads, "thread"), matmul_peak / 1e9);
+    let threads = counted(*threads, "thread");
+    let peak = matmul_peak / 1e9;
     writeln!(
         out,
         "{device}{instructions}, {threads}; matrix products reach {peak:.1} GFLOP/s"
@@ -316,6 +189,11 @@ fn print_memory(out: &mut dyn Write, peak_memory: Option<u64>) -> io::Result<()>
     })
 }
 
+fn median_milliseconds(spread: &Spread) -> String {
+    format!("{:.2}", spread.median * 1e3)
+}
+
+/// The median, and the least and the most.
 fn milliseconds(spread: &Spread) -> String {
     let Spread {
         median,

@@ -1,12 +1,7 @@
-//! A step on a GPU, counted instead of run: kernels, bytes, operations, memory.
-//!
-//! The step is made twice. Once with a few rows and dropped launches, which shows how many kernels
-//! each block of operations needs; `CubeCL` measures kernels for products there, so that it must be
-//! small. Then at its full size with weights that the device does not have: Burn then plans every
-//! block, and runs none.
-
-mod ledger;
-mod roofline;
+//! The counting of a step: it is made twice. Once with a few rows and dropped launches, which shows
+//! how many kernels each block of operations needs; `CubeCL` measures kernels for products there, so
+//! that it must be small. Then at its full size with weights that the device does not have: Burn
+//! then plans every block, and runs none.
 
 use std::cmp::Reverse;
 use std::collections::BTreeMap;
@@ -21,70 +16,69 @@ use burn::cubecl::dry_run::DryRun;
 use burn::cubecl::logging::LaunchObservation;
 use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
+use polyglow::bench::{RandomPairs, every_batch};
 use polyglow_model::{Model, ModelShape, parameter};
-use polyglow_train::train::{Optimizer, Phase, StepConfig, observed_step};
+use polyglow_train::train::{Optimizer, Phase, StepConfig, Stepper, StepperParts};
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result};
 use serde::Serialize;
 
-use self::ledger::{Block, KnownKernels, Ledger};
-use self::roofline::{Estimate, estimates};
-use super::RandomPairs;
-use super::material::every_batch;
+use super::ledger::{Block, KnownKernels, Ledger};
+use super::roofline::{Estimate, estimates};
 
 /// The rows of the batch whose kernels are compiled.
 const FEW_ROWS: usize = 2;
 /// Plans are made in the first step, and used from the next on.
 const STEPS: u64 = 3;
-/// How many kinds of blocks are listed.
+/// The number of kinds of blocks that are listed.
 const KINDS: usize = 16;
-/// Learning rate of the steps, in which nothing moves.
+/// Learning rate of the steps, in which no weight changes.
 const LR: f64 = 1e-4;
-const PHASES: [&str; 4] = ["upload", "forward", "backward", "update"];
 
 /// A step of one batch on a GPU.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct LaunchesReport {
+pub(super) struct LaunchesReport {
     /// The device that compiled the kernels.
-    pub(crate) device: String,
+    pub(super) device: String,
     /// Trained values.
-    pub(crate) parameters: usize,
+    pub(super) parameters: usize,
     /// The batch.
-    pub(crate) batch: BatchShape,
+    pub(super) batch: BatchShape,
     /// Upload, forward pass, backward pass, update.
-    pub(crate) phases: Vec<Counts>,
+    pub(super) phases: Vec<Counts>,
     /// Their sum.
-    pub(crate) step: Counts,
+    pub(super) step: Counts,
     /// The most bytes of tensors that live at once: weights, state of the optimizer, activations,
     /// gradients. What the memory manager needs beyond them is not counted.
-    pub(crate) peak_memory: u64,
-    /// How long a step would take.
-    pub(crate) estimates: Vec<Estimate>,
-    /// What the most bytes are moved for: operations that run together.
-    pub(crate) kinds: Vec<Counts>,
+    pub(super) peak_memory: u64,
+    /// Estimates of the time of a step on known devices.
+    pub(super) estimates: Vec<Estimate>,
+    /// The kinds of blocks that move the most bytes: operations that run together.
+    pub(super) kinds: Vec<Counts>,
     /// Launches by kernel.
-    pub(crate) kernels: BTreeMap<String, usize>,
+    pub(super) kernels: BTreeMap<String, usize>,
 }
 
-/// What a part of a step does.
+/// The work of a part of a step.
 #[derive(Clone, Debug, Default, Serialize)]
-pub(crate) struct Counts {
-    /// Which part.
-    pub(crate) name: String,
+pub(super) struct Counts {
+    /// The name of the part.
+    pub(super) name: String,
     /// Kernels that are launched.
-    pub(crate) launches: usize,
+    pub(super) launches: usize,
     /// Blocks of operations that run together.
-    pub(crate) blocks: usize,
+    pub(super) blocks: usize,
     /// Bytes that kernels read.
-    pub(crate) read: u64,
+    pub(super) read: u64,
     /// Bytes that kernels write.
-    pub(crate) written: u64,
+    pub(super) written: u64,
     /// Floating-point operations of matrix products.
-    pub(crate) flops: f64,
+    pub(super) flops: f64,
 }
 
 impl Counts {
-    fn of<'a>(name: &str, blocks: impl IntoIterator<Item = &'a Block>) -> Self {
+    /// Adds up the blocks of a part.
+    fn new<'a>(name: &str, blocks: impl IntoIterator<Item = &'a Block>) -> Self {
         let mut counts = Self {
             name: name.to_owned(),
             ..Self::default()
@@ -104,7 +98,7 @@ impl Counts {
 ///
 /// # Errors
 /// The device is no GPU, or fails; a size does not fit another.
-pub(crate) fn bench_launches(
+pub(super) fn count_launches(
     plan: &Plan,
     batch: BatchShape,
     vocab_size: usize,
@@ -113,9 +107,34 @@ pub(crate) fn bench_launches(
         rows: batch.rows.min(FEW_ROWS),
         ..batch
     };
+    let known = known_kernels(&mut Counted::new(plan, few, vocab_size)?)?;
+    let ledger = Arc::new(Ledger::knowing(known));
+    let mut counted = Counted::new(plan, batch, vocab_size)?;
+    let poison = poison(&counted.device)?;
+    let phases = counted.step(&ledger, |model| model.map(&mut Poisoned(poison)))?;
+    let blocks: Vec<Block> = phases.iter().flatten().cloned().collect();
+    Ok(LaunchesReport {
+        device: plan.config.device.clone(),
+        parameters: counted.parameters,
+        batch,
+        phases: Phase::ALL
+            .iter()
+            .zip(&phases)
+            .map(|(phase, blocks)| Counts::new(phase.name(), blocks))
+            .collect(),
+        step: Counts::new("step", &blocks),
+        peak_memory: ledger.peak(),
+        estimates: estimates(&blocks),
+        kinds: kinds(&blocks),
+        kernels: kernels(&blocks),
+    })
+}
+
+/// Makes a step with dropped launches; returns the kernels of its blocks.
+fn known_kernels(counted: &mut Counted<'_>) -> Result<KnownKernels> {
     let ledger = Arc::new(Ledger::default());
     let launches = LaunchObservation::new(ledger.clone());
-    let phases = Counted::new(plan, few, vocab_size)?.step(&ledger, |model| model)?;
+    let phases = counted.step(&ledger, |model| model)?;
     drop(launches);
     let mut known = KnownKernels::new();
     for block in phases.into_iter().flatten() {
@@ -124,44 +143,32 @@ pub(crate) fn bench_launches(
             .or_default()
             .push_back(block.kernels);
     }
+    Ok(known)
+}
 
-    let mut counted = Counted::new(plan, batch, vocab_size)?;
-    let ledger = Arc::new(Ledger::knowing(known));
-    let poison = poison(&counted.device)?;
-    let phases = counted.step(&ledger, |model| model.map(&mut Poisoned(poison)))?;
-    let all: Vec<&Block> = phases.iter().flatten().collect();
+/// The kinds of blocks that move the most bytes.
+fn kinds(blocks: &[Block]) -> Vec<Counts> {
     let mut kinds: BTreeMap<&str, Vec<&Block>> = BTreeMap::new();
-    let mut kernels: BTreeMap<String, usize> = BTreeMap::new();
-    for &block in &all {
+    for block in blocks {
         kinds.entry(&block.operations).or_default().push(block);
-        for &kernel in &block.kernels {
-            *kernels
-                .entry(type_name_format(kernel, TypeNameFormatLevel::Balanced))
-                .or_default() += 1;
-        }
     }
     let mut kinds: Vec<Counts> = kinds
         .into_iter()
-        .map(|(name, blocks)| Counts::of(name, blocks))
+        .map(|(name, blocks)| Counts::new(name, blocks))
         .collect();
     kinds.sort_by_key(|kind| Reverse(kind.read + kind.written));
     kinds.truncate(KINDS);
-    let blocks: Vec<Block> = all.iter().map(|&block| block.clone()).collect();
-    Ok(LaunchesReport {
-        device: plan.config.device.clone(),
-        parameters: counted.parameters,
-        batch,
-        step: Counts::of("step", all),
-        phases: PHASES
-            .iter()
-            .zip(&phases)
-            .map(|(name, blocks)| Counts::of(name, blocks))
-            .collect(),
-        peak_memory: ledger.peak(),
-        estimates: estimates(&blocks),
-        kinds,
-        kernels,
-    })
+    kinds
+}
+
+/// Launches by the name of the kernel.
+fn kernels(blocks: &[Block]) -> BTreeMap<String, usize> {
+    let mut kernels = BTreeMap::new();
+    for &kernel in blocks.iter().flat_map(|block| &block.kernels) {
+        let name = type_name_format(kernel, TypeNameFormatLevel::Balanced);
+        *kernels.entry(name).or_default() += 1;
+    }
+    kernels
 }
 
 /// A training of one batch.
@@ -200,43 +207,29 @@ impl<'a> Counted<'a> {
         } = self;
         let _dry = DryRun::new();
         let observation = FusionObservation::new(ledger.clone());
-        let train = &plan.config.train;
         let model = shape.init(plan.config.seed, device);
         *parameters = parameter::count(&model);
-        let mut optimizer = Optimizer::new(train, &model);
-        let mut model = prepare(model);
+        let optimizer = Optimizer::new(&plan.config.train, &model);
+        let mut stepper = Stepper::from_parts(StepperParts {
+            task,
+            model: prepare(model),
+            optimizer,
+            device: device.clone(),
+            seed: plan.config.seed,
+        });
         let window = every_batch(task, plan)?;
         let phases = Mutex::new(<[Vec<Block>; 4]>::default());
         for step in 1..=STEPS {
             device.sync()?;
             ledger.begin_step();
             *phases.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
-            let config = StepConfig {
-                seed: plan.config.seed,
-                step,
-                lr: LR,
-                first: 0,
-            };
-            // A device that cannot be waited for has failed, which the next wait says.
-            let observe = |phase, _| {
+            let observe = |phase: Phase, _| {
+                // A device that cannot be waited for has failed, which the next wait says.
                 let _ = device.sync();
-                let phase = match phase {
-                    Phase::Upload => 0,
-                    Phase::Forward => 1,
-                    Phase::Backward => 2,
-                    Phase::Update => 3,
-                };
-                phases.lock().unwrap_or_else(PoisonError::into_inner)[phase].extend(ledger.take());
+                let mut phases = phases.lock().unwrap_or_else(PoisonError::into_inner);
+                phases[phase.index()].extend(ledger.take());
             };
-            (model, _) = observed_step(
-                task,
-                model,
-                &mut optimizer,
-                &window,
-                device,
-                config,
-                &observe,
-            )?;
+            stepper.observed_step(&window, StepConfig::new(step, LR), &observe)?;
         }
         device.sync()?;
         drop(observation);

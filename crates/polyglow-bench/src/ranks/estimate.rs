@@ -1,82 +1,90 @@
-//! What a training gains from more ranks: a model of the time of a step, docs/cluster.md.
+//! A model of the time of a step among several ranks, which docs/cluster.md explains.
 
 use polyglow_train::train::bucket_len;
 use serde::Serialize;
 
 /// Micro-batches of a rank in each step, a column each.
-pub(crate) const COLUMNS: [u64; 4] = [1, 2, 4, 8];
-/// The efficiency that is asked for.
-const WANTED: f64 = 0.9;
+pub(super) const COLUMNS: [u64; 4] = [1, 2, 4, 8];
+/// The efficiency that the advised number of micro-batches has.
+const ADVISED: f64 = 0.9;
 /// The largest number of ranks.
 const MOST_RANKS: u64 = 1024;
 
 /// Share of a network's rate that sums get, after the headers of TCP.
 const USABLE: f64 = 0.9;
-/// What connects the ranks.
+
+/// The network between the ranks.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Network {
-    /// Bits a second, as it is sold.
-    pub(crate) bits_per_second: f64,
+pub(super) struct Network {
+    /// Bits a second, as on its data sheet.
+    pub(super) bits_per_second: f64,
     /// Seconds that a message takes besides its bytes.
-    pub(crate) latency: f64,
+    pub(super) latency: f64,
     /// Bytes a second that a rank copies, sends and adds.
-    pub(crate) host_bytes_per_second: f64,
+    pub(super) host_bytes_per_second: f64,
 }
 
-/// What a rank does between two exchanges.
+/// The work of a rank between two exchanges.
 #[derive(Clone, Copy, Debug, Serialize)]
-pub(crate) struct Work {
+pub(super) struct Work {
     /// Trained values.
-    pub(crate) parameters: usize,
+    pub(super) parameters: usize,
     /// Forward and backward pass of a micro-batch, in seconds.
-    pub(crate) micro_batch_seconds: f64,
-    /// Moving the weights, which every rank does alike, in seconds.
-    pub(crate) update_seconds: f64,
+    pub(super) micro_batch_seconds: f64,
+    /// The update of the weights, which every rank makes for itself, in seconds.
+    pub(super) update_seconds: f64,
     /// Bytes of a gradient as it is sent.
-    pub(crate) bytes_per_value: usize,
+    pub(super) bytes_per_value: usize,
 }
 
 /// Efficiency by the number of ranks.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct RanksReport {
-    pub(crate) network: Network,
-    pub(crate) work: Work,
+pub(super) struct RanksReport {
+    pub(super) network: Network,
+    pub(super) work: Work,
     /// 2 ranks, 4, and so on.
-    pub(crate) rows: Vec<RanksRow>,
+    pub(super) rows: Vec<RanksRow>,
 }
 
+/// The estimate for a number of ranks.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct RanksRow {
+pub(super) struct RanksRow {
     /// Processes, each on a machine of its own.
-    pub(crate) ranks: u64,
+    pub(super) ranks: u64,
     /// Sums of a step, in seconds.
-    pub(crate) exchange_seconds: f64,
-    /// Target tokens a second of a rank, as a share of what it makes alone with as many
-    /// micro-batches in a step, for each of [`COLUMNS`].
-    pub(crate) efficiency: [f64; COLUMNS.len()],
+    pub(super) exchange_seconds: f64,
+    /// Target tokens a second of a rank, as a share of its rate alone with as many micro-batches in
+    /// a step, for each of [`COLUMNS`].
+    pub(super) efficiency: [f64; COLUMNS.len()],
     /// The least `train.accumulate_steps` with which it is 0.9; all ranks together.
-    pub(crate) accumulate_steps: u64,
+    pub(super) accumulate_steps: u64,
 }
 
 impl RanksReport {
-    pub(crate) fn new(work: Work, network: Network) -> Self {
-        let numbers = std::iter::successors(Some(2), |ranks| Some(ranks * 2))
-            .take_while(|&ranks| ranks <= MOST_RANKS);
+    /// Estimates the efficiency of ranks that do this work over this network.
+    pub(super) fn new(work: Work, network: Network) -> Self {
+        let mut rows = Vec::new();
+        let mut ranks = 2;
+        while ranks <= MOST_RANKS {
+            rows.push(row(work, network, ranks));
+            ranks *= 2;
+        }
         Self {
             network,
             work,
-            rows: numbers.map(|ranks| row(work, network, ranks)).collect(),
+            rows,
         }
     }
 }
 
 fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
     let exchange = exchange_seconds(work, network, ranks);
-    let alone =
-        |micro_batches: u64| micro_batches as f64 * work.micro_batch_seconds + work.update_seconds;
-    let efficiency = |micro_batches: u64| alone(micro_batches) / (alone(micro_batches) + exchange);
-    // `alone / (alone + exchange) = WANTED`, solved for the number of micro-batches.
-    let enough = exchange * WANTED / (1.0 - WANTED);
+    let efficiency = |micro_batches: u64| {
+        let alone = micro_batches as f64 * work.micro_batch_seconds + work.update_seconds;
+        alone / (alone + exchange)
+    };
+    // `alone / (alone + exchange) = ADVISED`, solved for the number of micro-batches.
+    let enough = exchange * ADVISED / (1.0 - ADVISED);
     let micro_batches = ((enough - work.update_seconds) / work.micro_batch_seconds)
         .ceil()
         .max(1.0) as u64;
@@ -98,7 +106,8 @@ fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
 /// or from every other rank; two more meetings are for the losses and for whether one is asked to
 /// stop. One bucket is on its way at a time, so that the network waits while the host adds.
 fn exchange_seconds(work: Work, network: Network, ranks: u64) -> f64 {
-    let (values, others) = (work.parameters as f64, (ranks - 1) as f64);
+    let values = work.parameters as f64;
+    let others = (ranks - 1) as f64;
     let buckets = (values / bucket_len(ranks as usize) as f64).ceil().max(1.0);
     let messages = (3.0 * buckets + 2.0) * others * network.latency;
     let seconds_per_byte =
@@ -152,8 +161,8 @@ mod tests {
             };
             let micro_batches = found.accumulate_steps / ranks;
             assert!(
-                of(micro_batches) >= WANTED
-                    && (micro_batches == 1 || of(micro_batches - 1) < WANTED),
+                of(micro_batches) >= ADVISED
+                    && (micro_batches == 1 || of(micro_batches - 1) < ADVISED),
                 "{found:?}"
             );
         }

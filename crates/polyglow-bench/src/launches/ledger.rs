@@ -1,4 +1,4 @@
-//! What the fusion server runs, block by block, written down as it runs.
+//! A record of the blocks that the fusion server runs, written as it runs them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -17,13 +17,13 @@ const VIEWS: [&str; 4] = ["Reshape", "SwapDims", "Permute", "Expand"];
 /// Operations that make no kernel: data that comes from the host, and blocks of nothing but dropped
 /// tensors.
 const NOTHING: [&str; 2] = ["", "Init"];
-/// What stands for a kernel whose block was not compiled.
+/// The name of a kernel whose block was not compiled.
 const UNKNOWN: &str = "not compiled";
 
 /// Operations that run together: one fused kernel's, or a single one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Block {
-    /// What they are, in their order: `Matmul Add Relu`.
+    /// Their names, in their order: `Matmul Add Relu`.
     pub(super) operations: String,
     /// The kernels that were launched for them.
     pub(super) kernels: Vec<&'static str>,
@@ -33,25 +33,25 @@ pub(super) struct Block {
     pub(super) written: u64,
     /// Floating-point operations of their matrix products.
     pub(super) flops: f64,
-    /// What multiplies.
+    /// The units that multiply.
     pub(super) units: Option<Units>,
 }
 
-/// What a device has for products.
+/// The units of a device for products.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Units {
-    /// Those for matrices of f32, or of what it is rounded to.
+    /// Units for matrices of f32, or of what it is rounded to.
     F32,
-    /// Those for matrices of f16 or bf16.
+    /// Units for matrices of f16 or bf16.
     Half,
-    /// Those for single numbers of f32, as in kernels of our own.
+    /// Units for single elements of f32, as in kernels of our own.
     Lanes,
 }
 
 /// Kernels by the operations of a block, in the order of their blocks.
 pub(super) type KnownKernels = HashMap<String, VecDeque<Vec<&'static str>>>;
 
-/// Is told what runs, from whichever thread.
+/// The record, to which any thread may add.
 #[derive(Debug, Default)]
 pub(super) struct Ledger {
     state: Mutex<State>,
@@ -60,7 +60,7 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct State {
     blocks: Vec<Block>,
-    /// What kernels a block has is known from elsewhere, if it is.
+    /// The kernels of blocks, where they are known from another step.
     known: Option<KnownKernels>,
     rest: KnownKernels,
     is_open: bool,
@@ -68,7 +68,7 @@ struct State {
 }
 
 impl Ledger {
-    /// One whose blocks launch what blocks of the same operations launched elsewhere.
+    /// A record whose blocks launch what blocks of the same operations launched in another step.
     pub(super) fn knowing(known: KnownKernels) -> Self {
         Self {
             state: Mutex::new(State {
@@ -167,7 +167,7 @@ impl LaunchObserver for Ledger {
     }
 }
 
-/// Which tensors live, and how large they are. A view lives in the memory of what it is a view of.
+/// The tensors that live, and their sizes. A view lives in the memory of the tensor that it shows.
 #[derive(Debug, Default)]
 struct Memory {
     owners: HashMap<TensorId, TensorId>,
@@ -179,7 +179,9 @@ struct Memory {
 
 impl Memory {
     fn account(&mut self, operations: &BlockOperations<'_>, is_view: bool, block: &mut Block) {
-        let (mut made, mut read, mut freed) = (Vec::new(), Vec::new(), Vec::new());
+        let mut made = Vec::new();
+        let mut read = Vec::new();
+        let mut freed = Vec::new();
         for operation in operations.iter() {
             let is_drop = matches!(operation, OperationIr::Drop(_));
             for input in operation.inputs() {
@@ -218,7 +220,8 @@ impl Memory {
             .filter_map(|id| Some(self.owned.get(id)?.0))
             .sum();
         if is_view {
-            (block.read, block.written) = (0, 0);
+            block.read = 0;
+            block.written = 0;
         }
         self.peak = self.peak.max(self.live);
         for id in outside {
@@ -257,7 +260,7 @@ impl Memory {
         }
     }
 
-    /// What is read of a tensor: a view that repeats its numbers has fewer in memory.
+    /// The bytes that are read of a tensor: a view that repeats its elements has fewer in memory.
     fn bytes(&self, tensor: &TensorIr) -> u64 {
         let owned = self.owned.get(&self.owner(tensor)).map(|(bytes, _)| *bytes);
         owned.unwrap_or(u64::MAX).min(size(tensor))
@@ -283,7 +286,7 @@ fn name(operation: &OperationIr) -> String {
     variant.rsplit(", ").next().unwrap_or(variant).to_owned()
 }
 
-/// Floating-point operations of matrix products, and what does them.
+/// Floating-point operations of a matrix product, and the units that do them.
 fn product(operation: &OperationIr) -> Option<(f64, Units)> {
     let (factor, inner, out) = match operation {
         OperationIr::Float(_, FloatOperationIr::Matmul(product)) => {
@@ -345,14 +348,12 @@ mod tests {
 
     use super::*;
 
-    /// What `work` does on a device, as a ledger has it in a dry run.
+    /// The record of what `work` does on a device in a dry run.
     fn ledger_of<T>(device: &Device, work: impl FnOnce() -> T) -> (Arc<Ledger>, T) {
         device.sync().expect("the device works");
         let ledger = Arc::new(Ledger::default());
-        let (fusion, launches) = (
-            FusionObservation::new(ledger.clone()),
-            LaunchObservation::new(ledger.clone()),
-        );
+        let fusion = FusionObservation::new(ledger.clone());
+        let launches = LaunchObservation::new(ledger.clone());
         let dry = DryRun::new();
         ledger.begin_step();
         let result = work();

@@ -61,32 +61,33 @@ const DEVICES: [Device; 4] = [
 
 /// An estimate for one device.
 #[derive(Clone, Debug, Serialize)]
-pub(crate) struct Estimate {
+pub(super) struct Estimate {
     /// The device.
-    pub(crate) device: &'static str,
+    pub(super) device: &'static str,
     /// The time of a step, in seconds.
-    pub(crate) seconds: f64,
+    pub(super) seconds: f64,
 }
 
-/// For each block the longest of the times that its kernels, its bytes and its products take.
+/// Estimates how long the blocks take one after the other on each known device.
 pub(super) fn estimates(blocks: &[Block]) -> Vec<Estimate> {
-    let estimate = |device: &Device| {
-        let seconds = |block: &Block| {
-            let rate = match block.units {
-                Some(Units::Half) => device.half,
-                Some(Units::Lanes) => device.lanes,
-                Some(Units::F32) | None => device.f32,
-            };
-            let products = block.flops / (PRODUCT_SHARE * rate);
-            let memory = (block.read + block.written) as f64 / (MEMORY_SHARE * device.memory);
-            products
-                .max(memory)
-                .max(LAUNCH * block.kernels.len() as f64)
-        };
-        Estimate {
-            device: device.name,
-            seconds: blocks.iter().map(seconds).sum(),
-        }
+    let estimate = |device: &Device| Estimate {
+        device: device.name,
+        seconds: blocks.iter().map(|block| device.seconds(block)).sum(),
     };
     DEVICES.iter().map(estimate).collect()
+}
+
+impl Device {
+    /// The longest of the times that a block's kernels, its bytes and its products take.
+    fn seconds(&self, block: &Block) -> f64 {
+        let rate = match block.units {
+            Some(Units::Half) => self.half,
+            Some(Units::Lanes) => self.lanes,
+            Some(Units::F32) | None => self.f32,
+        };
+        let products = block.flops / (PRODUCT_SHARE * rate);
+        let memory = (block.read + block.written) as f64 / (MEMORY_SHARE * self.memory);
+        let launches = LAUNCH * block.kernels.len() as f64;
+        products.max(memory).max(launches)
+    }
 }

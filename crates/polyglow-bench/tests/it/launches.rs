@@ -1,12 +1,11 @@
 //! What a step on a GPU takes, counted on a software driver. The limits are what it takes today,
 //! with little to spare, so that it does not grow unseen.
 
-use crate::program::Workplace;
+use crate::program::json;
 
 #[test]
 fn a_step_of_tiny_stays_within_its_limits() {
-    let place = Workplace::new();
-    let report = place.json(&["bench", "launches", "--json", "--device", "wgpu:cpu"]);
+    let report = json(&["launches", "--json", "--device", "wgpu:cpu"]);
     let step = |key: &str| report["step"][key].as_f64().expect("a number");
     // Twice the multiplications of the forward pass, three times: 4 096 source and as many target
     // positions.
@@ -38,7 +37,6 @@ fn a_step_of_tiny_stays_within_its_limits() {
 /// 25 008 source and as many target tokens of the paper's base model, where products are of f16.
 #[test]
 fn a_step_of_base_in_f16_stays_within_its_limits() {
-    let place = Workplace::new();
     let size = [
         "--model",
         "base",
@@ -49,13 +47,8 @@ fn a_step_of_base_in_f16_stays_within_its_limits() {
         "--set",
         "train.precision=f16",
     ];
-    let report = place.json(
-        &[
-            &["bench", "launches", "--json", "--device", "wgpu:cpu"][..],
-            &size,
-        ]
-        .concat(),
-    );
+    let command = ["launches", "--json", "--device", "wgpu:cpu"];
+    let report = json(&[&command[..], &size].concat());
     let step = |key: &str| report["step"][key].as_f64().expect("a number");
     let (launches, gigabytes) = (step("launches"), (step("read") + step("written")) / 1e9);
     let peak = report["peak_memory"].as_f64().expect("a number") / 1e9;

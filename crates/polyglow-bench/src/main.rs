@@ -1,0 +1,71 @@
+//! Measurements for those who develop polyglow: what a GPU does in a training step (`launches`),
+//! and what a training gains from several machines (`ranks`). Those for everybody are in
+//! `polyglow bench`.
+
+mod launches;
+mod ranks;
+
+use std::process::ExitCode;
+
+use clap::{ArgAction, Parser, Subcommand};
+
+#[global_allocator]
+static ALLOCATOR: polyglow::allocator::Allocator = polyglow::allocator::Allocator;
+
+/// Measurements for those who develop polyglow.
+#[derive(Parser)]
+#[command(version, arg_required_else_help = true)]
+struct Cli {
+    #[command(subcommand)]
+    command: Command,
+
+    /// Increase verbosity; repeat for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+
+    /// Print warnings only; twice: errors only
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
+    quiet: u8,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Count what a GPU does in a training step, without a GPU: kernels, bytes, operations, memory
+    Launches(launches::LaunchesArgs),
+    /// Estimate what a training gains from several processes, by a model of the network
+    Ranks(ranks::RanksArgs),
+}
+
+fn main() -> ExitCode {
+    polyglow::allocator::keep_freed_memory();
+    polyglow::run_program(run)
+}
+
+/// Reads the arguments of this process and runs the command. Help and wrong usage are printed here.
+fn run() -> anyhow::Result<u8> {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(message) => {
+            message.print()?;
+            return Ok(u8::try_from(message.exit_code()).unwrap_or(1));
+        }
+    };
+    polyglow::begin(i16::from(cli.verbose) - i16::from(cli.quiet))?;
+    match cli.command {
+        Command::Launches(args) => launches::run(&args)?,
+        Command::Ranks(args) => ranks::run(&args)?,
+    }
+    Ok(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    #[test]
+    fn the_command_line_is_consistent() {
+        Cli::command().debug_assert();
+    }
+}

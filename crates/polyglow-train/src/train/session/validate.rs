@@ -1,0 +1,126 @@
+//! Validations, and which of them is the best.
+
+use burn::module::Module;
+use polyglow_data::file;
+use polyglow_predict::error::{Result, ensure};
+use polyglow_predict::evaluation::Scores;
+
+use super::Session;
+use crate::config::BestMetric;
+use crate::observer::Observer;
+use crate::run::records::Records;
+use crate::tasks::{Task, Validation, held_out_span};
+
+impl<T: Task> Session<'_, T> {
+    /// Validates the weights that a fork begins with, before its first step: they compete for
+    /// `best`, so that a fork that only loses by its training keeps them. Does nothing in any other
+    /// run, and in one that has begun.
+    ///
+    /// # Errors
+    /// As [`Self::validate`].
+    pub fn validate_origin(
+        &mut self,
+        records: &mut Records,
+        observer: &mut dyn Observer,
+    ) -> Result<()> {
+        let training = self.training;
+        let is_fork = training
+            .plan
+            .group
+            .share(|| Ok(training.origin().is_some()))?;
+        if is_fork && self.state.step == 0 {
+            self.validate(records, observer)?;
+        }
+        Ok(())
+    }
+
+    /// Scores the validation set and keeps what the model wrote; returns whether this validation is
+    /// the best so far.
+    ///
+    /// # Errors
+    /// As [`Self::check`]; the loss of the validation is not finite.
+    pub fn validate(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<bool> {
+        let step = self.state.step;
+        observer.validating(step);
+        self.check()?;
+        self.batch.set(None);
+        observer.batch(None);
+        let model = self.stepper.model()?.valid();
+        let Some(validation) = self.validate_model(model)? else {
+            return Ok(false);
+        };
+        let Validation {
+            scores,
+            outputs,
+            samples,
+        } = validation;
+        ensure!(
+            scores.loss.is_finite(),
+            "the validation loss after step {step} is not finite: the weights are useless, and nothing is saved"
+        );
+        self.write_outputs(&outputs);
+        let record = records.write_scores("valid", "valid", step, &scores)?;
+        observer.scores(step, &scores, &record);
+        for [source, reference, hypothesis] in &samples {
+            tracing::info!(
+                "  source      {source}\n  reference   {reference}\n  hypothesis  {hypothesis}"
+            );
+        }
+        self.is_improvement(&scores)
+    }
+
+    fn validate_model(&self, model: T::Model) -> Result<Option<Validation>> {
+        let valid = self.training.text.valid.as_ref();
+        let _text = valid.map(|valid| held_out_span(valid).entered());
+        self.task.validate(model)
+    }
+
+    /// Keeps what the model wrote in the run, a line for each example.
+    fn write_outputs(&self, outputs: &[String]) {
+        if outputs.is_empty() || !self.training.plan.group.is_first() {
+            return;
+        }
+        let path = self.training.run.validation_path(self.state.step);
+        let text = outputs.join("\n") + "\n";
+        if let Err(error) = file::replace(&path, text.as_bytes()) {
+            tracing::warn!(
+                "cannot write `{}`: {error}; training continues without it",
+                path.display()
+            );
+        }
+    }
+
+    /// Returns in every rank whether rank 0 finds these scores the best so far: on another
+    /// processor a score may differ in its last digit.
+    fn is_improvement(&mut self, scores: &Scores) -> Result<bool> {
+        let group = &self.training.plan.group;
+        let (is_best, state) = group.share(|| {
+            let is_best = self.compare(scores);
+            Ok((is_best, serde_json::to_string(&self.state)?))
+        })?;
+        if !group.is_first() {
+            self.before_best = (self.state.best, self.state.stale_validations);
+            self.state = serde_json::from_str(&state)?;
+        }
+        Ok(is_best)
+    }
+
+    /// Returns whether these scores are the best so far, and remembers them if so.
+    fn compare(&mut self, scores: &Scores) -> bool {
+        let train = &self.training.plan.config.train;
+        let (score, sign) = match (train.best_metric, &scores.translations) {
+            (Some(BestMetric::Bleu), Some(translations)) => (translations.bleu, 1.0),
+            (Some(BestMetric::Chrf), Some(translations)) => (translations.chrf, 1.0),
+            (Some(BestMetric::Loss) | None, _) | (_, None) => (scores.loss, -1.0),
+        };
+        let before = (self.state.best, self.state.stale_validations);
+        let warms_up = self.state.step <= train.warmup_steps;
+        let is_best = self
+            .state
+            .see_validation(score, |score| score * sign, scores.loss, warms_up);
+        if is_best {
+            self.before_best = before;
+        }
+        is_best
+    }
+}

@@ -1,0 +1,289 @@
+//! The model in training, and its steps: teacher forcing on every shard of every micro-batch of a
+//! window, the sums over all of them, then one update of the weights.
+
+mod passes;
+
+use std::time::Instant;
+
+use burn::tensor::{Device, Gradients};
+use polyglow_kernels::RoundedOnce;
+use polyglow_model::parameter;
+use polyglow_predict::error::{Context, Result};
+use polyglow_predict::model::load_weights;
+use polyglow_predict::weights::Weights;
+
+use self::passes::{Passes, StepKey};
+use super::optimizer::Optimizer;
+use super::step::{Observe, Phase, StepConfig, StepRecord};
+use super::sums::{SumAcross, WindowSums, alone};
+use crate::plan::Plan;
+use crate::run::Content;
+use crate::tasks::{BatchOf, MicroBatch, Task};
+
+/// The error of a stepper whose update has failed, as in a panic of the device.
+const NO_MODEL: &str = "a step failed before this one";
+
+/// A model in training, with all that its steps need.
+///
+/// A training makes its steps with one, and so do `polyglow check` and `polyglow bench`. A loop of
+/// one's own passes it the micro-batches of each step, its number and its learning rate:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use polyglow_data::sources::BatchSource;
+/// use polyglow_model::Model;
+/// use polyglow_train::tasks::translation::Translation;
+/// use polyglow_train::train::{StepConfig, Stepper};
+/// use polyglow_train::{Config, Silent, Task, Training};
+///
+/// let text = "data.corpus = 'digits'
+///     tokenizer.kind = 'word'
+///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+///     train = { max_steps = 2, max_tokens = 200 }";
+/// let dir = tempfile::tempdir()?;
+/// let training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
+/// let task = Translation::<Model>::new(training.setting()?, Arc::clone(training.data.text()?))?;
+/// let shape = training.plan.model_shape(&training.tokenizers)?;
+/// let model = shape.init(1, &training.plan.training_device()?);
+///
+/// let batches = training.plan.sharded(task.source());
+/// let epoch = batches.plan(0)?;
+/// let mut stepper = Stepper::new(&task, &training.plan, model)?;
+/// let mut losses = Vec::new();
+/// for step in 1..=20 {
+///     let window = [batches.batch(0, epoch.batch(0))?];
+///     let record = stepper.step(&window, StepConfig::new(step, 3e-3))?;
+///     losses.push(record.read().loss_sum / record.num_tokens as f64);
+/// }
+/// assert!(losses[19] < losses[0]);
+/// let model = stepper.into_model()?;
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+pub struct Stepper<'a, T: Task> {
+    task: &'a T,
+    /// `None` after an update that failed.
+    model: Option<T::Model>,
+    optimizer: Optimizer,
+    device: Device,
+    seed: u64,
+    across: Box<SumAcross<'a>>,
+}
+
+/// The parts that a [`Stepper`] is made of.
+pub struct StepperParts<'a, T: Task> {
+    /// The task, whose loss is minimized.
+    pub task: &'a T,
+    /// The model.
+    pub model: T::Model,
+    /// An optimizer that was made for this model.
+    pub optimizer: Optimizer,
+    /// The device of the model, which differentiates.
+    pub device: Device,
+    /// The seed of the run, which with the number of a step decides its dropout.
+    pub seed: u64,
+}
+
+impl<'a, T: Task> Stepper<'a, T> {
+    /// A stepper with the optimizer that the config of a plan names, before its first step. `model`
+    /// is on [`Plan::training_device`].
+    ///
+    /// # Errors
+    /// As [`Plan::training_device`].
+    pub fn new(task: &'a T, plan: &Plan, model: T::Model) -> Result<Self> {
+        let optimizer = Optimizer::new(&plan.config.train, &model);
+        Ok(Self::from_parts(StepperParts {
+            task,
+            model,
+            optimizer,
+            device: plan.training_device()?,
+            seed: plan.config.seed,
+        }))
+    }
+
+    /// A stepper with an optimizer of the caller's, or on a device that no plan names.
+    pub fn from_parts(parts: StepperParts<'a, T>) -> Self {
+        Self {
+            task: parts.task,
+            model: Some(parts.model),
+            optimizer: parts.optimizer,
+            device: parts.device,
+            seed: parts.seed,
+            across: Box::new(alone),
+        }
+    }
+
+    /// Makes every step a part of one over the windows of several processes, whose sums `across`
+    /// adds.
+    pub fn sum_across(&mut self, across: Box<SumAcross<'a>>) {
+        self.across = across;
+    }
+
+    /// Runs the micro-batches of a window and updates the weights once, by the gradient of the mean
+    /// over all their target tokens together. Nothing is read from a GPU:
+    /// [`StepRecord::read`] waits for the end of the step.
+    ///
+    /// On the CPU the shards of micro-batches run in parallel; the bits of the result do not depend
+    /// on the number of threads.
+    ///
+    /// A step with a loss or a gradient that is not finite is skipped: it changes no weight, see
+    /// [`Optimizer::step`].
+    ///
+    /// # Errors
+    /// A thread cannot be started; the error of the function that adds the sums of other processes.
+    /// The weights are as they were then.
+    pub fn step(&mut self, window: &[MicroBatch<T>], config: StepConfig) -> Result<StepRecord> {
+        self.observed_step(window, config, &|_, _| {})
+    }
+
+    /// Makes the same step, and calls `observe` after each of its phases.
+    ///
+    /// # Errors
+    /// As [`Self::step`].
+    pub fn observed_step(
+        &mut self,
+        window: &[MicroBatch<T>],
+        config: StepConfig,
+        observe: &Observe<'_>,
+    ) -> Result<StepRecord> {
+        let sums = self.window_sums(window, config, observe)?;
+        let sums = (self.across)(sums)?;
+        let begin = Instant::now();
+        let record = self.update(sums, config)?;
+        observe(Phase::Update, begin);
+        Ok(record)
+    }
+
+    /// Makes the forward and backward passes of a window.
+    fn window_sums(
+        &self,
+        window: &[MicroBatch<T>],
+        config: StepConfig,
+        observe: &Observe<'_>,
+    ) -> Result<WindowSums> {
+        let passes = self.passes(observe)?;
+        let key = StepKey {
+            seed: self.seed,
+            step: config.step,
+            first: config.first,
+        };
+        let scale = self.optimizer.loss_scale();
+        // Until the end of the passes, each weight is rounded at most once.
+        let rounded = RoundedOnce::begin();
+        self.optimizer.round_weights(&rounded);
+        passes.sum(window, key, scale.as_ref())
+    }
+
+    /// Makes the forward and the backward pass of one batch, and returns its gradients: a step
+    /// without an update, so that the device has compiled its kernels.
+    pub(super) fn rehearse(&self, batch: &BatchOf<T>) -> Result<Gradients> {
+        let passes = self.passes(&|_, _| {})?;
+        let loss = passes.forward(passes.model, batch, self.seed);
+        Ok(loss.minimized.backward())
+    }
+
+    fn passes<'s>(&'s self, observe: &'s Observe<'s>) -> Result<Passes<'s, T>> {
+        Ok(Passes {
+            task: self.task,
+            model: self.model()?,
+            device: &self.device,
+            observe,
+        })
+    }
+
+    fn update(&mut self, sums: WindowSums, config: StepConfig) -> Result<StepRecord> {
+        let StepConfig { step, lr, .. } = config;
+        let loss_sum = sums.loss_sum.clone();
+        let nll_sum = sums.nll_sum.clone();
+        let num_tokens = sums.num_tokens;
+        let num_positions = sums.num_positions;
+        let num_real_positions = sums.num_real_positions;
+        // Moved, not borrowed: each weight is updated where it lies in memory.
+        let model = self.model.take().context(NO_MODEL)?;
+        let (model, grad_norm) = self.optimizer.step(model, sums, lr, step);
+        self.model = Some(model);
+        Ok(StepRecord {
+            step,
+            lr,
+            loss_sum,
+            nll_sum,
+            grad_norm,
+            num_tokens,
+            num_positions,
+            num_real_positions,
+        })
+    }
+
+    /// The model after the last step.
+    ///
+    /// # Errors
+    /// A step failed in its update, and the model is gone.
+    pub fn model(&self) -> Result<&T::Model> {
+        self.model.as_ref().context(NO_MODEL)
+    }
+
+    /// Ends the training of the model, and returns it.
+    ///
+    /// # Errors
+    /// As [`Self::model`].
+    pub fn into_model(self) -> Result<T::Model> {
+        self.model.context(NO_MODEL)
+    }
+
+    /// The optimizer, with its state after the last step.
+    pub fn optimizer(&self) -> &Optimizer {
+        &self.optimizer
+    }
+
+    /// The optimizer, whose state may be replaced between two steps.
+    pub fn optimizer_mut(&mut self) -> &mut Optimizer {
+        &mut self.optimizer
+    }
+
+    /// The device of the steps.
+    pub fn device(&self) -> &Device {
+        &self.device
+    }
+
+    /// Reads the weights and the state of the optimizer from the device, for a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::model`].
+    pub(super) fn content(&self) -> Result<Content> {
+        Ok(Content {
+            model: parameter::read(self.model()?),
+            optimizer: self.optimizer.state(),
+            ema: self.optimizer.ema(),
+        })
+    }
+
+    /// Replaces the weights by those of a checkpoint.
+    ///
+    /// # Errors
+    /// A tensor is missing, left over, or of another shape.
+    pub(super) fn restore_model(&mut self, weights: Weights) -> Result<()> {
+        let model = self.model.take().context(NO_MODEL)?;
+        self.model = Some(load_weights(model, weights)?);
+        Ok(())
+    }
+
+    /// Replaces the state of the optimizer by that of a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::restore_model`].
+    pub(super) fn restore_state(&mut self, mut state: Weights) -> Result<()> {
+        let device = self.device.clone().inner();
+        self.optimizer
+            .restore_state(&device, |name, shape| state.take(name, shape))
+    }
+
+    /// Replaces the moving average of the weights, if there is one, by that of a checkpoint.
+    ///
+    /// # Errors
+    /// As [`Self::restore_model`].
+    pub(super) fn restore_ema(&mut self, mut ema: Weights) -> Result<()> {
+        let device = self.device.clone().inner();
+        self.optimizer
+            .restore_ema(&device, |name, shape| ema.take(name, shape))
+    }
+}

@@ -1,0 +1,219 @@
+//! The forward and backward passes of a step, on every shard of its window.
+
+use std::mem::take;
+use std::time::Instant;
+
+use burn::module::Module;
+use burn::tensor::{Device, Tensor};
+use polyglow_data::random::mix;
+use polyglow_model::{computes_on_host, dropout};
+use polyglow_predict::error::Result;
+use polyglow_predict::parallel::each;
+
+use crate::tasks::{BatchOf, BatchSize, Loss, MicroBatch, Task};
+use crate::train::step::{Observe, Phase};
+use crate::train::sums::{GradientSum, WindowSums};
+
+/// The key of a step, which decides its dropout.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct StepKey {
+    /// Seed of the run.
+    pub(super) seed: u64,
+    /// The step's number, from 1.
+    pub(super) step: u64,
+    /// The number, in the step, of the window's first micro-batch.
+    pub(super) first: usize,
+}
+
+impl StepKey {
+    /// The key of a shard, from its index and that of its micro-batch in the window.
+    fn shard(&self, micro_batch: usize, shard: usize) -> u64 {
+        let micro_batch = (self.first + micro_batch) as u64;
+        mix(&[self.seed, self.step, micro_batch, shard as u64])
+    }
+}
+
+/// The passes of a step, which share a model.
+pub(super) struct Passes<'a, T: Task> {
+    pub(super) task: &'a T,
+    pub(super) model: &'a T::Model,
+    pub(super) device: &'a Device,
+    pub(super) observe: &'a Observe<'a>,
+}
+
+/// A batch of a window, and its position there.
+struct Shard<'w, T: Task> {
+    batch: &'w BatchOf<T>,
+    /// Index of its micro-batch in the window.
+    micro_batch: usize,
+    /// Index in its micro-batch.
+    index: usize,
+    is_last: bool,
+}
+
+impl<T: Task> Passes<'_, T> {
+    /// Sums gradients and losses over a window. Losses are multiplied by `scale` before they are
+    /// differentiated.
+    ///
+    /// Gradients are added in order, first those of each micro-batch and then those of the window,
+    /// so that the result does not depend on the number of threads.
+    pub(super) fn sum(
+        &self,
+        window: &[MicroBatch<T>],
+        key: StepKey,
+        scale: Option<&Tensor<1>>,
+    ) -> Result<WindowSums> {
+        let shards: Vec<Shard<'_, T>> = shards(window);
+        let on_host = computes_on_host(self.device);
+        let threads = if on_host {
+            // No more at once than a micro-batch has, so that activations take no more memory than
+            // those of one.
+            let most = window.iter().map(Vec::len).max().unwrap_or(1);
+            rayon::current_num_threads().min(most)
+        } else {
+            1
+        };
+        let is_parallel = threads > 1;
+        let pass = |index: usize| {
+            let shard = &shards[index];
+            let key = key.shard(shard.micro_batch, shard.index);
+            let pass = || self.pass(shard.batch, key, scale, is_parallel);
+            // On one of the pool's threads: from another, each small operation would wake one and
+            // wait for it.
+            Ok(if on_host {
+                rayon::scope(|_| pass())
+            } else {
+                pass()
+            })
+        };
+        let mut window_sum = Sum::default();
+        let mut micro_batch_sum = Sum::default();
+        each(shards.len(), threads, pass, |index, passed| {
+            micro_batch_sum.add(passed);
+            if shards[index].is_last {
+                window_sum.add(take(&mut micro_batch_sum).total(self.device));
+            }
+        })?;
+        let mut total = window_sum.total(self.device);
+        // Other processes may have batches where this one has none.
+        if shards.is_empty() {
+            total.gradients.add_nothing(self.model);
+        }
+        let sizes: Vec<BatchSize> = shards
+            .iter()
+            .map(|shard| self.task.size(shard.batch))
+            .collect();
+        Ok(WindowSums {
+            gradients: total.gradients,
+            loss_sum: total.loss_sum,
+            nll_sum: total.nll_sum,
+            num_tokens: sizes.iter().map(|size| size.targets).sum(),
+            num_positions: sizes.iter().map(|size| size.shape.positions()).sum(),
+            num_real_positions: sizes.iter().map(|size| size.real_positions).sum(),
+        })
+    }
+
+    /// Makes the forward and the backward pass of a shard; `is_parallel` says whether others run
+    /// at the same time.
+    fn pass(
+        &self,
+        batch: &BatchOf<T>,
+        key: u64,
+        scale: Option<&Tensor<1>>,
+        is_parallel: bool,
+    ) -> Passed {
+        // A graph with a leaf in common would be one graph, on which threads wait for each other.
+        let fork = is_parallel.then(|| self.model.clone().fork(self.device));
+        let model = fork.as_ref().unwrap_or(self.model);
+        let loss = self.forward(model, batch, key);
+        let minimized = match scale {
+            Some(scale) => scaled(loss.minimized, scale),
+            None => loss.minimized,
+        };
+        let begin = Instant::now();
+        let mut gradients = GradientSum::default();
+        gradients.add(model, minimized.backward());
+        (self.observe)(Phase::Backward, begin);
+        Passed {
+            gradients,
+            loss_sum: loss.loss_sum.inner(),
+            nll_sum: loss.nll_sum.inner(),
+        }
+    }
+
+    /// The loss of one batch; `key` decides its dropout.
+    pub(super) fn forward(&self, model: &T::Model, batch: &BatchOf<T>, key: u64) -> Loss {
+        let begin = Instant::now();
+        let inputs = self.task.upload(batch, self.device);
+        (self.observe)(Phase::Upload, begin);
+        let begin = Instant::now();
+        let loss = dropout::keyed(key, || self.task.loss(model, inputs));
+        (self.observe)(Phase::Forward, begin);
+        loss
+    }
+}
+
+/// The batches of a window, in the order in which their sums are added.
+fn shards<T: Task>(window: &[MicroBatch<T>]) -> Vec<Shard<'_, T>> {
+    let mut shards = Vec::new();
+    for (micro_batch, batches) in window.iter().enumerate() {
+        for (index, batch) in batches.iter().enumerate() {
+            shards.push(Shard {
+                batch,
+                micro_batch,
+                index,
+                is_last: index + 1 == batches.len(),
+            });
+        }
+    }
+    shards
+}
+
+fn scaled(loss: Tensor<1>, scale: &Tensor<1>) -> Tensor<1> {
+    let scale = Tensor::from_inner(scale.clone());
+    // Both sides of a product must keep, or compute again, in the same way.
+    let scale = match loss.gradient_checkpointing_strategy() {
+        Some(strategy) => scale.with_gradient_checkpointing_strategy(strategy),
+        None => scale,
+    };
+    loss * scale
+}
+
+/// Gradients and losses of one shard, or of several that are added up.
+struct Passed {
+    gradients: GradientSum,
+    loss_sum: Tensor<1>,
+    nll_sum: Tensor<1>,
+}
+
+/// A sum under way. Losses are kept one by one, and need a single operation at the end.
+#[derive(Default)]
+struct Sum {
+    gradients: GradientSum,
+    losses: Vec<Tensor<1>>,
+    nlls: Vec<Tensor<1>>,
+}
+
+impl Sum {
+    fn add(&mut self, passed: Passed) {
+        self.gradients.merge(passed.gradients);
+        self.losses.push(passed.loss_sum);
+        self.nlls.push(passed.nll_sum);
+    }
+
+    fn total(self, device: &Device) -> Passed {
+        Passed {
+            gradients: self.gradients,
+            loss_sum: total(self.losses, device),
+            nll_sum: total(self.nlls, device),
+        }
+    }
+}
+
+fn total(mut sums: Vec<Tensor<1>>, device: &Device) -> Tensor<1> {
+    match sums[..] {
+        [] => Tensor::zeros([1], &device.clone().inner()),
+        [_] => sums.remove(0),
+        [..] => Tensor::cat(sums, 0).sum(),
+    }
+}
