@@ -59,7 +59,7 @@ pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Res
 fn translate(model: &Portable, lines: &[String], plan: &Plan) -> Result<Vec<String>> {
     let runner = model.runner(&plan.device)?;
     let mut runner = runner.with_search(plan.config.search.clone());
-    runner.max_tokens = plan.max_tokens();
+    runner.max_tokens = plan.max_tokens;
     runner.pad_multiple = plan.pad_multiple;
     // A format may have room for longer lines than the run's model.
     runner.longest = runner

@@ -201,6 +201,11 @@ impl ModelConfig {
         self.preset.unwrap_or(Preset::Small).sizes(self.arch)
     }
 
+    /// Returns the width of the hidden states: `d_model`, or that of the preset.
+    pub fn width(&self) -> usize {
+        self.d_model.unwrap_or(self.sizes().d_model)
+    }
+
     /// Checks every value that does not depend on the data.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::ModelConfig;
 use polyglow_model::search::SearchConfig;
 use polyglow_predict::error::{Context, Result};
-use polyglow_predict::settings::{Settings, SharedWithTraining};
+use polyglow_predict::settings::{DEFAULT_MAX_TOKENS, Settings, SharedWithTraining};
 use polyglow_predict::tasks::facts;
 use serde::{Deserialize, Serialize};
 
@@ -98,7 +98,7 @@ impl Config {
         } = self.clone();
         let train = SharedWithTraining {
             precision: train.precision,
-            max_tokens: train.max_tokens.tokens(),
+            max_tokens: train.max_tokens.tokens().unwrap_or(DEFAULT_MAX_TOKENS),
             pad_multiple: train.pad_multiple,
         };
         Settings {

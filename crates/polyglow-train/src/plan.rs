@@ -17,31 +17,32 @@ use polyglow_predict::device;
 use polyglow_predict::error::{Result, failed, usage, with_hint};
 use polyglow_predict::group::{Group, alone};
 use polyglow_predict::runner::Options;
-use polyglow_predict::settings::default_pad_multiple;
-use polyglow_predict::tasks::{TaskUse, facts, task_use};
+use polyglow_predict::settings::{DEFAULT_MAX_TOKENS, default_pad_multiple};
+use polyglow_predict::tasks::{TaskFacts, TaskUse, facts, task_use};
 
-use crate::config::{BestMetric, Config, MaxTokens};
+use crate::config::{BestMetric, Config, MaxTokens, TrainConfig};
 
 /// Shards of a micro-batch at most on the CPU: cores that one keeps busy. Another number is another
 /// training, to the last digits.
 const MOST_SHARDS: usize = 8;
 
-/// What runs. Nothing resolves anything later.
+/// What runs: a config and, as plain values, all that it leaves open.
 ///
 /// ```
 /// use polyglow_train::{Config, Plan};
 ///
 /// let plan = Plan::new(Config::from_text("data.corpus = 'digits'\ntrain.max_steps = 2", &[])?)?;
 /// assert_eq!((plan.task.facts().name, plan.pad_multiple), ("translation", 1));
-/// assert_eq!(plan.max_tokens(), 4096);
+/// assert_eq!((plan.max_tokens, plan.d_model), (4096, 256));
 /// assert!(plan.config.model.d_model.is_some());
 /// # Ok::<(), polyglow_train::TrainError>(())
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The config with every key that was left open filled in; but for `train.max_tokens = "auto"`
-    /// and a `train.tokenize` that depends on the text, which are found out before the first step
-    /// ([`Plan::with_max_tokens`], [`Plan::with_tokenizer`]).
+    /// The config as a run keeps it, with the keys that were left open filled in. A training that
+    /// is prepared also replaces `train.max_tokens = "auto"` by the number that it found
+    /// ([`Plan::with_max_tokens`]), and a `train.tokenize` that depends on the text
+    /// ([`Plan::with_tokenizer`]).
     pub config: Config,
     /// What is learned.
     pub task: Arc<dyn TaskUse>,
@@ -53,8 +54,15 @@ pub struct Plan {
     pub on_host: bool,
     /// Whether training runs the fused kernels of polyglow-kernels.
     pub has_kernels: bool,
+    /// Padded positions of a batch at most: `train.max_tokens`. For `"auto"` it is the default,
+    /// with which everything runs but a training, which looks for the number first.
+    pub max_tokens: usize,
     /// What padded lengths are multiples of.
     pub pad_multiple: usize,
+    /// The width of the model's hidden states, by which one of the schedules scales.
+    pub d_model: usize,
+    /// The score by which the best checkpoint is chosen.
+    pub best_metric: BestMetric,
     /// The processes that it runs in.
     pub group: Arc<dyn Group>,
     /// The rules that select what is trained on: those that the run began with.
@@ -81,25 +89,43 @@ impl Plan {
     }
 
     /// As [`Self::new`], on a device that is open already. `before` is the config of the run that
-    /// goes on, if one does: what that found out when it began is kept, since the order of the data
-    /// depends on it.
+    /// is resumed, if one is: what that found out when it began is kept, since the order of the
+    /// data depends on it.
     pub fn on(config: Config, device: Device, before: Option<&Config>) -> Self {
         let on_host = computes_on_host(&device);
-        let config = fill_in(config, on_host, before);
+        let mut config = Config {
+            model: config.model.resolve(),
+            ..config
+        };
+        if let Some(before) = before {
+            keep(&mut config.train, &before.train);
+        }
+        let facts = facts(config.model.task());
+        let best_metric = config.train.best_metric.unwrap_or(default_metric(facts));
+        // GPU kernels are tuned and compiled for each shape, so there should be few shapes; a CPU
+        // computes only what it must.
+        let pad_multiple = config.train.pad_multiple;
+        let pad_multiple = pad_multiple.unwrap_or_else(|| default_pad_multiple(on_host));
+        let max_tokens = config.train.max_tokens.tokens();
+        let max_tokens = max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
+        config.train.best_metric = Some(best_metric);
+        config.train.pad_multiple = Some(pad_multiple);
+        fill_in_data(&mut config, facts);
         let train = &config.train;
         // They are for `flex` and for every GPU, and keep what their backward pass needs.
         let has_kernels = (has_int8_kernels(&device) || !on_host) && !train.gradient_checkpointing;
         let task = task_use(&config.model, &config.data);
-        let content = task.facts().content;
-        let pad_multiple = train.pad_multiple.unwrap_or(1);
         Self {
+            max_tokens,
+            pad_multiple,
+            d_model: config.model.width(),
+            best_metric,
             config,
             task,
-            content,
+            content: facts.content,
             device,
             on_host,
             has_kernels,
-            pad_multiple,
             group: alone(),
             selection: Selection::default(),
         }
@@ -132,6 +158,7 @@ impl Plan {
     /// The plan with this size of batches, in tokens.
     #[must_use]
     pub fn with_max_tokens(mut self, max_tokens: usize) -> Self {
+        self.max_tokens = max_tokens;
         self.config.train.max_tokens = MaxTokens::Tokens(max_tokens);
         self
     }
@@ -141,11 +168,6 @@ impl Plan {
     pub fn with_tokenizer(mut self, name: TokenizerName) -> Self {
         self.config.train.tokenize = TokenizerChoice::Named(name);
         self
-    }
-
-    /// The size of batches, in tokens; the default if it has yet to be found out.
-    pub fn max_tokens(&self) -> usize {
-        self.config.train.max_tokens.tokens()
     }
 
     /// Returns the shape of the model, which depends on the sizes of the vocabularies.
@@ -162,7 +184,7 @@ impl Plan {
             task: Arc::clone(&self.task),
             search,
             device: self.device.clone(),
-            max_tokens: self.max_tokens(),
+            max_tokens: self.max_tokens,
             pad_multiple: self.pad_multiple,
             longest,
             group: Arc::clone(&self.group),
@@ -170,16 +192,10 @@ impl Plan {
         }
     }
 
-    /// Width of the model's hidden states, by which one of the schedules scales.
-    pub fn d_model(&self) -> usize {
-        // Filled in by `fill_in`.
-        self.config.model.d_model.unwrap_or(1)
-    }
-
     /// How examples are put into batches.
     pub fn batching(&self) -> BatchingConfig {
         BatchingConfig {
-            max_tokens: self.max_tokens(),
+            max_tokens: self.max_tokens,
             pad_multiple: self.pad_multiple,
             seed: self.config.seed,
             dropout: self.config.tokenizer.dropout,
@@ -234,45 +250,41 @@ impl Plan {
     }
 }
 
-/// The config with a value for every key that has one here.
-fn fill_in(config: Config, on_host: bool, before: Option<&Config>) -> Config {
-    let mut filled = Config {
-        model: config.model.resolve(),
-        ..config
-    };
-    let facts = facts(filled.model.task());
-    let Config { data, train, .. } = &mut filled;
+/// Keeps what the run that is resumed found out when it began, where the config leaves it open.
+fn keep(train: &mut TrainConfig, before: &TrainConfig) {
+    train.pad_multiple = train.pad_multiple.or(before.pad_multiple);
+    if train.max_tokens == MaxTokens::Auto {
+        train.max_tokens = before.max_tokens;
+    }
+    if train.tokenize == TokenizerChoice::Auto {
+        train.tokenize = before.tokenize;
+    }
+}
+
+/// Returns the score that decides where a config does not say: only what is compared with
+/// references can be scored by another measure than the loss.
+fn default_metric(facts: &TaskFacts) -> BestMetric {
+    if facts.has_references() {
+        BestMetric::Bleu
+    } else {
+        BestMetric::Loss
+    }
+}
+
+/// Fills in the keys that depend on what the data are: their tables, and the tokenizer of BLEU as
+/// far as the language decides it.
+fn fill_in_data(config: &mut Config, facts: &TaskFacts) {
+    let Config { data, train, .. } = config;
     match facts.kind {
         TaskKind::Words => data.words = Some(data.words()),
         _ if facts.reads_images() => data.images = Some(data.images()),
         _ => {}
     }
-    // Only what is compared with references can be scored by another measure than the loss.
-    let best_metric = if facts.has_references() {
-        BestMetric::Bleu
-    } else {
-        BestMetric::Loss
-    };
-    train.best_metric.get_or_insert(best_metric);
-    // GPU kernels are tuned and compiled for each shape, so there should be few shapes; a CPU does
-    // only what is asked.
-    let pad_multiple = before
-        .and_then(|before| before.train.pad_multiple)
-        .unwrap_or(default_pad_multiple(on_host));
-    train.pad_multiple.get_or_insert(pad_multiple);
-    if let (MaxTokens::Auto, Some(before)) = (train.max_tokens, before) {
-        train.max_tokens = before.train.max_tokens;
-    }
-    if let (TokenizerChoice::Auto, Some(before)) = (train.tokenize, before) {
-        train.tokenize = before.train.tokenize;
-    }
     if facts.has_references() {
         let language = data.tgt.as_deref().unwrap_or_default();
-        train.tokenize = train
-            .tokenize
-            .of_language(language, train.dictionary.is_some());
+        let has_dictionary = train.dictionary.is_some();
+        train.tokenize = train.tokenize.of_language(language, has_dictionary);
     }
-    filled
 }
 
 #[cfg(test)]
@@ -292,6 +304,7 @@ mod tests {
             ("translation", Content::PAIRS, 1)
         );
         assert!(plan_.on_host && plan_.has_kernels);
+        assert_eq!(plan_.best_metric, BestMetric::Bleu);
         assert_eq!(plan_.config.train.best_metric, Some(BestMetric::Bleu));
         assert!(plan_.config.model.d_model.is_some());
         let text = plan_.config.to_toml().expect("it can be written");
@@ -309,7 +322,8 @@ mod tests {
         before.train.pad_multiple = Some(4);
         let device = device::open("flex").expect("flex is in this build");
         let plan = Plan::on(config, device, Some(&before));
-        assert_eq!((plan.max_tokens(), plan.pad_multiple), (123, 4));
+        assert_eq!((plan.max_tokens, plan.pad_multiple), (123, 4));
+        assert_eq!(plan.config.train.max_tokens, MaxTokens::Tokens(123));
         assert_eq!(
             plan.config.train.tokenize,
             TokenizerChoice::Named(TokenizerName::Char)

@@ -105,7 +105,7 @@ impl PlanReport {
             device: plan.config.device.clone(),
             on_host: plan.on_host,
             has_kernels: plan.has_kernels,
-            max_tokens: plan.max_tokens(),
+            max_tokens: plan.max_tokens,
             pad_multiple: plan.pad_multiple,
             tokenize: plan
                 .task

@@ -133,7 +133,7 @@ impl ModelConfig {
     fn resolve_width(&self) -> Self {
         Self {
             preset: Some(self.preset.unwrap_or(Preset::Small)),
-            d_model: self.d_model.or(Some(self.sizes().d_model)),
+            d_model: Some(self.width()),
             ..self.clone()
         }
     }

@@ -16,16 +16,16 @@ pub enum MaxTokens {
     /// As many as the device has memory for: [`crate::train::find_max_tokens`], before the first
     /// step of a run.
     Auto,
-    /// So many.
+    /// A fixed number of tokens.
     Tokens(usize),
 }
 
 impl MaxTokens {
-    /// The number, or as long as it has not been looked for, the default.
-    pub fn tokens(self) -> usize {
+    /// Returns the number, if it is fixed.
+    pub fn tokens(self) -> Option<usize> {
         match self {
-            Self::Auto => Self::default().tokens(),
-            Self::Tokens(tokens) => tokens,
+            Self::Auto => None,
+            Self::Tokens(tokens) => Some(tokens),
         }
     }
 }

@@ -245,7 +245,11 @@ impl TrainConfig {
         // TOML's integers have a sign, and a run that outlives this many steps needs no limit.
         const MOST: u64 = i64::MAX as u64;
         let counts = [
-            ("max_tokens", self.max_tokens.tokens() as u64, 1),
+            (
+                "max_tokens",
+                self.max_tokens.tokens().unwrap_or(1) as u64,
+                1,
+            ),
             ("pad_multiple", self.pad_multiple.unwrap_or(1) as u64, 1),
             ("accumulate_steps", self.accumulate_steps as u64, 1),
             ("max_steps", self.max_steps.unwrap_or(1), 1),

@@ -6,10 +6,10 @@ use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape};
 use polyglow_predict::device::has_own_memory;
 use polyglow_predict::error::{Result, TrainError, failed, with_hint};
+use polyglow_predict::settings::DEFAULT_MAX_TOKENS;
 
 use super::memory::{MemoryEstimate, available_memory};
 use super::try_step;
-use crate::config::MaxTokens;
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::tasks::{Setting, Task, TrainingData, built_in};
@@ -64,7 +64,7 @@ fn search<T: Task<Model = Model>>(
     let source = &**task.source();
     let longest = LongestItems::new(source)?;
     let least = longest.tokens;
-    let start = MaxTokens::default().tokens().max(least);
+    let start = DEFAULT_MAX_TOKENS.max(least);
     if !has_own_memory(&plan.config.device)? {
         return Ok(halved(
             least,

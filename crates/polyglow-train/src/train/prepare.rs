@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use super::schedule::OwnSchedule;
 use burn::tensor::Device;
+use polyglow_data::batching::Selection;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::Tokenizer as BleuTokenizer;
@@ -185,8 +186,11 @@ impl Training {
         find_origin: impl FnOnce(&RunDirectory, &Config) -> Result<Option<Origin>>,
     ) -> Result<Self> {
         let device = device::open_for(&config.device, group.local_rank())?;
-        let selection = group.share(|| run.selection())?;
-        let plan = Plan::on(config.clone(), device.clone(), None).with_selection(selection);
+        let (selection, before) = group.share(|| begun(&run))?;
+        let before = before.map(|before| Config::parse(&before)).transpose()?;
+        let mut plan = Plan::on(config, device, before.as_ref())
+            .among(Arc::clone(group))
+            .with_selection(selection);
         plan.training_device()?;
         if plan.on_host && plan.config.train.precision == Precision::F16 {
             tracing::warn!(
@@ -196,22 +200,12 @@ impl Training {
         let text = text(&plan)?;
         let mut lock = None;
         let mut origin = None;
-        let before = group.share(|| {
-            run.check_is_ours()?;
+        group.share(|| {
             origin = find_origin(&run, &plan.config)?;
             lock = Some(run.lock()?);
             check_leaves_nothing_behind(&run)?;
-            if run.config_path().is_file() {
-                run.config()?.to_toml().map(Some)
-            } else {
-                Ok(None)
-            }
+            check_same_config(&run, &plan.config)
         })?;
-        let before = before.map(|before| Config::parse(&before)).transpose()?;
-        let mut plan = Plan::on(config, device, before.as_ref())
-            .among(Arc::clone(group))
-            .with_selection(selection);
-        group.share(|| check_same_config(&run, &plan.config))?;
         let bleu = bleu_tokenizer(&plan, &text)?;
         if plan.task.facts().has_references() {
             plan = plan.with_tokenizer(bleu.name());
@@ -364,6 +358,18 @@ impl Training {
             observer,
         )
     }
+}
+
+/// Reads what the training that is resumed began with, if one is: the rules that select the data,
+/// and its config.
+fn begun(run: &RunDirectory) -> Result<(Selection, Option<String>)> {
+    run.check_is_ours()?;
+    let config = if run.config_path().is_file() {
+        Some(run.config()?.to_toml()?)
+    } else {
+        None
+    };
+    Ok((run.selection()?, config))
 }
 
 /// A training that begins with weights of its own.

@@ -86,7 +86,7 @@ impl<'a, T: Task> Session<'a, T> {
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
-        let schedule = Schedule::new(&config.train, last_step, training.plan.d_model())
+        let schedule = Schedule::new(&config.train, last_step, training.plan.d_model)
             .replaced_by(training.schedule.clone());
         let untimed_tokens = state.interval.tokens;
         let mut session = Self {

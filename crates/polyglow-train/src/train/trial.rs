@@ -56,7 +56,7 @@ fn run_unguarded<T: Task>(
 ) -> Result<TrialReport> {
     let train = &plan.config.train;
     let last_step = train.max_steps.unwrap_or(u64::MAX);
-    let lr = Schedule::new(train, last_step, plan.d_model()).learning_rate(1);
+    let lr = Schedule::new(train, last_step, plan.d_model).learning_rate(1);
     let mut stepper = Stepper::new(task, plan, model)?;
     let micro_batches = train.accumulate_steps.min(2);
     let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;

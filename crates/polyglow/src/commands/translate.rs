@@ -204,7 +204,7 @@ fn decided_by(
     let decided_by = (
         weights,
         plan.config.search.for_request(search, usize::MAX)?,
-        plan.config.train.max_tokens,
+        plan.max_tokens,
         plan.config.seed,
         asked,
     );

@@ -18,7 +18,7 @@ impl ModelConfig {
     /// # Errors
     /// [`ModelError::Config`] for a width of zero or beyond reason.
     pub fn skip_gram(&self, vocabulary: Vocabulary) -> Result<SkipGramShape, ModelError> {
-        let d_model = self.d_model.unwrap_or(self.sizes().d_model);
+        let d_model = self.width();
         check_size("model.d_model", d_model, WIDEST)?;
         let words = Vocabulary {
             src_size: vocabulary.tgt_size,

@@ -108,10 +108,10 @@ impl<T: Task> Session<'_, T> {
     /// Returns whether these scores are the best so far, and remembers them if so.
     fn compare(&mut self, scores: &Scores) -> bool {
         let train = &self.training.plan.config.train;
-        let (score, sign) = match (train.best_metric, &scores.translations) {
-            (Some(BestMetric::Bleu), Some(translations)) => (translations.bleu, 1.0),
-            (Some(BestMetric::Chrf), Some(translations)) => (translations.chrf, 1.0),
-            (Some(BestMetric::Loss) | None, _) | (_, None) => (scores.loss, -1.0),
+        let (score, sign) = match (self.training.plan.best_metric, &scores.translations) {
+            (BestMetric::Bleu, Some(translations)) => (translations.bleu, 1.0),
+            (BestMetric::Chrf, Some(translations)) => (translations.chrf, 1.0),
+            (BestMetric::Loss, _) | (_, None) => (scores.loss, -1.0),
         };
         let before = (self.state.best, self.state.stale_validations);
         let warms_up = self.state.step <= train.warmup_steps;
