@@ -1,5 +1,5 @@
-//! Argos Translate's packages, which LibreTranslate installs: CTranslate2's model and a
-//! SentencePiece model in a zip archive.
+//! Argos Translate's packages, which LibreTranslate installs, too: a model of CTranslate2 and one of
+//! SentencePiece in a zip archive.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -13,15 +13,16 @@ use zip::{CompressionMethod, ZipWriter};
 use super::card;
 use super::portable::Portable;
 
-/// The version of a package; Argos takes a newer one for an update.
+/// The version of packages; Argos installs a package of a newer version as an update.
 const VERSION: &str = "1.0";
-/// The oldest Argos Translate that reads it.
+/// The oldest version of Argos Translate that reads the package.
 const ARGOS: &str = "1.9.0";
 
-/// Makes sure that a model can be a package.
+/// Checks that a model can become a package.
 ///
 /// # Errors
-/// The languages are not known, or the tokenizer is none of SentencePiece's (exit code 2).
+/// Its languages are not known, or its tokenizer cannot become a unigram model of SentencePiece
+/// (exit code 2).
 pub(super) fn check(model: &Portable) -> Result<()> {
     if card::languages(&model.config).is_none() {
         let error = usage(failed!(
@@ -46,7 +47,7 @@ pub(super) fn check(model: &Portable) -> Result<()> {
 
 fn sentencepiece(model: &Portable) -> Result<Vec<u8>> {
     let advice = "train with `tokenizer.kind = \"unigram\"`, or take `--to ctranslate2`";
-    // Argos gives the model SentencePiece's spellings, which are those of its vocabulary with
+    // Argos passes SentencePiece's pieces to the model, which are the tokens of its vocabulary with
     // unigram models only.
     model
         .tokenizers
@@ -55,7 +56,8 @@ fn sentencepiece(model: &Portable) -> Result<Vec<u8>> {
         .map_err(|error| with_hint(usage(error), advice))
 }
 
-/// Packs what is in `parts`, a model of CTranslate2, into an archive in `dir`.
+/// Packs a model of CTranslate2, whose files are in `parts`, with its tokenizer and its `readme`
+/// into an archive in `dir`.
 ///
 /// # Errors
 /// As [`check`]; the disk refuses.
@@ -67,34 +69,41 @@ pub(super) fn pack(model: &Portable, readme: &str, parts: &Path, dir: &Path) -> 
         "from_code": src, "from_name": language(&src), "to_code": tgt, "to_name": language(&tgt),
     });
     let path = dir.join(format!("{name}.argosmodel"));
-    let write = || -> Result<()> {
-        // Without compression, which saves little on weights. Entries are dated 1980: the same
-        // content gives the same archive.
-        let options = SimpleFileOptions::default()
-            .compression_method(CompressionMethod::Stored)
-            .large_file(true);
-        let mut archive = ZipWriter::new(File::create(&path)?);
-        let texts = [
-            ("metadata.json", metadata.to_string().into_bytes()),
-            ("README.md", readme.as_bytes().to_vec()),
-            ("sentencepiece.model", sentencepiece(model)?),
-        ];
-        // All entries are in one folder: the archive is unpacked among others.
-        for (file, content) in texts {
-            archive
-                .start_file(format!("{name}/{file}"), options)
-                .map_err(TrainError::from_any)?;
-            archive.write_all(&content)?;
-        }
-        for file in ["config.json", "model.bin", "shared_vocabulary.json"] {
-            archive
-                .start_file(format!("{name}/model/{file}"), options)
-                .map_err(TrainError::from_any)?;
-            io::copy(&mut File::open(parts.join(file))?, &mut archive)?;
-        }
-        Ok(archive.finish().map_err(TrainError::from_any)?.sync_all()?)
-    };
-    write().with_context(|| format!("cannot write `{}`", path.display()))
+    let context = || format!("cannot write `{}`", path.display());
+    let texts = [
+        ("metadata.json", metadata.to_string().into_bytes()),
+        ("README.md", readme.as_bytes().to_vec()),
+        (
+            "sentencepiece.model",
+            sentencepiece(model).with_context(context)?,
+        ),
+    ];
+    write_archive(&path, &name, &texts, parts).with_context(context)
+}
+
+/// Writes an archive with some texts, and with the files of a model of CTranslate2.
+fn write_archive(path: &Path, name: &str, texts: &[(&str, Vec<u8>)], parts: &Path) -> Result<()> {
+    // Without compression, which saves little on weights. Entries are dated 1980: the same content
+    // gives the same archive.
+    let options = SimpleFileOptions::default()
+        .compression_method(CompressionMethod::Stored)
+        .large_file(true);
+    let mut archive = ZipWriter::new(File::create(path)?);
+    // All entries are in one folder, because Argos unpacks all archives into one directory.
+    for (file, content) in texts {
+        archive
+            .start_file(format!("{name}/{file}"), options)
+            .map_err(TrainError::from_any)?;
+        archive.write_all(content)?;
+    }
+    for file in ["config.json", "model.bin", "shared_vocabulary.json"] {
+        archive
+            .start_file(format!("{name}/model/{file}"), options)
+            .map_err(TrainError::from_any)?;
+        io::copy(&mut File::open(parts.join(file))?, &mut archive)?;
+    }
+    let file = archive.finish().map_err(TrainError::from_any)?;
+    Ok(file.sync_all()?)
 }
 
 /// The English name of a language, where it is a common one; its code otherwise.

@@ -1,4 +1,4 @@
-//! Named arrays in host memory, and how they are turned from one layout into another.
+//! Named arrays in host memory, and conversions between layouts.
 
 use std::collections::BTreeMap;
 
@@ -6,17 +6,17 @@ use burn::tensor::TensorData;
 use polyglow_predict::error::{Result, ensure, failed};
 use polyglow_predict::weights::Weights;
 
-/// Numbers of one or two axes, row by row.
+/// An array of `f32` with one or two axes, row by row.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Array {
-    /// Length of each axis.
+    /// The length of each axis.
     pub shape: Vec<usize>,
-    /// As many as the shape says.
+    /// The elements, as many as the shape says.
     pub values: Vec<f32>,
 }
 
 impl Array {
-    /// A vector.
+    /// Makes an array with one axis.
     pub(crate) fn vector(values: Vec<f32>) -> Self {
         Self {
             shape: vec![values.len()],
@@ -24,7 +24,7 @@ impl Array {
         }
     }
 
-    /// A matrix.
+    /// Makes an array of shape `[rows, columns]`.
     ///
     /// # Panics
     /// There are not as many values as the shape says.
@@ -45,17 +45,17 @@ impl Array {
         bytes
     }
 
-    /// Length of the last axis.
+    /// The length of the last axis.
     pub(crate) fn width(&self) -> usize {
         self.shape.last().copied().unwrap_or(1)
     }
 
-    /// Length of the first axis.
+    /// The length of the first axis.
     pub(crate) fn height(&self) -> usize {
         self.shape.first().copied().unwrap_or(1)
     }
 
-    /// The transpose of a matrix; a vector as it is.
+    /// The transpose of a matrix; a copy of a vector.
     #[must_use]
     pub(crate) fn transposed(&self) -> Self {
         let [rows, columns] = self.shape[..] else {
@@ -71,23 +71,22 @@ impl Array {
         }
     }
 
-    /// The places of the last axis in another order.
+    /// The columns with these indices, in this order; elements of a vector.
     #[must_use]
     pub(crate) fn columns(&self, order: &[usize]) -> Self {
         let mut shape = self.shape.clone();
         if let Some(last) = shape.last_mut() {
             *last = order.len();
         }
-        let rows = self.values.chunks_exact(self.width().max(1));
-        Self {
-            shape,
-            values: rows
-                .flat_map(|row| order.iter().map(|&place| row[place]))
-                .collect(),
+        let mut values = Vec::new();
+        for row in self.values.chunks_exact(self.width().max(1)) {
+            values.extend(order.iter().map(|&column| row[column]));
         }
+        Self { shape, values }
     }
 
-    /// These rows, in this order; a row of zeros for `None`.
+    /// The rows with these indices, in this order, and a row of zeros for `None`; elements of a
+    /// vector.
     #[must_use]
     pub(crate) fn rows(&self, order: &[Option<usize>]) -> Self {
         let width = if self.shape.len() == 1 {
@@ -107,15 +106,18 @@ impl Array {
         Self { shape, values }
     }
 
-    /// As many equal parts side by side along the last axis.
-    pub(crate) fn split(&self, parts: usize) -> Vec<Self> {
-        let width = self.width() / parts.max(1);
-        let part =
-            |part: usize| self.columns(&(part * width..(part + 1) * width).collect::<Vec<_>>());
-        (0..parts).map(part).collect()
+    /// Cuts the last axis into equal parts.
+    pub(crate) fn split(&self, num_parts: usize) -> Vec<Self> {
+        let width = self.width() / num_parts.max(1);
+        let mut parts = Vec::with_capacity(num_parts);
+        for part in 0..num_parts {
+            let columns: Vec<usize> = (part * width..(part + 1) * width).collect();
+            parts.push(self.columns(&columns));
+        }
+        parts
     }
 
-    /// Arrays of one height side by side along the last axis.
+    /// Puts arrays of the same height side by side along the last axis.
     ///
     /// # Errors
     /// Their heights differ, or there are none.
@@ -129,13 +131,12 @@ impl Array {
             *last = width;
         }
         let rows: usize = first.shape.iter().rev().skip(1).product();
-        let fits = parts.iter().all(|part| {
-            part.shape.len() == first.shape.len() && part.values.len() == rows * part.width()
-        });
-        ensure!(
-            fits,
-            "matrices of different heights cannot be put side by side"
-        );
+        for part in parts {
+            ensure!(
+                part.shape.len() == first.shape.len() && part.values.len() == rows * part.width(),
+                "matrices of different heights cannot be put side by side"
+            );
+        }
         let mut values = Vec::with_capacity(rows * width);
         for row in 0..rows {
             for part in parts {
@@ -151,29 +152,28 @@ impl Array {
 pub struct Arrays(pub BTreeMap<String, Array>);
 
 impl Arrays {
-    /// All that a file of weights holds; matrices in 8 bits as what they stand for.
+    /// Takes everything from a file of weights, 8-bit matrices dequantized.
     ///
     /// # Errors
     /// The scales of a matrix are missing.
-    pub(crate) fn of(weights: Weights) -> Result<Self> {
+    pub(crate) fn from_weights(weights: Weights) -> Result<Self> {
         let weights = if weights.is_int8() {
             weights.dequantize()?
         } else {
             weights
         };
-        let array = |data: &TensorData| Array {
-            shape: data.shape().to_vec(),
-            values: data.iter().collect(),
-        };
-        Ok(Self(
-            weights
-                .rest()
-                .map(|(name, data)| (name.clone(), array(data)))
-                .collect(),
-        ))
+        let mut arrays = Self::default();
+        for (name, data) in weights.rest() {
+            let array = Array {
+                shape: data.shape().to_vec(),
+                values: data.iter().collect(),
+            };
+            arrays.put(name, array);
+        }
+        Ok(arrays)
     }
 
-    /// The array of this name.
+    /// The array with a name.
     ///
     /// # Errors
     /// There is none.
@@ -183,15 +183,15 @@ impl Arrays {
             .ok_or_else(|| failed!("there is no tensor `{name}`"))
     }
 
-    /// Adds an array.
+    /// Adds an array, or replaces that of the same name.
     pub(crate) fn put(&mut self, name: impl Into<String>, array: Array) {
         self.0.insert(name.into(), array);
     }
 
-    /// As checkpoints hold them.
+    /// The arrays as checkpoints have them.
     pub(crate) fn into_tensors(self) -> Vec<(String, TensorData)> {
-        self.0
-            .into_iter()
+        let arrays = self.0.into_iter();
+        arrays
             .map(|(name, Array { shape, values })| (name, TensorData::new(values, shape)))
             .collect()
     }

@@ -1,11 +1,11 @@
-//! The model card: a `README.md` that begins with what a model hub reads, and says the rest to
-//! people.
+//! The model card: a `README.md` that begins with YAML for a model hub, and tells people the rest.
 
 use std::fmt::Write;
+use std::path::Path;
 
-use polyglow_data::config::TrainFiles;
+use polyglow_data::config::{DataConfig, TrainFiles};
 use polyglow_predict::error::Result;
-use polyglow_predict::tasks::facts;
+use polyglow_predict::tasks::{TaskFacts, facts};
 use polyglow_train::config::Config;
 use polyglow_train::run::{Checkpoint, RunDirectory, TextHashes, records};
 use serde_json::Value;
@@ -13,131 +13,121 @@ use serde_json::Value;
 use super::portable::Portable;
 use super::{Precision, Target};
 
-/// What a card says of a run, beside its model.
+/// The scores that a card lists, by their keys in records, with their titles.
+const SCORES: [(&str, &str); 2] = [("bleu", "BLEU"), ("chrf", "chrF")];
+
+/// The facts of a run and its checkpoint that a card states.
 pub(super) struct Card {
     /// The name of the run's directory.
     name: String,
+    /// The name of the checkpoint's directory, or `ema of` it.
     checkpoint: String,
     step: u64,
-    /// With which the test sets were translated.
+    /// The beam size with which the test sets were translated.
     beam_size: usize,
     /// SHA-256 of the weights that were exported.
     weights: Option<String>,
     text: Option<TextHashes>,
-    /// Records of tests of this step, and their sets.
+    /// The records of tests of this checkpoint, one for each set.
     tests: Vec<Value>,
 }
 
 impl Card {
-    /// Of a checkpoint of a run, which was asked for by the name `asked`.
+    /// Gathers the facts of a checkpoint, which the user has requested as `requested`.
     ///
     /// # Errors
     /// The records or the config cannot be read.
-    pub(super) fn new(run: &RunDirectory, asked: &str, checkpoint: &Checkpoint) -> Result<Self> {
-        let of_name = |path: &std::path::Path| {
-            path.file_name()
-                .map(|name| name.to_string_lossy().into_owned())
-        };
-        let root = std::path::absolute(run.root()).unwrap_or_else(|_| run.root().to_owned());
+    pub(super) fn new(
+        run: &RunDirectory,
+        requested: &str,
+        checkpoint: &Checkpoint,
+    ) -> Result<Self> {
+        let is_ema = requested == "ema";
         let step = checkpoint.state.step;
-        let place = of_name(&checkpoint.path).unwrap_or_default();
-        // Averages were made after the same step, and the scores are not theirs.
-        let is_scored =
-            asked != "ema" && ["best", "last", &format!("step-{step}")].contains(&&*place);
-        let is_test = |record: &Value| {
+        let directory = file_name(&checkpoint.path).unwrap_or_default();
+        // Averages are of the same step, but the scores are those of the checkpoint itself.
+        let own_names = ["best", "last", &format!("step-{step}")];
+        let is_scored = !is_ema && own_names.contains(&&*directory);
+        let mut tests = records::read(&run.metrics_path())?;
+        tests.retain(|record| {
             is_scored && record["kind"] == "test" && record["step"].as_u64() == Some(step)
-        };
+        });
+        let root = std::path::absolute(run.root()).unwrap_or_else(|_| run.root().to_owned());
         Ok(Self {
-            name: of_name(&root).unwrap_or_else(|| "model".to_owned()),
-            checkpoint: if asked == "ema" {
-                format!("ema of {place}")
+            name: file_name(&root).unwrap_or_else(|| "model".to_owned()),
+            checkpoint: if is_ema {
+                format!("ema of {directory}")
             } else {
-                place
+                directory
             },
             step,
             beam_size: run.config()?.search.beam_size,
             weights: checkpoint
                 .model_hash()
-                .filter(|_| asked != "ema")
+                .filter(|_| !is_ema)
                 .map(str::to_owned),
             text: checkpoint.state.text.clone(),
-            tests: records::read(&run.metrics_path())?
-                .into_iter()
-                .filter(is_test)
-                .collect(),
+            tests,
         })
     }
 
-    /// The card.
+    /// Writes the card of a model that is exported to a format.
     pub(super) fn text(&self, model: &Portable, target: Target, precision: Precision) -> String {
         let mut text = String::from("---\n");
-        self.front_matter(&mut text, &model.config, target);
+        // Writing to a string does not fail.
+        let _ = self.front_matter(&mut text, &model.config, target);
         text.push_str("---\n\n");
-        self.body(&mut text, model, target, precision);
+        let _ = self.body(&mut text, model, target, precision);
         text
     }
 
-    fn front_matter(&self, text: &mut String, config: &Config, target: Target) {
-        let line = |text: &mut String, line: &str| {
-            text.push_str(line);
-            text.push('\n');
-        };
+    /// The YAML block that model hubs read.
+    fn front_matter(&self, text: &mut String, config: &Config, target: Target) -> std::fmt::Result {
         if let Some((src, tgt)) = languages(config) {
-            line(text, "language:");
-            line(text, &format!("- {}", quoted(&src)));
-            line(text, &format!("- {}", quoted(&tgt)));
+            writeln!(text, "language:")?;
+            writeln!(text, "- {}", quoted(&src))?;
+            writeln!(text, "- {}", quoted(&tgt))?;
         }
         if let Some(license) = &config.license {
-            line(text, &format!("license: {}", quoted(license)));
+            writeln!(text, "license: {}", quoted(license))?;
         }
-        line(text, &format!("library_name: {}", target.library()));
         let tag = facts(config.model.task()).hub_tag;
-        line(text, &format!("pipeline_tag: {tag}"));
-        line(text, &format!("tags:\n- {tag}\n- polyglow"));
-        let scored: Vec<&Value> = self
-            .tests
-            .iter()
-            .filter(|test| test["bleu"].is_number())
-            .collect();
+        writeln!(text, "library_name: {}", target.library())?;
+        writeln!(text, "pipeline_tag: {tag}")?;
+        writeln!(text, "tags:\n- {tag}\n- polyglow")?;
+        self.model_index(text)
+    }
+
+    /// The scores as a model hub reads them; nothing without BLEU.
+    fn model_index(&self, text: &mut String) -> std::fmt::Result {
+        let mut scored = self.tests.clone();
+        scored.retain(|test| test["bleu"].is_number());
         if scored.is_empty() {
-            return;
+            return Ok(());
         }
-        line(text, "metrics:\n- bleu\n- chrf");
-        line(
-            text,
-            &format!("model-index:\n- name: {}\n  results:", quoted(&self.name)),
-        );
-        for test in scored {
-            let split = test["split"].as_str().unwrap_or("test");
-            line(
-                text,
-                "  - task:\n      type: translation\n      name: Translation",
-            );
-            line(
-                text,
-                &format!(
-                    "    dataset:\n      type: {0}\n      name: {0}\n      split: {0}",
-                    quoted(split)
-                ),
-            );
-            line(text, "    metrics:");
-            for (key, name) in [("bleu", "BLEU"), ("chrf", "chrF")] {
+        writeln!(text, "metrics:\n- bleu\n- chrf")?;
+        let name = quoted(&self.name);
+        writeln!(text, "model-index:\n- name: {name}\n  results:")?;
+        for test in &scored {
+            let split = quoted(test["split"].as_str().unwrap_or("test"));
+            writeln!(text, "  - task:")?;
+            writeln!(text, "      type: translation\n      name: Translation")?;
+            writeln!(text, "    dataset:")?;
+            writeln!(text, "      type: {split}\n      name: {split}")?;
+            writeln!(text, "      split: {split}")?;
+            writeln!(text, "    metrics:")?;
+            for (key, title) in SCORES {
                 if let Some(value) = test[key].as_f64() {
-                    line(
-                        text,
-                        &format!("    - type: {key}\n      value: {value:.2}\n      name: {name}"),
-                    );
+                    writeln!(text, "    - type: {key}")?;
+                    writeln!(text, "      value: {value:.2}\n      name: {title}")?;
                 }
             }
         }
+        Ok(())
     }
 
-    fn body(&self, text: &mut String, model: &Portable, target: Target, precision: Precision) {
-        // Writing to a text does not fail.
-        let _ = self.try_body(text, model, target, precision);
-    }
-
-    fn try_body(
+    /// The part for people, in Markdown.
+    fn body(
         &self,
         text: &mut String,
         model: &Portable,
@@ -146,54 +136,21 @@ impl Card {
     ) -> std::fmt::Result {
         let config = &model.config;
         let facts = facts(config.model.task());
-        let tag = facts.hub_tag;
-        let what = facts.description;
-        let what = match languages(config).filter(|_| tag == "translation") {
-            Some((src, tgt)) => format!("{what} from {src} to {tgt}"),
-            None => what.to_owned(),
-        };
         writeln!(text, "# {}\n", self.name)?;
         writeln!(
             text,
-            "{what}, trained with polyglow and written for {} in {}. The weights are those of the checkpoint `{}`, after \
+            "{}, trained with polyglow and written for {} in {}. The weights are those of the checkpoint `{}`, after \
              step {}.\n",
+            description(config, facts),
             target.title(),
             precision.name(),
             self.checkpoint,
             self.step
         )?;
-        writeln!(
-            text,
-            "## Use\n\n{}\n",
-            target.usage(facts, model.tokenizers.is_shared())
-        )?;
+        let usage = target.usage(facts, model.tokenizers.is_shared());
+        writeln!(text, "## Use\n\n{usage}\n")?;
         self.scores(text)?;
-        writeln!(text, "## Data\n")?;
-        let train = match (&config.data.corpus, &config.data.train) {
-            (Some(corpus), _) => format!("the embedded corpus `{corpus}`"),
-            (None, Some(TrainFiles::One(path))) => format!("`{}`", path.display()),
-            (None, Some(TrainFiles::Weighted(list))) => list
-                .iter()
-                .map(|entry| format!("`{}`", entry.path.display()))
-                .collect::<Vec<_>>()
-                .join(", "),
-            (None, None) => "not known here".to_owned(),
-        };
-        writeln!(text, "Training text: {train}.\n")?;
-        writeln!(text, "| SHA-256 of | |\n|---|---|")?;
-        let hashes = self.text.iter().flat_map(|text| {
-            [
-                ("the training text", &text.train),
-                ("the validation text", &text.valid),
-                ("the tokenizers", &text.tokenizers),
-            ]
-        });
-        for (name, hash) in hashes.filter(|(_, hash)| !hash.is_empty()) {
-            writeln!(text, "| {name} | `{hash}` |")?;
-        }
-        if let Some(weights) = &self.weights {
-            writeln!(text, "| the weights, as the run has them | `{weights}` |")?;
-        }
+        self.data(text, &config.data)?;
         let config = config.to_toml().unwrap_or_default();
         writeln!(text, "\n## Config\n\n```toml\n{}\n```", config.trim_end())
     }
@@ -209,27 +166,83 @@ impl Card {
         )?;
         for test in &self.tests {
             let split = test["split"].as_str().unwrap_or("test");
-            for (key, name) in [("bleu", "BLEU"), ("chrf", "chrF")] {
-                if let Some(value) = test[key].as_f64() {
-                    let signature = test["signatures"][key]
-                        .as_str()
-                        .unwrap_or_default()
-                        .replace('|', "\\|");
-                    writeln!(text, "| {split} | {name} {value:.2} | `{signature}` |")?;
-                }
+            for (key, title) in SCORES {
+                let Some(value) = test[key].as_f64() else {
+                    continue;
+                };
+                let signature = test["signatures"][key].as_str().unwrap_or_default();
+                // Signatures are full of `|`, which would begin a new column.
+                let signature = signature.replace('|', "\\|");
+                writeln!(text, "| {split} | {title} {value:.2} | `{signature}` |")?;
             }
         }
         writeln!(text)
     }
+
+    fn data(&self, text: &mut String, config: &DataConfig) -> std::fmt::Result {
+        writeln!(text, "## Data\n")?;
+        writeln!(text, "Training text: {}.\n", training_text(config))?;
+        writeln!(text, "| SHA-256 of | |\n|---|---|")?;
+        if let Some(hashes) = &self.text {
+            for (name, hash) in [
+                ("the training text", &hashes.train),
+                ("the validation text", &hashes.valid),
+                ("the tokenizers", &hashes.tokenizers),
+            ] {
+                if !hash.is_empty() {
+                    writeln!(text, "| {name} | `{hash}` |")?;
+                }
+            }
+        }
+        if let Some(weights) = &self.weights {
+            writeln!(text, "| the weights, as the run has them | `{weights}` |")?;
+        }
+        Ok(())
+    }
 }
 
-/// Source and target language, where both are known.
+/// The last component of a path.
+fn file_name(path: &Path) -> Option<String> {
+    let name = path.file_name()?;
+    Some(name.to_string_lossy().into_owned())
+}
+
+/// What the model is, with its languages if it translates.
+fn description(config: &Config, facts: &TaskFacts) -> String {
+    let what = facts.description;
+    match languages(config) {
+        Some((src, tgt)) if facts.hub_tag == "translation" => {
+            format!("{what} from {src} to {tgt}")
+        }
+        _ => what.to_owned(),
+    }
+}
+
+/// The files of the training text, or the embedded corpus.
+fn training_text(config: &DataConfig) -> String {
+    if let Some(corpus) = &config.corpus {
+        return format!("the embedded corpus `{corpus}`");
+    }
+    match &config.train {
+        Some(TrainFiles::One(path)) => format!("`{}`", path.display()),
+        Some(TrainFiles::Weighted(list)) => {
+            let paths: Vec<String> = list
+                .iter()
+                .map(|entry| format!("`{}`", entry.path.display()))
+                .collect();
+            paths.join(", ")
+        }
+        None => "not known here".to_owned(),
+    }
+}
+
+/// The source and the target language of a config, if both are known.
 pub(super) fn languages(config: &Config) -> Option<(String, String)> {
     let (src, tgt) = config.data.languages().ok()?;
     Some((src.to_owned(), tgt.to_owned()))
 }
 
-/// A text in YAML: quotes and escapes are those of JSON.
+/// A text as YAML has it, with the quotes and escapes of JSON.
 fn quoted(text: &str) -> String {
     Value::from(text).to_string()
 }

@@ -1,8 +1,7 @@
-//! CTranslate2's models: `model.bin`, `config.json` and vocabularies, which its library runs on
-//! CPUs and GPUs.
+//! Models of CTranslate2, a library for CPUs and GPUs: `model.bin`, `config.json` and vocabularies.
 //!
-//! Every encoder-decoder Transformer of ours is written. What is read has our mathematics, whoever
-//! wrote it.
+//! Every encoder-decoder Transformer of polyglow can be written. Models of any converter can be read
+//! if polyglow's Transformer has all of their layers and options.
 
 mod binary;
 mod name;
@@ -13,10 +12,10 @@ mod unsupported;
 mod variables;
 mod write;
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
-use serde_json::{Value, json};
+use serde_json::json;
 
 use self::binary::Binary;
 use self::read::Content;
@@ -25,16 +24,16 @@ use super::Precision;
 use super::array::Arrays;
 use super::folder::{self, Keys};
 use super::portable::{Portable, tokenizers_in};
-use super::vocabulary::{Foreign, Marks};
-use polyglow_predict::error::{Context, Result, ensure, failed, with_hint};
+use super::vocabulary::{Foreign, SpecialTokens};
+use polyglow_predict::error::{Context, Result, TrainError, ensure, failed, with_hint};
 
 const MODEL: &str = "model.bin";
 const CONFIG: &str = "config.json";
-/// The largest `model.bin` that is read: variables of up to 4 GiB, and room for their names.
+/// The largest `model.bin` that is read, in bytes. A single variable has 4 GiB at most.
 const MOST_MODEL: u64 = 1 << 36;
-/// The largest vocabulary in lines of text that is read.
+/// The largest vocabulary in lines of text that is read, in bytes.
 const MOST_VOCABULARY: u64 = 1 << 28;
-/// The longest text, in tokens with its end mark, of a model that does not say it.
+/// The most tokens of a text, EOS included, for a model without a table of positions.
 const MAX_LEN: usize = 512;
 
 /// Whether a folder holds such a model.
@@ -42,7 +41,7 @@ pub(super) fn is_in(dir: &Path) -> bool {
     dir.join(MODEL).is_file()
 }
 
-/// Writes a model.
+/// Writes the files of a model into a directory.
 ///
 /// # Errors
 /// It is no encoder-decoder Transformer (exit code 2); the disk refuses.
@@ -50,19 +49,21 @@ pub(super) fn write(model: &Portable, precision: Precision, dir: &Path) -> Resul
     let shape = model.transformer()?;
     let binary = write::binary(&model.arrays, &shape, precision)?;
     folder::write(dir, MODEL, &binary.to_bytes()?)?;
+    // It is as large as the model.
     drop(binary);
     let Tokenizers { src, tgt } = &model.tokenizers;
-    let spelling = |tokenizer: &Tokenizer, id: u32| tokenizer.token(id).unwrap_or_default();
-    let marks = tgt.special();
+    let special = tgt.special();
+    let [bos, eos, unk] =
+        [special.bos, special.eos, special.unk].map(|id| tgt.token(id).unwrap_or_default());
     let config = json!({
         "add_source_bos": false,
         "add_source_eos": true,
-        "bos_token": spelling(tgt, marks.bos),
-        "decoder_start_token": spelling(tgt, marks.bos),
-        "eos_token": spelling(tgt, marks.eos),
+        "bos_token": bos,
+        "decoder_start_token": bos,
+        "eos_token": eos,
         "layer_norm_epsilon": null,
         "multi_query_attention": false,
-        "unk_token": spelling(tgt, marks.unk),
+        "unk_token": unk,
     });
     folder::write_json(dir, CONFIG, &config)?;
     if model.tokenizers.is_shared() {
@@ -74,14 +75,17 @@ pub(super) fn write(model: &Portable, precision: Precision, dir: &Path) -> Resul
     Ok(model.tokenizers.save(dir)?)
 }
 
-/// The tokens by their ids, each spelled in another way.
+/// The tokens of a tokenizer by their ids. CTranslate2 requires them to differ, so ids without a
+/// token get texts that do.
 fn vocabulary(tokenizer: &Tokenizer) -> Vec<String> {
-    let spelling = |id| {
-        tokenizer
-            .token(id)
-            .unwrap_or_else(|| format!("<no token has the id {id}>"))
-    };
-    (0..tokenizer.vocab_size() as u32).map(spelling).collect()
+    let mut tokens = Vec::with_capacity(tokenizer.vocab_size());
+    for id in 0..tokenizer.vocab_size() as u32 {
+        tokens.push(match tokenizer.token(id) {
+            Some(token) => token,
+            None => format!("<no token has the id {id}>"),
+        });
+    }
+    tokens
 }
 
 /// Reads a model.
@@ -107,11 +111,35 @@ pub(super) fn read(dir: &Path) -> Result<Portable> {
     };
     check_config(&config, has_scale_flag)?;
     let vocabularies = vocabularies(dir)?;
-    let [src, tgt] = &vocabularies;
-    for (name, tokens, rows) in [
-        ("source", src, arrays.get("src_embedding.weight")?.height()),
-        ("target", tgt, tgt_rows(&arrays)?),
-    ] {
+    check_vocabularies(&vocabularies, &arrays, dir)?;
+    let special = SpecialTokens {
+        bos: config.text("decoder_start_token")?.to_owned(),
+        eos: config.text("eos_token")?.to_owned(),
+        unk: config.text("unk_token")?.to_owned(),
+        starts_from_zeros,
+    };
+    // Tokenizers that polyglow has exported have the model's ids, and need no rows of their own.
+    // Those of other programs, or damaged ones, are left to `Foreign`.
+    let exported = tokenizers_in(dir).ok().flatten().filter(|own| {
+        !starts_from_zeros && have_vocabularies(own, &vocabularies) && special.are_of(&own.tgt)
+    });
+    let tokenizers = if let Some(tokenizers) = exported {
+        tokenizers
+    } else {
+        let ids = vocabularies.map(|tokens| tokens.into_iter().zip(0..).collect());
+        Foreign::new(dir, ids, special)?.adopt(&mut model, &mut arrays)?
+    };
+    let max_len = max_len.unwrap_or(MAX_LEN) - 1;
+    Ok(Portable::new(&model, tokenizers, arrays, max_len))
+}
+
+/// Checks that each side has as many tokens as embeddings.
+fn check_vocabularies([src, tgt]: &[Vec<String>; 2], arrays: &Arrays, dir: &Path) -> Result<()> {
+    let source = arrays.get("src_embedding.weight")?;
+    // Where all embeddings are tied, the source's is also the target's.
+    let target = arrays.0.get("tgt_embedding.weight").unwrap_or(source);
+    for (name, tokens, table) in [("source", src, source), ("target", tgt, target)] {
+        let rows = table.height();
         ensure!(
             tokens.len() == rows,
             "`{}` has {} {name} tokens, and the model {rows} embeddings of them",
@@ -119,31 +147,11 @@ pub(super) fn read(dir: &Path) -> Result<Portable> {
             tokens.len()
         );
     }
-    let marks = Marks {
-        bos: config.text("decoder_start_token")?.to_owned(),
-        eos: config.text("eos_token")?.to_owned(),
-        unk: config.text("unk_token")?.to_owned(),
-        starts_from_zeros,
-    };
-    // As `export` writes them: with the model's ids.
-    let written_here = tokenizers_in(dir).ok().flatten();
-    let own = written_here
-        .filter(|own| !starts_from_zeros && speak(own, &vocabularies) && marks.are_of(&own.tgt));
-    let tokenizers = if let Some(own) = own {
-        own
-    } else {
-        let ids = vocabularies.map(|tokens| tokens.into_iter().zip(0..).collect());
-        Foreign::new(dir, ids, marks)?.adopt(&mut model, &mut arrays)?
-    };
-    Ok(Portable::new(
-        &model,
-        tokenizers,
-        arrays,
-        max_len.unwrap_or(MAX_LEN) - 1,
-    ))
+    Ok(())
 }
 
-/// Makes sure that a `config.json` asks for nothing that ours does otherwise.
+/// Checks that a `config.json` has no option that polyglow's Transformer lacks. `has_scale_flag` is
+/// that of [`Content`].
 fn check_config(config: &Keys<'_>, has_scale_flag: bool) -> Result<()> {
     let path = config.path.display();
     let epsilon = config.json["layer_norm_epsilon"].as_f64().unwrap_or(1e-5);
@@ -152,101 +160,89 @@ fn check_config(config: &Keys<'_>, has_scale_flag: bool) -> Result<()> {
         is_ours,
         "`{path}`: `layer_norm_epsilon` is {epsilon}, where polyglow's is 1e-5"
     );
-    let refuse = |layer: &str, key: &str| {
-        let sign = format!("`{key}` is {}", config.json[key]);
-        Err(unsupported::lacking(layer, &sign).context(format!("`{path}`")))
-    };
-    if config.json["quantization_type"]
-        .as_u64()
-        .is_some_and(|kind| kind > 0)
-    {
-        return refuse("matrices in 4 bits (AWQ)", "quantization_type");
+    let quantization = config.json["quantization_type"].as_u64();
+    if quantization.is_some_and(|kind| kind > 0) {
+        let layer = "matrices in 4 bits (AWQ)";
+        return Err(refused(config, "quantization_type", layer));
     }
     if config.flag("multi_query_attention", false)? {
-        return refuse("multi-query attention", "multi_query_attention");
+        let layer = "multi-query attention";
+        return Err(refused(config, "multi_query_attention", layer));
     }
     if config.flag("add_source_bos", false)? {
-        return refuse("a begin token before the source", "add_source_bos");
+        let layer = "a begin token before the source";
+        return Err(refused(config, "add_source_bos", layer));
     }
     if config.json["decoder_start_token"].is_null() {
-        return refuse(
-            "a decoder whose first input the caller gives, as mBART-25's language",
-            "decoder_start_token",
-        );
+        let layer = "a decoder whose first input the caller gives, as mBART-25's language";
+        return Err(refused(config, "decoder_start_token", layer));
     }
     if !config.flag("add_source_eos", false)? {
         // The converters of transformers and fairseq leave the end token to the tokenizer, which
         // adds it; OpenNMT's models are trained without one.
         if has_scale_flag {
-            return refuse(
-                "sources without an end token, as OpenNMT's",
-                "add_source_eos",
-            );
+            let layer = "sources without an end token, as OpenNMT's";
+            return Err(refused(config, "add_source_eos", layer));
         }
         tracing::info!("sources get an end token, which `{path}` leaves to the tokenizer");
     }
     Ok(())
 }
 
-fn tgt_rows(arrays: &Arrays) -> Result<usize> {
-    Ok(arrays
-        .0
-        .get("tgt_embedding.weight")
-        .map_or(arrays.get("src_embedding.weight"), Ok)?
-        .height())
+/// The error of a config with a key for a layer or option that polyglow's Transformer lacks.
+fn refused(config: &Keys<'_>, key: &str, layer: &str) -> TrainError {
+    let sign = format!("`{key}` is {}", config.json[key]);
+    unsupported::lacking(layer, &sign).context(format!("`{}`", config.path.display()))
 }
 
 /// Whether tokenizers have these vocabularies, id for id.
-fn speak(tokenizers: &Tokenizers, [src, tgt]: &[Vec<String>; 2]) -> bool {
+fn have_vocabularies(tokenizers: &Tokenizers, [src, tgt]: &[Vec<String>; 2]) -> bool {
     vocabulary(&tokenizers.src) == *src && vocabulary(&tokenizers.tgt) == *tgt
 }
 
 /// The tokens of source and target.
 fn vocabularies(dir: &Path) -> Result<[Vec<String>; 2]> {
-    // Text until CTranslate2's version 3.14, JSON since.
-    let find = |name: &str| {
-        let paths = ["json", "txt"].map(|ending| dir.join(format!("{name}.{ending}")));
-        paths.into_iter().find(|path| path.is_file())
-    };
-    if let Some(shared) = find("shared_vocabulary") {
+    if let Some(shared) = vocabulary_path(dir, "shared_vocabulary") {
         let tokens = tokens(&shared)?;
         return Ok([tokens.clone(), tokens]);
     }
-    let needed = |name: &str| {
-        find(name).ok_or_else(|| {
-            let error = failed!(
-                "`{}` has neither `shared_vocabulary.json` nor `{name}.json`",
-                dir.display()
-            );
-            with_hint(
-                error,
-                "copy it from where the model was converted, or convert the model again",
-            )
-        })
-    };
     Ok([
-        tokens(&needed("source_vocabulary")?)?,
-        tokens(&needed("target_vocabulary")?)?,
+        own_tokens(dir, "source_vocabulary")?,
+        own_tokens(dir, "target_vocabulary")?,
     ])
+}
+
+/// The tokens of one side, in a file of its own.
+fn own_tokens(dir: &Path, name: &str) -> Result<Vec<String>> {
+    let Some(path) = vocabulary_path(dir, name) else {
+        let error = failed!(
+            "`{}` has neither `shared_vocabulary.json` nor `{name}.json`",
+            dir.display()
+        );
+        return Err(with_hint(
+            error,
+            "copy it from where the model was converted, or convert the model again",
+        ));
+    };
+    tokens(&path)
+}
+
+/// The path of a vocabulary, if there is one: text until CTranslate2's version 3.14, JSON since.
+fn vocabulary_path(dir: &Path, name: &str) -> Option<PathBuf> {
+    let paths = ["json", "txt"].map(|extension| dir.join(format!("{name}.{extension}")));
+    paths.into_iter().find(|path| path.is_file())
 }
 
 /// The tokens in a JSON list, or in lines of text.
 fn tokens(path: &Path) -> Result<Vec<String>> {
-    if path.extension().is_some_and(|ending| ending == "txt") {
+    if path.extension().is_some_and(|extension| extension == "txt") {
         let bytes = folder::read(path, MOST_VOCABULARY)?;
         let text = String::from_utf8(bytes)
             .with_context(|| format!("`{}` is not UTF-8", path.display()))?;
         return Ok(text.lines().map(str::to_owned).collect());
     }
     let json = folder::read_json(path)?;
-    let tokens = json.as_array().map(|tokens| {
-        tokens
-            .iter()
-            .map(Value::as_str)
-            .map(|token| token.map(str::to_owned))
-    });
-    let tokens: Option<Option<Vec<String>>> = tokens.map(Iterator::collect);
-    tokens
-        .flatten()
+    serde_json::from_value(json)
+        .ok()
         .with_context(|| format!("`{}` is no list of tokens", path.display()))
 }

@@ -1,58 +1,55 @@
 //! Directories that are complete or absent, and files that are read within limits.
 
 use std::fs::{self, File};
-use std::io::{Read, Write};
+use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
 use polyglow_data::file::sync_directory;
-use polyglow_predict::error::{Context, Result, bail, ensure, failed, usage, with_hint};
+use polyglow_predict::error::{
+    Context, Result, TrainError, bail, ensure, failed, usage, with_hint,
+};
 use serde::Serialize;
 use serde_json::Value;
 
-/// The largest file of JSON that is read: a vocabulary of millions of tokens fits.
+/// The largest JSON file that is read, in bytes: a vocabulary of millions of tokens fits.
 const MOST_JSON: u64 = 1 << 28;
 
-/// A directory that is written beside its destination and takes its name with [`Folder::commit`];
-/// dropped without that, it is removed.
+/// A directory that is written under a temporary name next to its destination, and takes its name
+/// with [`Folder::commit`]; dropped without that, it is removed.
 #[derive(Debug)]
 pub(crate) struct Folder {
-    beside: PathBuf,
-    path: PathBuf,
+    temporary: PathBuf,
+    destination: PathBuf,
 }
 
 impl Folder {
-    /// Makes room for `path`.
+    /// Creates the temporary directory for `path`, which must not exist or be empty.
     ///
     /// # Errors
-    /// There is something at `path` already (exit code 2), or the directory cannot be made.
+    /// There is something at `path` already (exit code 2), or the directory cannot be created.
     pub(crate) fn create(path: &Path) -> Result<Self> {
-        let is_empty = || fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none());
-        if path.symlink_metadata().is_ok() && !is_empty() {
+        if path.symlink_metadata().is_ok() && !is_empty(path) {
             let error = failed!("`{}` is there already", path.display());
             return Err(with_hint(
                 usage(error),
                 "give another directory, or remove it",
             ));
         }
-        let mut beside = path.components().collect::<PathBuf>().into_os_string();
-        beside.push(format!(".{}.tmp", std::process::id()));
-        let beside = PathBuf::from(beside);
-        let make = || -> Result<()> {
-            if beside.symlink_metadata().is_ok() {
-                fs::remove_dir_all(&beside)?;
-            }
-            Ok(fs::create_dir_all(&beside)?)
-        };
-        make().with_context(|| format!("cannot make `{}`", beside.display()))?;
+        // Components leave out a `/` at the end, behind which the suffix would be a file in it.
+        let mut temporary = path.components().collect::<PathBuf>().into_os_string();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let temporary = PathBuf::from(temporary);
+        create_anew(&temporary)
+            .with_context(|| format!("cannot make `{}`", temporary.display()))?;
         Ok(Self {
-            beside,
-            path: path.to_owned(),
+            temporary,
+            destination: path.to_owned(),
         })
     }
 
-    /// Where it is being written.
-    pub(crate) fn place(&self) -> &Path {
-        &self.beside
+    /// The path of the temporary directory, to write files into.
+    pub(crate) fn path(&self) -> &Path {
+        &self.temporary
     }
 
     /// Gives the directory its name.
@@ -60,63 +57,75 @@ impl Folder {
     /// # Errors
     /// The disk refuses, or something has taken the name meanwhile.
     pub(crate) fn commit(self) -> Result<()> {
-        let put = || -> Result<()> {
-            sync_directory(&self.beside)?;
-            fs::rename(&self.beside, &self.path)?;
-            match self.path.parent() {
-                Some(dir) if !dir.as_os_str().is_empty() => sync_directory(dir)?,
-                _ => sync_directory(Path::new("."))?,
-            }
-            Ok(())
-        };
-        put().with_context(|| format!("cannot write `{}`", self.path.display()))
+        self.rename()
+            .with_context(|| format!("cannot write `{}`", self.destination.display()))
     }
+
+    fn rename(&self) -> io::Result<()> {
+        sync_directory(&self.temporary)?;
+        fs::rename(&self.temporary, &self.destination)?;
+        match self.destination.parent() {
+            Some(dir) if !dir.as_os_str().is_empty() => sync_directory(dir),
+            _ => sync_directory(Path::new(".")),
+        }
+    }
+}
+
+/// Whether a path is that of an empty directory.
+fn is_empty(path: &Path) -> bool {
+    fs::read_dir(path).is_ok_and(|mut entries| entries.next().is_none())
+}
+
+/// Creates a directory in place of what a process with the same id may have left there.
+fn create_anew(dir: &Path) -> io::Result<()> {
+    if dir.symlink_metadata().is_ok() {
+        fs::remove_dir_all(dir)?;
+    }
+    fs::create_dir_all(dir)
 }
 
 impl Drop for Folder {
     fn drop(&mut self) {
         // After `commit` there is nothing to remove. Before it, the error that led here matters
         // more than this one.
-        let _ = fs::remove_dir_all(&self.beside);
+        let _ = fs::remove_dir_all(&self.temporary);
     }
 }
 
-/// Writes a file into a directory that is being made.
+/// Writes the file `name` into a directory.
 ///
 /// # Errors
 /// The disk refuses.
 pub(crate) fn write(dir: &Path, name: &str, content: &[u8]) -> Result<()> {
     let path = dir.join(name);
-    let write = || -> std::io::Result<()> {
-        let mut file = File::create(&path)?;
-        file.write_all(content)?;
-        file.sync_all()
-    };
-    write().with_context(|| format!("cannot write `{}`", path.display()))
+    write_synced(&path, content).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
-/// As [`write`], of a value as JSON.
+fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
+    let mut file = File::create(path)?;
+    file.write_all(content)?;
+    file.sync_all()
+}
+
+/// Writes a value as the JSON file `name` into a directory.
 ///
 /// # Errors
 /// As [`write`].
 pub(crate) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> Result<()> {
-    write(
-        dir,
-        name,
-        (serde_json::to_string_pretty(value)? + "\n").as_bytes(),
-    )
+    let text = serde_json::to_string_pretty(value)? + "\n";
+    write(dir, name, text.as_bytes())
 }
 
-/// The whole content of a file that is no larger than `most` bytes.
+/// Reads a whole file, which may have `most` bytes.
 ///
 /// # Errors
 /// It cannot be read, or is larger.
 pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
-    let context = || format!("cannot read `{}`", path.display());
     let mut bytes = Vec::new();
+    // One byte more, by which a file that is too large is told from one that just fits.
     File::open(path)
         .and_then(|file| file.take(most + 1).read_to_end(&mut bytes))
-        .with_context(context)?;
+        .with_context(|| format!("cannot read `{}`", path.display()))?;
     ensure!(
         bytes.len() as u64 <= most,
         "`{}` has more than the {most} bytes that such a file may have",
@@ -125,16 +134,16 @@ pub(crate) fn read(path: &Path, most: u64) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// The JSON in a file.
+/// Reads a JSON file.
 ///
 /// # Errors
-/// It cannot be read, or is none.
+/// It cannot be read, or is no JSON.
 pub(crate) fn read_json(path: &Path) -> Result<Value> {
     serde_json::from_slice(&read(path, MOST_JSON)?)
         .with_context(|| format!("`{}` is no JSON", path.display()))
 }
 
-/// As [`read_json`], or none if there is no such file.
+/// Reads a JSON file, or returns `None` if there is no such file.
 ///
 /// # Errors
 /// As [`read_json`].
@@ -146,19 +155,20 @@ pub(crate) fn read_json_if_there(path: &Path) -> Result<Option<Value>> {
     }
 }
 
-/// Keys of a JSON file, with errors that name the file and the key.
+/// The keys of a JSON file, read with errors that name the file and the key.
 pub(crate) struct Keys<'a> {
     pub(crate) path: &'a Path,
     pub(crate) json: &'a Value,
 }
 
 impl Keys<'_> {
-    fn wrong(&self, key: &str, wanted: &str) -> polyglow_predict::TrainError {
-        let (path, found) = (self.path.display(), &self.json[key]);
-        failed!("`{path}`: `{key}` is {found}, where {wanted} is wanted")
+    fn wrong(&self, key: &str, expected: &str) -> TrainError {
+        let path = self.path.display();
+        let value = &self.json[key];
+        failed!("`{path}`: `{key}` is {value}, where {expected} is wanted")
     }
 
-    /// A whole number.
+    /// Returns a whole number.
     ///
     /// # Errors
     /// It is missing, or something else.
@@ -169,7 +179,7 @@ impl Keys<'_> {
         number.ok_or_else(|| self.wrong(key, "a whole number"))
     }
 
-    /// A text.
+    /// Returns a text.
     ///
     /// # Errors
     /// It is missing, or something else.
@@ -179,7 +189,7 @@ impl Keys<'_> {
             .ok_or_else(|| self.wrong(key, "a text"))
     }
 
-    /// True or false; the default where it is missing or null.
+    /// Returns true or false; the default where the key is missing or null.
     ///
     /// # Errors
     /// It is something else.
@@ -191,12 +201,13 @@ impl Keys<'_> {
         }
     }
 
-    /// Makes sure that two sizes are one.
+    /// Returns the size that two keys must agree on.
     ///
     /// # Errors
     /// They differ.
     pub(crate) fn same(&self, first: &str, second: &str) -> Result<usize> {
-        let (left, right) = (self.size(first)?, self.size(second)?);
+        let left = self.size(first)?;
+        let right = self.size(second)?;
         if left != right {
             let path = self.path.display();
             bail!(
@@ -216,12 +227,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("out");
         let folder = Folder::create(&path).expect("it can be made");
-        write(folder.place(), "a", b"1").expect("it can be written");
+        write(folder.path(), "a", b"1").expect("it can be written");
         assert!(!path.exists());
         drop(folder);
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0);
         let folder = Folder::create(&path).expect("it can be made");
-        write(folder.place(), "a", b"2").expect("it can be written");
+        write(folder.path(), "a", b"2").expect("it can be written");
         folder.commit().expect("it can be renamed");
         assert_eq!(read(&path.join("a"), 1).expect("it is there"), b"2");
         assert!(read(&path.join("a"), 0).is_err());

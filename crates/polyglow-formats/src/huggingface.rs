@@ -1,17 +1,19 @@
 //! Hugging Face's folders: `config.json`, `model.safetensors` and tokenizers, for `from_pretrained`
 //! of transformers.
 //!
-//! An encoder-decoder Transformer with norms behind the sublayers is MarianMT (Junczys-Dowmunt et
-//! al., 2018), and one with norms before them is Pegasus (Zhang et al., 2020). Both have our
-//! sinusoids, but with all sines before all cosines: the residual stream is put into that order,
-//! which changes nothing else.
+//! An encoder-decoder Transformer with norms after the sublayers is MarianMT (Junczys-Dowmunt et
+//! al., 2018), and one with norms before them is Pegasus (Zhang et al., 2020). Both have polyglow's
+//! sinusoids, but with all sines before all cosines: the residual stream is permuted to match, which
+//! changes no result. Language models are GPT-2, classifiers of images `ViT`.
 
+mod gpt2;
 mod name;
 mod pickle;
 mod read;
 mod stack;
 mod text;
 mod tokens;
+mod vit;
 mod write;
 
 use std::collections::HashMap;
@@ -32,40 +34,34 @@ const MODEL: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
 const GENERATION: &str = "generation_config.json";
 
-/// Writes a model.
+/// Writes the files of a model into a directory.
 ///
 /// # Errors
 /// transformers has no class for it (exit code 2); the disk refuses.
 pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
     match model.shape()? {
         ModelShape::Transformer(shape) => {
-            let class = Class::of(&shape)?;
+            let class = Class::for_shape(&shape)?;
             text::write(model, shape.max_len, dir)?;
-            folder::write(
-                dir,
-                MODEL,
-                &safetensors(&write::tensors(&model.arrays, &shape)?)?,
-            )?;
+            let tensors = write::tensors(&model.arrays, &shape)?;
+            folder::write(dir, MODEL, &safetensors(&tensors)?)?;
             folder::write_json(dir, CONFIG, &write::config(model, &shape, class))?;
             folder::write_json(dir, GENERATION, &write::generation(model, &shape))
         }
         ModelShape::Lm(shape) => {
-            let (tensors, config) = stack::gpt2(model, &shape)?;
-            text::write_one(
-                &model.tokenizers.tgt,
-                text::Mark::Begin,
-                shape.stack.max_len,
-                dir,
-            )?;
+            let tensors = gpt2::tensors(&model.arrays, &shape)?;
+            let tokenizer = &model.tokenizers.tgt;
+            text::write_one(tokenizer, text::Added::Bos, shape.stack.max_len, dir)?;
             folder::write(dir, MODEL, &safetensors(&tensors)?)?;
-            folder::write_json(dir, GENERATION, &stack::generation(model))?;
-            folder::write_json(dir, CONFIG, &config)
+            folder::write_json(dir, GENERATION, &gpt2::generation(model))?;
+            folder::write_json(dir, CONFIG, &gpt2::config(model, &shape, &tensors)?)
         }
         ModelShape::Vit(shape) => {
-            let (tensors, config, preprocessor) = stack::vit(model, &shape)?;
+            let labels = vit::labels(&model.tokenizers.tgt);
+            let tensors = vit::tensors(&model.arrays, &shape, &labels)?;
             folder::write(dir, MODEL, &safetensors(&tensors)?)?;
-            folder::write_json(dir, CONFIG, &config)?;
-            folder::write_json(dir, "preprocessor_config.json", &preprocessor)
+            folder::write_json(dir, CONFIG, &vit::config(&shape, &labels))?;
+            folder::write_json(dir, "preprocessor_config.json", &vit::preprocessor(&shape))
         }
         ModelShape::Rnn(_)
         | ModelShape::RnnLm(_)
@@ -83,17 +79,16 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
     }
 }
 
-/// Makes sure that transformers has a class for an encoder-decoder Transformer, and for its
-/// tokenizers.
+/// Checks that transformers has a class for an encoder-decoder Transformer, and for its tokenizers.
 ///
 /// # Errors
 /// It has none (exit code 2).
 pub(super) fn check(model: &Portable) -> Result<()> {
-    Class::of(&model.transformer()?)?;
+    Class::for_shape(&model.transformer()?)?;
     text::check(model)
 }
 
-/// The name that transformers has for an activation without a gate.
+/// The name of an activation in transformers; of a gated one that of the function in its gate.
 fn activation(activation: Activation) -> &'static str {
     match activation {
         Activation::Relu => "relu",
@@ -102,19 +97,16 @@ fn activation(activation: Activation) -> &'static str {
     }
 }
 
-/// Arrays as a safetensors file that says it is for PyTorch, as transformers wants it.
+/// Arrays as a safetensors file. Its metadata says that it is for PyTorch, without which transformers
+/// refuses the file.
 fn safetensors(arrays: &Arrays) -> Result<Vec<u8>> {
-    let bytes: Vec<(&String, &Array, Vec<u8>)> = arrays
-        .0
-        .iter()
-        .map(|(name, array)| (name, array, array.to_bytes()))
-        .collect();
-    let views = bytes.iter().map(|(name, array, bytes)| {
+    let bytes: Vec<Vec<u8>> = arrays.0.values().map(Array::to_bytes).collect();
+    let mut views = Vec::with_capacity(bytes.len());
+    for ((name, array), bytes) in arrays.0.iter().zip(&bytes) {
         let view = TensorView::new(Dtype::F32, array.shape.clone(), bytes)
             .with_context(|| format!("`{name}`"))?;
-        Ok((name.as_str(), view))
-    });
-    let views = views.collect::<Result<Vec<_>>>()?;
+        views.push((name.as_str(), view));
+    }
     let metadata = HashMap::from([("format".to_owned(), "pt".to_owned())]);
     Ok(safetensors::serialize(views, Some(metadata))?)
 }

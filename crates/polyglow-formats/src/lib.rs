@@ -1,8 +1,8 @@
-//! Other programs' formats: what runs are written as, and what they are made from.
+//! Models in other programs' formats: export of runs, and import into runs.
 //!
-//! A format is a file or a folder here, and a row in [`Target`] and in [`import`]. Each is written
-//! from a [`Portable`], and read into one, so that what was written can be read again and tried
-//! before it is kept.
+//! Each format is a module of this crate, a variant of [`Target`], and a line in [`import`] if it
+//! can be read. It is written from a [`Portable`], and read into one, so that an exported model can
+//! be read again and tried before it is kept.
 
 mod argos;
 mod array;
@@ -18,8 +18,10 @@ mod vocabulary;
 mod web;
 
 use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use polyglow_data::tokenizer::Tokenizers;
+use polyglow_model::Arch;
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
 use polyglow_predict::tasks::{TaskFacts, facts};
 use polyglow_train::Plan;
@@ -31,23 +33,23 @@ use self::card::Card;
 use self::folder::Folder;
 pub use self::portable::Portable;
 
-/// What a run can be written as.
+/// The formats that a run can be exported to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Target {
-    /// For the library CTranslate2, on CPUs and GPUs.
+    /// A model of the library CTranslate2, for CPUs and GPUs.
     Ctranslate2,
-    /// For transformers, in Python.
+    /// A folder for `from_pretrained` of Hugging Face's transformers, in Python.
     Huggingface,
-    /// For Argos Translate and LibreTranslate.
+    /// A package for Argos Translate and LibreTranslate.
     Argos,
-    /// The tokenizers alone, for SentencePiece.
+    /// The tokenizers alone, as models of SentencePiece.
     Sentencepiece,
-    /// A page that translates by itself, in a browser.
+    /// A web page that translates in the browser, without a server.
     Web,
 }
 
 impl Target {
-    /// All of them.
+    /// All formats, in the order in which commands list them.
     pub const ALL: [Self; 5] = [
         Self::Ctranslate2,
         Self::Huggingface,
@@ -56,7 +58,7 @@ impl Target {
         Self::Web,
     ];
 
-    /// The name in a command.
+    /// Returns the name that commands have for the format, as in `--to ctranslate2`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Ctranslate2 => "ctranslate2",
@@ -67,12 +69,11 @@ impl Target {
         }
     }
 
-    /// Makes sure that a model that translates text can be written in this format, by its config
-    /// and its tokenizers: before it is trained, when another tokenizer is still a matter of one
-    /// key.
+    /// Checks that a translation model with this config and these tokenizers can be exported to the
+    /// format. Call it before training, when another tokenizer is still a matter of one key.
     ///
     /// # Errors
-    /// The format has no place for the model, or the model translates no text (exit code 2).
+    /// The format cannot represent the model, or the model does not translate text (exit code 2).
     pub fn check(self, config: &Config, tokenizers: &Tokenizers) -> Result<()> {
         let model = Portable {
             config: config.clone(),
@@ -89,20 +90,16 @@ impl Target {
             Self::Huggingface => huggingface::check(&model),
             Self::Argos => model.transformer().and_then(|_| argos::check(&model)),
             Self::Sentencepiece => {
-                let sides = if tokenizers.is_shared() {
-                    &[&tokenizers.tgt][..]
-                } else {
-                    &[&tokenizers.src, &tokenizers.tgt]
-                };
-                sides
-                    .iter()
-                    .try_for_each(|side| side.to_sentencepiece().map(drop).map_err(usage))
+                if !tokenizers.is_shared() {
+                    tokenizers.src.to_sentencepiece().map_err(usage)?;
+                }
+                tokenizers.tgt.to_sentencepiece().map(drop).map_err(usage)
             }
             Self::Web => Ok(()),
         }
     }
 
-    /// The name in a sentence.
+    /// The name of the format in a sentence.
     fn title(self) -> &'static str {
         match self {
             Self::Ctranslate2 => "CTranslate2",
@@ -113,7 +110,7 @@ impl Target {
         }
     }
 
-    /// The name that a model hub has for the library.
+    /// The name of the library on a model hub.
     fn library(self) -> &'static str {
         match self {
             Self::Ctranslate2 => "ctranslate2",
@@ -124,7 +121,8 @@ impl Target {
         }
     }
 
-    /// How to use what was written, in Markdown.
+    /// Instructions for the exported model, in Markdown; `shared` says that both sides have one
+    /// tokenizer.
     fn usage(self, task: &TaskFacts, shared: bool) -> &'static str {
         match (self, shared) {
             (Self::Huggingface, _) if task.generates() => {
@@ -143,23 +141,23 @@ impl Target {
     }
 }
 
-/// What numbers are written as.
+/// The data type in which weights are exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Precision {
-    /// As they are.
+    /// 32-bit floats, as checkpoints have them.
     #[default]
     Float32,
-    /// In 16 bits, half the size.
+    /// 16-bit floats, half the size.
     Float16,
-    /// Matrices in 8 bits with a scale for each output, a quarter of the size.
+    /// Matrices as 8-bit integers with a scale for each output, a quarter of the size.
     Int8,
 }
 
 impl Precision {
-    /// All of them.
+    /// All data types, in the order in which commands list them.
     pub const ALL: [Self; 3] = [Self::Float32, Self::Float16, Self::Int8];
 
-    /// The name in a command.
+    /// Returns the name that commands have for the data type, as in `--precision int8`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Float32 => "float32",
@@ -169,69 +167,55 @@ impl Precision {
     }
 }
 
-/// What is to be written, and where.
+/// A request to export a checkpoint of a run.
 #[derive(Clone, Debug)]
 pub struct Export {
     /// The format.
     pub target: Target,
-    /// `best`, `last`, `step-N`, `average`, `ema`, or the path of a checkpoint.
+    /// The checkpoint: `best`, `last`, `step-N`, `average`, `ema`, or the path of one.
     pub checkpoint: String,
-    /// What numbers are written as; as the checkpoint has them if it is not said.
+    /// The data type of the weights; `None` is what suits the format and the checkpoint.
     pub precision: Option<Precision>,
-    /// How many lines what was written must translate as the run does, before it is kept.
+    /// The number of lines that the exported model must translate as the run does, before it is
+    /// kept; 0 skips the verification.
     pub verify: usize,
-    /// The directory, which is not there yet.
+    /// The directory to create, which must not exist yet or be empty.
     pub out: PathBuf,
-    /// Where the package polyglow-web is, for [`Target::Web`].
+    /// The directory of the package polyglow-web, which [`Target::Web`] needs.
     pub package: Option<PathBuf>,
 }
 
-/// What was written.
+/// The result of an export.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Exported {
-    /// What numbers were written as.
+    /// The data type of the exported weights.
     pub precision: Precision,
-    /// Size of all files together, in bytes.
+    /// The size of all files together, in bytes.
     pub bytes: u64,
-    /// Lines that were translated to verify it.
+    /// The number of lines that were translated to verify the export.
     pub verified: usize,
 }
 
 impl Export {
-    /// Writes a checkpoint of a run with this config, which may differ from the run's own in its
-    /// license, its data and its search. The directory appears when everything is in it and has
-    /// been verified, or not at all.
+    /// Exports a checkpoint of `run`. `config` is the run's own, but for its license, its data and
+    /// its search, which may differ. The directory appears when everything is in it and has been
+    /// verified, or not at all.
     ///
     /// # Errors
-    /// The format has no place for the model, or the directory is there already (exit code 2);
-    /// there is no such checkpoint, or it is damaged; what was written translates otherwise; the
-    /// disk refuses.
+    /// The format cannot represent the model, or the directory exists already (exit code 2); there
+    /// is no such checkpoint, or it is damaged; the exported model translates differently; the disk
+    /// refuses.
     pub fn write(&self, run: &RunDirectory, config: Config) -> Result<Exported> {
         let folder = Folder::create(&self.out)?;
         let plan = Plan::new(config)?;
         let (checkpoint, weights) = run.weights(&self.checkpoint)?;
         let tokenizers = run.tokenizers()?;
         run.check_tokenizers(&checkpoint, &tokenizers)?;
-        let precision = match self.precision {
-            Some(precision) => precision,
-            None if self.target == Target::Web => web::precision(plan.config.model.arch),
-            None if weights.is_int8() && self.target != Target::Huggingface => Precision::Int8,
-            None => Precision::Float32,
-        };
-        if self.target == Target::Huggingface && precision != Precision::Float32 {
-            let error = usage(failed!(
-                "`--precision {}`: weights for Hugging Face are float32",
-                precision.name()
-            ));
-            return Err(with_hint(
-                error,
-                "`from_pretrained(..., dtype=\"float16\")` rounds them as it loads them",
-            ));
-        }
+        let precision = self.chosen_precision(plan.config.model.arch, weights.is_int8())?;
         let arrays = if self.target == Target::Sentencepiece {
             Arrays::default()
         } else {
-            Arrays::of(weights)?
+            Arrays::from_weights(weights)?
         };
         let model = Portable {
             config: plan.config.clone(),
@@ -246,10 +230,11 @@ impl Export {
                 .check(&plan.device)
                 .context("the run's weights do not fit its config")?;
         }
-        let card =
-            Card::new(run, &self.checkpoint, &checkpoint)?.text(&model, self.target, precision);
-        let verified = self.fill(&model, precision, &card, &plan, folder.place())?;
-        let bytes = size(folder.place())?;
+        let card = Card::new(run, &self.checkpoint, &checkpoint)?;
+        let card = card.text(&model, self.target, precision);
+        let verified = self.fill(&model, precision, &card, &plan, folder.path())?;
+        let bytes = size(folder.path())
+            .with_context(|| format!("cannot read `{}`", folder.path().display()))?;
         folder.commit()?;
         Ok(Exported {
             precision,
@@ -258,7 +243,33 @@ impl Export {
         })
     }
 
-    /// Writes everything into a directory; gives the number of lines that verify it.
+    /// The requested data type, or the default of the format.
+    ///
+    /// # Errors
+    /// The format has no such weights.
+    fn chosen_precision(&self, arch: Arch, is_int8: bool) -> Result<Precision> {
+        let precision = match self.precision {
+            Some(precision) => precision,
+            None if self.target == Target::Web => web::precision(arch),
+            // Weights that were quantized gain nothing from more bits.
+            None if is_int8 && self.target != Target::Huggingface => Precision::Int8,
+            None => Precision::Float32,
+        };
+        if self.target == Target::Huggingface && precision != Precision::Float32 {
+            let error = usage(failed!(
+                "`--precision {}`: weights for Hugging Face are float32",
+                precision.name()
+            ));
+            return Err(with_hint(
+                error,
+                "`from_pretrained(..., dtype=\"float16\")` rounds them as it loads them",
+            ));
+        }
+        Ok(precision)
+    }
+
+    /// Writes everything into a directory, verifies it, and returns the number of lines that were
+    /// translated to do so.
     fn fill(
         &self,
         model: &Portable,
@@ -269,29 +280,32 @@ impl Export {
     ) -> Result<usize> {
         if self.target == Target::Argos {
             argos::check(model)?;
+            // Verified before it is packed, since an archive has no reader here. The folder is
+            // removed when it is dropped.
             let parts = Folder::create(&dir.join("model"))?;
-            ctranslate2::write(model, precision, parts.place())?;
-            let verified = self.verify(model, precision, plan, parts.place())?;
-            argos::pack(model, card, parts.place(), dir)?;
+            ctranslate2::write(model, precision, parts.path())?;
+            let verified = self.verify(model, precision, plan, parts.path())?;
+            argos::pack(model, card, parts.path(), dir)?;
             return Ok(verified);
         }
         folder::write(dir, "README.md", card.as_bytes())?;
         match self.target {
             Target::Ctranslate2 | Target::Argos => ctranslate2::write(model, precision, dir)?,
             Target::Huggingface => huggingface::write(model, dir)?,
-            Target::Web => web::write(
-                model,
-                precision,
-                self.package.as_deref().unwrap_or(Path::new("")),
-                dir,
-            )?,
+            Target::Web => {
+                let package = self.package.as_deref().unwrap_or(Path::new(""));
+                web::write(model, precision, package, dir)?;
+            }
             // Tokenizers translate nothing.
-            Target::Sentencepiece => return sentencepiece(&model.tokenizers, dir).map(|()| 0),
+            Target::Sentencepiece => {
+                sentencepiece(&model.tokenizers, dir)?;
+                return Ok(0);
+            }
         }
         self.verify(model, precision, plan, dir)
     }
 
-    /// Translates lines with what was written; gives their number.
+    /// Translates lines with the exported model and with the run's, and returns their number.
     fn verify(
         &self,
         model: &Portable,
@@ -299,7 +313,7 @@ impl Export {
         plan: &Plan,
         dir: &Path,
     ) -> Result<usize> {
-        // Only what translates is read again; what else is written has no reader here.
+        // The formats of other models have no reader here.
         if self.verify == 0 || !facts(model.config.model.task()).translates() {
             return Ok(0);
         }
@@ -315,12 +329,12 @@ impl Export {
     }
 }
 
-/// Reads a model that another program has written: a folder of Hugging Face's MarianMT, or of
-/// CTranslate2.
+/// Reads a model that another program has written, from a directory of CTranslate2 or of Hugging
+/// Face's MarianMT or Pegasus.
 ///
 /// # Errors
-/// It is neither; a file is missing, damaged or too large; the model has another mathematics than
-/// ours.
+/// It is neither; a file is missing, damaged or too large; the model has layers or options that
+/// polyglow's Transformer lacks.
 pub fn import(dir: &Path) -> Result<Portable> {
     if ctranslate2::is_in(dir) {
         return ctranslate2::read(dir);
@@ -339,7 +353,7 @@ pub fn import(dir: &Path) -> Result<Portable> {
     ))
 }
 
-/// The tokenizers as SentencePiece's models.
+/// Writes the tokenizers as SentencePiece's models.
 fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
     let Tokenizers { src, tgt } = tokenizers;
     if tokenizers.is_shared() {
@@ -353,12 +367,11 @@ fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
     folder::write(dir, "target.spm", &tgt.to_sentencepiece().map_err(usage)?)
 }
 
-/// Bytes of all files in a directory.
-fn size(dir: &Path) -> Result<u64> {
-    let read = || {
-        std::fs::read_dir(dir)?
-            .map(|entry| Ok(entry?.metadata()?.len()))
-            .sum::<std::io::Result<u64>>()
-    };
-    read().with_context(|| format!("cannot read `{}`", dir.display()))
+/// The size of all files in a directory together, in bytes.
+fn size(dir: &Path) -> io::Result<u64> {
+    let mut bytes = 0;
+    for entry in fs::read_dir(dir)? {
+        bytes += entry?.metadata()?.len();
+    }
+    Ok(bytes)
 }

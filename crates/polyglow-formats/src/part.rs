@@ -1,15 +1,15 @@
-//! The parts of an encoder-decoder Transformer: what our names are, and which axes are of the
-//! residual stream.
+//! The parts of polyglow's encoder-decoder Transformer: the names and sizes of their parameters,
+//! and which of their axes belong to the residual stream.
 //!
-//! Each format says what it calls a [`Part`]; nothing else of it needs to know how our layers are
-//! made.
+//! Each format maps a [`Part`] to a name of its own, and so needs to know no more of how polyglow's
+//! layers are made.
 
 use polyglow_model::{
     Activation, Arch, ModelConfig, Norm, Position, Precision, TieEmbeddings, TransformerShape,
 };
 use polyglow_predict::error::Result;
 
-use super::array::{Array, Arrays};
+use super::array::Arrays;
 
 /// The encoder or the decoder.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -18,7 +18,7 @@ pub(crate) enum Stack {
     Decoder,
 }
 
-/// What a part is, within its layer.
+/// The blocks of a layer that have parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Block {
     /// Query, key and value side by side.
@@ -34,11 +34,11 @@ pub(crate) enum Block {
     Gate,
     Outer,
     FeedForwardNorm,
-    /// The norm behind the last layer, which is in no layer.
+    /// The norm after the last layer, which belongs to no layer.
     LastNorm,
 }
 
-/// What kind of numbers a part has.
+/// The relation of a part to the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
     /// A linear map that reads the residual stream.
@@ -60,7 +60,7 @@ pub(crate) struct Part {
 impl Stack {
     pub(crate) const BOTH: [Self; 2] = [Self::Encoder, Self::Decoder];
 
-    /// In the names of parameters.
+    /// The name in those of parameters.
     pub(crate) fn name(self) -> &'static str {
         match self {
             Self::Encoder => "encoder",
@@ -68,7 +68,7 @@ impl Stack {
         }
     }
 
-    /// In the names of embeddings and positions.
+    /// The name of its side in those of embeddings and positions.
     pub(crate) fn side(self) -> &'static str {
         match self {
             Self::Encoder => "src",
@@ -85,7 +85,7 @@ impl Stack {
 }
 
 impl Block {
-    /// In the names of parameters.
+    /// The name in those of parameters.
     fn name(self) -> &'static str {
         match self {
             Self::SelfAttention => "self_attention.qkv",
@@ -117,7 +117,7 @@ impl Block {
 }
 
 impl Part {
-    /// What its parameters' names begin with.
+    /// The prefix of its parameters' names.
     pub(crate) fn name(self) -> String {
         let Self {
             stack,
@@ -130,8 +130,7 @@ impl Part {
         }
     }
 
-    /// The names of its two parameters: of a linear map matrix and bias, of a norm factor and
-    /// summand.
+    /// The names of its two parameters: matrix and bias of a linear map, gamma and beta of a norm.
     pub(crate) fn parameters(self) -> [String; 2] {
         let leaves = if self.block.role() == Role::Norm {
             ["gamma", "beta"]
@@ -141,9 +140,10 @@ impl Part {
         leaves.map(|leaf| format!("{}.{leaf}", self.name()))
     }
 
-    /// Inputs and outputs of its linear map; of a norm nothing and its width.
+    /// The numbers of inputs and outputs of its linear map; 0 and the width of a norm.
     pub(crate) fn size(self, shape: &TransformerShape) -> [usize; 2] {
-        let (d_model, d_ff) = (shape.d_model, shape.d_ff);
+        let d_model = shape.d_model;
+        let d_ff = shape.d_ff;
         match self.block {
             Block::SelfAttention => [d_model, 3 * d_model],
             Block::CrossKeyValue => [d_model, 2 * d_model],
@@ -164,7 +164,7 @@ pub(crate) fn parts(shape: &TransformerShape) -> Vec<Part> {
         Outer, SelfAttention, SelfNorm, SelfOutput,
     };
 
-    let mut found = Vec::new();
+    let mut parts = Vec::new();
     for stack in Stack::BOTH {
         let mut blocks = vec![SelfAttention, SelfOutput, SelfNorm];
         if stack == Stack::Decoder {
@@ -175,21 +175,21 @@ pub(crate) fn parts(shape: &TransformerShape) -> Vec<Part> {
             blocks.push(Gate);
         }
         for layer in 0..stack.num_layers(shape) {
-            found.extend(blocks.iter().map(|&block| Part {
+            parts.extend(blocks.iter().map(|&block| Part {
                 stack,
                 layer,
                 block,
             }));
         }
         if shape.norm == Norm::Pre {
-            found.push(Part {
+            parts.push(Part {
                 stack,
                 layer: 0,
                 block: LastNorm,
             });
         }
     }
-    found
+    parts
 }
 
 /// The names of the embeddings, the source's first; one if all are tied.
@@ -206,7 +206,7 @@ pub(crate) fn tgt_embedding(shape: &TransformerShape) -> &'static str {
     embeddings(shape).pop().unwrap_or("src_embedding.weight")
 }
 
-/// A shape to be filled in by what a foreign model has.
+/// A shape whose fields are to be filled in from a foreign model.
 pub(crate) fn blank_shape() -> TransformerShape {
     TransformerShape {
         src_vocab_size: 0,
@@ -231,7 +231,7 @@ pub(crate) fn blank_shape() -> TransformerShape {
     }
 }
 
-/// The `[model]` table of a shape.
+/// The `[model]` table of a config for a shape.
 pub(crate) fn model_config(shape: &TransformerShape) -> ModelConfig {
     ModelConfig {
         arch: Arch::Transformer,
@@ -252,11 +252,11 @@ pub(crate) fn model_config(shape: &TransformerShape) -> ModelConfig {
     }
 }
 
-/// Puts the residual stream into another order: place `i` of the result is place `order[i]` of what
-/// is there.
+/// Permutes the residual stream: element `i` of the result is element `order[i]` of what it was.
 ///
-/// A network does not care in what order its hidden states are, if everything agrees that reads or
-/// writes them.
+/// A network computes the same in any order of its hidden states, as long as everything that reads
+/// or writes them agrees. So sinusoids in another order need no other code: the weights are
+/// permuted to match.
 ///
 /// # Errors
 /// A parameter is missing.
@@ -265,58 +265,57 @@ pub(crate) fn reorder(
     shape: &TransformerShape,
     order: &[usize],
 ) -> Result<()> {
-    let rows = |array: &Array| array.rows(&order.iter().copied().map(Some).collect::<Vec<_>>());
-    let mut change = |name: &str, change: &dyn Fn(&Array) -> Array| -> Result<()> {
-        let changed = change(arrays.get(name)?);
-        arrays.put(name, changed);
-        Ok(())
-    };
+    // The residual stream is the rows of some parameters, and the columns of others.
+    let mut by_row = Vec::new();
+    let mut by_column = Vec::new();
     for part in parts(shape) {
         let [first, second] = part.parameters();
         match part.block.role() {
-            Role::Reads => change(&first, &rows)?,
-            Role::Writes | Role::Norm => {
-                change(&first, &|array| array.columns(order))?;
-                change(&second, &|array| array.columns(order))?;
-            }
+            Role::Reads => by_row.push(first),
+            Role::Writes | Role::Norm => by_column.extend([first, second]),
         }
     }
-    for name in embeddings(shape) {
-        change(name, &|array| array.columns(order))?;
-    }
+    by_column.extend(embeddings(shape).into_iter().map(str::to_owned));
     if shape.tie_embeddings == TieEmbeddings::None {
-        change("output.weight", &rows)?;
+        by_row.push("output.weight".to_owned());
     }
     if shape.position == Position::Learned {
         for stack in Stack::BOTH {
-            change(&format!("{}_position.weight", stack.side()), &|array| {
-                array.columns(order)
-            })?;
+            by_column.push(format!("{}_position.weight", stack.side()));
         }
+    }
+    let rows: Vec<Option<usize>> = order.iter().copied().map(Some).collect();
+    for name in by_row {
+        let permuted = arrays.get(&name)?.rows(&rows);
+        arrays.put(name, permuted);
+    }
+    for name in by_column {
+        let permuted = arrays.get(&name)?.columns(order);
+        arrays.put(name, permuted);
     }
     Ok(())
 }
 
-/// The order that puts all even places first: from alternating sines and cosines to sines, then
-/// cosines.
+/// The order that puts all even elements first: from alternating sines and cosines to all sines,
+/// then all cosines.
 pub(crate) fn sines_first(d_model: usize) -> Vec<usize> {
-    (0..d_model)
-        .step_by(2)
-        .chain((1..d_model).step_by(2))
-        .collect()
+    let even = (0..d_model).step_by(2);
+    let odd = (1..d_model).step_by(2);
+    even.chain(odd).collect()
 }
 
 /// The order that undoes [`sines_first`].
 pub(crate) fn alternating(d_model: usize) -> Vec<usize> {
-    (0..d_model)
-        .map(|place| {
-            if place.is_multiple_of(2) {
-                place / 2
-            } else {
-                d_model / 2 + place / 2
-            }
-        })
-        .collect()
+    let mut order = Vec::with_capacity(d_model);
+    for index in 0..d_model {
+        let first = if index.is_multiple_of(2) {
+            0
+        } else {
+            d_model / 2
+        };
+        order.push(first + index / 2);
+    }
+    order
 }
 
 #[cfg(test)]
@@ -325,8 +324,9 @@ mod tests {
 
     #[test]
     fn both_orders_undo_each_other() {
-        let (there, back) = (sines_first(6), alternating(6));
+        let there = sines_first(6);
+        let back = alternating(6);
         assert_eq!(there, [0, 2, 4, 1, 3, 5]);
-        assert!(back.iter().map(|&place| there[place]).eq(0..6));
+        assert!(back.iter().map(|&index| there[index]).eq(0..6));
     }
 }

@@ -1,12 +1,12 @@
-//! A model outside of a run: what every format is written from, and read into.
+//! A model outside of a run, which every format is written from and read into.
 
 use std::path::Path;
 
 use burn::tensor::{Device, TensorData};
 use polyglow_data::config::DataConfig;
 use polyglow_data::tokenizer::{Tokenizer, TokenizerConfig, Tokenizers};
-use polyglow_model::{ModelConfig, ModelShape, TransformerShape};
-use polyglow_predict::error::{Context, Result, ensure, failed, usage, with_hint};
+use polyglow_model::{Model, ModelConfig, ModelShape, TransformerShape, parameter};
+use polyglow_predict::error::{Context, Result, TrainError, ensure, failed, usage, with_hint};
 use polyglow_predict::model::check_beam;
 use polyglow_predict::runner::Runner;
 use polyglow_train::Plan;
@@ -16,23 +16,25 @@ use polyglow_train::run::{Content, RunDirectory, TextHashes, TrainState, hash};
 use super::array::{Array, Arrays};
 use super::folder::Folder;
 
-/// The bias of a token that must never come out: it has less than 1e-40 of the best token's
-/// probability. Weights hold no infinity, and a much lower bias would be most of a smoothed loss.
+/// The bias of a token that the model must never write: it gets less than 1e-40 of the best token's
+/// probability. Weights hold no infinity, and a much lower bias would dominate a loss with label
+/// smoothing.
 pub(crate) const NEVER: f32 = -100.0;
 
 /// A model outside of a run: its config, its tokenizers and its weights in f32.
 #[derive(Clone)]
 pub struct Portable {
-    /// What a run of this model has as its config.
+    /// The config that a run of this model has.
     pub config: Config,
     /// Both sides' tokenizers.
     pub tokenizers: Tokenizers,
-    /// The weights by our names, in f32.
+    /// The weights by polyglow's names, in f32.
     pub arrays: Arrays,
 }
 
 impl Portable {
-    /// A model of which only the `[model]` table, the languages and the longest sequence are known.
+    /// Makes a model of which only the `[model]` table and the longest sequence are known. The rest
+    /// of its config are defaults.
     pub(crate) fn new(
         model: &ModelConfig,
         tokenizers: Tokenizers,
@@ -72,10 +74,10 @@ impl Portable {
         Plan::new(self.config.clone())?.model_shape(&self.tokenizers)
     }
 
-    /// The shape of the encoder-decoder Transformer that it is.
+    /// The shape of the model, which must be an encoder-decoder Transformer.
     ///
     /// # Errors
-    /// It is another model (exit code 2).
+    /// It has another architecture (exit code 2).
     pub(crate) fn transformer(&self) -> Result<TransformerShape> {
         if let ModelShape::Transformer(shape) = self.shape()? {
             return Ok(shape);
@@ -88,7 +90,7 @@ impl Portable {
         ))
     }
 
-    /// The model, ready to translate.
+    /// Loads the model onto a device, ready to translate.
     ///
     /// # Errors
     /// A weight is missing, left over, or of another shape than the config asks for.
@@ -97,45 +99,42 @@ impl Portable {
         check_beam(&plan.config.search, &self.tokenizers)?;
         let shape = plan.model_shape(&self.tokenizers)?;
         let mut arrays = self.arrays.clone();
-        let model = load_weights_of(&shape, &mut arrays, device)?;
+        let model = load_weights(&shape, &mut arrays, device)?;
         let longest = shape.vocabulary().max_len - 1;
         let options = plan.runner_options(plan.config.search.clone(), longest);
         Ok(Runner::new(model, &self.tokenizers, options))
     }
 
-    /// Makes sure that the weights are those of the config.
+    /// Checks that the weights fit the config.
     ///
     /// # Errors
     /// A weight is missing, left over, or of another shape than the config asks for.
     pub(crate) fn check(&self, device: &Device) -> Result<()> {
-        load_weights_of(&self.shape()?, &mut self.arrays.clone(), device).map(drop)
+        load_weights(&self.shape()?, &mut self.arrays.clone(), device).map(drop)
     }
 
-    /// Makes a run of it in a directory that is not there yet: its config, its tokenizers, and its
-    /// weights as the checkpoint `step-0`.
+    /// Creates a run from the model: its config, its tokenizers, and its weights as the checkpoint
+    /// `step-0`. The directory `path` must not exist yet or be empty; it appears as a whole or not
+    /// at all.
     ///
     /// # Errors
-    /// There is something already (exit code 2); the weights do not fit; the disk refuses.
+    /// `path` exists already (exit code 2); the weights do not fit; the disk refuses.
     pub fn create_run(self, path: &Path) -> Result<RunDirectory> {
         let folder = Folder::create(path)?;
-        let plan = Plan::on(
-            self.config.clone(),
-            polyglow_predict::device::open(&self.config.device)?,
-            None,
-        );
+        let device = polyglow_predict::device::open(&self.config.device)?;
+        let plan = Plan::on(self.config.clone(), device, None);
         let text = TextHashes {
             tokenizers: hash(&self.tokenizers)?,
             ..TextHashes::default()
         };
         let shape = plan.model_shape(&self.tokenizers)?;
-        let mut arrays = self.arrays;
-        load_weights_of(&shape, &mut arrays.clone(), &plan.device)?;
-        let run = RunDirectory::new(folder.place());
+        // Weights that do not fit are found out before anything is written.
+        load_weights(&shape, &mut self.arrays.clone(), &plan.device)?;
+        let run = RunDirectory::new(folder.path());
         run.create(&plan.config)?;
-        self.tokenizers.save(folder.place())?;
-        let model = std::mem::take(&mut arrays).into_tensors();
+        self.tokenizers.save(folder.path())?;
         let content = Content {
-            model,
+            model: self.arrays.into_tensors(),
             optimizer: Vec::new(),
             ema: Vec::new(),
         };
@@ -149,9 +148,9 @@ impl Portable {
         Ok(RunDirectory::new(path))
     }
 
-    /// Gives both sides vocabularies of their own: id `i` of a side gets what the foreign id
-    /// `rows[i]` had, or zeros where there is none. Target ids that have none, or are in `never`,
-    /// do not come out of a search.
+    /// Gives both sides vocabularies of their own: id `i` of a side gets the embedding of the
+    /// foreign id `rows[i]`, or zeros where that is `None`. The search never writes target ids
+    /// without a row, nor those for which `never` is true.
     ///
     /// # Errors
     /// A foreign id is beyond the embeddings.
@@ -162,21 +161,14 @@ impl Portable {
         never: impl Fn(usize) -> bool,
     ) -> Result<()> {
         let source = arrays.get("src_embedding.weight")?.clone();
-        let target = arrays
-            .0
-            .get("tgt_embedding.weight")
-            .cloned()
-            .unwrap_or_else(|| source.clone());
-        for (table, rows) in [(&source, src), (&target, tgt)] {
-            let beyond = rows.iter().flatten().find(|&&row| row >= table.height());
-            if let Some(row) = beyond {
-                return Err(failed!(
-                    "token {row} has no embedding: there are {}",
-                    table.height()
-                ));
-            }
-        }
-        let bias = match arrays.0.get("output_bias") {
+        // Where all embeddings are tied, the source's is also the target's.
+        let target = match arrays.0.get("tgt_embedding.weight") {
+            Some(target) => target.clone(),
+            None => source.clone(),
+        };
+        check_rows(&source, src)?;
+        check_rows(&target, tgt)?;
+        let mut bias = match arrays.0.get("output_bias") {
             Some(bias) => {
                 ensure!(
                     bias.shape == [target.height()],
@@ -186,12 +178,12 @@ impl Portable {
             }
             None => vec![0.0; tgt.len()],
         };
-        let is_never = |id: usize| tgt[id].is_none() || never(id);
-        let bias = bias
-            .into_iter()
-            .enumerate()
-            .map(|(id, bias)| if is_never(id) { NEVER } else { bias });
-        arrays.put("output_bias", Array::vector(bias.collect()));
+        for (id, bias) in bias.iter_mut().enumerate() {
+            if tgt[id].is_none() || never(id) {
+                *bias = NEVER;
+            }
+        }
+        arrays.put("output_bias", Array::vector(bias));
         if let Some(output) = arrays.0.get("output.weight") {
             ensure!(
                 output.width() == target.height(),
@@ -206,21 +198,29 @@ impl Portable {
     }
 }
 
-fn load_weights_of(
-    shape: &ModelShape,
-    arrays: &mut Arrays,
-    device: &Device,
-) -> Result<polyglow_model::Model> {
-    let model = polyglow_model::parameter::replace(shape.blank(device), |name, wanted| {
+/// Checks that a table of embeddings has all of these rows.
+fn check_rows(table: &Array, rows: &[Option<usize>]) -> Result<()> {
+    let num_rows = table.height();
+    match rows.iter().flatten().find(|&&row| row >= num_rows) {
+        Some(row) => Err(failed!(
+            "token {row} has no embedding: there are {num_rows}"
+        )),
+        None => Ok(()),
+    }
+}
+
+/// Makes a model of arrays, all of which it takes.
+fn load_weights(shape: &ModelShape, arrays: &mut Arrays, device: &Device) -> Result<Model> {
+    let model = parameter::replace(shape.blank(device), |name, expected| {
         let Array { shape, values } = arrays
             .0
             .remove(name)
             .with_context(|| format!("there is no tensor `{name}`"))?;
         ensure!(
-            shape == wanted,
-            "the tensor `{name}` is {shape:?}, not {wanted:?} as the config asks for"
+            shape == expected,
+            "the tensor `{name}` is {shape:?}, not {expected:?} as the config asks for"
         );
-        Ok::<_, polyglow_predict::TrainError>(TensorData::new(values, shape))
+        Ok::<_, TrainError>(TensorData::new(values, shape))
     })?;
     match arrays.0.keys().next() {
         None => Ok(model),
@@ -230,23 +230,20 @@ fn load_weights_of(
     }
 }
 
-/// The tokenizers that a folder brings along: `tokenizer.json`, or `tokenizer.src.json` and
-/// `tokenizer.tgt.json`; none if it has neither.
+/// The tokenizers of polyglow in a folder: `tokenizer.json`, or `tokenizer.src.json` and
+/// `tokenizer.tgt.json`; `None` if it has neither.
 ///
 /// # Errors
 /// One is damaged.
 pub(crate) fn tokenizers_in(dir: &Path) -> Result<Option<Tokenizers>> {
-    let has = ["tokenizer.json", "tokenizer.src.json"]
-        .iter()
-        .any(|name| dir.join(name).is_file());
-    if has {
+    if dir.join("tokenizer.json").is_file() || dir.join("tokenizer.src.json").is_file() {
         Ok(Some(Tokenizers::load(dir)?))
     } else {
         Ok(None)
     }
 }
 
-/// Two tokenizers, one for each side.
+/// Makes tokenizers of two, one for each side.
 pub(crate) fn per_side(src: Tokenizer, tgt: Tokenizer) -> Tokenizers {
     Tokenizers {
         src: src.into(),

@@ -1,8 +1,9 @@
-//! Whether what was written translates as the model that it was written from.
+//! Verification: does an exported model translate as the model that it was written from?
 
 use half::f16;
-use polyglow_data::config::{Content, Split};
+use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::Corpus;
+use polyglow_data::error::DataError;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_kernels::Layout;
 use polyglow_model::quantization;
@@ -15,33 +16,32 @@ use super::array::Array;
 use super::ctranslate2::to_int8;
 use super::portable::Portable;
 
-/// The most tokens of a line that is made up.
+/// The most tokens of a line of random tokens.
 const LONGEST: usize = 12;
 
-/// Translates lines with what was written and with what should have been written, and makes sure
-/// that every one becomes the same.
+/// Translates lines with the model that was written and with the original, and checks that all
+/// translations are equal.
 ///
 /// # Errors
-/// One does not: its number, and what it became.
+/// Two translations differ; the message has the number of the line and both.
 pub(super) fn same(
     written: &Portable,
     original: &Portable,
     lines: &[String],
     plan: &Plan,
 ) -> Result<()> {
-    equal(
-        lines,
-        &translate(original, lines, plan)?,
-        &translate(written, lines, plan)?,
-    )
+    let ours = translate(original, lines, plan)?;
+    let theirs = translate(written, lines, plan)?;
+    equal(lines, &ours, &theirs)
 }
 
-/// Makes sure that two models have translated lines alike.
+/// Checks that two models have translated lines alike.
 ///
 /// # Errors
 /// As [`same`].
 pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Result<()> {
-    for (number, (line, (ours, theirs))) in (1..).zip(lines.iter().zip(ours.iter().zip(theirs))) {
+    let translations = ours.iter().zip(theirs);
+    for (number, (line, (ours, theirs))) in (1..).zip(lines.iter().zip(translations)) {
         if ours != theirs {
             let error = failed!(
                 "what was written translates otherwise: line {number}, `{line}`, becomes `{theirs}` in place of `{ours}`"
@@ -55,21 +55,21 @@ pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Res
     Ok(())
 }
 
-/// Searches as the run does, with batches as it has them.
+/// Translates lines with the run's search and with batches as the run makes them: another batch
+/// may change the last digits of a score, and so a translation.
 fn translate(model: &Portable, lines: &[String], plan: &Plan) -> Result<Vec<String>> {
     let runner = model.runner(&plan.device)?;
     let mut runner = runner.with_search(plan.config.search.clone());
     runner.max_tokens = plan.max_tokens;
     runner.pad_multiple = plan.pad_multiple;
-    // A format may have room for longer lines than the run's model.
-    runner.longest = runner
-        .longest
-        .min(plan.config.tokenizer.planned_len(plan.config.data.max_len));
+    // A format may have room for longer texts than the run reads.
+    let planned_len = plan.config.tokenizer.planned_len(plan.config.data.max_len);
+    runner.longest = runner.longest.min(planned_len);
     runner.best(lines)
 }
 
-/// The first `count` lines of the test set, or of the validation set; where neither can be read,
-/// lines of random tokens.
+/// Returns the first `count` lines of the test set, or of the validation set; lines of random tokens
+/// where neither can be read.
 ///
 /// # Errors
 /// A token cannot be spelled.
@@ -78,14 +78,7 @@ pub(super) fn lines(model: &Portable, count: usize) -> Result<Vec<String>> {
     let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
     splits.extend(data.has_valid().then_some(Split::Valid));
     for split in splits {
-        let found = Corpus::open(data, Content::PAIRS, split).and_then(|corpus| {
-            corpus
-                .pairs()
-                .take(count)
-                .map(|pair| Ok(pair?.src))
-                .collect::<Result<Vec<_>, _>>()
-        });
-        match found {
+        match first_sources(data, split, count) {
             Ok(lines) if !lines.is_empty() => return Ok(lines),
             Ok(_) => {}
             Err(error) => tracing::info!("not verified on {split:?}: {error}"),
@@ -95,36 +88,53 @@ pub(super) fn lines(model: &Portable, count: usize) -> Result<Vec<String>> {
     random_lines(&model.tokenizers.src, count)
 }
 
-fn random_lines(tokenizer: &Tokenizer, count: usize) -> Result<Vec<String>> {
-    let mut random = Random::new(&[count as u64]);
-    let mut below = |limit: usize| (random.uniform() * limit as f64) as usize;
-    let mut line = || {
-        let ids: Vec<u32> = (0..=below(LONGEST))
-            .map(|_| below(tokenizer.vocab_size()) as u32)
-            .collect();
-        Ok(tokenizer.decode(&ids)?.replace(['\n', '\r'], " "))
-    };
-    (0..count).map(|_| line()).collect()
+fn first_sources(data: &DataConfig, split: Split, count: usize) -> Result<Vec<String>, DataError> {
+    let corpus = Corpus::open(data, Content::PAIRS, split)?;
+    let mut lines = Vec::new();
+    for pair in corpus.pairs().take(count) {
+        lines.push(pair?.src);
+    }
+    Ok(lines)
 }
 
-/// The model with its numbers rounded as they are written.
+fn random_lines(tokenizer: &Tokenizer, count: usize) -> Result<Vec<String>> {
+    let mut random = Random::new(&[count as u64]);
+    let mut lines = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut ids = Vec::new();
+        for _ in 0..=random_below(&mut random, LONGEST) {
+            ids.push(random_below(&mut random, tokenizer.vocab_size()) as u32);
+        }
+        lines.push(tokenizer.decode(&ids)?.replace(['\n', '\r'], " "));
+    }
+    Ok(lines)
+}
+
+fn random_below(random: &mut Random, limit: usize) -> usize {
+    (random.uniform() * limit as f64) as usize
+}
+
+/// Returns the model with its weights rounded to a data type, so that it can be compared with what
+/// was written.
 #[must_use]
 pub(super) fn rounded(model: &Portable, precision: Precision) -> Portable {
     let mut model = model.clone();
     for (name, array) in &mut model.arrays.0 {
         match precision {
             Precision::Float32 => {}
-            Precision::Float16 => array
-                .values
-                .iter_mut()
-                .for_each(|value| *value = f16::from_f32(*value).to_f32()),
-            Precision::Int8 => to_bytes_and_back(name, array),
+            Precision::Float16 => {
+                for value in &mut array.values {
+                    *value = f16::from_f32(*value).to_f32();
+                }
+            }
+            Precision::Int8 => round_to_int8(name, array),
         }
     }
     model
 }
 
-fn to_bytes_and_back(name: &str, array: &mut Array) {
+/// Rounds a matrix to 8 bits; other arrays stay as they are.
+fn round_to_int8(name: &str, array: &mut Array) {
     let Some(layout) = quantization::layout(name, &array.shape) else {
         return;
     };
@@ -136,11 +146,9 @@ fn to_bytes_and_back(name: &str, array: &mut Array) {
     };
     let width = rows.width();
     let (values, scales) = to_int8(&rows.values, width);
-    rows.values = values
-        .iter()
-        .enumerate()
-        .map(|(place, value)| f32::from(*value) / scales[place / width])
-        .collect();
+    for (index, value) in values.iter().enumerate() {
+        rows.values[index] = f32::from(*value) / scales[index / width];
+    }
     *array = if layout == Layout::InOut {
         rows.transposed()
     } else {
@@ -171,16 +179,14 @@ mod tests {
             .model_shape(&tokenizers)
             .expect("it is valid")
             .init(3, &plan.device);
-        let array = |(name, data): (String, burn::tensor::TensorData)| {
-            (
-                name,
-                Array {
-                    shape: data.shape().to_vec(),
-                    values: data.iter::<f32>().collect(),
-                },
-            )
-        };
-        let arrays = Arrays(parameter::read(&model).into_iter().map(array).collect());
+        let mut arrays = Arrays::default();
+        for (name, data) in parameter::read(&model) {
+            let array = Array {
+                shape: data.shape().to_vec(),
+                values: data.iter::<f32>().collect(),
+            };
+            arrays.put(name, array);
+        }
         Portable {
             config: plan.config.clone(),
             tokenizers,
@@ -189,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_translates_otherwise_is_found() {
+    fn a_model_that_translates_differently_is_an_error() {
         let plan = Plan::new(Config::from_text(CONFIG, &[]).expect("it is a config"))
             .expect("flex is in this build");
         let original = portable(&plan);

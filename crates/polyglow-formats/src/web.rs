@@ -1,8 +1,8 @@
-//! A page that translates by itself: a model beside the package polyglow-web, in a folder that any
-//! server of files can serve.
+//! A web page that translates in the browser: the model and the package polyglow-web in one folder,
+//! which any file server can serve.
 
-use std::fs;
 use std::path::Path;
+use std::{fs, io};
 
 use burn::tensor::{Device, TensorData};
 use polyglow_data::tokenizer::Tokenizers;
@@ -14,16 +14,17 @@ use polyglow_predict::tasks::facts;
 use polyglow_predict::weights::{self, Weights};
 use polyglow_train::Plan;
 use polyglow_train::run::sha256;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::portable::Portable;
 use super::{Precision, folder};
 
 const CONFIG: &str = "config.toml";
 const WEIGHTS: &str = "model.safetensors";
-/// What the page begins with: the names of the other files.
+/// The file that the page reads first: it has the languages, and the names of the other files.
 const MODEL: &str = "model.json";
-/// Keeps the files in a browser; it is written with their names.
+/// The script that keeps the files in a browser. It is a template, into which their names are
+/// written.
 const SERVICE_WORKER: &str = "service-worker.js";
 /// The files of the package that a page needs.
 const PACKAGE: [&str; 11] = [
@@ -42,9 +43,10 @@ const PACKAGE: [&str; 11] = [
 /// The largest file of the package that is read.
 const MOST_PACKAGE: u64 = 1 << 28;
 
-/// What numbers are written as unless it is said.
+/// The default data type of the weights.
 pub(super) fn precision(arch: Arch) -> Precision {
-    // A page waits for its model to come.
+    // Users wait until the page has downloaded its model. The browser computes with 8 bits in
+    // Transformers only.
     if arch == Arch::Transformer {
         Precision::Int8
     } else {
@@ -52,11 +54,11 @@ pub(super) fn precision(arch: Arch) -> Precision {
     }
 }
 
-/// Makes sure that a page can translate with a model, and that the package is there.
+/// Checks that a page can translate with a model, and that the package is complete.
 ///
 /// # Errors
-/// It does not translate text, or its numbers cannot be written so, or a file of the package is
-/// missing (exit code 2).
+/// The model does not translate text, or the page cannot compute in this data type, or a file of
+/// the package is missing (exit code 2).
 pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Result<()> {
     let config = &model.config.model;
     if !facts(config.task()).translates() {
@@ -109,52 +111,49 @@ pub(super) fn write(
     model.tokenizers.save(dir)?;
     let bytes = weights::to_bytes(&tensors(model, precision)?)?;
     folder::write(dir, WEIGHTS, &bytes)?;
-    let (source, target) = model.config.data.languages()?;
-    let shared = model.tokenizers.is_shared();
-    let language =
-        |code: &str, targets: &[&str]| json!({ "code": code, "name": code, "targets": targets });
-    let described = json!({
-        "source": source,
-        "target": target,
-        // As a server's `/languages` has them.
-        "languages": [language(source, &[source, target]), language(target, &[target])],
-        "config": CONFIG,
-        "tokenizer": if shared { "tokenizer.json" } else { "tokenizer.src.json" },
-        "targetTokenizer": if shared { None } else { Some("tokenizer.tgt.json") },
-        "weights": WEIGHTS,
-        "bytes": bytes.len(),
-    });
-    folder::write_json(dir, MODEL, &described)?;
+    folder::write_json(dir, MODEL, &description(model, bytes.len())?)?;
     for name in PACKAGE.iter().filter(|name| **name != SERVICE_WORKER) {
         folder::write(dir, name, &folder::read(&package.join(name), MOST_PACKAGE)?)?;
     }
     let template = folder::read(&package.join(SERVICE_WORKER), MOST_PACKAGE)?;
     let template = String::from_utf8(template).context("the package's service worker")?;
-    folder::write(
-        dir,
-        SERVICE_WORKER,
-        service_worker(&template, dir)?.as_bytes(),
-    )
+    // Last, because it lists all other files.
+    let service_worker = service_worker(&template, dir)?;
+    folder::write(dir, SERVICE_WORKER, service_worker.as_bytes())
 }
 
-/// The service worker of the files in a folder; other files make another version of it, so that
-/// browsers fetch them.
+/// The content of [`MODEL`]; `num_bytes` is the size of the weights, for the page's progress bar.
+fn description(model: &Portable, num_bytes: usize) -> Result<Value> {
+    let (source, target) = model.config.data.languages()?;
+    let shared = model.tokenizers.is_shared();
+    Ok(json!({
+        "source": source,
+        "target": target,
+        // As in a server's answer to `/languages`.
+        "languages": [language(source, &[source, target]), language(target, &[target])],
+        "config": CONFIG,
+        "tokenizer": if shared { "tokenizer.json" } else { "tokenizer.src.json" },
+        "targetTokenizer": if shared { None } else { Some("tokenizer.tgt.json") },
+        "weights": WEIGHTS,
+        "bytes": num_bytes,
+    }))
+}
+
+fn language(code: &str, targets: &[&str]) -> Value {
+    json!({ "code": code, "name": code, "targets": targets })
+}
+
+/// The service worker for the files in a folder. Its version is a hash of their content, so that
+/// browsers fetch them anew when one has changed.
 fn service_worker(template: &str, dir: &Path) -> Result<String> {
-    let mut names: Vec<String> = fs::read_dir(dir)
-        .and_then(|entries| {
-            entries
-                .map(|entry| Ok(entry?.file_name().to_string_lossy().into_owned()))
-                .collect()
-        })
-        .with_context(|| format!("cannot read `{}`", dir.display()))?;
-    names.retain(|name| !["README.md", "package.json"].contains(&&**name));
-    names.retain(|name| !name.ends_with(".d.ts") && !name.starts_with("LICENSE"));
+    let mut names = file_names(dir).with_context(|| format!("cannot read `{}`", dir.display()))?;
+    names.retain(|name| is_served(name));
     names.sort();
     let mut hashes = String::new();
     for name in &names {
         hashes += &sha256(&folder::read(&dir.join(name), u64::MAX - 1)?);
     }
-    // The page is asked for by the name of its folder.
+    // Browsers request the page by the name of its folder.
     names.push("./".to_owned());
     let version = &sha256(hashes.as_bytes())[..16];
     Ok(template
@@ -162,22 +161,36 @@ fn service_worker(template: &str, dir: &Path) -> Result<String> {
         .replace("@FILES@", &serde_json::to_string(&names)?))
 }
 
-/// The weights as they are written.
+fn file_names(dir: &Path) -> io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        names.push(entry?.file_name().to_string_lossy().into_owned());
+    }
+    Ok(names)
+}
+
+/// Whether a page fetches a file; the others are for people and for bundlers.
+fn is_served(name: &str) -> bool {
+    let is_for_people = name == "README.md" || name.starts_with("LICENSE");
+    let is_for_bundlers = name == "package.json" || name.ends_with(".d.ts");
+    !is_for_people && !is_for_bundlers
+}
+
+/// The weights in a data type.
 fn tensors(model: &Portable, precision: Precision) -> Result<Vec<(String, TensorData)>> {
     let tensors = model.arrays.clone().into_tensors();
     if precision != Precision::Int8 {
         return Ok(tensors);
     }
-    weights::quantize(&Weights::new(
-        Path::new(WEIGHTS),
-        tensors.into_iter().collect(),
-    )?)
+    let weights = Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?;
+    weights::quantize(&weights)
 }
 
-/// What was written, ready to translate, and what should have been.
+/// Returns two models ready to translate: the one that was written into `dir`, loaded as the page
+/// does, and the original in the same data type.
 ///
 /// # Errors
-/// What was written cannot be read again.
+/// The files cannot be read again.
 pub(super) fn runners(
     model: &Portable,
     precision: Precision,
@@ -191,10 +204,8 @@ pub(super) fn runners(
     let bytes = folder::read(&dir.join(WEIGHTS), u64::MAX - 1)?;
     let written = Runner::from_bytes(&text, &tokenizers, &bytes, device.clone())?;
     let shape = plan.model_shape(&model.tokenizers)?;
-    let weights = Weights::new(
-        Path::new(WEIGHTS),
-        tensors(model, precision)?.into_iter().collect(),
-    )?;
+    let tensors = tensors(model, precision)?;
+    let weights = Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?;
     let own = load_for_search(&shape, weights, device)?;
     let longest = shape.vocabulary().max_len - 1;
     let options = plan.runner_options(plan.config.search.clone(), longest);

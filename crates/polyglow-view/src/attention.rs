@@ -11,6 +11,7 @@ mod pair;
 mod patched;
 mod picture;
 mod selection;
+mod weights;
 
 pub use caption::CaptionAttention;
 pub use image::ImageAttention;

@@ -5,9 +5,11 @@ use maud::{DOCTYPE, Markup, PreEscaped, html};
 /// Colors for light and dark screens, and the text that all pages have.
 const THEME: &str = include_str!("theme.css");
 
-/// What the marks in some tokens mean, if there are any.
+/// A paragraph that explains the signs which stand in tokens for spaces and for invisible
+/// characters; empty if no token has one.
 pub(crate) fn note<'a>(tokens: impl IntoIterator<Item = &'a String>) -> Markup {
-    let (mut has_space, mut has_code) = (false, false);
+    let mut has_space = false;
+    let mut has_code = false;
     for token in tokens {
         has_space |= token.contains('▁');
         has_code |= token.contains('⟨');
@@ -22,7 +24,8 @@ pub(crate) fn note<'a>(tokens: impl IntoIterator<Item = &'a String>) -> Markup {
     }
 }
 
-/// A whole page. `style` follows the theme and may override it; neither is escaped.
+/// A whole page as HTML. `style` is CSS that follows the theme and may override it; neither is
+/// escaped, so both must come from this program.
 pub(crate) fn document(title: &str, style: &str, body: &Markup) -> String {
     let page = html! {
         (DOCTYPE)

@@ -1,6 +1,7 @@
 //! Pictures of labels, cells, points and arrows: composed once, written as SVG or painted as PNG.
 //!
-//! SVG is written by hand, so that the style sheet of a page applies to it.
+//! A drawing is a list of shapes. Both formats walk over the same list, so that a picture looks
+//! alike in both. SVG is written by hand, so that the style sheet of a page applies to it.
 
 mod canvas;
 mod format;
@@ -24,18 +25,21 @@ const MARK: [u8; 3] = [0, 114, 178];
 /// The color of arrows and of the second group of points, as `--pick` of the light theme.
 const PICK: [u8; 3] = [213, 94, 0];
 const BLACK: [u8; 3] = [0; 3];
-/// How opaque the edges of cells are.
+/// The opacity of the edges of cells.
 const EDGE: f32 = 0.15;
+/// The radius of dots.
 const RADIUS: f64 = 3.0;
-/// How wide the lines of arrows are, and how long the two lines of a head.
+/// The width of the lines of arrows.
 const LINE: f64 = 1.5;
+/// The length of the two lines of an arrow's head.
 const HEAD: f64 = 7.0;
-/// Between a dot and its name.
+/// The distance between the middle of a dot and its name.
 const GAP: f64 = 7.0;
-/// About the width of a letter, half that of a Chinese character.
+/// About the width of a letter; a Chinese character is twice as wide.
 const LETTER_WIDTH: usize = 8;
 
-/// A picture, in units from its upper left corner: pixels of an SVG.
+/// A picture. All positions are in units from its upper left corner, pixels of an SVG; y counts
+/// downwards.
 #[derive(Debug)]
 pub(crate) struct Drawing<'a> {
     pub(crate) width: i32,
@@ -77,7 +81,7 @@ pub(crate) enum Shape<'a> {
 }
 
 impl Drawing<'_> {
-    /// The shapes as elements of SVG, without the `svg` element around them.
+    /// Returns the shapes as elements of SVG, without the `svg` element around them, for a page.
     pub(crate) fn elements(&self) -> Markup {
         html! {
             @for shape in &self.shapes {
@@ -104,17 +108,14 @@ impl Drawing<'_> {
                     }
                     Shape::Arrow { from, to } => {
                         @let [left, right] = head(from, to);
-                        path.arrow d=(
-                            [("M", from), ("L", to), ("M", left), ("L", to), ("L", right)]
-                                .map(|(letter, [x, y])| format!("{letter}{x:.1} {y:.1}")).concat()
-                        ) {}
+                        path.arrow d=(path([("M", from), ("L", to), ("M", left), ("L", to), ("L", right)])) {}
                     }
                 }
             }
         }
     }
 
-    /// The picture as a file of SVG.
+    /// Returns the picture as an SVG file, with its own style sheet and a white background.
     pub(crate) fn svg(&self) -> String {
         let Self { width, height, .. } = self;
         let svg = html! {
@@ -128,11 +129,11 @@ impl Drawing<'_> {
         svg.into_string()
     }
 
-    /// The picture as a file of PNG. Characters that no font has are boxes, of which a warning
-    /// tells.
+    /// Returns the picture as a PNG file. Characters that no font has become boxes, of which a
+    /// warning tells.
     ///
     /// # Errors
-    /// It is too large.
+    /// The picture is too large for pixels.
     pub(crate) fn png(&self) -> Result<Vec<u8>> {
         let mut canvas = Canvas::new(self.width, self.height)?;
         for shape in &self.shapes {
@@ -151,13 +152,10 @@ impl Drawing<'_> {
                 }
                 Shape::Arrow { from, to } => {
                     let [left, right] = head(from, to);
+                    let tip = to.map(|unit| unit as f32);
                     for start in [from, left, right] {
-                        canvas.draw_line(
-                            start.map(|unit| unit as f32),
-                            to.map(|unit| unit as f32),
-                            LINE as f32,
-                            PICK,
-                        );
+                        let start = start.map(|unit| unit as f32);
+                        canvas.draw_line(start, tip, LINE as f32, PICK);
                     }
                 }
             }
@@ -166,8 +164,15 @@ impl Drawing<'_> {
     }
 }
 
-/// Where the two lines of an arrow's head begin: as far from the tip as they are long, or all of a
-/// shorter arrow.
+/// The commands of an SVG path, each a letter with a point.
+fn path<const N: usize>(commands: [(&str, [f64; 2]); N]) -> String {
+    commands
+        .map(|(letter, [x, y])| format!("{letter}{x:.1} {y:.1}"))
+        .concat()
+}
+
+/// The outer ends of the two lines of an arrow's head, which lead to the tip. The lines are
+/// [`HEAD`] long, or as long as the arrow where that is shorter.
 fn head(from: [f64; 2], to: [f64; 2]) -> [[f64; 2]; 2] {
     let [x, y] = [from[0] - to[0], from[1] - to[1]];
     let length = x.hypot(y);
@@ -177,8 +182,8 @@ fn head(from: [f64; 2], to: [f64; 2]) -> [[f64; 2]; 2] {
         0.0
     };
     // 30 degrees to either side.
-    let (cos, sin) = (0.75_f64.sqrt(), 0.5);
-    [sin, -sin].map(|sin| {
+    let cos = 0.75_f64.sqrt();
+    [0.5, -0.5].map(|sin| {
         [
             to[0] + share * (cos * x - sin * y),
             to[1] + share * (sin * x + cos * y),
@@ -186,16 +191,14 @@ fn head(from: [f64; 2], to: [f64; 2]) -> [[f64; 2]; 2] {
     })
 }
 
-/// About the width of the longest text.
+/// About the width of the longest text, in units.
 pub(crate) fn longest(texts: &[String]) -> i32 {
-    texts
-        .iter()
-        .map(|text| text.width() * LETTER_WIDTH)
-        .max()
-        .unwrap_or(0) as i32
+    let widths = texts.iter().map(|text| text.width() * LETTER_WIDTH);
+    widths.max().unwrap_or(0) as i32
 }
 
-/// Text whose order of reading, where it is from right to left, follows from the text alone.
+/// Wraps text with letters from right to left in Unicode's first-strong isolate, so that its
+/// reading direction follows from the text alone and not from the page around it.
 fn isolated(text: &str) -> String {
     if BidiInfo::new(text, None).has_rtl() {
         format!("\u{2068}{text}\u{2069}")
@@ -204,7 +207,7 @@ fn isolated(text: &str) -> String {
     }
 }
 
-/// The least and the largest of some values; infinities in the wrong order if there are none.
+/// The smallest and the largest of some values; `(inf, -inf)` if there are none.
 pub(crate) fn extent(values: impl Iterator<Item = f64>) -> (f64, f64) {
     values.fold(
         (f64::INFINITY, f64::NEG_INFINITY),

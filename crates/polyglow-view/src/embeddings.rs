@@ -2,7 +2,7 @@
 //!
 //! [`Embeddings`] holds the word vectors of a file or of a model's vocabulary: it finds neighbors
 //! and analogies, and which of its tokens are frequent words ([`WholeWord`]); [`project`] with
-//! [`Plot`] draws them on a plane; [`Company`] is what attention over them makes of a word.
+//! [`Plot`] draws them on a plane; [`Company`] shows how attention over them changes a word.
 //! [`Sentences`] compares whole lines. [`Bank`] compares a word in its sentence with the words of
 //! other sentences, layer by layer. The last two run a model through a [`Reader`].
 
@@ -32,13 +32,13 @@ use polyglow_predict::error::with_hint;
 use polyglow_predict::suggestion::alike;
 use polyglow_train::TrainError;
 
-/// A word of a text without the punctuation around it; all of it if there is nothing else.
+/// A word without the punctuation around it; all of it if it is nothing but punctuation.
 fn bare(word: &str) -> &str {
     let bare = word.trim_matches(|letter: char| !letter.is_alphanumeric());
     if bare.is_empty() { word } else { bare }
 }
 
-/// Adds the hint to an error about a word that is not in a text, whose words these are.
+/// Adds a hint to an error about a `word` that is not among the `words` of a text.
 fn with_known<'a>(
     error: TrainError,
     word: &str,
@@ -55,14 +55,21 @@ fn with_known<'a>(
 
 /// The mean of some vectors; zeros if there is none.
 fn mean<'a>(vectors: impl IntoIterator<Item = &'a [f32]>, dim: usize) -> Vec<f32> {
-    let (mut sum, mut count) = (vec![0.0; dim], 0_usize);
+    let mut mean = vec![0.0; dim];
+    let mut count = 0_usize;
     for vector in vectors {
-        sum.iter_mut()
-            .zip(vector)
-            .for_each(|(sum, value)| *sum += value);
+        add(&mut mean, vector);
         count += 1;
     }
-    sum.into_iter()
-        .map(|sum: f32| sum / count.max(1) as f32)
-        .collect()
+    for value in &mut mean {
+        *value /= count.max(1) as f32;
+    }
+    mean
+}
+
+/// Adds `vector` to `sum`.
+fn add(sum: &mut [f32], vector: &[f32]) {
+    for (sum, value) in sum.iter_mut().zip(vector) {
+        *sum += value;
+    }
 }

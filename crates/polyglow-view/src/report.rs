@@ -1,5 +1,5 @@
-//! Puts one run or several on one HTML page: scores, curves, sample translations over time, data
-//! with what `check` found in it, configuration.
+//! Puts one run or several on one HTML page: scores, curves, sample translations over time, the
+//! data with the findings of `check`, and the configuration.
 //!
 //! [`RunSummary::read`] gathers a run from its directory, [`compare`] tests whether runs differ by
 //! more than chance, and [`render`] makes the page.

@@ -10,13 +10,14 @@ use crate::array::Array;
 
 /// The version of the format that is written and read.
 const VERSION: u32 = 6;
-/// What the model is, and the revision of that.
+/// The name of the specification of encoder-decoder Transformers.
 const SPECIFICATION: &str = "TransformerSpec";
+/// The newest revision of the specification that can be read, and the one that is written.
 const REVISION: u32 = 7;
-/// More axes than any variable has.
+/// The most axes that a variable may have.
 const MOST_AXES: u8 = 8;
 
-/// The kinds of numbers, at the places that the format gives them.
+/// The data types, by the numbers that the format has for them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Kind {
@@ -29,19 +30,19 @@ pub(super) enum Kind {
 }
 
 impl Kind {
-    fn of(number: u8) -> Option<Self> {
-        [
-            Self::F32,
-            Self::I8,
-            Self::I16,
-            Self::I32,
-            Self::F16,
-            Self::BF16,
-        ]
-        .get(usize::from(number))
-        .copied()
+    fn from_number(number: u8) -> Option<Self> {
+        match number {
+            0 => Some(Self::F32),
+            1 => Some(Self::I8),
+            2 => Some(Self::I16),
+            3 => Some(Self::I32),
+            4 => Some(Self::F16),
+            5 => Some(Self::BF16),
+            _ => None,
+        }
     }
 
+    /// The size of an element, in bytes.
     fn size(self) -> usize {
         match self {
             Self::F32 | Self::I32 => 4,
@@ -62,34 +63,26 @@ pub(super) struct Variable {
 
 impl Variable {
     pub(super) fn int8(number: i8) -> Self {
-        Self {
-            shape: Vec::new(),
-            kind: Kind::I8,
-            bytes: number.to_le_bytes().to_vec(),
-        }
+        Self::single(Kind::I8, &number.to_le_bytes())
     }
 
     pub(super) fn int16(number: i16) -> Self {
-        Self {
-            shape: Vec::new(),
-            kind: Kind::I16,
-            bytes: number.to_le_bytes().to_vec(),
-        }
+        Self::single(Kind::I16, &number.to_le_bytes())
     }
 
     pub(super) fn int32(number: i32) -> Self {
-        Self {
-            shape: Vec::new(),
-            kind: Kind::I32,
-            bytes: number.to_le_bytes().to_vec(),
-        }
+        Self::single(Kind::I32, &number.to_le_bytes())
     }
 
     pub(super) fn float(number: f32) -> Self {
+        Self::single(Kind::F32, &number.to_le_bytes())
+    }
+
+    fn single(kind: Kind, bytes: &[u8]) -> Self {
         Self {
             shape: Vec::new(),
-            kind: Kind::F32,
-            bytes: number.to_le_bytes().to_vec(),
+            kind,
+            bytes: bytes.to_vec(),
         }
     }
 
@@ -114,63 +107,41 @@ impl Variable {
         }
     }
 
-    /// The numbers, whatever kind they are of.
+    /// The elements as `f32`, whatever their data type is.
     pub(super) fn numbers(&self) -> Vec<f32> {
-        let bytes = &self.bytes;
         match self.kind {
-            Kind::F32 => bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|bytes| f32::from_le_bytes(*bytes))
-                .collect(),
-            Kind::I8 => bytes.iter().map(|byte| f32::from(*byte as i8)).collect(),
-            Kind::I16 => bytes
-                .as_chunks::<2>()
-                .0
-                .iter()
-                .map(|bytes| i16::from_le_bytes(*bytes).into())
-                .collect(),
-            Kind::I32 => bytes
-                .as_chunks::<4>()
-                .0
-                .iter()
-                .map(|bytes| i32::from_le_bytes(*bytes) as f32)
-                .collect(),
-            Kind::F16 => bytes
-                .as_chunks::<2>()
-                .0
-                .iter()
-                .map(|bytes| f16::from_le_bytes(*bytes).to_f32())
-                .collect(),
-            Kind::BF16 => bytes
-                .as_chunks::<2>()
-                .0
-                .iter()
-                .map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
-                .collect(),
+            Kind::F32 => self.elements(f32::from_le_bytes),
+            Kind::I8 => self.elements(|[byte]| f32::from(byte as i8)),
+            Kind::I16 => self.elements(|bytes| i16::from_le_bytes(bytes).into()),
+            Kind::I32 => self.elements(|bytes| i32::from_le_bytes(bytes) as f32),
+            Kind::F16 => self.elements(|bytes| f16::from_le_bytes(bytes).to_f32()),
+            Kind::BF16 => self.elements(|bytes| bf16::from_le_bytes(bytes).to_f32()),
         }
+    }
+
+    fn elements<const SIZE: usize>(&self, element: impl Fn([u8; SIZE]) -> f32) -> Vec<f32> {
+        let (elements, _) = self.bytes.as_chunks::<SIZE>();
+        elements.iter().map(|bytes| element(*bytes)).collect()
     }
 }
 
-/// All of a model: variables, and other names for some of them.
+/// The content of a `model.bin`.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Binary {
     pub(super) variables: BTreeMap<String, Variable>,
+    /// Other names of variables, with their own names.
     pub(super) aliases: BTreeMap<String, String>,
 }
 
 impl Binary {
-    /// The content of the file.
+    /// Returns the bytes of the file.
     ///
     /// # Errors
-    /// A variable has more bytes than the format can say.
+    /// A variable is larger than 4 GiB, which the format cannot express.
     pub(super) fn to_bytes(&self) -> Result<Vec<u8>> {
-        let size: usize = self
-            .variables
-            .values()
-            .map(|variable| variable.bytes.len() + 128)
-            .sum();
+        // About 128 bytes for each name and shape.
+        let sizes = self.variables.values();
+        let size: usize = sizes.map(|variable| variable.bytes.len() + 128).sum();
         let mut out = Vec::with_capacity(size);
         out.extend(VERSION.to_le_bytes());
         put_text(&mut out, SPECIFICATION)?;
@@ -179,7 +150,9 @@ impl Binary {
         for (name, Variable { shape, kind, bytes }) in &self.variables {
             put_text(&mut out, name)?;
             out.push(shape.len() as u8);
-            shape.iter().try_for_each(|&len| put_count(&mut out, len))?;
+            for &len in shape {
+                put_count(&mut out, len)?;
+            }
             out.push(*kind as u8);
             put_count(&mut out, bytes.len()).with_context(|| {
                 format!("`{name}` is larger than a variable of CTranslate2 may be")
@@ -194,16 +167,15 @@ impl Binary {
         Ok(out)
     }
 
-    /// Reads the content of a file; `path` is for error messages. Sizes are checked against what is
-    /// there before anything is made of them.
+    /// Parses the bytes of a file; `path` is for error messages. Sizes are checked against the length
+    /// of the file before memory is allocated for them.
     ///
     /// # Errors
-    /// It is cut off, of another version or model, or contradicts itself.
+    /// The file is cut off, of another version or model, or contradicts itself.
     pub(super) fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
-        let mut reader = Reader { bytes, place: 0 };
-        reader
-            .binary()
-            .with_context(|| format!("`{}`, at byte {}", path.display(), reader.place))
+        let mut reader = Reader { bytes, position: 0 };
+        let binary = reader.binary();
+        binary.with_context(|| format!("`{}`, at byte {}", path.display(), reader.position))
     }
 }
 
@@ -222,9 +194,10 @@ fn put_text(out: &mut Vec<u8>, text: &str) -> Result<()> {
     Ok(())
 }
 
+/// Reads values one after the other.
 struct Reader<'a> {
     bytes: &'a [u8],
-    place: usize,
+    position: usize,
 }
 
 impl<'a> Reader<'a> {
@@ -254,7 +227,8 @@ impl<'a> Reader<'a> {
             );
         }
         for _ in 0..self.u32()? {
-            let (alias, name) = (self.text()?, self.text()?);
+            let alias = self.text()?;
+            let name = self.text()?;
             ensure!(
                 binary.variables.contains_key(&name),
                 "`{alias}` is to be `{name}`, which is not there"
@@ -269,9 +243,9 @@ impl<'a> Reader<'a> {
             );
         }
         ensure!(
-            self.place == self.bytes.len(),
+            self.position == self.bytes.len(),
             "{} bytes follow the end",
-            self.bytes.len() - self.place
+            self.bytes.len() - self.position
         );
         Ok(binary)
     }
@@ -280,37 +254,42 @@ impl<'a> Reader<'a> {
         let name = self.text()?;
         let [rank] = self.take()?;
         ensure!(rank <= MOST_AXES, "`{name}` has {rank} axes");
-        let shape = (0..rank)
-            .map(|_| Ok(self.u32()? as usize))
-            .collect::<Result<Vec<usize>>>()?;
+        let mut shape = Vec::new();
+        for _ in 0..rank {
+            shape.push(self.u32()? as usize);
+        }
         let [kind] = self.take()?;
-        let Some(kind) = Kind::of(kind) else {
+        let Some(kind) = Kind::from_number(kind) else {
             bail!("`{name}` has numbers of the unknown kind {kind}")
         };
         let len = self.u32()? as usize;
-        let count = shape
-            .iter()
-            .try_fold(1usize, |count, &len| count.checked_mul(len));
-        let wanted = count.and_then(|count| count.checked_mul(kind.size()));
+        // Lengths of axes that are made up may overflow.
+        let mut count = Some(1usize);
+        for &axis in &shape {
+            count = count.and_then(|count| count.checked_mul(axis));
+        }
+        let expected = count.and_then(|count| count.checked_mul(kind.size()));
         ensure!(
-            wanted == Some(len),
+            expected == Some(len),
             "`{name}` of shape {shape:?} has {len} bytes of {kind:?}"
         );
-        let bytes = self
-            .slice(len)
-            .with_context(|| format!("`{name}`"))?
-            .to_vec();
-        Ok((name, Variable { shape, kind, bytes }))
+        let bytes = self.slice(len).with_context(|| format!("`{name}`"))?;
+        let variable = Variable {
+            shape,
+            kind,
+            bytes: bytes.to_vec(),
+        };
+        Ok((name, variable))
     }
 
+    /// Reads a text: its length, the bytes, and a 0, which counts.
     fn text(&mut self) -> Result<String> {
         let len = usize::from(u16::from_le_bytes(self.take()?));
         let Some((0, text)) = self.slice(len)?.split_last() else {
             bail!("a name has no end")
         };
-        Ok(str::from_utf8(text)
-            .context("a name is not UTF-8")?
-            .to_owned())
+        let text = str::from_utf8(text).context("a name is not UTF-8")?;
+        Ok(text.to_owned())
     }
 
     fn u32(&mut self) -> Result<u32> {
@@ -323,18 +302,13 @@ impl<'a> Reader<'a> {
     }
 
     fn slice(&mut self, len: usize) -> Result<&'a [u8]> {
-        let end = self
-            .place
-            .checked_add(len)
-            .filter(|end| *end <= self.bytes.len());
-        let end = end.with_context(|| {
-            format!(
-                "it is cut off: {len} bytes are wanted, {} are left",
-                self.bytes.len() - self.place
-            )
-        })?;
-        let slice = &self.bytes[self.place..end];
-        self.place = end;
+        let num_left = self.bytes.len() - self.position;
+        ensure!(
+            len <= num_left,
+            "it is cut off: {len} bytes are wanted, {num_left} are left"
+        );
+        let slice = &self.bytes[self.position..][..len];
+        self.position += len;
         Ok(slice)
     }
 }
@@ -391,19 +365,12 @@ mod tests {
         let bytes = binary().to_bytes().expect("it fits");
         // Both axes of `a` and its bytes, and the number of variables; the axes are behind version,
         // specification, revision, count, name and rank.
-        let place = 4 + (2 + 16) + 4 + 4 + (2 + 2) + 1;
-        for (place, value) in [
-            (place, u32::MAX),
-            (place + 4, u32::MAX),
-            (place + 9, u32::MAX),
-            (26, u32::MAX),
-        ] {
+        let axes = 4 + (2 + 16) + 4 + 4 + (2 + 2) + 1;
+        for offset in [axes, axes + 4, axes + 9, 26] {
             let mut bytes = bytes.clone();
-            bytes[place..place + 4].copy_from_slice(&value.to_le_bytes());
-            assert!(
-                Binary::parse(&bytes, Path::new("model.bin")).is_err(),
-                "{place}"
-            );
+            bytes[offset..offset + 4].copy_from_slice(&u32::MAX.to_le_bytes());
+            let result = Binary::parse(&bytes, Path::new("model.bin"));
+            assert!(result.is_err(), "{offset}");
         }
     }
 }

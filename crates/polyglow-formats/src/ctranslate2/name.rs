@@ -1,15 +1,13 @@
-//! What CTranslate2 calls our parts.
+//! The names that CTranslate2 has for our parts.
 
 use crate::part::{Block, Part};
 
-/// The name of a part; its numbers are under it, as `weight` and `bias`, or `gamma` and `beta`.
+/// The name of a part, without `/weight` and `/bias`, or `/gamma` and `/beta`. `gated` says that the
+/// feed-forward blocks have gates.
 pub(super) fn name(part: Part, gated: bool) -> String {
-    let Part {
-        stack,
-        layer,
-        block,
-    } = part;
-    let place = match block {
+    let stack = part.stack.name();
+    let layer = part.layer;
+    let name = match part.block {
         Block::SelfAttention => "self_attention/linear_0",
         Block::SelfOutput => "self_attention/linear_1",
         Block::SelfNorm => "self_attention/layer_norm",
@@ -17,14 +15,14 @@ pub(super) fn name(part: Part, gated: bool) -> String {
         Block::CrossKeyValue => "attention/linear_1",
         Block::CrossOutput => "attention/linear_2",
         Block::CrossNorm => "attention/layer_norm",
-        // With a gate, the first map is the one that goes through the activation.
+        // With a gate, their `linear_0` is the map that goes through the activation: our gate.
         Block::Inner if gated => "ffn/linear_0_noact",
         Block::Inner | Block::Gate => "ffn/linear_0",
         Block::Outer => "ffn/linear_1",
         Block::FeedForwardNorm => "ffn/layer_norm",
-        Block::LastNorm => return format!("{}/layer_norm", stack.name()),
+        Block::LastNorm => return format!("{stack}/layer_norm"),
     };
-    format!("{}/layer_{layer}/{place}", stack.name())
+    format!("{stack}/layer_{layer}/{name}")
 }
 
 /// The embeddings of the source.
@@ -33,7 +31,7 @@ pub(super) const SRC_EMBEDDING: &str = "encoder/embeddings_0/weight";
 pub(super) const TGT_EMBEDDING: &str = "decoder/embeddings/weight";
 /// The output projection.
 pub(super) const OUTPUT: &str = "decoder/projection/weight";
-/// What is added to the scores.
+/// The output's bias.
 pub(super) const OUTPUT_BIAS: &str = "decoder/projection/bias";
 
 /// The table of positions of a stack.

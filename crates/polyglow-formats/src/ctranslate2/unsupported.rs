@@ -1,5 +1,5 @@
-//! What CTranslate2's specification of a Transformer has and polyglow's Transformer lacks, each
-//! refused by name.
+//! Layers and options that CTranslate2's specification of a Transformer has and polyglow's
+//! Transformer lacks. Each is refused by name, so that users learn why a model cannot be read.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use polyglow_predict::error::{Result, TrainError, failed, with_hint};
 
 use super::variables::{Variables, single};
 
-/// What can be read instead, for hints.
+/// The hint: which models can be read.
 const READABLE: &str = "what can be read are encoder-decoder Transformers with layer norms before or behind all sublayers, \
                         with sinusoidal, learned, rotary or no positions, and with ReLU, GELU, Swish or gated Swish, in any \
                         quantization but AWQ";
@@ -104,10 +104,10 @@ const ACTIVATIONS: [&str; 7] = [
     "sigmoid",
 ];
 
-/// Makes sure that a model has no layer and no option that polyglow's Transformer lacks.
+/// Checks that a model has no layer and no option that polyglow's Transformer lacks.
 ///
 /// # Errors
-/// It has some: all of them, each with a variable that says so.
+/// It has some; the message lists all of them, each with a variable that shows it.
 pub(super) fn check(variables: &Variables) -> Result<()> {
     let mut layers: BTreeMap<&str, String> = BTreeMap::new();
     for name in variables.names() {
@@ -131,17 +131,18 @@ pub(super) fn check(variables: &Variables) -> Result<()> {
     ))
 }
 
-/// The layer or option that a variable is a sign of, if ours has none, and how it shows.
+/// The layer or option of a variable, if polyglow's Transformer lacks it, and the sign of it for the
+/// message.
 fn layer_of(name: &str, variables: &Variables) -> Result<Option<(&'static str, String)>> {
     for part in name.split('/') {
-        let features =
-            part.starts_with("embeddings_") && part != "embeddings_0" && part != "embeddings_merge";
-        let layer = LAYERS
-            .iter()
-            .find(|(key, _)| *key == part)
-            .map(|(_, layer)| *layer);
-        if let Some(layer) = layer.or_else(|| features.then_some(WORD_FEATURES)) {
-            return Ok(Some((layer, format!("it has `{name}`"))));
+        let sign = format!("it has `{name}`");
+        if let Some((_, layer)) = LAYERS.iter().find(|(key, _)| *key == part) {
+            return Ok(Some((*layer, sign)));
+        }
+        // The first table is that of the words themselves.
+        if part.starts_with("embeddings_") && !["embeddings_0", "embeddings_merge"].contains(&part)
+        {
+            return Ok(Some((WORD_FEATURES, sign)));
         }
     }
     if let Some(norm) = name.strip_suffix("/gamma")
@@ -150,18 +151,20 @@ fn layer_of(name: &str, variables: &Variables) -> Result<Option<(&'static str, S
         return Ok(Some((RMS_NORMS, format!("`{norm}` has no `beta`"))));
     }
     let last = name.rsplit('/').next().unwrap_or(name);
-    let option = OPTIONS
-        .iter()
-        .find(|(key, ..)| *key == last)
-        .zip(variables.get(name));
-    let Some(((_, neutral, option), variable)) = option else {
+    let Some((_, neutral, option)) = OPTIONS.iter().find(|(key, ..)| *key == last) else {
+        return Ok(None);
+    };
+    let Some(variable) = variables.get(name) else {
         return Ok(None);
     };
     let number = single(name, variable)?;
-    Ok((number.to_bits() != neutral.to_bits()).then(|| (*option, format!("`{name}` is {number}"))))
+    if number.to_bits() == neutral.to_bits() {
+        return Ok(None);
+    }
+    Ok(Some((*option, format!("`{name}` is {number}"))))
 }
 
-/// The error of an activation that polyglow lacks.
+/// The error of an activation that polyglow lacks, by CTranslate2's number for it.
 pub(super) fn activation(number: f32, is_gated: bool) -> TrainError {
     let name = if number >= 0.0 {
         ACTIVATIONS.get(number as usize)
@@ -176,8 +179,8 @@ pub(super) fn activation(number: f32, is_gated: bool) -> TrainError {
     )
 }
 
-/// The error of a model with a layer or option that polyglow's Transformer lacks, and how that
-/// shows.
+/// The error of a model with a layer or option that polyglow's Transformer lacks; `sign` is the
+/// variable or key that shows it.
 pub(super) fn lacking(layer: &str, sign: &str) -> TrainError {
     with_hint(
         failed!("the model has {layer} ({sign}), which polyglow's Transformer lacks"),

@@ -1,4 +1,5 @@
-//! The variables of a `model.bin`, taken one after the other by any of their names.
+//! The variables of a `model.bin`, which are taken one after the other by any of their names, so that
+//! those that the reader does not know are left over.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,8 +8,8 @@ use polyglow_predict::error::{Context, Result, ensure, failed};
 use super::binary::{Binary, Kind, Variable};
 use crate::array::Array;
 
-/// Variables that have not been read yet. Converters write equal arrays once, under the first of
-/// their names; the others are aliases.
+/// The variables that have not been taken yet. Converters write equal arrays once, under the first
+/// of their names; the other names are aliases.
 pub(super) struct Variables {
     by_name: BTreeMap<String, Variable>,
     aliases: BTreeMap<String, String>,
@@ -31,7 +32,7 @@ impl Variables {
         self.untaken.iter().map(String::as_str)
     }
 
-    /// Whether there is a variable or an alias of this name, which has not been taken.
+    /// Whether there is a variable or an alias of this name that has not been taken.
     pub(super) fn has(&self, name: &str) -> bool {
         self.untaken.contains(name)
     }
@@ -41,12 +42,12 @@ impl Variables {
         self.has(first) && self.has(second) && self.resolve(first) == self.resolve(second)
     }
 
-    /// The lengths of a variable's axes.
+    /// The shape of a variable.
     pub(super) fn shape(&self, name: &str) -> Option<&[usize]> {
         self.get(name).map(|variable| &variable.shape[..])
     }
 
-    /// A variable that stays where it is.
+    /// A variable, without taking it.
     pub(super) fn get(&self, name: &str) -> Option<&Variable> {
         if self.has(name) {
             self.by_name.get(self.resolve(name))
@@ -55,7 +56,7 @@ impl Variables {
         }
     }
 
-    /// Takes a single number; none if it is not there.
+    /// Takes a single number; `None` if it is not there.
     ///
     /// # Errors
     /// It is an array.
@@ -65,7 +66,7 @@ impl Variables {
             .transpose()
     }
 
-    /// Takes a flag, with what it is where it is not there.
+    /// Takes a flag, or returns the default if it is not there.
     ///
     /// # Errors
     /// As [`Self::number`].
@@ -89,19 +90,19 @@ impl Variables {
         self.array(name, &shape)
     }
 
-    /// Takes an array of this shape, as the values that it stands for.
+    /// Takes an array, which must have this shape, dequantized.
     ///
     /// # Errors
     /// There is none, it is of another shape, its scales are missing, or a value is not finite.
-    pub(super) fn array(&mut self, name: &str, wanted: &[usize]) -> Result<Array> {
+    pub(super) fn array(&mut self, name: &str, expected: &[usize]) -> Result<Array> {
         let scales_name = format!("{}_scale", self.resolve(name));
         let variable = self
             .take(name)
             .with_context(|| format!("there is no `{name}`"))?;
         let shape = &variable.shape;
         ensure!(
-            shape == wanted,
-            "`{name}` is {shape:?}, where {wanted:?} is expected"
+            shape == expected,
+            "`{name}` is {shape:?}, where {expected:?} is expected"
         );
         let mut values = variable.numbers();
         if matches!(variable.kind, Kind::I8 | Kind::I16) {
@@ -109,12 +110,8 @@ impl Variables {
                 .by_name
                 .get(&scales_name)
                 .with_context(|| format!("there is no `{scales_name}`"))?;
-            dequantize(
-                name,
-                &mut values,
-                &scales.numbers(),
-                shape.first().copied().unwrap_or(1),
-            )?;
+            let rows = shape.first().copied().unwrap_or(1);
+            dequantize(name, &mut values, &scales.numbers(), rows)?;
             self.untaken.remove(&scales_name);
         }
         ensure!(
@@ -131,7 +128,7 @@ impl Variables {
         })
     }
 
-    /// The variable's own name for any of its names.
+    /// The name under which a variable is stored, for any of its names.
     fn resolve<'a>(&'a self, name: &'a str) -> &'a str {
         self.aliases.get(name).map_or(name, String::as_str)
     }
@@ -141,8 +138,9 @@ impl Variables {
             return None;
         }
         let own = self.resolve(name).to_owned();
-        let mut aliases = self.aliases.iter().filter(|(_, of)| **of == own);
-        // A large model should not be in memory twice: what no other name needs is moved out.
+        let mut aliases = self.aliases.iter().filter(|(_, name)| **name == own);
+        // A large model should not be in memory twice: a variable that no other name needs is moved
+        // out.
         if self.untaken.contains(&own) || aliases.any(|(alias, _)| self.untaken.contains(alias)) {
             self.by_name.get(&own).cloned()
         } else {
@@ -151,7 +149,7 @@ impl Variables {
     }
 }
 
-/// The number in a variable that holds one.
+/// The number in a variable that holds a single one.
 ///
 /// # Errors
 /// It holds none, or several.

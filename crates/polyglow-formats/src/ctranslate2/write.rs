@@ -1,4 +1,4 @@
-//! Our model as CTranslate2's variables.
+//! Writes an encoder-decoder Transformer as CTranslate2's variables.
 
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
 use polyglow_predict::error::Result;
@@ -10,12 +10,13 @@ use crate::array::{Array, Arrays};
 use crate::part::{Role, Stack, parts, tgt_embedding};
 use crate::sinusoids::sinusoids;
 
-/// Fewest positions of a fixed table: a longer text is an error there.
+/// The fewest rows of a table of positions that is not trained: a longer text is an error in
+/// CTranslate2.
 const POSITIONS: usize = 1024;
-/// The largest weight in 8 bits.
+/// The largest weight in 8 bits. CTranslate2 does not use -128.
 const MOST: f32 = 127.0;
 
-/// The numbers that CTranslate2 has for activations.
+/// CTranslate2's number for an activation; of a gated one that of the function in its gate.
 pub(super) fn activation(activation: Activation) -> i8 {
     match activation {
         Activation::Relu => 0,
@@ -24,7 +25,7 @@ pub(super) fn activation(activation: Activation) -> i8 {
     }
 }
 
-/// All variables of a model.
+/// The content of the `model.bin` of a model.
 ///
 /// # Errors
 /// A parameter is missing.
@@ -54,30 +55,24 @@ pub(super) fn binary(
     Ok(writer.binary)
 }
 
-/// A matrix in 8 bits, and for each row what its values were multiplied by. A matrix that has been
-/// in 8 bits before becomes the same numbers again.
+/// Quantizes the rows of a matrix to 8 bits. Returns the integers, and for each row the scale that
+/// its values were multiplied by. A matrix that has been in 8 bits before becomes the same integers
+/// again.
 pub(crate) fn to_int8(values: &[f32], width: usize) -> (Vec<i8>, Vec<f32>) {
-    let rows = values.chunks_exact(width.max(1));
-    let largest = |row: &[f32]| {
-        row.iter()
-            .fold(0.0f32, |largest, value| largest.max(value.abs()))
-    };
-    let scales: Vec<f32> = rows
-        .clone()
-        .map(largest)
-        .map(|largest| if largest > 0.0 { MOST / largest } else { 1.0 })
-        .collect();
-    let row = |(row, scale): (&[f32], f32)| -> Vec<i8> {
-        row.iter()
-            .map(|value| (value * scale).round_ties_even().clamp(-MOST, MOST) as i8)
-            .collect()
-    };
-    (
-        rows.zip(scales.iter().copied()).flat_map(row).collect(),
-        scales,
-    )
+    let mut integers = Vec::with_capacity(values.len());
+    let mut scales = Vec::new();
+    for row in values.chunks_exact(width.max(1)) {
+        let largest = row.iter().map(|value| value.abs()).fold(0.0, f32::max);
+        let scale = if largest > 0.0 { MOST / largest } else { 1.0 };
+        scales.push(scale);
+        for value in row {
+            integers.push((value * scale).round_ties_even().clamp(-MOST, MOST) as i8);
+        }
+    }
+    (integers, scales)
 }
 
+/// Collects variables in a data type.
 struct Writer {
     binary: Binary,
     precision: Precision,
@@ -92,7 +87,7 @@ impl Writer {
         self.binary.aliases.insert(alias.into(), name.into());
     }
 
-    /// What is not in 8 bits: vectors, and tables of positions.
+    /// Adds an array that is never in 8 bits: a vector, or a table of positions.
     fn array(&mut self, name: impl Into<String>, array: &Array) {
         let variable = match self.precision {
             Precision::Float32 | Precision::Int8 => Variable::float32(array),
@@ -101,25 +96,21 @@ impl Writer {
         self.put(name, variable);
     }
 
-    /// A matrix `[outputs, inputs]`.
+    /// Adds a matrix `[outputs, inputs]`, in 8 bits with a scale for each output.
     fn matrix(&mut self, name: &str, matrix: &Array) {
         if self.precision != Precision::Int8 {
             return self.array(name, matrix);
         }
         let (values, scales) = to_int8(&matrix.values, matrix.width());
         let bytes = values.iter().map(|value| *value as u8).collect();
-        self.put(
-            name,
-            Variable {
-                shape: matrix.shape.clone(),
-                kind: Kind::I8,
-                bytes,
-            },
-        );
-        self.put(
-            format!("{name}_scale"),
-            Variable::float32(&Array::vector(scales)),
-        );
+        let variable = Variable {
+            shape: matrix.shape.clone(),
+            kind: Kind::I8,
+            bytes,
+        };
+        self.put(name, variable);
+        let scales = Variable::float32(&Array::vector(scales));
+        self.put(format!("{name}_scale"), scales);
     }
 
     fn embeddings(&mut self, arrays: &Arrays, shape: &TransformerShape) -> Result<()> {
@@ -154,25 +145,15 @@ impl Writer {
             }
             // Without a table, CTranslate2 adds sinusoids of its own.
             Position::None => {
-                self.array(
-                    &decoder,
-                    &Array::matrix(vec![0.0; rows * shape.d_model], [rows, shape.d_model]),
-                );
+                let zeros = vec![0.0; rows * shape.d_model];
+                let table = Array::matrix(zeros, [rows, shape.d_model]);
+                self.array(&decoder, &table);
                 self.alias(encoder, decoder);
             }
             Position::Rotary => {
                 for stack in Stack::BOTH {
                     for layer in 0..stack.num_layers(shape) {
-                        let attention = format!("{}/layer_{layer}/self_attention", stack.name());
-                        self.put(
-                            format!("{attention}/rotary_dim"),
-                            Variable::int32(shape.head_dim() as i32),
-                        );
-                        self.put(format!("{attention}/rotary_interleave"), Variable::int8(1));
-                        self.put(
-                            format!("{attention}/rotary_base"),
-                            Variable::float(10_000.0),
-                        );
+                        self.rotation(stack, layer, shape);
                     }
                 }
             }
@@ -180,20 +161,26 @@ impl Writer {
         Ok(())
     }
 
+    /// Adds the rotary positions of a layer, which ours turns by pairs of neighbors.
+    fn rotation(&mut self, stack: Stack, layer: usize, shape: &TransformerShape) {
+        let attention = format!("{}/layer_{layer}/self_attention", stack.name());
+        let dim = Variable::int32(shape.head_dim() as i32);
+        let base = Variable::float(10_000.0);
+        self.put(format!("{attention}/rotary_dim"), dim);
+        self.put(format!("{attention}/rotary_interleave"), Variable::int8(1));
+        self.put(format!("{attention}/rotary_base"), base);
+    }
+
+    /// Adds the options of the architecture. CTranslate2 has defaults for most, but its converters
+    /// write them, too.
     fn settings(&mut self, shape: &TransformerShape) {
+        let num_heads = Variable::int16(shape.num_heads as i16);
+        let pre_norm = Variable::int8((shape.norm == Norm::Pre).into());
+        let activation = Variable::int8(activation(shape.activation));
         for stack in Stack::BOTH.map(Stack::name) {
-            self.put(
-                format!("{stack}/num_heads"),
-                Variable::int16(shape.num_heads as i16),
-            );
-            self.put(
-                format!("{stack}/pre_norm"),
-                Variable::int8((shape.norm == Norm::Pre).into()),
-            );
-            self.put(
-                format!("{stack}/activation"),
-                Variable::int8(activation(shape.activation)),
-            );
+            self.put(format!("{stack}/num_heads"), num_heads.clone());
+            self.put(format!("{stack}/pre_norm"), pre_norm.clone());
+            self.put(format!("{stack}/activation"), activation.clone());
             self.put(format!("{stack}/scale_embeddings"), Variable::int8(1));
         }
         self.put("encoder/embeddings_merge", Variable::int8(0));

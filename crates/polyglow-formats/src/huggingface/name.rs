@@ -1,17 +1,13 @@
-//! What Hugging Face's MarianMT and Pegasus call our parts.
+//! The names that MarianMT and Pegasus have for our parts.
 
 use crate::part::{Block, Part};
 
 /// The names of a part, without `weight` and `bias`; several where ours are side by side in one
 /// matrix.
 pub(super) fn names(part: Part) -> Vec<String> {
-    let Part {
-        stack,
-        layer,
-        block,
-    } = part;
-    let stack = stack.name();
-    let places: &[&str] = match block {
+    let stack = part.stack.name();
+    let layer = part.layer;
+    let names: &[&str] = match part.block {
         Block::SelfAttention => &["self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj"],
         Block::SelfOutput => &["self_attn.out_proj"],
         Block::SelfNorm => &["self_attn_layer_norm"],
@@ -20,15 +16,16 @@ pub(super) fn names(part: Part) -> Vec<String> {
         Block::CrossOutput => &["encoder_attn.out_proj"],
         Block::CrossNorm => &["encoder_attn_layer_norm"],
         Block::Inner => &["fc1"],
-        // No model that is written here has a gate.
+        // Models with gates are refused before.
         Block::Gate => &["gate"],
         Block::Outer => &["fc2"],
         Block::FeedForwardNorm => &["final_layer_norm"],
         Block::LastNorm => return vec![format!("model.{stack}.layer_norm")],
     };
-    places
+    let prefix = format!("model.{stack}.layers.{layer}");
+    names
         .iter()
-        .map(|place| format!("model.{stack}.layers.{layer}.{place}"))
+        .map(|name| format!("{prefix}.{name}"))
         .collect()
 }
 
@@ -40,9 +37,9 @@ pub(super) const SRC_EMBEDDING: &str = "model.encoder.embed_tokens.weight";
 pub(super) const TGT_EMBEDDING: &str = "model.decoder.embed_tokens.weight";
 /// The output projection, if it is a matrix of its own.
 pub(super) const OUTPUT: &str = "lm_head.weight";
-/// What is added to the scores, `[1, vocab_size]`.
+/// The output's bias, `[1, vocab_size]`.
 pub(super) const OUTPUT_BIAS: &str = "final_logits_bias";
-/// Fixed tables, which are made anew.
+/// The tables of sinusoids, which readers compute themselves.
 pub(super) const POSITIONS: [&str; 2] = [
     "model.encoder.embed_positions.weight",
     "model.decoder.embed_positions.weight",

@@ -1,8 +1,9 @@
 //! `pytorch_model.bin`: the weights as PyTorch saves them, a program in Python's pickle format.
 //!
-//! The program is not run: what describes tensors is taken up, and the call of a function is a
-//! value that nobody asks for.
+//! The program is not run: the reader takes the descriptions of tensors out of it, and a call of a
+//! function is a value that it ignores. So a file cannot run code here.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use burn::tensor::{DType, TensorData};
@@ -10,39 +11,18 @@ use polyglow_predict::error::{Context, Result, TrainError, ensure};
 use polyglow_predict::weights::Weights;
 use pytorch_reader::{DType as Theirs, PytorchReader, Tensor};
 
-/// Tensors may share numbers, as tied matrices do; more values than this for each byte of the file
-/// are no model, but a trap.
+/// The most bytes of tensors for each byte of the file. Tensors may share memory, as tied matrices
+/// do, but a file that makes much more of it is made to exhaust the memory.
 const MOST_FOR_A_BYTE: u64 = 8;
 
-/// Reads the tensors of a file; those of whole numbers are counters and tables of PyTorch's own,
-/// and left out.
+/// Reads the tensors of a file. Tensors of integers are counters and tables of PyTorch's own, and
+/// left out.
 ///
 /// # Errors
 /// It cannot be read, is damaged, or holds no tensors by name.
 pub(super) fn read(path: &Path) -> Result<Weights> {
-    let open = || {
-        let tensors = PytorchReader::new(path)
-            .map_err(TrainError::from_any)?
-            .into_tensors();
-        let all: u64 = tensors
-            .values()
-            .map(|tensor| tensor.byte_len() as u64)
-            .sum();
-        ensure!(
-            all <= path.metadata()?.len() * MOST_FOR_A_BYTE,
-            "its tensors would have {all} bytes"
-        );
-        let floats = tensors
-            .into_iter()
-            .filter_map(|(name, tensor)| float(&tensor).map(|kind| (name, tensor, kind)));
-        floats
-            .map(|(name, tensor, kind)| Ok((name, values(&tensor, kind)?)))
-            .collect::<Result<_>>()
-    };
-    let tensors = Weights::new(
-        path,
-        open().with_context(|| format!("`{}`", path.display()))?,
-    )?;
+    let tensors = floats(path).with_context(|| format!("`{}`", path.display()))?;
+    let tensors = Weights::new(path, tensors)?;
     ensure!(
         tensors.rest().next().is_some(),
         "`{}` holds no tensors by name",
@@ -51,7 +31,25 @@ pub(super) fn read(path: &Path) -> Result<Weights> {
     Ok(tensors)
 }
 
-/// The kind of numbers, if they are floats.
+fn floats(path: &Path) -> Result<BTreeMap<String, TensorData>> {
+    let reader = PytorchReader::new(path).map_err(TrainError::from_any)?;
+    let tensors = reader.into_tensors();
+    let sizes = tensors.values().map(|tensor| tensor.byte_len() as u64);
+    let num_bytes: u64 = sizes.sum();
+    ensure!(
+        num_bytes <= path.metadata()?.len() * MOST_FOR_A_BYTE,
+        "its tensors would have {num_bytes} bytes"
+    );
+    let mut floats = BTreeMap::new();
+    for (name, tensor) in tensors {
+        if let Some(kind) = float(&tensor) {
+            floats.insert(name, values(&tensor, kind)?);
+        }
+    }
+    Ok(floats)
+}
+
+/// The data type of a tensor, if it is one of floats.
 fn float(tensor: &Tensor) -> Option<DType> {
     match tensor.dtype() {
         Theirs::F64 => Some(DType::F64),
@@ -62,6 +60,7 @@ fn float(tensor: &Tensor) -> Option<DType> {
     }
 }
 
+/// The elements of a tensor in f32.
 fn values(tensor: &Tensor, kind: DType) -> Result<TensorData> {
     let shape = tensor.shape().to_vec();
     Ok(TensorData::from_bytes_vec(tensor.read()?, shape, kind).convert::<f32>())

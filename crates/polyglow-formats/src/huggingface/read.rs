@@ -1,4 +1,4 @@
-//! A folder of MarianMT or Pegasus as our model.
+//! Reads a folder of MarianMT or Pegasus.
 
 use std::path::{Path, PathBuf};
 
@@ -9,7 +9,7 @@ use polyglow_predict::weights::Weights;
 use serde_json::Value;
 
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
-use super::tokens::{pieces, tokenizer, with_begin_mark};
+use super::tokens::{pieces, tokenizer, with_bos};
 use super::{CONFIG, GENERATION, MODEL, pickle};
 use crate::array::{Array, Arrays};
 use crate::folder::{self, Keys};
@@ -18,9 +18,10 @@ use crate::portable::Portable;
 
 /// The weights as PyTorch itself saves them.
 const PICKLE: &str = "pytorch_model.bin";
-/// The most layers of a stack, and the widest of them: more is no model, and would take memory
-/// before it is missed.
+/// The most layers of a stack that a config may have: more would take memory before the weights
+/// turn out to be missing.
 const MOST_LAYERS: usize = 1024;
+/// The largest width of a layer, for the same reason.
 const WIDEST: usize = 1 << 18;
 
 /// Whether a folder holds such a model.
@@ -31,7 +32,8 @@ pub(in super::super) fn is_in(dir: &Path) -> bool {
 /// Reads a model.
 ///
 /// # Errors
-/// A file is missing, damaged or too large, or the model is none of ours.
+/// A file is missing, damaged or too large, or the model has layers or options that polyglow's
+/// Transformer lacks.
 pub(in super::super) fn read(dir: &Path) -> Result<Portable> {
     let path = dir.join(CONFIG);
     let json = folder::read_json(&path)?;
@@ -40,64 +42,43 @@ pub(in super::super) fn read(dir: &Path) -> Result<Portable> {
         json: &json,
     };
     let shape = shape(&config)?;
-    let (path, weights) = weights(dir)?;
+    let (weights_path, weights) = weights(dir)?;
     let mut arrays =
-        arrays(weights, &shape, &json).with_context(|| format!("`{}`", path.display()))?;
+        arrays(weights, &shape, &json).with_context(|| format!("`{}`", weights_path.display()))?;
     let mut model = model_config(&shape);
     let tokenizers = match tokenizer(dir)? {
-        Some(tokenizer) => with_begin_mark(tokenizer, &config, &mut arrays)?,
+        Some(tokenizer) => with_bos(tokenizer, &config, &mut arrays)?,
         None => pieces(dir, &config)?.adopt(&mut model, &mut arrays)?,
     };
+    // Both may have added a bias.
     model.output_bias = arrays.0.contains_key("output_bias");
     let mut portable = Portable::new(&model, tokenizers, arrays, shape.max_len - 1);
     portable.config.search = search(dir)?;
-    let languages =
-        folder::read_json_if_there(&dir.join("tokenizer_config.json"))?.unwrap_or_default();
-    let language = |key: &str| {
-        languages[key]
-            .as_str()
-            .filter(|name| !name.is_empty())
-            .map(str::to_owned)
-    };
-    (portable.config.data.src, portable.config.data.tgt) =
-        (language("source_lang"), language("target_lang"));
+    let languages = dir.join("tokenizer_config.json");
+    let languages = folder::read_json_if_there(&languages)?.unwrap_or_default();
+    portable.config.data.src = language(&languages["source_lang"]);
+    portable.config.data.tgt = language(&languages["target_lang"]);
     Ok(portable)
 }
 
-/// The shape that a `config.json` tells of; vocabularies are left out.
+/// The code of a language, if there is one.
+fn language(value: &Value) -> Option<String> {
+    let code = value.as_str()?;
+    (!code.is_empty()).then(|| code.to_owned())
+}
+
+/// The shape of the model that a `config.json` describes, without its vocabularies.
 fn shape(config: &Keys<'_>) -> Result<TransformerShape> {
     let path = config.path.display();
-    let norm = match config.text("model_type")? {
-        "marian" => Norm::Post,
-        "pegasus" => Norm::Pre,
-        other => {
-            let error = failed!(
-                "`{path}`: `model_type` is \"{other}\"; \"marian\" and \"pegasus\" can be read"
-            );
-            return Err(with_hint(error, "OPUS-MT's models are \"marian\""));
-        }
-    };
-    let activation = match config.text("activation_function")? {
-        "relu" => Activation::Relu,
-        "swish" | "silu" => Activation::Swish,
-        "gelu" => Activation::Gelu,
-        other => bail!("`{path}`: `activation_function` is \"{other}\", which is none of ours"),
-    };
+    let norm = norm(config)?;
+    let activation = activation(config)?;
     ensure!(
         config.flag("scale_embedding", false)?,
         "`{path}`: `scale_embedding` is false, and ours are scaled"
     );
-    let tied = config.flag("tie_word_embeddings", true)?;
-    let shared = norm == Norm::Pre || config.flag("share_encoder_decoder_embeddings", true)?;
-    let tie_embeddings = match (shared, tied) {
-        (true, true) => TieEmbeddings::All,
-        (false, true) => TieEmbeddings::Decoder,
-        _ => TieEmbeddings::None,
-    };
-    let (d_model, num_heads) = (
-        config.size("d_model")?,
-        config.same("encoder_attention_heads", "decoder_attention_heads")?,
-    );
+    let tie_embeddings = tie_embeddings(config, norm)?;
+    let d_model = config.size("d_model")?;
+    let num_heads = config.same("encoder_attention_heads", "decoder_attention_heads")?;
     ensure!(
         num_heads > 0
             && d_model > 0
@@ -107,10 +88,8 @@ fn shape(config: &Keys<'_>) -> Result<TransformerShape> {
     );
     let d_ff = config.same("encoder_ffn_dim", "decoder_ffn_dim")?;
     ensure!(d_ff > 0, "`{path}`: `encoder_ffn_dim` is 0");
-    let [num_encoder_layers, num_decoder_layers] = [
-        config.size("encoder_layers")?,
-        config.size("decoder_layers")?,
-    ];
+    let num_encoder_layers = config.size("encoder_layers")?;
+    let num_decoder_layers = config.size("decoder_layers")?;
     ensure!(
         num_encoder_layers.max(num_decoder_layers) <= MOST_LAYERS && d_model.max(d_ff) <= WIDEST,
         "`{path}`: its sizes are beyond those of any model"
@@ -120,12 +99,6 @@ fn shape(config: &Keys<'_>) -> Result<TransformerShape> {
         (2..=1 << 16).contains(&max_len),
         "`{path}`: `max_position_embeddings` is {max_len}"
     );
-    let dropout = |key: &str| {
-        config.json[key]
-            .as_f64()
-            .filter(|value| (0.0..1.0).contains(value))
-            .unwrap_or(0.0)
-    };
     Ok(TransformerShape {
         max_len,
         d_model,
@@ -133,9 +106,9 @@ fn shape(config: &Keys<'_>) -> Result<TransformerShape> {
         num_heads,
         num_encoder_layers,
         num_decoder_layers,
-        dropout: dropout("dropout"),
-        attention_dropout: dropout("attention_dropout"),
-        activation_dropout: dropout("activation_dropout"),
+        dropout: dropout(config, "dropout"),
+        attention_dropout: dropout(config, "attention_dropout"),
+        activation_dropout: dropout(config, "activation_dropout"),
         activation,
         norm,
         position: Position::Sinusoidal,
@@ -144,7 +117,52 @@ fn shape(config: &Keys<'_>) -> Result<TransformerShape> {
     })
 }
 
-/// The file of the weights, and what it holds.
+/// The place of the norms, which the class of the model tells.
+fn norm(config: &Keys<'_>) -> Result<Norm> {
+    match config.text("model_type")? {
+        "marian" => Ok(Norm::Post),
+        "pegasus" => Ok(Norm::Pre),
+        other => {
+            let path = config.path.display();
+            let error = failed!(
+                "`{path}`: `model_type` is \"{other}\"; \"marian\" and \"pegasus\" can be read"
+            );
+            Err(with_hint(error, "OPUS-MT's models are \"marian\""))
+        }
+    }
+}
+
+fn activation(config: &Keys<'_>) -> Result<Activation> {
+    let path = config.path.display();
+    match config.text("activation_function")? {
+        "relu" => Ok(Activation::Relu),
+        "swish" | "silu" => Ok(Activation::Swish),
+        "gelu" => Ok(Activation::Gelu),
+        other => bail!("`{path}`: `activation_function` is \"{other}\", which is none of ours"),
+    }
+}
+
+/// Which of the embeddings and the output are one matrix. Pegasus always shares both embeddings.
+fn tie_embeddings(config: &Keys<'_>, norm: Norm) -> Result<TieEmbeddings> {
+    let is_tied = config.flag("tie_word_embeddings", true)?;
+    let is_shared = norm == Norm::Pre || config.flag("share_encoder_decoder_embeddings", true)?;
+    Ok(match (is_shared, is_tied) {
+        (true, true) => TieEmbeddings::All,
+        (false, true) => TieEmbeddings::Decoder,
+        _ => TieEmbeddings::None,
+    })
+}
+
+/// A probability of dropout. It matters only if the model is trained further, so a missing or odd
+/// one is 0.
+fn dropout(config: &Keys<'_>, key: &str) -> f64 {
+    let value = config.json[key].as_f64();
+    value
+        .filter(|value| (0.0..1.0).contains(value))
+        .unwrap_or(0.0)
+}
+
+/// The weights, and the path of their file.
 fn weights(dir: &Path) -> Result<(PathBuf, Weights)> {
     let path = dir.join(MODEL);
     if path.is_file() {
@@ -158,19 +176,24 @@ fn weights(dir: &Path) -> Result<(PathBuf, Weights)> {
 
 /// The weights by our names and in our order.
 fn arrays(weights: Weights, shape: &TransformerShape, config: &Value) -> Result<Arrays> {
-    let mut theirs = Arrays::of(weights)?;
+    let mut theirs = Arrays::from_weights(weights)?;
     let mut ours = Arrays::default();
-    let d_model = shape.d_model;
     for part in parts(shape) {
         let names = names(part);
         let [first, second] = part.parameters();
         let [inputs, outputs] = part.size(shape);
         let width = outputs / names.len();
-        let is_norm = part.block.role() == Role::Norm;
-        let (mut weights, mut biases) = (Vec::new(), Vec::new());
+        let weight_shape = if part.block.role() == Role::Norm {
+            vec![width]
+        } else {
+            vec![width, inputs]
+        };
+        // Ours are side by side in one matrix, inputs by outputs.
+        let mut weights = Vec::new();
+        let mut biases = Vec::new();
         for name in names {
-            let wanted: &[usize] = if is_norm { &[width] } else { &[width, inputs] };
-            weights.push(take(&mut theirs, &format!("{name}.weight"), wanted)?.transposed());
+            let weight = take(&mut theirs, &format!("{name}.weight"), &weight_shape)?;
+            weights.push(weight.transposed());
             biases.push(take(&mut theirs, &format!("{name}.bias"), &[width])?);
         }
         ours.put(first, Array::joined(&weights)?);
@@ -183,85 +206,89 @@ fn arrays(weights: Weights, shape: &TransformerShape, config: &Value) -> Result<
     if let Some(name) = theirs.0.keys().next() {
         bail!("it holds `{name}`, for which our model has no place");
     }
-    reorder(&mut ours, shape, &alternating(d_model))?;
+    // Their sinusoids are all sines before all cosines.
+    reorder(&mut ours, shape, &alternating(shape.d_model))?;
     Ok(ours)
 }
 
+/// Takes the embeddings, the output and its bias.
 fn embeddings(
     theirs: &mut Arrays,
     ours: &mut Arrays,
     shape: &TransformerShape,
     config: &Value,
 ) -> Result<()> {
-    let size = |key: &str| config[key].as_u64().map(|size| size as usize);
-    let src_size = size("vocab_size").context("there is no `vocab_size`")?;
-    let tgt_size = size("decoder_vocab_size").unwrap_or(src_size);
+    let src_size = config["vocab_size"].as_u64();
+    let src_size = src_size.context("there is no `vocab_size`")? as usize;
+    let tgt_size = config["decoder_vocab_size"]
+        .as_u64()
+        .map_or(src_size, |size| size as usize);
     ensure!(
         shape.tie_embeddings != TieEmbeddings::All || tgt_size == src_size,
         "one embedding has {src_size} tokens for the source and {tgt_size} for the target"
     );
-    // Several names may mean one matrix, which is there once.
-    let table = |names: &[&str], rows: usize| -> Result<Array> {
-        let name = names
-            .iter()
-            .find(|name| theirs.0.contains_key(**name))
-            .unwrap_or(&names[0]);
-        let table = theirs.get(name)?.clone();
-        let wanted = [rows, shape.d_model];
-        ensure!(
-            table.shape == wanted,
-            "the tensor `{name}` is {:?}, not {wanted:?} as `{CONFIG}` asks for",
-            table.shape
-        );
-        Ok(table)
-    };
+    let src_shape = [src_size, shape.d_model];
+    let tgt_shape = [tgt_size, shape.d_model];
     if shape.tie_embeddings == TieEmbeddings::All {
-        ours.put(
-            "src_embedding.weight",
-            table(&[SHARED, SRC_EMBEDDING, TGT_EMBEDDING, OUTPUT], src_size)?,
-        );
+        let names = [SHARED, SRC_EMBEDDING, TGT_EMBEDDING, OUTPUT];
+        let shared = first_of(theirs, &names, src_shape)?;
+        ours.put("src_embedding.weight", shared);
     } else {
-        ours.put(
-            "src_embedding.weight",
-            table(&[SRC_EMBEDDING, SHARED], src_size)?,
-        );
-        ours.put(
-            "tgt_embedding.weight",
-            table(&[TGT_EMBEDDING, SHARED], tgt_size)?,
-        );
+        let src = first_of(theirs, &[SRC_EMBEDDING, SHARED], src_shape)?;
+        let tgt = first_of(theirs, &[TGT_EMBEDDING, SHARED], tgt_shape)?;
+        ours.put("src_embedding.weight", src);
+        ours.put("tgt_embedding.weight", tgt);
     }
     if shape.tie_embeddings == TieEmbeddings::None {
-        ours.put("output.weight", table(&[OUTPUT], tgt_size)?.transposed());
+        let output = first_of(theirs, &[OUTPUT], tgt_shape)?;
+        ours.put("output.weight", output.transposed());
     }
-    let bias = if theirs.0.contains_key(OUTPUT_BIAS) {
-        take(theirs, OUTPUT_BIAS, &[1, tgt_size])?.values
-    } else {
-        Vec::new()
-    };
-    if bias.iter().any(|value| value.to_bits() != 0) {
-        ours.put("output_bias", Array::vector(bias));
+    if theirs.0.contains_key(OUTPUT_BIAS) {
+        let bias = take(theirs, OUTPUT_BIAS, &[1, tgt_size])?.values;
+        // Every file has the tensor, and most models no bias: all zeros.
+        if bias.iter().any(|value| value.to_bits() != 0) {
+            ours.put("output_bias", Array::vector(bias));
+        }
     }
-    // Older files repeat a matrix that several names mean.
+    // Older files have a matrix under each of its names.
     for name in [SHARED, SRC_EMBEDDING, TGT_EMBEDDING, OUTPUT] {
         theirs.0.remove(name);
     }
     Ok(())
 }
 
-fn take(arrays: &mut Arrays, name: &str, wanted: &[usize]) -> Result<Array> {
+/// A copy of the matrix that has several names, under the first of them that the file has: files
+/// have a tied matrix once, under any of its names.
+fn first_of(arrays: &Arrays, names: &[&str], shape: [usize; 2]) -> Result<Array> {
+    let name = names
+        .iter()
+        .find(|name| arrays.0.contains_key(**name))
+        .unwrap_or(&names[0]);
+    let array = arrays.get(name)?;
+    check_shape(name, array, &shape)?;
+    Ok(array.clone())
+}
+
+fn take(arrays: &mut Arrays, name: &str, shape: &[usize]) -> Result<Array> {
     let array = arrays
         .0
         .remove(name)
         .with_context(|| format!("there is no tensor `{name}`"))?;
-    ensure!(
-        array.shape == wanted,
-        "the tensor `{name}` is {:?}, not {wanted:?} as `{CONFIG}` asks for",
-        array.shape
-    );
+    check_shape(name, &array, shape)?;
     Ok(array)
 }
 
-/// How the folder says to search; ours where it does not.
+fn check_shape(name: &str, array: &Array, expected: &[usize]) -> Result<()> {
+    ensure!(
+        array.shape == expected,
+        "the tensor `{name}` is {:?}, not {expected:?} as `{CONFIG}` asks for",
+        array.shape
+    );
+    Ok(())
+}
+
+/// The search that the folder's `generation_config.json` describes; a beam of 4 and the average
+/// log-probability of tokens where it does not say.
 fn search(dir: &Path) -> Result<SearchConfig> {
     let json = folder::read_json_if_there(&dir.join(GENERATION))?.unwrap_or_default();
     let beam_size = json["num_beams"]

@@ -1,4 +1,4 @@
-//! Tokenizers as the files that transformers reads.
+//! Tokenizers in the files that transformers reads.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -20,7 +20,7 @@ use crate::portable::Portable;
 pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> {
     let Tokenizers { src, tgt } = &model.tokenizers;
     if model.tokenizers.is_shared() {
-        return write_one(src, Mark::End, longest, dir);
+        return write_one(src, Added::Eos, longest, dir);
     }
     let mut config = config(src, longest);
     for (tokenizer, name) in [(src, "source.spm"), (tgt, "target.spm")] {
@@ -35,7 +35,7 @@ pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> 
     folder::write_json(dir, "tokenizer_config.json", &config)
 }
 
-/// Makes sure that transformers reads the tokenizers of a model.
+/// Checks that transformers can read the tokenizers of a model.
 ///
 /// # Errors
 /// Two tokenizers are no unigram models (exit code 2).
@@ -44,9 +44,9 @@ pub(super) fn check(model: &Portable) -> Result<()> {
     if model.tokenizers.is_shared() {
         return Ok(());
     }
-    [src, tgt]
-        .into_iter()
-        .try_for_each(|tokenizer| unigram(tokenizer).map(drop))
+    unigram(src)?;
+    unigram(tgt)?;
+    Ok(())
 }
 
 /// One of two tokenizers as the SentencePiece model that `MarianTokenizer` reads.
@@ -58,22 +58,22 @@ fn unigram(tokenizer: &Tokenizer) -> Result<Vec<u8>> {
     })
 }
 
-/// A mark that a model reads with a text.
+/// The special token that a tokenizer adds to a text, as the model reads it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
-    /// Before it.
-    Begin,
-    /// Behind it.
-    End,
+pub(super) enum Added {
+    /// The begin-of-sentence token, before the text: for decoders.
+    Bos,
+    /// The end-of-sentence token, after the text: for encoders.
+    Eos,
 }
 
-/// Writes a tokenizer that adds a mark to texts.
+/// Writes a tokenizer that adds a special token to texts, and that cuts them at `longest` tokens.
 ///
 /// # Errors
 /// The disk refuses.
 pub(super) fn write_one(
     tokenizer: &Tokenizer,
-    mark: Mark,
+    added: Added,
     longest: usize,
     dir: &Path,
 ) -> Result<()> {
@@ -81,48 +81,51 @@ pub(super) fn write_one(
     config["tokenizer_class"] = "PreTrainedTokenizerFast".into();
     config["bos_token"] = tokenizer.token(tokenizer.special().bos).into();
     config["model_input_names"] = json!(["input_ids", "attention_mask"]);
-    folder::write_json(dir, "tokenizer.json", &with_mark(tokenizer, mark)?)?;
+    folder::write_json(dir, "tokenizer.json", &with_added(tokenizer, added)?)?;
     folder::write_json(dir, "tokenizer_config.json", &config)
 }
 
-/// What all classes of tokenizers are told.
+/// The keys of `tokenizer_config.json` that all classes have.
 fn config(tokenizer: &Tokenizer, longest: usize) -> Value {
-    let marks = tokenizer.special();
-    let spelling = |id: u32| tokenizer.token(id).unwrap_or_default();
+    let special = tokenizer.special();
+    let [pad, eos, unk] =
+        [special.pad, special.eos, special.unk].map(|id| tokenizer.token(id).unwrap_or_default());
     json!({
-        "pad_token": spelling(marks.pad),
-        "eos_token": spelling(marks.eos),
-        "unk_token": spelling(marks.unk),
+        "pad_token": pad,
+        "eos_token": eos,
+        "unk_token": unk,
         "model_max_length": longest,
         "clean_up_tokenization_spaces": false,
     })
 }
 
-/// Ids by token.
+/// The ids of a vocabulary by token.
 fn vocabulary(tokenizer: &Tokenizer) -> BTreeMap<String, u32> {
     (0..tokenizer.vocab_size() as u32)
         .filter_map(|id| Some((tokenizer.token(id)?, id)))
         .collect()
 }
 
-/// The `tokenizer.json` with a step that adds a mark, as the model reads it.
-fn with_mark(tokenizer: &Tokenizer, mark: Mark) -> Result<Value> {
+/// The `tokenizer.json` of a tokenizer, with a last step that adds a special token.
+fn with_added(tokenizer: &Tokenizer, added: Added) -> Result<Value> {
     let mut json: Value =
         serde_json::from_str(&tokenizer.to_json()?).context("a tokenizer is JSON")?;
-    let id = match mark {
-        Mark::Begin => tokenizer.special().bos,
-        Mark::End => tokenizer.special().eos,
+    let id = match added {
+        Added::Bos => tokenizer.special().bos,
+        Added::Eos => tokenizer.special().eos,
     };
     let spelling = tokenizer.token(id).unwrap_or_default();
-    let text = |name: &str, kind: u8| json!({"Sequence": {"id": name, "type_id": kind}});
     let token = json!({"SpecialToken": {"id": spelling, "type_id": 0}});
-    let with = |mut texts: Vec<Value>| {
-        texts.insert(
-            if mark == Mark::Begin { 0 } else { texts.len() },
-            token.clone(),
-        );
-        texts
-    };
+    let first = json!({"Sequence": {"id": "A", "type_id": 0}});
+    let second = json!({"Sequence": {"id": "B", "type_id": 1}});
+    let mut single = vec![first.clone()];
+    let mut pair = vec![first, second];
+    for texts in [&mut single, &mut pair] {
+        match added {
+            Added::Bos => texts.insert(0, token.clone()),
+            Added::Eos => texts.push(token.clone()),
+        }
+    }
     let mut special = serde_json::Map::new();
     special.insert(
         spelling.clone(),
@@ -130,8 +133,8 @@ fn with_mark(tokenizer: &Tokenizer, mark: Mark) -> Result<Value> {
     );
     json["post_processor"] = json!({
         "type": "TemplateProcessing",
-        "single": with(vec![text("A", 0)]),
-        "pair": with(vec![text("A", 0), text("B", 1)]),
+        "single": single,
+        "pair": pair,
         "special_tokens": special,
     });
     Ok(json)

@@ -1,4 +1,4 @@
-//! Our model as the files of MarianMT or Pegasus.
+//! Writes an encoder-decoder Transformer as MarianMT or Pegasus.
 
 use polyglow_model::search::{LengthPenalty, SearchMethod};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
@@ -12,28 +12,21 @@ use crate::part::{Role, parts, reorder, sines_first, tgt_embedding};
 use crate::portable::{NEVER, Portable};
 use crate::sinusoids::sinusoids;
 
-/// The classes that have the mathematics of ours.
+/// The classes of transformers that compute as polyglow's Transformer does.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Class {
-    /// Norms behind the sublayers.
+    /// Norms after the sublayers.
     Marian,
     /// Norms before them.
     Pegasus,
 }
 
 impl Class {
-    /// The class for a model.
+    /// Returns the class for a model.
     ///
     /// # Errors
-    /// There is none (exit code 2): the reason, and the format that takes it.
-    pub(super) fn of(shape: &TransformerShape) -> Result<Self> {
-        let refused = |reason: &str| -> TrainError {
-            let error = failed!("Hugging Face has no class for this model: {reason}");
-            with_hint(
-                usage(error),
-                "`--to ctranslate2` takes every encoder-decoder Transformer",
-            )
-        };
+    /// There is none (exit code 2); the hint names a format that represents every Transformer.
+    pub(super) fn for_shape(shape: &TransformerShape) -> Result<Self> {
         if shape.position != Position::Sinusoidal {
             return Err(refused("its positions are not sinusoidal"));
         }
@@ -50,7 +43,15 @@ impl Class {
     }
 }
 
-/// The number of rows of both embeddings: transformers 4 wants as many for the source as for the
+fn refused(reason: &str) -> TrainError {
+    let error = failed!("Hugging Face has no class for this model: {reason}");
+    with_hint(
+        usage(error),
+        "`--to ctranslate2` takes every encoder-decoder Transformer",
+    )
+}
+
+/// The number of rows of both embeddings: transformers 4 requires as many for the source as for the
 /// target.
 pub(super) fn vocab_size(shape: &TransformerShape) -> usize {
     shape.src_vocab_size.max(shape.tgt_vocab_size)
@@ -67,44 +68,21 @@ pub(super) fn tensors(arrays: &Arrays, shape: &TransformerShape) -> Result<Array
     for part in parts(shape) {
         let names = names(part);
         let [first, second] = part.parameters();
-        let (first, second) = (ours.get(&first)?, ours.get(&second)?);
+        let first = ours.get(&first)?;
+        let second = ours.get(&second)?;
         if part.block.role() == Role::Norm {
             theirs.put(format!("{}.weight", names[0]), first.clone());
             theirs.put(format!("{}.bias", names[0]), second.clone());
             continue;
         }
-        let both = first
-            .split(names.len())
-            .into_iter()
-            .zip(second.split(names.len()));
-        for (name, (weight, bias)) in names.iter().zip(both) {
+        let weights = first.split(names.len());
+        let biases = second.split(names.len());
+        for (name, (weight, bias)) in names.iter().zip(weights.iter().zip(biases)) {
             theirs.put(format!("{name}.weight"), weight.transposed());
             theirs.put(format!("{name}.bias"), bias);
         }
     }
-    // Rows of zeros, which are never chosen, fill the smaller side.
-    let size = vocab_size(shape);
-    let filled = |table: &Array| {
-        let rows: Vec<_> = (0..size)
-            .map(|row| (row < table.height()).then_some(row))
-            .collect();
-        table.rows(&rows)
-    };
-    if shape.tie_embeddings == TieEmbeddings::All {
-        theirs.put(SHARED, filled(ours.get("src_embedding.weight")?));
-    } else {
-        theirs.put(SRC_EMBEDDING, filled(ours.get("src_embedding.weight")?));
-        theirs.put(TGT_EMBEDDING, filled(ours.get(tgt_embedding(shape))?));
-    }
-    if shape.tie_embeddings == TieEmbeddings::None {
-        theirs.put(OUTPUT, filled(&ours.get("output.weight")?.transposed()));
-    }
-    let mut bias = match ours.0.get("output_bias") {
-        Some(bias) => bias.values.clone(),
-        None => vec![0.0; shape.tgt_vocab_size],
-    };
-    bias.resize(size, NEVER);
-    theirs.put(OUTPUT_BIAS, Array::matrix(bias, [1, size]));
+    put_embeddings(&ours, &mut theirs, shape)?;
     if shape.norm == Norm::Pre {
         // transformers 4 warns of Pegasus without its tables, which it makes itself.
         let table = sinusoids(positions(shape), shape.d_model).columns(&sines_first(shape.d_model));
@@ -115,22 +93,54 @@ pub(super) fn tensors(arrays: &Arrays, shape: &TransformerShape) -> Result<Array
     Ok(theirs)
 }
 
-/// The most positions that a text may have there; programs that do not make tables longer need room
-/// for an output.
+/// The embeddings, the output and its bias, with the same number of rows for both sides.
+fn put_embeddings(ours: &Arrays, theirs: &mut Arrays, shape: &TransformerShape) -> Result<()> {
+    let size = vocab_size(shape);
+    let src = filled(ours.get("src_embedding.weight")?, size);
+    if shape.tie_embeddings == TieEmbeddings::All {
+        theirs.put(SHARED, src);
+    } else {
+        theirs.put(SRC_EMBEDDING, src);
+        theirs.put(TGT_EMBEDDING, filled(ours.get(tgt_embedding(shape))?, size));
+    }
+    if shape.tie_embeddings == TieEmbeddings::None {
+        let output = ours.get("output.weight")?.transposed();
+        theirs.put(OUTPUT, filled(&output, size));
+    }
+    let mut bias = match ours.0.get("output_bias") {
+        Some(bias) => bias.values.clone(),
+        None => vec![0.0; shape.tgt_vocab_size],
+    };
+    // Ids of the source alone are never written.
+    bias.resize(size, NEVER);
+    theirs.put(OUTPUT_BIAS, Array::matrix(bias, [1, size]));
+    Ok(())
+}
+
+/// A table with rows of zeros up to a size.
+fn filled(table: &Array, size: usize) -> Array {
+    let height = table.height();
+    let rows: Vec<Option<usize>> = (0..size).map(|row| (row < height).then_some(row)).collect();
+    table.rows(&rows)
+}
+
+/// The most positions of a text. Programs that read the model may not lengthen its tables, so that a
+/// model of short texts needs room for an output.
 fn positions(shape: &TransformerShape) -> usize {
     shape.max_len.max(512)
 }
 
-/// `config.json`.
+/// `config.json` of a model.
 pub(super) fn config(model: &Portable, shape: &TransformerShape, class: Class) -> Value {
-    let marks = model.tokenizers.tgt.special();
+    let special = model.tokenizers.tgt.special();
     let size = vocab_size(shape);
+    let (architecture, model_type) = match class {
+        Class::Marian => ("MarianMTModel", "marian"),
+        Class::Pegasus => ("PegasusForConditionalGeneration", "pegasus"),
+    };
     let mut config = json!({
-        "architectures": [match class {
-            Class::Marian => "MarianMTModel",
-            Class::Pegasus => "PegasusForConditionalGeneration",
-        }],
-        "model_type": match class { Class::Marian => "marian", Class::Pegasus => "pegasus" },
+        "architectures": [architecture],
+        "model_type": model_type,
         "is_encoder_decoder": true,
         "vocab_size": size,
         "d_model": shape.d_model,
@@ -147,12 +157,13 @@ pub(super) fn config(model: &Portable, shape: &TransformerShape, class: Class) -
         "attention_dropout": shape.attention_dropout,
         "activation_dropout": shape.activation_dropout,
         "dtype": "float32",
+        // The name that transformers 4 has for `dtype`.
         "torch_dtype": "float32",
-        "pad_token_id": marks.pad,
-        "bos_token_id": marks.bos,
-        "eos_token_id": marks.eos,
-        "forced_eos_token_id": marks.eos,
-        "decoder_start_token_id": marks.bos,
+        "pad_token_id": special.pad,
+        "bos_token_id": special.bos,
+        "eos_token_id": special.eos,
+        "forced_eos_token_id": special.eos,
+        "decoder_start_token_id": special.bos,
         "tie_word_embeddings": shape.tie_embeddings != TieEmbeddings::None,
     });
     if class == Class::Marian {
@@ -165,28 +176,30 @@ pub(super) fn config(model: &Portable, shape: &TransformerShape, class: Class) -
     config
 }
 
-/// `generation_config.json`: search as the run's config has it, as far as transformers can.
+/// `generation_config.json` of a model: the search of the run's config, as far as transformers has
+/// it.
 pub(super) fn generation(model: &Portable, shape: &TransformerShape) -> Value {
-    let (marks, search) = (model.tokenizers.tgt.special(), &model.config.search);
+    let special = model.tokenizers.tgt.special();
+    let search = &model.config.search;
     if search.length_penalty == LengthPenalty::Wu || search.diversity_groups > 1 {
         tracing::warn!(
             "transformers has neither `search.length_penalty = \"wu\"` nor groups of beams: it searches otherwise"
         );
     }
     let mut generation = json!({
-        "pad_token_id": marks.pad,
-        "bos_token_id": marks.bos,
-        "eos_token_id": marks.eos,
-        "forced_eos_token_id": marks.eos,
-        "decoder_start_token_id": marks.bos,
+        "pad_token_id": special.pad,
+        "bos_token_id": special.bos,
+        "eos_token_id": special.eos,
+        "forced_eos_token_id": special.eos,
+        "decoder_start_token_id": special.bos,
         "num_beams": search.beam_size,
-        // A search ends when the beam is full of ends, as ours does.
+        // A search ends when as many hypotheses have ended as the beam is wide, as ours does.
         "early_stopping": search.beam_size > 1,
         "length_penalty": if search.length_penalty == LengthPenalty::None { 0.0 } else { search.length_alpha },
-        // Ours is a multiple of the source's length; there is one number for all lengths there.
+        // Our limit is a multiple of the source's length; transformers has one for all sources.
         "max_length": positions(shape),
-        // Neither may come out: our search does not look at them.
-        "bad_words_ids": [[marks.pad], [marks.bos]],
+        // Our search never writes these.
+        "bad_words_ids": [[special.pad], [special.bos]],
         "renormalize_logits": true,
         "no_repeat_ngram_size": search.no_repeat_ngram,
         "repetition_penalty": search.repetition_penalty,

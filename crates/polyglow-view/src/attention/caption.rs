@@ -1,28 +1,28 @@
-//! Where a captioner looks while it writes each word (Xu et al., 2015, figure 3).
+//! The attention of a captioner: which patches it looks at while it writes each word (Xu et al.,
+//! 2015, figure 3).
 
+use std::iter;
 use std::path::Path;
 
-use burn::tensor::Tensor;
-use maud::html;
-use polyglow_data::padded::Padded;
-use polyglow_model::{Inspect, ModelShape, Pair};
+use maud::{Markup, html};
+use polyglow_model::ModelShape;
 use polyglow_predict::attention::head_or_mean;
-use polyglow_predict::device::upload_rows;
 use polyglow_predict::runner::Runner;
-use polyglow_predict::tasks::images::image;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
 use super::patched::PatchedImage;
+use super::weights::{CaptionWeights, caption_weights};
 use crate::document::document;
 use crate::drawing::{Drawing, Format, Shape, write};
 
-/// Width of a picture on the page and in a strip, in pixels of the screen.
+/// The width of an image on the page and in a strip, in pixels of the screen.
 const WIDTH: usize = 150;
-/// Around the pictures of a strip, and the height of the words below them.
+/// The distance between the images of a strip, and around them.
 const MARGIN: i32 = 8;
+/// The height of the words below the images of a strip.
 const LINE: i32 = 22;
-/// Pictures beside each other in a strip.
+/// The number of images in a row of a strip.
 const COLUMNS: usize = 6;
 
 const STYLE: &str =
@@ -32,7 +32,7 @@ const STYLE: &str =
 #[derive(Clone, Debug)]
 pub struct CaptionAttention {
     image: PatchedImage,
-    /// Tokens of the caption with its end, as people read them.
+    /// The tokens of the caption and its EOS token, as people read them.
     tokens: Vec<String>,
     /// `[layer][head][token * patches + patch]`, 0 to 1; a token's weights are those with which it
     /// is predicted, and sum to 1.
@@ -41,54 +41,34 @@ pub struct CaptionAttention {
 
 impl CaptionAttention {
     /// Runs the first model of an ensemble over an image and a caption of it, with teacher forcing.
+    /// The caption is cut at the model's longest length.
     ///
     /// # Shapes
     /// - `pixels`: `[height, width, channels]` row by row, as the model reads them
     ///
     /// # Errors
-    /// The model does not describe images; the caption cannot be encoded.
+    /// The model is no captioner; the caption cannot be encoded.
     pub fn new(runner: &Runner, pixels: Vec<u8>, caption: &str) -> Result<Self> {
-        let model = &runner.members[0].model;
-        let ModelShape::Captioner(shape) = model.shape() else {
+        let ModelShape::Captioner(shape) = runner.members[0].model.shape() else {
             return Err(TrainError::new("the model does not describe images"));
         };
-        let mut tgt = runner.tgt.encode(caption)?;
-        tgt.truncate(runner.longest);
-        let special = runner.tgt.special();
-        let tokens: Vec<u32> = tgt.iter().copied().chain([special.eos]).collect();
-        let (tokens, counts): (Vec<String>, Vec<usize>) =
-            runner.tgt.shown_together(&tokens).into_iter().unzip();
-        let tgt_in = Padded::begun(&[tgt], special.bos, special.pad, 1);
-        let inputs = Pair {
-            src: image(&pixels, 1, &runner.device).into(),
-            tgt_in: upload_rows(&tgt_in, &runner.device),
-        };
         let num_patches = shape.patches.num_patches();
-        let heads = |layer: Tensor<4>| {
-            let [_, _, len, patches] = layer.dims();
-            let values: Vec<f32> = layer.into_data().iter().collect();
-            values
-                .chunks(len * patches)
-                .map(|head| of_characters(head, &counts, num_patches))
-                .collect()
+        let CaptionWeights { tokens, weights } =
+            caption_weights(runner, &pixels, caption, num_patches)?;
+        let image = PatchedImage {
+            shape: shape.patches,
+            pixels,
         };
-        let weights = Inspect::attention(model, inputs.into())
-            .cross
-            .into_iter()
-            .map(heads)
-            .collect();
         Ok(Self {
-            image: PatchedImage {
-                shape: shape.patches,
-                pixels,
-            },
+            image,
             tokens,
             weights,
         })
     }
 
-    /// Writes a page with a picture for each token, layer and head; or a picture with one layer, or
-    /// one head of it.
+    /// Writes a page with the image once for each token, layer and head; or a picture with a strip
+    /// of images for the layer, or the head of it, that `selection` names. The title of the page
+    /// is the name of the image, `title`, and the text below it is `caption`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -105,8 +85,7 @@ impl CaptionAttention {
         if format == Format::Html {
             return write(path, self.page(title, caption));
         }
-        let layer = selection.layer.unwrap_or(self.weights.len()) - 1;
-        let weights = head_or_mean(&self.weights[layer], selection.head.map(|head| head - 1));
+        let weights = selection.head_weights(&self.weights);
         let drawing = self.strip(&weights);
         if format == Format::Svg {
             write(path, drawing.svg())
@@ -117,15 +96,8 @@ impl CaptionAttention {
 
     fn page(&self, title: &str, caption: &str) -> String {
         let num_patches = self.image.shape.num_patches();
+        // The pixels stand once in the page, and every figure refers to them.
         let shared = html! { use href="#picture" {} };
-        let row = |layer: usize, head: Option<usize>| {
-            let weights = head_or_mean(&self.weights[layer], head);
-            html! {
-                @for (token, weights) in self.tokens.iter().zip(weights.chunks(num_patches)) {
-                    figure { (self.image.over(&shared, weights, WIDTH)) figcaption { bdi { (token) } } }
-                }
-            }
-        };
         let body = html! {
             svg width="0" height="0" { defs { (self.image.picture()) } }
             h1 { "Attention" }
@@ -137,13 +109,13 @@ impl CaptionAttention {
             (self.image.over(&shared, &vec![1.0; num_patches], WIDTH))
             @for layer in (0..self.weights.len()).rev() {
                 h2 { "Layer " (layer + 1) @if self.weights[layer].len() > 1 { ", the mean of its heads" } }
-                div { (row(layer, None)) }
+                div { (self.figures(&shared, layer, None)) }
                 @if self.weights[layer].len() > 1 {
                     details {
                         summary { "Each head of layer " (layer + 1) }
                         @for head in 0..self.weights[layer].len() {
                             h3 { "Head " (head + 1) }
-                            div { (row(layer, Some(head))) }
+                            div { (self.figures(&shared, layer, Some(head))) }
                         }
                     }
                 }
@@ -152,61 +124,53 @@ impl CaptionAttention {
         document(&format!("attention: {title}"), STYLE, &body)
     }
 
-    /// The image, and the image as each token looked at it, with the tokens below.
+    /// A figure for each token, with the weights of a head, or with the mean of all heads.
+    fn figures(&self, picture: &Markup, layer: usize, head: Option<usize>) -> Markup {
+        let weights = head_or_mean(&self.weights[layer], head);
+        let rows = weights.chunks(self.image.shape.num_patches());
+        html! {
+            @for (token, weights) in self.tokens.iter().zip(rows) {
+                figure { (self.image.over(picture, weights, WIDTH)) figcaption { bdi { (token) } } }
+            }
+        }
+    }
+
+    /// The image as it is, and then the image under the weights of each token, with the token below.
     fn strip(&self, weights: &[f32]) -> Drawing<'_> {
         let shape = self.image.shape;
-        let [height, width] = [shape.image.height, shape.image.width].map(|side| side as i32);
+        let width = shape.image.width as i32;
+        let height = shape.image.height as i32;
+        // The side of a pixel of the image.
         let side = (WIDTH as i32 / width).max(1);
+        let step_x = width * side + MARGIN;
+        let step_y = height * side + LINE + MARGIN;
+
         let num_patches = shape.num_patches();
-        let whole = vec![1.0; num_patches];
-        let pictures = [("", &whole[..])].into_iter();
-        let pictures = pictures.chain(
-            self.tokens
-                .iter()
-                .map(String::as_str)
-                .zip(weights.chunks(num_patches)),
-        );
-        let (step_x, step_y) = (width * side + MARGIN, height * side + LINE + MARGIN);
+        let all_bright = vec![1.0; num_patches];
+        let texts = iter::once("").chain(self.tokens.iter().map(String::as_str));
+        let rows = iter::once(&all_bright[..]).chain(weights.chunks(num_patches));
         let mut shapes = Vec::new();
-        for (number, (token, weights)) in pictures.enumerate() {
-            let [left, top] = [
-                (number % COLUMNS) as i32 * step_x + MARGIN,
-                (number / COLUMNS) as i32 * step_y + MARGIN,
-            ];
-            for (place, color) in (0..).zip(self.image.colors_under(weights)) {
-                let (x, y) = (left + place % width * side, top + place / width * side);
+        for (index, (text, weights)) in texts.zip(rows).enumerate() {
+            let left = (index % COLUMNS) as i32 * step_x + MARGIN;
+            let top = (index / COLUMNS) as i32 * step_y + MARGIN;
+            for (pixel, color) in (0..).zip(self.image.colors_under(weights)) {
+                let x = left + pixel % width * side;
+                let y = top + pixel / width * side;
                 shapes.push(Shape::Pixel { x, y, side, color });
             }
             shapes.push(Shape::RowLabel {
                 x: left + width * side,
                 y: top + height * side + LINE / 2,
-                text: token,
+                text,
             });
         }
         let count = self.tokens.len() + 1;
-        let (columns, rows) = (count.min(COLUMNS) as i32, count.div_ceil(COLUMNS) as i32);
         Drawing {
-            width: columns * step_x + MARGIN,
-            height: rows * step_y + MARGIN,
+            width: count.min(COLUMNS) as i32 * step_x + MARGIN,
+            height: count.div_ceil(COLUMNS) as i32 * step_y + MARGIN,
             shapes,
         }
     }
-}
-
-/// The weights of a head where tokens that are parts of one character are one: the mean of `counts`
-/// rows each.
-fn of_characters(head: &[f32], counts: &[usize], num_patches: usize) -> Vec<f32> {
-    let mut rows = head.chunks(num_patches);
-    let mean = |&count: &usize| {
-        let mut mean = vec![0.0; num_patches];
-        for row in rows.by_ref().take(count) {
-            mean.iter_mut()
-                .zip(row)
-                .for_each(|(mean, weight)| *mean += weight / count as f32);
-        }
-        mean
-    };
-    counts.iter().flat_map(mean).collect()
 }
 
 #[cfg(test)]
@@ -254,10 +218,9 @@ mod tests {
             .unwrap()
             .to_rgb8();
         // Three pictures of 4 x 2 pixels, each 37 units wide; a unit is two pixels.
-        let pixel = |number: u32, x: u32| {
-            picture
-                .get_pixel(2 * (8 + number * 156 + x * 37 + 18), 2 * (8 + 18))
-                .0[0]
+        let pixel = |index: u32, x: u32| {
+            let left = 8 + index * 156 + x * 37;
+            picture.get_pixel(2 * (left + 18), 2 * (8 + 18)).0[0]
         };
         assert_eq!([pixel(0, 0), pixel(0, 3)], [100, 200]);
         assert_eq!([pixel(1, 0), pixel(1, 3)], [100, 20]);
@@ -271,14 +234,6 @@ mod tests {
         assert_eq!(page.matches("<use href=\"#picture\">").count(), 7, "{page}");
         assert!(
             page.contains("<bdi>&lt;b&gt;</bdi>") && !page.contains("<b>") && !page.contains("<i>")
-        );
-    }
-
-    #[test]
-    fn parts_of_a_character_are_one_word() {
-        assert_eq!(
-            of_characters(&[1.0, 0.0, 0.0, 1.0, 0.5, 0.5], &[2, 1], 2),
-            [0.5, 0.5, 0.5, 0.5]
         );
     }
 }

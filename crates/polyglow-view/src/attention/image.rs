@@ -2,23 +2,22 @@
 
 use std::path::Path;
 
-use burn::tensor::{Device, Tensor};
-use maud::html;
-use polyglow_model::{Image, Inspect, Model, ModelShape, Pooling};
+use maud::{Markup, html};
+use polyglow_model::{ModelShape, Pooling};
 use polyglow_predict::attention::head_or_mean;
-use polyglow_predict::device::upload;
 use polyglow_predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
 use super::patched::PatchedImage;
+use super::weights::image_weights;
 use crate::document::document;
 use crate::drawing::{Format, encode, write};
 
-/// Width of a picture on the page, in pixels of the screen.
+/// The width of an image on the page, in pixels of the screen.
 const WIDTH: usize = 180;
 
-/// The query whose attention is drawn.
+/// Explains which query's attention is drawn.
 const QUERY: &str = "Who looks is what the label is read from: the trained vector before the patches, or all patches alike.";
 
 const STYLE: &str =
@@ -28,8 +27,8 @@ const STYLE: &str =
 #[derive(Clone, Debug)]
 pub struct ImageAttention {
     image: PatchedImage,
-    /// `[layer][head][patch]`, 0 to 1: how much the trained vector attends to a patch, or without
-    /// one the mean over all patches as queries.
+    /// `[layer][head][patch]`, 0 to 1: how much the class vector attends to a patch, or without a
+    /// class vector the mean over all patches as queries.
     weights: Vec<Vec<Vec<f32>>>,
 }
 
@@ -40,25 +39,24 @@ impl ImageAttention {
     /// - `pixels`: `[height, width, channels]` row by row, as the model reads them
     ///
     /// # Errors
-    /// The model does not read images.
+    /// The model is no Vision Transformer.
     pub fn new(runner: &Runner, pixels: Vec<u8>) -> Result<Self> {
         let model = &runner.members[0].model;
         let ModelShape::Vit(config) = model.shape() else {
             return Err(TrainError::new("the model does not read images"));
         };
-        let num_before = usize::from(config.pooling == Pooling::Class);
-        let weights = looked_at(model, &pixels, &runner.device, num_before);
-        Ok(Self {
-            image: PatchedImage {
-                shape: config.patches,
-                pixels,
-            },
-            weights,
-        })
+        let has_class = config.pooling == Pooling::Class;
+        let weights = image_weights(model, &pixels, has_class, &runner.device);
+        let image = PatchedImage {
+            shape: config.patches,
+            pixels,
+        };
+        Ok(Self { image, weights })
     }
 
     /// Writes a page with the image and with every layer and head laid over it, or a picture with
-    /// one of them.
+    /// the head that `selection` names. The title of the page is the name of the image, `title`,
+    /// and the text below it is `label`.
     ///
     /// # Errors
     /// The file cannot be written.
@@ -72,89 +70,49 @@ impl ImageAttention {
         format: Format,
         path: &Path,
     ) -> Result<()> {
-        match format {
-            Format::Html => write(path, self.page(title, label)),
-            Format::Svg => {
-                let picture =
-                    self.image
-                        .over(&self.image.picture(), &self.selected(selection), 2 * WIDTH);
-                write(path, picture.into_string())
-            }
-            Format::Png => write(
-                path,
-                encode(
-                    &self
-                        .image
-                        .pixels_under(&self.selected(selection), 2 * WIDTH),
-                )?,
-            ),
+        if format == Format::Html {
+            return write(path, self.page(title, label));
+        }
+        let weights = selection.head_weights(&self.weights);
+        if format == Format::Svg {
+            let picture = self.image.picture();
+            let svg = self.image.over(&picture, &weights, 2 * WIDTH);
+            write(path, svg.into_string())
+        } else {
+            let pixels = self.image.pixels_under(&weights, 2 * WIDTH);
+            write(path, encode(&pixels)?)
         }
     }
 
     fn page(&self, title: &str, label: &str) -> String {
+        // The pixels stand once in the page, and every figure refers to them.
         let shared = html! { use href="#picture" {} };
-        let over = |weights: &[f32]| self.image.over(&shared, weights, WIDTH);
-        let figure = |layer: usize, head: Option<usize>| {
-            html! {
-                figure {
-                    (over(&head_or_mean(&self.weights[layer], head)))
-                    figcaption { @match head { Some(head) => { "head " (head + 1) }, None => "mean" } }
-                }
-            }
-        };
+        let all_bright = vec![1.0; self.image.shape.num_patches()];
         let body = html! {
             svg width="0" height="0" { defs { (self.image.picture()) } }
             h1 { "Attention" }
             p { bdi { (title) } " → " bdi { (label) } }
             p { "The brighter a patch, the more it is looked at; the brightest of each picture is as it was. " (QUERY) }
-            (over(&vec![1.0; self.image.shape.num_patches()]))
+            (self.image.over(&shared, &all_bright, WIDTH))
             @for layer in 0..self.weights.len() {
                 h2 { "Layer " (layer + 1) }
-                (figure(layer, None))
-                @for head in 0..self.weights[layer].len() { (figure(layer, Some(head))) }
+                (self.figure(&shared, layer, None))
+                @for head in 0..self.weights[layer].len() { (self.figure(&shared, layer, Some(head))) }
             }
         };
         document(&format!("attention: {title}"), STYLE, &body)
     }
 
-    fn selected(&self, Selection { layer, head, .. }: Selection) -> Vec<f32> {
-        let layer = layer.unwrap_or(self.weights.len()) - 1;
-        head_or_mean(&self.weights[layer], head.map(|head| head - 1))
+    /// The image under the weights of a head, or under the mean of all heads.
+    fn figure(&self, picture: &Markup, layer: usize, head: Option<usize>) -> Markup {
+        let weights = head_or_mean(&self.weights[layer], head);
+        html! {
+            figure {
+                (self.image.over(picture, &weights, WIDTH))
+                figcaption { @match head { Some(head) => { "head " (head + 1) }, None => "mean" } }
+            }
+        }
     }
-}
-
-/// How much each patch is looked at, by layer and head.
-fn looked_at(
-    model: &Model,
-    pixels: &[u8],
-    device: &Device,
-    num_before: usize,
-) -> Vec<Vec<Vec<f32>>> {
-    let values = pixels.iter().map(|&byte| i32::from(byte)).collect();
-    let image = Image {
-        pixels: upload(values, pixels.len(), device),
-    };
-    let of_layer = |layer: Tensor<4>| {
-        let [_, num_heads, queries, keys] = layer.dims();
-        let values: Vec<f32> = layer.into_data().iter().collect();
-        let of_head = |head: &[f32]| {
-            let rows = if num_before > 0 { &head[..keys] } else { head };
-            let sum = |key: usize| {
-                rows.chunks(keys).map(|row| row[key]).sum::<f32>() / (rows.len() / keys) as f32
-            };
-            (num_before..keys).map(sum).collect()
-        };
-        values
-            .chunks(queries * keys)
-            .take(num_heads)
-            .map(of_head)
-            .collect()
-    };
-    Inspect::attention(model, image.into())
-        .encoder
-        .into_iter()
-        .map(of_layer)
-        .collect()
 }
 
 #[cfg(test)]

@@ -1,4 +1,5 @@
-//! The page: one file of HTML with its own data, style and script, which asks nothing of a network.
+//! The attention on a pair as one HTML file with its own data, style and script, which needs no
+//! network.
 
 use maud::{PreEscaped, html};
 use polyglow_predict::attention::PairAttention;
@@ -9,10 +10,10 @@ use crate::document::{document, note};
 const STYLE: &str = include_str!("page.css");
 const SCRIPT: &str = include_str!("page.js");
 
-/// The attention on a pair as an HTML page, on which layers and heads are chosen and cells
-/// explored.
+/// Returns an HTML page that shows the attention on a pair, `src` and `tgt`: the reader chooses
+/// layers and heads, and sees the weight of each cell.
 ///
-/// Weights are rounded to three decimals.
+/// Weights are rounded to three decimals, which is more than eyes can tell apart.
 ///
 /// ```
 /// use polyglow_predict::attention::{Map, PairAttention};
@@ -35,18 +36,8 @@ const SCRIPT: &str = include_str!("page.js");
 /// # Errors
 /// The weights cannot be written as JSON.
 pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String> {
-    // Weights are read by eye: three digits are more than it can tell apart. No `<` can end the
-    // script early.
-    let mut rounded = attention.clone();
-    for map in [
-        &mut rounded.encoder,
-        &mut rounded.decoder,
-        &mut rounded.cross,
-    ] {
-        let weights = map.weights.iter_mut().flatten().flatten();
-        weights.for_each(|weight| *weight = (*weight * 1000.0).round() / 1000.0);
-    }
-    let data = serde_json::to_string(&rounded)?.replace('<', "\\u003c");
+    // `</script>` in a token would end the script element early.
+    let data = serde_json::to_string(&rounded(attention))?.replace('<', "\\u003c");
     let kinds = [
         ("cross", "decoder to source", &attention.cross),
         ("encoder", "encoder", &attention.encoder),
@@ -79,6 +70,22 @@ pub fn render(attention: &PairAttention, src: &str, tgt: &str) -> Result<String>
         script { (PreEscaped(SCRIPT)) }
     };
     Ok(document(&format!("attention: {src}"), STYLE, &body))
+}
+
+/// The attention with weights of three decimals.
+fn rounded(attention: &PairAttention) -> PairAttention {
+    let mut rounded = attention.clone();
+    let maps = [
+        &mut rounded.encoder,
+        &mut rounded.decoder,
+        &mut rounded.cross,
+    ];
+    for map in maps {
+        for weight in map.weights.iter_mut().flatten().flatten() {
+            *weight = (*weight * 1000.0).round() / 1000.0;
+        }
+    }
+    rounded
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The attention on a pair of sentences, as a page or a picture.
+//! The attention on a pair of sentences, written as a page or a picture.
 
 use std::path::Path;
 
@@ -9,10 +9,12 @@ use super::picture::drawing;
 use super::{Selection, render};
 use crate::drawing::{Format, write};
 
-/// Writes the weights on a pair, `[src, tgt]`: a page of all layers and heads, or a picture of one.
+/// Writes the attention on a pair to `path`: a page of all layers and heads, or a picture of the
+/// head that `selection` names. The title of the page has both texts, `[src, tgt]`.
 ///
 /// # Errors
-/// The model has no such attention; the picture is too large; the file cannot be written.
+/// The model has no attention of the selected kind; the picture is too large; the file cannot be
+/// written.
 ///
 /// # Panics
 /// There is no such layer or head: see [`Selection::check`].
@@ -27,11 +29,10 @@ pub fn write_pair(
         return write(path, render(attention, src, tgt)?);
     }
     let map = attention.map(selection.kind);
-    let Some(last) = map.weights.len().checked_sub(1) else {
+    if map.weights.is_empty() {
         return Err(TrainError::new("the model has no such layers"));
-    };
-    let layer = selection.layer.map_or(last, |layer| layer - 1);
-    let weights = map.head(layer, selection.head.map(|head| head - 1));
+    }
+    let weights = selection.head_weights(&map.weights);
     let drawing = drawing(map, &weights);
     if format == Format::Svg {
         write(path, drawing.svg())

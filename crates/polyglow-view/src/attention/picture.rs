@@ -1,5 +1,5 @@
-//! One map as a picture: a cell for each weight, with the tokens beside the rows and above the
-//! columns.
+//! The attention of one head as a picture: a cell for each weight, with the tokens of the queries
+//! beside the rows and those of the keys above the columns.
 
 use polyglow_predict::attention::Map;
 
@@ -7,47 +7,52 @@ use crate::drawing::{Drawing, Shape, longest};
 
 /// Width and height of a cell, in units of the picture.
 const CELL: i32 = 30;
-/// Between a label and its row or column.
+/// The distance of a label from its row or column.
 const GAP: i32 = 6;
-/// Around the picture.
+/// The empty space around the picture.
 const MARGIN: i32 = 8;
 
-/// A picture of the weights of one head.
+/// Draws the weights of one head, `[queries * keys]`.
 pub(super) fn drawing<'a>(map: &'a Map, weights: &[f32]) -> Drawing<'a> {
-    let margin = |tokens: &[String]| longest(tokens) + GAP + MARGIN;
-    let (left, top) = (margin(&map.queries), margin(&map.keys));
-    let (x, y) = (
-        |key: usize| left + CELL * key as i32,
-        |query: usize| top + CELL * query as i32,
-    );
+    let left = longest(&map.queries) + GAP + MARGIN;
+    let top = longest(&map.keys) + GAP + MARGIN;
     let num_keys = map.keys.len();
-    let rows = map.queries.iter().enumerate();
-    let rows = rows.map(|(query, text)| Shape::RowLabel {
-        x: left - GAP,
-        y: y(query) + CELL / 2,
-        text,
-    });
-    let columns = map.keys.iter().enumerate();
-    let columns = columns.map(|(key, text)| Shape::ColumnLabel {
-        x: x(key) + CELL / 2,
-        y: top - GAP,
-        text,
-    });
-    let cell = |(place, &weight)| Shape::Cell {
-        x: x(place % num_keys),
-        y: y(place / num_keys),
-        side: CELL,
-        weight,
-    };
-    let shapes = rows
-        .chain(columns)
-        .chain(weights.iter().enumerate().map(cell))
-        .collect();
+    let mut shapes = Vec::new();
+    for (text, y) in map.queries.iter().zip(edges(top)) {
+        shapes.push(Shape::RowLabel {
+            x: left - GAP,
+            y: y + CELL / 2,
+            text,
+        });
+    }
+    for (text, x) in map.keys.iter().zip(edges(left)) {
+        shapes.push(Shape::ColumnLabel {
+            x: x + CELL / 2,
+            y: top - GAP,
+            text,
+        });
+    }
+    // A map without keys has no rows of cells either.
+    for (row, y) in weights.chunks(num_keys.max(1)).zip(edges(top)) {
+        for (&weight, x) in row.iter().zip(edges(left)) {
+            shapes.push(Shape::Cell {
+                x,
+                y,
+                side: CELL,
+                weight,
+            });
+        }
+    }
     Drawing {
-        width: x(num_keys) + MARGIN,
-        height: y(map.queries.len()) + MARGIN,
+        width: left + CELL * num_keys as i32 + MARGIN,
+        height: top + CELL * map.queries.len() as i32 + MARGIN,
         shapes,
     }
+}
+
+/// The left or upper edges of the cells, of which the first is at `first`.
+fn edges(first: i32) -> impl Iterator<Item = i32> {
+    (0..).map(move |index| first + CELL * index)
 }
 
 #[cfg(test)]

@@ -1,4 +1,7 @@
-//! A picture as pixels.
+//! A raster image: shapes and text, blended into pixels.
+//!
+//! Positions are given in units of a drawing, with y downwards. Every shape is antialiased by how
+//! much of a pixel it covers.
 
 use std::io::Cursor;
 
@@ -14,22 +17,25 @@ use super::letters::{Curve, Fonts, Line, SIZE};
 const PIXELS: i32 = 2;
 /// The widest and highest picture, in pixels: each takes three bytes of memory.
 const LARGEST: i32 = 16_384;
-/// How far the base line lies below the middle of text, as a share of the size of letters.
-const BELOW: f32 = 0.32;
+/// How far the baseline lies below the middle of text, as a share of the font size: `dy` of the
+/// SVG's labels, so that both formats look the same.
+const BASELINE: f32 = 0.32;
 const BLACK: [u8; 3] = [0; 3];
 
+/// A raster image to draw on, and the fonts of its text.
 pub(super) struct Canvas {
     pixels: RgbImage,
     fonts: Fonts,
 }
 
 impl Canvas {
-    /// White paper of this many units.
+    /// A white image, `width` by `height` units.
     ///
     /// # Errors
-    /// It is too large.
+    /// A side is longer than [`LARGEST`]; the hint names the formats without a limit.
     pub(super) fn new(width: i32, height: i32) -> Result<Self> {
-        let (width, height) = (width.saturating_mul(PIXELS), height.saturating_mul(PIXELS));
+        let width = width.saturating_mul(PIXELS);
+        let height = height.saturating_mul(PIXELS);
         if width.max(height) > LARGEST {
             let error = TrainError::new(format!(
                 "a picture of {width} x {height} pixels is too large to draw"
@@ -49,35 +55,37 @@ impl Canvas {
     /// Writes text that ends at `x`, its middle at height `y`.
     pub(super) fn write_before(&mut self, text: &str, x: f32, y: f32) {
         let line = self.fonts.line(text);
-        let start = x - line.width;
-        self.write(&line, |place| {
-            point(start + place.x, y + BELOW * SIZE + place.y)
-        });
+        let start = point(x - line.width, y + BASELINE * SIZE);
+        self.write(&line, |offset| start + offset);
     }
 
     /// Writes text that begins at `x`, its middle at height `y`.
     pub(super) fn write_after(&mut self, text: &str, x: f32, y: f32) {
         let line = self.fonts.line(text);
-        self.write(&line, |place| {
-            point(x + place.x, y + BELOW * SIZE + place.y)
-        });
+        let start = point(x, y + BASELINE * SIZE);
+        self.write(&line, |offset| start + offset);
     }
 
     /// Writes text that is turned to read upwards from `y`, its middle at `x`.
     pub(super) fn write_upwards(&mut self, text: &str, x: f32, y: f32) {
         let line = self.fonts.line(text);
-        self.write(&line, |place| {
-            point(x + BELOW * SIZE + place.y, y - place.x)
+        let start = point(x + BASELINE * SIZE, y);
+        self.write(&line, |offset| {
+            point(start.x + offset.y, start.y - offset.x)
         });
     }
 
-    fn write(&mut self, line: &Line, place: impl Fn(Point) -> Point) {
-        let pixel = |unit: Point| {
-            let Point { x, y } = place(unit);
-            point(x * PIXELS as f32, y * PIXELS as f32)
-        };
+    /// Writes a line of text. `position` maps a point of the line, from its left end on the
+    /// baseline, to one of the drawing.
+    fn write(&mut self, line: &Line, position: impl Fn(Point) -> Point) {
         for letter in &line.letters {
-            let curves: Vec<Curve> = letter.iter().map(|curve| curve.map(pixel)).collect();
+            let mut curves: Vec<Curve> = Vec::with_capacity(letter.len());
+            for curve in letter {
+                curves.push(curve.map(|offset| {
+                    let Point { x, y } = position(offset);
+                    point(x * PIXELS as f32, y * PIXELS as f32)
+                }));
+            }
             self.fill(&curves);
         }
     }
@@ -87,17 +95,20 @@ impl Canvas {
         if curves.is_empty() {
             return;
         }
-        let points = || curves.iter().flatten();
-        let left = points()
-            .map(|point| point.x)
-            .fold(f32::INFINITY, f32::min)
-            .floor();
-        let top = points()
-            .map(|point| point.y)
-            .fold(f32::INFINITY, f32::min)
-            .floor();
-        let right = points().map(|point| point.x).fold(left, f32::max);
-        let bottom = points().map(|point| point.y).fold(top, f32::max);
+        // The box around all control points, which a curve never leaves.
+        let mut left = f32::INFINITY;
+        let mut top = f32::INFINITY;
+        let mut right = f32::NEG_INFINITY;
+        let mut bottom = f32::NEG_INFINITY;
+        for Point { x, y } in curves.iter().flatten() {
+            left = left.min(*x);
+            top = top.min(*y);
+            right = right.max(*x);
+            bottom = bottom.max(*y);
+        }
+        let left = left.floor();
+        let top = top.floor();
+        // The coverage of each pixel of the box.
         let mut inside = Rasterizer::new((right - left) as usize + 1, (bottom - top) as usize + 1);
         for curve in curves {
             let [start, near_start, near_end, end] =
@@ -109,29 +120,36 @@ impl Canvas {
         });
     }
 
+    /// Fills a square whose upper left corner is at `x` and `y`; `share` is its opacity, 0 to 1.
     pub(super) fn fill_square(&mut self, x: i32, y: i32, side: i32, color: [u8; 3], share: f32) {
-        let (x, y, side) = (x * PIXELS, y * PIXELS, side * PIXELS);
-        (y..y + side).for_each(|y| (x..x + side).for_each(|x| self.blend(x, y, color, share)));
+        let [x, y, side] = [x, y, side].map(|unit| unit * PIXELS);
+        for row in y..y + side {
+            for column in x..x + side {
+                self.blend(column, row, color, share);
+            }
+        }
     }
 
     /// Draws the edges of a square, one unit wide; half of it lies outside.
     pub(super) fn frame_square(&mut self, x: i32, y: i32, side: i32, color: [u8; 3], share: f32) {
         let half = PIXELS / 2;
-        let (x, y, side) = (x * PIXELS, y * PIXELS, side * PIXELS);
-        let is_inside = |place: i32| (half..side - half).contains(&place);
+        let [x, y, side] = [x, y, side].map(|unit| unit * PIXELS);
+        let inside = half..side - half;
         for down in -half..side + half {
             for right in -half..side + half {
-                if !is_inside(down) || !is_inside(right) {
+                if !inside.contains(&down) || !inside.contains(&right) {
                     self.blend(x + right, y + down, color, share);
                 }
             }
         }
     }
 
+    /// Fills a circle around `x` and `y`.
     pub(super) fn fill_circle(&mut self, x: f32, y: f32, radius: f32, color: [u8; 3]) {
-        let (x, y, radius) = (x * PIXELS as f32, y * PIXELS as f32, radius * PIXELS as f32);
+        let [x, y, radius] = [x, y, radius].map(|unit| unit * PIXELS as f32);
         for row in (y - radius) as i32 - 1..=(y + radius) as i32 + 1 {
             for column in (x - radius) as i32 - 1..=(x + radius) as i32 + 1 {
+                // A pixel on the edge is covered by as much as its center lies within.
                 let distance = (column as f32 + 0.5 - x).hypot(row as f32 + 0.5 - y);
                 self.blend(column, row, color, radius + 0.5 - distance);
             }
@@ -140,16 +158,21 @@ impl Canvas {
 
     /// Draws a line with round ends.
     pub(super) fn draw_line(&mut self, from: [f32; 2], to: [f32; 2], width: f32, color: [u8; 3]) {
-        let [[left, top], [right, bottom]] =
-            [from, to].map(|end| end.map(|unit| unit * PIXELS as f32));
-        let (x, y, radius) = (right - left, bottom - top, width / 2.0 * PIXELS as f32);
+        let [start_x, start_y] = from.map(|unit| unit * PIXELS as f32);
+        let [end_x, end_y] = to.map(|unit| unit * PIXELS as f32);
+        let radius = width / 2.0 * PIXELS as f32;
+        let x = end_x - start_x;
+        let y = end_y - start_y;
         let square = x * x + y * y;
-        for row in (top.min(bottom) - radius) as i32 - 1..=(top.max(bottom) + radius) as i32 + 1 {
-            for column in
-                (left.min(right) - radius) as i32 - 1..=(left.max(right) + radius) as i32 + 1
-            {
-                let (across, down) = (column as f32 + 0.5 - left, row as f32 + 0.5 - top);
-                // The place on the line that is nearest, as a share of its length.
+        let left = (start_x.min(end_x) - radius) as i32 - 1;
+        let right = (start_x.max(end_x) + radius) as i32 + 1;
+        let top = (start_y.min(end_y) - radius) as i32 - 1;
+        let bottom = (start_y.max(end_y) + radius) as i32 + 1;
+        for row in top..=bottom {
+            for column in left..=right {
+                let across = column as f32 + 0.5 - start_x;
+                let down = row as f32 + 0.5 - start_y;
+                // The nearest point of the line, as a share of its length.
                 let share = if square > 0.0 {
                     ((across * x + down * y) / square).clamp(0.0, 1.0)
                 } else {
@@ -161,12 +184,14 @@ impl Canvas {
         }
     }
 
-    /// Lays a color over a pixel, as opaque as `share` says. What is outside of the picture is not
-    /// drawn.
+    /// Lays a color over a pixel; `share` is its opacity, cut to 0 to 1. Pixels outside of the
+    /// image are ignored.
     fn blend(&mut self, x: i32, y: i32, color: [u8; 3], share: f32) {
-        let place = u32::try_from(x).ok().zip(u32::try_from(y).ok());
-        let Some(Rgb(pixel)) = place.and_then(|(x, y)| self.pixels.get_pixel_mut_checked(x, y))
-        else {
+        let index = u32::try_from(x).ok().zip(u32::try_from(y).ok());
+        let Some((x, y)) = index else {
+            return;
+        };
+        let Some(Rgb(pixel)) = self.pixels.get_pixel_mut_checked(x, y) else {
             return;
         };
         let share = share.clamp(0.0, 1.0);
@@ -175,14 +200,17 @@ impl Canvas {
         }
     }
 
-    /// The picture as a file of PNG.
+    /// Encodes the image as a PNG file, and warns of characters that no font has.
     pub(super) fn finish(self) -> Result<Vec<u8>> {
         self.fonts.warn();
         encode(&self.pixels)
     }
 }
 
-/// Pixels as a file of PNG.
+/// Encodes pixels as a PNG file.
+///
+/// # Errors
+/// The encoder fails.
 pub(crate) fn encode(pixels: &RgbImage) -> Result<Vec<u8>> {
     let mut file = Cursor::new(Vec::new());
     let written = pixels.write_to(&mut file, ImageFormat::Png);

@@ -1,4 +1,4 @@
-//! The format of what is drawn, by the ending of its file.
+//! File formats of pages and pictures, chosen by the extension of a file's name.
 
 use std::path::Path;
 
@@ -6,29 +6,25 @@ use polyglow_data::file;
 use polyglow_predict::error::{usage, with_hint};
 use polyglow_train::{Result, TrainError};
 
-/// What is drawn: a page, or a picture.
+/// The format in which a view is written: a page or a picture.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Format {
-    /// A page of HTML that answers to the pointer.
+    /// An interactive page of HTML.
     Html,
-    /// A picture of vector graphics.
+    /// A vector image, dark on white.
     Svg,
-    /// A picture of pixels.
+    /// A raster image, dark on white, with two pixels for each of an SVG.
     Png,
 }
 
 impl Format {
-    /// The format of a file, by the ending of its name.
+    /// Returns the format of a file by the extension of its name, in upper or lower case.
     ///
     /// # Errors
-    /// There is none for that ending, which is a usage error.
-    pub fn of(path: &Path) -> Result<Self> {
-        match path
-            .extension()
-            .and_then(|ending| ending.to_str())
-            .map(str::to_ascii_lowercase)
-            .as_deref()
-        {
+    /// The extension is none of `html`, `svg` and `png`, which is a usage error.
+    pub fn from_path(path: &Path) -> Result<Self> {
+        let extension = path.extension().and_then(|extension| extension.to_str());
+        match extension.map(str::to_ascii_lowercase).as_deref() {
             Some("html") => Ok(Self::Html),
             Some("svg") => Ok(Self::Svg),
             Some("png") => Ok(Self::Png),
@@ -46,14 +42,14 @@ impl Format {
     }
 }
 
-/// Writes a page or a picture.
+/// Writes a page or a picture to `path`, of which an error tells.
 ///
 /// # Errors
 /// The file cannot be written.
 pub(crate) fn write(path: &Path, bytes: impl AsRef<[u8]>) -> Result<()> {
-    let failed =
-        |error| TrainError::from(error).context(format!("cannot write `{}`", path.display()));
-    file::write(path, bytes.as_ref()).map_err(failed)
+    file::write(path, bytes.as_ref()).map_err(|error| {
+        TrainError::from(error).context(format!("cannot write `{}`", path.display()))
+    })
 }
 
 #[cfg(test)]
@@ -63,23 +59,23 @@ mod tests {
     #[test]
     fn a_main_that_returns_an_error_prints_its_message_and_its_hint() {
         let error: Box<dyn std::error::Error> =
-            Box::new(Format::of(Path::new("a.gif")).unwrap_err());
+            Box::new(Format::from_path(Path::new("a.gif")).unwrap_err());
         let expected = "`a.gif` ends neither in `.html` nor in `.png` or `.svg`\n\
                         hint: `.html` writes a page, `.png` and `.svg` a picture";
         assert_eq!(format!("{error:?}"), expected);
     }
 
     #[test]
-    fn the_ending_is_the_format() {
+    fn the_extension_is_the_format() {
         for (name, format) in [
             ("a.html", Format::Html),
             ("b/c.SVG", Format::Svg),
             ("map.v2.png", Format::Png),
         ] {
-            assert_eq!(Format::of(Path::new(name)).unwrap(), format);
+            assert_eq!(Format::from_path(Path::new(name)).unwrap(), format);
         }
         for name in ["a.gif", "png", "a.", ""] {
-            let error = Format::of(Path::new(name)).unwrap_err();
+            let error = Format::from_path(Path::new(name)).unwrap_err();
             assert!(
                 error.to_string().contains(name) && error.hint().is_some(),
                 "{error}"

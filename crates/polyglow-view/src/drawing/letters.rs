@@ -1,7 +1,9 @@
-//! Lines of text as outlines of letters, in the order in which they are seen.
+//! Lines of text as outlines of letters, in visual order.
 //!
-//! A font that comes with the program has Latin, Greek and Cyrillic letters, another one signs.
-//! What they lack is looked for in the fonts of the machine.
+//! Text goes through the Unicode bidirectional algorithm, is cut where the font changes, and each
+//! part is shaped by its font. One built-in font has Latin, Greek and Cyrillic letters, another
+//! one symbols. Characters that neither has are looked up in the fonts of this machine, which are
+//! loaded only then because that takes long.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -15,39 +17,42 @@ use skrifa::outline::{DrawSettings, OutlinePen};
 use skrifa::{FontRef, GlyphId, MetadataProvider};
 use unicode_bidi::BidiInfo;
 
-/// The size of letters, in units.
+/// The font size, in units.
 pub(super) const SIZE: f32 = 12.0;
 
 const BUILT_IN: [&[u8]; 2] = [
     epaint_default_fonts::UBUNTU_LIGHT,
     epaint_default_fonts::HACK_REGULAR,
 ];
-/// The weight of letters that are not bold.
+/// The OpenType weight of letters that are not bold.
 const REGULAR: u16 = 400;
-/// Characters that a warning names.
+/// The most characters that a warning names.
 const NAMED: usize = 10;
 
-/// Part of the edge of a letter: a curve from the first to the last point. A straight line is also
-/// a curve.
+/// A part of a letter's outline: a cubic Bézier curve from the first to the last point. Straight
+/// lines and quadratic curves are stored as cubic ones, too, so that the canvas draws one kind.
 pub(super) type Curve = [Point; 4];
 
-/// A line of text, in units from the left end of its base line.
+/// A line of text, in units from the left end of its baseline; y counts downwards.
 #[derive(Debug, Default)]
 pub(super) struct Line {
+    /// The sum of the letters' advances.
     pub(super) width: f32,
-    /// The curves of each letter.
+    /// The outline of each letter; empty for a space.
     pub(super) letters: Vec<Vec<Curve>>,
 }
 
 /// The fonts of a picture.
 pub(super) struct Fonts {
+    /// The fonts in use: the built-in ones, then those of this machine that were needed.
     faces: Vec<Face>,
-    /// Those of this machine, once a character is not in the others.
+    /// The fonts of this machine, loaded when a character is not in `faces`.
     system: Option<Database>,
     /// Characters that no font has.
     missing: BTreeSet<char>,
 }
 
+/// A font: the bytes of a file, and the number of the font in it.
 struct Face {
     data: Cow<'static, [u8]>,
     index: u32,
@@ -78,8 +83,8 @@ impl Fonts {
         }
     }
 
-    /// Sets a text as one line: its parts in the order in which they are seen, each shaped as its
-    /// script wants it.
+    /// Sets a text as one line: its parts from left to right, each shaped by the rules of its
+    /// script.
     pub(super) fn line(&mut self, text: &str) -> Line {
         let bidi = BidiInfo::new(text, None);
         let mut line = Line::default();
@@ -101,7 +106,7 @@ impl Fonts {
         line
     }
 
-    /// Warns of characters that no font has.
+    /// Logs a warning about characters that no font has, if there were any.
     pub(super) fn warn(&self) {
         if self.missing.is_empty() {
             return;
@@ -125,11 +130,13 @@ impl Fonts {
         );
     }
 
-    /// Cuts a range of the text where the font changes.
+    /// Cuts a range of the text where the font changes. Returns the index of the font of each part,
+    /// and the part as a range of `text`.
     fn parts(&mut self, text: &str, run: Range<usize>) -> Vec<(usize, Range<usize>)> {
         let mut parts: Vec<(usize, Range<usize>)> = Vec::new();
-        for (place, character) in text[run.clone()].char_indices() {
-            let (start, end) = (run.start + place, run.start + place + character.len_utf8());
+        for (offset, character) in text[run.clone()].char_indices() {
+            let start = run.start + offset;
+            let end = start + character.len_utf8();
             let before = parts.last().map(|(face, _)| *face);
             let face = self.face_of(character, before);
             match parts.last_mut().filter(|_| before == Some(face)) {
@@ -140,19 +147,23 @@ impl Fonts {
         parts
     }
 
-    /// The face of a character. Marks and signs keep to that of the character before them, if it
-    /// has them.
+    /// The index of the font of a character. `before` is the font of the previous character, which
+    /// accents and punctuation keep if it has them: an accent must be shaped together with its
+    /// letter.
     fn face_of(&mut self, character: char, before: Option<usize>) -> usize {
-        // No font needs to have a joiner.
-        let stays = |face: &usize| {
-            is_joiner(character) || !character.is_alphanumeric() && self.faces[*face].has(character)
-        };
-        if let Some(face) = before
-            .filter(stays)
-            .or_else(|| self.faces.iter().position(|face| face.has(character)))
-        {
+        if let Some(before) = before {
+            // Shaping needs a joiner in its run, but no font needs a glyph for it.
+            if is_joiner(character) {
+                return before;
+            }
+            if !character.is_alphanumeric() && self.faces[before].has(character) {
+                return before;
+            }
+        }
+        if let Some(face) = self.faces.iter().position(|face| face.has(character)) {
             return face;
         }
+        // The search in the machine's fonts reads them from disk: once for each character.
         if !self.missing.contains(&character)
             && let Some(face) = self.find(character)
         {
@@ -160,40 +171,46 @@ impl Fonts {
             return self.faces.len() - 1;
         }
         self.missing.insert(character);
+        // The first font draws its box for a missing glyph.
         0
     }
 
-    /// A face of this machine that has a character: upright, sans serif and neither bold nor light,
-    /// if there is one.
+    /// The font of this machine that suits a character best: upright, of regular weight, and sans
+    /// serif, in this order of importance.
     fn find(&mut self, character: char) -> Option<Face> {
         let system = self.system.get_or_insert_with(|| {
             let mut system = Database::new();
             system.load_system_fonts();
             system
         });
-        let rank = |face: &&FaceInfo| {
-            let is_sans = face.post_script_name.contains("Sans");
-            (
-                face.style != Style::Normal,
-                face.weight.0.abs_diff(REGULAR),
-                !is_sans,
-                face.post_script_name.clone(),
-            )
-        };
         let mut faces: Vec<&FaceInfo> = system.faces().collect();
-        faces.sort_by_cached_key(rank);
-        faces.into_iter().find_map(|face| {
-            let data = system.with_face_data(face.id, |data, index| {
-                let has_it =
-                    FontRef::from_index(data, index).is_ok_and(|font| draws(&font, character));
-                has_it.then(|| Face {
+        faces.sort_by_cached_key(|face| rank(face));
+        for face in faces {
+            let copy = system.with_face_data(face.id, |data, index| {
+                let font = FontRef::from_index(data, index).ok()?;
+                draws(&font, character).then(|| Face {
                     data: Cow::Owned(data.to_vec()),
                     index,
                 })
             });
-            data.flatten()
-        })
+            if let Some(face) = copy.flatten() {
+                return Some(face);
+            }
+        }
+        None
     }
+}
+
+/// The order in which the machine's fonts are tried. The name decides between equals, so that the
+/// choice does not depend on the order of the file system.
+fn rank(face: &FaceInfo) -> (bool, u16, bool, String) {
+    let is_sans = face.post_script_name.contains("Sans");
+    (
+        face.style != Style::Normal,
+        face.weight.0.abs_diff(REGULAR),
+        !is_sans,
+        face.post_script_name.clone(),
+    )
 }
 
 /// Whether a font has an outline for a character.
@@ -203,12 +220,13 @@ fn draws(font: &FontRef, character: char) -> bool {
         .is_some_and(|glyph| font.outline_glyphs().get(glyph).is_some())
 }
 
-/// Joins, parts or chooses among the forms of the characters around it.
+/// Whether a character only joins, separates or selects the forms of those around it: zero-width
+/// (non-)joiners, direction marks, variation selectors.
 fn is_joiner(character: char) -> bool {
     matches!(character, '\u{200c}'..='\u{200f}' | '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Shapes text of one font and one direction, and puts it at the end of the line.
+/// Shapes text of one font and one direction, and appends it to the line.
 fn set(font: &FontRef, text: &str, is_rtl: bool, line: &mut Line) {
     let mut buffer = UnicodeBuffer::new();
     buffer.push_str(text);
@@ -223,38 +241,39 @@ fn set(font: &FontRef, text: &str, is_rtl: bool, line: &mut Line) {
     let scale = SIZE / shaper.units_per_em() as f32;
     let glyphs = shaper.shape(buffer, ShapeOptions::new());
     let outlines = font.outline_glyphs();
-    for (glyph, place) in glyphs.glyph_infos().iter().zip(glyphs.glyph_positions()) {
-        let origin = point(
-            line.width + place.x_offset as f32 * scale,
-            -place.y_offset as f32 * scale,
-        );
-        let mut pen = Pen {
-            origin,
-            first: origin,
-            last: origin,
-            curves: Vec::new(),
-        };
+    for (glyph, position) in glyphs.glyph_infos().iter().zip(glyphs.glyph_positions()) {
+        let x = line.width + position.x_offset as f32 * scale;
+        let y = -position.y_offset as f32 * scale;
+        let mut pen = Pen::new(point(x, y));
         if let Some(outline) = outlines.get(GlyphId::new(glyph.glyph_id)) {
-            // A damaged outline is drawn as far as it goes.
-            let _ = outline.draw(
-                DrawSettings::unhinted(Size::new(SIZE), LocationRef::default()),
-                &mut pen,
-            );
+            let settings = DrawSettings::unhinted(Size::new(SIZE), LocationRef::default());
+            // A damaged outline is drawn up to the damage.
+            let _ = outline.draw(settings, &mut pen);
         }
         line.letters.push(pen.curves);
-        line.width += place.x_advance as f32 * scale;
+        line.width += position.x_advance as f32 * scale;
     }
 }
 
-/// Collects an outline, whose heights count upwards.
+/// Collects the curves of an outline. Fonts count y upwards, lines count it downwards.
 struct Pen {
     origin: Point,
+    /// Where the current contour began, to which it is closed.
     first: Point,
     last: Point,
     curves: Vec<Curve>,
 }
 
 impl Pen {
+    fn new(origin: Point) -> Self {
+        Self {
+            origin,
+            first: origin,
+            last: origin,
+            curves: Vec::new(),
+        }
+    }
+
     fn at(&self, x: f32, y: f32) -> Point {
         point(self.origin.x + x, self.origin.y - y)
     }
@@ -277,14 +296,9 @@ impl OutlinePen for Pen {
     }
 
     fn quad_to(&mut self, control_x: f32, control_y: f32, x: f32, y: f32) {
-        let (control, end) = (self.at(control_x, control_y), self.at(x, y));
-        let near = |place: Point| {
-            point(
-                place.x + (control.x - place.x) * 2.0 / 3.0,
-                place.y + (control.y - place.y) * 2.0 / 3.0,
-            )
-        };
-        self.curve(near(self.last), near(end), end);
+        let control = self.at(control_x, control_y);
+        let end = self.at(x, y);
+        self.curve(raised(self.last, control), raised(end, control), end);
     }
 
     fn curve_to(
@@ -310,20 +324,27 @@ impl OutlinePen for Pen {
     }
 }
 
+/// The control point of a cubic curve next to `end`, one of the two ends of a quadratic curve with
+/// the given control point: two thirds of the way to it.
+fn raised(end: Point, control: Point) -> Point {
+    point(
+        end.x + (control.x - end.x) * 2.0 / 3.0,
+        end.y + (control.y - end.y) * 2.0 / 3.0,
+    )
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
 
     /// The left edge of each letter.
     fn lefts(line: &Line) -> Vec<f32> {
-        let left = |letter: &Vec<Curve>| {
-            letter
-                .iter()
-                .flatten()
-                .map(|point| point.x)
-                .fold(f32::INFINITY, f32::min)
-        };
-        line.letters.iter().map(left).collect()
+        let mut lefts = Vec::new();
+        for letter in &line.letters {
+            let xs = letter.iter().flatten().map(|point| point.x);
+            lefts.push(xs.fold(f32::INFINITY, f32::min));
+        }
+        lefts
     }
 
     #[test]

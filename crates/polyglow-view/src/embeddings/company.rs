@@ -1,4 +1,5 @@
-//! Attention over word vectors that nobody trained for it: how the words around a word move it.
+//! Attention over word vectors that were not trained for it: how the words around a word change its
+//! vector.
 
 use std::path::Path;
 
@@ -7,64 +8,68 @@ use polyglow_predict::error::usage;
 use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 
+use super::vectors::Entry;
 use super::{Embeddings, Neighbor, bare, plot, project, with_known};
 use crate::document::{document, note};
 use crate::drawing::{Format, Shape, write};
 
-/// How attention is computed.
+/// Options of attention over word vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Attending {
     /// What dot products are multiplied by; `None` is `1 / sqrt(dim)` (Vaswani et al., 2017,
     /// section 3.2.1).
     pub scale: Option<f64>,
-    /// How often: each time over the vectors that the time before gave.
+    /// How often attention is repeated, each time over the vectors that the previous round gave.
     pub rounds: usize,
-    /// Number of nearest words to find.
+    /// The number of nearest words to return for each round.
     pub count: usize,
 }
 
-/// A sentence of word vectors, and what attention makes of one of its words.
+/// A sentence of word vectors, and one of its words before and after attention.
 #[derive(Clone, Debug, Serialize)]
 pub struct Company {
     /// The words of the sentence that have a vector.
     pub words: Vec<String>,
-    /// Those that have none, and are left out.
+    /// The words that have none, and are left out.
     pub unknown: Vec<String>,
-    /// The place in `words` of the word that is looked at.
-    pub place: usize,
+    /// The index in `words` of the word that is observed; `place` in JSON.
+    #[serde(rename = "place")]
+    pub index: usize,
     /// What dot products were multiplied by.
     pub scale: f64,
-    /// Before the first round and after each.
+    /// The observed word before the first round and after each.
     pub rounds: Vec<Round>,
-    /// The vectors of the words, `[words, dim]`, in the file and after the last round.
+    /// The vectors of the words in the file, `[words, dim]`.
     #[serde(skip)]
     before: Vec<Vec<f64>>,
+    /// The vectors of the words after the last round, `[words, dim]`.
     #[serde(skip)]
     after: Vec<Vec<f64>>,
-    /// Words that are near, with their vectors, for the picture.
+    /// The neighbors of all rounds that are not in the sentence, with their vectors, for the
+    /// picture.
     #[serde(skip)]
     landmarks: Vec<(String, Vec<f32>)>,
 }
 
-/// The word after so many rounds.
+/// The observed word after a number of rounds.
 #[derive(Clone, Debug, Serialize)]
 pub struct Round {
-    /// Number of rounds; 0 is the vector of the file.
+    /// The number of rounds; 0 stands for the vector of the file.
     pub round: usize,
-    /// How much of each word of the sentence this round took, in the order of the words; empty
-    /// before the first.
+    /// The attention weight of each word of the sentence in this round, in the order of the words;
+    /// empty before the first round.
     pub weights: Vec<f64>,
     /// The nearest words of the file, without the word itself.
     pub neighbors: Vec<Neighbor>,
 }
 
 impl Embeddings {
-    /// Moves each word of a text towards those that it has much in common with, by attention
-    /// without weights to learn: `X <- softmax(scale X X^T) X` (Vaswani et al., 2017, formula 1,
-    /// with queries, keys and values all `X`).
+    /// Moves each word of a text towards the words that it has much in common with, by attention
+    /// without learned weights: `X <- softmax(scale X X^T) X` (Vaswani et al., 2017, formula 1,
+    /// with queries, keys and values all `X`). Returns the neighbors of `word` in each round.
     ///
-    /// Words are split at whitespace, and lose the punctuation around them; a word that is known in
-    /// lower case only is that.
+    /// Words are split at whitespace, and lose the punctuation around them; a word that the file has
+    /// in lower case only is looked up so.
     ///
     /// ```
     /// use polyglow_data::word_vectors::WordVectors;
@@ -72,7 +77,7 @@ impl Embeddings {
     ///
     /// let words = ["bank", "river", "money", "loan", "shore"].map(str::to_owned).to_vec();
     /// let values = vec![2.0, 2.0, 0.0, 3.0, 3.0, 0.0, 4.0, 0.0, 0.0, 4.0];
-    /// let embeddings = Embeddings::of_file(WordVectors { words, dim: 2, values, repeated: 0 });
+    /// let embeddings = Embeddings::from_file(WordVectors { words, dim: 2, values, repeated: 0 });
     /// let attending = Attending { scale: None, rounds: 1, count: 1 };
     ///
     /// let near = embeddings.in_company("The bank of the river", "bank", attending)?;
@@ -86,56 +91,42 @@ impl Embeddings {
     /// The word is not in the text, or has no vector, or the scale is no finite number, which are
     /// usage errors.
     pub fn in_company(&self, text: &str, word: &str, attending: Attending) -> Result<Company> {
-        let (mut words, mut unknown, mut before) = (Vec::new(), Vec::new(), Vec::<Vec<f64>>::new());
-        let mut place = None;
-        for spelled in text.split_whitespace() {
-            let bare = bare(spelled);
-            let Ok(found) = self.find(bare).or_else(|_| self.find(&bare.to_lowercase())) else {
-                unknown.push(bare.to_owned());
-                continue;
-            };
-            if place.is_none() && bare == word {
-                place = Some((words.len(), found.places));
-            }
-            words.push(bare.to_owned());
-            before.push(found.vector.iter().map(|&value| f64::from(value)).collect());
-        }
-        let Some((place, own)) = place else {
-            return Err(no_such_word(word, &words, &unknown));
-        };
-
         let scale = attending.scale.unwrap_or(1.0 / (self.dim as f64).sqrt());
+        let sentence = self.sentence(text, word)?;
         if !scale.is_finite() {
             return Err(usage(TrainError::new(format!(
                 "the scale {scale} is not a finite number"
             ))));
         }
+        let Sentence {
+            words,
+            unknown,
+            vectors: before,
+            index,
+            own,
+        } = sentence;
+
         let mut after = before.clone();
         let mut rounds = Vec::new();
         for round in 0..=attending.rounds {
             let mut weights = Vec::new();
             if round > 0 {
-                let all;
-                (after, all) = attend(&after, scale);
-                weights.clone_from(&all[place]);
+                let all_weights = attention_weights(&after, scale);
+                after = weighted_sums(&all_weights, &after);
+                weights.clone_from(&all_weights[index]);
             }
-            let vector: Vec<f32> = after[place].iter().map(|&value| value as f32).collect();
+            let vector: Vec<f32> = after[index].iter().map(|&value| value as f32).collect();
             rounds.push(Round {
                 round,
                 weights,
                 neighbors: self.near(&vector, &own, attending.count),
             });
         }
-        let mut landmarks: Vec<(String, Vec<f32>)> = Vec::new();
-        for Neighbor { word, .. } in rounds.iter().flat_map(|round| &round.neighbors) {
-            if !words.contains(word) && landmarks.iter().all(|(known, _)| known != word) {
-                landmarks.push((word.clone(), self.find(word)?.vector));
-            }
-        }
+        let landmarks = self.landmarks(&words, &rounds)?;
         Ok(Company {
             words,
             unknown,
-            place,
+            index,
             scale,
             rounds,
             before,
@@ -143,39 +134,101 @@ impl Embeddings {
             landmarks,
         })
     }
+
+    /// Looks up the words of a text, among which `word` must be.
+    fn sentence(&self, text: &str, word: &str) -> Result<Sentence> {
+        let mut words = Vec::new();
+        let mut unknown = Vec::new();
+        let mut vectors: Vec<Vec<f64>> = Vec::new();
+        let mut observed = None;
+        for spelled in text.split_whitespace() {
+            let bare = bare(spelled);
+            let entry = self.find(bare).or_else(|_| self.find(&bare.to_lowercase()));
+            let Ok(Entry { vector, indices }) = entry else {
+                unknown.push(bare.to_owned());
+                continue;
+            };
+            if observed.is_none() && bare == word {
+                observed = Some((words.len(), indices));
+            }
+            words.push(bare.to_owned());
+            vectors.push(vector.into_iter().map(f64::from).collect());
+        }
+        let Some((index, own)) = observed else {
+            return Err(no_such_word(word, &words, &unknown));
+        };
+        Ok(Sentence {
+            words,
+            unknown,
+            vectors,
+            index,
+            own,
+        })
+    }
+
+    /// The neighbors of all rounds that are not in the sentence, each once, with their vectors.
+    fn landmarks(&self, words: &[String], rounds: &[Round]) -> Result<Vec<(String, Vec<f32>)>> {
+        let mut landmarks: Vec<(String, Vec<f32>)> = Vec::new();
+        for Neighbor { word, .. } in rounds.iter().flat_map(|round| &round.neighbors) {
+            if !words.contains(word) && landmarks.iter().all(|(known, _)| known != word) {
+                landmarks.push((word.clone(), self.find(word)?.vector));
+            }
+        }
+        Ok(landmarks)
+    }
 }
 
-/// The context of each vector, and the weights `[words, words]` that it was summed with.
-fn attend(vectors: &[Vec<f64>], scale: f64) -> (Vec<Vec<f64>>, Vec<Vec<f64>>) {
-    let weights: Vec<Vec<f64>> = vectors
-        .iter()
-        .map(|query| {
-            let scores: Vec<f64> = vectors
-                .iter()
-                .map(|key| scale * query.iter().zip(key).map(|(q, k)| q * k).sum::<f64>())
-                .collect();
-            // The largest is taken off, so that no exponential overflows; it cancels.
-            let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
-            let exponentials: Vec<f64> =
-                scores.iter().map(|score| (score - largest).exp()).collect();
-            let sum: f64 = exponentials.iter().sum();
-            exponentials
-                .into_iter()
-                .map(|exponential| exponential / sum)
-                .collect()
-        })
-        .collect();
-    let contexts = weights.iter().map(|weights| {
-        let mut context = vec![0.0; vectors[0].len()];
-        for (weight, value) in weights.iter().zip(vectors) {
-            context
-                .iter_mut()
-                .zip(value)
-                .for_each(|(sum, value)| *sum += weight * value);
+/// The known words of a text, with the one that is observed.
+struct Sentence {
+    words: Vec<String>,
+    unknown: Vec<String>,
+    /// `[words, dim]`. Attention is computed in `f64`, so that many rounds do not add up rounding
+    /// errors.
+    vectors: Vec<Vec<f64>>,
+    /// The index in `words` of the observed word.
+    index: usize,
+    /// The indices in the file of the observed word, which is no neighbor of its own.
+    own: Vec<usize>,
+}
+
+/// The attention weights `[words, words]` of vectors as queries over the same vectors as keys.
+fn attention_weights(vectors: &[Vec<f64>], scale: f64) -> Vec<Vec<f64>> {
+    let mut weights = Vec::with_capacity(vectors.len());
+    for query in vectors {
+        let scores = vectors.iter().map(|key| scale * dot(query, key));
+        weights.push(softmax(&scores.collect::<Vec<f64>>()));
+    }
+    weights
+}
+
+fn dot(left: &[f64], right: &[f64]) -> f64 {
+    left.iter().zip(right).map(|(l, r)| l * r).sum()
+}
+
+fn softmax(scores: &[f64]) -> Vec<f64> {
+    // The largest is subtracted, so that no exponential overflows; it cancels.
+    let largest = scores.iter().copied().fold(f64::NEG_INFINITY, f64::max);
+    let mut weights: Vec<f64> = scores.iter().map(|score| (score - largest).exp()).collect();
+    let sum: f64 = weights.iter().sum();
+    for weight in &mut weights {
+        *weight /= sum;
+    }
+    weights
+}
+
+/// The sum of the values for each row of weights.
+fn weighted_sums(weights: &[Vec<f64>], values: &[Vec<f64>]) -> Vec<Vec<f64>> {
+    let mut sums = Vec::with_capacity(weights.len());
+    for row in weights {
+        let mut sum = vec![0.0; values[0].len()];
+        for (weight, value) in row.iter().zip(values) {
+            for (sum, value) in sum.iter_mut().zip(value) {
+                *sum += weight * value;
+            }
         }
-        context
-    });
-    (contexts.collect(), weights)
+        sums.push(sum);
+    }
+    sums
 }
 
 fn no_such_word(word: &str, words: &[String], unknown: &[String]) -> TrainError {
@@ -189,68 +242,61 @@ fn no_such_word(word: &str, words: &[String], unknown: &[String]) -> TrainError 
 }
 
 impl Company {
-    /// Draws the sentence on the plane on which its vectors, and the words near to the one that is
-    /// looked at, differ most: an arrow for each word, from the vector of the file to that after
-    /// the last round.
+    /// Draws the sentence on the plane on which its vectors, and those of the nearest words, differ
+    /// most: an arrow for each word, from its vector in the file to that after the last round.
+    /// `title` is the heading of the page.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(&self, title: &str, format: Format, path: &Path) -> Result<()> {
-        let names: Vec<String> = self
-            .words
-            .iter()
-            .chain(self.landmarks.iter().map(|(word, _)| word))
-            .cloned()
-            .collect();
-        let shapes = self.shapes(&names);
-        let drawing = plot::drawing(shapes);
+        let names = self.names();
+        let drawing = plot::drawing(self.shapes(&names));
         match format {
-            Format::Html => write(
-                path,
-                document(
-                    &format!("attention: {title}"),
-                    plot::STYLE,
-                    &self.body(title, &names),
-                ),
-            ),
+            Format::Html => {
+                let body = self.body(title, &names);
+                let title = format!("attention: {title}");
+                write(path, document(&title, plot::STYLE, &body))
+            }
             Format::Svg => write(path, drawing.svg()),
             Format::Png => write(path, drawing.png()?),
         }
     }
 
+    /// The names of the points: the words of the sentence, then the landmarks.
+    fn names(&self) -> Vec<String> {
+        let landmarks = self.landmarks.iter().map(|(word, _)| word);
+        self.words.iter().chain(landmarks).cloned().collect()
+    }
+
+    /// Arrows for the words of the sentence, then a dot for each name.
     fn shapes<'a>(&self, names: &'a [String]) -> Vec<Shape<'a>> {
-        let flat = |state: &[Vec<f64>]| {
-            state
-                .iter()
-                .flatten()
-                .map(|&value| value as f32)
-                .collect::<Vec<_>>()
-        };
+        // One projection of all, so that starts and ends of arrows lie on the same plane.
         let mut vectors = flat(&self.before);
-        self.landmarks
-            .iter()
-            .for_each(|(_, vector)| vectors.extend(vector));
+        for (_, vector) in &self.landmarks {
+            vectors.extend(vector);
+        }
         vectors.extend(flat(&self.after));
-        let points = plot::places(&project(&vectors, self.before[0].len()).points);
+        let projection = project(&vectors, self.before[0].len());
+        let points = plot::positions(&projection.points);
         let (before, after) = points.split_at(names.len());
-        let arrows = before
-            .iter()
-            .zip(after)
-            .map(|(&from, &to)| Shape::Arrow { from, to });
-        let dots = before
-            .iter()
-            .zip(names)
-            .map(|(&[x, y], name)| Shape::Point {
+
+        let mut shapes = Vec::new();
+        for (&from, &to) in before.iter().zip(after) {
+            shapes.push(Shape::Arrow { from, to });
+        }
+        for (&[x, y], name) in before.iter().zip(names) {
+            shapes.push(Shape::Point {
                 x,
                 y,
                 name,
                 group: 0,
             });
-        arrows.chain(dots).collect()
+        }
+        shapes
     }
 
     fn body(&self, title: &str, names: &[String]) -> Markup {
-        let word = &self.words[self.place];
+        let word = &self.words[self.index];
         html! {
             h1 { (title) }
             p {
@@ -274,19 +320,21 @@ impl Company {
         }
     }
 
-    /// How much of each word a round took, the most first: `river 0.41  bank 0.38`.
+    /// Formats the attention weights of a round, the largest first: `river 0.410  bank 0.380`.
     pub fn taken(&self, round: &Round) -> String {
-        let mut taken: Vec<(&str, f64)> = self
-            .words
-            .iter()
-            .map(String::as_str)
-            .zip(round.weights.iter().copied())
-            .collect();
+        let weights = round.weights.iter().copied();
+        let mut taken: Vec<(&String, f64)> = self.words.iter().zip(weights).collect();
         taken.sort_by(|left, right| right.1.total_cmp(&left.1));
-        taken
+        let texts: Vec<String> = taken
             .iter()
             .map(|(word, weight)| format!("{word} {weight:.3}"))
-            .collect::<Vec<_>>()
-            .join("  ")
+            .collect();
+        texts.join("  ")
     }
+}
+
+/// The values of some vectors, one vector after the other.
+fn flat(vectors: &[Vec<f64>]) -> Vec<f32> {
+    let values = vectors.iter().flatten();
+    values.map(|&value| value as f32).collect()
 }

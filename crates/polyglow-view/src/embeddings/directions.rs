@@ -1,11 +1,13 @@
-//! Vectors scaled to length 1, so that the cosine of the angle between two of them is their
+//! Vectors scaled to length 1, so that the cosine of the angle between two of them is their dot
 //! product.
 
-/// Independent sums of a dot product, so that the loop compiles to SIMD instructions and adds in
-/// the same order on every machine.
+use std::cmp::Ordering;
+
+/// The number of independent sums of a dot product, so that the loop compiles to SIMD instructions
+/// and adds in the same order on every machine.
 const LANES: usize = 16;
 
-/// Vectors scaled to length 1. Those of length 0 stay as they are and have the cosine 0 with all
+/// Vectors scaled to length 1. Vectors of length 0 stay as they are, and have the cosine 0 with all
 /// others.
 ///
 /// ```
@@ -18,6 +20,7 @@ const LANES: usize = 16;
 #[derive(Clone, Debug)]
 pub struct Directions {
     dim: usize,
+    /// `[rows, dim]`.
     units: Vec<f32>,
 }
 
@@ -41,17 +44,17 @@ impl Directions {
         Self { dim, units: values }
     }
 
-    /// The vector at `place`.
+    /// Returns the vector with an index, scaled to length 1.
     ///
     /// # Panics
-    /// There is no such place.
-    pub fn get(&self, place: usize) -> &[f32] {
-        &self.units[place * self.dim..][..self.dim]
+    /// There is no such vector.
+    pub fn get(&self, index: usize) -> &[f32] {
+        &self.units[index * self.dim..][..self.dim]
     }
 
-    /// Places and cosines of the `count` vectors with the largest cosine to `vector`, largest
-    /// first; among equals, the lower place comes first. Only places for which `keep` is true are
-    /// searched.
+    /// Returns the indices and cosines of the `count` vectors with the largest cosine to `vector`,
+    /// largest first; among equals, the lower index comes first. Only vectors for whose index
+    /// `keep` is true are searched.
     ///
     /// # Panics
     /// `vector` has another dimension.
@@ -63,40 +66,38 @@ impl Directions {
     ) -> Vec<(usize, f32)> {
         assert_eq!(vector.len(), self.dim, "dimension of the vector");
         let query = Self::new(vector.to_vec(), self.dim);
-        let rows = self
-            .units
-            .chunks(self.dim)
-            .enumerate()
-            .filter(|(place, _)| keep(*place));
-        let mut found: Vec<(usize, f32)> = rows
-            .map(|(place, row)| (place, product(row, query.get(0))))
-            .collect();
-        let order = |left: &(usize, f32), right: &(usize, f32)| {
-            right.1.total_cmp(&left.1).then(left.0.cmp(&right.0))
-        };
-        if count < found.len() {
-            found.select_nth_unstable_by(count, order);
-            found.truncate(count);
+        let mut hits: Vec<(usize, f32)> = Vec::new();
+        for (index, row) in self.units.chunks(self.dim).enumerate() {
+            if keep(index) {
+                hits.push((index, dot(row, query.get(0))));
+            }
         }
-        found.sort_unstable_by(order);
-        found
+        // Selecting a few before sorting takes linear time in the size of the vocabulary.
+        if count < hits.len() {
+            hits.select_nth_unstable_by(count, nearest_first);
+            hits.truncate(count);
+        }
+        hits.sort_unstable_by(nearest_first);
+        hits
     }
 }
 
-fn product(left: &[f32], right: &[f32]) -> f32 {
+/// The order of hits, as index and cosine.
+fn nearest_first(left: &(usize, f32), right: &(usize, f32)) -> Ordering {
+    right.1.total_cmp(&left.1).then(left.0.cmp(&right.0))
+}
+
+fn dot(left: &[f32], right: &[f32]) -> f32 {
+    let (left, left_rest) = left.as_chunks::<LANES>();
+    let (right, right_rest) = right.as_chunks::<LANES>();
     let mut sums = [0.0; LANES];
-    let ((left, left_rest), (right, right_rest)) =
-        (left.as_chunks::<LANES>(), right.as_chunks::<LANES>());
     for (left, right) in left.iter().zip(right) {
-        sums.iter_mut()
-            .zip(left.iter().zip(right))
-            .for_each(|(sum, (left, right))| *sum += left * right);
+        for (sum, (left, right)) in sums.iter_mut().zip(left.iter().zip(right)) {
+            *sum += left * right;
+        }
     }
-    let rest: f32 = left_rest
-        .iter()
-        .zip(right_rest)
-        .map(|(left, right)| left * right)
-        .sum();
+    let rest = left_rest.iter().zip(right_rest);
+    let rest: f32 = rest.map(|(left, right)| left * right).sum();
     sums.iter().sum::<f32>() + rest
 }
 
@@ -109,32 +110,31 @@ mod tests {
         let directions =
             Directions::new(vec![0.0, 2.0, 3.0, 4.0, 0.0, 0.0, 30.0, 40.0, -1.0, 0.0], 2);
         assert_eq!(directions.get(1), [0.6, 0.8]);
-        let found = directions.nearest(&[0.3, 0.4], 4, |_| true);
+        let hits = directions.nearest(&[0.3, 0.4], 4, |_| true);
         assert_eq!(
-            found.iter().map(|(place, _)| *place).collect::<Vec<_>>(),
+            hits.iter().map(|(index, _)| *index).collect::<Vec<_>>(),
             [1, 3, 0, 2]
         );
         let expected = [1.0, 1.0, 0.8, 0.0];
         assert!(
-            found
-                .iter()
+            hits.iter()
                 .zip(expected)
                 .all(|((_, cosine), expected)| (cosine - expected).abs() < 1e-6),
-            "{found:?}"
+            "{hits:?}"
         );
         assert_eq!(
-            directions.nearest(&[0.3, 0.4], 9, |place| place > 3),
+            directions.nearest(&[0.3, 0.4], 9, |index| index > 3),
             [(4, -0.6)]
         );
     }
 
     #[test]
-    fn products_are_those_of_all_numbers() {
+    fn a_dot_product_is_that_of_all_elements() {
         for len in [1, 15, 16, 17, 40] {
             let numbers: Vec<f32> = (1..=len).map(|number| number as f32).collect();
             // Whole numbers of this size are exact.
             assert_eq!(
-                product(&numbers, &numbers) as usize,
+                dot(&numbers, &numbers) as usize,
                 (1..=len).map(|number| number * number).sum::<usize>()
             );
         }

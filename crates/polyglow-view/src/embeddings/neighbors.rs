@@ -3,27 +3,27 @@
 use polyglow_train::Result;
 use serde::Serialize;
 
-use super::vectors::Found;
+use super::vectors::Entry;
 use super::{Directions, Embeddings};
 
 /// A word that is similar to another.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Neighbor {
-    /// The word. For the vectors of a model, it is a token as `Tokenizer::shown` has it.
+    /// The word; for the vectors of a model a token as `Tokenizer::shown` spells it.
     pub word: String,
     /// Cosine of the angle between both vectors, -1 to 1.
     pub cosine: f32,
 }
 
 impl Embeddings {
-    /// The `count` words with the largest cosine to `word`, largest first, without the word and its
-    /// own tokens.
+    /// Returns the `count` words with the largest cosine to `word`, largest first, without the word
+    /// and its own tokens.
     ///
     /// # Errors
     /// As [`Self::direction`].
     pub fn nearest(&self, word: &str, count: usize) -> Result<Vec<Neighbor>> {
-        let Found { vector, places } = self.find(word)?;
-        Ok(self.near(&vector, &places, count))
+        let Entry { vector, indices } = self.find(word)?;
+        Ok(self.near(&vector, &indices, count))
     }
 
     /// Answers "what is to `c` as `b` is to `a`?": the words nearest to `b - a + c`, each scaled to
@@ -36,26 +36,29 @@ impl Embeddings {
         let mut sum = vec![0.0; self.dim];
         let mut left_out = Vec::new();
         for (word, sign) in [(a, -1.0), (b, 1.0), (c, 1.0)] {
-            let Found { vector, places } = self.find(word)?;
+            let Entry { vector, indices } = self.find(word)?;
             let unit = Directions::new(vector, self.dim);
-            sum.iter_mut()
-                .zip(unit.get(0))
-                .for_each(|(sum, part)| *sum += sign * part);
-            left_out.extend(places);
+            for (sum, value) in sum.iter_mut().zip(unit.get(0)) {
+                *sum += sign * value;
+            }
+            left_out.extend(indices);
         }
         Ok(self.near(&sum, &left_out, count))
     }
 
+    /// The `count` words with the largest cosine to `vector`, without those with the indices
+    /// `left_out`.
     pub(super) fn near(&self, vector: &[f32], left_out: &[usize], count: usize) -> Vec<Neighbor> {
-        let found = self
+        let hits = self
             .directions
-            .nearest(vector, count, |place| !left_out.contains(&place));
-        found
-            .into_iter()
-            .map(|(place, cosine)| Neighbor {
-                word: self.words[place].clone(),
+            .nearest(vector, count, |index| !left_out.contains(&index));
+        let mut neighbors = Vec::with_capacity(hits.len());
+        for (index, cosine) in hits {
+            neighbors.push(Neighbor {
+                word: self.words[index].clone(),
                 cosine,
-            })
-            .collect()
+            });
+        }
+        neighbors
     }
 }

@@ -9,17 +9,18 @@ use super::Projection;
 use crate::document::{document, note};
 use crate::drawing::{Drawing, Format, Shape, extent, write};
 
-/// Width and height in pixels, and the room around the points for labels.
+/// Width and height in pixels.
 const WIDTH: i32 = 1200;
 const HEIGHT: i32 = 900;
+/// The empty space around the points, for their labels.
 const MARGIN: f64 = 60.0;
-/// Where the names of the groups stand, and how far below each other.
-const KEYS: [f64; 2] = [16.0, 20.0];
-const KEY_HEIGHT: f64 = 20.0;
+/// The position of the first entry of the legend, and the distance to the next.
+const LEGEND: [f64; 2] = [16.0, 20.0];
+const LEGEND_HEIGHT: f64 = 20.0;
 
 pub(super) const STYLE: &str = include_str!("plot.css");
 
-/// Words on a plane.
+/// A picture of words on a plane.
 ///
 /// ```
 /// use polyglow_view::Format;
@@ -39,40 +40,36 @@ pub(super) const STYLE: &str = include_str!("plot.css");
 pub struct Plot<'a> {
     /// The heading of the page.
     pub title: &'a str,
-    /// Which words these are, such as `the first 200 words of the file`.
+    /// A phrase that says which words are drawn, such as `the first 200 words of the file`.
     pub about: &'a str,
-    /// The words.
+    /// The words, in the order of the projection's points.
     pub words: &'a [String],
-    /// Which words have one color.
+    /// The groups of words, each with its own color.
     pub groups: Groups<'a>,
-    /// The place of each word.
+    /// The point of each word, from [`project`](super::project).
     pub projection: &'a Projection,
 }
 
-/// Words of up to two colors, such as those of two languages.
+/// Up to two groups of words with a color each, such as those of two languages.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Groups<'a> {
-    /// The names of the groups, for a legend; none if all words have one color.
+    /// The names of the groups, for a legend; empty if all words have one color.
     pub names: &'a [String],
-    /// The number of the group of each word; a word beyond the end is in the first.
+    /// The index of the group of each word; a word beyond the end is in the first.
     pub of_words: &'a [usize],
 }
 
 impl Plot<'_> {
-    /// Writes the plot to `path`.
+    /// Writes the plot to `path`, as a page or as a picture.
     ///
     /// # Errors
     /// The file cannot be written.
     pub fn write(self, format: Format, path: &Path) -> Result<()> {
         match format {
-            Format::Html => write(
-                path,
-                document(
-                    &format!("word vectors: {}", self.title),
-                    STYLE,
-                    &self.body(),
-                ),
-            ),
+            Format::Html => {
+                let title = format!("word vectors: {}", self.title);
+                write(path, document(&title, STYLE, &self.body()))
+            }
             Format::Svg => write(path, self.drawing().svg()),
             Format::Png => write(path, self.drawing().png()?),
         }
@@ -95,7 +92,7 @@ impl Plot<'_> {
     }
 
     fn drawing(&self) -> Drawing<'_> {
-        let points = places(&self.projection.points);
+        let points = positions(&self.projection.points);
         let Groups { names, of_words } = self.groups;
         let mut shapes: Vec<Shape<'_>> = Vec::new();
         for (index, (name, [x, y])) in self.words.iter().zip(points).enumerate() {
@@ -107,30 +104,37 @@ impl Plot<'_> {
             });
         }
         for (group, name) in names.iter().enumerate() {
-            let [x, y] = [KEYS[0], KEYS[1] + KEY_HEIGHT * group as f64];
+            let [x, first_y] = LEGEND;
+            let y = first_y + LEGEND_HEIGHT * group as f64;
             shapes.push(Shape::Point { x, y, name, group });
         }
         drawing(shapes)
     }
 }
 
-/// Where points of a plane lie in a picture. Both axes have the same scale, so that distances can
-/// be compared.
-pub(super) fn places(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
-    let ends = |axis: usize| extent(points.iter().map(|point| point[axis]));
-    let ((left, right), (bottom, top)) = (ends(0), ends(1));
-    let room = |pixels: i32| f64::from(pixels) - 2.0 * MARGIN;
-    let scale = (room(WIDTH) / (right - left)).min(room(HEIGHT) / (top - bottom));
+/// The positions of a plane's points in a picture, as large as fits and in its middle. Both axes
+/// have the same scale, so that distances can be compared.
+pub(super) fn positions(points: &[[f64; 2]]) -> Vec<[f64; 2]> {
+    let (left, right) = extent(points.iter().map(|[x, _]| *x));
+    let (bottom, top) = extent(points.iter().map(|[_, y]| *y));
+    let width = f64::from(WIDTH);
+    let height = f64::from(HEIGHT);
+    let scale_x = (width - 2.0 * MARGIN) / (right - left);
+    let scale_y = (height - 2.0 * MARGIN) / (top - bottom);
+    let scale = scale_x.min(scale_y);
     // If all points are equal, they lie in the middle.
     let scale = if scale.is_finite() { scale } else { 1.0 };
-    let x = |x: f64| f64::from(WIDTH) / 2.0 + (x - f64::midpoint(left, right)) * scale;
-    let y = |y: f64| f64::from(HEIGHT) / 2.0 - (y - f64::midpoint(bottom, top)) * scale;
-    points
-        .iter()
-        .map(|point| [x(point[0]), y(point[1])])
-        .collect()
+    let mut positions = Vec::with_capacity(points.len());
+    for [x, y] in points {
+        positions.push([
+            width / 2.0 + (x - f64::midpoint(left, right)) * scale,
+            height / 2.0 - (y - f64::midpoint(bottom, top)) * scale,
+        ]);
+    }
+    positions
 }
 
+/// A drawing of a plot's size.
 pub(super) fn drawing(shapes: Vec<Shape<'_>>) -> Drawing<'_> {
     Drawing {
         width: WIDTH,

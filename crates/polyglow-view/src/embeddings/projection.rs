@@ -1,24 +1,24 @@
 //! Principal component analysis: the plane on which vectors differ most (Pearson, 1901).
 
-/// The maximum of power iterations. They converge slowly if two components explain nearly the same;
-/// either is then as good.
+/// The most power iterations. They converge slowly if two components explain nearly the same; either
+/// is then as good.
 const MOST_ROUNDS: usize = 1000;
-/// A share of the variance that is rounding error instead of a component.
+/// The share of the variance below which a component is a rounding error.
 const NOTHING: f64 = 1e-12;
-/// A component has converged if none of its values moves by this much.
+/// A component has converged when none of its values changes by this much.
 const STILL: f64 = 1e-10;
 
-/// Vectors on a plane.
+/// Vectors projected on a plane.
 #[derive(Clone, Debug)]
 pub struct Projection {
-    /// The place of each vector along the first and the second component.
+    /// The coordinates of each vector along the first and the second component.
     pub points: Vec<[f64; 2]>,
-    /// Which share of the variance each component explains, 0 to 1.
+    /// The share of the variance that each component explains, 0 to 1.
     pub explained: [f64; 2],
 }
 
-/// Projects vectors on their first two principal components, found one after the other by power
-/// iteration.
+/// Projects vectors on their first two principal components, which are computed one after the other
+/// by power iteration.
 ///
 /// The largest value of a component is positive, so that the same vectors give the same picture.
 ///
@@ -42,17 +42,19 @@ pub fn project(values: &[f32], dim: usize) -> Projection {
     let count = values.len() / dim;
     let mut mean = vec![0.0; dim];
     for row in values.chunks(dim) {
-        mean.iter_mut()
-            .zip(row)
-            .for_each(|(mean, value)| *mean += f64::from(*value) / count as f64);
+        for (mean, value) in mean.iter_mut().zip(row) {
+            *mean += f64::from(*value) / count as f64;
+        }
     }
-    let center = |row: &[f32]| {
-        row.iter()
-            .zip(&mean)
-            .map(|(value, mean)| f64::from(*value) - mean)
-            .collect()
-    };
-    let rows: Vec<Vec<f64>> = values.chunks(dim).map(center).collect();
+    let mut rows: Vec<Vec<f64>> = Vec::with_capacity(count);
+    for row in values.chunks(dim) {
+        let pairs = row.iter().zip(&mean);
+        rows.push(
+            pairs
+                .map(|(value, mean)| f64::from(*value) - mean)
+                .collect(),
+        );
+    }
     let total: f64 = rows.iter().map(|row| dot(row, row)).sum();
     let first = component(&rows, dim, total, None);
     let second = component(&rows, dim, total, Some(&first));
@@ -60,51 +62,46 @@ pub fn project(values: &[f32], dim: usize) -> Projection {
         .iter()
         .map(|row| [dot(row, &first), dot(row, &second)])
         .collect();
-    let share = |axis: usize| {
+    let explained = [0, 1].map(|axis: usize| {
         let variance: f64 = points.iter().map(|point| point[axis].powi(2)).sum();
         if total > 0.0 { variance / total } else { 0.0 }
-    };
-    let explained = [share(0), share(1)];
+    });
     Projection { points, explained }
 }
 
 /// The direction of length 1 in which rows differ most, among those orthogonal to `before`; zeros
-/// if they differ in none.
+/// if they differ in none. `total` is the sum of the rows' squares.
+///
+/// Each iteration multiplies the vector by `X^T X` for the rows `X`, which need not be stored.
 fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) -> Vec<f64> {
     // The start must not be orthogonal to the component that is sought, which these values hardly
     // ever are.
     let mut vector: Vec<f64> = (0..dim)
-        .map(|place| 1.0 + (place as f64 + 1.0).sin())
+        .map(|axis| 1.0 + (axis as f64 + 1.0).sin())
         .collect();
     for _ in 0..MOST_ROUNDS {
         let mut next = vec![0.0; dim];
         for row in rows {
-            let along = dot(row, &vector);
-            next.iter_mut()
-                .zip(row)
-                .for_each(|(next, value)| *next += along * value);
+            add_scaled(&mut next, row, dot(row, &vector));
         }
+        // Each round, because rounding errors bring the earlier component back.
         if let Some(before) = before {
             let along = dot(&next, before);
-            next.iter_mut()
-                .zip(before)
-                .for_each(|(next, value)| *next -= along * value);
+            add_scaled(&mut next, before, -along);
         }
         let length = dot(&next, &next).sqrt();
         if length <= NOTHING * total {
             return vec![0.0; dim];
         }
         let next: Vec<f64> = next.into_iter().map(|value| value / length).collect();
-        let moved = next
-            .iter()
-            .zip(&vector)
-            .map(|(new, old)| (new - old).abs())
-            .fold(0.0, f64::max);
+        let changes = next.iter().zip(&vector).map(|(new, old)| (new - old).abs());
+        let largest_change = changes.fold(0.0, f64::max);
         vector = next;
-        if moved < STILL {
+        if largest_change < STILL {
             break;
         }
     }
+    // A direction and its opposite are the same component; the sign of the largest value decides.
     let largest = vector
         .iter()
         .copied()
@@ -118,10 +115,15 @@ fn component(rows: &[Vec<f64>], dim: usize, total: f64, before: Option<&[f64]>) 
 }
 
 fn dot(left: &[f64], right: &[f64]) -> f64 {
-    left.iter()
-        .zip(right)
-        .map(|(left, right)| left * right)
-        .sum()
+    let pairs = left.iter().zip(right);
+    pairs.map(|(left, right)| left * right).sum()
+}
+
+/// Adds `factor * vector` to `sum`.
+fn add_scaled(sum: &mut [f64], vector: &[f64], factor: f64) {
+    for (sum, value) in sum.iter_mut().zip(vector) {
+        *sum += factor * value;
+    }
 }
 
 #[cfg(test)]

@@ -5,12 +5,12 @@ use serde::Serialize;
 
 use super::{Directions, Embeddings, Reader, mean};
 
-/// How the states of a sentence's tokens become one vector.
+/// The way in which the states of a sentence's tokens become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Pool {
-    /// Their mean.
+    /// The mean of all states.
     Mean,
-    /// The state of the first.
+    /// The state of the first token.
     First,
 }
 
@@ -22,10 +22,10 @@ pub enum Pool {
 ///
 /// let words = ["a", "small", "dog", "car"].map(str::to_owned).to_vec();
 /// let values = vec![0.1, 0.1, 0.0, 1.0, 1.0, 0.5, 1.0, -1.0];
-/// let embeddings = Embeddings::of_file(WordVectors { words, dim: 2, values, repeated: 0 });
+/// let embeddings = Embeddings::from_file(WordVectors { words, dim: 2, values, repeated: 0 });
 ///
 /// let texts = ["a small dog", "unknown", "a car", "dog a"].map(str::to_owned);
-/// let sentences = Sentences::of_words(&embeddings, &texts)?;
+/// let sentences = Sentences::from_words(&embeddings, &texts)?;
 /// // Line 2 has no known word.
 /// assert_eq!(sentences.lines(), [1, 3, 4]);
 /// assert_eq!(sentences.nearest(0, 1, 4)[0].line, 4);
@@ -47,83 +47,86 @@ pub struct NearLine {
 }
 
 impl Sentences {
-    /// The vectors of lines by the states of a model after its last layer. Blank lines are left
+    /// Makes vectors of lines from the states of a model after its last layer. Blank lines are left
     /// out.
     ///
     /// # Errors
     /// A line cannot be encoded.
-    pub fn of_model(reader: Reader<'_>, texts: &[String], pool: Pool) -> Result<Self> {
+    pub fn from_model(reader: Reader<'_>, texts: &[String], pool: Pool) -> Result<Self> {
         // Whitespace may be a token, but a line of nothing else is blank.
         let texts: Vec<&str> = texts
             .iter()
             .map(|text| if text.trim().is_empty() { "" } else { text })
             .collect();
         let ids = reader.tokenizer.encode_batch(&texts)?;
+        let lines: Vec<&[u32]> = ids.iter().map(Vec::as_slice).collect();
         let mut vectors = vec![None; texts.len()];
-        reader.read(
-            &ids.iter().map(Vec::as_slice).collect::<Vec<_>>(),
-            &mut |line, states| {
-                let last = states.last().copied().unwrap_or_default();
-                let dim = last.len() / ids[line].len().min(reader.longest());
-                let count = if pool == Pool::First {
-                    1
-                } else {
-                    last.len() / dim
-                };
-                vectors[line] = Some(mean(last.chunks(dim).take(count), dim));
-            },
-        );
+        reader.read(&lines, &mut |line, states| {
+            let last = states.last().copied().unwrap_or_default();
+            let len = lines[line].len().min(reader.longest());
+            let dim = last.len() / len;
+            let count = match pool {
+                Pool::Mean => len,
+                Pool::First => 1,
+            };
+            vectors[line] = Some(mean(last.chunks(dim).take(count), dim));
+        });
         Ok(Self::new(vectors))
     }
 
-    /// The vectors of lines as the means of their word vectors. Lines without a known word are left
-    /// out.
+    /// Makes vectors of lines as the means of their word vectors. Lines without a known word are
+    /// left out.
     ///
     /// # Errors
     /// A line cannot be encoded.
-    pub fn of_words(embeddings: &Embeddings, texts: &[String]) -> Result<Self> {
-        Ok(Self::new(
-            texts
-                .iter()
-                .map(|text| embeddings.mean(text))
-                .collect::<Result<_, _>>()?,
-        ))
+    pub fn from_words(embeddings: &Embeddings, texts: &[String]) -> Result<Self> {
+        let mut vectors = Vec::with_capacity(texts.len());
+        for text in texts {
+            vectors.push(embeddings.mean(text)?);
+        }
+        Ok(Self::new(vectors))
     }
 
     fn new(vectors: Vec<Option<Vec<f32>>>) -> Self {
-        let found = (1..)
-            .zip(vectors)
-            .filter_map(|(line, vector)| Some((line, vector?)));
-        let (lines, vectors): (Vec<usize>, Vec<Vec<f32>>) = found.unzip();
-        let dim = vectors.first().map_or(1, Vec::len);
+        let mut lines = Vec::new();
+        let mut values = Vec::new();
+        let mut dim = 1;
+        for (line, vector) in (1..).zip(vectors) {
+            if let Some(vector) = vector {
+                lines.push(line);
+                dim = vector.len();
+                values.extend(vector);
+            }
+        }
         Self {
             lines,
-            directions: Directions::new(vectors.concat(), dim),
+            directions: Directions::new(values, dim),
         }
     }
 
-    /// The numbers of the lines that have a vector, from 1, in order.
+    /// Returns the numbers of the lines that have a vector, counted from 1, in order.
     pub fn lines(&self) -> &[usize] {
         &self.lines
     }
 
-    /// The `count` lines most similar to the line at `place` in [`Self::lines`], without itself,
-    /// most similar first. Only lines with numbers up to `last` are searched, so that queries can
-    /// follow the lines in one text.
+    /// Returns the `count` lines most similar to the line with this index in [`Self::lines`],
+    /// without itself, most similar first. Only lines with numbers up to `last` are searched, so
+    /// that queries can follow the lines in one text.
     ///
     /// # Panics
-    /// There is no such place.
-    pub fn nearest(&self, place: usize, count: usize, last: usize) -> Vec<NearLine> {
-        let keep = |other: usize| other != place && self.lines[other] <= last;
-        let found = self
-            .directions
-            .nearest(self.directions.get(place), count, keep);
-        found
-            .into_iter()
-            .map(|(place, cosine)| NearLine {
-                line: self.lines[place],
+    /// There is no such index.
+    pub fn nearest(&self, index: usize, count: usize, last: usize) -> Vec<NearLine> {
+        let query = self.directions.get(index);
+        let hits = self.directions.nearest(query, count, |other| {
+            other != index && self.lines[other] <= last
+        });
+        let mut near = Vec::with_capacity(hits.len());
+        for (hit, cosine) in hits {
+            near.push(NearLine {
+                line: self.lines[hit],
                 cosine,
-            })
-            .collect()
+            });
+        }
+        near
     }
 }

@@ -1,4 +1,4 @@
-//! Words and their vectors: of a trained model, or of a file.
+//! Words and their vectors, from a trained model or from a file.
 
 use std::collections::HashMap;
 use std::io::{self, Write};
@@ -14,7 +14,7 @@ use polyglow_train::{Result, TrainError};
 
 use super::{Directions, mean};
 
-/// The most similar spellings that an error suggests for an unknown word.
+/// The most spellings that an error suggests for an unknown word.
 const SPELLINGS: usize = 3;
 
 /// Words and their vectors.
@@ -25,7 +25,7 @@ const SPELLINGS: usize = 3;
 ///
 /// let words = ["man", "woman", "king", "queen", "apple"].map(str::to_owned).to_vec();
 /// let values = vec![1.0, 0.0, 0.0, 1.0, 0.0, 0.0, 1.0, 0.0, 1.0, 0.0, 1.0, 1.0, -1.0, -1.0, 0.0];
-/// let embeddings = Embeddings::of_file(WordVectors { words, dim: 3, values, repeated: 0 });
+/// let embeddings = Embeddings::from_file(WordVectors { words, dim: 3, values, repeated: 0 });
 ///
 /// assert_eq!(embeddings.nearest("king", 1)?[0].word, "man");
 /// // What is to `woman` as `king` is to `man`?
@@ -45,41 +45,39 @@ pub struct Embeddings {
     pub(super) lookup: Lookup,
 }
 
-/// How a word is found.
+/// The way in which a word is looked up.
 pub(super) enum Lookup {
-    /// As it is spelled.
+    /// By its spelling: the index of each word.
     Spelling(HashMap<String, usize>),
-    /// As the tokens that it is cut into. The place of each is listed by its id; special tokens
-    /// have none.
+    /// By the tokens that it is cut into: the index of each token by its id. Special tokens have
+    /// none.
     Tokens(Arc<Tokenizer>, Vec<Option<usize>>),
 }
 
-/// A word that was found.
-pub(super) struct Found {
-    /// The mean of the vectors of its tokens.
+/// The result of looking up a word.
+pub(super) struct Entry {
+    /// The vector of the word, or the mean of those of its tokens.
     pub(super) vector: Vec<f32>,
-    /// The places of its tokens.
-    pub(super) places: Vec<usize>,
+    /// The index of the word, or those of its tokens.
+    pub(super) indices: Vec<usize>,
 }
 
 impl Embeddings {
-    /// The vectors of a file.
-    pub fn of_file(
-        WordVectors {
-            words, dim, values, ..
-        }: WordVectors,
-    ) -> Self {
-        let places = words
-            .iter()
-            .enumerate()
-            .map(|(place, word)| (word.clone(), place))
-            .collect();
-        Self::new(words, dim, values, Lookup::Spelling(places))
+    /// Takes the vectors of a file, whose words are looked up as they are spelled.
+    pub fn from_file(vectors: WordVectors) -> Self {
+        let words = vectors.words;
+        let indices = words.iter().cloned().zip(0..).collect();
+        Self::new(
+            words,
+            vectors.dim,
+            vectors.values,
+            Lookup::Spelling(indices),
+        )
     }
 
-    /// The embedding of a model on one side: a vector for each token but the special ones, which
-    /// stand for no text. Its word is the token as `Tokenizer::shown` has it.
-    pub fn of_model(
+    /// Reads the embedding table of a model on one side: a vector for each token but the special
+    /// ones, which stand for no text. Its word is the token as `Tokenizer::shown` spells it.
+    pub fn from_model(
         model: &Model,
         tokenizer: &Arc<Tokenizer>,
         side: Side,
@@ -88,28 +86,27 @@ impl Embeddings {
         let table = model.vectors(side, device);
         let [_, dim] = table.dims();
         let table: Vec<f32> = table.into_data().iter().collect();
-        Self::of_table(&table, dim, tokenizer)
+        Self::from_table(&table, dim, tokenizer)
     }
 
-    /// As [`Self::of_model`], of the vectors of all ids.
-    pub(super) fn of_table(table: &[f32], dim: usize, tokenizer: &Arc<Tokenizer>) -> Self {
+    /// Takes the vectors of all ids of a vocabulary, `[vocab_size, dim]`.
+    pub(super) fn from_table(table: &[f32], dim: usize, tokenizer: &Arc<Tokenizer>) -> Self {
         let special = tokenizer.special();
-        let (mut words, mut values, mut places) = (Vec::new(), Vec::new(), Vec::new());
+        let mut words = Vec::new();
+        let mut values = Vec::new();
+        let mut indices = Vec::new();
         for (id, vector) in (0..).zip(table.chunks(dim)) {
+            // A table may have more rows than the vocabulary has tokens.
             let is_text =
                 tokenizer.token(id).is_some() && !special.is_silent(id) && id != special.unk;
-            places.push(is_text.then_some(words.len()));
+            indices.push(is_text.then_some(words.len()));
             if is_text {
                 words.push(tokenizer.shown(id));
                 values.extend(vector);
             }
         }
-        Self::new(
-            words,
-            dim,
-            values,
-            Lookup::Tokens(Arc::clone(tokenizer), places),
-        )
+        let lookup = Lookup::Tokens(Arc::clone(tokenizer), indices);
+        Self::new(words, dim, values, lookup)
     }
 
     fn new(words: Vec<String>, dim: usize, values: Vec<f32>, lookup: Lookup) -> Self {
@@ -123,91 +120,93 @@ impl Embeddings {
         }
     }
 
-    /// The first `count` words in the order of the file or the vocabulary, or all if there are
-    /// fewer, with their vectors scaled to length 1.
+    /// Returns the first `count` words in the order of the file or the vocabulary, or all if there
+    /// are fewer, with their vectors scaled to length 1.
     pub fn first(&self, count: usize) -> impl Iterator<Item = (&str, &[f32])> {
-        self.words
-            .iter()
-            .enumerate()
-            .take(count)
-            .map(|(place, word)| (word.as_str(), self.directions.get(place)))
+        let words = self.words.iter().take(count).enumerate();
+        words.map(|(index, word)| (word.as_str(), self.directions.get(index)))
     }
 
-    /// The dimension of the vectors.
+    /// Returns the dimension of the vectors.
     pub fn dim(&self) -> usize {
         self.dim
     }
 
-    /// The vector of a word, scaled to length 1. If the vocabulary cuts the word into several
+    /// Returns the vector of a word, scaled to length 1. If the vocabulary cuts the word into several
     /// tokens, it is the mean of theirs.
     ///
     /// # Errors
     /// The word is unknown, which is a usage error; the hint names words that are spelled alike.
     pub fn direction(&self, word: &str) -> Result<Vec<f32>> {
-        let Found { vector, .. } = self.find(word)?;
+        let Entry { vector, .. } = self.find(word)?;
         Ok(Directions::new(vector, self.dim).get(0).to_vec())
     }
 
-    /// The mean of the vectors of the known words of a text, or `None` if no word is known.
+    /// Returns the mean of the vectors of the known words of a text, or `None` if no word is known.
     ///
     /// # Errors
     /// The text cannot be encoded.
     pub fn mean(&self, text: &str) -> Result<Option<Vec<f32>>> {
-        let places = match &self.lookup {
-            Lookup::Spelling(places) => text
+        let indices = match &self.lookup {
+            Lookup::Spelling(indices) => text
                 .split_whitespace()
-                .filter_map(|word| places.get(word).copied())
+                .filter_map(|word| indices.get(word).copied())
                 .collect(),
-            Lookup::Tokens(tokenizer, places) => known(places, &tokenizer.encode(text)?),
+            Lookup::Tokens(tokenizer, indices) => known(indices, &tokenizer.encode(text)?),
         };
-        Ok((!places.is_empty()).then(|| self.mean_of(&places)))
+        Ok((!indices.is_empty()).then(|| self.mean_vector(&indices)))
     }
 
     /// Writes all vectors in word2vec's text format: the number of words and their dimension, then
     /// a word and its values on each line. A token of a model is written as it is shown, so that
-    /// other programs list it as text: `▁très` begins a word, and `très` does not. The format
-    /// cannot express words with whitespace, which only a file can have; these are left out, and
-    /// their number is returned.
+    /// other programs list it as text: `▁très` begins a word, and `très` does not.
+    ///
+    /// The format cannot express words with whitespace, which only a file can have; these are left
+    /// out, and their number is returned.
     ///
     /// # Errors
     /// The output cannot be written.
     pub fn write(&self, out: &mut impl Write) -> io::Result<usize> {
-        let fits = |word: &&String| !word.contains(char::is_whitespace);
-        let count = self.words.iter().filter(fits).count();
-        writeln!(out, "{count} {}", self.dim)?;
-        for (word, vector) in self
-            .words
-            .iter()
-            .zip(self.values.chunks(self.dim))
-            .filter(|(word, _)| fits(word))
-        {
+        let mut lines = Vec::with_capacity(self.words.len());
+        for (word, vector) in self.words.iter().zip(self.values.chunks(self.dim)) {
+            if !word.contains(char::is_whitespace) {
+                lines.push((word, vector));
+            }
+        }
+        writeln!(out, "{} {}", lines.len(), self.dim)?;
+        for (word, vector) in &lines {
             write!(out, "{word}")?;
-            for value in vector {
+            for value in *vector {
                 write!(out, " {value}")?;
             }
             writeln!(out)?;
         }
-        Ok(self.words.len() - count)
+        Ok(self.words.len() - lines.len())
     }
 
-    pub(super) fn find(&self, word: &str) -> Result<Found> {
-        let places = match &self.lookup {
-            Lookup::Spelling(places) => places.get(word).copied().into_iter().collect(),
-            Lookup::Tokens(tokenizer, places) => {
+    /// Looks up a word.
+    ///
+    /// # Errors
+    /// As [`Self::direction`].
+    pub(super) fn find(&self, word: &str) -> Result<Entry> {
+        let indices = match &self.lookup {
+            Lookup::Spelling(indices) => indices.get(word).copied().into_iter().collect(),
+            Lookup::Tokens(tokenizer, indices) => {
                 let ids = tokenizer.encode(word)?;
+                // The mean of the known tokens alone would be the vector of another word.
                 if ids.contains(&tokenizer.special().unk) {
                     Vec::new()
                 } else {
-                    known(places, &ids)
+                    known(indices, &ids)
                 }
             }
         };
-        if places.is_empty() {
+        if indices.is_empty() {
             return Err(self.unknown(word));
         }
-        Ok(Found {
-            vector: self.mean_of(&places),
-            places,
+        Ok(Entry {
+            vector: self.mean_vector(&indices),
+            indices,
         })
     }
 
@@ -215,7 +214,7 @@ impl Embeddings {
         let error = usage(TrainError::new(format!(
             "there is no vector for the word `{word}`"
         )));
-        // A space is no part of what is typed, but is part of what a file has.
+        // Users type no `▁` for the space before a word, but a file may mean it.
         let words = self.words.iter().map(|known| match self.lookup {
             Lookup::Spelling(_) => known.as_str(),
             Lookup::Tokens(..) => known.trim_matches('▁'),
@@ -229,17 +228,15 @@ impl Embeddings {
         }
     }
 
-    fn mean_of(&self, places: &[usize]) -> Vec<f32> {
-        mean(
-            places
-                .iter()
-                .map(|place| &self.values[place * self.dim..][..self.dim]),
-            self.dim,
-        )
+    fn mean_vector(&self, indices: &[usize]) -> Vec<f32> {
+        let vectors = indices
+            .iter()
+            .map(|index| &self.values[index * self.dim..][..self.dim]);
+        mean(vectors, self.dim)
     }
 }
 
-/// The places of the tokens that stand for text.
-fn known(places: &[Option<usize>], ids: &[u32]) -> Vec<usize> {
-    ids.iter().filter_map(|&id| places[id as usize]).collect()
+/// The indices of the tokens that stand for text; `indices` has one for each id.
+fn known(indices: &[Option<usize>], ids: &[u32]) -> Vec<usize> {
+    ids.iter().filter_map(|&id| indices[id as usize]).collect()
 }

@@ -1,18 +1,17 @@
 //! The whole words among the tokens of a vocabulary, and how often a text has them.
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::sync::Arc;
 
 use polyglow_data::error::DataError;
 use polyglow_data::pair::Pair;
-use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::Side;
 use polyglow_train::Result;
 
 use super::vectors::Lookup;
 use super::{Embeddings, bare};
 
-/// Stands for a space in a token as it is shown.
+/// The sign of a space in a token as it is shown.
 const SPACE: char = '▁';
 
 /// A word that is one token of a vocabulary, or that a file of vectors has.
@@ -20,21 +19,22 @@ const SPACE: char = '▁';
 pub struct WholeWord {
     /// The word, without spaces.
     pub text: String,
-    /// The side of the text on which it is more frequent; the source where no text was counted.
+    /// The side of the text on which the word is more frequent; the source where no text was
+    /// counted.
     pub side: Side,
     pub(super) index: usize,
 }
 
-/// Occurrences of a word on both sides of a text.
+/// The number of occurrences of a word on both sides of a text, source first.
 type Counts = [u64; 2];
 
 impl Embeddings {
-    /// The words of a text that are one token each, the most frequent first, at most `count`.
-    /// `sides` are those of the text whose words are looked for.
+    /// Returns the words of a text that are one token each, the most frequent first, at most
+    /// `count`. Words of `sides` of the text are counted.
     ///
-    /// A side of a word is where its share of all words is larger. What spaces divide is a word,
-    /// without the punctuation around it; in scripts without spaces, such as Chinese and Thai,
-    /// every token is one. The list is empty for the vectors of a file, which belong to no text.
+    /// A word belongs to the side of which it is a larger share. Words are split at whitespace and
+    /// lose the punctuation around them; in scripts without spaces, such as Chinese and Thai, every
+    /// token is a word. The list is empty for the vectors of a file, which belong to no text.
     ///
     /// # Errors
     /// The text cannot be read or encoded.
@@ -49,46 +49,48 @@ impl Embeddings {
         };
         let counted = count_words(pairs, sides)?;
         let mut totals = [0; 2];
-        let mut of_token: HashMap<usize, Counts> = HashMap::new();
+        let mut token_counts: HashMap<usize, Counts> = HashMap::new();
         let words: Vec<&str> = counted.keys().map(String::as_str).collect();
         for (word, ids) in words.iter().zip(tokenizer.encode_batch(&words)?) {
             let counts = counted[*word];
             add(&mut totals, counts);
             for index in self.words_among(word, &ids) {
-                add(of_token.entry(index).or_default(), counts);
+                add(token_counts.entry(index).or_default(), counts);
             }
         }
-        let mut frequent: Vec<(usize, Counts)> = of_token.into_iter().collect();
-        frequent.sort_by_key(|(index, [src, tgt])| (std::cmp::Reverse(src + tgt), *index));
-        Ok(frequent
-            .into_iter()
-            .take(count)
-            .map(|(index, counts)| self.whole_word(index, side(counts, totals)))
-            .collect())
+        let mut frequent: Vec<(usize, Counts)> = token_counts.into_iter().collect();
+        // Among equals the order of the vocabulary, so that the result is always the same.
+        frequent.sort_by_key(|(index, [src, tgt])| (Reverse(src + tgt), *index));
+        frequent.truncate(count);
+        let mut whole_words = Vec::with_capacity(frequent.len());
+        for (index, counts) in frequent {
+            whole_words.push(self.whole_word(index, side(counts, totals)));
+        }
+        Ok(whole_words)
     }
 
-    /// The first whole words in the order of the vocabulary or the file, at most `count`: those
-    /// that have a letter, and of a vocabulary those that are encoded as one token.
+    /// Returns the first whole words in the order of the vocabulary or the file, at most `count`. A
+    /// whole word has a letter, and is encoded as one token if it is of a vocabulary.
     ///
     /// # Errors
     /// A token cannot be encoded again.
     pub fn first_words(&self, count: usize) -> Result<Vec<WholeWord>> {
-        let mut found = Vec::new();
+        let mut whole_words = Vec::new();
         for index in 0..self.words.len() {
-            if found.len() == count {
+            if whole_words.len() == count {
                 break;
             }
             if self.is_whole(index)? {
-                found.push(self.whole_word(index, Side::Src));
+                whole_words.push(self.whole_word(index, Side::Src));
             }
         }
-        Ok(found)
+        Ok(whole_words)
     }
 
-    /// The vector of a word, scaled to length 1.
+    /// Returns the vector of a word of these embeddings, scaled to length 1.
     ///
     /// # Panics
-    /// The word is of a larger vocabulary.
+    /// The word is of other embeddings, with more words.
     pub fn direction_of(&self, word: &WholeWord) -> &[f32] {
         self.directions.get(word.index)
     }
@@ -109,51 +111,52 @@ impl Embeddings {
             return Ok(false);
         }
         Ok(match &self.lookup {
-            // As `<unk>` and `[PAD]`.
+            // Files of other programs have special tokens, such as `<unk>` and `[PAD]`.
             Lookup::Spelling(_) => !(text.starts_with(['<', '[']) && text.ends_with(['>', ']'])),
-            Lookup::Tokens(tokenizer, _) => self
-                .words_among(text, &encode(tokenizer, text)?)
-                .contains(&index),
+            Lookup::Tokens(tokenizer, _) => {
+                let ids = tokenizer.encode(text)?;
+                self.words_among(text, &ids).contains(&index)
+            }
         })
     }
 
     /// The tokens of a word that are words: the only one, or in a script without spaces all of that
     /// script. A token that is nothing but a space does not count.
     fn words_among(&self, word: &str, ids: &[u32]) -> Vec<usize> {
-        let Lookup::Tokens(_, places) = &self.lookup else {
+        let Lookup::Tokens(_, indices) = &self.lookup else {
             return Vec::new();
         };
-        let is_space = |index: &usize| {
-            self.words[*index]
-                .chars()
-                .all(|character| character == SPACE)
-        };
-        let tokens: Vec<Option<usize>> = ids.iter().map(|id| places[*id as usize]).collect();
-        let tokens: Vec<Option<usize>> = tokens
-            .into_iter()
-            .filter(|token| !token.as_ref().is_some_and(is_space))
-            .collect();
-        match tokens[..] {
-            [Some(only)] => vec![only],
-            _ if word.contains(has_no_spaces) => {
-                let is_word = |index: &usize| {
-                    self.words[*index]
-                        .trim_matches(SPACE)
-                        .chars()
-                        .all(has_no_spaces)
-                };
-                tokens.into_iter().flatten().filter(is_word).collect()
-            }
-            _ => Vec::new(),
+        // Unknown tokens have no index, but count as a part of the word.
+        let mut tokens: Vec<Option<usize>> = ids.iter().map(|id| indices[*id as usize]).collect();
+        tokens.retain(|token| match token {
+            Some(index) => !is_space(&self.words[*index]),
+            None => true,
+        });
+        if let [Some(only)] = tokens[..] {
+            return vec![only];
         }
+        if !word.contains(has_no_spaces) {
+            return Vec::new();
+        }
+        tokens
+            .into_iter()
+            .flatten()
+            .filter(|index| is_unspaced(&self.words[*index]))
+            .collect()
     }
 }
 
-fn encode(tokenizer: &Arc<Tokenizer>, text: &str) -> Result<Vec<u32>> {
-    Ok(tokenizer.encode(text)?)
+/// Whether a token stands for nothing but spaces.
+fn is_space(token: &str) -> bool {
+    token.chars().all(|character| character == SPACE)
 }
 
-/// How often each word is on each of these sides.
+/// Whether all letters of a token are of scripts that do not divide words by spaces.
+fn is_unspaced(token: &str) -> bool {
+    token.trim_matches(SPACE).chars().all(has_no_spaces)
+}
+
+/// Counts how often each word is on each of these sides.
 fn count_words(
     pairs: impl Iterator<Item = Result<Pair, DataError>>,
     sides: &[Side],
@@ -162,18 +165,18 @@ fn count_words(
     for pair in pairs {
         let pair = pair?;
         for side in sides {
-            let (text, number) = match side {
+            let (text, index) = match side {
                 Side::Src => (&pair.src, 0),
                 Side::Tgt => (&pair.tgt, 1),
             };
-            for word in text
-                .split_whitespace()
-                .map(bare)
-                .filter(|word| word.contains(char::is_alphabetic))
-            {
+            for word in text.split_whitespace().map(bare) {
+                if !word.contains(char::is_alphabetic) {
+                    continue;
+                }
+                // Most words were counted before, and need no copy for a key.
                 match counted.get_mut(word) {
-                    Some(counts) => counts[number] += 1,
-                    None => counted.entry(word.to_owned()).or_default()[number] += 1,
+                    Some(counts) => counts[index] += 1,
+                    None => counted.entry(word.to_owned()).or_default()[index] += 1,
                 }
             }
         }
@@ -182,19 +185,15 @@ fn count_words(
 }
 
 fn add(sum: &mut Counts, counts: Counts) {
-    sum.iter_mut()
-        .zip(counts)
-        .for_each(|(sum, count)| *sum += count);
+    for (sum, count) in sum.iter_mut().zip(counts) {
+        *sum += count;
+    }
 }
 
 /// The side of which a word is a larger share.
 fn side(counts: Counts, totals: Counts) -> Side {
-    let share = |side: usize| counts[side] as f64 / totals[side].max(1) as f64;
-    if share(1) > share(0) {
-        Side::Tgt
-    } else {
-        Side::Src
-    }
+    let [src, tgt] = [0, 1].map(|side| counts[side] as f64 / totals[side].max(1) as f64);
+    if tgt > src { Side::Tgt } else { Side::Src }
 }
 
 /// Whether a letter is of a script that does not divide words by spaces.
@@ -210,7 +209,9 @@ fn has_no_spaces(letter: char) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use polyglow_data::tokenizer::{Kind, TokenizerConfig};
+    use std::sync::Arc;
+
+    use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig};
 
     use super::*;
 
@@ -238,7 +239,7 @@ mod tests {
         let tokenizer =
             Tokenizer::train(&config, lines.into_iter().map(Ok), &mut |_, _| {}).unwrap();
         let table = vec![1.0; tokenizer.vocab_size()];
-        Embeddings::of_table(&table, 1, &Arc::new(tokenizer))
+        Embeddings::from_table(&table, 1, &Arc::new(tokenizer))
     }
 
     fn frequent(
@@ -254,6 +255,15 @@ mod tests {
             .into_iter()
             .map(|word| (word.text, word.side))
             .collect()
+    }
+
+    fn sorted(words: Vec<(String, Side)>) -> Vec<String> {
+        let mut words: Vec<String> = words
+            .into_iter()
+            .map(|(word, side)| format!("{word} {side:?}"))
+            .collect();
+        words.sort();
+        words
     }
 
     #[test]
@@ -272,14 +282,6 @@ mod tests {
             ("der", Side::Tgt),
             ("Hund", Side::Tgt),
         ];
-        let sorted = |words: Vec<(String, Side)>| {
-            let mut words: Vec<String> = words
-                .into_iter()
-                .map(|(word, side)| format!("{word} {side:?}"))
-                .collect();
-            words.sort();
-            words
-        };
         assert_eq!(
             sorted(words.clone()),
             sorted(expected.map(|(word, side)| (word.to_owned(), side)).into())

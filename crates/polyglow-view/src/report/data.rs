@@ -1,22 +1,54 @@
-//! The text that a run was trained on: its size, and all that `check` found in it before the first
-//! step.
+//! The data that a run was trained on: its size, and the findings of `check` before the first step.
 
 use maud::{Markup, html};
 use serde_json::Value;
 
 use super::RunSummary;
-use super::chart::number;
-use super::page::{NONE, table, text};
+use super::page::{number_or_none, row, table, text};
 
-/// The sizes of the splits, the warnings and the findings.
+/// Rows of counts of a whole split, as title and key. Those that no split has are left out.
+const COUNTS: [(&str, &str); 10] = [
+    ("pairs", "pairs"),
+    ("used", "kept"),
+    ("with an empty side", "empty"),
+    ("too long", "too_long"),
+    ("length ratio", "ratio"),
+    ("duplicates", "duplicates"),
+    ("copies", "copies"),
+    ("in train", "in_train"),
+    ("target in train", "targets_in_train"),
+    ("correlation of lengths", "length_correlation"),
+];
+/// Rows of each side, as title and key.
+const SIDES: [(&str, [(&str, &str); 3]); 2] = [
+    (
+        "src",
+        [
+            ("source tokens", "tokens"),
+            ("mean length", "mean_len"),
+            ("longest", "longest"),
+        ],
+    ),
+    (
+        "tgt",
+        [
+            ("target tokens", "tokens"),
+            ("mean length", "mean_len"),
+            ("longest", "longest"),
+        ],
+    ),
+];
+
+/// The sizes of the splits, the warnings and the findings; empty for a run that has no inspection.
 pub(super) fn data(run: &RunSummary) -> Markup {
     let Some(inspection) = &run.inspection else {
         return html! {};
     };
-    let list = |key: &str| inspection[key].as_array().map_or(&[][..], Vec::as_slice);
-    let (splits, warnings, findings) = (list("splits"), list("warnings"), list("findings"));
+    let splits = list(&inspection["splits"]);
+    let warnings = list(&inspection["warnings"]);
+    let findings = list(&inspection["findings"]);
     // Most warnings are about a finding, which says the same and has examples.
-    let others: Vec<&Value> = warnings
+    let other_warnings: Vec<&Value> = warnings
         .iter()
         .filter(|warning| !findings.iter().any(|finding| is_about(warning, finding)))
         .collect();
@@ -25,10 +57,10 @@ pub(super) fn data(run: &RunSummary) -> Markup {
             h2 { (run.name) ": data" }
             (sizes(splits))
         }
-        @if !others.is_empty() || !findings.is_empty() { h2 { (run.name) ": what check found" } }
-        @if !others.is_empty() {
+        @if !other_warnings.is_empty() || !findings.is_empty() { h2 { (run.name) ": what check found" } }
+        @if !other_warnings.is_empty() {
             h3 { "Warnings" }
-            ul { @for warning in others { li { (text(&warning["message"])) "; " (text(&warning["hint"])) } } }
+            ul { @for warning in other_warnings { li { (text(&warning["message"])) "; " (text(&warning["hint"])) } } }
         }
         @for finding in findings {
             (self::finding(finding, warnings.iter().find(|warning| is_about(warning, finding))))
@@ -36,48 +68,27 @@ pub(super) fn data(run: &RunSummary) -> Markup {
     }
 }
 
+/// The elements of a list of JSON; none if the key is missing.
+fn list(value: &Value) -> &[Value] {
+    value.as_array().map_or(&[], Vec::as_slice)
+}
+
 /// A table of counts, with a column for each split.
 fn sizes(splits: &[Value]) -> Markup {
-    let row = |cell: &dyn Fn(&Value) -> String| splits.iter().map(cell).collect::<Vec<_>>();
-    let count = |value: &Value| value.as_f64().map_or_else(|| NONE.to_owned(), number);
-    let counts = [
-        ("pairs", "pairs"),
-        ("used", "kept"),
-        ("with an empty side", "empty"),
-        ("too long", "too_long"),
-        ("length ratio", "ratio"),
-        ("duplicates", "duplicates"),
-        ("copies", "copies"),
-        ("in train", "in_train"),
-        ("target in train", "targets_in_train"),
-        ("correlation of lengths", "length_correlation"),
-    ];
-    let has = |key: &str| splits.iter().any(|split| split[key].is_number());
     let mut rows: Vec<(&str, Vec<String>)> = Vec::new();
-    for (title, key) in counts.into_iter().filter(|(_, key)| has(key)) {
-        rows.push((title, row(&|split| count(&split[key]))));
-    }
-    let sides = [
-        (
-            "src",
-            ["source tokens", "mean length", "longest", "unknown"],
-        ),
-        (
-            "tgt",
-            ["target tokens", "mean length", "longest", "unknown"],
-        ),
-    ];
-    for (side, titles) in sides {
-        for (title, key) in titles.into_iter().zip(["tokens", "mean_len", "longest"]) {
-            rows.push((title, row(&|split| count(&split[side][key]))));
+    for (title, key) in COUNTS {
+        if splits.iter().any(|split| split[key].is_number()) {
+            rows.push(row(title, splits, |split| count(&split[key])));
         }
-        let unknown = |split: &Value| {
-            format!(
-                "{:.2} %",
-                100.0 * split[side]["unknown_rate"].as_f64().unwrap_or(0.0)
-            )
-        };
-        rows.push((titles[3], row(&unknown)));
+    }
+    for (side, counts) in SIDES {
+        for (title, key) in counts {
+            rows.push(row(title, splits, |split| count(&split[side][key])));
+        }
+        rows.push(row("unknown", splits, |split| {
+            let rate = split[side]["unknown_rate"].as_f64().unwrap_or(0.0);
+            format!("{:.2} %", 100.0 * rate)
+        }));
     }
     let heads: Vec<Markup> = splits
         .iter()
@@ -86,19 +97,21 @@ fn sizes(splits: &[Value]) -> Markup {
     table(&heads, &rows)
 }
 
-/// Whether a warning says that there are too many pairs of a finding.
+fn count(value: &Value) -> String {
+    number_or_none(value.as_f64())
+}
+
+/// Whether a warning is about a finding. The warning says `train: 3 pairs (1.3 %) have ...`, where
+/// the finding has these parts apart.
 fn is_about(warning: &Value, finding: &Value) -> bool {
-    let (message, split, what) = (
-        text(&warning["message"]),
-        text(&finding["split"]),
-        text(&finding["what"]),
-    );
+    let message = text(&warning["message"]);
+    let [split, count, what] = ["split", "count", "what"].map(|key| text(&finding[key]));
     !what.is_empty()
-        && message.starts_with(&format!("{split}: {} ", text(&finding["count"])))
+        && message.starts_with(&format!("{split}: {count} "))
         && message.ends_with(&what)
 }
 
-/// One finding with its examples; with the warning about it, if there is one.
+/// A finding with its examples. The warning about it, if there is one, is its heading.
 fn finding(finding: &Value, warning: Option<&Value>) -> Markup {
     let share = format!("{:.1} %", 100.0 * finding["share"].as_f64().unwrap_or(0.0));
     let [split, count, what, fate, advice] =
@@ -107,10 +120,8 @@ fn finding(finding: &Value, warning: Option<&Value>) -> Markup {
         Some(warning) => text(&warning["message"]),
         None => format!("{split}: {count} pairs ({share}) {what}"),
     };
-    let examples = finding["examples"]
-        .as_array()
-        .map_or(&[][..], Vec::as_slice);
-    let is_like = examples
+    let examples = list(&finding["examples"]);
+    let has_twins = examples
         .iter()
         .any(|example| !text(&example["same_as"]).is_empty());
     html! {
@@ -124,23 +135,24 @@ fn finding(finding: &Value, warning: Option<&Value>) -> Markup {
                             th scope="col" { "line" }
                             th scope="col" { "source" }
                             th scope="col" { "target" }
-                            @if is_like { th scope="col" { "same as" } }
+                            @if has_twins { th scope="col" { "same as" } }
                         }
                     }
-                    tbody { @for example in examples { (self::example(example, is_like)) } }
+                    tbody { @for example in examples { (self::example(example, has_twins)) } }
                 }
             }
         }
     }
 }
 
-fn example(example: &Value, is_like: bool) -> Markup {
+/// A row with an example; `has_twins` adds the column with the line that it repeats.
+fn example(example: &Value, has_twins: bool) -> Markup {
     html! {
         tr {
             th scope="row" { (text(&example["file"])) ":" (text(&example["line"])) }
             td dir="auto" { (text(&example["src"])) }
             td dir="auto" { (text(&example["tgt"])) }
-            @if is_like { td { (text(&example["same_as"])) } }
+            @if has_twins { td { (text(&example["same_as"])) } }
         }
     }
 }

@@ -1,4 +1,4 @@
-//! How the translations of some sentences changed, with a column for each run.
+//! The translations of some sentences over time, with a column for each run.
 
 use std::collections::BTreeSet;
 
@@ -9,9 +9,10 @@ use super::RunSummary;
 use super::chart::number;
 use super::page::{NONE, name};
 
-/// Sentences whose translations are shown over time.
+/// The number of sentences that are shown.
 const SAMPLES: usize = 5;
-/// The width of a column of steps and of one of translations, in rem, below which a table scrolls.
+/// The least width of the column of steps and of one of translations, in rem; narrower pages
+/// scroll.
 const STEP_WIDTH: usize = 6;
 const COLUMN_WIDTH: usize = 12;
 
@@ -28,17 +29,17 @@ pub(super) fn samples(runs: &[RunSummary]) -> Markup {
     }
 }
 
-/// The runs that have translations to show, with their numbers, by their validation text.
+/// The runs that have translations to show, with their indices, grouped by their validation text.
 fn groups(runs: &[RunSummary]) -> Vec<Vec<(usize, &RunSummary)>> {
     let mut groups: Vec<Vec<(usize, &RunSummary)>> = Vec::new();
-    let shown = |run: &RunSummary| !run.valid.is_empty() && !run.outputs.is_empty();
-    for (number, run) in runs.iter().enumerate().filter(|(_, run)| shown(run)) {
-        match groups
-            .iter_mut()
-            .find(|group| group[0].1.valid == run.valid)
-        {
-            Some(group) => group.push((number, run)),
-            None => groups.push(vec![(number, run)]),
+    for (index, run) in runs.iter().enumerate() {
+        if run.valid.is_empty() || run.outputs.is_empty() {
+            continue;
+        }
+        let same_text = |group: &&mut Vec<(usize, &RunSummary)>| group[0].1.valid == run.valid;
+        match groups.iter_mut().find(same_text) {
+            Some(group) => group.push((index, run)),
+            None => groups.push(vec![(index, run)]),
         }
     }
     groups
@@ -47,10 +48,10 @@ fn groups(runs: &[RunSummary]) -> Vec<Vec<(usize, &RunSummary)>> {
 /// The translations of one sentence: a row for each step, a column for each run.
 fn sample(group: &[(usize, &RunSummary)], index: usize) -> Markup {
     let pair = &group[0].1.valid[index];
-    let steps: BTreeSet<u64> = group
-        .iter()
-        .flat_map(|(_, run)| run.outputs.iter().map(|(step, _)| *step))
-        .collect();
+    let mut steps: BTreeSet<u64> = BTreeSet::new();
+    for (_, run) in group {
+        steps.extend(run.outputs.iter().map(|(step, _)| *step));
+    }
     let width = STEP_WIDTH + COLUMN_WIDTH * group.len();
     html! {
         div.scroll {
@@ -61,7 +62,7 @@ fn sample(group: &[(usize, &RunSummary)], index: usize) -> Markup {
                     }
                     tr { th scope="row" { "reference" } td colspan=(group.len()) dir="auto" { (pair.tgt) } }
                     @if group.len() > 1 {
-                        tr { th scope="row" { "run" } @for (number, run) in group { th scope="col" { (name(*number, run)) } } }
+                        tr { th scope="row" { "run" } @for (index, run) in group { th scope="col" { (name(*index, run)) } } }
                     }
                     @for step in steps {
                         tr {
@@ -75,14 +76,12 @@ fn sample(group: &[(usize, &RunSummary)], index: usize) -> Markup {
     }
 }
 
-/// What a run wrote for a sentence at a step; a dash where it was not validated then.
+/// The translation of a sentence by a run at a step; a dash where it was not validated then.
 fn output(run: &RunSummary, step: u64, index: usize) -> &str {
-    let lines = run
-        .outputs
-        .iter()
-        .find(|(found, _)| *found == step)
-        .map(|(_, lines)| lines);
-    lines.map_or(NONE, |lines| lines.get(index).map_or("", String::as_str))
+    let output = run.outputs.iter().find(|(known, _)| *known == step);
+    output.map_or(NONE, |(_, lines)| {
+        lines.get(index).map_or("", String::as_str)
+    })
 }
 
 #[cfg(test)]
@@ -136,12 +135,12 @@ mod tests {
         let rows: Vec<&str> = shared.split("<tr>").skip(4).collect();
         for (row, expected) in rows.iter().zip([["a1", NONE], ["a2", "b2"], [NONE, "b3"]]) {
             let cells: Vec<&str> = row.split("<td dir=\"auto\">").skip(1).collect();
-            let found: Vec<&str> = cells
+            let texts: Vec<&str> = cells
                 .iter()
                 .filter_map(|cell| cell.split_once("</td>"))
                 .map(|(text, _)| text)
                 .collect();
-            assert_eq!(found, expected, "{row}");
+            assert_eq!(texts, expected, "{row}");
         }
         assert_eq!(rows.len(), 3);
         assert!(other.contains("c1") && !other.contains("a1"), "{other}");

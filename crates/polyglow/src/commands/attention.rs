@@ -100,7 +100,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let out = args
         .out
         .as_deref()
-        .map(|path| Ok::<_, anyhow::Error>((path, Format::of(path)?)))
+        .map(|path| Ok::<_, anyhow::Error>((path, Format::from_path(path)?)))
         .transpose()?;
     let plan = args.model.open()?;
     let search = args.model.search(&plan, 1)?;

@@ -58,7 +58,7 @@ pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     if let Action::Plot(PlotArgs { out, .. })
     | Action::Context(ContextArgs { out: Some(out), .. }) = &args.action
     {
-        Format::of(out)?;
+        Format::from_path(out)?;
     }
     let opened = open(args)?;
     let embeddings = opened.embeddings();
@@ -131,7 +131,7 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
             let (source, repeated) = (args.source.display(), vectors.repeated);
             tracing::warn!("`{source}`: {repeated} repeated words are ignored");
         }
-        return Ok(Opened::File(Embeddings::of_file(vectors)));
+        return Ok(Opened::File(Embeddings::from_file(vectors)));
     }
     if !args.source.exists() {
         let error = anyhow!(
@@ -156,7 +156,7 @@ fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         check_task(&trained, |facts| !facts.describes_images())?;
     }
     let side = args.action.side().unwrap_or(trained.model.reading_side());
-    let embeddings = Embeddings::of_model(
+    let embeddings = Embeddings::from_model(
         &trained.model,
         tokenizer(&trained, side),
         side,
@@ -249,7 +249,7 @@ fn company(embeddings: &Embeddings, args: &ContextArgs, json: bool) -> anyhow::R
         );
     }
     if let Some(path) = &args.out {
-        company.write(&args.text, Format::of(path)?, path)?;
+        company.write(&args.text, Format::from_path(path)?, path)?;
         tracing::info!("wrote `{}`", path.display());
     }
     if json {

@@ -54,7 +54,7 @@ fn golden() -> (Golden, Embeddings) {
         serde_json::from_str(include_str!("../golden/embeddings.json")).expect("it is JSON");
     let vectors =
         WordVectors::read(Path::new(VECTORS), VectorLimits::default()).expect("it can be read");
-    (golden, Embeddings::of_file(vectors))
+    (golden, Embeddings::from_file(vectors))
 }
 
 fn assert_same(found: &[Neighbor], expected: &[(String, f32)]) {
@@ -620,7 +620,7 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
     place.succeed(&["embeddings", "words", "export", "words.txt"]);
     let path = place.path().join("words.txt");
     let vectors = WordVectors::read(&path, VectorLimits::default()).expect("it can be read");
-    let embeddings = Embeddings::of_file(vectors);
+    let embeddings = Embeddings::from_file(vectors);
     let (mut count, mut alike) = (0, 0);
     for words in KINDS {
         for word in words.split(' ') {

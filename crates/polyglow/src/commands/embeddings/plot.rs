@@ -60,7 +60,7 @@ pub(super) fn plot(opened: &Opened, source: &Path, args: &PlotArgs) -> anyhow::R
         groups,
         projection: &projection,
     }
-    .write(Format::of(&args.out)?, &args.out)?;
+    .write(Format::from_path(&args.out)?, &args.out)?;
     tracing::info!("wrote `{}`: {about}", args.out.display());
     Ok(())
 }

@@ -49,7 +49,7 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
                 unknown.look_at(run.reader().tokenizer, text);
             }
             unknown.warn();
-            Sentences::of_model(run.reader(), &texts, *pool)?
+            Sentences::from_model(run.reader(), &texts, *pool)?
         }
         Opened::File(_) if *pool == Pool::First => {
             let error = usage(anyhow!(
@@ -60,7 +60,7 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
                 "leave `--pool` out: a line is then the mean of its words",
             ));
         }
-        Opened::File(embeddings) => Sentences::of_words(embeddings, &texts)?,
+        Opened::File(embeddings) => Sentences::from_words(embeddings, &texts)?,
     };
     let asked = |line: &usize| if query.is_some() { *line > count } else { true };
     let mut reports = Vec::new();
