@@ -4,6 +4,7 @@ use std::fmt::Write;
 use std::path::Path;
 
 use polyglow_data::config::{DataConfig, TrainFiles};
+use polyglow_metrics::Measure;
 use polyglow_predict::error::Result;
 use polyglow_predict::tasks::{TaskFacts, facts};
 use polyglow_train::config::Config;
@@ -13,8 +14,8 @@ use serde_json::Value;
 use super::portable::Portable;
 use super::{Precision, Target};
 
-/// The scores that a card lists, by their keys in records, with their titles.
-const SCORES: [(&str, &str); 2] = [("bleu", "BLEU"), ("chrf", "chrF")];
+/// The scores that a card lists.
+const SCORES: [Measure; 2] = [Measure::BLEU, Measure::CHRF];
 
 /// The facts of a run and its checkpoint that a card states.
 pub(super) struct Card {
@@ -116,7 +117,7 @@ impl Card {
             writeln!(text, "      type: {split}\n      name: {split}")?;
             writeln!(text, "      split: {split}")?;
             writeln!(text, "    metrics:")?;
-            for (key, title) in SCORES {
+            for Measure { key, title, .. } in SCORES {
                 if let Some(value) = test[key].as_f64() {
                     writeln!(text, "    - type: {key}")?;
                     writeln!(text, "      value: {value:.2}\n      name: {title}")?;
@@ -166,7 +167,7 @@ impl Card {
         )?;
         for test in &self.tests {
             let split = test["split"].as_str().unwrap_or("test");
-            for (key, title) in SCORES {
+            for Measure { key, title, .. } in SCORES {
                 let Some(value) = test[key].as_f64() else {
                     continue;
                 };

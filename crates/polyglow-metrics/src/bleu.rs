@@ -1,5 +1,5 @@
-//! BLEU: how many n-grams of the hypothesis a reference contains (Papineni et al., 2002; Post,
-//! 2018).
+//! BLEU: the geometric mean of the shares of n-grams of the hypothesis that a reference contains
+//! (Papineni et al., 2002; Post, 2018).
 
 pub(crate) mod smoothing;
 
@@ -16,11 +16,11 @@ use crate::score::{Score, write_score};
 use crate::signature::{Signature, case_value, switch_value};
 use crate::tokenizer::Tokenizer;
 
-/// What sacreBLEU's `my_log` returns for a precision of zero; its exponential is zero, so BLEU is
-/// zero too.
+/// The logarithm of a precision of zero in sacreBLEU's `my_log`. Its exponential is zero, so BLEU is
+/// zero, too.
 const LOG_OF_ZERO: f64 = -9_999_999_999.0;
 
-/// How BLEU is computed; the default is sacreBLEU's.
+/// The options of BLEU; the default is sacreBLEU's.
 ///
 /// A row of its [`Statistics`](crate::Statistics) holds the hypothesis length, the closest
 /// reference length (in tokens), then the matches of each order, then the hypothesis n-grams of
@@ -46,7 +46,7 @@ const LOG_OF_ZERO: f64 = -9_999_999_999.0;
 pub struct BleuOptions {
     /// Splits a line into tokens; `13a` by default.
     pub tokenizer: Tokenizer,
-    /// What an order without a match counts; `exp` by default.
+    /// The precision of an order without a match; `exp` by default.
     pub smoothing: Smoothing,
     /// Whether lines are lowercased first; off by default.
     pub lowercase: bool,
@@ -69,7 +69,7 @@ impl Default for BleuOptions {
     }
 }
 
-/// BLEU with everything it is made of.
+/// BLEU with the numbers that it is computed from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BleuScore {
     /// BLEU, 0 to 100.
@@ -141,12 +141,8 @@ impl Metric for BleuOptions {
         let matches = clipped_matches(&hypothesis, &references, self.max_order);
         let totals = (1..=self.max_order).map(|order| num_ngrams(hypothesis.len(), order));
         let lengths = [hypothesis.len(), closest_len(hypothesis.len(), &references)];
-        lengths
-            .into_iter()
-            .chain(matches)
-            .chain(totals)
-            .map(|count| count as f64)
-            .collect()
+        let counts = lengths.into_iter().chain(matches).chain(totals);
+        counts.map(|count| count as f64).collect()
     }
 
     fn score(&self, sums: &[f64]) -> BleuScore {
@@ -187,15 +183,15 @@ impl Metric for BleuOptions {
 impl BleuOptions {
     fn tokenize(&self, line: &str) -> String {
         if self.lowercase {
-            self.tokenizer
-                .tokenize(python::trim_end(&line.to_lowercase()))
+            let line = line.to_lowercase();
+            self.tokenizer.tokenize(python::trim_end(&line))
         } else {
             self.tokenizer.tokenize(python::trim_end(line))
         }
     }
 
-    /// The smoothed precisions, 0 to 100, and how many orders their mean is taken over: 0 if
-    /// nothing matches.
+    /// The smoothed precisions, 0 to 100, and the number of orders of which their mean is taken: 0
+    /// if nothing matches.
     ///
     /// Follows `BLEU.compute_bleu`: text without any match scores zero whatever the smoothing, the
     /// first order without n-grams ends the loop, and `add-k` leaves unigrams alone.
@@ -209,15 +205,17 @@ impl BleuOptions {
         if matches.iter().all(|&matched| matched == 0.0) {
             return (precisions, 0);
         }
-        let percent = |count: f64, total| arithmetic.round(arithmetic.round(100.0 * count) / total);
         let mut orders = self.max_order;
         let mut halvings = 1.0;
         for (index, precision) in precisions.iter_mut().enumerate() {
-            let smoothed = |count| match self.smoothing {
-                Smoothing::AddK(value) if index > 0 => arithmetic.add_to_count(count, value),
-                _ => count,
-            };
-            let (count, total) = (smoothed(matches[index]), smoothed(totals[index]));
+            let mut count = matches[index];
+            let mut total = totals[index];
+            if let Smoothing::AddK(value) = self.smoothing
+                && index > 0
+            {
+                count = arithmetic.add_to_count(count, value);
+                total = arithmetic.add_to_count(total, value);
+            }
             if total == 0.0 {
                 break;
             }
@@ -225,17 +223,22 @@ impl BleuOptions {
                 orders = index + 1;
             }
             *precision = match self.smoothing {
-                _ if count != 0.0 => percent(count, total),
+                _ if count != 0.0 => percent(count, total, arithmetic),
                 Smoothing::Exp => {
                     halvings *= 2.0;
-                    percent(1.0, arithmetic.round(halvings * total))
+                    percent(1.0, arithmetic.round(halvings * total), arithmetic)
                 }
-                Smoothing::Floor(value) => percent(value, total),
+                Smoothing::Floor(value) => percent(value, total, arithmetic),
                 Smoothing::AddK(_) | Smoothing::None => 0.0,
             };
         }
         (precisions, orders)
     }
+}
+
+/// `100 count / total`, rounded after each operation.
+fn percent(count: f64, total: f64, arithmetic: Arithmetic) -> f64 {
+    arithmetic.round(arithmetic.round(100.0 * count) / total)
 }
 
 /// The reference length closest to the hypothesis length; of two equally close ones, the shorter.
@@ -262,14 +265,17 @@ fn geometric_mean(precisions: &[f64]) -> f64 {
     if precisions.is_empty() {
         return 0.0;
     }
-    let log = |&precision: &f64| {
-        if precision == 0.0 {
-            LOG_OF_ZERO
-        } else {
-            precision.ln()
-        }
-    };
-    (precisions.iter().map(log).sum::<f64>() / precisions.len() as f64).exp()
+    let logs = precisions.iter().map(|precision| log(*precision));
+    let sum: f64 = logs.sum();
+    (sum / precisions.len() as f64).exp()
+}
+
+fn log(precision: f64) -> f64 {
+    if precision == 0.0 {
+        LOG_OF_ZERO
+    } else {
+        precision.ln()
+    }
 }
 
 #[cfg(test)]

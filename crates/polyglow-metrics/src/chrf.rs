@@ -11,10 +11,10 @@ use crate::python::arithmetic::{Arithmetic, ResampledScore};
 use crate::score::{Score, write_score};
 use crate::signature::{Signature, case_value, switch_value};
 
-/// What epsilon smoothing takes for an undefined ratio, in chrF++.py as in sacreBLEU.
+/// The value of an undefined ratio with epsilon smoothing, in chrF++.py as in sacreBLEU.
 const EPSILON: f64 = 1e-16;
 
-/// How chrF is computed; the default is sacreBLEU's, which is chrF2.
+/// The options of chrF; the default is sacreBLEU's, which is chrF2.
 ///
 /// A row of its [`Statistics`](crate::Statistics) holds three counts for each character order, then
 /// for each word order: n-grams in the hypothesis (0 if the reference has none), in the reference,
@@ -40,7 +40,7 @@ pub struct ChrfOptions {
     pub char_order: usize,
     /// The longest word n-grams; 0 by default, 2 in chrF++.
     pub word_order: usize,
-    /// How many times as much recall counts as precision; 2 by default.
+    /// The weight of recall: it counts `beta` times as much as precision; 2 by default.
     pub beta: u32,
     /// Whether lines are lowercased first; off by default.
     pub lowercase: bool,
@@ -67,7 +67,7 @@ impl Default for ChrfOptions {
 }
 
 impl ChrfOptions {
-    /// The options of chrF++, which counts words and word pairs too.
+    /// Returns the options of chrF++, which counts words and word pairs too.
     pub fn plus_plus() -> Self {
         Self {
             word_order: 2,
@@ -81,7 +81,7 @@ impl ChrfOptions {
 pub struct ChrfScore {
     /// chrF, 0 to 100.
     pub score: f64,
-    /// How many times as much recall counts as precision.
+    /// The weight of recall relative to precision.
     pub beta: u32,
     /// The longest word n-grams.
     pub word_order: usize,
@@ -175,7 +175,8 @@ impl ChrfOptions {
     }
 
     fn count_pair(&self, hypothesis: &str, reference: &str) -> Vec<f64> {
-        let (hypothesis_chars, reference_chars) = (self.chars(hypothesis), self.chars(reference));
+        let hypothesis_chars = self.chars(hypothesis);
+        let reference_chars = self.chars(reference);
         let mut counts = count_orders(&hypothesis_chars, &reference_chars, self.char_order);
         if self.word_order > 0 {
             let mut vocabulary = Vocabulary::default();
@@ -199,43 +200,35 @@ impl ChrfOptions {
 
     /// The F-score of precision and recall, each averaged over the orders that both sides have.
     fn f_score_of_means(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
-        let round = |value| arithmetic.round(value);
-        let (mut precision, mut recall, mut orders) = (0.0, 0.0, 0.0);
-        for order in sums.chunks_exact(3) {
-            let (in_hypothesis, in_reference, in_both) = (order[0], order[1], order[2]);
+        let mut precision = 0.0;
+        let mut recall = 0.0;
+        let mut orders = 0.0;
+        for order in sums.as_chunks::<3>().0 {
+            let &[in_hypothesis, in_reference, in_both] = order;
             if in_hypothesis > 0.0 && in_reference > 0.0 {
-                precision = round(precision + round(in_both / in_hypothesis));
-                recall = round(recall + round(in_both / in_reference));
+                precision = arithmetic.round(precision + arithmetic.round(in_both / in_hypothesis));
+                recall = arithmetic.round(recall + arithmetic.round(in_both / in_reference));
                 orders += 1.0;
             }
         }
         if precision + recall == 0.0 {
             return Arithmetic::Double.score(0.0);
         }
-        let f_score = self.f_score(
-            round(precision / orders),
-            round(recall / orders),
-            arithmetic,
-        );
-        arithmetic.score(round(100.0 * f_score))
+        let precision = arithmetic.round(precision / orders);
+        let recall = arithmetic.round(recall / orders);
+        let f_score = self.f_score(precision, recall, arithmetic);
+        arithmetic.score(arithmetic.round(100.0 * f_score))
     }
 
     /// The mean of the F-scores of all orders, with epsilon for undefined ratios and F-scores.
     fn mean_f_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
-        let round = |value| arithmetic.round(value);
-        let ratio = |count, total| {
-            if total > 0.0 {
-                round(count / total)
-            } else {
-                EPSILON
-            }
-        };
         // Until a count takes part in the sum, it is a Python float, which has double precision.
         let mut sum_arithmetic = Arithmetic::Double;
         let mut sum = 0.0;
-        for order in sums.chunks_exact(3) {
-            let (in_hypothesis, in_reference, in_both) = (order[0], order[1], order[2]);
-            let (precision, recall) = (ratio(in_both, in_hypothesis), ratio(in_both, in_reference));
+        for order in sums.as_chunks::<3>().0 {
+            let &[in_hypothesis, in_reference, in_both] = order;
+            let precision = ratio_or_epsilon(in_both, in_hypothesis, arithmetic);
+            let recall = ratio_or_epsilon(in_both, in_reference, arithmetic);
             if self.factor() * precision + recall == 0.0 {
                 sum = sum_arithmetic.round(sum + EPSILON);
                 continue;
@@ -256,17 +249,29 @@ impl ChrfOptions {
 
     /// `(1 + beta²) precision recall / (beta² precision + recall)`.
     fn f_score(&self, precision: f64, recall: f64, arithmetic: Arithmetic) -> f64 {
-        let round = |value| arithmetic.round(value);
         let factor = self.factor();
-        let dividend = round(round((1.0 + factor) * precision) * recall);
-        round(dividend / round(round(factor * precision) + recall))
+        let dividend = arithmetic.round((1.0 + factor) * precision);
+        let dividend = arithmetic.round(dividend * recall);
+        let divisor = arithmetic.round(factor * precision);
+        let divisor = arithmetic.round(divisor + recall);
+        arithmetic.round(dividend / divisor)
+    }
+}
+
+/// `count / total`, or epsilon where that is not defined.
+fn ratio_or_epsilon(count: f64, total: f64, arithmetic: Arithmetic) -> f64 {
+    if total > 0.0 {
+        arithmetic.round(count / total)
+    } else {
+        EPSILON
     }
 }
 
 /// Counts the n-grams of the hypothesis, of the reference and of both, order by order.
 fn count_orders(hypothesis: &[u32], reference: &[u32], max_order: usize) -> Vec<f64> {
     let matches = clipped_matches(hypothesis, &[reference], max_order);
-    let count = |(order, matched)| {
+    let mut counts = Vec::with_capacity(3 * max_order);
+    for (order, matched) in (1..).zip(matches) {
         let in_reference = num_ngrams(reference.len(), order);
         // As in `_get_match_statistics`: an order that the reference lacks does not count against
         // the hypothesis.
@@ -275,9 +280,9 @@ fn count_orders(hypothesis: &[u32], reference: &[u32], max_order: usize) -> Vec<
         } else {
             0
         };
-        [in_hypothesis, in_reference, matched].map(|count| count as f64)
-    };
-    (1..).zip(matches).flat_map(count).collect()
+        counts.extend([in_hypothesis, in_reference, matched].map(|count| count as f64));
+    }
+    counts
 }
 
 /// The words of a line, each with one ASCII punctuation mark split off: the last character, or else

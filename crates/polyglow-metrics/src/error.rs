@@ -1,4 +1,4 @@
-//! What can be wrong with the input of a metric.
+//! The errors of metrics, for input that cannot be scored.
 
 use std::fmt;
 use std::path::PathBuf;
@@ -7,7 +7,7 @@ use thiserror::Error;
 
 use crate::tokenizer::TokenizerName;
 
-/// Why no score could be computed.
+/// The reason why no score could be computed.
 ///
 /// With [`Debug`](fmt::Debug) it is displayed as well: that is what a program prints whose `main`
 /// returns it.

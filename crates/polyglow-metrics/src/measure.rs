@@ -1,6 +1,6 @@
-//! Keys and titles of the metrics in one place, so that records, tables and plots agree on them.
+//! Keys and titles of the metrics, in one place so that records, tables and plots agree on them.
 
-/// How records, tables and plots name a metric, and in which direction it improves.
+/// The name of a metric in records, tables and plots, and the direction in which it improves.
 ///
 /// The fields are public so that a caller can list quantities of its own, such as a loss, in the
 /// same table:
@@ -21,7 +21,7 @@ pub struct Measure {
     pub title: &'static str,
     /// Whether the higher of two values is the better one; otherwise the lower is.
     pub higher_is_better: bool,
-    /// Decimals that a table shows.
+    /// The number of decimals that a table shows.
     pub decimals: usize,
 }
 

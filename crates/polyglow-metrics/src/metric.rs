@@ -1,4 +1,5 @@
-//! From two streams of lines to counted segments to scores, the same way for every metric.
+//! From lines of hypotheses and references to counts of segments to scores, the same way for every
+//! metric.
 
 use rayon::prelude::*;
 
@@ -8,7 +9,7 @@ use crate::score::Score;
 use crate::signature::Signature;
 use crate::statistics::Statistics;
 
-/// How to count one segment, and how to score summed counts.
+/// A metric: it counts one segment at a time, and scores summed counts.
 ///
 /// Implemented by the options of each metric: [`BleuOptions`](crate::BleuOptions),
 /// [`ChrfOptions`](crate::ChrfOptions) and [`TerOptions`](crate::TerOptions).
@@ -104,14 +105,16 @@ pub fn segment_statistics<M: Metric>(
     metric.validate()?;
     let lengths: Vec<usize> = references.iter().map(Vec::len).collect();
     check_streams(hypotheses.len(), &lengths)?;
-    let count = |(index, hypothesis): (usize, &_)| {
-        let references: Vec<&str> = references
-            .iter()
-            .map(|stream| stream[index].as_ref())
-            .collect();
-        metric.count_segment(AsRef::as_ref(hypothesis), &references)
-    };
-    let rows: Vec<_> = hypotheses.par_iter().enumerate().map(count).collect();
+    let segments = hypotheses.par_iter().enumerate();
+    let rows: Vec<Vec<f64>> = segments
+        .map(|(index, hypothesis)| {
+            let references: Vec<&str> = references
+                .iter()
+                .map(|stream| stream[index].as_ref())
+                .collect();
+            metric.count_segment(hypothesis.as_ref(), &references)
+        })
+        .collect();
     Statistics::from_rows(&rows).ok_or(MetricError::NoNgramOrder)
 }
 

@@ -1,4 +1,7 @@
 //! Counts the n-grams that two sequences share, of words or of characters.
+//!
+//! Symbols are numbers, and so are n-grams: an n-gram is a pair of the number of its first n - 1
+//! symbols and its last symbol. So the work for an n-gram does not grow with the order.
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
@@ -8,14 +11,14 @@ use crate::error::MetricError;
 /// memory.
 const MAX_ORDER: usize = 100;
 
-/// Marks the beginning of an n-gram that no reference contains, so that no longer one is looked up
-/// either.
+/// The number of an n-gram that no reference contains. Longer n-grams that begin with it are not
+/// looked up.
 const UNSEEN: u32 = u32::MAX;
 
-/// How many words a segment has room for before its vocabulary grows.
+/// The words for which a vocabulary has room before it grows: most segments have fewer.
 const USUAL_VOCABULARY: usize = 56;
 
-/// Gives equal words equal numbers.
+/// Numbers for words: equal words get equal numbers.
 pub(crate) struct Vocabulary<'text> {
     numbers: FxHashMap<&'text str, u32>,
 }
@@ -29,12 +32,14 @@ impl Default for Vocabulary<'_> {
 }
 
 impl<'text> Vocabulary<'text> {
+    /// Returns the numbers of words, and gives new ones to those that it has not seen.
     pub(crate) fn number(&mut self, words: impl Iterator<Item = &'text str>) -> Vec<u32> {
-        let mut number = |word| {
+        let mut numbers = Vec::new();
+        for word in words {
             let next = self.numbers.len() as u32;
-            *self.numbers.entry(word).or_insert(next)
-        };
-        words.map(&mut number).collect()
+            numbers.push(*self.numbers.entry(word).or_insert(next));
+        }
+        numbers
     }
 }
 
@@ -50,7 +55,7 @@ pub(crate) fn check_orders(orders: &[usize]) -> Result<(), MetricError> {
     }
 }
 
-/// How many n-grams of an order a sequence of this length has.
+/// The number of n-grams of an order in a sequence of this length.
 pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
     (len + 1).saturating_sub(order)
 }
@@ -58,13 +63,13 @@ pub(crate) fn num_ngrams(len: usize, order: usize) -> usize {
 /// Counts, for each order from 1 on, the n-grams of the hypothesis that the references contain too.
 ///
 /// An n-gram counts at most as often as in the one reference that has it most often (Papineni et
-/// al., 2002, section 2.1). An n-gram is looked up by the number of the n-gram one shorter and its
-/// last symbol, so that the work per n-gram does not grow with the order.
+/// al., 2002, section 2.1).
 pub(crate) fn clipped_matches(
     hypothesis: &[u32],
     references: &[&[u32]],
     max_order: usize,
 ) -> Vec<usize> {
+    // The number of the n-gram that begins at each position, of the order before.
     let mut hypothesis_prefixes = vec![0; hypothesis.len()];
     let mut reference_prefixes: Vec<_> = references.iter().map(|r| vec![0; r.len()]).collect();
     let num_symbols = references.iter().map(|reference| reference.len()).sum();
@@ -72,14 +77,13 @@ pub(crate) fn clipped_matches(
     let mut matches = vec![0; max_order];
     for (order, matched) in (1..).zip(&mut matches) {
         numbers.clear();
+        // How often each n-gram of the references may still match.
         let mut limits: Vec<u32> = Vec::new();
         for (reference, prefixes) in references.iter().zip(&mut reference_prefixes) {
             raise_limits(&mut limits, reference, prefixes, order, &mut numbers);
         }
-        for (prefix, &symbol) in hypothesis_prefixes
-            .iter_mut()
-            .zip(hypothesis.iter().skip(order - 1))
-        {
+        let last_symbols = hypothesis.iter().skip(order - 1);
+        for (prefix, &symbol) in hypothesis_prefixes.iter_mut().zip(last_symbols) {
             if *prefix == UNSEEN {
                 continue;
             }
@@ -92,6 +96,7 @@ pub(crate) fn clipped_matches(
                 *matched += 1;
             }
         }
+        // Without a match of this order there is none of a longer one.
         if *matched == 0 {
             break;
         }
@@ -99,7 +104,7 @@ pub(crate) fn clipped_matches(
     matches
 }
 
-/// Numbers the reference's n-grams of this order and raises each one's limit to its count.
+/// Numbers a reference's n-grams of this order, and raises the limit of each to its count.
 fn raise_limits(
     limits: &mut Vec<u32>,
     reference: &[u32],

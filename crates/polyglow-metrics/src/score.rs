@@ -1,4 +1,4 @@
-//! What every score has in common, and how it is printed.
+//! The trait of all scores, and how they are printed.
 
 use std::fmt;
 
@@ -7,13 +7,14 @@ use std::fmt;
 /// `Display` writes `name = score details`, with two decimals unless the format string gives a
 /// precision.
 pub trait Score: fmt::Display {
-    /// The metric's title with its options, such as `BLEU` or `chrF2++`.
+    /// Returns the metric's title with its options, such as `BLEU` or `chrF2++`.
     fn name(&self) -> String;
 
-    /// The score itself: 0 to 100, and more for TER.
+    /// Returns the score itself: 0 to 100, and more for TER.
     fn value(&self) -> f64;
 
-    /// What the score is made of, in sacreBLEU's words; empty if it prints nothing.
+    /// Returns the numbers that the score is computed from, in sacreBLEU's words; empty if it prints
+    /// none.
     fn details(&self) -> String {
         String::new()
     }

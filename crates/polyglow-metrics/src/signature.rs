@@ -60,7 +60,7 @@ impl Signature {
         self
     }
 
-    /// Says that segments have different numbers of references.
+    /// Returns the signature of segments with different numbers of references.
     #[must_use]
     pub fn with_varying_references(mut self) -> Self {
         "var".clone_into(&mut self.entries[0].value);
@@ -80,14 +80,14 @@ impl Signature {
         self
     }
 
-    /// The keys and values in order, the version last.
+    /// Returns the keys and values in order, the version last.
     pub fn entries(&self) -> impl Iterator<Item = (&str, &str)> {
         self.entries
             .iter()
             .map(|entry| (entry.key, entry.value.as_str()))
     }
 
-    /// The same signature with abbreviated keys, such as `#:1|c:mixed|e:no|tok:13a|s:exp|v:...`.
+    /// Returns the signature with abbreviated keys, such as `#:1|c:mixed|e:no|tok:13a|s:exp|v:...`.
     pub fn short(&self) -> String {
         let pairs = self
             .entries
@@ -107,12 +107,12 @@ impl fmt::Display for Signature {
     }
 }
 
-/// How sacreBLEU writes whether case is kept.
+/// The value of `case` in a signature.
 pub(crate) fn case_value(lowercase: bool) -> String {
     if lowercase { "lc" } else { "mixed" }.to_owned()
 }
 
-/// How sacreBLEU writes a switch.
+/// The value of a switch in a signature.
 pub(crate) fn switch_value(on: bool) -> String {
     if on { "yes" } else { "no" }.to_owned()
 }

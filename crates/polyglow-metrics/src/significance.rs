@@ -1,4 +1,4 @@
-//! Whether one system is better than another by more than chance: paired bootstrap resampling
+//! Tests whether one system is better than another by more than chance: paired bootstrap resampling
 //! (Koehn, 2004) and approximate randomization (Riezler and Maxwell, 2005).
 //!
 //! Draws, number types and the order of additions are those of sacreBLEU on numpy 2, so that
@@ -50,10 +50,10 @@ use scores::Scores;
 /// sacreBLEU's seed if the environment variable `SACREBLEU_SEED` is not set.
 pub const DEFAULT_SEED: u64 = 12345;
 
-/// How many resamples sacreBLEU draws by default.
+/// The number of resamples that sacreBLEU draws by default.
 pub const DEFAULT_BOOTSTRAP_SAMPLES: usize = 1000;
 
-/// How a system compares with the baseline.
+/// The comparison of a system with the baseline.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Comparison {
     /// The system's score on the corpus itself.
@@ -61,11 +61,11 @@ pub struct Comparison {
     /// The probability of a difference to the baseline at least this great if the systems were
     /// equal.
     pub p_value: f64,
-    /// Where the system's resampled scores lie; `None` if no resamples were asked for.
+    /// The interval of the system's resampled scores; `None` if none were requested.
     pub confidence: Option<Confidence>,
 }
 
-/// Estimates where a corpus score lies, as `sacrebleu --confidence` does.
+/// Estimates the mean and the interval of a corpus score, as `sacrebleu --confidence` does.
 ///
 /// # Errors
 /// `num_samples` is 0.
@@ -83,7 +83,7 @@ pub fn bootstrap_confidence(
     })
 }
 
-/// Estimates where the baseline's score lies, as `sacrebleu --paired-bs` does.
+/// Estimates the mean and the interval of the baseline's score, as `sacrebleu --paired-bs` does.
 ///
 /// Equal to [`bootstrap_confidence`] but for rounding: sacreBLEU takes one mean by numpy and the
 /// other by Python.
@@ -131,8 +131,8 @@ pub fn paired_bootstrap(
 
 /// Compares a system with the baseline by exchanging random segments between the two.
 ///
-/// `num_resamples` are drawn for the system's confidence interval; with `None`, there is no
-/// interval.
+/// `num_trials` is the number of random exchanges; `num_resamples` that of resamples for the system's
+/// confidence interval, which is left out with `None`.
 ///
 /// # Errors
 /// The two have different numbers of segments, or `num_trials` or `num_resamples` is 0.
@@ -172,13 +172,15 @@ fn bootstrap(
     num_samples: usize,
     generator: &mut Pcg64,
 ) -> Scores {
-    let (width, num_segments) = (statistics.width(), statistics.num_segments());
-    let values: Vec<f32> = statistics
-        .rows()
-        .flatten()
-        .map(|&value| value as f32)
-        .collect();
-    let mut resample = || {
+    let width = statistics.width();
+    let num_segments = statistics.num_segments();
+    // numpy adds the counts in single precision.
+    let values = statistics.rows().flatten();
+    let values: Vec<f32> = values.map(|&value| value as f32).collect();
+    // One after the other: all resamples draw from one generator, as in
+    // `rng.choice(size=(num_samples, num_segments))`.
+    let mut scores = Vec::with_capacity(num_samples);
+    for _ in 0..num_samples {
         let mut sums = vec![0.0_f32; width];
         for _ in 0..num_segments {
             let start = width * generator.below(num_segments as u32) as usize;
@@ -187,11 +189,8 @@ fn bootstrap(
             }
         }
         let sums: Vec<_> = sums.into_iter().map(f64::from).collect();
-        metric.resampled_score(&sums, Arithmetic::Single)
-    };
-    // One after the other: all resamples draw from one generator, as in
-    // `rng.choice(size=(num_samples, num_segments))`.
-    let scores: Vec<_> = (0..num_samples).map(|_| resample()).collect();
+        scores.push(metric.resampled_score(&sums, Arithmetic::Single));
+    }
     Scores::new(&scores)
 }
 
@@ -203,22 +202,25 @@ fn exchange_differences(
     num_trials: usize,
     generator: &mut Pcg64,
 ) -> Vec<f64> {
-    let score_of_sum = |left: &[f64], right: &[f64]| {
-        let sums: Vec<_> = left
-            .iter()
-            .zip(right)
-            .map(|(left, right)| left + right)
-            .collect();
-        metric.resampled_score(&sums, Arithmetic::Integer).value
-    };
     let mut flips = generator.flips();
-    let mut difference = || {
+    let mut differences = Vec::with_capacity(num_trials);
+    for _ in 0..num_trials {
         let flips: Vec<bool> = flips.by_ref().take(baseline.num_segments()).collect();
-        let [kept, given] = partial_sums(baseline, &flips);
-        let [taken, own] = partial_sums(system, &flips);
-        (score_of_sum(&kept, &own) - score_of_sum(&given, &taken)).abs()
-    };
-    (0..num_trials).map(|_| difference()).collect()
+        // One pseudo-system keeps the baseline's segments where the coin shows true and has the
+        // system's elsewhere; the other has the rest.
+        let [baseline_true, baseline_false] = partial_sums(baseline, &flips);
+        let [system_true, system_false] = partial_sums(system, &flips);
+        let first = score_of_sum(metric, &baseline_true, &system_false);
+        let second = score_of_sum(metric, &baseline_false, &system_true);
+        differences.push((first - second).abs());
+    }
+    differences
+}
+
+fn score_of_sum(metric: &impl Metric, left: &[f64], right: &[f64]) -> f64 {
+    let pairs = left.iter().zip(right);
+    let sums: Vec<f64> = pairs.map(|(left, right)| left + right).collect();
+    metric.resampled_score(&sums, Arithmetic::Integer).value
 }
 
 /// The sums of the segments whose coin shows true and of those whose coin shows false.
@@ -246,7 +248,8 @@ fn p_value(differences: impl ExactSizeIterator<Item = f64>, real: f64) -> f64 {
 }
 
 fn check_pair(baseline: &Statistics, system: &Statistics) -> Result<(), MetricError> {
-    let (baseline, system) = (baseline.num_segments(), system.num_segments());
+    let baseline = baseline.num_segments();
+    let system = system.num_segments();
     if baseline == system {
         Ok(())
     } else {

@@ -23,22 +23,22 @@ impl Statistics {
         })
     }
 
-    /// How many segments were counted.
+    /// The number of segments.
     pub(crate) fn num_segments(&self) -> usize {
         self.values.len() / self.width
     }
 
-    /// How many quantities were counted.
+    /// The number of quantities that are counted.
     pub(crate) fn width(&self) -> usize {
         self.width
     }
 
-    /// The rows, in the order of the segments.
+    /// Returns the rows, in the order of the segments.
     pub fn rows(&self) -> impl ExactSizeIterator<Item = &[f64]> {
         self.values.chunks_exact(self.width)
     }
 
-    /// The sum of all rows, added from first to last.
+    /// Returns the sum of all rows, added from first to last.
     pub fn sum(&self) -> Vec<f64> {
         let mut total = vec![0.0; self.width];
         for row in self.rows() {

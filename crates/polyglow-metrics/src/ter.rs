@@ -16,7 +16,7 @@ mod edit_distance;
 mod normalization;
 mod shift;
 
-/// How TER is computed; the default is sacreBLEU's.
+/// The options of TER; the default is sacreBLEU's.
 ///
 /// A row of its [`Statistics`](crate::Statistics) holds the edits to the closest reference and the
 /// mean length of the references in words.
@@ -92,8 +92,10 @@ impl Metric for TerOptions {
         // sacreBLEU tokenizes references twice, in `_cache_references` and
         // `_extract_reference_info`. The second pass splits off marks next to the spaces that the
         // first has put in.
-        let tokenize_twice = |line: &&str| self.tokenize(&self.tokenize(line));
-        let references: Vec<_> = references.iter().map(tokenize_twice).collect();
+        let references: Vec<String> = references
+            .iter()
+            .map(|line| self.tokenize(&self.tokenize(line)))
+            .collect();
 
         let mut vocabulary = Vocabulary::default();
         let hypothesis = vocabulary.number(python::words(&hypothesis));
@@ -121,7 +123,8 @@ impl Metric for TerOptions {
     }
 
     fn resampled_score(&self, sums: &[f64], arithmetic: Arithmetic) -> ResampledScore {
-        let (edits, reference_len) = (sums[0], sums[1]);
+        let edits = sums[0];
+        let reference_len = sums[1];
         if reference_len > 0.0 {
             let rate = arithmetic.round(edits / reference_len);
             arithmetic.score(arithmetic.round(100.0 * rate))

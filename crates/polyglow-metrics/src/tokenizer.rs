@@ -1,4 +1,4 @@
-//! The tokenizers BLEU knows, each as sacreBLEU has it.
+//! The tokenizers of BLEU, each as in sacreBLEU.
 
 use std::fmt;
 use std::path::Path;
@@ -16,19 +16,23 @@ mod international;
 mod language;
 mod mecab;
 mod rewrite;
-mod sentence_piece;
+mod sentencepiece;
 mod western;
 
 pub use choice::TokenizerChoice;
 pub use mecab::MecabDictionary;
 pub(crate) use rewrite::surround;
-pub use sentence_piece::SentencePieceModel;
+pub use sentencepiece::SentencePieceModel;
 pub(crate) use western::{replace_entities, split_periods_and_dashes, split_western_symbols};
 
-/// What a tokenizer is called: sacreBLEU's names, in options, in [`FromStr`] and in serde.
+/// The number of words in IPADIC 2.7.0-20070801, the dictionary of sacreBLEU.
+const IPADIC_WORDS: u32 = 392_126;
+/// The number of words in mecab-ko-dic 2.1.1-20180720, the dictionary of sacreBLEU.
+const MECAB_KO_DIC_WORDS: u32 = 811_795;
+
+/// The name of a tokenizer: sacreBLEU's names, in options, in [`FromStr`] and in serde.
 ///
-/// Most names are all that [`Tokenizer`] needs; four of them also need a file, which
-/// [`TokenizerName::open`] reads.
+/// [`TokenizerName::open`] makes a [`Tokenizer`] of it, and reads the file that four of them need.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum TokenizerName {
     /// `13a`: the script mteval-v13a.pl of WMT, for languages that put spaces between words; the
@@ -77,7 +81,7 @@ impl TokenizerName {
         Self::None,
     ];
 
-    /// The name itself.
+    /// Returns the name as sacreBLEU spells it.
     pub fn name(self) -> &'static str {
         match self {
             Self::V13a => "13a",
@@ -92,64 +96,71 @@ impl TokenizerName {
         }
     }
 
-    /// The tokenizer of that name. `dictionary` is the folder of a compiled MeCab dictionary, which
-    /// `ja-mecab` and `ko-mecab` need; `spm` is a SentencePiece model, which `flores101` and
+    /// Makes the tokenizer of that name. `dictionary` is the folder of a compiled MeCab dictionary,
+    /// which `ja-mecab` and `ko-mecab` need; `spm` is a SentencePiece model, which `flores101` and
     /// `flores200` need.
     ///
     /// # Errors
-    /// What the tokenizer needs is missing, cannot be read, or is not what sacreBLEU uses.
+    /// A file that the tokenizer needs is missing, cannot be read, or is not the one that sacreBLEU
+    /// uses.
     pub fn open(
         self,
         dictionary: Option<&Path>,
         spm: Option<&Path>,
     ) -> Result<Tokenizer, MetricError> {
-        let needs = |what| MetricError::MissingFile {
-            tokenizer: self,
-            what,
-        };
-        let mecab = || {
-            let folder =
-                dictionary.ok_or_else(|| needs("the folder of a compiled MeCab dictionary"))?;
-            let dictionary = MecabDictionary::open(folder)?;
-            let expected = if self == Self::Japanese {
-                IPADIC_WORDS
-            } else {
-                MECAB_KO_DIC_WORDS
-            };
-            let (path, words) = (folder.to_owned(), dictionary.num_words());
-            if words == expected {
-                Ok(Arc::new(dictionary))
-            } else {
-                Err(MetricError::WrongDictionary {
-                    path,
-                    tokenizer: self,
-                    words,
-                    expected,
-                })
-            }
-        };
-        let pieces = || {
-            let path = spm.ok_or_else(|| needs("a SentencePiece model"))?;
-            SentencePieceModel::open(path).map(Arc::new)
-        };
         Ok(match self {
             Self::V13a => Tokenizer::V13a,
             Self::International => Tokenizer::International,
             Self::Char => Tokenizer::Char,
             Self::Chinese => Tokenizer::Chinese,
-            Self::Japanese => Tokenizer::Japanese(mecab()?),
-            Self::Korean => Tokenizer::Korean(mecab()?),
-            Self::Flores101 => Tokenizer::Flores101(pieces()?),
-            Self::Flores200 => Tokenizer::Flores200(pieces()?),
+            Self::Japanese => Tokenizer::Japanese(self.open_mecab(dictionary, IPADIC_WORDS)?),
+            Self::Korean => Tokenizer::Korean(self.open_mecab(dictionary, MECAB_KO_DIC_WORDS)?),
+            Self::Flores101 => Tokenizer::Flores101(self.open_sentencepiece(spm)?),
+            Self::Flores200 => Tokenizer::Flores200(self.open_sentencepiece(spm)?),
             Self::None => Tokenizer::None,
         })
     }
-}
 
-/// Words in IPADIC 2.7.0-20070801, by which sacreBLEU knows it.
-const IPADIC_WORDS: u32 = 392_126;
-/// Words in mecab-ko-dic 2.1.1-20180720, by which sacreBLEU knows it.
-const MECAB_KO_DIC_WORDS: u32 = 811_795;
+    /// Reads a dictionary, which must have as many words as sacreBLEU's: another one cuts other
+    /// words, and scores cannot be compared.
+    fn open_mecab(
+        self,
+        folder: Option<&Path>,
+        expected: u32,
+    ) -> Result<Arc<MecabDictionary>, MetricError> {
+        let Some(folder) = folder else {
+            return Err(self.missing("the folder of a compiled MeCab dictionary"));
+        };
+        let dictionary = MecabDictionary::open(folder)?;
+        let words = dictionary.num_words();
+        if words != expected {
+            return Err(MetricError::WrongDictionary {
+                path: folder.to_owned(),
+                tokenizer: self,
+                words,
+                expected,
+            });
+        }
+        Ok(Arc::new(dictionary))
+    }
+
+    fn open_sentencepiece(
+        self,
+        path: Option<&Path>,
+    ) -> Result<Arc<SentencePieceModel>, MetricError> {
+        let Some(path) = path else {
+            return Err(self.missing("a SentencePiece model"));
+        };
+        SentencePieceModel::open(path).map(Arc::new)
+    }
+
+    fn missing(self, what: &'static str) -> MetricError {
+        MetricError::MissingFile {
+            tokenizer: self,
+            what,
+        }
+    }
+}
 
 impl fmt::Display for TokenizerName {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -170,7 +181,7 @@ impl FromStr for TokenizerName {
     }
 }
 
-/// How BLEU splits a line into words, with all that this takes.
+/// A tokenizer, ready to split lines into words.
 ///
 /// ```
 /// use polyglow_metrics::{Tokenizer, TokenizerName};
@@ -208,7 +219,7 @@ pub enum Tokenizer {
 }
 
 impl Tokenizer {
-    /// What it is called.
+    /// Returns the name of the tokenizer.
     pub fn name(&self) -> TokenizerName {
         match self {
             Self::V13a => TokenizerName::V13a,
@@ -223,7 +234,8 @@ impl Tokenizer {
         }
     }
 
-    /// How signatures name it: as sacreBLEU does with the versions of MeCab that it installs.
+    /// Returns the name that signatures have: as sacreBLEU writes it, with the versions of MeCab that
+    /// it installs.
     pub fn signature(&self) -> &'static str {
         match self {
             Self::Japanese(_) => "ja-mecab-0.996-IPA",
@@ -232,7 +244,7 @@ impl Tokenizer {
         }
     }
 
-    /// Returns the line with at least one whitespace character between tokens.
+    /// Returns a line with at least one whitespace character between tokens.
     pub fn tokenize(&self, line: &str) -> String {
         match self {
             Self::V13a => western::tokenize(line),

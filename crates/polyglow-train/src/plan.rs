@@ -283,7 +283,7 @@ fn fill_in_data(config: &mut Config, facts: &TaskFacts) {
     if facts.has_references() {
         let language = data.tgt.as_deref().unwrap_or_default();
         let has_dictionary = train.dictionary.is_some();
-        train.tokenize = train.tokenize.of_language(language, has_dictionary);
+        train.tokenize = train.tokenize.for_language(language, has_dictionary);
     }
 }
 

@@ -1,9 +1,9 @@
-//! A beam search that can be looked at: what was kept at each position, and what might have come
-//! next.
+//! A beam search, step by step: the hypotheses that were kept at each position, and the tokens that
+//! might have come next.
 
 use polyglow_data::padded::Padded;
 use polyglow_model::search::{
-    Candidate, Incremental, NextToken, SearchRequest, Sentence, SpecialTokens, search,
+    Candidate, Hypothesis, Incremental, NextToken, SearchRequest, Sentence, SpecialTokens, search,
 };
 use polyglow_predict::Result;
 use polyglow_predict::device::upload_rows;
@@ -14,12 +14,13 @@ use serde::Serialize;
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Beam {
-    /// The tokens of the line, with its end mark.
+    /// The tokens of the line, and EOS.
     pub source: Vec<String>,
     /// The hypotheses that were kept at each position, the best first.
     pub steps: Vec<Vec<Row>>,
-    /// What was found, the best first.
-    pub found: Vec<Row>,
+    /// The hypotheses that have ended, the best first; `found` in JSON.
+    #[serde(rename = "found")]
+    pub hypotheses: Vec<Row>,
 }
 
 /// A hypothesis.
@@ -32,110 +33,118 @@ pub struct Row {
     pub text: String,
     /// Its log-probability, in nats.
     pub log_prob: f32,
-    /// What hypotheses that have ended are ranked by.
+    /// The score that ended hypotheses are ranked by; `None` before the end.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f32>,
-    /// The most probable tokens after it, the best first; none of a hypothesis that has ended.
+    /// The most probable tokens after it, the best first; empty after the end.
     pub next: Vec<Next>,
 }
 
 /// A token, as it is shown.
 pub type Token = String;
 
-/// What may come next.
+/// A token that may come next.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Next {
     /// The token.
     pub token: Token,
-    /// Its log-probability after what was there, in nats.
+    /// Its log-probability given the hypothesis before it, in nats.
     pub log_prob: f32,
     /// Whether it ends the hypothesis.
     pub ends: bool,
 }
 
 impl Beam {
-    /// Translates a line with a beam of this width, and keeps what was kept.
+    /// Translates a line with a beam of this size, and keeps every step.
+    ///
+    /// # Errors
+    /// The line cannot be encoded; the beam is too large.
     pub(crate) fn search(runner: &Runner, line: &str, beam_size: usize) -> Result<Self> {
         let config = runner.search_for(&SearchRequest {
             beam_size: Some(beam_size),
             ..SearchRequest::default()
         })?;
         let member = &runner.members[0];
-        let (special, tgt) = (member.src.special(), runner.tgt.special());
+        let special = member.src.special();
         let mut ids = member.src.encode(line)?;
         ids.truncate(runner.longest);
-        let src = upload_rows(
-            &Padded::ended(&[&ids], special.eos, special.pad, 1),
-            &runner.device,
-        );
+        let src = Padded::ended(&[&ids], special.eos, special.pad, 1);
+        let src = upload_rows(&src, &runner.device);
         let max_len = config.max_len(ids.len()).min(runner.longest + 1);
-        let min_len = config.min_len(ids.len()).min(max_len);
         let sentence = Sentence {
-            min_len,
+            min_len: config.min_len(ids.len()).min(max_len),
             max_len,
             number: 1,
             ..Sentence::default()
         };
-        let special_tokens = SpecialTokens {
+        let tgt = runner.tgt.special();
+        let tgt_special = SpecialTokens {
             bos: tgt.bos,
             eos: tgt.eos,
         };
         let next = Incremental::new([(&member.model, src)], &[tgt.pad, tgt.bos]);
-        let mut watched = Watched::new(next);
-        let hypotheses = search(&mut watched, &[sentence], &config, special_tokens).swap_remove(0);
+        let mut recorder = Recorder::new(next);
+        let hypotheses = search(&mut recorder, &[sentence], &config, tgt_special).swap_remove(0);
 
-        let shown = |ids: &[u32]| {
-            ids.iter()
-                .map(|&id| runner.tgt.shown(id))
-                .collect::<Vec<Token>>()
-        };
-        let next = |candidate: &Candidate| Next {
-            token: runner.tgt.shown(candidate.id),
-            log_prob: candidate.log_prob,
-            ends: candidate.id == special_tokens.eos,
-        };
-        let step = |rows: &Vec<Path>| {
-            let row = |Path {
-                           ids,
-                           log_prob,
-                           next: candidates,
-                       }: &Path| {
-                let next = candidates
-                    .iter()
-                    .filter(|candidate| candidate.log_prob.is_finite())
-                    .map(next)
-                    .collect();
-                Ok(Row {
-                    tokens: shown(ids),
-                    text: runner.tgt.decode(ids)?,
-                    log_prob: *log_prob,
-                    score: None,
-                    next,
-                })
-            };
-            rows.iter().map(row).collect::<Result<Vec<Row>>>()
-        };
-        let found = |found: &polyglow_model::search::Hypothesis| {
-            let (text, score) = (runner.tgt.decode(&found.ids)?, Some(found.score));
-            Ok(Row {
-                tokens: shown(&found.ids),
-                text,
-                log_prob: found.log_prob,
-                score,
-                next: Vec::new(),
-            })
-        };
+        let mut steps = Vec::with_capacity(recorder.steps.len());
+        for paths in recorder.steps {
+            let rows = paths.into_iter().map(|path| unfinished_row(runner, path));
+            steps.push(rows.collect::<Result<_>>()?);
+        }
+        let ended = hypotheses
+            .iter()
+            .map(|hypothesis| ended_row(runner, hypothesis));
+        let hypotheses = ended.collect::<Result<_>>()?;
         ids.push(special.eos);
         Ok(Self {
             source: ids.iter().map(|&id| member.src.shown(id)).collect(),
-            steps: watched.steps.iter().map(step).collect::<Result<_>>()?,
-            found: hypotheses.iter().map(found).collect::<Result<_>>()?,
+            steps,
+            hypotheses,
         })
     }
 }
 
-/// A hypothesis in work.
+/// A hypothesis before its end, with the candidates for its next token.
+fn unfinished_row(runner: &Runner, path: Path) -> Result<Row> {
+    let eos = runner.tgt.special().eos;
+    let mut next = Vec::new();
+    for candidate in path.next {
+        // Candidates that the search must not take have no probability.
+        if candidate.log_prob.is_finite() {
+            next.push(Next {
+                token: runner.tgt.shown(candidate.id),
+                log_prob: candidate.log_prob,
+                ends: candidate.id == eos,
+            });
+        }
+    }
+    Ok(Row {
+        tokens: shown(runner, &path.ids),
+        text: runner.tgt.decode(&path.ids)?,
+        log_prob: path.log_prob,
+        score: None,
+        next,
+    })
+}
+
+/// A hypothesis that has ended.
+fn ended_row(runner: &Runner, hypothesis: &Hypothesis) -> Result<Row> {
+    Ok(Row {
+        tokens: shown(runner, &hypothesis.ids),
+        text: runner.tgt.decode(&hypothesis.ids)?,
+        log_prob: hypothesis.log_prob,
+        score: Some(hypothesis.score),
+        next: Vec::new(),
+    })
+}
+
+/// The tokens of ids, as they are shown.
+fn shown(runner: &Runner, ids: &[u32]) -> Vec<Token> {
+    ids.iter().map(|&id| runner.tgt.shown(id)).collect()
+}
+
+/// A hypothesis before its end.
 #[derive(Clone, Debug, Default)]
 struct Path {
     ids: Vec<u32>,
@@ -143,24 +152,26 @@ struct Path {
     next: Vec<Candidate>,
 }
 
-/// A scorer that keeps what it was asked, and what it said.
-struct Watched<N> {
+/// A scorer that records the hypotheses that it is called with, and the candidates that it returns.
+struct Recorder<N> {
     inner: N,
-    rows: Vec<Path>,
+    /// The hypotheses that the search keeps now.
+    paths: Vec<Path>,
+    /// Those that it has kept at each position.
     steps: Vec<Vec<Path>>,
 }
 
-impl<N> Watched<N> {
+impl<N> Recorder<N> {
     fn new(inner: N) -> Self {
         Self {
             inner,
-            rows: Vec::new(),
+            paths: Vec::new(),
             steps: Vec::new(),
         }
     }
 }
 
-impl<N: NextToken> NextToken for Watched<N> {
+impl<N: NextToken> NextToken for Recorder<N> {
     fn advance(
         &mut self,
         newest: &[u32],
@@ -168,27 +179,27 @@ impl<N: NextToken> NextToken for Watched<N> {
         requested: &[Vec<u32>],
     ) -> Vec<Vec<Candidate>> {
         if self.steps.is_empty() {
-            // What is fed first is the mark before the sentence, which is no part of it.
-            self.rows = vec![Path::default(); newest.len()];
+            // The first input is BOS, which is no part of a hypothesis.
+            self.paths = vec![Path::default(); newest.len()];
         } else {
-            for (row, &id) in self.rows.iter_mut().zip(newest) {
-                let candidate = row.next.iter().find(|candidate| candidate.id == id);
-                row.log_prob += candidate
-                    .expect("a search continues a row with one of its candidates")
+            for (path, &id) in self.paths.iter_mut().zip(newest) {
+                let candidate = path.next.iter().find(|candidate| candidate.id == id);
+                path.log_prob += candidate
+                    .expect("a search continues a hypothesis with one of its candidates")
                     .log_prob;
-                row.ids.push(id);
+                path.ids.push(id);
             }
         }
-        let found = self.inner.advance(newest, count, requested);
-        for (row, next) in self.rows.iter_mut().zip(&found) {
-            row.next.clone_from(next);
+        let candidates = self.inner.advance(newest, count, requested);
+        for (path, next) in self.paths.iter_mut().zip(&candidates) {
+            path.next.clone_from(next);
         }
-        self.steps.push(self.rows.clone());
-        found
+        self.steps.push(self.paths.clone());
+        candidates
     }
 
     fn select(&mut self, rows: &[usize]) {
-        self.rows = rows.iter().map(|&row| self.rows[row].clone()).collect();
+        self.paths = rows.iter().map(|&row| self.paths[row].clone()).collect();
         self.inner.select(rows);
     }
 }

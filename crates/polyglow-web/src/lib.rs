@@ -7,4 +7,4 @@ mod wasm;
 
 pub use beam::{Beam, Next, Row, Token};
 pub use polyglow_predict::sentences::Part;
-pub use translator::{Asked, Found, Translator};
+pub use translator::{Translation, TranslationRequest, Translator};

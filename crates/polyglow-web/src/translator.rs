@@ -1,4 +1,4 @@
-//! What a page asks of a model.
+//! The requests of a page to a model, and the answers.
 
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::{SearchMethod, SearchRequest};
@@ -13,7 +13,7 @@ use serde_json::Number;
 
 use crate::beam::Beam;
 
-/// A model in use.
+/// A model in use, with all that it needs to translate.
 #[derive(Clone)]
 pub struct Translator {
     pub(crate) runner: Runner,
@@ -21,29 +21,29 @@ pub struct Translator {
     language: String,
 }
 
-/// Lines to translate, and how.
+/// A request to translate lines, with the options of the search.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Asked {
+pub struct TranslationRequest {
     /// The lines.
     pub lines: Vec<String>,
-    /// Width of the beam, that of the run if it is not given; or number of samples, as many as are
-    /// returned if it is not given.
+    /// The size of the beam, by default that of the run; or the number of samples, by default as
+    /// many as are returned.
     #[serde(default, deserialize_with = "count")]
     pub beam_size: Option<usize>,
-    /// Translations of each line, at most; no more than `beam_size`; 1 if it is not given.
+    /// The most translations that are returned for a line, at most `beam_size`; 1 by default.
     #[serde(default, deserialize_with = "count")]
     pub n_best: Option<usize>,
-    /// How they are looked for; as the run does if it is not said.
+    /// The search method, by default that of the run.
     pub method: Option<SearchMethod>,
-    /// What the translation of each line begins with, without regard to spaces around it; none, or
-    /// as many as lines.
+    /// The beginning of each line's translation, without regard to spaces around it; empty, or one
+    /// for each line.
     #[serde(default)]
     pub prefixes: Vec<String>,
-    /// Phrases that the translation of each line contains; none, or as many as lines.
+    /// The phrases that each line's translation must contain; empty, or a list for each line.
     #[serde(default)]
     pub constraints: Vec<Vec<String>>,
-    /// Whether it is found what the words of translations look at.
+    /// Whether attention weights between words are returned.
     #[serde(default)]
     pub attention: bool,
 }
@@ -51,7 +51,7 @@ pub struct Asked {
 /// A translation of a line.
 #[derive(Clone, Debug, Serialize)]
 #[serde(rename_all = "camelCase")]
-pub struct Found {
+pub struct Translation {
     /// The text.
     pub text: String,
     /// Its log-probability under the model, in nats.
@@ -60,14 +60,14 @@ pub struct Found {
     /// The score that translations are ranked by.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub score: Option<f32>,
-    /// What each word looks at in the last layer, heads averaged, a weight for each word of the
-    /// line; only if asked for.
+    /// The attention weights from each word to the words of the line, in the last layer and averaged
+    /// over its heads; only if requested.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub attention: Option<WordAttention>,
 }
 
-impl Asked {
-    /// Reads a question in JSON.
+impl TranslationRequest {
+    /// Parses a request in JSON.
     ///
     /// # Errors
     /// It is no such JSON; the message names the field that is wrong.
@@ -78,23 +78,22 @@ impl Asked {
     }
 }
 
-/// A number of hypotheses, if it is given.
+/// Deserializes a count of hypotheses, which may be missing or null but not 0.
 fn count<'de, D: Deserializer<'de>>(
     deserializer: D,
 ) -> std::result::Result<Option<usize>, D::Error> {
     let Some(number) = Option::<Number>::deserialize(deserializer)? else {
         return Ok(None);
     };
-    let count = number
-        .as_u64()
-        .and_then(|number| usize::try_from(number).ok())
-        .filter(|number| *number > 0);
-    count
-        .map(Some)
-        .ok_or_else(|| D::Error::custom(format!("{number} is not a whole number from 1 on")))
+    match number.as_u64().map(usize::try_from) {
+        Some(Ok(count @ 1..)) => Ok(Some(count)),
+        _ => Err(D::Error::custom(format!(
+            "{number} is not a whole number from 1 on"
+        ))),
+    }
 }
 
-impl From<Translated> for Found {
+impl From<Translated> for Translation {
     fn from(Translated { text, scores }: Translated) -> Self {
         Self {
             text,
@@ -106,7 +105,7 @@ impl From<Translated> for Found {
 }
 
 impl Translator {
-    /// A model from the content of its run's files: `config.toml`; `tokenizer.json`, or
+    /// Loads a model from the content of its run's files: `config.toml`; `tokenizer.json`, or
     /// `tokenizer.src.json` and `tokenizer.tgt.json`; and `model.safetensors` of a checkpoint.
     ///
     /// # Errors
@@ -124,13 +123,13 @@ impl Translator {
     }
 
     /// Cuts a text into sentences, by the abbreviations of the language that the model reads, and
-    /// what is between them.
+    /// the text between them.
     pub fn parts<'t>(&self, text: &'t str) -> Vec<Part<'t>> {
         parts(text, &self.language)
     }
 
-    /// A text with these translations in place of its sentences, in their order. Missing ones are
-    /// empty.
+    /// Returns a text with translations in place of its sentences, in their order. Missing
+    /// translations are empty.
     pub fn join(&self, text: &str, translations: &[String]) -> String {
         let mut translations = translations.iter();
         let mut joined = String::new();
@@ -151,50 +150,41 @@ impl Translator {
         joined
     }
 
-    /// The translations of each line, the best first, with words of the line in place of unknown
-    /// ones. A sample depends on the seed of the run and on which of the lines it is of. `progress`
-    /// is told how many lines are done, each time that some are.
+    /// Returns the translations of each line, the best first, with words of the line in place of
+    /// unknown ones. A sample depends on the seed of the run and on the index of its line. `progress`
+    /// is called with the number of lines that are done, each time that some are.
     ///
     /// # Errors
-    /// There are not as many prefixes as lines; a beam cannot be so wide, or is narrower than the
-    /// number of translations; a prefix or a constraint cannot be met.
+    /// There are not as many prefixes or constraints as lines; the beam is too large, or smaller than
+    /// the number of translations; a prefix or a constraint cannot be met.
     pub fn translate(
         &self,
-        asked: &Asked,
+        request: &TranslationRequest,
         progress: &mut dyn FnMut(usize),
-    ) -> Result<Vec<Vec<Found>>> {
+    ) -> Result<Vec<Vec<Translation>>> {
         let search = SearchRequest {
-            method: asked.method,
-            beam_size: asked.beam_size,
-            n_best: asked.n_best.unwrap_or(1),
+            method: request.method,
+            beam_size: request.beam_size,
+            n_best: request.n_best.unwrap_or(1),
             scores: true,
             ..SearchRequest::default()
         };
-        let requests = requests(asked)?;
+        let lines = line_requests(request)?;
         let runner = &self.runner;
-        let mut translations = runner.translate_observed(&requests, 1, &search, progress)?;
-        let sources: Vec<&str> = asked.lines.iter().map(String::as_str).collect();
-        runner.replace_unknown(&sources, &mut translations)?;
-        let mut found: Vec<Vec<Found>> = translations
-            .into_iter()
-            .map(|best| best.into_iter().map(Found::from).collect())
-            .collect();
-        if asked.attention {
-            let pairs: Vec<[&str; 2]> = asked
-                .lines
-                .iter()
-                .zip(&found)
-                .flat_map(|(line, best)| best.iter().map(|found| [&**line, &*found.text]))
-                .collect();
-            let attention = of_words(runner, &pairs)?;
-            for (found, mut layers) in found.iter_mut().flatten().zip(attention) {
-                found.attention = layers.pop();
-            }
+        let mut translated = runner.translate_observed(&lines, 1, &search, progress)?;
+        let sources: Vec<&str> = request.lines.iter().map(String::as_str).collect();
+        runner.replace_unknown(&sources, &mut translated)?;
+        let mut translations: Vec<Vec<Translation>> = Vec::with_capacity(translated.len());
+        for best in translated {
+            translations.push(best.into_iter().map(Translation::from).collect());
         }
-        Ok(found)
+        if request.attention {
+            add_attention(runner, &sources, &mut translations)?;
+        }
+        Ok(translations)
     }
 
-    /// The attention of all layers and heads on a line and its translation.
+    /// Returns the attention of all layers and heads on a line and its translation.
     ///
     /// # Errors
     /// A side cannot be encoded.
@@ -202,22 +192,26 @@ impl Translator {
         PairAttention::new(&self.runner, line, translation)
     }
 
-    /// A beam search, step by step.
+    /// Translates a line and returns every step of the beam search.
     ///
     /// # Errors
-    /// The line cannot be encoded; a beam cannot be so wide.
+    /// The line cannot be encoded; the beam is too large.
     pub fn beam(&self, line: &str, beam_size: usize) -> Result<Beam> {
         Beam::search(&self.runner, line, beam_size)
     }
 }
 
-fn requests(asked: &Asked) -> Result<Vec<Request>> {
-    let Asked {
+/// The requests of single lines.
+///
+/// # Errors
+/// There are not as many prefixes or constraints as lines.
+fn line_requests(request: &TranslationRequest) -> Result<Vec<Request>> {
+    let TranslationRequest {
         lines,
         prefixes,
         constraints,
         ..
-    } = asked;
+    } = request;
     for (name, count) in [
         ("prefixes", prefixes.len()),
         ("constraints", constraints.len()),
@@ -229,11 +223,31 @@ fn requests(asked: &Asked) -> Result<Vec<Request>> {
             )));
         }
     }
-    let request = |(place, line): (usize, &String)| Request {
-        text: line.clone(),
-        prefix: prefixes.get(place).cloned().unwrap_or_default(),
-        constraints: constraints.get(place).cloned().unwrap_or_default(),
-        ..Request::default()
-    };
-    Ok(lines.iter().enumerate().map(request).collect())
+    let mut requests = Vec::with_capacity(lines.len());
+    for (index, line) in lines.iter().enumerate() {
+        requests.push(Request {
+            text: line.clone(),
+            prefix: prefixes.get(index).cloned().unwrap_or_default(),
+            constraints: constraints.get(index).cloned().unwrap_or_default(),
+            ..Request::default()
+        });
+    }
+    Ok(requests)
+}
+
+/// Adds the attention weights of the last layer to the translations of each line.
+fn add_attention(
+    runner: &Runner,
+    lines: &[&str],
+    translations: &mut [Vec<Translation>],
+) -> Result<()> {
+    let mut pairs: Vec<[&str; 2]> = Vec::new();
+    for (line, best) in lines.iter().zip(&*translations) {
+        pairs.extend(best.iter().map(|translation| [*line, &*translation.text]));
+    }
+    let attention = of_words(runner, &pairs)?;
+    for (translation, mut layers) in translations.iter_mut().flatten().zip(attention) {
+        translation.attention = layers.pop();
+    }
+    Ok(())
 }

@@ -1,11 +1,13 @@
-//! The boundary: JSON in, JSON out. `package/index.js` puts it into a worker and gives it types.
+//! The boundary to JavaScript: JSON in, JSON out. `package/index.js` runs it in a worker and gives it
+//! types.
 
 use wasm_bindgen::prelude::wasm_bindgen;
 use wasm_bindgen::{JsError, JsValue};
 
-use crate::translator::Asked;
+use crate::translator::TranslationRequest;
 
-/// Where a panic leaves its message, for the worker that finds out that the instance is dead.
+/// The global variable in which a panic leaves its message, for the worker that finds out that the
+/// instance is dead.
 const PANIC: &str = "polyglowPanic";
 
 /// A model in use, as JavaScript sees it.
@@ -58,19 +60,17 @@ impl Exported {
         Ok(self.0.join(text, &translations))
     }
 
-    /// As [`crate::Translator::translate`], with an [`Asked`].
+    /// As [`crate::Translator::translate`], with a [`TranslationRequest`] in JSON.
     ///
     /// # Errors
     /// As there; it is no such JSON.
-    pub fn translate(&self, asked: &str, progress: &js_sys::Function) -> Result<String, JsError> {
-        let asked = Asked::parse(asked)?;
-        let mut tell = |done: usize| {
-            // What goes wrong in showing it is no matter of the translation.
+    pub fn translate(&self, request: &str, progress: &js_sys::Function) -> Result<String, JsError> {
+        let request = TranslationRequest::parse(request)?;
+        let translations = self.0.translate(&request, &mut |done| {
+            // A page that fails to show progress must not fail the translation.
             let _ = progress.call1(&JsValue::NULL, &JsValue::from(done as u32));
-        };
-        Ok(serde_json::to_string(
-            &self.0.translate(&asked, &mut tell)?,
-        )?)
+        })?;
+        Ok(serde_json::to_string(&translations)?)
     }
 
     /// As [`crate::Translator::attention`].

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use polyglow_model::search::SearchRequest;
 use polyglow_predict::runner::Runner;
 use polyglow_train::{Config, Silent, Stop, Training, device, load_runner};
-use polyglow_web::{Asked, Translator};
+use polyglow_web::{TranslationRequest, Translator};
 
 const CONFIG: &str = "data.corpus = 'digits'
     tokenizer.kind = 'word'
@@ -42,8 +42,8 @@ fn models() -> (Runner, Translator) {
     MODELS.get_or_init(train).clone()
 }
 
-fn asked(json: &str) -> Asked {
-    Asked::parse(json).expect("it is a question")
+fn request(json: &str) -> TranslationRequest {
+    TranslationRequest::parse(json).expect("it is a request")
 }
 
 #[test]
@@ -51,7 +51,7 @@ fn a_sample_is_one_draw_by_its_place() {
     let (_, translator) = models();
     let draw = |json: &str| -> Vec<Vec<(String, Option<f32>)>> {
         let found = translator
-            .translate(&asked(json), &mut |_| {})
+            .translate(&request(json), &mut |_| {})
             .expect("it translates");
         found
             .into_iter()
@@ -147,7 +147,7 @@ fn unknown_words_are_words_of_the_line() {
     ] {
         let question = format!(r#"{{ "lines": ["0 1 2 3 4", "5 6 7 8 9"]{options} }}"#);
         let found = translator
-            .translate(&asked(&question), &mut |_| {})
+            .translate(&request(&question), &mut |_| {})
             .expect("it translates");
         assert!(
             found
@@ -164,7 +164,7 @@ fn lines_are_translated_as_by_the_library() {
     let (runner, translator) = models();
     let lines = ["1 2 3", "", "4 5 6 7", "9"];
     let mut done = Vec::new();
-    let question = asked(r#"{ "lines": ["1 2 3", "", "4 5 6 7", "9"], "attention": true }"#);
+    let question = request(r#"{ "lines": ["1 2 3", "", "4 5 6 7", "9"], "attention": true }"#);
     let found = translator
         .translate(&question, &mut |lines| done.push(lines))
         .expect("it translates");
@@ -180,7 +180,8 @@ fn lines_are_translated_as_by_the_library() {
                 .all(|row| row.len() == line.split_whitespace().count())
         );
     }
-    let question = asked(r#"{ "lines": ["1 2 3"], "beamSize": 4, "nBest": 3, "prefixes": ["4"] }"#);
+    let question =
+        request(r#"{ "lines": ["1 2 3"], "beamSize": 4, "nBest": 3, "prefixes": ["4"] }"#);
     let found = translator
         .translate(&question, &mut |_| {})
         .expect("it translates")
@@ -194,7 +195,7 @@ fn lines_are_translated_as_by_the_library() {
         "{found:?}"
     );
     let question =
-        asked(r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#);
+        request(r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#);
     let found = translator
         .translate(&question, &mut |_| {})
         .expect("it translates")
@@ -211,7 +212,7 @@ fn what_cannot_be_is_told() {
     let (_, translator) = models();
     let told = |json: &str| {
         translator
-            .translate(&asked(json), &mut |_| {})
+            .translate(&request(json), &mut |_| {})
             .expect_err("it cannot be")
             .to_string()
     };
@@ -255,7 +256,9 @@ fn what_cannot_be_is_told() {
         (r#"{ "lines": ["1", 2] }"#, "lines[1]: "),
         (r#"{ "lines": ["1"], "method": "greedy" }"#, "method: "),
     ] {
-        let error = Asked::parse(json).expect_err("it is wrong").to_string();
+        let error = TranslationRequest::parse(json)
+            .expect_err("it is wrong")
+            .to_string();
         assert!(error.contains(expected), "{error}");
     }
     assert!(Translator::new("data.corpus = 'digits'", b"{}", None, b"").is_err());
@@ -270,7 +273,7 @@ fn a_beam_is_what_the_search_has_kept() {
         ..SearchRequest::default()
     };
     let best = runner.best_for(&["1 2 3"], &search).expect("it translates");
-    assert_eq!(beam.found[0].text, best[0]);
+    assert_eq!(beam.hypotheses[0].text, best[0]);
     assert_eq!(beam.source.len(), 4);
     assert!(beam.steps[0].len() == 1 && beam.steps[0][0].tokens.is_empty());
     for (position, step) in beam.steps.iter().enumerate() {

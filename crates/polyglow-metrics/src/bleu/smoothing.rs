@@ -1,11 +1,11 @@
-//! How BLEU smooths the precision of orders without a match (Chen and Cherry, 2014).
+//! Smoothing of the precisions of BLEU (Chen and Cherry, 2014).
 
 use std::fmt;
 use std::str::FromStr;
 
 use crate::error::MetricError;
 
-/// How BLEU smooths precisions, so that one order without a match does not make it zero.
+/// A method of smoothing precisions, so that one order without a match does not make BLEU zero.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub enum Smoothing {
     /// The k-th order without a match has the precision `1 / (2ᵏ total)`, as in mteval-v13a.
@@ -20,8 +20,8 @@ pub enum Smoothing {
 }
 
 impl Smoothing {
-    /// The method that sacreBLEU calls `exp`, `floor`, `add-k` or `none`, with its default if there
-    /// is no `value`.
+    /// Returns the method that sacreBLEU calls `exp`, `floor`, `add-k` or `none`, with its default if
+    /// `value` is `None`.
     ///
     /// # Errors
     /// There is no such method.

@@ -4,7 +4,7 @@
 /// The multiplier of PCG's 128-bit congruential generator (O'Neill, 2014).
 const MULTIPLIER: u128 = 0x2360_ED05_1FC6_5DA4_4385_DF64_9FCC_F645;
 
-/// How many words of entropy numpy's `SeedSequence` mixes.
+/// The number of words of entropy that numpy's `SeedSequence` mixes.
 const POOL_SIZE: usize = 4;
 
 /// PCG-XSL-RR-128/64, which numpy calls PCG64, with the half of a 64-bit number that a 32-bit draw
@@ -13,15 +13,16 @@ const POOL_SIZE: usize = 4;
 pub(crate) struct Pcg64 {
     state: u128,
     increment: u128,
+    /// The upper half of the last 64-bit number, for the next 32-bit draw.
     upper_half: Option<u32>,
 }
 
 impl Pcg64 {
-    /// The generator that `numpy.random.default_rng(seed)` returns.
+    /// Makes the generator that `numpy.random.default_rng(seed)` returns.
     pub(crate) fn new(seed: u64) -> Self {
         let [a, b, c, d] = seed_words(seed);
-        let join = |high, low| u128::from(high) << 64 | u128::from(low);
-        let (state, stream) = (join(a, b), join(c, d));
+        let state = u128::from(a) << 64 | u128::from(b);
+        let stream = u128::from(c) << 64 | u128::from(d);
         let mut generator = Self {
             state: 0,
             increment: stream << 1 | 1,
@@ -33,7 +34,7 @@ impl Pcg64 {
         generator
     }
 
-    /// A number below `bound`, without bias (Lemire, 2019), as `integers` and `choice` draw it.
+    /// Draws a number below `bound`, without bias (Lemire, 2019), as `integers` and `choice` draw it.
     ///
     /// `bound` must be at least 1.
     pub(crate) fn below(&mut self, bound: u32) -> u32 {
@@ -49,7 +50,7 @@ impl Pcg64 {
         }
     }
 
-    /// Coin flips as `integers(2, dtype=bool)` draws them: 32 of each number, the lowest bit first.
+    /// Draws coin flips as `integers(2, dtype=bool)` does: 32 of each number, the lowest bit first.
     pub(crate) fn flips(&mut self) -> impl Iterator<Item = bool> {
         (0..).map(|index: usize| index % 32).scan(0, |bits, index| {
             *bits = if index == 0 {
@@ -103,12 +104,9 @@ fn seed_words(seed: u64) -> [u64; 4] {
         constant: 0x8b51_f9dd,
         multiplier: 0x58f3_8ded,
     };
-    let halves: Vec<u32> = pool
-        .into_iter()
-        .cycle()
-        .take(8)
-        .map(|word| hash.mix_in(word))
-        .collect();
+    // Eight words of output from the four of the pool, each taken twice.
+    let words = pool.into_iter().cycle().take(8);
+    let halves: Vec<u32> = words.map(|word| hash.mix_in(word)).collect();
     [0, 2, 4, 6].map(|low| u64::from(halves[low + 1]) << 32 | u64::from(halves[low]))
 }
 

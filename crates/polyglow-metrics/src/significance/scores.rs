@@ -4,7 +4,7 @@ use std::fmt;
 
 use crate::python::arithmetic::{Arithmetic, ResampledScore};
 
-/// Where the scores of resampled corpora lie.
+/// The interval of the scores of resampled corpora.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Confidence {
     /// The mean of the resampled scores.
@@ -92,10 +92,11 @@ impl Scores {
 
     /// The mean as Python's `statistics.mean` computes it: exact sums, rounded only once.
     pub(super) fn exact_mean(&self) -> f64 {
-        let (mut sum, mut error) = (0.0_f64, 0.0);
+        let mut sum = 0.0_f64;
+        let mut error = 0.0;
         for &value in &self.values {
             let next = sum + value;
-            // Neumaier's compensation: what the greater of the two lost of the smaller.
+            // Neumaier's compensation: the part of the smaller of the two that the sum has lost.
             error += if sum.abs() >= value.abs() {
                 (sum - next) + value
             } else {
@@ -129,22 +130,21 @@ impl Scores {
 fn pairwise_sum(values: &[f64], arithmetic: Arithmetic) -> f64 {
     let add = |left: f64, right: f64| arithmetic.round(left + right);
     if values.len() < 8 {
-        values.iter().fold(-0.0, |sum, &value| add(sum, value))
-    } else if values.len() <= 128 {
-        let (blocks, rest) = values.as_chunks::<8>();
-        let mut sums = [-0.0; 8];
-        for block in blocks {
-            sums = std::array::from_fn(|lane| add(sums[lane], block[lane]));
-        }
-        let pairs: [f64; 4] = std::array::from_fn(|pair| add(sums[2 * pair], sums[2 * pair + 1]));
-        let sum = add(add(pairs[0], pairs[1]), add(pairs[2], pairs[3]));
-        rest.iter().fold(sum, |sum, &value| add(sum, value))
-    } else {
+        return values.iter().fold(-0.0, |sum, &value| add(sum, value));
+    }
+    if values.len() > 128 {
         let middle = values.len() / 2 / 8 * 8;
         let (left, right) = values.split_at(middle);
-        add(
-            pairwise_sum(left, arithmetic),
-            pairwise_sum(right, arithmetic),
-        )
+        let left = pairwise_sum(left, arithmetic);
+        let right = pairwise_sum(right, arithmetic);
+        return add(left, right);
     }
+    let (blocks, rest) = values.as_chunks::<8>();
+    let mut sums = [-0.0; 8];
+    for block in blocks {
+        sums = std::array::from_fn(|lane| add(sums[lane], block[lane]));
+    }
+    let pairs: [f64; 4] = std::array::from_fn(|pair| add(sums[2 * pair], sums[2 * pair + 1]));
+    let sum = add(add(pairs[0], pairs[1]), add(pairs[2], pairs[3]));
+    rest.iter().fold(sum, |sum, &value| add(sum, value))
 }

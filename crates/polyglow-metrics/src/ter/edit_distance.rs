@@ -1,6 +1,6 @@
 //! Word edit distance within a beam around the diagonal, as Tercom and sacreBLEU have it.
 
-/// How far from the diagonal a row is computed, in words.
+/// The distance from the diagonal up to which a row is computed, in words.
 const BEAM_WIDTH: usize = 25;
 
 /// The cost of a cell that the beam leaves out.
@@ -23,7 +23,7 @@ struct Row {
     costs: Vec<u32>,
 }
 
-/// What the cheapest edits do to each word.
+/// The effect of the cheapest edits on each word.
 pub(super) struct Alignment {
     /// For each length of a reference prefix, the length of the hypothesis prefix edited into it.
     pub(super) hypothesis_len: Vec<usize>,
@@ -69,7 +69,8 @@ impl<'text> EditDistance<'text> {
     /// The edits for another hypothesis of the same length that agrees with this one before the
     /// word `changed`.
     pub(super) fn edits_of(&self, hypothesis: &[u32], changed: usize) -> u32 {
-        let (mut previous, mut row) = (self.rows[changed].clone(), Row::default());
+        let mut previous = self.rows[changed].clone();
+        let mut row = Row::default();
         for (index, &word) in hypothesis.iter().enumerate().skip(changed) {
             self.fill_row(&mut row, &previous, word, index + 1);
             std::mem::swap(&mut previous, &mut row);
@@ -87,7 +88,8 @@ impl<'text> EditDistance<'text> {
             hypothesis_errors: vec![true; self.hypothesis.len()],
             reference_errors: vec![true; self.reference.len()],
         };
-        let (mut i, mut j) = (self.hypothesis.len(), self.reference.len());
+        let mut i = self.hypothesis.len();
+        let mut j = self.reference.len();
         while j > 0 {
             alignment.hypothesis_len[j] = i;
             if i == 0 {
@@ -99,7 +101,8 @@ impl<'text> EditDistance<'text> {
             if cost == self.rows[i - 1].cost(j - 1) + u32::from(differs) {
                 alignment.hypothesis_errors[i - 1] = differs;
                 alignment.reference_errors[j - 1] = differs;
-                (i, j) = (i - 1, j - 1);
+                i -= 1;
+                j -= 1;
             } else if cost == self.rows[i - 1].cost(j) + 1 {
                 i -= 1;
             } else {
@@ -137,7 +140,8 @@ impl<'text> EditDistance<'text> {
     /// The beam follows the ratio of the two lengths and widens where consecutive rows would not
     /// overlap.
     fn beam(&self, len: usize) -> (usize, usize) {
-        let (reference_len, hypothesis_len) = (self.reference.len(), self.hypothesis.len());
+        let reference_len = self.reference.len();
+        let hypothesis_len = self.hypothesis.len();
         let ratio = reference_len as f64 / hypothesis_len as f64;
         let width = if ratio / 2.0 > BEAM_WIDTH as f64 {
             (ratio / 2.0 + BEAM_WIDTH as f64).ceil() as usize

@@ -22,11 +22,19 @@ pub(super) fn normalize(line: &str, asian_support: bool) -> String {
 
 /// Removes nine ASCII punctuation marks and, with `asian_support`, Chinese and Japanese ones.
 pub(super) fn remove_punctuation(line: &str, asian_support: bool) -> String {
-    let is_removed = |&c: &char| {
-        matches!(c, '.' | ',' | '?' | ':' | ';' | '!' | '"' | '(' | ')')
-            || asian_support && is_asian_punctuation(c)
-    };
-    line.chars().filter(|c| !is_removed(c)).collect()
+    let mut kept = String::with_capacity(line.len());
+    for c in line.chars() {
+        let is_removed = is_removed_punctuation(c) || asian_support && is_asian_punctuation(c);
+        if !is_removed {
+            kept.push(c);
+        }
+    }
+    kept
+}
+
+/// The nine ASCII punctuation marks that are removed.
+fn is_removed_punctuation(c: char) -> bool {
+    matches!(c, '.' | ',' | '?' | ':' | ';' | '!' | '"' | '(' | ')')
 }
 
 /// Chinese characters, their radicals, strokes and compatibility forms, and enclosed letters.

@@ -6,10 +6,10 @@ use super::edit_distance::{Alignment, EditDistance};
 /// The longest phrase that is moved, in words.
 const MAX_SHIFT_LEN: usize = 10;
 
-/// How far apart a phrase may be in hypothesis and reference, in words.
+/// The largest distance of a phrase in the hypothesis from the same in the reference, in words.
 const MAX_SHIFT_DISTANCE: usize = 50;
 
-/// How many shifts are tried for one pair of sentences.
+/// The number of shifts that are tried for one pair of sentences.
 const MAX_CANDIDATES: usize = 1000;
 
 /// A phrase of the hypothesis that the reference has too.
@@ -21,7 +21,7 @@ struct Phrase {
 
 /// The best shift of a round.
 struct Shift {
-    /// What decides between shifts, the greatest wins: edits saved, longer phrase, earlier phrase,
+    /// The order of shifts, of which the greatest wins: edits saved, longer phrase, earlier phrase,
     /// earlier target.
     rank: (i64, usize, isize, isize),
     shifted: Vec<u32>,
@@ -65,7 +65,8 @@ fn best_shift(
         if !is_worth_moving(&phrase, &alignment) {
             continue;
         }
-        let (start, len) = (phrase.hypothesis_start, phrase.len);
+        let start = phrase.hypothesis_start;
+        let len = phrase.len;
         let mut previous_target = None;
         for reference_len in phrase.reference_start..=phrase.reference_start + len {
             let target = alignment.hypothesis_len[reference_len];

@@ -10,61 +10,63 @@ use super::{Tokenizer, TokenizerName};
 use crate::error::MetricError;
 use crate::python;
 
-/// What `auto` is spelled.
+/// The spelling of [`TokenizerChoice::Auto`].
 const AUTO: &str = "auto";
-/// Letters of scripts without spaces that stand together in hardly any word.
+/// The most letters of a word in scripts without spaces: hardly any word has more.
 const LONG_WORD: usize = 10;
 
-/// A tokenizer by its name, or `auto`; so it is spelled in [`FromStr`] and in serde, too.
+/// A tokenizer by its name, or `auto`, as [`FromStr`] and serde spell it.
 ///
 /// ```
 /// use polyglow_metrics::{TokenizerChoice, TokenizerName};
 ///
 /// let auto: TokenizerChoice = "auto".parse()?;
-/// assert_eq!(auto.of_language("zh-CN", false), TokenizerChoice::Named(TokenizerName::Chinese));
-/// assert_eq!(auto.of_language("ja", true), TokenizerChoice::Named(TokenizerName::Japanese));
+/// assert_eq!(auto.for_language("zh-CN", false), TokenizerChoice::Named(TokenizerName::Chinese));
+/// assert_eq!(auto.for_language("ja", true), TokenizerChoice::Named(TokenizerName::Japanese));
 /// // The code of a language with spaces leaves it to the text, which is to be trusted more.
-/// assert_eq!(auto.of_language("de", false), auto);
-/// assert_eq!(auto.of_text(["Der Hund schläft."], false), TokenizerName::V13a);
-/// assert_eq!(auto.of_text(["สวัสดีตอนเช้า"], false), TokenizerName::Char);
+/// assert_eq!(auto.for_language("de", false), auto);
+/// assert_eq!(auto.for_text(["Der Hund schläft."], false), TokenizerName::V13a);
+/// assert_eq!(auto.for_text(["สวัสดีตอนเช้า"], false), TokenizerName::Char);
 /// # Ok::<(), polyglow_metrics::MetricError>(())
 /// ```
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TokenizerChoice {
-    /// What suits the language and the text.
+    /// The tokenizer that suits the language and the text.
     Auto,
-    /// This one.
+    /// The tokenizer with this name.
     Named(TokenizerName),
 }
 
 impl TokenizerChoice {
-    /// The choice as far as the code of the target language decides it, such as `ja`, `zh_CN`,
-    /// `tha` or `khm_Khmr`. `has_dictionary` says whether there is a MeCab dictionary for Japanese
-    /// or Korean.
+    /// Decides by the code of the target language, such as `ja`, `zh_CN`, `tha` or `khm_Khmr`, as far
+    /// as it tells; else returns the choice as it is. `has_dictionary` says whether there is a MeCab
+    /// dictionary for Japanese or Korean.
     #[must_use]
-    pub fn of_language(self, code: &str, has_dictionary: bool) -> Self {
-        match (self, Language::of_code(code)) {
+    pub fn for_language(self, code: &str, has_dictionary: bool) -> Self {
+        match (self, Language::from_code(code)) {
             (Self::Auto, Some(language)) => Self::Named(language.tokenizer(has_dictionary)),
             _ => self,
         }
     }
 
-    /// The tokenizer, by the script of the references where nothing else has decided.
-    pub fn of_text<'a>(
+    /// Returns the name of the tokenizer, by the script of the references where it is still `auto`.
+    pub fn for_text<'a>(
         self,
         references: impl IntoIterator<Item = &'a str>,
         has_dictionary: bool,
     ) -> TokenizerName {
         match self {
-            Self::Auto => Letters::of(references).language().tokenizer(has_dictionary),
+            Self::Auto => Letters::from_lines(references)
+                .language()
+                .tokenizer(has_dictionary),
             Self::Named(name) => name,
         }
     }
 }
 
 impl Language {
-    /// What sacreBLEU takes for the language, or characters where that needs a dictionary that is
-    /// not there.
+    /// The tokenizer of sacreBLEU for the language; characters where that needs a dictionary and there
+    /// is none.
     fn tokenizer(self, has_dictionary: bool) -> TokenizerName {
         match self {
             Self::Chinese => TokenizerName::Chinese,
@@ -77,9 +79,9 @@ impl Language {
 }
 
 impl Tokenizer {
-    /// The share, 0 to 1, of a text's letters of scripts without spaces that the tokenizer leaves
-    /// in tokens too long to be words; 0 for a text that has few such letters. Where it is high,
-    /// BLEU compares whole phrases.
+    /// Returns the share, 0 to 1, of a text's letters of scripts without spaces that the tokenizer
+    /// leaves in tokens too long to be words; 0 for a text that has few such letters. Where it is
+    /// high, BLEU compares whole phrases, and another tokenizer should be chosen.
     ///
     /// ```
     /// use polyglow_metrics::Tokenizer;
@@ -89,16 +91,15 @@ impl Tokenizer {
     /// assert_eq!(Tokenizer::Char.unsplit_share(lines), 0.0);
     /// ```
     pub fn unsplit_share<'a>(&self, lines: impl IntoIterator<Item = &'a str>) -> f64 {
-        let (mut all, mut unsplit) = (Letters::default(), 0);
+        let mut all = Letters::default();
+        let mut unsplit = 0;
         for line in lines {
             let line = self.tokenize(line);
             for word in python::words(&line) {
-                let letters = Letters::of([word]);
-                unsplit += if letters.without_spaces() > LONG_WORD {
-                    letters.without_spaces()
-                } else {
-                    0
-                };
+                let letters = Letters::from_lines([word]);
+                if letters.without_spaces() > LONG_WORD {
+                    unsplit += letters.without_spaces();
+                }
                 all = all + letters;
             }
         }
@@ -174,7 +175,7 @@ mod tests {
 
     #[test]
     fn a_language_code_decides_in_each_of_its_spellings() {
-        let of = |code| TokenizerChoice::Auto.of_language(code, false);
+        let of = |code| TokenizerChoice::Auto.for_language(code, false);
         for (code, name) in [
             ("zh", TokenizerName::Chinese),
             ("zh-Hant", TokenizerName::Chinese),
@@ -194,15 +195,15 @@ mod tests {
         for code in ["de", "tgt", "", "-", "zh_Latn", "thx"] {
             assert_eq!(of(code), TokenizerChoice::Auto, "{code}");
         }
-        let korean = TokenizerChoice::Auto.of_language("ko", true);
+        let korean = TokenizerChoice::Auto.for_language("ko", true);
         assert_eq!(korean, TokenizerChoice::Named(TokenizerName::Korean));
         let given = TokenizerChoice::Named(TokenizerName::None);
-        assert_eq!(given.of_language("ja", true), given);
+        assert_eq!(given.for_language("ja", true), given);
     }
 
     #[test]
     fn a_script_decides_where_the_code_says_nothing() {
-        let of = |line| TokenizerChoice::Auto.of_text([line], false);
+        let of = |line| TokenizerChoice::Auto.for_text([line], false);
         assert_eq!(
             of("Der Rat hat den Plan am Dienstag angenommen."),
             TokenizerName::V13a
@@ -230,11 +231,11 @@ mod tests {
             TokenizerName::Chinese
         );
         assert_eq!(
-            TokenizerChoice::Auto.of_text(["의회는 승인했다."], true),
+            TokenizerChoice::Auto.for_text(["의회는 승인했다."], true),
             TokenizerName::Korean
         );
         assert_eq!(
-            TokenizerChoice::Auto.of_text(["承認した。"], true),
+            TokenizerChoice::Auto.for_text(["承認した。"], true),
             TokenizerName::Japanese
         );
     }

@@ -1,19 +1,20 @@
-//! Languages by the one thing that matters here: what stands between their words.
+//! Languages by what separates their words, which decides how BLEU can split them.
 
 use std::ops::Add;
 
-/// How a language is written.
+/// A group of languages that are written alike.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Language {
     Chinese,
     Japanese,
     Korean,
-    /// As Thai, Lao, Khmer, Burmese and Tibetan, which put spaces between phrases only.
+    /// Thai, Lao, Khmer, Burmese and Tibetan, which put spaces between phrases only.
     OtherWithoutSpaces,
     WithSpaces,
 }
 
-/// The codes, of two and of three letters, of languages for which words are no matter of spaces.
+/// The codes, of two and of three letters, of languages without spaces between words, and of Korean,
+/// whose spaces separate phrases of several morphemes.
 const CODES: [(Language, &[&str]); 4] = [
     (
         Language::Chinese,
@@ -33,21 +34,23 @@ const CODES: [(Language, &[&str]); 4] = [
 ];
 
 impl Language {
-    /// The language of a code that says what stands between words, in any spelling: `zh`, `ZH-cn`,
-    /// `zho_Hans`.
-    pub(super) fn of_code(code: &str) -> Option<Self> {
+    /// The language of a code in any spelling: `zh`, `ZH-cn`, `zho_Hans`; `None` if the code tells
+    /// nothing about spaces.
+    pub(super) fn from_code(code: &str) -> Option<Self> {
         let code = code.to_ascii_lowercase();
         let mut parts = code.split(['-', '_', '.']);
         let language = parts.next()?;
-        let is_romanized = parts.any(|part| part == "latn");
-        let found = CODES
-            .iter()
-            .find(|(_, codes)| codes.contains(&language) && !is_romanized);
-        found.map(|(language, _)| *language)
+        // Romanized text has spaces, whatever the language is.
+        if parts.any(|part| part == "latn") {
+            return None;
+        }
+        let mut entries = CODES.into_iter();
+        let (language, _) = entries.find(|(_, codes)| codes.contains(&language))?;
+        Some(language)
     }
 }
 
-/// Letters of a text, counted by script.
+/// The numbers of letters of a text, by script.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct Letters {
     han: usize,
@@ -59,13 +62,11 @@ pub(super) struct Letters {
 }
 
 impl Letters {
-    pub(super) fn of<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
+    /// Counts the letters of some lines.
+    pub(super) fn from_lines<'a>(lines: impl IntoIterator<Item = &'a str>) -> Self {
         let mut letters = Self::default();
-        for letter in lines
-            .into_iter()
-            .flat_map(str::chars)
-            .filter(|letter| letter.is_alphabetic())
-        {
+        let characters = lines.into_iter().flat_map(str::chars);
+        for letter in characters.filter(|character| character.is_alphabetic()) {
             letters.all += 1;
             match letter {
                 '\u{3005}'
@@ -87,7 +88,7 @@ impl Letters {
         letters
     }
 
-    /// Letters of scripts without spaces between words.
+    /// The number of letters of scripts without spaces between words.
     pub(super) fn without_spaces(self) -> usize {
         self.han + self.kana + self.phrases
     }
@@ -98,7 +99,7 @@ impl Letters {
         self.without_spaces() > 0 && 4 * self.without_spaces() >= self.all
     }
 
-    /// The kind of language that is written so.
+    /// The group of languages that is written with such letters.
     pub(super) fn language(self) -> Language {
         let Self {
             han,

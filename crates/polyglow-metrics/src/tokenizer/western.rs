@@ -51,12 +51,11 @@ pub(crate) fn split_western_symbols(line: &str) -> String {
 
 /// Splits off periods and commas except between digits, then dashes after a digit.
 pub(crate) fn split_periods_and_dashes(line: &str) -> String {
-    let is_mark = |c| matches!(c, '.' | ',');
     let line = split_off_second(line, |first, second| {
-        is_mark(second) && !first.is_ascii_digit()
+        is_period_or_comma(second) && !first.is_ascii_digit()
     });
     let line = split_off_first(&line, |first, second| {
-        is_mark(first) && !second.is_ascii_digit()
+        is_period_or_comma(first) && !second.is_ascii_digit()
     });
     if !line.contains('-') {
         return line;
@@ -64,4 +63,8 @@ pub(crate) fn split_periods_and_dashes(line: &str) -> String {
     split_off_second(&line, |first, second| {
         second == '-' && first.is_ascii_digit()
     })
+}
+
+fn is_period_or_comma(c: char) -> bool {
+    matches!(c, '.' | ',')
 }

@@ -233,7 +233,9 @@ impl TrainConfig {
         &self,
         references: impl IntoIterator<Item = &'a str>,
     ) -> Result<Tokenizer> {
-        let name = self.tokenize.of_text(references, self.dictionary.is_some());
+        let name = self
+            .tokenize
+            .for_text(references, self.dictionary.is_some());
         name.open(self.dictionary.as_deref(), self.spm.as_deref()).map_err(|error| {
             let advice = "`train.dictionary` names the folder of a dictionary, `train.spm` the file of a model; \
                           `train.tokenize = \"char\"` needs neither";

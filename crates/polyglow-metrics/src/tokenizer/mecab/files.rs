@@ -1,17 +1,16 @@
-//! The files of a compiled dictionary, as MeCab 0.996 writes them on a machine whose bytes begin
-//! with the low one.
+//! The files of a compiled dictionary, as MeCab 0.996 writes them on a little-endian machine.
 
 use super::{Category, LONGEST_RUN, Morpheme};
 
-/// A file's size, seen through this, is its first number.
+/// The first number of a file is its size, XOR this.
 const MAGIC: u32 = 0xef71_8f77;
 const VERSION: u32 = 102;
-/// Bytes of a name of an encoding or of a kind of characters.
+/// The bytes of the name of an encoding, or of a kind of characters.
 const NAME: usize = 32;
-/// Characters of which a dictionary knows the kind: those of two bytes but the last.
+/// The number of characters whose kind is listed: those below U+FFFF.
 const NUM_CHARACTERS: usize = 0xffff;
 
-/// What is wrong with a file.
+/// The content of a file, or what is wrong with it.
 type Parsed<T> = Result<T, &'static str>;
 
 /// Takes numbers and names off the front of a file.
@@ -28,7 +27,7 @@ impl<'a> Reader<'a> {
         Ok(u32_of(self.take(4)?))
     }
 
-    /// A name that is filled up with zeros.
+    /// A name, which zeros follow up to its full size.
     fn name(&mut self) -> Parsed<&'a [u8]> {
         let name = self.take(NAME)?;
         Ok(name.split(|&byte| byte == 0).next().unwrap_or_default())
@@ -43,18 +42,20 @@ fn u32_of(bytes: &[u8]) -> u32 {
     u32::from_le_bytes([bytes[0], bytes[1], bytes[2], bytes[3]])
 }
 
-/// Words with what is known of them: `sys.dic` and `unk.dic`.
+/// Words with their entries: `sys.dic` and `unk.dic`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Words {
-    /// Number of words.
+    /// The number of words.
     pub(super) len: u32,
-    /// A double array (Aoe, 1989) from words to places in `morphemes`: what is added to the next
-    /// byte, and which cell that has to come from.
+    /// A trie from words to entries, as a double array (Aoe, 1989). A cell has a base, to which the
+    /// next byte is added to find the next cell, and a check: the base that must have led to it.
     trie: Vec<(i32, u32)>,
     morphemes: Vec<Morpheme>,
 }
 
 impl Words {
+    /// Parses a file whose words fit into a matrix of costs.
+    ///
     /// # Errors
     /// The file is not of this version and encoding, or not whole.
     pub(super) fn parse(bytes: &[u8], costs: &Matrix) -> Parsed<Self> {
@@ -78,26 +79,14 @@ impl Words {
         let trie = cells
             .map(|cell| (u32_of(cell) as i32, u32_of(&cell[4..])))
             .collect();
-        let morphemes = file
-            .take(morphemes_len as usize)?
-            .chunks_exact(16)
-            .map(|bytes| {
-                let [left, right, part_of_speech, cost] =
-                    [0, 2, 4, 6].map(|place| u16_of(&bytes[place..]));
-                Morpheme {
-                    left,
-                    right,
-                    part_of_speech,
-                    cost: cost as i16,
-                }
-            });
-        let morphemes: Vec<Morpheme> = morphemes.collect();
-        // The matrix is of the right side of a word times the left side of the next.
-        if morphemes
-            .iter()
-            .any(|word| word.right >= costs.left_size || word.left >= costs.right_size)
-        {
-            return Err("a word does not fit `matrix.bin`");
+        let mut morphemes = Vec::new();
+        for entry in file.take(morphemes_len as usize)?.chunks_exact(16) {
+            let morpheme = Morpheme::parse(entry);
+            // The matrix is of the right class of a word times the left class of the next.
+            if morpheme.right >= costs.left_size || morpheme.left >= costs.right_size {
+                return Err("a word does not fit `matrix.bin`");
+            }
+            morphemes.push(morpheme);
         }
         Ok(Self {
             len,
@@ -106,69 +95,93 @@ impl Words {
         })
     }
 
-    /// The words as a list of those of each kind, for words that are names of kinds.
+    /// Turns words that are names of kinds of characters, as those of `unk.dic`, into a list by the
+    /// numbers of the kinds, so that no name has to be looked up. Only [`Self::for_kind`] works
+    /// afterwards.
     ///
     /// # Errors
     /// A kind has no word.
     pub(super) fn in_order_of(self, kinds: &[&[u8]]) -> Parsed<Self> {
-        let mut trie = Vec::with_capacity(kinds.len());
+        let mut list = Vec::with_capacity(kinds.len());
         for kind in kinds {
-            let mut found = None;
-            self.search(kind, |len, value| {
-                found = found.or((len == kind.len()).then_some(value));
+            let mut value = None;
+            self.search(kind, |len, prefix_value| {
+                if len == kind.len() && value.is_none() {
+                    value = Some(prefix_value);
+                }
             });
-            let value = found.ok_or("a kind of characters has no unknown words")?;
-            trie.push((0, value));
+            let value = value.ok_or("a kind of characters has no unknown words")?;
+            list.push((0, value));
         }
-        Ok(Self { trie, ..self })
+        Ok(Self { trie: list, ..self })
     }
 
-    /// What is known of the words of a kind, after [`Self::in_order_of`].
-    pub(super) fn of(&self, kind: usize) -> &[Morpheme] {
-        self.trie
-            .get(kind)
-            .map_or(&[], |(_, value)| self.morphemes(*value))
+    /// The entries of a kind of characters, after [`Self::in_order_of`].
+    pub(super) fn for_kind(&self, kind: usize) -> &[Morpheme] {
+        match self.trie.get(kind) {
+            Some((_, value)) => self.morphemes(*value),
+            None => &[],
+        }
     }
 
-    /// Gives `found` every word that a text begins with, the shortest first: its length in bytes,
-    /// and what is known of it.
-    pub(super) fn prefixes(&self, text: &[u8], mut found: impl FnMut(usize, &[Morpheme])) {
-        self.search(text, |len, value| found(len, self.morphemes(value)));
+    /// Calls `on_word` for every word that a text begins with, the shortest first, with its length
+    /// in bytes and its entries.
+    pub(super) fn prefixes(&self, text: &[u8], mut on_word: impl FnMut(usize, &[Morpheme])) {
+        self.search(text, |len, value| on_word(len, self.morphemes(value)));
     }
 
-    fn search(&self, text: &[u8], mut found: impl FnMut(usize, u32)) {
-        let cell = |base: i32, step: usize| {
-            let index = usize::try_from(base).ok()? + step;
-            self.trie
-                .get(index)
-                .filter(|(_, check)| *check == base as u32)
-                .map(|(base, _)| *base)
-        };
+    /// Calls `on_word` for every word that a text begins with, with its value in the trie.
+    fn search(&self, text: &[u8], mut on_word: impl FnMut(usize, u32)) {
         let Some(&(mut base, _)) = self.trie.first() else {
             return;
         };
         for len in 0..=text.len() {
-            if let Some(value) = cell(base, 0).filter(|value| *value < 0) {
-                found(len, (-1 - value) as u32);
-            }
-            match text
-                .get(len)
-                .and_then(|&byte| cell(base, usize::from(byte) + 1))
+            // A word that ends here has a cell without a byte, whose base is its value, negated.
+            if let Some(value) = self.next_base(base, 0)
+                && value < 0
             {
+                on_word(len, (-1 - value) as u32);
+            }
+            let Some(&byte) = text.get(len) else {
+                return;
+            };
+            match self.next_base(base, usize::from(byte) + 1) {
                 Some(next) => base = next,
                 None => return,
             }
         }
     }
 
-    /// A number from the trie is a place and a count.
+    /// The base of the cell that a step leads to; `None` if no word goes on so.
+    fn next_base(&self, base: i32, step: usize) -> Option<i32> {
+        let index = usize::try_from(base).ok()? + step;
+        let &(next, check) = self.trie.get(index)?;
+        (check == base as u32).then_some(next)
+    }
+
+    /// The entries of a value in the trie: 24 bits are the index of the first, 8 bits their number.
     fn morphemes(&self, value: u32) -> &[Morpheme] {
-        let (start, count) = ((value >> 8) as usize, (value & 0xff) as usize);
+        let start = (value >> 8) as usize;
+        let count = (value & 0xff) as usize;
         self.morphemes.get(start..start + count).unwrap_or_default()
     }
 }
 
-/// What it costs that a word follows another: `matrix.bin`.
+impl Morpheme {
+    /// Parses an entry of 16 bytes, the second half of which is not needed.
+    fn parse(bytes: &[u8]) -> Self {
+        let [left, right, part_of_speech, cost] =
+            [0, 2, 4, 6].map(|offset| u16_of(&bytes[offset..]));
+        Self {
+            left,
+            right,
+            part_of_speech,
+            cost: cost as i16,
+        }
+    }
+}
+
+/// The costs between neighbors: `matrix.bin`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Matrix {
     left_size: u16,
@@ -177,16 +190,16 @@ pub(super) struct Matrix {
 }
 
 impl Matrix {
+    /// Parses the file.
+    ///
     /// # Errors
     /// The file is not as large as it says.
     pub(super) fn parse(bytes: &[u8]) -> Parsed<Self> {
         let mut file = Reader(bytes);
-        let (left_size, right_size) = (u16_of(file.take(2)?), u16_of(file.take(2)?));
-        let costs: Vec<i16> = file
-            .0
-            .chunks_exact(2)
-            .map(|cost| u16_of(cost) as i16)
-            .collect();
+        let left_size = u16_of(file.take(2)?);
+        let right_size = u16_of(file.take(2)?);
+        let costs = file.0.chunks_exact(2);
+        let costs: Vec<i16> = costs.map(|cost| u16_of(cost) as i16).collect();
         if costs.len() != usize::from(left_size) * usize::from(right_size) || costs.is_empty() {
             return Err("its size is not what it says");
         }
@@ -197,7 +210,7 @@ impl Matrix {
         })
     }
 
-    /// Of a word that is `right` to the next, which is `left` to it.
+    /// The cost of a word of the right class `right` before a word of the left class `left`.
     pub(super) fn between(&self, right: u16, left: u16) -> i64 {
         i64::from(self.costs[usize::from(right) + usize::from(self.left_size) * usize::from(left)])
     }
@@ -206,52 +219,37 @@ impl Matrix {
 /// The kinds of characters: `char.bin`.
 #[derive(Clone, PartialEq, Eq)]
 pub(super) struct Categories {
-    of_character: Vec<Category>,
+    /// By character, up to U+FFFF.
+    by_character: Vec<Category>,
 }
 
 impl Categories {
-    /// The categories, and the names of their kinds.
+    /// Parses the file, and returns also the names of the kinds.
     ///
     /// # Errors
     /// The file is not as large as it says.
     pub(super) fn parse(bytes: &[u8]) -> Parsed<(Self, Vec<&[u8]>)> {
         let mut file = Reader(bytes);
         let num_kinds = file.u32()?;
-        let kinds: Vec<&[u8]> = (0..num_kinds)
-            .map(|_| file.name())
-            .collect::<Result<_, _>>()?;
+        let mut kinds = Vec::new();
+        for _ in 0..num_kinds {
+            kinds.push(file.name()?);
+        }
         if file.0.len() != 4 * NUM_CHARACTERS {
             return Err("its size is not what it says");
         }
-        let of_character = file.0.chunks_exact(4).map(|bytes| {
-            let bits = u32_of(bytes);
-            Category {
-                kinds: bits & 0x3_ffff,
-                kind: (bits >> 18 & 0xff) as usize,
-                longest: (bits >> 26 & 0xf) as usize,
-                grouped: bits >> 30 & 1 == 1,
-                always: bits >> 31 == 1,
-            }
-        });
+        let cells = file.0.chunks_exact(4);
+        let mut by_character: Vec<Category> = cells
+            .map(|cell| Category::from_bits(u32_of(cell)))
+            .collect();
         // MeCab reads on behind the file for U+FFFF, where the system has put zeros: it is kin to
         // no character.
-        let last = Category {
-            kinds: 0,
-            kind: 0,
-            longest: 0,
-            grouped: false,
-            always: false,
-        };
-        Ok((
-            Self {
-                of_character: of_character.chain([last]).collect(),
-            },
-            kinds,
-        ))
+        by_character.push(Category::from_bits(0));
+        Ok((Self { by_character }, kinds))
     }
 
-    /// The category and the bytes of the first character; those of more than two bytes in UTF-16
-    /// are all as the first.
+    /// The category and the number of bytes of the first character. Characters beyond U+FFFF have
+    /// the category of U+0000.
     pub(super) fn first(&self, text: &str) -> Option<(Category, usize)> {
         let character = text.chars().next()?;
         let index = if (character as usize) <= NUM_CHARACTERS {
@@ -259,22 +257,24 @@ impl Categories {
         } else {
             0
         };
-        Some((self.of_character[index], character.len_utf8()))
+        Some((self.by_character[index], character.len_utf8()))
     }
 
-    /// Bytes of the spaces that a text begins with.
+    /// The number of bytes of the spaces that a text begins with.
     pub(super) fn len_of_spaces(&self, text: &str) -> usize {
-        self.run_from(text, self.of_character[usize::from(b' ')], 0, usize::MAX)
-            .0
+        let space = self.by_character[usize::from(b' ')];
+        let (len, _) = self.run_from(text, space, 0, usize::MAX);
+        len
     }
 
-    /// Bytes of the run of a kind that a text begins with, and its characters beyond the first,
-    /// counted no further than is of interest.
+    /// The run of a kind that a text begins with: its number of bytes, and of characters beyond the
+    /// first. More of these than [`LONGEST_RUN`] are not counted.
     pub(super) fn run(&self, text: &str, first: Category, first_len: usize) -> (usize, usize) {
         self.run_from(text, first, first_len, LONGEST_RUN + 1)
     }
 
-    /// Each character of a run is kin to the one before it.
+    /// Continues a run from `len` bytes on, by at most `most` characters. Each character of a run has
+    /// a kind in common with the one before it.
     fn run_from(
         &self,
         text: &str,
@@ -287,25 +287,42 @@ impl Categories {
             && let Some((next, next_len)) = self.first(&text[len..])
             && before.is_kin(next)
         {
-            (before, len, count) = (next, len + next_len, count + 1);
+            before = next;
+            len += next_len;
+            count += 1;
         }
         (len, count)
     }
 }
 
-/// The penalties `left-space-penalty-factor = part,cost,part,cost...` of a `dicrc`.
+impl Category {
+    /// Takes a category apart, as MeCab packs it into 32 bits.
+    fn from_bits(bits: u32) -> Self {
+        Self {
+            kinds: bits & 0x3_ffff,
+            kind: (bits >> 18 & 0xff) as usize,
+            longest: (bits >> 26 & 0xf) as usize,
+            grouped: bits >> 30 & 1 == 1,
+            always: bits >> 31 == 1,
+        }
+    }
+}
+
+/// Parses the penalties `left-space-penalty-factor = part,cost,part,cost...` of a `dicrc`; none if it
+/// has no such line.
 pub(super) fn space_penalties(settings: &str) -> Vec<(u16, i64)> {
-    let value = settings
-        .lines()
-        .filter_map(|line| line.split_once('='))
-        .find_map(|(key, value)| (key.trim() == "left-space-penalty-factor").then_some(value));
-    let numbers: Vec<i64> = value
-        .unwrap_or_default()
-        .split(',')
-        .filter_map(|number| number.trim().parse().ok())
-        .collect();
-    numbers
-        .chunks_exact(2)
-        .filter_map(|pair| Some((u16::try_from(pair[0]).ok()?, pair[1])))
-        .collect()
+    let mut entries = settings.lines().filter_map(|line| line.split_once('='));
+    let Some((_, value)) = entries.find(|(key, _)| key.trim() == "left-space-penalty-factor")
+    else {
+        return Vec::new();
+    };
+    let numbers = value.split(',').map(str::trim);
+    let numbers: Vec<i64> = numbers.filter_map(|number| number.parse().ok()).collect();
+    let mut penalties = Vec::new();
+    for pair in numbers.chunks_exact(2) {
+        if let Ok(part_of_speech) = u16::try_from(pair[0]) {
+            penalties.push((part_of_speech, pair[1]));
+        }
+    }
+    penalties
 }

@@ -77,8 +77,8 @@ impl BleuArgs {
         let name = match (self.tokenize, language) {
             (Some(choice), _) => {
                 let has_dictionary = self.dictionary.is_some();
-                let choice = choice.of_language(language, has_dictionary);
-                choice.of_text(references.iter().copied(), has_dictionary)
+                let choice = choice.for_language(language, has_dictionary);
+                choice.for_text(references.iter().copied(), has_dictionary)
             }
             // Only these three languages are sacreBLEU's to know.
             (None, "zh") => TokenizerName::Chinese,

@@ -1,19 +1,20 @@
-//! The file of a model: a message of Protocol Buffers, `sentencepiece_model.proto`.
+//! The file of a model: a message of Protocol Buffers, `sentencepiece_model.proto`, of which only the
+//! fields that cutting text needs are read.
 
 use prost::Message;
 
-/// What is wrong with a file.
+/// The content of a file, or what is wrong with it.
 type Parsed<T> = Result<T, &'static str>;
 
-/// What a piece is for.
+/// The role of a piece.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum PieceKind {
     Normal,
-    /// Found in any text, whatever its score.
+    /// Cut out of any text, whatever its score.
     UserDefined,
-    /// Known, and not to be used.
+    /// In the vocabulary, but never used.
     Unused,
-    /// The unknown piece, and those that stand for no text.
+    /// The unknown piece, control symbols and bytes, which no text is cut into.
     Other,
 }
 
@@ -21,19 +22,19 @@ pub(super) enum PieceKind {
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Piece {
     pub(super) text: String,
-    /// Logarithm of its probability.
+    /// The log-probability, in nats.
     pub(super) score: f32,
     pub(super) kind: PieceKind,
 }
 
-/// How text is changed before it is cut.
+/// The normalization of text before it is cut.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[expect(
     clippy::struct_excessive_bools,
     reason = "these are SentencePiece's four switches, independent of each other"
 )]
 pub(super) struct NormalizerSettings {
-    /// Characters and what they become.
+    /// The compiled rules for characters.
     pub(super) characters: Vec<u8>,
     /// Whether a space is put before the text.
     pub(super) dummy_prefix: bool,
@@ -41,18 +42,18 @@ pub(super) struct NormalizerSettings {
     pub(super) single_spaces: bool,
     /// Whether a space becomes U+2581.
     pub(super) visible_spaces: bool,
-    /// Whether the space of a word stands behind it.
+    /// Whether a word has its space behind it and not before.
     pub(super) spaces_behind: bool,
 }
 
-/// All that is read of a model.
+/// The part of a model that is read.
 pub(super) struct Model {
     pub(super) pieces: Vec<Piece>,
     pub(super) normalizer: NormalizerSettings,
     pub(super) byte_fallback: bool,
 }
 
-/// The messages, as far as they are read here.
+/// The messages, with the fields that are read here.
 mod proto {
     use prost::Message;
 
@@ -100,24 +101,21 @@ mod proto {
 }
 
 impl Model {
+    /// Parses the bytes of a file.
+    ///
     /// # Errors
     /// The file is no such message, or of another type of model.
     pub(super) fn parse(file: &[u8]) -> Parsed<Self> {
         const UNIGRAM: i32 = 1;
         let model = proto::Model::decode(file)
             .map_err(|_| "it is damaged, cut off, or no message of Protocol Buffers")?;
-        let (trainer, normalizer) = (
-            model.trainer.unwrap_or_default(),
-            model.normalizer.unwrap_or_default(),
-        );
+        let trainer = model.trainer.unwrap_or_default();
+        let normalizer = model.normalizer.unwrap_or_default();
         if trainer.model_type() != UNIGRAM {
             return Err("it is not of the type `unigram`");
         }
-        let pieces = model
-            .pieces
-            .into_iter()
-            .map(Piece::new)
-            .collect::<Parsed<Vec<_>>>()?;
+        let pieces = model.pieces.into_iter().map(Piece::new);
+        let pieces = pieces.collect::<Parsed<Vec<_>>>()?;
         if !pieces.iter().any(|piece| piece.kind == PieceKind::Normal) {
             return Err("it has no pieces");
         }
@@ -138,8 +136,8 @@ impl Model {
 
 impl Piece {
     fn new(piece: proto::Piece) -> Parsed<Self> {
-        let (score, kind) = (piece.score(), piece.kind());
-        let kind = match kind {
+        let score = piece.score();
+        let kind = match piece.kind() {
             1 => PieceKind::Normal,
             4 => PieceKind::UserDefined,
             5 => PieceKind::Unused,
@@ -153,5 +151,10 @@ impl Piece {
             score,
             kind,
         })
+    }
+
+    /// The byte of its text at an index, if it is so long.
+    pub(super) fn byte(&self, index: usize) -> Option<u8> {
+        self.text.as_bytes().get(index).copied()
     }
 }

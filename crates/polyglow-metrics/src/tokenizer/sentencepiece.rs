@@ -1,8 +1,8 @@
-//! `flores101` and `flores200`: the most probable pieces of a SentencePiece unigram model (Kudo,
-//! 2018), as the library SentencePiece finds them since 0.2.2.
+//! `flores101` and `flores200`: the most probable segmentation of a line by a SentencePiece unigram
+//! model (Kudo, 2018), as the library SentencePiece finds it since 0.2.2.
 //!
-//! It adds in single precision, which decides between ways that are equal but for rounding, such as
-//! those to cut a long row of dashes.
+//! The library adds in single precision, which decides between segmentations that are equal but for
+//! rounding, such as those of a long row of dashes.
 
 mod model;
 mod normalizer;
@@ -15,22 +15,24 @@ use crate::error::MetricError;
 use model::{Piece, PieceKind};
 use normalizer::Normalizer;
 
-/// Nats by which a character that no piece covers is less probable than the least probable piece.
+/// The difference in nats between the least probable piece and a character that no piece covers.
 const UNKNOWN_PENALTY: f32 = 10.0;
 
 /// A SentencePiece model of the type `unigram`.
 #[derive(Clone, PartialEq)]
 pub struct SentencePieceModel {
-    /// In the order of their bytes.
+    /// Sorted by their bytes, so that a prefix is found by binary search.
     pieces: Vec<Piece>,
     normalizer: Normalizer,
     /// Whether a character that no piece covers becomes the pieces of its bytes.
     byte_fallback: bool,
+    /// The log-probability of the least probable normal piece.
     least_score: f32,
+    /// That of the most probable one, but never below a number just above 0.
     greatest_score: f32,
 }
 
-// A score is a number, which parsing makes sure of.
+// No score is NaN, which parsing checks.
 impl Eq for SentencePieceModel {}
 
 impl fmt::Debug for SentencePieceModel {
@@ -42,17 +44,18 @@ impl fmt::Debug for SentencePieceModel {
     }
 }
 
-/// The best way to the end of a piece.
+/// The best segmentation up to a position.
 #[derive(Clone, Copy, Default)]
 struct Best {
     score: f32,
-    /// Where the piece starts; there is no way yet without it.
+    /// The start of its last piece; `None` if there is no segmentation yet.
     start: Option<usize>,
+    /// Whether the last piece is an unknown character.
     is_unknown: bool,
 }
 
 impl Best {
-    /// Of equal ways the first that is found stays.
+    /// Takes a segmentation if it is better. Among equals the first stays, as in the library.
     fn improve(&mut self, score: f32, start: usize, is_unknown: bool) {
         if self.start.is_none() || score > self.score {
             *self = Self {
@@ -65,7 +68,7 @@ impl Best {
 }
 
 impl SentencePieceModel {
-    /// Reads a model, as `spm_train --model_type=unigram` writes it.
+    /// Reads a model from a file, as `spm_train --model_type=unigram` writes it.
     ///
     /// # Errors
     /// The file is missing or cannot be read; it is no such model.
@@ -87,21 +90,23 @@ impl SentencePieceModel {
             normalizer,
             byte_fallback,
         } = model::Model::parse(bytes)?;
-        let marks = pieces
-            .iter()
-            .filter(|piece| piece.kind == PieceKind::UserDefined);
-        let marks = marks.map(|piece| piece.text.clone()).collect();
-        let normalizer = Normalizer::new(normalizer, marks)?;
-        // SentencePiece starts from the smallest number above 0, below which all logarithms of
-        // probabilities are.
-        let normal = pieces
-            .iter()
-            .filter(|piece| piece.kind == PieceKind::Normal)
-            .map(|piece| piece.score);
-        let (least_score, greatest_score) = normal
-            .fold((f32::MAX, f32::MIN_POSITIVE), |(least, greatest), score| {
-                (least.min(score), greatest.max(score))
-            });
+        let mut user_defined = Vec::new();
+        // The library starts the maximum from C++'s `FLT_MIN`, which is the smallest number above 0
+        // and not the lowest one. Log-probabilities do not exceed it.
+        let mut least_score = f32::MAX;
+        let mut greatest_score = f32::MIN_POSITIVE;
+        for piece in &pieces {
+            match piece.kind {
+                PieceKind::UserDefined => user_defined.push(piece.text.clone()),
+                PieceKind::Normal => {
+                    least_score = least_score.min(piece.score);
+                    greatest_score = greatest_score.max(piece.score);
+                }
+                PieceKind::Unused | PieceKind::Other => {}
+            }
+        }
+        let normalizer = Normalizer::new(normalizer, user_defined)?;
+        // Unused pieces stay, because their longer continuations are found through them.
         pieces.retain(|piece| {
             matches!(
                 piece.kind,
@@ -118,7 +123,7 @@ impl SentencePieceModel {
         })
     }
 
-    /// The pieces of a line.
+    /// Returns the pieces of a line.
     pub(super) fn pieces(&self, line: &str) -> Vec<String> {
         let text = self.normalizer.normalize(line);
         let mut pieces: Vec<String> = Vec::new();
@@ -127,7 +132,10 @@ impl SentencePieceModel {
             let piece = &text[range];
             if is_unknown && self.byte_fallback {
                 pieces.extend(piece.bytes().map(|byte| format!("<0x{byte:02X}>")));
-            } else if let Some(last) = pieces.last_mut().filter(|_| is_unknown && after_unknown) {
+            } else if is_unknown
+                && after_unknown
+                && let Some(last) = pieces.last_mut()
+            {
                 // Unknown characters that stand together are one piece.
                 last.push_str(piece);
             } else {
@@ -138,29 +146,29 @@ impl SentencePieceModel {
         pieces
     }
 
-    /// The most probable segmentation, each part with whether it is unknown.
+    /// The most probable segmentation, by the Viterbi algorithm: ranges of the text, each with
+    /// whether it is an unknown character.
     fn segment(&self, text: &str) -> Vec<(Range<usize>, bool)> {
         let mut best = vec![Best::default(); text.len() + 1];
         for (start, character) in text.char_indices() {
-            let so_far = best[start].score;
+            let score_before = best[start].score;
             let single = character.len_utf8();
             let mut has_single = false;
             self.each_prefix(&text.as_bytes()[start..], |len, piece| {
                 let score = match piece.kind {
+                    // More than all other pieces together, so that it is always taken. The library
+                    // subtracts in double precision.
                     PieceKind::UserDefined => {
                         (f64::from(len as f32 * self.greatest_score) - 0.1) as f32
                     }
                     _ => piece.score,
                 };
-                best[start + len].improve(score + so_far, start, false);
+                best[start + len].improve(score + score_before, start, false);
                 has_single |= len == single;
             });
             if !has_single {
-                best[start + single].improve(
-                    self.least_score - UNKNOWN_PENALTY + so_far,
-                    start,
-                    true,
-                );
+                let score = self.least_score - UNKNOWN_PENALTY + score_before;
+                best[start + single].improve(score, start, true);
             }
         }
         let mut parts = Vec::new();
@@ -173,20 +181,22 @@ impl SentencePieceModel {
         parts
     }
 
-    /// Gives `found` every piece that a text begins with, the shortest first, but for those that
-    /// are not to be used.
-    fn each_prefix(&self, text: &[u8], mut found: impl FnMut(usize, &Piece)) {
+    /// Calls `on_piece` for every usable piece that a text begins with, the shortest first, with its
+    /// length in bytes.
+    fn each_prefix(&self, text: &[u8], mut on_piece: impl FnMut(usize, &Piece)) {
         let mut candidates = &self.pieces[..];
         for (index, &byte) in text.iter().enumerate() {
-            let at = |piece: &Piece| piece.text.as_bytes().get(index).copied();
-            let start = candidates.partition_point(|piece| at(piece) < Some(byte));
-            let end = start + candidates[start..].partition_point(|piece| at(piece) == Some(byte));
-            candidates = &candidates[start..end];
+            // The pieces that agree with the text up to here, the shortest first: of these those
+            // with the next byte.
+            let start = candidates.partition_point(|piece| piece.byte(index) < Some(byte));
+            candidates = &candidates[start..];
+            let end = candidates.partition_point(|piece| piece.byte(index) == Some(byte));
+            candidates = &candidates[..end];
             let Some(first) = candidates.first() else {
                 return;
             };
             if first.text.len() == index + 1 && first.kind != PieceKind::Unused {
-                found(index + 1, first);
+                on_piece(index + 1, first);
             }
         }
     }
