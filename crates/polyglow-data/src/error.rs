@@ -281,13 +281,13 @@ pub enum DataError {
     },
     /// A single example exceeds the size of a batch.
     #[error(
-        "{place} needs {tokens} positions on one side, which is more than `train.max_tokens` = {max_tokens}"
+        "{name} needs {tokens} positions on one side, which is more than `train.max_tokens` = {max_tokens}"
     )]
     LargerThanBatch {
         /// Index of the example in the cache.
         example: u32,
-        /// Its file and line if they are known, or else its index.
-        place: String,
+        /// Its file and line if they are known, or else its index, for the message.
+        name: String,
         /// Padded length of its longer side, in tokens.
         tokens: usize,
         /// Maximum number of tokens in a batch.

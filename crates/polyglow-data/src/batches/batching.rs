@@ -10,6 +10,9 @@ use crate::error::DataError;
 use crate::random::{Purpose, below, shuffle};
 use crate::tokenizer::planned_len;
 
+/// The longest length, in tokens, that sorting tells apart from others: 20 bits.
+const MAX_SORTED_LEN: usize = 0xF_FFFF;
+
 /// How examples are grouped into batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchingConfig {
@@ -111,7 +114,7 @@ impl EpochPlan {
         Ok(Self { order, batches })
     }
 
-    /// These batches, in this order, such as those of a source of one's own.
+    /// Makes a plan of these batches, in this order, such as those of a source of one's own.
     pub fn of_batches(batches: impl IntoIterator<Item = Vec<u32>>) -> Self {
         let mut plan = Self {
             order: Vec::new(),
@@ -135,7 +138,7 @@ impl EpochPlan {
         self.batches.is_empty()
     }
 
-    /// The examples of the batch at `position`.
+    /// Returns the examples of the batch at `position`.
     ///
     /// # Panics
     /// If `position` is not less than [`EpochPlan::len`].
@@ -145,66 +148,83 @@ impl EpochPlan {
     }
 }
 
-/// The examples of an epoch, selected by the weights of their corpora.
+/// Returns the examples of an epoch, selected by the weights of their corpora.
 fn choose(parts: &[(Range<u32>, f64)], config: &BatchingConfig, epoch: u64) -> Vec<u32> {
-    let seed = config.seed;
     let mut chosen = Vec::new();
     for (range, weight) in parts {
         for _ in 0..weight.floor() as u64 {
             chosen.extend(range.clone());
         }
-        let mut left = range.len() as u64;
-        let mut wanted = num_drawn(left, weight.fract(), config.selection, epoch);
-        // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) selects exactly as many as wanted in
-        // one pass.
-        for example in range.clone().take_while(|_| weight.fract() > 0.0) {
-            if below(
-                Purpose::Selection.mix(&[seed, epoch, u64::from(example)]),
-                left,
-            ) < wanted
-            {
-                chosen.push(example);
-                wanted -= 1;
-            }
-            left -= 1;
+        let share = weight.fract();
+        if share > 0.0 {
+            let count = num_drawn(range.len() as u64, share, config.selection, epoch);
+            draw(range.clone(), count, config.seed, epoch, &mut chosen);
         }
     }
     chosen
 }
 
-/// How many of `len` examples an epoch draws, where `share` of them is due.
-fn num_drawn(len: u64, share: f64, selection: Selection, epoch: u64) -> u64 {
-    let drawn_before = |epoch: u64| (epoch as f64 * len as f64 * share).round() as u64;
-    match selection {
-        Selection::V1 => drawn_before(1),
-        Selection::V2 => drawn_before(epoch + 1) - drawn_before(epoch),
+/// Draws `count` examples of a range, and appends them to `chosen` in their order.
+fn draw(range: Range<u32>, count: u64, seed: u64, epoch: u64, chosen: &mut Vec<u32>) {
+    // Selection sampling (Knuth, TAOCP 3.4.2, algorithm S) draws exactly that many in one pass.
+    let mut num_examples = range.len() as u64;
+    let mut num_to_draw = count;
+    for example in range {
+        let key = Purpose::Selection.mix(&[seed, epoch, u64::from(example)]);
+        if below(key, num_examples) < num_to_draw {
+            chosen.push(example);
+            num_to_draw -= 1;
+        }
+        num_examples -= 1;
     }
 }
 
-/// Sorts by source length, then by target length, ascending and descending in turn, so that
-/// neighbors are similar in both.
+/// The number of examples that an epoch draws of `len` examples, where `share` of them is due.
+fn num_drawn(len: u64, share: f64, selection: Selection, epoch: u64) -> u64 {
+    match selection {
+        Selection::V1 => num_drawn_before(1, len, share),
+        Selection::V2 => {
+            num_drawn_before(epoch + 1, len, share) - num_drawn_before(epoch, len, share)
+        }
+    }
+}
+
+/// The number of examples that all epochs before `epoch` draw together.
+fn num_drawn_before(epoch: u64, len: u64, share: f64) -> u64 {
+    (epoch as f64 * len as f64 * share).round() as u64
+}
+
+/// Packs padded lengths into a key by whose order examples with similar lengths on both sides are
+/// neighbors: by source length, and then by target length, which ascends for even source lengths and
+/// descends for odd ones. The highest bits of `tie` decide among equals.
 fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
     // Images and windows may be longer than 20 bits can express; those count as equally long.
-    let (src, tgt) = (src.min(0xF_FFFF), tgt.min(0xF_FFFF));
-    let tgt = if src % 2 == 0 { tgt } else { 0xF_FFFF - tgt };
+    let src = src.min(MAX_SORTED_LEN);
+    let tgt = tgt.min(MAX_SORTED_LEN);
+    let tgt = if src % 2 == 0 {
+        tgt
+    } else {
+        MAX_SORTED_LEN - tgt
+    };
     (src as u64) << 44 | (tgt as u64) << 24 | tie >> 40
 }
 
+/// Cuts sorted examples into batches of at most `max_tokens` padded tokens.
 fn cut(
     order: &[u32],
     positions: impl Fn(u32) -> (usize, usize),
     config: &BatchingConfig,
 ) -> Result<Vec<Range<u32>>, DataError> {
     let mut batches = Vec::new();
-    let (mut start, mut longest) = (0, 0);
+    let mut start = 0;
+    let mut longest = 0;
     for (end, &example) in order.iter().enumerate() {
         let (src, tgt) = positions(example);
         let tokens = src.max(tgt);
         if tokens > config.max_tokens {
-            let place = format!("example {example}");
             return Err(DataError::LargerThanBatch {
                 example,
-                place,
+                name: format!("example {example}"),
                 tokens,
                 max_tokens: config.max_tokens,
             });
@@ -212,7 +232,8 @@ fn cut(
         longest = tokens.max(longest);
         if (end - start + 1) * longest > config.max_tokens {
             batches.push(start as u32..end as u32);
-            (start, longest) = (end, tokens);
+            start = end;
+            longest = tokens;
         }
     }
     if start < order.len() {

@@ -11,8 +11,8 @@ use crate::id_cache::IdCache;
 use crate::random::{Purpose, mix, unit};
 use crate::tokenizer::{Tokenizer, Tokenizers, WORD_START};
 
-/// How often a segmentation is drawn before giving up on one that is short enough, and taking the
-/// one without dropout.
+/// Segmentations that are drawn until one is short enough; after these the segmentation without
+/// dropout is taken.
 const MAX_DRAWS: u64 = 8;
 
 /// Samples segmentations of both sides from the ids without dropout; the text is not needed.
@@ -37,13 +37,9 @@ impl BpeDropout {
     /// # Errors
     /// [`DataError::Dropout`] if a side is not a plain BPE tokenizer.
     pub fn new(tokenizers: &Tokenizers, probability: f64) -> Result<Self, DataError> {
-        let (src, tgt) = (
-            MergeTable::new(&tokenizers.src)?,
-            MergeTable::new(&tokenizers.tgt)?,
-        );
         Ok(Self {
-            src,
-            tgt,
+            src: MergeTable::new(&tokenizers.src)?,
+            tgt: MergeTable::new(&tokenizers.tgt)?,
             probability,
         })
     }
@@ -64,18 +60,46 @@ impl BpeDropout {
         epoch: u64,
     ) -> Result<Example, DataError> {
         let marked = cache.marked_example(example)?;
-        let side = |table: &MergeTable, ids: &[u32], purpose: Purpose| {
-            let limit = config.planned_len(ids.len());
-            (0..MAX_DRAWS)
-                .map(|draw| purpose.mix(&[config.seed, epoch, u64::from(example), draw]))
-                .map(|key| table.sample(ids, self.probability, key))
-                .find(|ids| ids.len() <= limit)
-                .unwrap_or_else(|| ids.iter().map(|id| id & !WORD_START).collect())
-        };
+        let row = [config.seed, epoch, u64::from(example)];
+        let src_limit = config.planned_len(marked.src.len());
+        let tgt_limit = config.planned_len(marked.tgt.len());
         Ok(Example {
-            src: side(&self.src, &marked.src, Purpose::SrcSegmentation),
-            tgt: side(&self.tgt, &marked.tgt, Purpose::TgtSegmentation),
+            src: self.sample_side(
+                &self.src,
+                &marked.src,
+                src_limit,
+                Purpose::SrcSegmentation,
+                row,
+            ),
+            tgt: self.sample_side(
+                &self.tgt,
+                &marked.tgt,
+                tgt_limit,
+                Purpose::TgtSegmentation,
+                row,
+            ),
         })
+    }
+
+    /// Segments one side again, into at most `limit` ids. `row` is the seed, the epoch and the
+    /// example.
+    fn sample_side(
+        &self,
+        table: &MergeTable,
+        marked: &[u32],
+        limit: usize,
+        purpose: Purpose,
+        row: [u64; 3],
+    ) -> Vec<u32> {
+        let [seed, epoch, example] = row;
+        for draw in 0..MAX_DRAWS {
+            let key = purpose.mix(&[seed, epoch, example, draw]);
+            let sampled = table.sample(marked, self.probability, key);
+            if sampled.len() <= limit {
+                return sampled;
+            }
+        }
+        marked.iter().map(|id| id & !WORD_START).collect()
     }
 }
 
@@ -102,40 +126,71 @@ struct ModelJson {
     ignore_merges: bool,
 }
 
-impl MergeTable {
-    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, DataError> {
-        let refused = |problem: &str| DataError::Dropout {
-            problem: problem.to_owned(),
-        };
+impl ModelJson {
+    /// Reads the model of a tokenizer, and makes sure that merges make all its tokens.
+    fn read(tokenizer: &Tokenizer) -> Result<Self, DataError> {
         let json: TokenizerJson = serde_json::from_str(&tokenizer.to_json()?)
-            .map_err(|_| refused("its model is not byte pair encoding"))?;
+            .map_err(|_| impossible("its model is not byte pair encoding"))?;
         let model = json.model;
         if model.kind.as_deref() != Some("BPE") {
-            return Err(refused("its model is not byte pair encoding"));
+            return Err(impossible("its model is not byte pair encoding"));
         }
         if model.byte_fallback || model.ignore_merges {
-            return Err(refused("some of its tokens are not made by merges"));
+            return Err(impossible("some of its tokens are not made by merges"));
         }
         if model
             .continuing_subword_prefix
+            .as_ref()
             .is_some_and(|prefix| !prefix.is_empty())
         {
-            return Err(refused("its tokens carry a prefix inside words"));
+            return Err(impossible("its tokens carry a prefix inside words"));
         }
+        Ok(model)
+    }
+}
+
+fn impossible(problem: &str) -> DataError {
+    DataError::Dropout {
+        problem: problem.to_owned(),
+    }
+}
+
+/// The id of a token that takes part in a merge.
+fn merged_id(vocab: &HashMap<String, u32>, token: &str) -> Result<u32, DataError> {
+    vocab
+        .get(token)
+        .copied()
+        .ok_or_else(|| impossible("a merge has no token"))
+}
+
+/// Decides for one merge after the other whether it is dropped.
+struct Draws {
+    key: u64,
+    count: u64,
+    probability: f64,
+}
+
+impl Draws {
+    fn is_dropped(&mut self) -> bool {
+        self.count += 1;
+        unit(mix(&[self.key, self.count])) < self.probability
+    }
+}
+
+impl MergeTable {
+    /// Reads the merges of `tokenizer`.
+    ///
+    /// # Errors
+    /// [`DataError::Dropout`] if it is not a plain BPE tokenizer.
+    pub(crate) fn new(tokenizer: &Tokenizer) -> Result<Self, DataError> {
+        let model = ModelJson::read(tokenizer)?;
         let vocab: HashMap<String, u32> = serde_json::from_value(model.vocab)
-            .map_err(|_| refused("its vocabulary cannot be read"))?;
+            .map_err(|_| impossible("its vocabulary cannot be read"))?;
         let mut merges = HashMap::with_capacity(model.merges.len());
         for (rank, (left, right)) in (0..).zip(&model.merges) {
-            let known = |token: &str| {
-                vocab
-                    .get(token)
-                    .copied()
-                    .ok_or_else(|| refused("a merge has no token"))
-            };
-            merges.insert(
-                (known(left)?, known(right)?),
-                (rank, known(&format!("{left}{right}"))?),
-            );
+            let pair = (merged_id(&vocab, left)?, merged_id(&vocab, right)?);
+            let product = merged_id(&vocab, &format!("{left}{right}"))?;
+            merges.insert(pair, (rank, product));
         }
         let mut symbols: Vec<Vec<u32>> = (0..tokenizer.vocab_size() as u32)
             .map(|id| vec![id])
@@ -153,10 +208,10 @@ impl MergeTable {
     /// Segments the words of `marked` ids again, skipping each merge with `probability`.
     pub(crate) fn sample(&self, marked: &[u32], probability: f64, key: u64) -> Vec<u32> {
         let mut sampled = Vec::with_capacity(marked.len());
-        let mut draws = 0;
-        let mut draw = move || {
-            draws += 1;
-            unit(mix(&[key, draws])) < probability
+        let mut draws = Draws {
+            key,
+            count: 0,
+            probability,
         };
         for word in marked.chunk_by(|_, next| next & WORD_START == 0) {
             let symbols = word
@@ -164,7 +219,7 @@ impl MergeTable {
                 .flat_map(|id| &self.symbols[(id & !WORD_START) as usize])
                 .copied()
                 .collect();
-            sampled.extend(self.merge(symbols, &mut draw));
+            sampled.extend(self.merge(symbols, &mut draws));
         }
         sampled
     }
@@ -173,35 +228,37 @@ impl MergeTable {
     /// dropped.
     ///
     /// Each possible merge is dropped independently at each step (algorithm 1 of the paper).
-    fn merge(&self, mut symbols: Vec<u32>, mut is_dropped: impl FnMut() -> bool) -> Vec<u32> {
+    fn merge(&self, mut symbols: Vec<u32>, draws: &mut Draws) -> Vec<u32> {
         loop {
-            let candidates = symbols.windows(2).enumerate().filter_map(|(place, pair)| {
+            let candidates = symbols.windows(2).enumerate().filter_map(|(index, pair)| {
                 let &(rank, product) = self.merges.get(&(pair[0], pair[1]))?;
-                (!is_dropped()).then_some((rank, place, product))
+                (!draws.is_dropped()).then_some((rank, index, product))
             });
-            let Some((_, place, product)) = candidates.min() else {
+            let Some((_, index, product)) = candidates.min() else {
                 return symbols;
             };
-            symbols[place] = product;
-            symbols.remove(place + 1);
+            symbols[index] = product;
+            symbols.remove(index + 1);
         }
     }
 }
 
-/// The ids of the characters of `token`, the last of which carries `suffix` if the token does.
+/// Returns the ids of the characters of `token`, the last of which carries `suffix` if the token
+/// does; `None` if a character is not in the vocabulary.
 fn split(token: &str, suffix: &str, vocab: &HashMap<String, u32>) -> Option<Vec<u32>> {
-    let (stem, ends_word) = match token.strip_suffix(suffix) {
-        Some(stem) if !suffix.is_empty() && !stem.is_empty() => (stem, true),
-        _ => (token, false),
-    };
+    let without_suffix = token
+        .strip_suffix(suffix)
+        .filter(|stem| !suffix.is_empty() && !stem.is_empty());
+    let stem = without_suffix.unwrap_or(token);
     let last = stem.chars().count().checked_sub(1)?;
-    let spell = |(place, character): (usize, char)| {
-        let ending = if ends_word && place == last {
+    let mut ids = Vec::with_capacity(last + 1);
+    for (index, character) in stem.chars().enumerate() {
+        let ending = if without_suffix.is_some() && index == last {
             suffix
         } else {
             ""
         };
-        vocab.get(&format!("{character}{ending}")).copied()
-    };
-    stem.chars().enumerate().map(spell).collect()
+        ids.push(*vocab.get(&format!("{character}{ending}"))?);
+    }
+    Some(ids)
 }

@@ -42,8 +42,7 @@ pub trait Filter: Send + Sync {
     /// Returns why a pair is left out; `None` if it is kept.
     fn reject(&self, candidate: &Candidate) -> Option<Reason>;
 
-    /// Names the rule with all that decides what it rejects. Ids on disk are made anew where this
-    /// has changed.
+    /// Names the rule with all its settings. Ids on disk are made anew where this has changed.
     fn settings(&self) -> String;
 }
 
@@ -177,7 +176,7 @@ impl Filter for LengthFilter {
     }
 
     fn settings(&self) -> String {
-        // As it always was, so that the ids of earlier runs are still valid.
+        // These words must stay as they are, so that the ids of earlier runs are still valid.
         format!(
             "Filter {{ max_len: {:?}, max_length_ratio: {:?} }}",
             self.max_len, self.max_length_ratio

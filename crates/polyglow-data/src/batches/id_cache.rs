@@ -88,12 +88,12 @@ impl IdCache {
         let tables = format::read_tables(&file, path, &header)?;
         let mut blocks = Vec::with_capacity(tables.src_lens.len() / BLOCK + 1);
         let mut before = 0;
-        let num_links = |example: usize| tables.num_links.get(example).copied().unwrap_or(0);
         for (example, (&src, &tgt)) in tables.src_lens.iter().zip(&tables.tgt_lens).enumerate() {
             if example % BLOCK == 0 {
                 blocks.push(before);
             }
-            before += u64::from(src) + u64::from(tgt) + 2 * u64::from(num_links(example));
+            let num_links = tables.num_links.get(example).copied().unwrap_or(0);
+            before += u64::from(src) + u64::from(tgt) + 2 * u64::from(num_links);
         }
         if before != header.ids || tables.report.parts.len() != weights.len() {
             return Err(format::damaged(path, "its tables contradict each other"));
@@ -133,15 +133,16 @@ impl IdCache {
         )
     }
 
-    /// The examples of each corpus of a weighted list, and its weight.
+    /// Returns the examples of each corpus of a weighted list, and its weight.
     pub fn parts(&self) -> Vec<(Range<u32>, f64)> {
+        let mut parts = Vec::with_capacity(self.weights.len());
         let mut start = 0;
-        let ranges = self.report.parts.iter().map(|part| {
-            let range = start..start + part.kept as u32;
-            start = range.end;
-            range
-        });
-        ranges.zip(self.weights.iter().copied()).collect()
+        for (part, &weight) in self.report.parts.iter().zip(&self.weights) {
+            let end = start + part.kept as u32;
+            parts.push((start..end, weight));
+            start = end;
+        }
+        parts
     }
 
     /// Statistics of the corpus, from when the cache was built.
@@ -203,8 +204,8 @@ impl IdCache {
             .then(|| self.num_links.iter().copied().map(u64::from).sum())
     }
 
-    /// The links of an example between source and target tokens, counted from 0; empty if the text
-    /// is not aligned.
+    /// Reads the links of an example between source and target tokens, counted from 0; empty if the
+    /// text is not aligned.
     ///
     /// # Errors
     /// As [`Self::example`].
@@ -214,19 +215,18 @@ impl IdCache {
         };
         let (src_len, tgt_len) = self.lengths(example);
         let before = self.ids_before(example) + (src_len + tgt_len) as u64;
-        let places = format::read_ids(
+        let positions = format::read_ids(
             &self.file,
             &self.path,
             self.width,
             before,
             2 * usize::from(count),
         )?;
-        let links = places
-            .as_chunks()
-            .0
+        let (two_by_two, _) = positions.as_chunks();
+        let links: Vec<Link> = two_by_two
             .iter()
             .map(|&[src, tgt]| (src as usize, tgt as usize))
-            .collect::<Vec<_>>();
+            .collect();
         if links
             .iter()
             .any(|&(src, tgt)| src >= src_len || tgt >= tgt_len)
@@ -244,11 +244,15 @@ impl IdCache {
         let block = example as usize / BLOCK;
         let between = block * BLOCK..example as usize;
         let links = self.num_links.get(between.clone()).unwrap_or_default();
-        let sum = |counts: &[u16]| counts.iter().copied().map(u64::from).sum::<u64>();
         self.blocks[block]
             + sum(&self.src_lens[between.clone()])
             + sum(&self.tgt_lens[between])
             + 2 * sum(links)
+    }
+
+    /// The number of target positions before the examples of a block, in text of one side.
+    fn positions_before_block(&self, block: usize) -> u64 {
+        self.blocks[block] + (block * BLOCK) as u64
     }
 
     /// The number of target positions before those of `example`. A target has one position more
@@ -269,17 +273,18 @@ impl IdCache {
     /// The example at the target position `position`, counted over all examples; it must be less
     /// than their sum.
     pub(crate) fn example_at(&self, position: u64) -> u32 {
-        let in_block = |block: usize| self.blocks[block] + (block * BLOCK) as u64;
-        let (mut first, mut after) = (0, self.blocks.len());
+        // The last block that begins at the position or before it, by bisection.
+        let mut first = 0;
+        let mut after = self.blocks.len();
         while after - first > 1 {
             let middle = usize::midpoint(first, after);
-            if in_block(middle) <= position {
+            if self.positions_before_block(middle) <= position {
                 first = middle;
             } else {
                 after = middle;
             }
         }
-        let mut end = in_block(first);
+        let mut end = self.positions_before_block(first);
         let lens = &self.tgt_lens[first * BLOCK..];
         let before = lens.iter().take_while(|&&len| {
             end += u64::from(len) + 1;
@@ -293,8 +298,8 @@ impl IdCache {
         self.report.src.tokens == 0 && !self.is_aligned()
     }
 
-    /// The line of every example in its corpus, counted from 1: what was kept, of the corpora one
-    /// after the other.
+    /// Reads the line of every example in its corpus, counted from 1, for one corpus after the
+    /// other.
     ///
     /// # Errors
     /// [`DataError::Io`] if the cache can no longer be read.
@@ -302,7 +307,7 @@ impl IdCache {
         self.lines_from(0, self.len())
     }
 
-    /// The origin of `example`: the name of its corpus, and its line there, counted from 1.
+    /// Reads the origin of `example`: the name of its corpus, and its line there, counted from 1.
     ///
     /// # Errors
     /// [`DataError::Io`] if the cache can no longer be read.
@@ -329,7 +334,12 @@ impl IdCache {
     }
 }
 
-/// Hashes everything that determines the content of the cache.
+fn sum(counts: &[u16]) -> u64 {
+    counts.iter().copied().map(u64::from).sum()
+}
+
+/// Hashes everything that determines the content of the cache. What is hashed must stay as it is,
+/// or caches of earlier runs are built anew.
 fn key(
     corpus: &Corpus,
     tokenizers: &Tokenizers,

@@ -5,7 +5,7 @@ use crate::random::{Purpose, below, mix, shuffle, unit};
 use crate::special::SpecialIds;
 
 /// Share of the tokens of a text that are to be predicted.
-const ASKED: f64 = 0.15;
+const PREDICTED: f64 = 0.15;
 /// Share of these that are replaced by the mask.
 const MASKED: f64 = 0.8;
 /// Share of these that are replaced by a random token. The rest stays unchanged.
@@ -22,27 +22,24 @@ pub struct Masked {
 
 impl Masked {
     /// Selects 15 % of the tokens, at least one, to be predicted. 80 % of them are replaced by the
-    /// mask, which is begin of sentence because no text contains it, 10 % by a random token, and 10
-    /// % are unchanged. The choice is a function of `key`.
+    /// mask, 10 % by a random token, and 10 % are unchanged. The mask is begin of sentence, which no
+    /// text contains. The choice is a pure function of `key`.
     pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
-        let mut places: Vec<usize> = (0..ids.len()).collect();
-        shuffle(&mut places, Purpose::MaskedPositions.mix(&[key]));
-        let count = (ids.len() as f64 * ASKED).round().max(1.0) as usize;
+        let mut positions: Vec<usize> = (0..ids.len()).collect();
+        shuffle(&mut positions, Purpose::MaskedPositions.mix(&[key]));
+        let count = (ids.len() as f64 * PREDICTED).round().max(1.0) as usize;
         let mut masked = Self {
             shown: ids.to_vec(),
             asked: vec![special.pad; ids.len()],
         };
-        for place in places.into_iter().take(count) {
-            masked.asked[place] = ids[place];
-            let kind = unit(Purpose::MaskedKind.mix(&[key, place as u64]));
+        for position in positions.into_iter().take(count) {
+            masked.asked[position] = ids[position];
+            let kind = unit(Purpose::MaskedKind.mix(&[key, position as u64]));
             if kind < MASKED {
-                masked.shown[place] = special.bos;
+                masked.shown[position] = special.bos;
             } else if kind < MASKED + RANDOM {
-                masked.shown[place] = any_token(
-                    special,
-                    vocab_size,
-                    Purpose::MaskedToken.mix(&[key, place as u64]),
-                );
+                let token_key = Purpose::MaskedToken.mix(&[key, position as u64]);
+                masked.shown[position] = any_token(special, vocab_size, token_key);
             }
         }
         masked
@@ -54,7 +51,7 @@ impl Masked {
     }
 }
 
-/// A random token of the vocabulary that is not padding, begin or end of sentence.
+/// Draws a token of the vocabulary that is not padding, begin or end of sentence.
 fn any_token(special: SpecialIds, vocab_size: usize, key: u64) -> u32 {
     let drawn = (0..64).map(|attempt| below(mix(&[key, attempt]), vocab_size as u64) as u32);
     // The number of attempts is limited because a vocabulary may consist almost entirely of special

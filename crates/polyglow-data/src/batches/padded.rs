@@ -1,4 +1,4 @@
-//! Rows of ids become a rectangle: the only padding.
+//! Rows of ids become a rectangle: the only module that pads.
 
 /// Rows of ids, padded on the right to one length.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
@@ -12,7 +12,7 @@ pub struct Padded {
 }
 
 impl Padded {
-    /// No rows yet, of the padded length that the longest of them needs: a multiple of
+    /// Makes room for rows of the padded length that the longest of them needs: a multiple of
     /// `pad_multiple`.
     pub(crate) fn with_room(rows: usize, longest: usize, pad_multiple: usize) -> Self {
         let len = longest.next_multiple_of(pad_multiple.max(1));
@@ -32,28 +32,18 @@ impl Padded {
         self.ids.resize(start + self.len, pad as i32);
     }
 
-    /// Rows of ids, each behind the id `begin`.
+    /// Pads rows of ids, each of which follows the id `begin`.
     pub fn begun<R: AsRef<[u32]>>(rows: &[R], begin: u32, pad: u32, pad_multiple: usize) -> Self {
-        let longest = rows
-            .iter()
-            .map(|row| row.as_ref().len() + 1)
-            .max()
-            .unwrap_or(0);
-        let mut padded = Self::with_room(rows.len(), longest, pad_multiple);
+        let mut padded = Self::with_room(rows.len(), longest_framed(rows), pad_multiple);
         for row in rows {
             padded.push(&[&[begin], row.as_ref()], pad);
         }
         padded
     }
 
-    /// Rows of ids, each followed by the id `end`.
+    /// Pads rows of ids, each of which is followed by the id `end`.
     pub fn ended<R: AsRef<[u32]>>(rows: &[R], end: u32, pad: u32, pad_multiple: usize) -> Self {
-        let longest = rows
-            .iter()
-            .map(|row| row.as_ref().len() + 1)
-            .max()
-            .unwrap_or(0);
-        let mut padded = Self::with_room(rows.len(), longest, pad_multiple);
+        let mut padded = Self::with_room(rows.len(), longest_framed(rows), pad_multiple);
         for row in rows {
             padded.push(&[row.as_ref(), &[end]], pad);
         }
@@ -65,15 +55,23 @@ impl Padded {
         self.lengths.len()
     }
 
-    /// Positions that are no padding.
+    /// Number of positions that are no padding.
     pub fn num_real(&self) -> usize {
         self.lengths.iter().sum()
     }
 
-    /// All positions, padding included.
+    /// Number of all positions, padding included.
     pub fn num_positions(&self) -> usize {
         self.ids.len()
     }
+}
+
+/// The length of the longest row with one special token; 0 without rows.
+fn longest_framed<R: AsRef<[u32]>>(rows: &[R]) -> usize {
+    rows.iter()
+        .map(|row| row.as_ref().len() + 1)
+        .max()
+        .unwrap_or(0)
 }
 
 #[cfg(test)]

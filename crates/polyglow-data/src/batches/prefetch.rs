@@ -20,16 +20,15 @@ pub struct Position {
     pub position: usize,
 }
 
-/// Which batches of a stream are made, where several processes read the same one: of each window of
-/// `window` batches the process number `rank` of `size` makes its part, which is a run of
-/// neighbors.
+/// The share of a stream's batches that this process makes, where several processes read the same
+/// stream: of each `window` batches the process number `rank` of `size` makes a run of neighbors.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
     /// The number of the process, from 0.
     pub rank: usize,
-    /// Processes.
+    /// Number of processes.
     pub size: usize,
-    /// Batches of a step, at least as many as processes.
+    /// Number of batches of a step, at least as many as processes.
     pub window: usize,
 }
 
@@ -44,12 +43,12 @@ impl Share {
     /// Whether the batch at a position of its epoch is a part of it; windows begin with the epoch.
     pub fn has(self, position: usize) -> bool {
         let Self { rank, size, window } = self;
-        let place = position % window;
-        (rank * window / size..(rank + 1) * window / size).contains(&place)
+        let in_window = position % window;
+        (rank * window / size..(rank + 1) * window / size).contains(&in_window)
     }
 }
 
-/// A batch with its place.
+/// A batch with its position in the stream.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Placed<B> {
     /// The batch.
@@ -58,9 +57,9 @@ pub struct Placed<B> {
     pub examples: Vec<u32>,
     /// Epoch from which the batch is, counted from 0.
     pub epoch: u64,
-    /// Place of the batch in its epoch, counted from 0.
+    /// Position of the batch in its epoch, counted from 0.
     pub position: usize,
-    /// Batches in that epoch.
+    /// Number of batches in that epoch.
     pub epoch_len: usize,
 }
 
@@ -71,14 +70,13 @@ impl<B> Placed<B> {
     }
 }
 
-/// What the background thread makes: a place, and its batch if that is in the share.
+/// A result of the background thread: a position, and its batch if that is in the share.
 pub type Item<S> = Result<Placed<Option<<S as BatchSource>::Batch>>, <S as BatchSource>::Error>;
 
 /// An endless stream of training batches, epoch after epoch.
 ///
-/// What it yields is a pure function of the source and the place: a stream that starts in the
-/// middle continues like one that came there from the beginning. Dropping it ends the background
-/// thread.
+/// Each batch is a pure function of the source and the position: a stream that starts in the middle
+/// continues like one that came there from the beginning. Dropping it ends the background thread.
 pub struct BatchStream<S: BatchSource> {
     batches: Option<Receiver<Item<S>>>,
     worker: Option<JoinHandle<()>>,
@@ -89,14 +87,14 @@ impl<S: BatchSource> BatchStream<S> {
     /// next epoch's start.
     ///
     /// # Errors
-    /// What [`BatchSource::plan`] says; [`DataError::NoBatch`] for an epoch without batches;
+    /// Those of [`BatchSource::plan`]; [`DataError::NoBatch`] for an epoch without batches;
     /// [`DataError::Io`] if no thread can be started.
     pub fn start(source: Arc<S>, start: Position) -> Result<Self, S::Error> {
         Self::start_share(source, start, Share::ALL)
     }
 
-    /// As [`Self::start`]; only the batches of `share` are made, and of the others the places are
-    /// told.
+    /// Starts as [`Self::start`], but makes the batches of `share` alone. [`Self::next_place`]
+    /// returns the positions of the others, too.
     ///
     /// # Errors
     /// As [`Self::start`].
@@ -104,27 +102,29 @@ impl<S: BatchSource> BatchStream<S> {
         // The first plan is made here, so that a configuration that cannot work fails at once.
         let first = plan_epoch(&*source, start.epoch)?;
         let (sender, batches) = sync_channel(AHEAD * share.size);
-        let run = move || {
-            // Sending fails when the stream is dropped, which is the signal to end.
-            let _ = make_all(&source, first, start, share, |batch| {
-                sender.send(batch).is_ok()
-            });
-        };
-        let worker = thread::Builder::new().name("batches".to_owned()).spawn(run);
-        let worker = worker.map_err(no_thread)?;
+        let worker = thread::Builder::new()
+            .name("batches".to_owned())
+            .spawn(move || {
+                // Sending fails when the stream is dropped, which is the signal to end.
+                let _ = make_all(&source, first, start, share, |item| {
+                    sender.send(item).map_err(|_| Ended)
+                });
+            })
+            .map_err(no_thread)?;
         Ok(Self {
             batches: Some(batches),
             worker: Some(worker),
         })
     }
 
-    /// The next place in the stream, with its batch if that is in the share.
+    /// Returns the next position in the stream, with its batch if that is in the share. Waits until
+    /// it is made; `None` after an error.
     pub fn next_place(&mut self) -> Option<Item<S>> {
         self.batches.as_ref()?.recv().ok()
     }
 }
 
-/// The batches of the share.
+/// Yields the batches of the share.
 impl<S: BatchSource> Iterator for BatchStream<S> {
     type Item = Result<Placed<S::Batch>, S::Error>;
 
@@ -164,61 +164,74 @@ impl<S: BatchSource> Drop for BatchStream<S> {
     }
 }
 
-/// The stream was dropped.
+/// The end of the stream: it was dropped, or an error was sent, after which nothing follows.
 struct Ended;
 
+/// Makes the batches of all epochs from `start` on; `first` is the plan of its epoch.
 fn make_all<S: BatchSource>(
     source: &Arc<S>,
     first: EpochPlan,
     start: Position,
     share: Share,
-    mut send: impl FnMut(Item<S>) -> bool,
+    mut send: impl FnMut(Item<S>) -> Result<(), Ended>,
 ) -> Result<(), Ended> {
-    let mut send = |item| if send(item) { Ok(()) } else { Err(Ended) };
-    let (mut plan, mut place) = (first, start);
+    let mut plan = first;
+    let mut start = start;
     loop {
         // An epoch is planned while the one before it is used, because sorting a large corpus takes
         // seconds.
-        let (planner, epoch) = (Arc::clone(source), place.epoch);
-        let next = thread::Builder::new()
+        let planner = Arc::clone(source);
+        let next_epoch = start.epoch + 1;
+        let next_plan = thread::Builder::new()
             .name("plan".to_owned())
-            .spawn(move || plan_epoch(&*planner, epoch + 1));
-        for position in place.position..plan.len() {
-            let items = plan.batch(position);
-            let batch = share
-                .has(position)
-                .then(|| source.batch(epoch, items))
-                .transpose()
-                .map(|batch| {
-                    let examples = source.examples(epoch, items);
-                    Placed {
-                        batch,
-                        examples,
-                        epoch,
-                        position,
-                        epoch_len: plan.len(),
-                    }
-                });
-            let failed = batch.is_err();
-            send(batch)?;
-            if failed {
-                return Err(Ended);
-            }
-        }
-        plan = match next.map(JoinHandle::join) {
+            .spawn(move || plan_epoch(&*planner, next_epoch));
+        make_epoch(&**source, &plan, start, share, &mut send)?;
+        plan = match next_plan.map(JoinHandle::join) {
             Ok(Ok(Ok(plan))) => plan,
             Ok(Ok(Err(error))) => return send(Err(error)),
             Err(error) => return send(Err(no_thread(error).into())),
             Ok(Err(panic)) => std::panic::resume_unwind(panic),
         };
-        place = Position {
-            epoch: place.epoch + 1,
+        start = Position {
+            epoch: next_epoch,
             position: 0,
         };
     }
 }
 
-/// The plan of an epoch, which has at least one batch: without any, nothing would ever be sent.
+/// Makes the batches of one epoch from `start` on, up to the first error.
+fn make_epoch<S: BatchSource>(
+    source: &S,
+    plan: &EpochPlan,
+    start: Position,
+    share: Share,
+    send: &mut impl FnMut(Item<S>) -> Result<(), Ended>,
+) -> Result<(), Ended> {
+    let epoch = start.epoch;
+    for position in start.position..plan.len() {
+        let items = plan.batch(position);
+        let mut batch = None;
+        if share.has(position) {
+            match source.batch(epoch, items) {
+                Ok(made) => batch = Some(made),
+                Err(error) => {
+                    send(Err(error))?;
+                    return Err(Ended);
+                }
+            }
+        }
+        send(Ok(Placed {
+            batch,
+            examples: source.examples(epoch, items),
+            epoch,
+            position,
+            epoch_len: plan.len(),
+        }))?;
+    }
+    Ok(())
+}
+
+/// Plans an epoch, which has at least one batch: without any, nothing would ever be sent.
 fn plan_epoch<S: BatchSource>(source: &S, epoch: u64) -> Result<EpochPlan, S::Error> {
     let plan = source.plan(epoch)?;
     if plan.is_empty() {

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::random::{Purpose, below, mix, unit};
 use crate::special::SpecialIds;
 
-/// The table `[data.words]`: which words are learned from, and how many.
+/// The table `[data.words]`: from which words the model learns, and from how many.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct SkipGrams {
@@ -40,8 +40,8 @@ pub struct SkipGramSampler {
     unk: u32,
 }
 
-// The second part of a key whose first part is the bits of `Purpose::SkipGrams` for a line: what
-// the number is drawn for.
+// The second part of a key whose first part is the bits of `Purpose::SkipGrams` for a line: the use
+// of the number that is drawn.
 const KEEP: u64 = 0;
 const REACH: u64 = 1;
 const NOISE: u64 = 2;
@@ -97,52 +97,39 @@ impl SkipGramSampler {
                 .for_each(|id| counts[id as usize] += 1);
         }
         let total = counts.iter().sum::<u64>() as f64;
-        let keep = |&count: &u64| {
-            let share = count as f64 / total;
-            // Equation 5. The share of a word that does not occur is 0, or NaN in an empty text.
-            if config.subsample > 0.0 && share > 0.0 {
-                (config.subsample / share).sqrt()
-            } else {
-                1.0
-            }
-        };
-        let noise = counts.iter().scan(0.0, |sum, &count| {
-            *sum += (count as f64).powf(FLATTENING);
-            Some(*sum)
-        });
+        let mut keep = Vec::with_capacity(vocab_size);
+        let mut noise = Vec::with_capacity(vocab_size);
+        let mut noise_sum = 0.0;
+        for count in counts {
+            keep.push(keep_probability(count as f64 / total, config.subsample));
+            noise_sum += (count as f64).powf(FLATTENING);
+            noise.push(noise_sum);
+        }
         Ok(Self {
             config,
-            keep: counts.iter().map(keep).collect(),
-            noise: noise.collect(),
+            keep,
+            noise,
             unk: special.unk,
         })
     }
 
-    /// The rows of a line: a function of the line and of `key`.
+    /// Draws the rows of a line: a pure function of the line and of `key`.
     ///
     /// Occurrences of frequent words are removed before the context is determined, so it reaches
     /// farther in the line.
     pub fn rows(&self, ids: &[u32], key: &[u64]) -> Vec<SkipGram> {
         let key = Purpose::SkipGrams.mix(&[mix(key)]);
-        let kept = |(place, id): (usize, &u32)| {
-            *id != self.unk && unit(mix(&[key, KEEP, place as u64])) < self.keep[*id as usize]
-        };
-        let words: Vec<u32> = ids
-            .iter()
-            .enumerate()
-            .filter(|entry| kept(*entry))
-            .map(|(_, &id)| id)
-            .collect();
+        let words = self.subsample(ids, key);
         let mut rows = Vec::new();
-        for (place, &center) in words.iter().enumerate() {
+        for (index, &center) in words.iter().enumerate() {
             let reach =
-                1 + below(mix(&[key, REACH, place as u64]), self.config.window as u64) as usize;
-            let around = place.saturating_sub(reach)..(place + reach + 1).min(words.len());
-            for neighbor in around.filter(|&neighbor| neighbor != place) {
+                1 + below(mix(&[key, REACH, index as u64]), self.config.window as u64) as usize;
+            let around = index.saturating_sub(reach)..(index + reach + 1).min(words.len());
+            for neighbor in around.filter(|&neighbor| neighbor != index) {
                 let context = words[neighbor];
-                let pair = mix(&[key, NOISE, place as u64, neighbor as u64]);
+                let pair = mix(&[key, NOISE, index as u64, neighbor as u64]);
                 let noise = (0..self.config.negatives as u64)
-                    .map(|number| self.draw(context, &[pair, number]));
+                    .map(|number| self.draw(context, [pair, number]));
                 rows.push(SkipGram {
                     center,
                     candidates: [context].into_iter().chain(noise).collect(),
@@ -152,8 +139,19 @@ impl SkipGramSampler {
         rows
     }
 
-    /// A placeholder for lines that give no rows, so that no batch is empty: the unknown word with
-    /// itself as candidates.
+    /// Drops unknown words, and at random some of the frequent ones.
+    fn subsample(&self, ids: &[u32], key: u64) -> Vec<u32> {
+        let mut words = Vec::new();
+        for (index, &id) in ids.iter().enumerate() {
+            if id != self.unk && unit(mix(&[key, KEEP, index as u64])) < self.keep[id as usize] {
+                words.push(id);
+            }
+        }
+        words
+    }
+
+    /// Returns a placeholder for lines that give no rows, so that no batch is empty: the unknown
+    /// word with itself as candidates.
     pub fn nothing(&self) -> SkipGram {
         SkipGram {
             center: self.unk,
@@ -161,19 +159,29 @@ impl SkipGramSampler {
         }
     }
 
-    /// A noise word other than `context`.
-    fn draw(&self, context: u32, key: &[u64; 2]) -> u32 {
+    /// Draws a noise word other than `context`.
+    fn draw(&self, context: u32, key: [u64; 2]) -> u32 {
         let total = self.noise.last().copied().unwrap_or(0.0);
-        let draw = |attempt| {
-            let wanted = unit(mix(&[key[0], key[1], attempt])) * total;
-            self.noise
-                .partition_point(|&sum| sum <= wanted)
-                .min(self.noise.len() - 1) as u32
-        };
-        (0..MOST_DRAWS)
-            .map(draw)
-            .find(|&id| id != context)
-            .unwrap_or(self.unk)
+        for attempt in 0..MOST_DRAWS {
+            let target = unit(mix(&[key[0], key[1], attempt])) * total;
+            // The word whose interval of the cumulative weights has the target.
+            let word = self.noise.partition_point(|&sum| sum <= target);
+            let id = word.min(self.noise.len() - 1) as u32;
+            if id != context {
+                return id;
+            }
+        }
+        self.unk
+    }
+}
+
+/// The probability that an occurrence of a word is kept, which is `share` of the text (equation 5).
+fn keep_probability(share: f64, subsample: f64) -> f64 {
+    // The share of a word that does not occur is 0, or NaN in an empty text.
+    if subsample > 0.0 && share > 0.0 {
+        (subsample / share).sqrt()
+    } else {
+        1.0
     }
 }
 

@@ -34,28 +34,29 @@ pub use skip_grams::SkipGramSource;
 pub use tags::TagSource;
 pub use windows::WindowSource;
 
-/// What a stream of training batches is made from.
+/// A source of training batches, from which [`BatchStream`](crate::prefetch::BatchStream) makes a
+/// stream.
 pub trait BatchSource: Send + Sync + 'static {
     /// A micro-batch in host memory.
     type Batch: Send + Sync + 'static;
-    /// What can go wrong.
+    /// The error of a source that cannot plan an epoch or read its data.
     type Error: From<DataError> + Send + 'static;
 
-    /// Which items form which batch of the epoch number `epoch`, counted from 0. What an item is,
-    /// such as an example or a window, is the source's own affair.
+    /// Plans which items form which batch of the epoch number `epoch`, counted from 0. The source
+    /// decides what an item is, such as an example or a window.
     ///
     /// # Errors
     /// The data cannot be read, or one item alone is larger than a batch.
     fn plan(&self, epoch: u64) -> Result<EpochPlan, Self::Error>;
 
-    /// The batch of some items in an epoch.
+    /// Makes the batch of some items in an epoch.
     ///
     /// # Errors
     /// The data cannot be read.
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<Self::Batch, Self::Error>;
 
-    /// The batch of some items in `count` parts, or fewer, which are worked on side by side: each
-    /// of some of the items, and like a batch.
+    /// Makes the batch of some items in `count` shards, or fewer, for parallel work: each is a batch
+    /// of some of the items.
     ///
     /// # Errors
     /// As [`Self::batch`].
@@ -70,22 +71,23 @@ pub trait BatchSource: Send + Sync + 'static {
             .collect()
     }
 
-    /// Rows, input positions and target positions of the batch of some items, padding included, at
-    /// most, and how many positions are no padding. Known without making the batch.
+    /// Returns the size of the batch of some items without making it: an upper bound of its rows,
+    /// input positions and target positions, padding included; and the number of positions that are
+    /// no padding.
     fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize);
 
-    /// The example in which each item begins, to say where it is from.
+    /// Returns the example in which each item begins, whose [`Self::origin`] a message may name.
     fn examples(&self, _epoch: u64, items: &[u32]) -> Vec<u32> {
         items.to_vec()
     }
 
-    /// Where an example is from, for messages: a file and a line.
+    /// Names the origin of an example for messages: a file and a line.
     fn origin(&self, example: u32) -> String {
         format!("example {example}")
     }
 }
 
-/// What all sources that read an id cache share.
+/// The fields of all sources that read an id cache.
 #[derive(Clone)]
 pub(crate) struct Cached {
     cache: Arc<IdCache>,
@@ -93,33 +95,36 @@ pub(crate) struct Cached {
 }
 
 impl Cached {
-    /// Plans an epoch of whole examples, which take up as many input and target positions as
-    /// `positions` says.
+    /// Plans an epoch of whole examples; `positions` returns the padded input and target positions
+    /// of one.
     fn plan(
         &self,
         epoch: u64,
         positions: impl Fn(u32) -> (usize, usize) + Sync,
     ) -> Result<EpochPlan, DataError> {
         EpochPlan::new(positions, &self.cache.parts(), &self.config, epoch).map_err(|mut error| {
-            if let DataError::LargerThanBatch { example, place, .. } = &mut error {
-                *place = self.origin(*example);
+            if let DataError::LargerThanBatch { example, name, .. } = &mut error {
+                *name = self.origin(*example);
             }
             error
         })
     }
 
-    /// The ids of examples, with other segmentations of their words if there is dropout.
+    /// Reads the ids of examples, with new segmentations of their words if there is dropout.
     fn examples(
         &self,
         dropout: Option<&BpeDropout>,
         epoch: u64,
         items: &[u32],
     ) -> Result<Vec<Example>, DataError> {
-        let read = |&example: &u32| match dropout {
-            Some(dropout) => dropout.sample(&self.cache, &self.config, example, epoch),
-            None => self.cache.example(example),
-        };
-        items.iter().map(read).collect()
+        let mut examples = Vec::with_capacity(items.len());
+        for &item in items {
+            examples.push(match dropout {
+                Some(dropout) => dropout.sample(&self.cache, &self.config, item, epoch)?,
+                None => self.cache.example(item)?,
+            });
+        }
+        Ok(examples)
     }
 
     /// BPE dropout, if the config asks for it.
@@ -141,6 +146,7 @@ impl Cached {
         }
     }
 
+    /// Names the file and line of an example, or its index if the cache cannot be read.
     fn origin(&self, example: u32) -> String {
         match self.cache.origin(example) {
             Ok((file, line)) => format!("`{file}` line {line}"),
@@ -149,8 +155,8 @@ impl Cached {
     }
 }
 
-/// Rows, and the longest input and target of items that take up this many padded positions; and
-/// their real positions.
+/// Returns [`BatchSource::size`] of a batch with a row for each item. `padded` returns the padded
+/// input and target positions of an item, and `real` those that are no padding.
 fn size_of_rows(
     items: &[u32],
     padded: impl Fn(u32) -> (usize, usize),

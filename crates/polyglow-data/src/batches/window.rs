@@ -38,20 +38,15 @@ impl Windows {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_epoch(
+    pub fn for_epoch(
         cache: &IdCache,
         context_len: NonZeroUsize,
         seed: u64,
         epoch: u64,
     ) -> Result<Self, DataError> {
-        Self::with_offset(
-            cache,
-            context_len,
-            below(
-                Purpose::WindowOffset.mix(&[seed, epoch]),
-                context_len.get() as u64,
-            ),
-        )
+        let key = Purpose::WindowOffset.mix(&[seed, epoch]);
+        let offset = below(key, context_len.get() as u64);
+        Self::with_offset(cache, context_len, offset)
     }
 
     fn with_offset(
@@ -59,32 +54,31 @@ impl Windows {
         context_len: NonZeroUsize,
         offset: u64,
     ) -> Result<Self, DataError> {
-        let wrong = |problem: &str| DataError::Config {
-            key: "data.context_len",
-            problem: problem.to_owned(),
-        };
         if !cache.is_text() {
-            return Err(wrong(
+            return Err(context_len_error(
                 "belongs to text of one side, but this text has sources",
             ));
         }
-        let (context_len, mut start) = (context_len.get() as u64, 0);
-        let parts = cache.parts().into_iter().map(|(examples, _)| {
+        let context_len = context_len.get() as u64;
+        let mut parts = Vec::new();
+        let mut start = 0;
+        for (examples, _) in cache.parts() {
             let positions =
                 cache.positions_before(examples.start)..cache.positions_before(examples.end);
             let num_positions = positions.end - positions.start;
-            let count = if num_positions == 0 {
+            let num_windows = if num_positions == 0 {
                 0
             } else {
                 (offset + num_positions).div_ceil(context_len)
             };
-            let windows = start..u32::try_from(u64::from(start) + count).ok()?;
-            start = windows.end;
-            Some((positions, windows))
-        });
-        let parts = parts
-            .collect::<Option<_>>()
-            .ok_or_else(|| wrong("is so small that there are too many windows"))?;
+            let Ok(end) = u32::try_from(u64::from(start) + num_windows) else {
+                return Err(context_len_error(
+                    "is so small that there are too many windows",
+                ));
+            };
+            parts.push((positions, start..end));
+            start = end;
+        }
         Ok(Self {
             context_len,
             offset,
@@ -104,7 +98,7 @@ impl Windows {
         self.len() == 0
     }
 
-    /// The positions of a window in the stream; an empty range if there is no such window.
+    /// Returns the positions of a window in the stream; an empty range if there is no such window.
     pub fn positions(&self, window: u32) -> Range<u64> {
         let part = self
             .parts
@@ -113,11 +107,12 @@ impl Windows {
         let Some((positions, windows)) = part else {
             return 0..0;
         };
+        // A window covers these positions of a text that has `offset` more of them at its start.
         let start = u64::from(window - windows.start) * self.context_len;
-        let place = |from_cut: u64| {
-            (positions.start + from_cut.saturating_sub(self.offset)).min(positions.end)
-        };
-        place(start)..place(start + self.context_len)
+        let end = start + self.context_len;
+        let start = positions.start + start.saturating_sub(self.offset);
+        let end = positions.start + end.saturating_sub(self.offset);
+        start.min(positions.end)..end.min(positions.end)
     }
 
     /// Plans the batches of an epoch, each of at most `max_tokens` positions.
@@ -138,33 +133,43 @@ impl Windows {
             .zip(weights)
             .collect();
         EpochPlan::new(
-            |window| (config.padded(1), config.padded(self.len_of(window))),
+            |window| (config.padded(1), config.padded(self.window_len(window))),
             &parts,
             config,
             epoch,
         )
         .map_err(|mut error| {
-            if let DataError::LargerThanBatch { example, place, .. } = &mut error {
-                *place = format!("window {example} of the text");
+            if let DataError::LargerThanBatch { example, name, .. } = &mut error {
+                *name = format!("window {example} of the text");
             }
             error
         })
     }
 
     /// Number of positions of a window.
-    pub(crate) fn len_of(&self, window: u32) -> usize {
+    pub(crate) fn window_len(&self, window: u32) -> usize {
         let Range { start, end } = self.positions(window);
         (end - start) as usize
     }
 
-    /// The first example of a window, and the pieces of all examples in it.
+    /// Reads the first example of a window, and the pieces of all examples in it.
     ///
     /// # Errors
     /// As [`IdCache::example`].
     pub fn read(&self, cache: &IdCache, window: u32) -> Result<(u32, Vec<Piece>), DataError> {
         let positions = self.positions(window);
         let first = cache.example_at(positions.start);
-        let text = |example| Ok((cache.positions_before(example), cache.example(example)?.tgt));
-        Ok((first, pieces(positions, first, text)?))
+        let pieces = pieces(positions, first, |example| {
+            let ids = cache.example(example)?.tgt;
+            Ok::<_, DataError>((cache.positions_before(example), ids))
+        })?;
+        Ok((first, pieces))
+    }
+}
+
+fn context_len_error(problem: &str) -> DataError {
+    DataError::Config {
+        key: "data.context_len",
+        problem: problem.to_owned(),
     }
 }

@@ -3,8 +3,6 @@
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use sha2::{Digest, Sha256};
-
 use crate::config::{
     Content, DataConfig, GOLD, SourceKind, Split, TargetKind, WeightedPath, no_such_set, wrong,
 };
@@ -23,10 +21,10 @@ mod text;
 pub use images::{read_image, read_images};
 pub use pairs::Pairs;
 pub use part::{AlignmentStream, Part};
-use part::{Alignments, Source};
+use part::{Alignments, Source, TextHasher};
 pub use sample::Sample;
 
-/// The text of one split: its files are found, but not yet read. Embedded corpora and images are
+/// The text of one split: its files exist, but are not yet read. Embedded corpora and images are
 /// held in memory.
 ///
 /// ```
@@ -52,20 +50,21 @@ pub use sample::Sample;
 pub struct Corpus {
     parts: Vec<Part>,
     content: Content,
-    /// How many pairs are trained on, the first ones, or a sample if there is a seed; none for all.
+    /// The number of pairs that are trained on, the first ones, or a sample if there is a seed;
+    /// `None` for all.
     max_examples: Option<u64>,
-    /// What a sample is drawn by.
+    /// The seed by which a sample is drawn.
     seed: Option<u64>,
 }
 
 /// SHA-256 hashes of a corpus.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CorpusHashes {
-    /// Of the text of every part.
+    /// The hash of the text of all parts together.
     pub whole: [u8; 32],
-    /// Of the bytes of each file of text, in the order of the parts.
+    /// The hash of the bytes of each file of text, in the order of the parts.
     pub files: Vec<(PathBuf, [u8; 32])>,
-    /// Of the bytes of each image that has captions.
+    /// The hash of the bytes of each image that has captions.
     pub images: Vec<(PathBuf, [u8; 32])>,
 }
 
@@ -73,7 +72,7 @@ impl Corpus {
     /// Finds the files of `split`, or generates an embedded corpus.
     ///
     /// # Errors
-    /// [`DataError::MissingFile`] for a file that is not there, [`DataError::Config`] for a split
+    /// [`DataError::MissingFile`] for a file that does not exist, [`DataError::Config`] for a split
     /// that the configuration lacks.
     pub fn open(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         let corpus = Self::open_whole(config, content, split)?;
@@ -93,10 +92,7 @@ impl Corpus {
         match config.embedded_corpus() {
             Some(Embedded::Pairs(toy)) => {
                 let aligned = split == Split::Train && config.alignments.is_some();
-                let corpus = Self {
-                    parts: vec![embedded(toy, split, aligned)?],
-                    ..Self::default()
-                };
+                let corpus = Self::from_parts(vec![embedded(toy, split, aligned)?]);
                 return Ok(if content.has_source() {
                     corpus
                 } else {
@@ -122,61 +118,59 @@ impl Corpus {
     fn open_pairs(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let (src, tgt) = config.languages()?;
         let key = config.key(split);
-        let existing = |path: &Path| existing(&key, path);
-        let parts = config.files(split)?.into_iter().map(
-            |WeightedPath {
-                 path,
-                 weight,
-                 alignments,
-             }| {
-                let source = if is_tsv(&path) {
-                    Source::Tsv(existing(&path)?)
-                } else {
-                    Source::TwoFiles {
-                        src: existing(&with_ending(&path, src))?,
-                        tgt: existing(&with_ending(&path, tgt))?,
-                    }
-                };
-                let alignments = alignments.map(|path| alignment_file(&path)).transpose()?;
-                Ok(Part {
-                    source,
-                    weight,
-                    alignments: alignments.map(Alignments::File),
-                    is_text: false,
-                })
-            },
-        );
-        Ok(Self {
-            parts: parts.collect::<Result<_, _>>()?,
-            ..Self::default()
-        })
+        let mut parts = Vec::new();
+        for entry in config.files(split)? {
+            let WeightedPath {
+                path,
+                weight,
+                alignments,
+            } = entry;
+            let source = if is_tsv(&path) {
+                Source::Tsv(existing(&key, &path)?)
+            } else {
+                Source::TwoFiles {
+                    src: existing(&key, &with_ending(&path, src))?,
+                    tgt: existing(&key, &with_ending(&path, tgt))?,
+                }
+            };
+            let alignments = match alignments {
+                Some(path) => Some(Alignments::File(alignment_file(&path)?)),
+                None => None,
+            };
+            parts.push(Part {
+                alignments,
+                ..Part::new(source, weight)
+            });
+        }
+        Ok(Self::from_parts(parts))
     }
 
-    /// A corpus of pairs in memory, such as those of an iterator; `name` stands for it in messages.
+    /// Makes a corpus of pairs in memory, such as those of an iterator; `name` stands for it in
+    /// messages.
     pub fn from_pairs(name: impl Into<String>, pairs: impl IntoIterator<Item = Pair>) -> Self {
         let source = Source::Embedded {
             name: name.into(),
             pairs: Arc::new(pairs.into_iter().collect()),
         };
+        Self::from_parts(vec![Part::new(source, 1.0)])
+    }
+
+    /// Makes a corpus of these parts, all of whose pairs are trained on.
+    fn from_parts(parts: Vec<Part>) -> Self {
         Self {
-            parts: vec![Part {
-                source,
-                weight: 1.0,
-                alignments: None,
-                is_text: false,
-            }],
+            parts,
             ..Self::default()
         }
     }
 
-    /// What it is made of.
+    /// The kinds of its sides.
     pub fn content(&self) -> Content {
         self.content
     }
 
-    /// How many pairs to train on, from the first on, or those of [`Self::sample`]; `None` for all.
-    /// [`Self::pairs`] streams all of them anyway, because tokenizers and labels are made from the
-    /// whole text.
+    /// The number of pairs to train on, from the first on, or those of [`Self::sample`]; `None` for
+    /// all. [`Self::pairs`] streams all of them anyway, because tokenizers and labels are made from
+    /// the whole text.
     pub fn max_examples(&self) -> Option<u64> {
         self.max_examples
     }
@@ -211,23 +205,22 @@ impl Corpus {
         })
     }
 
-    /// A SHA-256 hash of the text of every part, but not of the weights. Images with captions count
-    /// by their sizes.
+    /// Returns the SHA-256 hash of the text of every part, but not of the weights. Images with
+    /// captions count by their sizes.
     ///
     /// # Errors
     /// [`DataError::Io`] if a file cannot be read.
     pub fn content_hash(&self) -> Result<[u8; 32], DataError> {
-        self.hash_text(&mut Vec::new())
+        Ok(self.hash_text()?.finish().0)
     }
 
-    /// The hash of [`Self::content_hash`], and one of each file and image, which tells the one that
-    /// has changed.
+    /// Returns the hash of [`Self::content_hash`], and one of each file and image, by which the
+    /// caller sees which of them has changed.
     ///
     /// # Errors
     /// As [`Self::content_hash`].
     pub fn hashes(&self) -> Result<CorpusHashes, DataError> {
-        let mut files = Vec::new();
-        let whole = self.hash_text(&mut files)?;
+        let (whole, files) = self.hash_text()?.finish();
         let mut images = Vec::new();
         for part in &self.parts {
             images.extend(part.image_hashes()?);
@@ -239,20 +232,21 @@ impl Corpus {
         })
     }
 
-    fn hash_text(&self, files: &mut Vec<(PathBuf, [u8; 32])>) -> Result<[u8; 32], DataError> {
-        let mut hash = Sha256::new();
+    fn hash_text(&self) -> Result<TextHasher, DataError> {
+        let mut hasher = TextHasher::default();
         match (self.max_examples, self.seed) {
             (None, _) => {}
-            (Some(count), None) => hash.update(format!("the first {count}")),
-            (Some(count), Some(seed)) => hash.update(format!("{count} drawn by the seed {seed}")),
+            (Some(count), None) => hasher.update(format!("the first {count}")),
+            (Some(count), Some(seed)) => hasher.update(format!("{count} drawn by the seed {seed}")),
         }
         for part in &self.parts {
-            part.add_to(&mut hash, files)?;
+            part.hash(&mut hasher)?;
         }
-        Ok(hash.finalize().into())
+        Ok(hasher)
     }
 }
 
+/// Generates a split of parallel text; with its word alignments if `aligned`.
 fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
     let split = split_name(split);
     let pairs = toy
@@ -268,14 +262,13 @@ fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
         })
         .collect();
     let name = format!("{} {split}", toy.name());
+    let source = Source::Embedded {
+        name,
+        pairs: Arc::new(pairs),
+    };
     Ok(Part {
-        source: Source::Embedded {
-            name,
-            pairs: Arc::new(pairs),
-        },
-        weight: 1.0,
         alignments,
-        is_text: false,
+        ..Part::new(source, 1.0)
     })
 }
 
@@ -296,7 +289,7 @@ pub(crate) fn is_tsv(path: &Path) -> bool {
         .is_some_and(|ending| ending == "tsv")
 }
 
-/// The file of that name, or the compressed one.
+/// Returns the path of the file `path`, or of its compressed form, `path` with `.gz`.
 ///
 /// # Errors
 /// [`DataError::MissingFile`] if there is neither; [`DataError::NoFile`] if there is something

@@ -72,51 +72,26 @@ impl WordVectors {
             repeated: 0,
         };
         let mut known = HashSet::new();
-        let mut expected = None;
+        let mut header = None;
         while let Some(line) = lines.next().transpose()? {
-            let wrong = |problem| DataError::Vectors {
-                path: lines.path().to_owned(),
-                line: lines.line(),
-                problem,
-            };
             // The original word2vec writes a space at the end of each line.
             let line = line.trim_end_matches(SEPARATORS);
             if lines.line() == 1 {
-                expected = header(line);
-                vectors.dim =
-                    expected.map_or_else(|| line.split(SEPARATORS).count() - 1, |(_, dim)| dim);
-                if vectors.dim == 0 || vectors.dim > limits.max_dim {
-                    let (dim, max_dim) = (vectors.dim, limits.max_dim);
-                    return Err(wrong(format!(
-                        "a vector must have 1 to {max_dim} numbers, not {dim}"
-                    )));
-                }
-                if expected.is_some() {
+                header = Header::parse(line);
+                vectors.dim = header.map_or_else(|| num_numbers(line), |header| header.dim);
+                check_dim(vectors.dim, limits).map_err(|problem| line_error(&lines, problem))?;
+                if header.is_some() {
                     continue;
                 }
             }
-            let word = vectors.push_numbers(line).map_err(wrong)?;
-            let ends_in_number = || {
-                word.rsplit_once(SEPARATORS)
-                    .is_some_and(|(_, last)| last.parse::<f32>().is_ok())
-            };
-            if expected.is_none() && vectors.dim == 1 && ends_in_number() {
-                let found = line.split(SEPARATORS).count() - 1;
-                return Err(wrong(format!(
-                    "a word and {found} numbers, but line 1 has a word and one number, and is not a header of two numbers"
-                )));
-            }
-            // A header gives the dimension, so one number too many is an error and not a part of
-            // the word.
-            if expected.is_some() && ends_in_number() {
-                let (found, dim) = (line.split(SEPARATORS).count() - 1, vectors.dim);
-                return Err(wrong(format!(
-                    "a word and {found} numbers, but the header says {dim}"
-                )));
-            }
+            let word = vectors
+                .push_numbers(line)
+                .and_then(|word| vectors.check_word(word, line, header))
+                .map_err(|problem| line_error(&lines, problem))?;
             if known.insert(word.to_owned()) {
                 vectors.words.push(word.to_owned());
             } else {
+                // The first vector of a word counts; that of this line goes again.
                 vectors.values.truncate(vectors.words.len() * vectors.dim);
                 vectors.repeated += 1;
             }
@@ -124,14 +99,15 @@ impl WordVectors {
                 return Ok(vectors);
             }
         }
-        let found = vectors.words.len() + vectors.repeated;
-        if let Some((count, _)) = expected.filter(|&(count, _)| count != found) {
-            let problem = format!("the file has {found} words, but its header says {count}");
-            return Err(DataError::Vectors {
-                path: lines.path().to_owned(),
-                line: lines.line(),
-                problem,
-            });
+        let num_words = vectors.words.len() + vectors.repeated;
+        if let Some(header) = header
+            && header.num_words != num_words
+        {
+            let problem = format!(
+                "the file has {num_words} words, but its header says {}",
+                header.num_words
+            );
+            return Err(line_error(&lines, problem));
         }
         if vectors.words.is_empty() {
             return Err(DataError::Empty {
@@ -141,15 +117,16 @@ impl WordVectors {
         Ok(vectors)
     }
 
-    /// The vector of the word with the index `place`.
+    /// Returns the vector of the word with the index `index`.
     ///
     /// # Panics
-    /// If `place` is out of bounds.
-    pub fn vector(&self, place: usize) -> &[f32] {
-        &self.values[place * self.dim..(place + 1) * self.dim]
+    /// If `index` is out of bounds.
+    pub fn vector(&self, index: usize) -> &[f32] {
+        &self.values[index * self.dim..(index + 1) * self.dim]
     }
 
-    /// Appends the numbers at the end of `line`, and returns the word before them.
+    /// Appends the numbers at the end of `line`, and returns the word before them, or what is wrong
+    /// with the line.
     fn push_numbers<'a>(&mut self, line: &'a str) -> Result<&'a str, String> {
         let start = self.values.len();
         let mut fields = line.rsplitn(self.dim + 1, SEPARATORS);
@@ -167,10 +144,40 @@ impl WordVectors {
         }
     }
 
+    /// Returns the word of a line, or why its last part is a number too many rather than a part of
+    /// the word.
+    fn check_word<'a>(
+        &self,
+        word: &'a str,
+        line: &str,
+        header: Option<Header>,
+    ) -> Result<&'a str, String> {
+        let ends_in_number = word
+            .rsplit_once(SEPARATORS)
+            .is_some_and(|(_, last)| last.parse::<f32>().is_ok());
+        if !ends_in_number {
+            return Ok(word);
+        }
+        let count = num_numbers(line);
+        match header {
+            // A header gives the dimension, and no word of such a file has spaces.
+            Some(Header { dim, .. }) => Err(format!(
+                "a word and {count} numbers, but the header says {dim}"
+            )),
+            // Vectors of one number are unlikely: line 1 was rather a header that is incomplete.
+            None if self.dim == 1 => Err(format!(
+                "a word and {count} numbers, but line 1 has a word and one number, and is not a header of two numbers"
+            )),
+            None => Ok(word),
+        }
+    }
+
+    /// Says what is wrong with a line: it is too short, or else `field` is not a finite number.
     fn problem(&self, line: &str, field: &str) -> String {
-        let (found, dim) = (line.split(SEPARATORS).count() - 1, self.dim);
-        if found < dim {
-            return format!("a word and {found} of {dim} numbers");
+        let dim = self.dim;
+        let count = num_numbers(line);
+        if count < dim {
+            return format!("a word and {count} of {dim} numbers");
         }
         let end = field
             .char_indices()
@@ -180,10 +187,46 @@ impl WordVectors {
     }
 }
 
-/// The number of words and the dimension, if `line` consists of these two integers.
-fn header(line: &str) -> Option<(usize, usize)> {
-    let (count, dim) = line.split_once(SEPARATORS)?;
-    Some((count.parse().ok()?, dim.parse().ok()?))
+/// The first line of a file in word2vec's text format.
+#[derive(Clone, Copy)]
+struct Header {
+    num_words: usize,
+    dim: usize,
+}
+
+impl Header {
+    /// Returns the header that `line` is; `None` if it does not consist of two integers.
+    fn parse(line: &str) -> Option<Self> {
+        let (num_words, dim) = line.split_once(SEPARATORS)?;
+        Some(Self {
+            num_words: num_words.parse().ok()?,
+            dim: dim.parse().ok()?,
+        })
+    }
+}
+
+/// Counts the numbers of a line whose word has no spaces.
+fn num_numbers(line: &str) -> usize {
+    line.split(SEPARATORS).count() - 1
+}
+
+fn check_dim(dim: usize, limits: VectorLimits) -> Result<(), String> {
+    let max_dim = limits.max_dim;
+    if dim == 0 || dim > max_dim {
+        return Err(format!(
+            "a vector must have 1 to {max_dim} numbers, not {dim}"
+        ));
+    }
+    Ok(())
+}
+
+/// Makes the error that the line that was read last is wrong.
+fn line_error(lines: &Lines, problem: String) -> DataError {
+    DataError::Vectors {
+        path: lines.path().to_owned(),
+        line: lines.line(),
+        problem,
+    }
 }
 
 #[cfg(test)]

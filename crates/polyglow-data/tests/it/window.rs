@@ -134,7 +134,8 @@ fn windows_predict_what_examples_predict_and_each_id_once() {
 #[test]
 fn rows_name_the_example_where_they_begin() {
     let (_dir, cache) = cache();
-    let windows = Windows::of_epoch(&cache, NonZeroUsize::new(9).unwrap(), CONFIG.seed, 2).unwrap();
+    let windows =
+        Windows::for_epoch(&cache, NonZeroUsize::new(9).unwrap(), CONFIG.seed, 2).unwrap();
     let source = windows_of(&cache, 9);
     let lens: Vec<usize> = (0..cache.len() as u32)
         .map(|example| cache.lengths(example).1 + 1)

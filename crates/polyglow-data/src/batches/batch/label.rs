@@ -7,21 +7,25 @@ use crate::special::SpecialIds;
 /// Padded texts and their labels.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct LabelBatch {
-    /// The texts, each with its end mark, `[batch, len]`.
+    /// The texts, each with EOS, `[batch, len]`.
     pub texts: Padded,
-    /// The label of each, as an id of the labels' tokenizer.
+    /// The label of each text, as an id of the labels' tokenizer.
     pub labels: Vec<i32>,
 }
 
 impl LabelBatch {
-    /// Texts in the sources of examples, and labels in their targets; `unknown` stands for a label
-    /// that is missing.
+    /// Makes a batch of texts in the sources of examples, and labels in their targets; `unknown`
+    /// stands for a label that is missing.
     pub fn new(examples: &[Example], text: SpecialIds, unknown: u32, pad_multiple: usize) -> Self {
         let texts: Vec<&[u32]> = examples.iter().map(|example| &*example.src).collect();
-        let label = |example: &Example| example.tgt.first().map_or(unknown, |&label| label) as i32;
+        let mut labels = Vec::with_capacity(examples.len());
+        for example in examples {
+            let label = example.tgt.first().copied().unwrap_or(unknown);
+            labels.push(label as i32);
+        }
         Self {
             texts: Padded::ended(&texts, text.eos, text.pad, pad_multiple),
-            labels: examples.iter().map(label).collect(),
+            labels,
         }
     }
 }

@@ -7,11 +7,12 @@ use crate::special::SpecialIds;
 /// Padded texts with hidden tokens, and these tokens at their positions.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct MaskedBatch {
-    /// What is to be seen, each with its end mark, `[batch, len]`.
+    /// The texts with hidden tokens, each with EOS, `[batch, len]`.
     pub shown: Padded,
-    /// What stood there where it is asked for, and padding elsewhere, `[batch, len]` row by row.
+    /// The original id at each position that is to be predicted, and padding elsewhere,
+    /// `[batch, len]` row by row.
     pub asked: Vec<i32>,
-    /// How many tokens are asked for.
+    /// The number of tokens to be predicted.
     pub num_asked: usize,
 }
 

@@ -1,4 +1,4 @@
-//! Sentence pairs: the only shift between decoder input and output.
+//! Sentence pairs: the only module that shifts decoder inputs against outputs.
 
 use crate::alignment::Link;
 use crate::example::Example;
@@ -17,8 +17,9 @@ pub struct PairBatch {
     pub tgt_in: Padded,
     /// Target ids and end of sentence, `[batch, tgt_len]`.
     pub tgt_out: Padded,
-    /// Where each target position should look, `[batch, tgt_len, src_len]` row by row: its linked
-    /// source positions share 1, and what has no link has zeros. `None` if the text is not aligned.
+    /// The attention that the alignments call for, `[batch, tgt_len, src_len]` row by row: the
+    /// source positions that are linked to a target position share 1, and a target position without
+    /// links has zeros. `None` if the text is not aligned.
     pub gold_attention: Option<Vec<f32>>,
 }
 
@@ -44,7 +45,8 @@ impl PairBatch {
     /// sorted by the target.
     #[must_use]
     pub fn with_links(mut self, links: &[Vec<Link>]) -> Self {
-        let (src_len, tgt_len) = (self.src.len, self.tgt_out.len);
+        let src_len = self.src.len;
+        let tgt_len = self.tgt_out.len;
         let mut gold = vec![0.0; self.src.num_rows() * tgt_len * src_len];
         for (row, links) in links.iter().enumerate() {
             for same_target in links.chunk_by(|left, right| left.1 == right.1) {

@@ -1,20 +1,20 @@
-//! Words, and candidates for words beside them: many rows for a line.
+//! Words, and candidates for their context words: many rows for a line.
 
 use crate::skip_gram::SkipGram;
 
-/// Words with their candidates, the first of which is real and the others drawn.
+/// Words with their candidates, the first of which is from the text and the others are drawn.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct SkipGramBatch {
     /// One word per row.
     pub centers: Vec<i32>,
     /// The candidates, `[rows, count]` row by row.
     pub candidates: Vec<i32>,
-    /// Candidates of each row.
+    /// Number of candidates of each row.
     pub count: usize,
 }
 
 impl SkipGramBatch {
-    /// Rows that all have as many candidates.
+    /// Makes a batch of rows, all of which have the same number of candidates.
     pub fn new(rows: &[SkipGram]) -> Self {
         Self {
             centers: rows.iter().map(|row| row.center as i32).collect(),
@@ -27,11 +27,11 @@ impl SkipGramBatch {
         }
     }
 
-    /// 1 for each candidate that is from the text, and 0 for each that is drawn, `[rows, count]`
-    /// row by row.
+    /// Returns 1 for each candidate that is from the text, and 0 for each that is drawn,
+    /// `[rows, count]` row by row.
     pub fn is_real(&self) -> Vec<i32> {
         (0..self.candidates.len())
-            .map(|place| i32::from(place % self.count == 0))
+            .map(|index| i32::from(index % self.count == 0))
             .collect()
     }
 }

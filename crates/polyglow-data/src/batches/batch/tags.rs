@@ -8,7 +8,7 @@ use crate::special::SpecialIds;
 /// Padded texts, and the tags of their words.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TagBatch {
-    /// The texts, each with its end mark, `[batch, len]`.
+    /// The texts, each with EOS, `[batch, len]`.
     pub texts: Padded,
     /// At the first token of each word its tag, as an id of the tags' tokenizer, and padding
     /// elsewhere, `[batch, len]` row by row.

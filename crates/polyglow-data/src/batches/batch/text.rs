@@ -8,68 +8,61 @@ use crate::special::SpecialIds;
 /// Padded text: at each position the id before the one to predict, and that one.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct TextBatch {
-    /// What the model reads, `[batch, len]`.
+    /// The ids that the model reads, `[batch, len]`.
     pub inputs: Padded,
-    /// What it predicts, `[batch, len]`.
+    /// The ids that it predicts, `[batch, len]`.
     pub targets: Padded,
 }
 
 impl TextBatch {
-    /// Whole lines: `<s> t1 t2` is read, `t1 t2 </s>` predicted.
+    /// Makes a batch of whole lines: `<s> t1 t2` is read, `t1 t2 </s>` predicted.
     pub fn of_lines<R: AsRef<[u32]>>(
         lines: &[R],
         special: SpecialIds,
         pad_multiple: usize,
     ) -> Self {
-        let longest = lines
-            .iter()
-            .map(|line| line.as_ref().len() + 1)
-            .max()
-            .unwrap_or(0);
-        let mut inputs = Padded::with_room(lines.len(), longest, pad_multiple);
-        for line in lines {
-            inputs.push(&[&[special.bos], line.as_ref()], special.pad);
-        }
         Self {
-            inputs,
+            inputs: Padded::begun(lines, special.bos, special.pad, pad_multiple),
             targets: Padded::ended(lines, special.eos, special.pad, pad_multiple),
         }
     }
 
-    /// Windows of text, each a row of pieces.
+    /// Makes a batch of windows of text, each a row of pieces.
     ///
-    /// At each position the input is the id before the one that is predicted, or begin of sentence:
-    /// what [`TextBatch::of_lines`] does for whole lines, so that windows which cover a text
-    /// predict the same ids, each once.
+    /// At each position the input is the id before the one that is predicted, or begin of sentence,
+    /// as in [`TextBatch::of_lines`], so that windows which cover a text predict the same ids, each
+    /// once.
     pub fn of_windows(windows: &[Vec<Piece>], special: SpecialIds, pad_multiple: usize) -> Self {
-        let len = |pieces: &Vec<Piece>| pieces.iter().map(|piece| piece.positions.len()).sum();
-        let longest = windows.iter().map(len).max().unwrap_or(0);
+        let longest = windows.iter().map(|pieces| num_positions(pieces)).max();
+        let longest = longest.unwrap_or(0);
         let mut inputs = Padded::with_room(windows.len(), longest, pad_multiple);
         let mut targets = inputs.clone();
         for pieces in windows {
-            let framed = pieces
-                .iter()
-                .map(|piece| [&[special.bos], &*piece.ids, &[special.eos]].concat());
-            let framed: Vec<Vec<u32>> = framed.collect();
-            let moved = |by: usize| -> Vec<&[u32]> {
-                let ranges = pieces
-                    .iter()
-                    .map(|Piece { positions, .. }| positions.start + by..positions.end + by);
-                framed
-                    .iter()
-                    .zip(ranges)
-                    .map(|(ids, range)| &ids[range])
-                    .collect()
-            };
-            inputs.push(&moved(0), special.pad);
-            targets.push(&moved(1), special.pad);
+            let mut framed: Vec<Vec<u32>> = Vec::with_capacity(pieces.len());
+            for piece in pieces {
+                framed.push([&[special.bos], &*piece.ids, &[special.eos]].concat());
+            }
+            // With BOS before them, the ids are one position behind those that are predicted.
+            let mut read: Vec<&[u32]> = Vec::with_capacity(pieces.len());
+            let mut predicted: Vec<&[u32]> = Vec::with_capacity(pieces.len());
+            for (ids, Piece { positions, .. }) in framed.iter().zip(pieces) {
+                read.push(&ids[positions.clone()]);
+                predicted.push(&ids[positions.start + 1..positions.end + 1]);
+            }
+            inputs.push(&read, special.pad);
+            targets.push(&predicted, special.pad);
         }
         Self { inputs, targets }
     }
 }
 
-/// Consecutive target positions of an example, as a part of a window of text. Its position `n` is
-/// where id `n` is to be predicted, or end of sentence if there is none.
+/// The length of a window of text.
+fn num_positions(window: &[Piece]) -> usize {
+    window.iter().map(|piece| piece.positions.len()).sum()
+}
+
+/// Consecutive target positions of an example, as a part of a window of text. At position `n` id `n`
+/// is to be predicted, or end of sentence if there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The ids of the whole example.
@@ -78,8 +71,8 @@ pub struct Piece {
     pub positions: Range<usize>,
 }
 
-/// The pieces at `positions` of a stream, which begin in the example `first`. `text` returns the
-/// position in the stream at which an example starts, and its ids.
+/// Returns the pieces at `positions` of a stream, which begin in the example `first`. `text` returns
+/// the position in the stream at which an example starts, and its ids.
 ///
 /// # Errors
 /// Those of `text`.

@@ -13,15 +13,17 @@ use crate::alignment::Link;
 use crate::config::TargetKind;
 use crate::corpus::{Corpus, Part};
 use crate::error::DataError;
-use crate::example::{Candidate, CorpusReport, Example, Filter, PartReport, Reason, left_out};
+use crate::example::{
+    Candidate, CorpusReport, Example, Filter, PartReport, Reason, SideReport, left_out,
+};
 use crate::file::NewFile;
 use crate::pair::Pair;
 use crate::tokenizer::{Progress, Stage, Tokenizer, Tokenizers, WORD_START};
 
 /// Pairs in memory at a time: enough to occupy all cores, and few enough to take little memory.
 const PAIRS_PER_CHUNK: usize = 8192;
-/// Bytes of text from which fewer pairs are in memory: encoding takes a hundred times the memory of
-/// what is encoded.
+/// Bytes of text at which a chunk ends with fewer pairs: encoding takes a hundred times the memory
+/// of the text.
 const BYTES_PER_CHUNK: usize = 1 << 25;
 const BUFFER_BYTES: usize = 1 << 20;
 
@@ -38,46 +40,20 @@ pub(super) fn build(
         std::fs::create_dir_all(dir).map_err(DataError::io(dir))?;
     }
     let new = NewFile::create(path).map_err(DataError::io(path))?;
-    let vocab_size = tokenizers.src.vocab_size().max(tokenizers.tgt.vocab_size());
-    let is_tagged = corpus.content().target == TargetKind::Tags;
-    let aligned = is_tagged || corpus.parts().iter().any(Part::is_aligned);
-    let mut builder = Builder {
-        tokenizers,
-        filter,
-        // A link position may be as large as a length, which 15 bits beside the mark cannot
-        // express.
-        width: if aligned {
-            IdWidth::Wide
-        } else {
-            IdWidth::for_vocab(vocab_size)
-        },
-        output: Output {
-            writer: BufWriter::with_capacity(BUFFER_BYTES, new.file()),
-            crc: Crc::new(),
-            path,
-        },
-        report: CorpusReport::default(),
-        src_lens: Vec::new(),
-        tgt_lens: Vec::new(),
-        num_links: Vec::new(),
-        num_ids: 0,
-        lines: Vec::new(),
-        aligned,
-        is_tagged,
-        is_text: false,
-    };
-    builder
-        .output
-        .writer
-        .write_all(&[0; HEADER_BYTES])
-        .map_err(DataError::io(path))?;
+    let output = Output::new(new.file(), path).map_err(DataError::io(path))?;
+    let mut builder = Builder::new(corpus, tokenizers, filter, output);
     let sample = corpus.sample();
     for (index, part) in corpus.parts().iter().enumerate() {
-        let left = corpus
-            .max_examples()
-            .map_or(u64::MAX, |most| most.saturating_sub(builder.report.pairs));
-        let is_drawn = |line| sample.as_ref().is_none_or(|sample| sample.has(index, line));
-        builder.add_part(part, left, is_drawn, progress)?;
+        let remaining = match corpus.max_examples() {
+            Some(count) => count.saturating_sub(builder.report.pairs),
+            None => u64::MAX,
+        };
+        builder.add_part(
+            part,
+            remaining,
+            |line| sample.as_ref().is_none_or(|sample| sample.has(index, line)),
+            progress,
+        )?;
     }
     builder.finish(key)?;
     new.commit().map_err(DataError::io(path))
@@ -93,6 +69,7 @@ struct Builder<'a> {
     tgt_lens: Vec<u16>,
     num_links: Vec<u16>,
     num_ids: u64,
+    /// The line of each example in its part, counted from 1.
     lines: Vec<u32>,
     /// Whether links are written: at least one part has alignments, or words have tags.
     aligned: bool,
@@ -110,13 +87,51 @@ struct Encoded {
     left_out: Option<Reason>,
 }
 
-impl Builder<'_> {
-    /// Adds the first `most` pairs of a part whose lines, counted from 1, are drawn. Those with
-    /// alignments all are.
+/// Pairs that are encoded together, on all cores.
+struct Chunk {
+    /// The line of each pair in its part, counted from 1.
+    lines: Vec<u64>,
+    pairs: Vec<Pair>,
+}
+
+impl<'a> Builder<'a> {
+    fn new(
+        corpus: &Corpus,
+        tokenizers: &'a Tokenizers,
+        filter: Option<&'a dyn Filter>,
+        output: Output<'a>,
+    ) -> Self {
+        let is_tagged = corpus.content().target == TargetKind::Tags;
+        let aligned = is_tagged || corpus.parts().iter().any(Part::is_aligned);
+        // A link position may be as large as a length, which does not fit into the 15 bits that the
+        // word-start flag leaves.
+        let width = if aligned {
+            IdWidth::Wide
+        } else {
+            IdWidth::for_vocab(tokenizers.src.vocab_size().max(tokenizers.tgt.vocab_size()))
+        };
+        Self {
+            tokenizers,
+            filter,
+            width,
+            output,
+            report: CorpusReport::default(),
+            src_lens: Vec::new(),
+            tgt_lens: Vec::new(),
+            num_links: Vec::new(),
+            num_ids: 0,
+            lines: Vec::new(),
+            aligned,
+            is_tagged,
+            is_text: false,
+        }
+    }
+
+    /// Adds the first `limit` pairs of a part whose lines, counted from 1, are drawn.
     fn add_part(
         &mut self,
         part: &Part,
-        most: u64,
+        limit: u64,
         is_drawn: impl Fn(u64) -> bool,
         progress: &mut Progress,
     ) -> Result<(), DataError> {
@@ -126,51 +141,27 @@ impl Builder<'_> {
             kept: 0,
         });
         self.is_text = part.is_text();
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
+        let limit = usize::try_from(limit).unwrap_or(usize::MAX);
         let drawn = (1..).zip(part.pairs()?).filter(|(line, _)| is_drawn(*line));
-        let mut pairs = drawn.take(most).peekable();
-        let mut alignments = part.alignments()?.map(|alignments| alignments.take(most));
+        let mut pairs = drawn.take(limit).peekable();
+        // A part with alignments is never sampled, so its links and its pairs advance together.
+        let mut alignments = part.alignments()?.map(|alignments| alignments.take(limit));
         while pairs.peek().is_some() {
-            let (numbers, chunk) = next_chunk(&mut pairs)?;
-            let encoded: Vec<Encoded> = match &mut alignments {
-                None if self.is_tagged => chunk
-                    .par_iter()
-                    .zip(&numbers)
-                    .map(|(pair, number)| self.encode_tagged(pair, *number, part))
-                    .collect::<Result<_, _>>()?,
-                None => chunk
-                    .par_iter()
-                    .map(|pair| self.encode(pair))
-                    .collect::<Result<_, _>>()?,
-                Some(alignments) => {
-                    let links: Vec<Vec<Link>> =
-                        alignments.take(chunk.len()).collect::<Result<_, _>>()?;
-                    let before = self.report.parts.last().map_or(0, |part| part.pairs);
-                    if links.len() < chunk.len() {
-                        return Err(part.uneven_alignments(before + links.len() as u64 + 1));
-                    }
-                    let encode = |(line, (pair, links)): (usize, (&Pair, &Vec<Link>))| {
-                        self.encode_aligned(pair, links)?
-                            .ok_or_else(|| part.link_beyond(before + line as u64 + 1))
-                    };
-                    chunk
-                        .par_iter()
-                        .zip(&links)
-                        .enumerate()
-                        .map(encode)
-                        .collect::<Result<_, _>>()?
-                }
+            let chunk = Chunk::read(&mut pairs)?;
+            let encoded = match &mut alignments {
+                Some(alignments) => self.encode_aligned_chunk(&chunk, alignments, part)?,
+                None if self.is_tagged => self.encode_tagged_chunk(&chunk, part)?,
+                None => self.encode_chunk(&chunk)?,
             };
             let mut bytes = Vec::new();
-            for (line, encoded) in numbers.into_iter().zip(&encoded) {
+            for (line, encoded) in chunk.lines.into_iter().zip(&encoded) {
                 self.add(line, encoded, &mut bytes);
             }
             self.output.write(&bytes)?;
             progress(Stage::Encoding, self.report.pairs);
         }
         if alignments.is_some_and(|mut alignments| alignments.next().is_some()) {
-            let read = self.report.parts.last().map_or(0, |part| part.pairs);
-            return Err(part.uneven_alignments(read + 1));
+            return Err(part.uneven_alignments(self.pairs_of_part() + 1));
         }
         if self.src_lens.len() > u32::MAX as usize {
             return Err(damaged(
@@ -179,6 +170,51 @@ impl Builder<'_> {
             ));
         }
         Ok(())
+    }
+
+    /// The number of pairs of the current part that were added so far.
+    fn pairs_of_part(&self) -> u64 {
+        self.report.parts.last().map_or(0, |part| part.pairs)
+    }
+
+    fn encode_chunk(&self, chunk: &Chunk) -> Result<Vec<Encoded>, DataError> {
+        chunk
+            .pairs
+            .par_iter()
+            .map(|pair| self.encode(pair))
+            .collect()
+    }
+
+    fn encode_tagged_chunk(&self, chunk: &Chunk, part: &Part) -> Result<Vec<Encoded>, DataError> {
+        chunk
+            .pairs
+            .par_iter()
+            .zip(&chunk.lines)
+            .map(|(pair, sentence)| self.encode_tagged(pair, *sentence, part))
+            .collect()
+    }
+
+    /// Encodes pairs with the links that `alignments` yields next, one list for each pair.
+    fn encode_aligned_chunk(
+        &self,
+        chunk: &Chunk,
+        alignments: &mut impl Iterator<Item = Result<Vec<Link>, DataError>>,
+        part: &Part,
+    ) -> Result<Vec<Encoded>, DataError> {
+        let links: Vec<Vec<Link>> = alignments
+            .take(chunk.pairs.len())
+            .collect::<Result<_, _>>()?;
+        let first_line = self.pairs_of_part() + 1;
+        if links.len() < chunk.pairs.len() {
+            return Err(part.uneven_alignments(first_line + links.len() as u64));
+        }
+        let aligned = chunk.pairs.par_iter().zip(&links).enumerate();
+        aligned
+            .map(|(index, (pair, links))| {
+                self.encode_aligned(pair, links)?
+                    .ok_or_else(|| part.link_beyond(first_line + index as u64))
+            })
+            .collect()
     }
 
     /// Encodes both sides. A side that consists of whitespace is empty, even if the tokenizer has
@@ -214,8 +250,10 @@ impl Builder<'_> {
         let encoded = self.encode(pair)?;
         let num_src = pair.src.split_whitespace().count();
         let num_tgt = pair.tgt.split_whitespace().count();
-        let is_beyond = |&(src, tgt): &Link| src >= num_src || tgt >= num_tgt;
-        if links.iter().any(is_beyond) {
+        if links
+            .iter()
+            .any(|&(src, tgt)| src >= num_src || tgt >= num_tgt)
+        {
             return Ok(None);
         }
         if encoded.left_out.is_some() {
@@ -241,19 +279,23 @@ impl Builder<'_> {
     fn encode_tagged(&self, pair: &Pair, sentence: u64, part: &Part) -> Result<Encoded, DataError> {
         let words = pair.src.split_whitespace().count();
         let tags = pair.tgt.split_whitespace().count();
-        let unpaired = || DataError::UnpairedTags {
+        if words == tags {
+            let links: Vec<Link> = (0..words).map(|word| (word, word)).collect();
+            // Each link is between words that exist, so the pair is always encoded.
+            if let Some(encoded) = self.encode_aligned(pair, &links)? {
+                return Ok(encoded);
+            }
+        }
+        Err(DataError::UnpairedTags {
             corpus: part.name(),
             sentence,
             words,
             tags,
-        };
-        if words != tags {
-            return Err(unpaired());
-        }
-        let links: Vec<Link> = (0..words).map(|word| (word, word)).collect();
-        self.encode_aligned(pair, &links)?.ok_or_else(unpaired)
+        })
     }
 
+    /// Counts an encoded pair, and appends what is kept of it to `bytes`: source ids, target ids,
+    /// links.
     fn add(&mut self, line: u64, encoded: &Encoded, bytes: &mut Vec<u8>) {
         let Encoded {
             example: Example { src, tgt },
@@ -273,56 +315,47 @@ impl Builder<'_> {
         }
         part.kept += 1;
         report.kept += 1;
-        for (side, ids, tokenizer) in [
-            (&mut report.src, src, &self.tokenizers.src),
-            (&mut report.tgt, tgt, &self.tokenizers.tgt),
-        ] {
-            let unk = tokenizer.special().unk;
-            side.tokens += ids.len() as u64;
-            side.unknown += ids.iter().filter(|&id| id & !WORD_START == unk).count() as u64;
-            side.longest = side.longest.max(ids.len());
-            self.width.write(ids, bytes);
-            self.num_ids += ids.len() as u64;
-        }
+        count_tokens(&mut report.src, src, &self.tokenizers.src);
+        count_tokens(&mut report.tgt, tgt, &self.tokenizers.tgt);
+        self.width.write(src, bytes);
+        self.width.write(tgt, bytes);
+        self.num_ids += (src.len() + tgt.len()) as u64;
         if self.aligned {
-            // Two bytes per number keep the table small. More links in one sentence carry no
-            // information: drop them.
-            let count = u16::try_from(links.len()).unwrap_or(0);
-            for &(src, tgt) in &links[..usize::from(count)] {
-                self.width.write(&[src as u32, tgt as u32], bytes);
-            }
-            self.num_links.push(count);
-            self.num_ids += 2 * u64::from(count);
+            self.add_links(links, bytes);
         }
-        // What is longer has been left out.
+        // The filter has left out longer sides, so that the lengths fit.
         self.src_lens.push(src.len() as u16);
         self.tgt_lens.push(tgt.len() as u16);
         self.lines.push(line as u32);
     }
 
+    fn add_links(&mut self, links: &[Link], bytes: &mut Vec<u8>) {
+        // Two bytes per count keep the table small. More links in one sentence carry no
+        // information: drop them.
+        let count = u16::try_from(links.len()).unwrap_or(0);
+        for &(src, tgt) in &links[..usize::from(count)] {
+            self.width.write(&[src as u32, tgt as u32], bytes);
+        }
+        self.num_links.push(count);
+        self.num_ids += 2 * u64::from(count);
+    }
+
+    /// Writes the tables behind the ids, the report and the header.
     fn finish(mut self, key: &[u8; 32]) -> Result<(), DataError> {
         if self.report.kept == 0 {
             return Err(DataError::NothingKept {
                 reasons: self.report.to_string(),
             });
         }
-        for lengths in [&self.src_lens, &self.tgt_lens, &self.num_links] {
-            for chunk in lengths.chunks(BUFFER_BYTES) {
-                self.output.write(
-                    &chunk
-                        .iter()
-                        .flat_map(|length| length.to_le_bytes())
-                        .collect::<Vec<_>>(),
-                )?;
+        for counts in [&self.src_lens, &self.tgt_lens, &self.num_links] {
+            for chunk in counts.chunks(BUFFER_BYTES) {
+                let bytes: Vec<u8> = chunk.iter().flat_map(|count| count.to_le_bytes()).collect();
+                self.output.write(&bytes)?;
             }
         }
         for chunk in self.lines.chunks(BUFFER_BYTES) {
-            self.output.write(
-                &chunk
-                    .iter()
-                    .flat_map(|line| line.to_le_bytes())
-                    .collect::<Vec<_>>(),
-            )?;
+            let bytes: Vec<u8> = chunk.iter().flat_map(|line| line.to_le_bytes()).collect();
+            self.output.write(&bytes)?;
         }
         let path = self.output.path;
         let report = serde_json::to_vec(&self.report)
@@ -341,31 +374,46 @@ impl Builder<'_> {
     }
 }
 
-/// The next pairs with their lines, as many as are encoded at a time.
-fn next_chunk(
-    pairs: &mut impl Iterator<Item = (u64, Result<Pair, DataError>)>,
-) -> Result<(Vec<u64>, Vec<Pair>), DataError> {
-    let (mut lines, mut chunk) = (Vec::new(), Vec::new());
-    let mut bytes = 0;
-    while chunk.len() < PAIRS_PER_CHUNK && bytes < BYTES_PER_CHUNK {
-        let Some((line, pair)) = pairs.next() else {
-            break;
-        };
-        let pair = pair?;
-        bytes += pair.src.len() + pair.tgt.len();
-        lines.push(line);
-        chunk.push(pair);
+impl Chunk {
+    /// Reads the next pairs with their lines, as many as are encoded at a time.
+    fn read(
+        numbered: &mut impl Iterator<Item = (u64, Result<Pair, DataError>)>,
+    ) -> Result<Self, DataError> {
+        let mut lines = Vec::new();
+        let mut pairs = Vec::new();
+        let mut bytes = 0;
+        while pairs.len() < PAIRS_PER_CHUNK && bytes < BYTES_PER_CHUNK {
+            let Some((line, pair)) = numbered.next() else {
+                break;
+            };
+            let pair = pair?;
+            bytes += pair.src.len() + pair.tgt.len();
+            lines.push(line);
+            pairs.push(pair);
+        }
+        Ok(Self { lines, pairs })
     }
-    Ok((lines, chunk))
 }
 
+/// The file of a cache, and the checksum of everything behind its header.
 struct Output<'a> {
     writer: BufWriter<&'a File>,
     crc: Crc,
     path: &'a Path,
 }
 
-impl Output<'_> {
+impl<'a> Output<'a> {
+    /// Begins a file with zeros, which [`Self::finish`] replaces with the header.
+    fn new(file: &'a File, path: &'a Path) -> std::io::Result<Self> {
+        let mut writer = BufWriter::with_capacity(BUFFER_BYTES, file);
+        writer.write_all(&[0; HEADER_BYTES])?;
+        Ok(Self {
+            writer,
+            crc: Crc::new(),
+            path,
+        })
+    }
+
     fn write(&mut self, bytes: &[u8]) -> Result<(), DataError> {
         self.crc.update(bytes);
         self.writer
@@ -381,6 +429,14 @@ impl Output<'_> {
     }
 }
 
+/// Adds a sentence to the statistics of its side.
+fn count_tokens(side: &mut SideReport, ids: &[u32], tokenizer: &Tokenizer) {
+    let unk = tokenizer.special().unk;
+    side.tokens += ids.len() as u64;
+    side.unknown += ids.iter().filter(|&id| id & !WORD_START == unk).count() as u64;
+    side.longest = side.longest.max(ids.len());
+}
+
 fn encode_side(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, DataError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());
@@ -388,7 +444,7 @@ fn encode_side(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, DataError>
     tokenizer.encode_marked(text)
 }
 
-/// For each word, the positions of its tokens.
+/// Returns for each word the positions of its tokens.
 fn tokens_of_words(
     text: &str,
     num_words: usize,

@@ -13,13 +13,13 @@ use crate::tokenizer::WORD_START;
 
 const MAGIC: [u8; 8] = *b"polyids\x02";
 pub(super) const HEADER_BYTES: usize = 80;
-/// The highest bit of a 2-byte id, which marks the start of a word.
+/// The highest bit of a 2-byte id, which is set if the token begins a word.
 const NARROW_WORD_START: u16 = 1 << 15;
 const LENGTH_BYTES: u64 = 2;
 const LINE_BYTES: u64 = 4;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Bytes per id: two if all ids and the mark fit, and otherwise four.
+/// Bytes per id: two if all ids fit next to the word-start flag, and otherwise four.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum IdWidth {
     Narrow,
@@ -70,12 +70,12 @@ impl IdWidth {
         for &id in ids {
             match self {
                 Self::Narrow => {
-                    let mark = if id & WORD_START == 0 {
+                    let flag = if id & WORD_START == 0 {
                         0
                     } else {
                         NARROW_WORD_START
                     };
-                    bytes.extend((id as u16 | mark).to_le_bytes());
+                    bytes.extend((id as u16 | flag).to_le_bytes());
                 }
                 Self::Wide => bytes.extend(id.to_le_bytes()),
             }
@@ -118,17 +118,7 @@ impl Header {
     pub(super) fn read(file: &File, path: &Path, key: &[u8; 32]) -> Result<Self, DataError> {
         let mut bytes = [0; HEADER_BYTES];
         read_at(file, &mut bytes, 0).map_err(DataError::io(path))?;
-        let long = |start: usize| {
-            bytes[start..]
-                .first_chunk()
-                .map_or(0, |eight| u64::from_le_bytes(*eight))
-        };
-        let short = |start: usize| {
-            bytes[start..]
-                .first_chunk()
-                .map_or(0, |four| u32::from_le_bytes(*four))
-        };
-        let width = match short(64) {
+        let width = match u32_at(&bytes, 64) {
             2 => IdWidth::Narrow,
             4 => IdWidth::Wide,
             _ => return Err(damaged(path, "its header is not ours")),
@@ -136,15 +126,16 @@ impl Header {
         let header = Self {
             key: *key,
             width,
-            examples: long(40),
-            ids: long(48),
-            aligned: long(72),
-            report_bytes: long(56),
-            checksum: short(68),
+            examples: u64_at(&bytes, 40),
+            ids: u64_at(&bytes, 48),
+            aligned: u64_at(&bytes, 72),
+            report_bytes: u64_at(&bytes, 56),
+            checksum: u32_at(&bytes, 68),
         };
         if header.aligned != 0 && header.aligned != header.examples {
             return Err(damaged(path, "only a part of it is aligned"));
         }
+        // The bytes that were not read above: the magic number and the key.
         if header.to_bytes() != bytes {
             return Err(damaged(
                 path,
@@ -152,32 +143,36 @@ impl Header {
             ));
         }
         let length = file.metadata().map_err(DataError::io(path))?.len();
-        if header
-            .lines_start()
-            .and_then(|start| start.checked_add(header.after_lengths()?))
-            != Some(length)
-        {
+        if header.file_bytes() != Some(length) {
             return Err(damaged(path, "its length does not fit its header"));
         }
         Ok(header)
     }
 
-    /// The offset of the line numbers; `None` if the numbers in the header overflow.
-    fn lines_start(&self) -> Option<u64> {
+    /// The length of the whole file; `None` if the numbers in the header overflow.
+    fn file_bytes(&self) -> Option<u64> {
         let ids = self.ids.checked_mul(self.width.bytes() as u64)?;
-        let lengths = self
-            .examples
-            .checked_mul(2)?
-            .checked_add(self.aligned)?
-            .checked_mul(LENGTH_BYTES)?;
-        ids.checked_add(lengths)?.checked_add(HEADER_BYTES as u64)
-    }
-
-    fn after_lengths(&self) -> Option<u64> {
-        self.examples
-            .checked_mul(LINE_BYTES)?
+        let num_lengths = self.examples.checked_mul(2)?.checked_add(self.aligned)?;
+        let lengths = num_lengths.checked_mul(LENGTH_BYTES)?;
+        let lines = self.examples.checked_mul(LINE_BYTES)?;
+        (HEADER_BYTES as u64)
+            .checked_add(ids)?
+            .checked_add(lengths)?
+            .checked_add(lines)?
             .checked_add(self.report_bytes)
     }
+}
+
+fn u64_at(bytes: &[u8], start: usize) -> u64 {
+    bytes[start..]
+        .first_chunk()
+        .map_or(0, |eight| u64::from_le_bytes(*eight))
+}
+
+fn u32_at(bytes: &[u8], start: usize) -> u32 {
+    bytes[start..]
+        .first_chunk()
+        .map_or(0, |four| u32::from_le_bytes(*four))
 }
 
 /// Reads everything after the header once, verifies its checksum, and returns the small tables.
@@ -231,7 +226,8 @@ pub(super) fn read_ids(
     Ok(width.read(&bytes))
 }
 
-/// The lines, in their corpora, of so many examples from `first` on.
+/// Reads the line numbers of `examples` examples from `first` on. Before the table of them the file
+/// holds this many ids and lengths.
 pub(super) fn read_lines(
     file: &File,
     path: &Path,
@@ -259,6 +255,7 @@ pub(super) fn damaged(path: &Path, problem: &str) -> DataError {
     }
 }
 
+/// Everything after the header, read in order, with its checksum so far.
 struct Body<'a> {
     reader: BufReader<&'a File>,
     crc: Crc,
@@ -302,13 +299,14 @@ impl Body<'_> {
     }
 }
 
+/// Returns a 2-byte id as four bytes, with the word-start flag at its highest bit again.
 fn widen(id: u16) -> u32 {
-    let mark = if id & NARROW_WORD_START == 0 {
+    let flag = if id & NARROW_WORD_START == 0 {
         0
     } else {
         WORD_START
     };
-    u32::from(id & !NARROW_WORD_START) | mark
+    u32::from(id & !NARROW_WORD_START) | flag
 }
 
 #[cfg(unix)]

@@ -25,9 +25,18 @@ const CHUNK: usize = 256;
 pub struct CaptionImages {
     /// `[images, height * width * channels]` row by row.
     pixels: Vec<u8>,
+    /// The number of bytes of one image.
     num_bytes: usize,
-    /// The image of each example.
-    of_examples: Vec<u32>,
+    /// The index of the image of each example.
+    image_indices: Vec<u32>,
+}
+
+/// The images that the captions of an id cache belong to.
+struct NamedImages {
+    /// Each different name once.
+    names: Vec<String>,
+    /// The index of each example's image in `names`.
+    indices: Vec<u32>,
 }
 
 impl CaptionImages {
@@ -38,27 +47,12 @@ impl CaptionImages {
     /// [`DataError::Image`] and [`DataError::Io`] for a file that is no image;
     /// [`DataError::Captions`] if they do not fit into the memory that images may take.
     pub fn read(corpus: &Corpus, cache: &IdCache, config: ImageConfig) -> Result<Self, DataError> {
-        let lines = cache.lines()?;
-        let (mut names, mut numbers) = (Vec::new(), HashMap::new());
-        let mut of_examples = Vec::with_capacity(cache.len());
-        for (part, (range, _)) in corpus.parts().iter().zip(cache.parts()) {
-            let pairs: Vec<Pair> = part.pairs()?.collect::<Result<_, _>>()?;
-            for &line in &lines[range.start as usize..range.end as usize] {
-                let name = &pairs[line as usize - 1].src;
-                let number = *numbers.entry(name.clone()).or_insert(names.len() as u32);
-                if number as usize == names.len() {
-                    names.push(name.clone());
-                }
-                of_examples.push(number);
-            }
-        }
-        let (num_bytes, most) = (
-            config.shape().iter().product::<usize>(),
-            ImageLimits::default().max_bytes,
-        );
-        if names.len().saturating_mul(num_bytes) > most {
+        let NamedImages { names, indices } = NamedImages::read(corpus, cache)?;
+        let num_bytes = config.shape().iter().product::<usize>();
+        let max_bytes = ImageLimits::default().max_bytes;
+        if names.len().saturating_mul(num_bytes) > max_bytes {
             let problem = format!(
-                "has {} images of {num_bytes} bytes, which do not fit into {most} bytes",
+                "has {} images of {num_bytes} bytes, which do not fit into {max_bytes} bytes",
                 names.len()
             );
             let path = PathBuf::from(corpus.parts().first().map(Part::name).unwrap_or_default());
@@ -78,7 +72,7 @@ impl CaptionImages {
         Ok(Self {
             pixels,
             num_bytes,
-            of_examples,
+            image_indices: indices,
         })
     }
 
@@ -87,15 +81,38 @@ impl CaptionImages {
         self.pixels.len() / self.num_bytes
     }
 
-    /// Whether there is none.
+    /// Whether there is no image.
     pub fn is_empty(&self) -> bool {
         self.pixels.is_empty()
     }
 
     /// The bytes of the image of an example.
-    fn of_example(&self, example: u32) -> &[u8] {
-        let number = self.of_examples[example as usize] as usize;
-        &self.pixels[number * self.num_bytes..][..self.num_bytes]
+    fn image(&self, example: u32) -> &[u8] {
+        let index = self.image_indices[example as usize] as usize;
+        &self.pixels[index * self.num_bytes..][..self.num_bytes]
+    }
+}
+
+impl NamedImages {
+    /// Reads the names from the pairs of `corpus` at the lines of the examples in `cache`.
+    fn read(corpus: &Corpus, cache: &IdCache) -> Result<Self, DataError> {
+        let lines = cache.lines()?;
+        let mut names: Vec<String> = Vec::new();
+        let mut index_by_name = HashMap::new();
+        let mut indices = Vec::with_capacity(cache.len());
+        for (part, (range, _)) in corpus.parts().iter().zip(cache.parts()) {
+            let pairs: Vec<Pair> = part.pairs()?.collect::<Result<_, _>>()?;
+            for &line in &lines[range.start as usize..range.end as usize] {
+                let name = &pairs[line as usize - 1].src;
+                let next = names.len() as u32;
+                let index = *index_by_name.entry(name.clone()).or_insert(next);
+                if index == next {
+                    names.push(name.clone());
+                }
+                indices.push(index);
+            }
+        }
+        Ok(Self { names, indices })
     }
 }
 
@@ -108,8 +125,8 @@ pub struct CaptionSource {
 }
 
 impl CaptionSource {
-    /// The captions of `cache`, which is of text that has one side; an image counts as
-    /// `num_patches` positions in a batch.
+    /// Makes batches of the captions of `cache`, which is of text that has one side; an image counts
+    /// as `num_patches` positions in a batch.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -129,7 +146,7 @@ impl CaptionSource {
         })
     }
 
-    /// Positions of a caption, with one mark.
+    /// The padded positions of an image and of its caption with BOS or EOS.
     fn padded(&self, example: u32) -> (usize, usize) {
         let Cached { cache, config } = &self.cached;
         (
@@ -152,7 +169,7 @@ impl BatchSource for CaptionSource {
         let captions: Vec<Vec<u32>> = examples.into_iter().map(|example| example.tgt).collect();
         let mut pixels = Vec::with_capacity(items.len() * self.images.num_bytes);
         for &item in items {
-            pixels.extend_from_slice(self.images.of_example(item));
+            pixels.extend_from_slice(self.images.image(item));
         }
         let Cached { cache, config } = &self.cached;
         let special = cache.tokenizers().tgt.special();
@@ -165,8 +182,11 @@ impl BatchSource for CaptionSource {
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let real = |item| (self.num_patches, self.cached.cache.lengths(item).1 + 1);
-        size_of_rows(items, |item| self.padded(item), real)
+        size_of_rows(
+            items,
+            |item| self.padded(item),
+            |item| (self.num_patches, self.cached.cache.lengths(item).1 + 1),
+        )
     }
 
     fn origin(&self, example: u32) -> String {

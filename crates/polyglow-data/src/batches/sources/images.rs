@@ -10,7 +10,7 @@ use crate::error::DataError;
 use crate::image_set::{ImageSet, turn};
 use crate::random::Purpose;
 
-/// Labeled images, of which parts may be read more often or more rarely than others.
+/// Batches of labeled images, whose parts have weights.
 pub struct ImageSource {
     images: Arc<ImageSet>,
     /// The id of each image's label, in the vocabulary of labels.
@@ -21,9 +21,9 @@ pub struct ImageSource {
 }
 
 impl ImageSource {
-    /// The images of `images` with the ids of their labels; `parts` are the images of each corpus,
-    /// and how often an epoch holds each of them. With `augment` each is mirrored and turned at
-    /// random in every epoch.
+    /// Makes batches of `images` with the ids of their labels; `parts` are the images of each
+    /// corpus, and how often an epoch holds each of them. With `augment` each is mirrored and turned
+    /// at random in every epoch.
     pub fn new(
         images: Arc<ImageSet>,
         labels: Arc<[i32]>,
@@ -40,6 +40,7 @@ impl ImageSource {
         }
     }
 
+    /// The number of bytes of one image.
     fn num_bytes(&self) -> usize {
         self.images.height * self.images.width * self.images.channels
     }
@@ -60,11 +61,8 @@ impl BatchSource for ImageSource {
         for &item in items {
             let image = self.images.example(item as usize).pixels;
             if self.augment {
-                pixels.extend(turn(
-                    image,
-                    shape,
-                    Purpose::Row.mix(&[self.config.seed, epoch, u64::from(item)]),
-                ));
+                let key = Purpose::Row.mix(&[self.config.seed, epoch, u64::from(item)]);
+                pixels.extend(turn(image, shape, key));
             } else {
                 pixels.extend_from_slice(image);
             }

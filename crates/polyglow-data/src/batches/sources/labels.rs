@@ -16,7 +16,7 @@ pub struct LabelSource {
 }
 
 impl LabelSource {
-    /// The texts of `cache`.
+    /// Makes batches of the texts of `cache`, whose targets are labels.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -26,6 +26,7 @@ impl LabelSource {
         Ok(Self { cached, dropout })
     }
 
+    /// The padded positions of a text with EOS, and of its label.
     fn padded(&self, example: u32) -> (usize, usize) {
         let Cached { cache, config } = &self.cached;
         (
@@ -46,21 +47,21 @@ impl BatchSource for LabelSource {
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<LabelBatch, DataError> {
         let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
         let Cached { cache, config } = &self.cached;
-        let (texts, labels) = (
-            cache.tokenizers().src.special(),
-            cache.tokenizers().tgt.special(),
-        );
+        let tokenizers = cache.tokenizers();
         Ok(LabelBatch::new(
             &examples,
-            texts,
-            labels.unk,
+            tokenizers.src.special(),
+            tokenizers.tgt.special().unk,
             config.pad_multiple,
         ))
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let real = |item| (self.cached.cache.lengths(item).0 + 1, 1);
-        size_of_rows(items, |item| (self.padded(item).0, 1), real)
+        size_of_rows(
+            items,
+            |item| (self.padded(item).0, 1),
+            |item| (self.cached.cache.lengths(item).0 + 1, 1),
+        )
     }
 
     fn origin(&self, example: u32) -> String {

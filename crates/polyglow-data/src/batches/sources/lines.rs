@@ -16,7 +16,7 @@ pub struct LineSource {
 }
 
 impl LineSource {
-    /// The lines of `cache`.
+    /// Makes batches of the lines of `cache`.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -51,8 +51,11 @@ impl BatchSource for LineSource {
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let Cached { cache, config } = &self.cached;
-        let padded = |item| (0, pairs::padded(config, cache.lengths(item)).1);
-        size_of_rows(items, padded, |item| (0, cache.lengths(item).1 + 1))
+        size_of_rows(
+            items,
+            |item| (0, pairs::padded(config, cache.lengths(item)).1),
+            |item| (0, cache.lengths(item).1 + 1),
+        )
     }
 
     fn origin(&self, example: u32) -> String {

@@ -11,15 +11,15 @@ use crate::id_cache::IdCache;
 use crate::masking::Masked;
 use crate::random::Purpose;
 
-/// Batches of texts with hidden tokens from an id cache of text that has one side; other tokens in
-/// each epoch.
+/// Batches of texts with hidden tokens from an id cache of text that has one side. Different tokens
+/// are hidden in each epoch.
 pub struct MaskedSource {
     cached: Cached,
     dropout: Option<BpeDropout>,
 }
 
 impl MaskedSource {
-    /// The texts of `cache`.
+    /// Makes batches of the texts of `cache`.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -29,6 +29,7 @@ impl MaskedSource {
         Ok(Self { cached, dropout })
     }
 
+    /// The padded positions of a text with EOS, which are those of the tokens to predict, too.
     fn padded(&self, example: u32) -> (usize, usize) {
         let Cached { cache, config } = &self.cached;
         let len = config.padded(config.planned_len(cache.lengths(example).1) + 1);
@@ -48,26 +49,25 @@ impl BatchSource for MaskedSource {
         let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
         let Cached { cache, config } = &self.cached;
         let tokenizer = &cache.tokenizers().tgt;
-        let (special, vocab_size) = (tokenizer.special(), tokenizer.vocab_size());
-        let texts = examples.iter().zip(items).map(|(example, &item)| {
+        let special = tokenizer.special();
+        let mut texts = Vec::with_capacity(items.len());
+        for (example, &item) in examples.iter().zip(items) {
             let key = Purpose::Row.mix(&[config.seed, epoch, u64::from(item)]);
-            Masked::new(&example.tgt, special, vocab_size, key)
-        });
-        Ok(MaskedBatch::new(
-            &texts.collect::<Vec<_>>(),
-            special,
-            config.pad_multiple,
-        ))
+            let vocab_size = tokenizer.vocab_size();
+            texts.push(Masked::new(&example.tgt, special, vocab_size, key));
+        }
+        Ok(MaskedBatch::new(&texts, special, config.pad_multiple))
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let real = |item| {
-            (
-                self.cached.cache.lengths(item).1 + 1,
-                self.cached.cache.lengths(item).1 + 1,
-            )
-        };
-        size_of_rows(items, |item| self.padded(item), real)
+        size_of_rows(
+            items,
+            |item| self.padded(item),
+            |item| {
+                let len = self.cached.cache.lengths(item).1 + 1;
+                (len, len)
+            },
+        )
     }
 
     fn origin(&self, example: u32) -> String {

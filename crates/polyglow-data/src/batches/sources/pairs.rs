@@ -13,13 +13,14 @@ use crate::id_cache::IdCache;
 pub struct PairSource {
     cached: Cached,
     dropout: Option<BpeDropout>,
-    /// Whether batches bring the links of aligned text along.
+    /// Whether batches have the links of aligned text.
     links: bool,
 }
 
 impl PairSource {
-    /// Pairs of `cache`; with `links` also where each target token should look, but not with BPE
-    /// dropout, whose tokens alignments do not know.
+    /// Makes batches of the pairs of `cache`; with `links` also the attention that their alignments
+    /// call for. With BPE dropout batches have no links, because these are between the tokens
+    /// without dropout.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if a tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -53,8 +54,12 @@ impl BatchSource for PairSource {
         let Cached { cache, config } = &self.cached;
         let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
         let tokenizers = cache.tokenizers();
-        let (src, tgt) = (tokenizers.src.special(), tokenizers.tgt.special());
-        let batch = PairBatch::new(&examples, src, tgt, config.pad_multiple);
+        let batch = PairBatch::new(
+            &examples,
+            tokenizers.src.special(),
+            tokenizers.tgt.special(),
+            config.pad_multiple,
+        );
         if !self.links {
             return Ok(batch);
         }
@@ -64,11 +69,13 @@ impl BatchSource for PairSource {
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let Cached { cache, config } = &self.cached;
-        let real = |(src, tgt): (usize, usize)| (src + 1, tgt + 1);
         size_of_rows(
             items,
             |item| padded(config, cache.lengths(item)),
-            |item| real(cache.lengths(item)),
+            |item| {
+                let (src_len, tgt_len) = cache.lengths(item);
+                (src_len + 1, tgt_len + 1)
+            },
         )
     }
 
@@ -77,7 +84,7 @@ impl BatchSource for PairSource {
     }
 }
 
-/// Padded source and target positions of an example with this many ids, each side with one mark.
+/// Padded source and target positions of an example with this many ids, each side with BOS or EOS.
 pub(super) fn padded(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usize) {
     (
         config.padded(config.planned_len(src) + 1),

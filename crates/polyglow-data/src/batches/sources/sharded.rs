@@ -1,31 +1,31 @@
-//! Batches in parts that are worked on side by side.
+//! Batches in shards for parallel work.
 
 use std::sync::Arc;
 
 use super::BatchSource;
 use crate::batching::EpochPlan;
 
-/// Shards that most machines have cores for.
+/// The number of shards that most machines have cores for.
 const FEW: usize = 4;
-/// Positions that each of a few shards has at least: with fewer, products of matrices and whatever
-/// is done once for each shard take longer than another core saves.
-const FEWEST_POSITIONS: usize = 512;
+/// Positions that each of a few shards has at least: with fewer, products of matrices and the work
+/// that is done once for each shard take longer than another core saves.
+const MIN_POSITIONS_OF_FEW: usize = 512;
 /// Positions that each of more shards has at least: with fewer, the gradients that every shard adds
 /// cost 1 to 8 % of a step. More cores than shards divide the products of a shard among them.
-const FEWEST_POSITIONS_OF_MANY: usize = 1024;
+const MIN_POSITIONS_OF_MANY: usize = 1024;
 
-/// A source whose batches come in shards: a CPU works on several of them side by side, each on a
+/// A source whose batches come in shards: a CPU works on several of them in parallel, each on a
 /// core.
 ///
-/// How many there are follows from the size of the batch alone, never from the machine, so that a
-/// training gives the same bits wherever it runs.
+/// Their number follows from the size of the batch alone, never from the machine, so that a training
+/// gives the same bits on all machines.
 pub struct Sharded<S> {
     source: Arc<S>,
     most: usize,
 }
 
 impl<S: BatchSource> Sharded<S> {
-    /// Batches of `source` in at most `most` shards.
+    /// Makes batches of `source` in at most `most` shards.
     pub fn new(source: Arc<S>, most: usize) -> Self {
         Self { source, most }
     }
@@ -41,11 +41,8 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<Vec<S::Batch>, S::Error> {
         let [rows, src_len, tgt_len] = self.source.size(epoch, items).0;
-        self.source.shards(
-            epoch,
-            items,
-            num_shards(rows * (src_len + tgt_len), self.most),
-        )
+        let count = num_shards(rows * (src_len + tgt_len), self.most);
+        self.source.shards(epoch, items, count)
     }
 
     fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize) {
@@ -61,18 +58,21 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
     }
 }
 
-/// Shards of a batch with so many padded positions, of both sides: a power of two, and `most` at
-/// most.
+/// Returns the number of shards of a batch with this many padded positions on both sides together: a
+/// power of two, but no more than `most`.
 pub fn num_shards(positions: usize, most: usize) -> usize {
-    let of = |fewest: usize| 1 << (positions / fewest).max(1).ilog2();
-    of(FEWEST_POSITIONS)
-        .min(FEW)
-        .max(of(FEWEST_POSITIONS_OF_MANY))
-        .min(most)
+    let few = power_of_two(positions / MIN_POSITIONS_OF_FEW).min(FEW);
+    let many = power_of_two(positions / MIN_POSITIONS_OF_MANY);
+    few.max(many).min(most)
 }
 
-/// `items` in `count` runs of neighbors, which are as many as possible and differ by one at most.
-/// None is empty.
+/// The largest power of two that is no larger than `count`; 1 for 0.
+fn power_of_two(count: usize) -> usize {
+    1 << count.max(1).ilog2()
+}
+
+/// Cuts `items` into `count` runs of neighbors whose lengths differ by at most one; into fewer if
+/// there are fewer items, so that no run is empty.
 pub(super) fn runs(items: &[u32], count: usize) -> impl Iterator<Item = &[u32]> {
     let count = count.min(items.len()).max(1);
     (0..count).map(move |run| &items[run * items.len() / count..(run + 1) * items.len() / count])

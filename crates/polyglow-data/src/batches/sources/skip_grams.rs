@@ -1,4 +1,4 @@
-//! Words, and candidates for words beside them: many rows for a line.
+//! Words, and candidates for their context words: many rows for a line.
 
 use std::sync::Arc;
 
@@ -17,7 +17,7 @@ pub struct SkipGramSource {
 }
 
 impl SkipGramSource {
-    /// Counts the words of `cache`, by whose frequencies skip-grams are drawn.
+    /// Counts the words of `cache`, because skip-grams are drawn by their frequencies.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if `batching` asks for BPE dropout; the cache cannot be read.
@@ -45,7 +45,7 @@ impl SkipGramSource {
         })
     }
 
-    /// Rows that a line gives at most.
+    /// The largest number of rows that a line can give.
     fn most_rows(&self, example: u32) -> usize {
         self.config
             .most_pairs(self.cached.cache.lengths(example).1)
@@ -58,10 +58,11 @@ impl BatchSource for SkipGramSource {
     type Error = DataError;
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
-        let padded = |len| self.cached.config.padded(len);
+        let config = &self.cached.config;
         self.cached.plan(epoch, |example| {
             let rows = self.most_rows(example);
-            (padded(rows), padded(rows * self.config.candidates()))
+            let candidates = rows * self.config.candidates();
+            (config.padded(rows), config.padded(candidates))
         })
     }
 
@@ -69,10 +70,9 @@ impl BatchSource for SkipGramSource {
         let Cached { cache, config } = &self.cached;
         let mut rows = Vec::new();
         for &item in items {
-            rows.extend(self.sampler.rows(
-                &cache.example(item)?.tgt,
-                &[config.seed, epoch, u64::from(item)],
-            ));
+            let line = cache.example(item)?.tgt;
+            let key = [config.seed, epoch, u64::from(item)];
+            rows.extend(self.sampler.rows(&line, &key));
         }
         if rows.is_empty() {
             rows.push(self.sampler.nothing());
@@ -80,21 +80,23 @@ impl BatchSource for SkipGramSource {
         Ok(SkipGramBatch::new(&rows))
     }
 
-    /// Always one: each would have gradients of all vectors, of which it changes few.
+    /// Makes a single shard: each would have gradients of all vectors, of which it changes few.
     fn shards(&self, epoch: u64, items: &[u32], _: usize) -> Result<Vec<SkipGramBatch>, DataError> {
         Ok(vec![self.batch(epoch, items)?])
     }
 
-    /// About four times what a batch has: of a word's window and of frequent words, only what is
-    /// drawn is in it.
+    /// Returns about four times the rows of the batch, as if no word of a window and no frequent
+    /// word were left out by chance.
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let most = items.iter().map(|&item| self.most_rows(item));
-        let padded: usize = most
-            .clone()
-            .map(|rows| self.cached.config.padded(rows))
-            .sum();
-        let real = most.map(|rows| rows * (1 + self.config.candidates())).sum();
-        ([padded, 1, self.config.candidates()], real)
+        let candidates = self.config.candidates();
+        let mut padded = 0;
+        let mut real = 0;
+        for &item in items {
+            let rows = self.most_rows(item);
+            padded += self.cached.config.padded(rows);
+            real += rows * (1 + candidates);
+        }
+        ([padded, 1, candidates], real)
     }
 
     fn origin(&self, example: u32) -> String {

@@ -25,7 +25,7 @@ impl TagSource {
         Ok(Self { cached })
     }
 
-    /// Positions of a text with its end mark, and of the tags, which stand at them.
+    /// The padded positions of a text with EOS, which are those of its tags, too.
     fn padded(&self, example: u32) -> (usize, usize) {
         let Cached { cache, config } = &self.cached;
         let len = config.padded(config.planned_len(cache.lengths(example).0) + 1);
@@ -60,8 +60,11 @@ impl BatchSource for TagSource {
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
         let cache = &self.cached.cache;
-        let real = |item| (cache.lengths(item).0 + 1, cache.lengths(item).1);
-        size_of_rows(items, |item| self.padded(item), real)
+        size_of_rows(
+            items,
+            |item| self.padded(item),
+            |item| (cache.lengths(item).0 + 1, cache.lengths(item).1),
+        )
     }
 
     fn origin(&self, example: u32) -> String {

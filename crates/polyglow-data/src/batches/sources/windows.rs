@@ -11,14 +11,14 @@ use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::window::Windows;
 
-/// Batches of windows over an id cache, cut somewhere else in each epoch.
+/// Batches of windows over an id cache, cut at different positions in each epoch.
 pub struct WindowSource {
     cached: Cached,
     context_len: NonZeroUsize,
 }
 
 impl WindowSource {
-    /// Windows of `context_len` positions of the text in `cache`.
+    /// Makes batches of windows of `context_len` positions of the text in `cache`.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if `config` asks for BPE dropout: windows are cut by the number of
@@ -37,7 +37,7 @@ impl WindowSource {
     }
 
     fn windows(&self, epoch: u64) -> Result<Windows, DataError> {
-        Windows::of_epoch(
+        Windows::for_epoch(
             &self.cached.cache,
             self.context_len,
             self.cached.config.seed,
@@ -58,10 +58,11 @@ impl BatchSource for WindowSource {
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<TextBatch, DataError> {
         let Cached { cache, config } = &self.cached;
         let windows = self.windows(epoch)?;
-        let rows = items
-            .iter()
-            .map(|&window| Ok(windows.read(cache, window)?.1));
-        let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, DataError>>()?;
+        let mut rows: Vec<Vec<Piece>> = Vec::with_capacity(items.len());
+        for &window in items {
+            let (_, pieces) = windows.read(cache, window)?;
+            rows.push(pieces);
+        }
         Ok(TextBatch::of_windows(
             &rows,
             cache.tokenizers().tgt.special(),
@@ -74,22 +75,24 @@ impl BatchSource for WindowSource {
         let Ok(windows) = self.windows(epoch) else {
             return ([0; 3], 0);
         };
-        let padded = |window| (0, self.cached.config.padded(windows.len_of(window)));
-        size_of_rows(items, padded, |window| (0, windows.len_of(window)))
+        let config = &self.cached.config;
+        size_of_rows(
+            items,
+            |window| (0, config.padded(windows.window_len(window))),
+            |window| (0, windows.window_len(window)),
+        )
     }
 
     fn examples(&self, epoch: u64, items: &[u32]) -> Vec<u32> {
         let Ok(windows) = self.windows(epoch) else {
             return Vec::new();
         };
-        items
-            .iter()
-            .map(|&window| {
-                self.cached
-                    .cache
-                    .example_at(windows.positions(window).start)
-            })
-            .collect()
+        let mut examples = Vec::with_capacity(items.len());
+        for &window in items {
+            let start = windows.positions(window).start;
+            examples.push(self.cached.cache.example_at(start));
+        }
+        examples
     }
 
     fn origin(&self, example: u32) -> String {

@@ -16,7 +16,7 @@ use crate::image_set::idx::read_idx;
 use crate::image_set::{ImageLimits, ImageSet};
 use crate::toy::shapes::captioned::CaptionedShapes;
 
-/// Ranges of examples, and how often an epoch holds each of these.
+/// Ranges of examples, each with its weight: how often an epoch holds its examples.
 type Weighted = Vec<(Range<u32>, f64)>;
 
 impl Corpus {
@@ -24,68 +24,38 @@ impl Corpus {
     ///
     /// # Errors
     /// [`DataError::MissingFile`]; [`DataError::Config`] for a split that the configuration lacks;
-    /// what is wrong with images.
+    /// [`DataError::Image`] for images that cannot be read.
     pub(super) fn open_images(config: &DataConfig, split: Split) -> Result<Self, DataError> {
         let key = config.key(split);
-        let parts =
-            config
-                .files(split)?
-                .into_iter()
-                .map(|WeightedPath { path, weight, .. }| {
-                    let missing = || DataError::MissingFile {
-                        key: key.clone(),
-                        path: path.clone(),
-                    };
-                    let images = Arc::new(read_labeled(&path, config, missing)?);
-                    let source = Source::Images {
-                        name: path.display().to_string(),
-                        images,
-                    };
-                    Ok(Part {
-                        source,
-                        weight,
-                        alignments: None,
-                        is_text: false,
-                    })
-                });
-        Ok(Self {
-            parts: parts.collect::<Result<_, _>>()?,
-            ..Self::default()
-        })
-    }
-
-    /// A corpus of images in memory.
-    pub(super) fn of_images(name: String, images: ImageSet) -> Self {
-        let source = Source::Images {
-            name,
-            images: Arc::new(images),
-        };
-        Self {
-            parts: vec![Part {
-                source,
-                weight: 1.0,
-                alignments: None,
-                is_text: false,
-            }],
-            ..Self::default()
+        let mut parts = Vec::new();
+        for WeightedPath { path, weight, .. } in config.files(split)? {
+            let images = Arc::new(read_labeled(&path, config, &key)?);
+            let name = path.display().to_string();
+            parts.push(Part::new(Source::Images { name, images }, weight));
         }
+        Ok(Self::from_parts(parts))
     }
 
-    /// The images of each part, in order; `None` if it has none.
+    /// Makes a corpus of images in memory.
+    pub(super) fn from_images(name: String, images: ImageSet) -> Self {
+        let images = Arc::new(images);
+        Self::from_parts(vec![Part::new(Source::Images { name, images }, 1.0)])
+    }
+
+    /// Returns the images of each part, in order; `None` if the corpus is not one of images.
     pub fn images(&self) -> Option<Vec<Arc<ImageSet>>> {
-        let images = |part: &Part| match &part.source {
-            Source::Images { images, .. } => Some(Arc::clone(images)),
-            _ => None,
-        };
-        self.parts
-            .iter()
-            .map(images)
-            .collect::<Option<Vec<_>>>()
-            .filter(|parts| !parts.is_empty())
+        let mut sets = Vec::with_capacity(self.parts.len());
+        for part in &self.parts {
+            let Source::Images { images, .. } = &part.source else {
+                return None;
+            };
+            sets.push(Arc::clone(images));
+        }
+        (!sets.is_empty()).then_some(sets)
     }
 
-    /// The images that are trained on, of all parts together, and which of them belong to each
-    /// part, with the part's weight. `None` if it has none.
+    /// Returns the images that are trained on, of all parts together, and which of them belong to
+    /// each part, with the part's weight. `None` if the corpus is not one of images.
     pub fn training_images(&self) -> Option<(Arc<ImageSet>, Weighted)> {
         let sets = self.images()?;
         let all = ImageSet::join(&sets);
@@ -101,23 +71,26 @@ impl Corpus {
         Some((Arc::new(all.select(&sample.indices())), ranges.collect()))
     }
 
+    /// Returns the first `max_examples` of `all` images, which are those of `sets`, and the range
+    /// of each set.
     fn first_images(
         &self,
         sets: &[Arc<ImageSet>],
         all: Arc<ImageSet>,
     ) -> (Arc<ImageSet>, Weighted) {
-        let most = self.max_examples.map_or(usize::MAX, |most| {
-            usize::try_from(most).unwrap_or(usize::MAX)
-        });
+        let max_examples = match self.max_examples {
+            Some(count) => usize::try_from(count).unwrap_or(usize::MAX),
+            None => usize::MAX,
+        };
+        let mut ranges = Vec::with_capacity(sets.len());
         let mut start = 0;
-        let ranges = sets.iter().zip(&self.parts).map(|(set, part)| {
-            let range = start..(start + set.len()).min(most).max(start);
-            start = range.end;
-            (range.start as u32..range.end as u32, part.weight)
-        });
-        let ranges = ranges.collect();
-        let first = if most < all.len() {
-            Arc::new(Arc::unwrap_or_clone(all).first(most))
+        for (set, part) in sets.iter().zip(&self.parts) {
+            let end = (start + set.len()).min(max_examples).max(start);
+            ranges.push((start as u32..end as u32, part.weight));
+            start = end;
+        }
+        let first = if max_examples < all.len() {
+            Arc::new(Arc::unwrap_or_clone(all).first(max_examples))
         } else {
             all
         };
@@ -125,7 +98,7 @@ impl Corpus {
     }
 }
 
-/// What a pixel is turned into.
+/// The channels into which pixels are converted.
 fn channels(config: ImageConfig) -> Channels {
     if config.grayscale {
         Channels::Gray
@@ -134,44 +107,40 @@ fn channels(config: ImageConfig) -> Channels {
     }
 }
 
-/// Reads a folder of folders, or MNIST's images with the labels in the file that is called as the
-/// images' is.
-fn read_labeled(
-    path: &Path,
-    config: &DataConfig,
-    missing: impl Fn() -> DataError,
-) -> Result<ImageSet, DataError> {
-    let ([height, width], limits) = (config.images().size, ImageLimits::default());
-    let channels = channels(config.images());
-    if path.is_dir() {
-        return read_folder(
-            path,
-            &FolderOptions {
-                size: Some((height, width)),
-                channels,
-                limits,
-            },
-            None,
-        );
+/// Reads the labeled images of a folder with a folder for each label, or of a file in MNIST's
+/// format. `key` is the configuration key of `path`.
+fn read_labeled(path: &Path, config: &DataConfig, key: &str) -> Result<ImageSet, DataError> {
+    if !path.is_dir() {
+        return read_mnist(path, config, key);
     }
-    let images = plain_or_compressed(path).ok_or_else(&missing)?;
-    let name = images.file_name().map(|name| {
-        name.to_string_lossy()
-            .replace("images", "labels")
-            .replace("idx3", "idx1")
-    });
-    let labels = name
-        .map(|name| images.with_file_name(name))
-        .filter(|labels| labels.is_file() && *labels != images);
-    let problem = || {
+    let [height, width] = config.images().size;
+    let options = FolderOptions {
+        size: Some((height, width)),
+        channels: channels(config.images()),
+        limits: ImageLimits::default(),
+    };
+    read_folder(path, &options, None)
+}
+
+/// Reads a file of images in MNIST's format, with the labels of the file next to it that has the
+/// same name but for `labels` and `idx1`.
+fn read_mnist(path: &Path, config: &DataConfig, key: &str) -> Result<ImageSet, DataError> {
+    let Some(images) = plain_or_compressed(path) else {
+        return Err(DataError::MissingFile {
+            key: key.to_owned(),
+            path: path.to_owned(),
+        });
+    };
+    let Some(labels) = labels_file(&images) else {
         let problem = "it is not a folder, and there is no file of labels next to it, such as `train-labels-idx1-ubyte` of \
                        `train-images-idx3-ubyte`";
-        DataError::Image {
-            path: PathBuf::from(path),
+        return Err(DataError::Image {
+            path: path.to_owned(),
             problem: problem.to_owned(),
-        }
+        });
     };
-    let set = read_idx(&images, &labels.ok_or_else(problem)?, limits, None)?;
+    let set = read_idx(&images, &labels, ImageLimits::default(), None)?;
+    let channels = channels(config.images());
     if set.channels != channels.count() {
         let problem = format!(
             "it has {} bytes per pixel, and `data.images.grayscale = {}` asks for {}",
@@ -184,10 +153,23 @@ fn read_labeled(
             problem,
         });
     }
+    let [height, width] = config.images().size;
     Ok(set.resized(height, width))
 }
 
-/// Reads images as [`read_image`] does, on all cores. One that is named several times is read once.
+/// Returns the file of labels that belongs to a file of images; `None` if there is none.
+fn labels_file(images: &Path) -> Option<PathBuf> {
+    let name = images
+        .file_name()?
+        .to_string_lossy()
+        .replace("images", "labels")
+        .replace("idx3", "idx1");
+    let labels = images.with_file_name(name);
+    (labels.is_file() && labels != images).then_some(labels)
+}
+
+/// Reads images as [`read_image`] does, on all cores. An image that is named several times is read
+/// once.
 ///
 /// # Errors
 /// As [`read_image`].
@@ -202,8 +184,8 @@ pub fn read_images(names: &[&str], config: ImageConfig) -> Result<Vec<Vec<u8>>, 
     Ok(names.iter().map(|name| read[name].clone()).collect())
 }
 
-/// Reads an image from a file, whatever folder it is in, as a model of this configuration sees it;
-/// or draws the one of a corpus that is generated, such as `captioned-shapes:test:17`.
+/// Reads an image from a file, in the size and the colors of this configuration; or draws an image
+/// of a generated corpus, such as `captioned-shapes:test:17`.
 ///
 /// # Errors
 /// [`DataError::Image`] and [`DataError::Io`] name the file that is not an image.

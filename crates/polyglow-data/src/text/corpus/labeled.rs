@@ -36,17 +36,10 @@ impl Corpus {
         let key = config.key(split);
         let mut parts = Vec::new();
         for WeightedPath { path, weight, .. } in config.files(split)? {
-            parts.push(Part {
-                source: source(existing(&key, &path)?),
-                weight,
-                alignments: None,
-                is_text: false,
-            });
+            let source = source(existing(&key, &path)?);
+            parts.push(Part::new(source, weight));
         }
-        Ok(Self {
-            parts,
-            ..Self::default()
-        })
+        Ok(Self::from_parts(parts))
     }
 
     /// Generates the labeled texts or images of a split; the texts alone for a corpus of text that
@@ -60,58 +53,65 @@ impl Corpus {
         content: Content,
         split: Split,
     ) -> Result<Self, DataError> {
-        let (name, split) = (
-            format!("{} {}", embedded.name(), split_name(split)),
-            split_name(split),
-        );
-        let unknown = || wrong("data.corpus", no_such_set(split, embedded.splits()));
+        let split = split_name(split);
+        Self::generate_labeled(embedded, config, content, split)
+            .ok_or_else(|| wrong("data.corpus", no_such_set(split, embedded.splits())))
+    }
+
+    /// Generates a split of a corpus; `None` if there is no such split.
+    fn generate_labeled(
+        embedded: Embedded,
+        config: &DataConfig,
+        content: Content,
+        split: &str,
+    ) -> Option<Self> {
+        let name = format!("{} {split}", embedded.name());
         let is_text = !content.has_source();
         let pairs = match embedded {
+            // These are opened by `Corpus::open` itself, with their alignments.
             Embedded::Pairs(_) => Vec::new(),
             Embedded::Texts(toy) => {
-                let (_, texts) = toy
-                    .generate()
-                    .into_iter()
-                    .find(|(name, _)| *name == split)
-                    .ok_or_else(unknown)?;
-                let pair = |LabeledText { label, text }| {
-                    if is_text {
-                        Pair {
-                            src: String::new(),
-                            tgt: text,
-                        }
-                    } else {
-                        Pair {
-                            src: text,
-                            tgt: label,
-                        }
-                    }
-                };
-                texts.into_iter().map(pair).collect()
+                let mut splits = toy.generate().into_iter();
+                let (_, texts) = splits.find(|(name, _)| *name == split)?;
+                let texts = texts.into_iter();
+                if is_text {
+                    texts.map(text_pair).collect()
+                } else {
+                    texts.map(labeled_pair).collect()
+                }
             }
-            Embedded::Tags(toy) => toy.pairs(split).ok_or_else(unknown)?,
-            Embedded::Captions(shapes) => captions::generated(shapes, split).ok_or_else(unknown)?,
+            Embedded::Tags(toy) => toy.pairs(split)?,
+            Embedded::Captions(shapes) => captions::generated(shapes, split)?,
             Embedded::Images(shapes) => {
                 let [height, width] = config.images().size;
-                let images = shapes
-                    .split(split)
-                    .ok_or_else(unknown)?
-                    .resized(height, width);
-                return Ok(Self::of_images(name, images));
+                let images = shapes.split(split)?.resized(height, width);
+                return Some(Self::from_images(name, images));
             }
         };
         let source = Source::Embedded {
             name,
             pairs: Arc::new(pairs),
         };
-        Ok(Self {
-            parts: vec![Part {
-                source,
-                weight: 1.0,
-                alignments: None,
-                is_text,
-            }],
-            ..Self::default()
-        })
+        let part = Part {
+            is_text,
+            ..Part::new(source, 1.0)
+        };
+        Some(Self::from_parts(vec![part]))
+    }
+}
+
+/// Makes a pair of a text and its label.
+pub(super) fn labeled_pair(labeled: LabeledText) -> Pair {
+    Pair {
+        src: labeled.text,
+        tgt: labeled.label,
+    }
+}
+
+/// Makes the pair of a text of one side, without its label.
+fn text_pair(labeled: LabeledText) -> Pair {
+    Pair {
+        src: String::new(),
+        tgt: labeled.text,
     }
 }

@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use super::text;
+use super::{labeled, text};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
-use crate::labeled::{LabeledLines, LabeledText};
+use crate::labeled::LabeledLines;
 use crate::lines::Lines;
 use crate::pair::Pair;
 use crate::tagged::TaggedSentences;
@@ -17,7 +17,7 @@ pub struct Pairs {
     pub(super) is_text: bool,
 }
 
-/// What is read from.
+/// The source of the pairs, and how far it was read.
 pub(super) enum Reader {
     Embedded {
         pairs: Arc<Vec<Pair>>,
@@ -32,6 +32,7 @@ pub(super) enum Reader {
     Labeled {
         lines: LabeledLines,
         path: PathBuf,
+        /// Whether a line was read, without which the file is empty.
         any: bool,
     },
     Tagged(TaggedSentences),
@@ -54,12 +55,7 @@ impl Iterator for Pairs {
             Reader::Tsv(lines) => next_of_tsv(lines).transpose(),
             Reader::Text(lines) => text::next(lines).transpose(),
             Reader::Labeled { lines, path, any } => {
-                let next = lines.next().map(|line| {
-                    line.map(|LabeledText { label, text }| Pair {
-                        src: text,
-                        tgt: label,
-                    })
-                });
+                let next = lines.next().map(|line| line.map(labeled::labeled_pair));
                 let is_first = !std::mem::replace(any, true);
                 next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
             }
@@ -92,9 +88,8 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
         _ => {
             // The line counts of both files help more than the first missing line: a difference of
             // 1 is an odd line somewhere, and a large one a truncated file.
-            let count = |lines: &mut Lines| lines.try_for_each(|line| line.map(drop));
-            count(src)?;
-            count(tgt)?;
+            skip_to_end(src)?;
+            skip_to_end(tgt)?;
             Err(DataError::LineCount {
                 src: src.path().to_owned(),
                 src_lines: src.line(),
@@ -103,6 +98,10 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
             })
         }
     }
+}
+
+fn skip_to_end(lines: &mut Lines) -> Result<(), DataError> {
+    lines.try_for_each(|line| line.map(drop))
 }
 
 fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
@@ -120,15 +119,12 @@ fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
             src: src.to_owned(),
             tgt: tgt.to_owned(),
         })),
-        ref columns => {
-            let (path, line) = (lines.path().to_owned(), lines.line());
-            Err(DataError::Columns {
-                path,
-                line,
-                found: columns.len(),
-                texts: text_columns(columns),
-            })
-        }
+        ref columns => Err(DataError::Columns {
+            path: lines.path().to_owned(),
+            line: lines.line(),
+            found: columns.len(),
+            texts: text_columns(columns),
+        }),
     }
 }
 

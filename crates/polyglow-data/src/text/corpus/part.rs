@@ -54,7 +54,7 @@ pub(super) enum Source {
         name: String,
         images: Arc<ImageSet>,
     },
-    /// The captions of a file, of images that are in others.
+    /// The captions of a file, paired with the paths of their images.
     Captions {
         path: PathBuf,
         pairs: Arc<Vec<Pair>>,
@@ -64,7 +64,78 @@ pub(super) enum Source {
 /// Iterates over the word alignments of one part, one list of links per pair.
 pub type AlignmentStream = Box<dyn Iterator<Item = Result<Vec<Link>, DataError>> + Send>;
 
+/// The hash of the text of a corpus while it is computed, and those of its files.
+#[derive(Default)]
+pub(super) struct TextHasher {
+    whole: Sha256,
+    files: Vec<FileHash>,
+}
+
+/// A file and the SHA-256 of its bytes.
+type FileHash = (PathBuf, [u8; 32]);
+
+impl TextHasher {
+    pub(super) fn update(&mut self, bytes: impl AsRef<[u8]>) {
+        self.whole.update(bytes);
+    }
+
+    /// Hashes a file, as a part of the whole and by itself.
+    fn add_file(&mut self, path: &Path) -> Result<(), DataError> {
+        let mut file = File::open(path).map_err(DataError::io(path))?;
+        let mut buffer = vec![0; 1 << 18];
+        let mut own = Sha256::new();
+        let mut len = 0_u64;
+        loop {
+            let read = file.read(&mut buffer).map_err(DataError::io(path))?;
+            if read == 0 {
+                break;
+            }
+            self.whole.update(&buffer[..read]);
+            own.update(&buffer[..read]);
+            len += read as u64;
+        }
+        // With the length, text that is moved from one file to the next changes the hash.
+        self.whole.update(len.to_le_bytes());
+        self.files.push((path.to_owned(), own.finalize().into()));
+        Ok(())
+    }
+
+    /// Hashes the sizes of the images of captions, which tell most images that were replaced,
+    /// without reading all of them: see [`Part::image_hashes`].
+    fn add_image_sizes(&mut self, captions: &[Pair]) -> Result<(), DataError> {
+        for (image, _) in by_source(captions) {
+            let metadata = std::fs::metadata(image).map_err(DataError::io(Path::new(image)))?;
+            self.update(metadata.len().to_le_bytes());
+        }
+        Ok(())
+    }
+
+    fn add_images(&mut self, images: &ImageSet) {
+        self.update(&images.pixels);
+        for &label in &images.label_ids {
+            self.update(images.labels.names()[label as usize].as_bytes());
+            self.update(b"\n");
+        }
+    }
+
+    /// Returns the hash of the whole text, and of each file in the order in which it was read.
+    pub(super) fn finish(self) -> ([u8; 32], Vec<FileHash>) {
+        (self.whole.finalize().into(), self.files)
+    }
+}
+
 impl Part {
+    /// Makes a part whose pairs have two sides and no alignments; an epoch holds each of them
+    /// `weight` times.
+    pub(super) fn new(source: Source, weight: f64) -> Self {
+        Self {
+            source,
+            weight,
+            alignments: None,
+            is_text: false,
+        }
+    }
+
     /// How often each pair of this part occurs in an epoch.
     pub fn weight(&self) -> f64 {
         self.weight
@@ -165,76 +236,66 @@ impl Part {
     }
 
     /// Hashes the text and the alignments, but not the weight; and each file by itself.
-    pub(super) fn add_to(
-        &self,
-        hash: &mut Sha256,
-        files: &mut Vec<(PathBuf, [u8; 32])>,
-    ) -> Result<(), DataError> {
+    ///
+    /// The words in between tell the kinds of parts apart, so that no two of them have the same
+    /// hash. They and their order must stay: ids on disk and checkpoints are known by these hashes.
+    pub(super) fn hash(&self, hasher: &mut TextHasher) -> Result<(), DataError> {
         if self.is_text {
-            hash.update(b"one side");
+            hasher.update(b"one side");
         }
         match &self.alignments {
             None => {}
-            Some(Alignments::Embedded(_)) => hash.update(b"embedded alignments"),
+            Some(Alignments::Embedded(_)) => hasher.update(b"embedded alignments"),
             Some(Alignments::File(path)) => {
-                hash.update(b"alignments");
-                add_file(hash, files, path)?;
+                hasher.update(b"alignments");
+                hasher.add_file(path)?;
             }
         }
+        self.hash_source(hasher)
+    }
+
+    fn hash_source(&self, hasher: &mut TextHasher) -> Result<(), DataError> {
         match &self.source {
             Source::Embedded { pairs, .. } => {
-                hash.update(b"embedded");
+                hasher.update(b"embedded");
                 for pair in pairs.iter() {
-                    hash.update([pair.src.as_bytes(), b"\t", pair.tgt.as_bytes(), b"\n"].concat());
+                    let line = [pair.src.as_bytes(), b"\t", pair.tgt.as_bytes(), b"\n"];
+                    hasher.update(line.concat());
                 }
                 Ok(())
             }
             Source::TwoFiles { src, tgt } => {
-                hash.update(b"two files");
-                add_file(hash, files, src)?;
-                add_file(hash, files, tgt)
+                hasher.update(b"two files");
+                hasher.add_file(src)?;
+                hasher.add_file(tgt)
             }
             Source::Tsv(path) => {
-                hash.update(b"tsv");
-                add_file(hash, files, path)
+                hasher.update(b"tsv");
+                hasher.add_file(path)
             }
-            Source::Text(path) => add_file(hash, files, path),
+            Source::Text(path) => hasher.add_file(path),
             Source::Labeled(path) => {
-                hash.update(b"labels and texts");
-                add_file(hash, files, path)
+                hasher.update(b"labels and texts");
+                hasher.add_file(path)
             }
             Source::Tagged(path) => {
-                hash.update(b"tagged");
-                add_file(hash, files, path)
+                hasher.update(b"tagged");
+                hasher.add_file(path)
             }
             Source::Captions { path, pairs } => {
-                hash.update(b"captions");
-                add_file(hash, files, path)?;
-                // Their sizes tell most images that were replaced, without reading all of them: see
-                // `image_hashes`.
-                for (image, _) in by_source(pairs) {
-                    let bytes = std::fs::metadata(image)
-                        .map_err(DataError::io(Path::new(image)))?
-                        .len();
-                    hash.update(bytes.to_le_bytes());
-                }
-                Ok(())
+                hasher.update(b"captions");
+                hasher.add_file(path)?;
+                hasher.add_image_sizes(pairs)
             }
             Source::Images { images, .. } => {
-                hash.update(b"images");
-                hash.update(&images.pixels);
-                for &label in &images.label_ids {
-                    hash.update(images.labels.names()[label as usize].as_bytes());
-                    hash.update(b"\n");
-                }
+                hasher.update(b"images");
+                hasher.add_images(images);
                 Ok(())
             }
         }
     }
-}
 
-impl Part {
-    /// How many pairs it has, if they are in memory.
+    /// The number of pairs, if they are in memory.
     pub(super) fn len_in_memory(&self) -> Option<usize> {
         match &self.source {
             Source::Embedded { pairs, .. } | Source::Captions { pairs, .. } => Some(pairs.len()),
@@ -247,9 +308,9 @@ impl Part {
         }
     }
 
-    /// SHA-256 of every image that has captions here, in the order in which they occur; nothing of
-    /// other parts.
-    pub(super) fn image_hashes(&self) -> Result<Vec<(PathBuf, [u8; 32])>, DataError> {
+    /// Reads and hashes every image that has captions here, in the order in which they occur; a
+    /// part without captions has none.
+    pub(super) fn image_hashes(&self) -> Result<Vec<FileHash>, DataError> {
         let Source::Captions { pairs, .. } = &self.source else {
             return Ok(Vec::new());
         };
@@ -260,30 +321,7 @@ impl Part {
     }
 }
 
-fn image_hash(path: &Path) -> Result<(PathBuf, [u8; 32]), DataError> {
+fn image_hash(path: &Path) -> Result<FileHash, DataError> {
     let bytes = std::fs::read(path).map_err(DataError::io(path))?;
     Ok((path.to_owned(), Sha256::digest(bytes).into()))
-}
-
-fn add_file(
-    hash: &mut Sha256,
-    files: &mut Vec<(PathBuf, [u8; 32])>,
-    path: &Path,
-) -> Result<(), DataError> {
-    let mut file = File::open(path).map_err(DataError::io(path))?;
-    let mut buffer = vec![0; 1 << 18];
-    let (mut total, mut own) = (0_u64, Sha256::new());
-    loop {
-        let read = file.read(&mut buffer).map_err(DataError::io(path))?;
-        if read == 0 {
-            // The length marks where one file ends, so that text moved from one file to the next
-            // changes the hash.
-            hash.update(total.to_le_bytes());
-            files.push((path.to_owned(), own.finalize().into()));
-            return Ok(());
-        }
-        hash.update(&buffer[..read]);
-        own.update(&buffer[..read]);
-        total += read as u64;
-    }
 }

@@ -21,16 +21,10 @@ impl Corpus {
     /// something else; the error names `key`, a key of the configuration.
     pub fn open_text(key: &str, path: &Path) -> Result<Self, DataError> {
         let source = Source::Text(existing(key, path)?);
-        let part = Part {
-            source,
-            weight: 1.0,
-            alignments: None,
+        Ok(Self::from_parts(vec![Part {
             is_text: true,
-        };
-        Ok(Self {
-            parts: vec![part],
-            ..Self::default()
-        })
+            ..Part::new(source, 1.0)
+        }]))
     }
 
     /// Opens the texts of a split: files as they are named, or with `data.tgt` the target sides of
@@ -49,29 +43,14 @@ impl Corpus {
             let opened = Self::open_text(&key, &path)?;
             parts.extend(opened.parts.into_iter().map(|part| Part { weight, ..part }));
         }
-        Ok(Self {
-            parts,
-            ..Self::default()
-        })
+        Ok(Self::from_parts(parts))
     }
 
-    /// The target side alone: the same pairs with empty sources and without alignments.
+    /// Returns the target side alone: the same pairs with empty sources and without alignments.
     #[must_use]
     pub fn target_side(self) -> Self {
-        let target = |part: Part| {
-            let source = match part.source {
-                Source::TwoFiles { tgt, .. } => Source::Text(tgt),
-                source => source,
-            };
-            Part {
-                source,
-                alignments: None,
-                is_text: true,
-                ..part
-            }
-        };
         Self {
-            parts: self.parts.into_iter().map(target).collect(),
+            parts: self.parts.into_iter().map(Part::target_side).collect(),
             content: Content::TEXT,
             ..self
         }
@@ -79,12 +58,26 @@ impl Corpus {
 }
 
 impl Part {
+    fn target_side(self) -> Self {
+        let source = match self.source {
+            Source::TwoFiles { tgt, .. } => Source::Text(tgt),
+            source => source,
+        };
+        Self {
+            source,
+            alignments: None,
+            is_text: true,
+            ..self
+        }
+    }
+
     /// Whether this part has one side only.
     pub(crate) fn is_text(&self) -> bool {
         self.is_text
     }
 }
 
+/// Reads the next line as a pair; `None` at the end of the file.
 pub(super) fn next(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
     match lines.next().transpose()? {
         Some(tgt) => Ok(Some(Pair {
