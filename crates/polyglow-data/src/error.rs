@@ -46,7 +46,7 @@ pub enum DataError {
         line: u64,
         /// First bad byte of the line, counted from 1.
         byte: usize,
-        /// What the text is in instead, as far as its bytes tell.
+        /// The encoding of the text instead, guessed from its bytes.
         encoding: Encoding,
     },
     /// A text is not in UTF-8.
@@ -54,7 +54,7 @@ pub enum DataError {
     Encoding {
         /// File concerned.
         path: PathBuf,
-        /// What it is in.
+        /// The encoding that it is in.
         encoding: Encoding,
     },
     /// A text has no line feeds.
@@ -73,7 +73,7 @@ pub enum DataError {
         /// The longest line that is read, in bytes.
         limit: usize,
     },
-    /// What a corpus names is there, and is no file.
+    /// A path that a corpus names exists, but is not a file.
     #[error("`{key}`: `{path}` is {what}, not a file", path = .path.display())]
     NoFile {
         /// The configuration key that names it.
@@ -132,14 +132,14 @@ pub enum DataError {
         corpus: String,
     },
     /// A line of a TSV file is not exactly a source and a target.
-    #[error("`{path}` line {line}: {found} tab-separated columns instead of 2", path = .path.display())]
+    #[error("`{path}` line {line}: {count} tab-separated columns instead of 2", path = .path.display())]
     Columns {
         /// File concerned.
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
         /// Number of columns on that line.
-        found: usize,
+        count: usize,
         /// The two columns that look like text, counted from 1, if there are two.
         texts: Option<[usize; 2]>,
     },
@@ -170,9 +170,9 @@ pub enum DataError {
         corpus: String,
         /// The sentence, counted from 1.
         sentence: u64,
-        /// How many words it has.
+        /// Its number of words.
         words: usize,
-        /// How many tags it has.
+        /// Its number of tags.
         tags: usize,
     },
     /// A line of a file of word vectors is not a word and its vector.
@@ -186,7 +186,7 @@ pub enum DataError {
         problem: String,
     },
     /// A file of captions is wrong, or an image of it.
-    #[error("`{path}`{place} {problem}", path = .path.display(), place = at_line(*.line))]
+    #[error("`{path}`{at_line} {problem}", path = .path.display(), at_line = at_line(*.line))]
     Captions {
         /// File concerned.
         path: PathBuf,
@@ -215,7 +215,7 @@ pub enum DataError {
     /// The filter has rejected every pair of the training text.
     #[error("every training pair is left out: {reasons}")]
     NothingKept {
-        /// How many pairs were left out, by reason.
+        /// The number of pairs that were left out, by reason.
         reasons: String,
     },
     /// A configuration key has a wrong value.
@@ -251,7 +251,7 @@ pub enum DataError {
          which take {needed} tokens"
     )]
     VocabularyTooSmall {
-        /// The tokens that were asked for.
+        /// The configured number of tokens.
         vocab_size: usize,
         /// Different characters of the text.
         characters: usize,
@@ -316,7 +316,7 @@ fn has_tab(path: &Path) -> bool {
     first.is_some_and(|line| line.contains(&b'\t'))
 }
 
-/// As it is displayed, with what the system said, and with the hint on a line of its own.
+/// Writes the message with its cause, and the hint on a line of its own.
 impl fmt::Debug for DataError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{self}")?;
@@ -330,7 +330,7 @@ impl fmt::Debug for DataError {
     }
 }
 
-/// The place of a line, for messages that name the file before.
+/// Formats the number of a line, to follow the name of its file; nothing for line 0.
 fn at_line(line: u64) -> String {
     if line == 0 {
         String::new()
@@ -340,32 +340,41 @@ fn at_line(line: u64) -> String {
 }
 
 impl DataError {
-    /// What the user can do about the error, if the message does not already say so.
+    /// Returns what the user can do about the error; `None` if the message already says so.
     pub fn hint(&self) -> Option<String> {
-        Some(match self {
+        match self {
             Self::InvalidUtf8 { encoding, .. } | Self::Encoding { encoding, .. } => {
-                encoding.advice()
+                Some(encoding.advice())
             }
-            Self::Columns { found: 1, .. } => {
-                "a TSV corpus has `source<TAB>target` on each line; this one has no tab".to_owned()
+            Self::Columns { .. } => Some(self.columns_hint()),
+            Self::MissingFile { path, .. } if has_tab(path) => Some(format!(
+                "`{}` is there, and its first line has a tab: a file with both sides is read if its name ends in `.tsv`",
+                path_without_language(path).display()
+            )),
+            _ => {
+                let fixed = self
+                    .file_hint()
+                    .or_else(|| self.layout_hint())
+                    .or_else(|| self.training_hint());
+                fixed.map(str::to_owned)
             }
+        }
+    }
+
+    fn columns_hint(&self) -> String {
+        let advice = match self {
+            Self::Columns { count: 1, .. } => "this one has no tab".to_owned(),
             Self::Columns {
                 texts: Some([src, tgt]),
                 ..
-            } => format!(
-                "a TSV corpus has `source<TAB>target` on each line; `cut -f{src},{tgt} OLD > NEW` keeps the two columns that look \
-                 like text"
-            ),
-            Self::MissingFile { path, .. } if has_tab(path) => format!(
-                "`{}` is there, and its first line has a tab: a file with both sides is read if its name ends in `.tsv`",
-                path_without_language(path).display()
-            ),
-            _ => self.fixed_hint()?.to_owned(),
-        })
+            } => format!("`cut -f{src},{tgt} OLD > NEW` keeps the two columns that look like text"),
+            _ => "`cut -f1,2 OLD > NEW` keeps the first two columns".to_owned(),
+        };
+        format!("a TSV corpus has `source<TAB>target` on each line; {advice}")
     }
 
-    /// The advice that is the same for every error of a kind.
-    fn fixed_hint(&self) -> Option<&'static str> {
+    /// The hint of an error about a file as a whole.
+    fn file_hint(&self) -> Option<&'static str> {
         Some(match self {
             Self::CarriageReturns { .. } => {
                 "give each line a line feed: `tr '\\r' '\\n' < OLD > NEW`"
@@ -389,9 +398,14 @@ impl DataError {
             Self::LineCount { .. } => {
                 "line n of one side must translate line n of the other; look for lines that were split, joined or dropped"
             }
-            Self::Columns { .. } => {
-                "a TSV corpus has `source<TAB>target` on each line; `cut -f1,2 OLD > NEW` keeps the first two columns"
-            }
+            Self::Empty { .. } => "is it the right file, and was it written completely?",
+            _ => return None,
+        })
+    }
+
+    /// The hint of an error about the layout of a line, or of the lines of two files.
+    fn layout_hint(&self) -> Option<&'static str> {
+        Some(match self {
             Self::Captions { .. } => "`docs/captions.md` has the layouts that are read",
             Self::Label { .. } => {
                 "each line has `label<TAB>text`, with the labels of the training text"
@@ -404,6 +418,22 @@ impl DataError {
                 "each line has a word and its numbers, after a line `words numbers` (word2vec's text format) or without one \
                  (GloVe's)"
             }
+            Self::Alignment { .. } => {
+                "a link is `source-target`, word numbers from 0, separated by spaces"
+            }
+            Self::AlignmentCount { .. } => {
+                "there must be one line of links per pair, blank for a pair without links"
+            }
+            Self::LinkBeyond { .. } => {
+                "words are separated by whitespace and counted from 0; are these the alignments of another text?"
+            }
+            _ => return None,
+        })
+    }
+
+    /// The hint of an error about tokenizers, the id cache and batches.
+    fn training_hint(&self) -> Option<&'static str> {
+        Some(match self {
             Self::NoBatch => {
                 "check that the corpus is not empty, and that its weight leaves some of it"
             }
@@ -425,16 +455,6 @@ impl DataError {
                 "raise `train.max_tokens`, or lower `data.max_len` (for text in windows `data.context_len`, for word vectors \
                  `data.words.window` or `data.words.negatives`)"
             }
-            Self::Alignment { .. } => {
-                "a link is `source-target`, word numbers from 0, separated by spaces"
-            }
-            Self::AlignmentCount { .. } => {
-                "there must be one line of links per pair, blank for a pair without links"
-            }
-            Self::LinkBeyond { .. } => {
-                "words are separated by whitespace and counted from 0; are these the alignments of another text?"
-            }
-            Self::Empty { .. } => "is it the right file, and was it written completely?",
             Self::Tokenizer { .. } => {
                 "a `tokenizer.json` comes from polyglow or from Hugging Face's `tokenizers`; leave out `tokenizer.path` to \
                  learn a new one"
@@ -443,6 +463,7 @@ impl DataError {
         })
     }
 
+    /// Returns a function that makes an error of this crate of one of the system's about `path`.
     pub(crate) fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self {
         let path = path.to_owned();
         move |source| Self::Io { path, source }

@@ -21,11 +21,12 @@ pub fn format_links(links: &[Link]) -> String {
 
 /// Parses one line in the Pharaoh format; `None` if any field is not a link.
 pub fn parse_links(line: &str) -> Option<Vec<Link>> {
-    let parse = |link: &str| {
-        let (src, tgt) = link.split_once('-')?;
-        Some((src.parse().ok()?, tgt.parse().ok()?))
-    };
-    line.split_whitespace().map(parse).collect()
+    line.split_whitespace().map(parse_link).collect()
+}
+
+fn parse_link(link: &str) -> Option<Link> {
+    let (src, tgt) = link.split_once('-')?;
+    Some((src.parse().ok()?, tgt.parse().ok()?))
 }
 
 #[cfg(test)]

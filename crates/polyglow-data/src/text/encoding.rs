@@ -4,7 +4,7 @@
 #[cfg(feature = "training")]
 pub(super) mod guess;
 
-/// What is wrong with the bytes of a text.
+/// An encoding other than UTF-8, or damage to UTF-8.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Encoding {
     /// It is in UTF-16, by the name that `iconv` has for its order of bytes: `UTF-16` where a
@@ -21,7 +21,7 @@ pub enum Encoding {
 }
 
 impl Encoding {
-    /// What is wrong, to be read behind the name of a file.
+    /// Says what is wrong with a file, to follow its name in a message.
     pub(crate) const fn problem(self) -> &'static str {
         match self {
             Self::Utf16(_) => "is in UTF-16, not in UTF-8",
@@ -34,7 +34,7 @@ impl Encoding {
         }
     }
 
-    /// What to do about it.
+    /// Returns the hint for the user: how to convert the file.
     pub(crate) fn advice(self) -> String {
         match self {
             Self::Utf16(name) => format!("convert the file: `iconv -f {name} -t UTF-8 OLD > NEW`"),

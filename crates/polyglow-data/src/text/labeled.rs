@@ -41,12 +41,12 @@ impl LabelSet {
         &self.names
     }
 
-    /// The id of a label; `None` if it is not in the set.
+    /// Returns the id of a label; `None` if it is not in the set.
     pub fn id(&self, name: &str) -> Option<u32> {
         self.names
             .binary_search_by(|known| known.as_str().cmp(name))
             .ok()
-            .map(|place| place as u32)
+            .map(|index| index as u32)
     }
 }
 
@@ -90,7 +90,7 @@ impl Iterator for LabeledLines {
     }
 }
 
-/// One line of a labeled file, without the line end.
+/// Writes one line of a labeled file, without the line end.
 impl fmt::Display for LabeledText {
     fn fmt(&self, formatter: &mut fmt::Formatter) -> fmt::Result {
         write!(formatter, "{}\t{}", self.label, self.text)

@@ -81,20 +81,21 @@ impl Lines {
         &self.path
     }
 
-    fn read_line(&mut self) -> Result<Option<String>, DataError> {
+    /// Reads the bytes of the next line into the buffer, without the line end. Returns whether there
+    /// is a line.
+    fn fill_buffer(&mut self) -> Result<bool, DataError> {
         self.buffer.clear();
-        // One byte more, so that a line of exactly that length is told from a longer one.
+        // One byte more, to tell a line of exactly that length from a longer one.
         let mut reader = (&mut self.reader).take(MAX_LINE_BYTES as u64 + 1);
-        if reader
+        let num_bytes = reader
             .read_until(b'\n', &mut self.buffer)
-            .map_err(DataError::io(&self.path))?
-            == 0
-        {
-            return Ok(None);
+            .map_err(DataError::io(&self.path))?;
+        if num_bytes == 0 {
+            return Ok(false);
         }
         if self.read == 0 && self.buffer == BYTE_ORDER_MARK.as_bytes() {
             // A file that contains a byte-order mark and nothing else is empty.
-            return Ok(None);
+            return Ok(false);
         }
         self.read += 1;
         if self.buffer.ends_with(b"\n") {
@@ -109,6 +110,13 @@ impl Lines {
                 line: self.read,
                 limit: MAX_LINE_BYTES,
             });
+        }
+        Ok(true)
+    }
+
+    fn read_line(&mut self) -> Result<Option<String>, DataError> {
+        if !self.fill_buffer()? {
+            return Ok(None);
         }
         let text = match str::from_utf8(&self.buffer) {
             Ok(text) => text,
@@ -126,13 +134,13 @@ impl Lines {
         Ok(Some(text.to_owned()))
     }
 
-    /// The error of the line in the buffer, whose byte `byte` is not UTF-8.
+    /// Makes the error of the line in the buffer, whose byte number `byte` is not UTF-8.
     fn invalid(&mut self, byte: usize) -> DataError {
-        // What comes next helps to tell a damaged byte from another encoding; without it, the line
-        // alone has to do.
+        // The text after the line helps to tell a damaged byte from another encoding. Where it
+        // cannot be read, the guess is by the line alone.
         let next = self.reader.fill_buf().unwrap_or_default();
-        let seen = [&self.buffer[..], b"\n", next].concat();
-        let encoding = guess::from_invalid(&seen, self.had_accents);
+        let sample = [&self.buffer[..], b"\n", next].concat();
+        let encoding = guess::from_invalid(&sample, self.had_accents);
         DataError::InvalidUtf8 {
             path: self.path.clone(),
             line: self.read,

@@ -53,7 +53,9 @@ impl NgramModel {
     ) -> Result<Self, DataError> {
         let packing = Packing::new(order, vocab_size, special)?;
         let mut ngrams = count(sequences, &packing)?;
-        let (mut levels, mut discounts) = (Vec::new(), Vec::new());
+        let mut levels = Vec::new();
+        let mut discounts = Vec::new();
+        // The longest n-grams come first, because the counts of shorter ones follow from them.
         let mut longer: Option<(Vec<Counted>, Discounts)> = None;
         for len in (0..=order).rev() {
             let shorter = packing.shorten(&ngrams, len);
@@ -70,6 +72,7 @@ impl NgramModel {
             ));
         }
         levels.reverse();
+        // The empty n-gram has no discounts.
         discounts.pop();
         discounts.reverse();
         Ok(Self {
@@ -92,7 +95,7 @@ impl NgramModel {
         self.levels[1..].iter().map(Level::len).collect()
     }
 
-    /// `ln p(next | context)`, in nats.
+    /// Returns `ln p(next | context)`, in nats.
     ///
     /// `context` holds the ids before `next`, oldest first, and starts with begin of sentence if it
     /// reaches back that far. Only its last `order - 1` ids matter. The probabilities of all ids
@@ -106,27 +109,23 @@ impl NgramModel {
         let mut prob = 1.0 / self.num_candidates() as f64;
         for len in 0..=context.len() {
             // If a context was never seen, longer contexts that end in it were not seen either.
-            let Some(place) = self.find(&context[context.len() - len..]) else {
+            let Some(index) = self.find(&context[context.len() - len..]) else {
                 break;
             };
             let count = self
-                .child(len, place, next)
+                .child(len, index, next)
                 .map_or(0, |child| self.levels[len + 1].count(child));
-            prob = self.levels[len].interpolate(place, count, &self.discounts[len], prob);
+            prob = self.levels[len].interpolate(index, count, &self.discounts[len], prob);
         }
         prob.ln()
     }
 
-    /// The negative log-likelihood of a whole sequence in nats, and the number of ids that were
-    /// predicted: those of `sequence`, and end of sentence.
+    /// Returns the negative log-likelihood of a whole sequence in nats, and the number of ids that
+    /// were predicted: those of `sequence`, and end of sentence.
     pub fn score(&self, sequence: &[u32]) -> (f64, usize) {
-        let framed: Vec<u32> = [self.special.bos]
-            .into_iter()
-            .chain(sequence.iter().copied())
-            .chain([self.special.eos])
-            .collect();
+        let framed = [&[self.special.bos], sequence, &[self.special.eos]].concat();
         let nats = (1..framed.len())
-            .map(|place| -self.log_prob(&framed[..place], framed[place]))
+            .map(|position| -self.log_prob(&framed[..position], framed[position]))
             .sum();
         (nats, framed.len() - 1)
     }
@@ -136,18 +135,20 @@ impl NgramModel {
             || (id != self.special.eos && (id == self.special.bos || id == self.special.pad))
     }
 
+    /// The number of ids that may come next: all but begin of sentence and padding.
     fn num_candidates(&self) -> usize {
         let special = [self.special.bos, self.special.pad];
+        // One id may play both roles, and counts once.
         let never = if special[0] == special[1] {
             &special[..1]
         } else {
             &special
         };
-        self.vocab_size
-            - never
-                .iter()
-                .filter(|&&id| (id as usize) < self.vocab_size && self.is_never_next(id))
-                .count()
+        let num_never = never
+            .iter()
+            .filter(|&&id| (id as usize) < self.vocab_size && self.is_never_next(id))
+            .count();
+        self.vocab_size - num_never
     }
 
     /// The index of an n-gram among those of its length.
@@ -155,12 +156,12 @@ impl NgramModel {
         ngram
             .iter()
             .enumerate()
-            .try_fold(0, |place, (len, &id)| self.child(len, place, id))
+            .try_fold(0, |index, (len, &id)| self.child(len, index, id))
     }
 
-    /// The index of the n-gram that extends the one at `place`, of `len` ids, by `id`.
-    fn child(&self, len: usize, place: usize, id: u32) -> Option<usize> {
-        let children = self.levels[len].children(place);
+    /// The index of the n-gram that extends the one at `index`, of `len` ids, by `id`.
+    fn child(&self, len: usize, index: usize, id: u32) -> Option<usize> {
+        let children = self.levels[len].children(index);
         self.levels.get(len + 1)?.find(children, id)
     }
 }

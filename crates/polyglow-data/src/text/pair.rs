@@ -14,16 +14,17 @@ pub struct Pair {
 }
 
 /// Returns each different source of some pairs, in the order in which they first occur, with the
-/// indices of its targets: of captions each image with what describes it.
+/// indices of its targets. For captions these are the images, each with all its captions.
 pub fn by_source(pairs: &[Pair]) -> Vec<(&str, Vec<usize>)> {
     let mut sources: Vec<(&str, Vec<usize>)> = Vec::new();
-    let mut numbers = HashMap::new();
+    let mut source_indices = HashMap::new();
     for (index, pair) in pairs.iter().enumerate() {
-        let number = *numbers.entry(pair.src.as_str()).or_insert(sources.len());
-        if number == sources.len() {
+        let next = sources.len();
+        let source = *source_indices.entry(pair.src.as_str()).or_insert(next);
+        if source == next {
             sources.push((&pair.src, Vec::new()));
         }
-        sources[number].1.push(index);
+        sources[source].1.push(index);
     }
     sources
 }

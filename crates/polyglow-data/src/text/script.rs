@@ -16,7 +16,7 @@ pub fn is_unspaced(character: char) -> bool {
         | '\u{20000}'..='\u{3fffd}')
 }
 
-/// Whether a space belongs between two parts of a text that follow each other: not beside a script
+/// Whether a space belongs between two parts of a text that follow each other: not next to a script
 /// that has none.
 pub fn has_space_between(left: &str, right: &str) -> bool {
     let last = left

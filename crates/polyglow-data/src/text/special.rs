@@ -1,4 +1,4 @@
-//! The four special tokens: the only place where their ids are fixed or looked up.
+//! The four special tokens: the only module that fixes their ids, or looks them up.
 
 use crate::error::DataError;
 
@@ -61,45 +61,52 @@ impl SpecialIds {
     /// # Errors
     /// [`DataError::MissingSpecial`] for the first role that no token fills.
     pub(crate) fn find(name: &str, id_of: impl Fn(&str) -> Option<u32>) -> Result<Self, DataError> {
-        let find = |role, spellings: &[&str]| {
-            spellings
-                .iter()
-                .find_map(|token| id_of(token))
-                .ok_or_else(|| DataError::MissingSpecial {
-                    name: name.to_owned(),
-                    role,
-                    tried: spellings
-                        .iter()
-                        .map(|token| format!("`{token}`"))
-                        .collect::<Vec<_>>()
-                        .join(", "),
-                })
-        };
         Ok(Self {
-            pad: find("padding", PAD_SPELLINGS)?,
-            bos: find("begin-of-sentence", BOS_SPELLINGS)?,
-            eos: find("end-of-sentence", EOS_SPELLINGS)?,
-            unk: find("unknown-word", UNK_SPELLINGS)?,
+            pad: find_role(name, "padding", PAD_SPELLINGS, &id_of)?,
+            bos: find_role(name, "begin-of-sentence", BOS_SPELLINGS, &id_of)?,
+            eos: find_role(name, "end-of-sentence", EOS_SPELLINGS, &id_of)?,
+            unk: find_role(name, "unknown-word", UNK_SPELLINGS, &id_of)?,
         })
     }
 
     /// The tokens that a tokenizer lacks, as they are spelled here.
     pub(crate) fn missing(id_of: impl Fn(&str) -> Option<u32>) -> Vec<&'static str> {
-        let roles =
-            TOKENS
-                .into_iter()
-                .zip([PAD_SPELLINGS, BOS_SPELLINGS, EOS_SPELLINGS, UNK_SPELLINGS]);
-        let lacks = |spellings: &[&str]| !spellings.iter().any(|token| id_of(token).is_some());
-        roles
-            .filter(|(_, spellings)| lacks(spellings))
-            .map(|(token, _)| token)
-            .collect()
+        let spellings = [PAD_SPELLINGS, BOS_SPELLINGS, EOS_SPELLINGS, UNK_SPELLINGS];
+        let mut missing = Vec::new();
+        for (token, spellings) in TOKENS.into_iter().zip(spellings) {
+            if spellings.iter().all(|spelling| id_of(spelling).is_none()) {
+                missing.push(token);
+            }
+        }
+        missing
     }
 
     /// Whether `id` is padding, begin or end of sentence, which decoding skips.
     pub fn is_silent(&self, id: u32) -> bool {
         id == self.pad || id == self.bos || id == self.eos
     }
+}
+
+/// Finds the token for `role` in the vocabulary of the tokenizer called `name`, by the first of its
+/// spellings that has an id.
+fn find_role(
+    name: &str,
+    role: &'static str,
+    spellings: &[&str],
+    id_of: impl Fn(&str) -> Option<u32>,
+) -> Result<u32, DataError> {
+    if let Some(id) = spellings.iter().find_map(|spelling| id_of(spelling)) {
+        return Ok(id);
+    }
+    let tried: Vec<String> = spellings
+        .iter()
+        .map(|spelling| format!("`{spelling}`"))
+        .collect();
+    Err(DataError::MissingSpecial {
+        name: name.to_owned(),
+        role,
+        tried: tried.join(", "),
+    })
 }
 
 #[cfg(test)]

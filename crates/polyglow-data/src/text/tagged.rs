@@ -13,18 +13,18 @@ const CONLLU_COLUMNS: usize = 10;
 /// words and the target their tags, with single spaces between.
 ///
 /// Two layouts are read:
-/// - Columns, as the shared tasks of CoNLL have it: the word is the first column and the tag is
-///   the last. Columns are separated by tabs, or in lines without any by spaces. All lines of a file
-///   have as many. The lines `-DOCSTART-` of CoNLL-2003 are no words.
+/// - Columns, as in the shared tasks of CoNLL: the word is the first column and the tag is the last.
+///   Columns are separated by tabs, or in lines without any by spaces. All lines of a file have the
+///   same number of columns. The lines `-DOCSTART-` of CoNLL-2003 are no words.
 /// - CoNLL-U, in files that end in `.conllu` or `.conllu.gz`, as the treebanks of Universal
 ///   Dependencies: the word is the second column and its part of speech the fourth. Comments,
-///   contractions (`1-2`) and words that are not there (`1.1`) are left out.
+///   contractions (`1-2`) and empty nodes (`1.1`) are left out.
 ///
 /// A space inside a word becomes `_`, since spaces are between words.
 pub struct TaggedSentences {
     lines: Lines,
     is_conllu: bool,
-    /// As many as the first word has; none before it is read.
+    /// The number of columns of the first word; `None` before it is read.
     num_columns: Option<usize>,
 }
 
@@ -93,39 +93,39 @@ impl TaggedSentences {
         if self.is_conllu && columns[0].contains(['-', '.']) {
             return Ok(None);
         }
-        let (word, tag) = if self.is_conllu {
-            (columns[1], columns[3])
+        let [word_column, tag_column] = if self.is_conllu {
+            [1, 3]
         } else {
-            (columns[0], columns[num_columns - 1])
+            [0, num_columns - 1]
         };
-        let word = joined(word);
-        let tag = joined(tag);
+        let word = joined(columns[word_column]);
+        let tag = joined(columns[tag_column]);
         if word.is_empty() || tag.is_empty() {
             return Err(self.wrong("a word and a tag are expected, and one of them is blank"));
         }
         Ok(Some((word, tag)))
     }
 
-    /// Makes sure that a line has as many columns as the first, and at least two.
-    fn check_columns(&mut self, found: usize) -> Result<usize, DataError> {
+    /// Makes sure that a line of `count` columns has as many as the first, and at least two.
+    fn check_columns(&mut self, count: usize) -> Result<usize, DataError> {
         let expected = match self.num_columns {
             Some(num_columns) => num_columns,
             None if self.is_conllu => CONLLU_COLUMNS,
-            None => found.max(2),
+            None => count.max(2),
         };
-        if found != expected {
+        if count != expected {
             let before = if self.num_columns.is_some() {
                 ", as before"
             } else {
                 ""
             };
-            return Err(self.wrong(&format!("{found} columns instead of {expected}{before}")));
+            return Err(self.wrong(&format!("{count} columns instead of {expected}{before}")));
         }
         self.num_columns = Some(expected);
         Ok(expected)
     }
 
-    /// The error that the last line cannot be read.
+    /// Makes the error that the last line cannot be read.
     fn wrong(&self, problem: &str) -> DataError {
         DataError::Tagged {
             path: self.lines.path().to_owned(),

@@ -30,7 +30,7 @@ pub use clean_text::{is_cleaned_to_space, is_invisible};
 pub(crate) use config::planned_len;
 pub use config::{Kind, Normalization, TokenizerConfig, VocabFiles};
 pub use guard::is_guarded;
-use guard::{failed, guarded};
+use guard::{guarded, tokenizer_error};
 #[cfg(feature = "training")]
 pub(crate) use marked::WORD_START;
 pub use sentencepiece::is_sentencepiece;
@@ -40,7 +40,7 @@ pub use sides::Tokenizers;
 pub use train::{Progress, Stage};
 use written::TextNormalization;
 
-/// How many ids without a token a vocabulary may have, beyond its number of tokens.
+/// The number of ids without a token that a vocabulary may have, beyond its number of tokens.
 const MOST_UNUSED_IDS: usize = 1024;
 
 /// Turns text of one language into ids, and ids into text.
@@ -96,8 +96,8 @@ impl Tokenizer {
         Self::adopt_json(&bytes, &name)
     }
 
-    /// As [`Tokenizer::adopt`], from the content of a `tokenizer.json`; `name` appears in error
-    /// messages.
+    /// Reads a tokenizer as [`Tokenizer::adopt`] does, from the content of a `tokenizer.json`;
+    /// `name` appears in error messages.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if the content is not a tokenizer.
@@ -139,13 +139,10 @@ impl Tokenizer {
                 vocab_size - 1,
                 vocab.len()
             );
-            return Err(failed(name)(problem.into()));
+            return Err(tokenizer_error(name, problem));
         }
-        let unreadable = |error: serde_json::Error| failed(name)(error.into());
-        let spelling =
-            Spelling::new(&serde_json::to_value(inner.get_decoder()).map_err(unreadable)?);
-        let normalizer = serde_json::to_value(inner.get_normalizer()).map_err(unreadable)?;
-        let text_normalization = TextNormalization::new(&normalizer).map_err(unreadable)?;
+        let (spelling, text_normalization) =
+            text_rules(&inner).map_err(|error| tokenizer_error(name, error.to_string()))?;
         Ok(Self {
             inner,
             name: name.to_owned(),
@@ -164,7 +161,7 @@ impl Tokenizer {
         file::replace(path, self.to_json()?.as_bytes()).map_err(DataError::io(path))
     }
 
-    /// The content of the `tokenizer.json`.
+    /// Returns the content of the `tokenizer.json`.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if the library cannot write it.
@@ -172,7 +169,7 @@ impl Tokenizer {
         guarded(&self.name, || self.inner.to_string(true))
     }
 
-    /// The ids of `text`, without begin or end of sentence.
+    /// Returns the ids of `text`, without begin or end of sentence.
     ///
     /// A special token that is spelled out in `text`, such as `</s>`, is ordinary text: no text
     /// encodes to the ids of padding, begin or end of sentence.
@@ -186,11 +183,11 @@ impl Tokenizer {
         Ok(encoding
             .get_ids()
             .iter()
-            .map(|&id| self.of_text(id))
+            .map(|&id| self.text_id(id))
             .collect())
     }
 
-    /// The ids of all `texts`, computed on all cores.
+    /// Returns the ids of all `texts`, computed on all cores.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -204,7 +201,7 @@ impl Tokenizer {
             .collect()
     }
 
-    /// The ids of `text`, and for each id the index of the whitespace-separated word that it
+    /// Returns the ids of `text`, and for each id the index of the whitespace-separated word that it
     /// belongs to.
     ///
     /// # Errors
@@ -214,23 +211,21 @@ impl Tokenizer {
             self.inner.encode(EncodeInput::from(text), false)
         })?;
         let starts: Vec<usize> = word_starts(text).collect();
-        // A token may begin with the space before its word, so its last byte decides and not its
-        // first.
-        let word = |&(start, end): &(usize, usize)| {
-            let last = end.saturating_sub(1).max(start);
-            starts
-                .partition_point(|start| *start <= last)
-                .saturating_sub(1)
-        };
+        let mut words = Vec::with_capacity(encoding.len());
+        for &(start, end) in encoding.get_offsets() {
+            let last = last_byte(start, end);
+            let num_begun = starts.partition_point(|start| *start <= last);
+            words.push(num_begun.saturating_sub(1));
+        }
         let ids = encoding
             .get_ids()
             .iter()
-            .map(|&id| self.of_text(id))
+            .map(|&id| self.text_id(id))
             .collect();
-        Ok((ids, encoding.get_offsets().iter().map(word).collect()))
+        Ok((ids, words))
     }
 
-    /// The ids of `text`, for each id the index of its unit, and the bytes of each unit: a
+    /// Returns the ids of `text`, for each id the index of its unit, and the bytes of each unit: a
     /// whitespace-separated word, or in a word of a script that has no spaces a token.
     ///
     /// # Errors
@@ -239,36 +234,24 @@ impl Tokenizer {
         let encoding = guarded(&self.name, || {
             self.inner.encode(EncodeInput::from(text), false)
         })?;
-        let mut ends: Vec<usize> = word_starts(text).skip(1).collect();
-        ends.push(text.len());
-        let mut start = word_starts(text).next().unwrap_or(0);
-        let mut words = Vec::with_capacity(ends.len());
-        for end in ends {
-            let len = text[start..end].trim_end().len();
-            words.push((start..start + len, text[start..end].contains(is_unspaced)));
-            start = end;
-        }
+        let words = words(text);
         let mut encoded = EncodedUnits::default();
         for (&id, &(start, end)) in encoding.get_ids().iter().zip(encoding.get_offsets()) {
-            // A token may begin with the space before its word, so its last byte decides and not
-            // its first.
-            let last = end.saturating_sub(1).max(start);
-            let word = words
-                .partition_point(|(word, _)| word.start <= last)
-                .saturating_sub(1);
-            let (word, is_unspaced) = &words[word];
-            let unit = if *is_unspaced {
-                start.max(word.start)..end.min(word.end)
+            let last = last_byte(start, end);
+            let num_begun = words.partition_point(|word| word.bytes.start <= last);
+            let word = &words[num_begun.saturating_sub(1)];
+            let unit = if word.is_unspaced {
+                start.max(word.bytes.start)..end.min(word.bytes.end)
             } else {
-                word.clone()
+                word.bytes.clone()
             };
-            encoded.push(self.of_text(id), unit);
+            encoded.push(self.text_id(id), unit);
         }
         Ok(encoded)
     }
 
-    /// The text of `ids`. Padding, begin and end of sentence are skipped; an unknown word reads
-    /// `<unk>`.
+    /// Returns the text of `ids`. Padding, begin and end of sentence are skipped; an unknown word
+    /// reads `<unk>`.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign decoder fails.
@@ -301,7 +284,9 @@ impl Tokenizer {
         self.inner.id_to_token(id)
     }
 
-    fn of_text(&self, id: u32) -> u32 {
+    /// Returns the id that stands for a token of a text: unknown for one that is spelled as padding,
+    /// begin or end of sentence.
+    fn text_id(&self, id: u32) -> u32 {
         if self.special.is_silent(id) {
             self.special.unk
         } else {
@@ -310,7 +295,7 @@ impl Tokenizer {
     }
 }
 
-/// A text in ids, with the units that they are parts of, as [`Tokenizer::encode_units`] gives them.
+/// A text in ids, with the units that they are parts of, from [`Tokenizer::encode_units`].
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct EncodedUnits {
     /// The ids.
@@ -337,18 +322,30 @@ impl EncodedUnits {
     }
 }
 
-/// The library's tokenizer of a `tokenizer.json`, without what belongs to batches and training.
+/// Reads the rules by which a tokenizer spells and normalizes text.
+fn text_rules(
+    inner: &HuggingFaceTokenizer,
+) -> Result<(Spelling, TextNormalization), serde_json::Error> {
+    let decoder = serde_json::to_value(inner.get_decoder())?;
+    let normalizer = serde_json::to_value(inner.get_normalizer())?;
+    Ok((
+        Spelling::new(&decoder),
+        TextNormalization::new(&normalizer)?,
+    ))
+}
+
+/// Reads the library's tokenizer from a `tokenizer.json`, without truncation, padding and dropout,
+/// which belong to batches and training.
 fn library_tokenizer(bytes: &[u8], name: &str) -> Result<HuggingFaceTokenizer, DataError> {
     let mut json: Value =
-        serde_json::from_slice(bytes).map_err(|error| failed(name)(error.into()))?;
+        serde_json::from_slice(bytes).map_err(|error| tokenizer_error(name, error.to_string()))?;
     if json
         .pointer("/model/type")
         .or(json.pointer("/model/vocab"))
         .is_none_or(Value::is_null)
     {
-        return Err(failed(name)(
-            "it is JSON, but not a `tokenizer.json`: it has no `model`".into(),
-        ));
+        let problem = "it is JSON, but not a `tokenizer.json`: it has no `model`";
+        return Err(tokenizer_error(name, problem));
     }
     for pointer in ["/truncation", "/padding", "/model/dropout"] {
         if let Some(value) = json.pointer_mut(pointer) {
@@ -358,12 +355,42 @@ fn library_tokenizer(bytes: &[u8], name: &str) -> Result<HuggingFaceTokenizer, D
     guarded(name, || HuggingFaceTokenizer::from_bytes(json.to_string()))
 }
 
+/// A whitespace-separated word of a text.
+struct Word {
+    bytes: Range<usize>,
+    /// Whether it has characters of a script without spaces between words.
+    is_unspaced: bool,
+}
+
+/// Cuts a text into words; one without words is a single word.
+fn words(text: &str) -> Vec<Word> {
+    let mut ends: Vec<usize> = word_starts(text).skip(1).collect();
+    ends.push(text.len());
+    let mut start = word_starts(text).next().unwrap_or(0);
+    let mut words = Vec::with_capacity(ends.len());
+    for end in ends {
+        let len = text[start..end].trim_end().len();
+        words.push(Word {
+            bytes: start..start + len,
+            is_unspaced: text[start..end].contains(is_unspaced),
+        });
+        start = end;
+    }
+    words
+}
+
+/// The byte of a token that says which word it belongs to: the last one, because a token may begin
+/// with the space before its word.
+fn last_byte(start: usize, end: usize) -> usize {
+    end.saturating_sub(1).max(start)
+}
+
 /// The byte offsets at which the words of `text` begin.
 fn word_starts(text: &str) -> impl Iterator<Item = usize> {
     let mut after_space = true;
-    text.char_indices().filter_map(move |(place, character)| {
+    text.char_indices().filter_map(move |(index, character)| {
         let begins = after_space && !character.is_whitespace();
         after_space = character.is_whitespace();
-        begins.then_some(place)
+        begins.then_some(index)
     })
 }

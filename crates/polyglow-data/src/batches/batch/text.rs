@@ -47,7 +47,7 @@ impl TextBatch {
             let mut predicted: Vec<&[u32]> = Vec::with_capacity(pieces.len());
             for (ids, Piece { positions, .. }) in framed.iter().zip(pieces) {
                 read.push(&ids[positions.clone()]);
-                predicted.push(&ids[positions.start + 1..positions.end + 1]);
+                predicted.push(&ids[1..][positions.clone()]);
             }
             inputs.push(&read, special.pad);
             targets.push(&predicted, special.pad);

@@ -14,14 +14,15 @@ impl Iterator for LinkLines {
     type Item = Result<Vec<Link>, DataError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let line = self.0.next()?;
-        let parse = |line: String| {
-            parse_links(&line).ok_or_else(|| DataError::Alignment {
-                path: self.0.path().to_owned(),
-                line: self.0.line(),
-                text: line,
-            })
+        let line = match self.0.next()? {
+            Ok(line) => line,
+            Err(error) => return Some(Err(error)),
         };
-        Some(line.and_then(parse))
+        let links = parse_links(&line).ok_or_else(|| DataError::Alignment {
+            path: self.0.path().to_owned(),
+            line: self.0.line(),
+            text: line,
+        });
+        Some(links)
     }
 }

@@ -122,7 +122,7 @@ fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
         ref columns => Err(DataError::Columns {
             path: lines.path().to_owned(),
             line: lines.line(),
-            found: columns.len(),
+            count: columns.len(),
             texts: text_columns(columns),
         }),
     }

@@ -18,7 +18,7 @@ pub(in crate::text) fn from_start(bytes: &[u8]) -> Option<Encoding> {
     if bytes.starts_with(b"\xff\xfe") || bytes.starts_with(b"\xfe\xff") {
         return Some(Encoding::Utf16("UTF-16"));
     }
-    // The marks as UTF-8 writes the two characters that Latin-1 has for them.
+    // The byte-order mark after a conversion from Latin-1, where it is two letters.
     let converted = bytes.starts_with("ÿþ".as_bytes()) || bytes.starts_with("þÿ".as_bytes());
     let controls = bytes.iter().filter(|byte| is_control(**byte)).count();
     if converted && controls >= FEWEST && controls * NUL_BYTES_IN >= bytes.len() {
@@ -62,9 +62,9 @@ fn is_control(byte: u8) -> bool {
     byte < 0x20 && !matches!(byte, b'\t' | b'\n' | b'\r')
 }
 
-/// The encoding of a text with a byte that UTF-8 does not allow. `bytes` are the line of it and
-/// what follows; `had_accents` says whether the lines before had characters beyond ASCII, which
-/// were valid UTF-8.
+/// Guesses the encoding of a text with a byte that UTF-8 does not allow. `bytes` are its line and
+/// the text after it; `had_accents` says whether the lines before had characters beyond ASCII,
+/// which were valid UTF-8.
 pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding {
     if let Some(encoding) = from_start(bytes) {
         return encoding;

@@ -64,8 +64,8 @@ impl Packing {
         longer >> (COUNT_BITS + self.id_bits) == shorter >> COUNT_BITS
     }
 
-    /// The last `len - 1` ids of each n-gram of `len` ids, with the number of different ids that
-    /// precede them.
+    /// Returns the last `len - 1` ids of each n-gram of `len` ids, with the number of different ids
+    /// that precede them, or after begin of sentence with the number of occurrences.
     pub(super) fn shorten(&self, ngrams: &[Counted], len: usize) -> Vec<Counted> {
         let Some(shorter) = len.checked_sub(1) else {
             return Vec::new();
@@ -131,7 +131,9 @@ pub(super) fn count<S: AsRef<[u32]>>(
     sequences: impl IntoIterator<Item = S>,
     packing: &Packing,
 ) -> Result<Vec<Counted>, DataError> {
-    let (mut counted, mut chunk, mut num_ids) = (Vec::new(), Vec::new(), 0_u64);
+    let mut counted = Vec::new();
+    let mut chunk = Vec::new();
+    let mut num_ids = 0_u64;
     let before = (0..packing.order).fold(0, |ids, _| {
         ids << packing.id_bits | u128::from(packing.special.bos)
     });
@@ -163,7 +165,8 @@ fn merge(counted: Vec<Counted>, chunk: &mut Vec<Counted>) -> Vec<Counted> {
     chunk.par_sort_unstable();
     collapse(chunk);
     let mut merged = Vec::with_capacity(counted.len() + chunk.len());
-    let (mut left, mut right) = (counted.into_iter().peekable(), chunk.drain(..).peekable());
+    let mut left = counted.into_iter().peekable();
+    let mut right = chunk.drain(..).peekable();
     while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
         merged.extend(if one <= other {
             left.next()

@@ -7,7 +7,7 @@ use super::count::{Counted, Packing, count_of};
 /// The discounts when the counts of counts do not give usable ones.
 const FALLBACK: [f64; 3] = [0.5, 1.0, 1.5];
 
-/// What is subtracted from the counts 1, 2, and 3 or more.
+/// The discounts that are subtracted from the counts 1, 2, and 3 or more.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub(super) struct Discounts([f64; 3]);
 
@@ -51,7 +51,8 @@ impl Discounts {
         Self(if are_fit { discounts } else { FALLBACK })
     }
 
-    fn of(&self, count: u32) -> f64 {
+    /// The discount of a count.
+    fn for_count(&self, count: u32) -> f64 {
         if count == 0 {
             0.0
         } else {
@@ -61,8 +62,8 @@ impl Discounts {
 }
 
 impl Level {
-    /// `longer` are the n-grams with one more id and their discounts; `None` for the longest
-    /// n-grams.
+    /// Makes the level of these n-grams. `longer` are the n-grams with one more id and their
+    /// discounts; `None` for the longest n-grams.
     pub(super) fn new(
         ngrams: &[Counted],
         longer: Option<(&[Counted], Discounts)>,
@@ -94,22 +95,22 @@ impl Level {
         level
     }
 
+    /// Adds the range and the sums of the n-grams that extend the next n-gram of this level.
     fn add_children(&mut self, children: &[Counted], discounts: &Discounts) {
         // Numbers of children are multiplied instead of adding discounts, so that long sums lose no
         // precision.
-        let (mut total, mut with_count) = (0, [0.0; 4]);
+        let mut total = 0;
+        let mut with_count = [0.0; 4];
         for &child in children {
             total += count_of(child);
             with_count[count_of(child).min(3) as usize] += 1.0;
         }
         let taken: f64 = (1..4)
-            .map(|count| discounts.of(count) * with_count[count as usize])
+            .map(|count| discounts.for_count(count) * with_count[count as usize])
             .sum();
-        self.starts.push(
-            self.starts
-                .last()
-                .map_or(0, |start| start + children.len() as u32),
-        );
+        let start = self.starts.last().copied();
+        self.starts
+            .push(start.map_or(0, |start| start + children.len() as u32));
         self.totals.push(total);
         self.left_over.push(if total == 0 {
             1.0
@@ -122,37 +123,37 @@ impl Level {
         self.last_ids.len()
     }
 
-    pub(super) fn count(&self, place: usize) -> u32 {
-        self.counts[place]
+    pub(super) fn count(&self, index: usize) -> u32 {
+        self.counts[index]
     }
 
-    /// The indices of the longer n-grams that extend the one at `place`.
-    pub(super) fn children(&self, place: usize) -> Range<usize> {
-        self.starts[place] as usize..self.starts[place + 1] as usize
+    /// The indices of the longer n-grams that extend the one at `index`.
+    pub(super) fn children(&self, index: usize) -> Range<usize> {
+        self.starts[index] as usize..self.starts[index + 1] as usize
     }
 
-    /// The index of the n-gram that ends in `id`, among those at `places`, which extend the same
+    /// The index of the n-gram that ends in `id`, among those at `indices`, which extend the same
     /// shorter one.
-    pub(super) fn find(&self, places: Range<usize>, id: u32) -> Option<usize> {
-        self.last_ids[places.clone()]
+    pub(super) fn find(&self, indices: Range<usize>, id: u32) -> Option<usize> {
+        self.last_ids[indices.clone()]
             .binary_search(&id)
             .ok()
-            .map(|place| places.start + place)
+            .map(|offset| indices.start + offset)
     }
 
-    /// The probability of an id with `count` after the n-gram at `place`; `shorter` is its
+    /// The probability of an id with `count` after the n-gram at `index`; `shorter` is its
     /// probability in the shorter context.
     pub(super) fn interpolate(
         &self,
-        place: usize,
+        index: usize,
         count: u32,
         discounts: &Discounts,
         shorter: f64,
     ) -> f64 {
-        let left_over = self.left_over[place] * shorter;
-        match self.totals[place] {
+        let left_over = self.left_over[index] * shorter;
+        match self.totals[index] {
             0 => left_over,
-            total => (f64::from(count) - discounts.of(count)) / f64::from(total) + left_over,
+            total => (f64::from(count) - discounts.for_count(count)) / f64::from(total) + left_over,
         }
     }
 }

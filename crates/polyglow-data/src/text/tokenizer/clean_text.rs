@@ -1,11 +1,11 @@
 //! Cleaning of text before anything else: white space of every kind becomes single plain spaces,
 //! and characters that cannot be seen are removed.
 //!
-//! This is what SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does to white space and
-//! control characters, without its NFKC; beyond it, what has no width is removed and not turned
-//! into a space, so that a word stays one word. The steps stand in `tokenizer.json`, where Python's
-//! `tokenizers` applies them, too; so a run keeps the steps that it was trained with, and an
-//! imported tokenizer keeps its own.
+//! SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does the same to white space and
+//! control characters, and also NFKC. Unlike it, this removes characters without width instead of
+//! turning them into spaces, so that a word stays one word. The steps are a part of
+//! `tokenizer.json`, where Python's `tokenizers` applies them, too; so a run keeps the steps that it
+//! was trained with, and an imported tokenizer keeps its own.
 
 use std::ops::RangeInclusive;
 
@@ -13,8 +13,8 @@ use serde_json::{Value as Json, json};
 
 type Ranges = &'static [RangeInclusive<char>];
 
-/// White space as Unicode defines it; the separators U+001C to U+001F; NUL, which stands where a
-/// space was lost; and U+FFFD, which SentencePiece replaces as well.
+/// White space as Unicode defines it; the separators U+001C to U+001F; NUL, which replaces a space
+/// that was lost; and U+FFFD, which SentencePiece replaces as well.
 const SPACES: Ranges = &[
     '\0'..='\0',
     '\t'..='\r',
@@ -30,7 +30,7 @@ const SPACES: Ranges = &[
     '\u{fffd}'..='\u{fffd}',
 ];
 
-/// Control characters, soft hyphens, characters without width, marks of direction, byte-order marks
+/// Control characters, soft hyphens, characters without width, and Unicode's direction, byte-order
 /// and annotation marks.
 const INVISIBLE: Ranges = &[
     '\u{1}'..='\u{8}',
@@ -52,7 +52,7 @@ const INVISIBLE: Ranges = &[
 /// The zero-width joiner and non-joiner.
 const JOINERS: Ranges = &['\u{200c}'..='\u{200d}'];
 
-/// Scripts whose letters take another shape beside a joiner: Arabic to Samaritan, those of India,
+/// Scripts whose letters take another shape next to a joiner: Arabic to Samaritan, those of India,
 /// Tibet, Myanmar and Cambodia, Mongolian, and the historic ones of both families.
 const JOINING_SCRIPTS: Ranges = &[
     '\u{600}'..='\u{dff}',
@@ -105,8 +105,8 @@ pub fn is_cleaned_to_space(character: char) -> bool {
     contains(SPACES, character)
 }
 
-/// Whether cleaning removes this character wherever it stands: it cannot be seen, and no script
-/// needs it.
+/// Whether cleaning removes this character in any context: it cannot be seen, and no script needs
+/// it.
 pub fn is_invisible(character: char) -> bool {
     contains(INVISIBLE, character)
 }
@@ -124,22 +124,15 @@ pub(super) fn steps() -> [Json; 3] {
     ]
 }
 
-/// What becomes of single characters whatever stands around them, for a format that knows no
-/// context: joiners and variation selectors stay.
+/// The characters that cleaning replaces in any context, each with its replacement, for a format
+/// that has no context: joiners and variation selectors stay.
 pub(super) fn without_context() -> impl Iterator<Item = (char, &'static str)> {
-    let spaces = SPACES
-        .iter()
-        .cloned()
-        .flatten()
-        .filter(|&space| space != ' ')
-        .map(|space| (space, " "));
-    spaces.chain(
-        INVISIBLE
-            .iter()
-            .cloned()
-            .flatten()
-            .map(|character| (character, "")),
-    )
+    let spaces = SPACES.iter().cloned().flatten();
+    let other_spaces = spaces.filter(|&space| space != ' ');
+    let invisible = INVISIBLE.iter().cloned().flatten();
+    other_spaces
+        .map(|space| (space, " "))
+        .chain(invisible.map(|character| (character, "")))
 }
 
 /// The regular expression of all that is removed.
@@ -161,7 +154,12 @@ fn removed() -> String {
 /// A character class of a regular expression. The characters stand for themselves, because engines
 /// spell escapes in different ways; none of them has a meaning within a class.
 fn class(sets: &[Ranges]) -> String {
-    let range = |range: &RangeInclusive<char>| format!("{}-{}", range.start(), range.end());
-    let ranges: String = sets.iter().copied().flatten().map(range).collect();
-    format!("[{ranges}]")
+    let mut class = String::from("[");
+    for range in sets.iter().copied().flatten() {
+        class.push(*range.start());
+        class.push('-');
+        class.push(*range.end());
+    }
+    class.push(']');
+    class
 }

@@ -31,19 +31,23 @@ pub(super) fn guarded<T>(
             let message = message
                 .or(payload.downcast_ref::<&str>().copied())
                 .unwrap_or("no message");
-            Err(failed(name)(
-                format!("the tokenizers library stopped with `{message}`").into(),
-            ))
+            let problem = format!("the tokenizers library stopped with `{message}`");
+            Err(tokenizer_error(name, problem))
         }
     }
 }
 
-/// Converts an error of the library, about the tokenizer called `name`.
-pub(super) fn failed(name: &str) -> impl Fn(tokenizers::Error) -> DataError {
-    move |error| DataError::Tokenizer {
+/// Makes the error about the tokenizer called `name`.
+pub(super) fn tokenizer_error(name: &str, problem: impl Into<String>) -> DataError {
+    DataError::Tokenizer {
         name: name.to_owned(),
-        problem: error.to_string(),
+        problem: problem.into(),
     }
+}
+
+/// Returns a function that converts an error of the library, about the tokenizer called `name`.
+pub(super) fn failed(name: &str) -> impl Fn(tokenizers::Error) -> DataError {
+    move |error| tokenizer_error(name, error.to_string())
 }
 
 #[cfg(test)]

@@ -7,14 +7,14 @@ use super::Tokenizer;
 /// Stands for a space, which shows where words begin.
 const SPACE: char = '▁';
 
-/// How a vocabulary spells text, by the decoder that undoes it.
+/// The spelling of text in a vocabulary, read from the decoder that undoes it.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Spelling {
     /// Each character stands for a byte, in the alphabet of GPT-2.
     is_bytes: bool,
     /// A token such as `<0xE5>` is that byte.
     has_byte_tokens: bool,
-    /// What stands for a space, such as `</w>`.
+    /// The strings that stand for a space, such as `</w>`.
     spaces: Vec<String>,
 }
 
@@ -76,8 +76,8 @@ impl Spelling {
 }
 
 impl Tokenizer {
-    /// The token `id` as people read it: a space is `▁`, a byte that is no character `⟨E5⟩`, and a
-    /// character that cannot be seen `⟨U+200B⟩`. An id without a token is `#` and its number.
+    /// Returns the token `id` as people read it: a space is `▁`, a byte that is no character `⟨E5⟩`,
+    /// and a character that cannot be seen `⟨U+200B⟩`. An id without a token is `#` and its number.
     ///
     /// ```
     /// use polyglow_data::tokenizer::{Tokenizer, TokenizerConfig};
@@ -94,16 +94,16 @@ impl Tokenizer {
         visible(&self.bytes(id))
     }
 
-    /// The tokens `ids` as [`Self::shown`] has them, with the number of ids of each: tokens that
-    /// are parts of one character are shown together.
+    /// Returns the tokens `ids` as [`Self::shown`] does, each with the number of its ids: tokens
+    /// that are parts of one character are shown together.
     pub fn shown_together(&self, ids: &[u32]) -> Vec<(String, usize)> {
         let mut groups: Vec<(Vec<u8>, usize)> = Vec::new();
         for &id in ids {
             let bytes = self.bytes(id);
-            match groups
+            let open = groups
                 .last_mut()
-                .filter(|(before, _)| continues(before, &bytes))
-            {
+                .filter(|(before, _)| continues(before, &bytes));
+            match open {
                 Some((before, count)) => {
                     before.extend(bytes);
                     *count += 1;
@@ -128,16 +128,22 @@ impl Tokenizer {
 /// The byte that a character stands for in the alphabet of GPT-2: those that can be seen stand for
 /// themselves, and the characters from U+0100 on for all others, in their order.
 fn byte(character: char) -> Option<u8> {
-    let is_itself = |byte: &u8| matches!(byte, 33..=126 | 161..=172 | 174..=255);
     match u32::from(character) {
-        code @ ..256 => u8::try_from(code).ok().filter(is_itself),
+        code @ ..256 => u8::try_from(code)
+            .ok()
+            .filter(|byte| is_visible_byte(*byte)),
         code => (0..=255)
-            .filter(|byte| !is_itself(byte))
+            .filter(|byte| !is_visible_byte(*byte))
             .nth(code as usize - 256),
     }
 }
 
-/// Whether `before` ends inside a character, and `after` goes on with it.
+/// Whether a byte is a character of Latin-1 that can be seen.
+fn is_visible_byte(byte: u8) -> bool {
+    matches!(byte, 33..=126 | 161..=172 | 174..=255)
+}
+
+/// Whether `before` ends inside a character, and `after` continues it.
 fn continues(before: &[u8], after: &[u8]) -> bool {
     let open = before
         .utf8_chunks()
@@ -152,7 +158,7 @@ fn continues(before: &[u8], after: &[u8]) -> bool {
     )
 }
 
-/// Text in which everything can be seen.
+/// Returns text in which everything can be seen.
 fn visible(bytes: &[u8]) -> String {
     let mut shown = String::new();
     for chunk in bytes.utf8_chunks() {
@@ -170,14 +176,14 @@ fn visible(bytes: &[u8]) -> String {
     shown
 }
 
-/// Whether a character leaves no mark, or moves others: controls, spaces of other widths, and marks
-/// of direction. Joiners, which shape their neighbors, are left as they are.
+/// Whether a character cannot be seen, or moves others: controls, spaces of other widths, and
+/// direction marks. Joiners, which shape their neighbors, are left as they are.
 fn is_invisible(character: char) -> bool {
-    let has_no_mark = matches!(
+    let has_no_width = matches!(
         character,
         '\u{ad}' | '\u{200b}' | '\u{200e}'..='\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}'
     );
-    character.is_control() || character.is_whitespace() || has_no_mark
+    character.is_control() || character.is_whitespace() || has_no_width
 }
 
 #[cfg(test)]

@@ -20,7 +20,7 @@ pub struct Tokenizers {
 }
 
 impl Tokenizers {
-    /// One tokenizer for both sides.
+    /// Uses one tokenizer for both sides.
     pub fn shared(tokenizer: Tokenizer) -> Self {
         let tokenizer = Arc::new(tokenizer);
         Self {
@@ -43,10 +43,8 @@ impl Tokenizers {
         let Some(tgt) = tgt else {
             return Ok(Self::shared(Tokenizer::parse(src, SHARED_FILE)?));
         };
-        let (src, tgt) = (
-            Tokenizer::parse(src, SRC_FILE)?,
-            Tokenizer::parse(tgt, TGT_FILE)?,
-        );
+        let src = Tokenizer::parse(src, SRC_FILE)?;
+        let tgt = Tokenizer::parse(tgt, TGT_FILE)?;
         Ok(Self {
             src: Arc::new(src),
             tgt: Arc::new(tgt),

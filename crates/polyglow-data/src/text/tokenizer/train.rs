@@ -13,7 +13,7 @@ use crate::labeled::LabelSet;
 mod pipeline;
 mod vocabulary;
 
-/// What a long operation is doing, for a progress display.
+/// The stage of a long operation, for a progress display.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Stage {
     /// Words are counted; the number that comes with it is the lines read so far.
@@ -24,7 +24,8 @@ pub enum Stage {
     Encoding,
 }
 
-/// Called now and then during a long operation, with what it is doing and how far it is.
+/// A callback that is called now and then during a long operation, with its stage and the number
+/// that belongs to the stage.
 pub type Progress<'a> = dyn FnMut(Stage, u64) + 'a;
 
 impl Tokenizer {
@@ -57,20 +58,18 @@ impl Tokenizer {
     /// [`DataError::Tokenizer`] if the set is empty.
     pub fn of_labels(labels: &LabelSet) -> Result<Self, DataError> {
         Self::new(
-            vocabulary::of_whole_texts(labels.names().iter().cloned())?,
+            vocabulary::whole_texts(labels.names().iter().cloned())?,
             "labels",
         )
     }
-}
 
-impl Tokenizer {
     /// Makes the tokenizer of a set of tags: each whitespace-separated word is one token.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if the set is empty.
     pub fn of_tags(tags: &LabelSet) -> Result<Self, DataError> {
         Self::new(
-            vocabulary::of_whole_words(tags.names().iter().cloned())?,
+            vocabulary::whole_words(tags.names().iter().cloned())?,
             "tags",
         )
     }
@@ -95,48 +94,47 @@ impl Tokenizers {
             }
             // Only the labels of images are tokens.
             (SourceKind::Image | SourceKind::Nothing, TargetKind::Label | TargetKind::Tags) => {
-                return Ok(Self::shared(Self::of_labels(corpus)?));
+                return Ok(Self::shared(label_tokenizer(corpus)?));
             }
             (SourceKind::Text, TargetKind::Label | TargetKind::Tags) => {
-                return Self::of_labeled(config, corpus, progress);
+                return Self::train_labeled(config, corpus, progress);
             }
             (SourceKind::Text | SourceKind::Nothing, TargetKind::Text) => {}
         }
         match &config.path {
-            Some(path) if path.is_dir() => return Self::load(path),
-            Some(path) => return Ok(Self::shared(Tokenizer::adopt(path)?)),
-            None => {}
+            Some(path) if path.is_dir() => Self::load(path),
+            Some(path) => Ok(Self::shared(Tokenizer::adopt(path)?)),
+            None if config.shared => {
+                let lines = corpus.pairs().flat_map(|pair| match pair {
+                    Ok(pair) => [Some(Ok(pair.src)), Some(Ok(pair.tgt))],
+                    Err(error) => [Some(Err(error)), None],
+                });
+                let tokenizer = Tokenizer::train(config, lines.flatten(), progress)?;
+                Ok(Self::shared(tokenizer))
+            }
+            None => Self::train_sides(config, corpus, progress),
         }
-        if config.shared {
-            let lines = corpus.pairs().flat_map(|pair| match pair {
-                Ok(pair) => [Some(Ok(pair.src)), Some(Ok(pair.tgt))],
-                Err(error) => [Some(Err(error)), None],
-            });
-            return Ok(Self::shared(Tokenizer::train(
-                config,
-                lines.flatten(),
-                progress,
-            )?));
-        }
+    }
+
+    /// Trains a tokenizer for each side.
+    fn train_sides(
+        config: &TokenizerConfig,
+        corpus: &Corpus,
+        progress: &mut Progress,
+    ) -> Result<Self, DataError> {
         let (src_config, tgt_config) = per_side(config);
-        let src = Tokenizer::train(
-            &src_config,
-            corpus.pairs().map(|pair| Ok(pair?.src)),
-            progress,
-        )?;
-        let tgt = Tokenizer::train(
-            &tgt_config,
-            corpus.pairs().map(|pair| Ok(pair?.tgt)),
-            progress,
-        )?;
+        let sources = corpus.pairs().map(|pair| Ok(pair?.src));
+        let src = Tokenizer::train(&src_config, sources, progress)?;
+        let targets = corpus.pairs().map(|pair| Ok(pair?.tgt));
+        let tgt = Tokenizer::train(&tgt_config, targets, progress)?;
         Ok(Self {
             src: Arc::new(src),
             tgt: Arc::new(tgt),
         })
     }
 
-    /// The tokenizers of labeled texts, and of the labels that occur.
-    fn of_labeled(
+    /// Loads or trains the tokenizer of labeled texts, and makes that of the labels that occur.
+    fn train_labeled(
         config: &TokenizerConfig,
         corpus: &Corpus,
         progress: &mut Progress,
@@ -156,33 +154,35 @@ impl Tokenizers {
     pub fn with_labels(src: Arc<Tokenizer>, corpus: &Corpus) -> Result<Self, DataError> {
         Ok(Self {
             src,
-            tgt: Arc::new(Self::of_labels(corpus)?),
+            tgt: Arc::new(label_tokenizer(corpus)?),
         })
     }
+}
 
-    fn of_labels(corpus: &Corpus) -> Result<Tokenizer, DataError> {
-        let is_tagged = corpus.content().target == TargetKind::Tags;
-        let mut labels = BTreeSet::new();
-        for pair in corpus.pairs() {
-            let tgt = pair?.tgt;
-            if is_tagged {
-                labels.extend(tgt.split_whitespace().map(str::to_owned));
-            } else {
-                labels.insert(tgt);
-            }
-        }
-        let labels = LabelSet::new(labels);
+/// Makes the tokenizer of all labels or tags that occur in `corpus`.
+fn label_tokenizer(corpus: &Corpus) -> Result<Tokenizer, DataError> {
+    let is_tagged = corpus.content().target == TargetKind::Tags;
+    let mut labels = BTreeSet::new();
+    for pair in corpus.pairs() {
+        let tgt = pair?.tgt;
         if is_tagged {
-            Tokenizer::of_tags(&labels)
+            labels.extend(tgt.split_whitespace().map(str::to_owned));
         } else {
-            Tokenizer::of_labels(&labels)
+            labels.insert(tgt);
         }
+    }
+    let labels = LabelSet::new(labels);
+    if is_tagged {
+        Tokenizer::of_tags(&labels)
+    } else {
+        Tokenizer::of_labels(&labels)
     }
 }
 
 /// The configurations for training each side separately.
 fn per_side(config: &TokenizerConfig) -> (TokenizerConfig, TokenizerConfig) {
-    let (mut src, mut tgt) = (config.clone(), config.clone());
+    let mut src = config.clone();
+    let mut tgt = config.clone();
     if let Some(VocabFiles::Sides {
         src: src_vocab,
         tgt: tgt_vocab,

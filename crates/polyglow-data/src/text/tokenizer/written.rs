@@ -1,5 +1,5 @@
-//! The form in which text comes out of a tokenizer, as far as that matters to scores: its case, and
-//! words in pieces.
+//! The form of the text that a tokenizer writes, as far as it matters to scores: its normal form,
+//! its case, and words in pieces.
 
 use std::borrow::Cow;
 
@@ -12,12 +12,12 @@ use crate::error::DataError;
 
 /// Stands for a space in the pieces of `SentencePiece`.
 const SPACE: char = '▁';
-/// Marks a piece that goes on in the next one, in those of `subword-nmt`.
-const GOES_ON: &str = "@@";
+/// Ends a piece of `subword-nmt` whose word continues in the next piece.
+const CONTINUED: &str = "@@";
 
-/// The normalization steps of a tokenizer after which a text still reads as a text. Left out are
-/// lower-casing, which [`Tokenizer::lower_cases`] tells, and what only prepares the cutting, such
-/// as a space that is put in front.
+/// The normalization steps of a tokenizer after which a text still reads as a text. These leave out
+/// lower-casing, for which there is [`Tokenizer::lower_cases`], and steps that only prepare the
+/// cutting, such as a space that is put in front.
 pub(super) struct TextNormalization {
     normalizer: Option<NormalizerWrapper>,
     name: String,
@@ -79,9 +79,9 @@ fn step_name(step: &Json) -> Option<&'static str> {
 }
 
 impl Tokenizer {
-    /// The text as the tokenizer's normalization leaves it, apart from its case: cleaned, and in a
-    /// normal form of Unicode. Whatever is encoded and decoded again is in this form, so two texts
-    /// are compared fairly after this.
+    /// Returns the text as the tokenizer's normalization leaves it, apart from its case: cleaned,
+    /// and in a normal form of Unicode. Text that is encoded and decoded again is in this form, so
+    /// two texts are compared fairly after this.
     ///
     /// # Errors
     /// [`DataError::Tokenizer`] if a foreign normalizer fails.
@@ -99,7 +99,7 @@ impl Tokenizer {
         })
     }
 
-    /// What [`Self::normalized`] does, as signatures name it, such as `clean+nfc`; `None` if it
+    /// Names the steps of [`Self::normalized`] for signatures, such as `clean+nfc`; `None` if it
     /// changes no text.
     pub fn normalization(&self) -> Option<&str> {
         let name = &*self.text_normalization.name;
@@ -126,8 +126,9 @@ impl Tokenizer {
         Ok(text.get().contains('a'))
     }
 
-    /// Text in whole words. A tokenizer of ready-made subwords decodes ids to these subwords, with
-    /// spaces between them; here they are joined. That of any other is left alone.
+    /// Returns decoded text in whole words. A tokenizer of ready-made subwords decodes ids to these
+    /// subwords, with spaces between them; here they are joined. The text of other tokenizers stays
+    /// as it is.
     pub fn in_words<'t>(&self, text: &'t str) -> Cow<'t, str> {
         // Where there is a decoder, it has put words together.
         if self.inner.get_decoder().is_some() {
@@ -148,13 +149,13 @@ fn join(text: &str) -> Cow<'_, str> {
         let joined: String = text.split_whitespace().collect();
         return joined.replace(SPACE, " ").trim().to_owned().into();
     }
-    if !text.contains(GOES_ON) {
+    if !text.contains(CONTINUED) {
         return text.into();
     }
     let text = text.trim_end();
-    text.strip_suffix(GOES_ON)
+    text.strip_suffix(CONTINUED)
         .unwrap_or(text)
-        .replace(&format!("{GOES_ON} "), "")
+        .replace(&format!("{CONTINUED} "), "")
         .into()
 }
 

@@ -36,7 +36,7 @@ pub(super) enum PieceKind {
     Byte = 6,
 }
 
-/// How the model was trained, and the ids and spellings of its marks.
+/// How the model was trained, and the ids and spellings of its special tokens.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Trainer {
     #[prost(enumeration = "ModelKind", optional, tag = "3", default = "Unigram")]

@@ -11,7 +11,7 @@ use super::SPACE;
 use super::proto::{Model, ModelKind, Normalizer, Piece, PieceKind, Trainer};
 use crate::special::TOKENS;
 
-/// The `tokenizer.json` of a model.
+/// Returns the `tokenizer.json` of a model.
 ///
 /// # Errors
 /// Says what is wrong with the model, or which of its properties has no counterpart.
@@ -20,18 +20,14 @@ pub(in super::super) fn read(model: &[u8]) -> Result<Json, String> {
         .map_err(|error| format!("it is no SentencePiece model, or damaged or cut off: {error}"))?;
     // They follow the pieces: without them, a model that was cut off between two pieces would pass
     // for a smaller one.
-    let (Some(trainer), Some(normalizer)) = (&model.trainer, &model.normalizer) else {
-        return Err(
-            "it is no SentencePiece model, or cut off: trainer or normalizer are missing"
-                .to_owned(),
-        );
-    };
+    let cut_off = "it is no SentencePiece model, or cut off: trainer or normalizer are missing";
+    let trainer = model.trainer.as_ref().ok_or(cut_off)?;
+    let normalizer = model.normalizer.as_ref().ok_or(cut_off)?;
     let kind = check(trainer, normalizer)?;
-    let pieces = model
-        .pieces
-        .into_iter()
-        .filter_map(|piece| scored(piece).transpose())
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut pieces = Vec::with_capacity(model.pieces.len());
+    for piece in model.pieces {
+        pieces.extend(scored(piece)?);
+    }
     if pieces.is_empty() {
         return Err("it is no SentencePiece model: it has no pieces".to_owned());
     }
@@ -43,7 +39,7 @@ pub(in super::super) fn read(model: &[u8]) -> Result<Json, String> {
     Ok(tokenizer(&model, normalizer))
 }
 
-/// The kind of the model; refuses what a `tokenizer.json` does not express.
+/// Returns the kind of the model; refuses a model that a `tokenizer.json` cannot express.
 fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<ModelKind, String> {
     let kind = trainer
         .kind
@@ -68,7 +64,7 @@ fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<ModelKind, String
     Err(format!("{reason}; only {readable}, can be read"))
 }
 
-/// A piece and its score; none if it stands for no text.
+/// Returns the text of a piece and its score; `None` if it stands for no text.
 fn scored(piece: Piece) -> Result<Option<(String, f32)>, String> {
     match piece.kind.map(PieceKind::try_from) {
         None | Some(Ok(PieceKind::Normal)) => {}
@@ -89,8 +85,8 @@ fn scored(piece: Piece) -> Result<Option<(String, f32)>, String> {
     Ok(Some((text, score)))
 }
 
-/// The steps that leave one space of several, and none at the end; those at the beginning become
-/// the space before the text.
+/// The normalization steps that leave one space of several, and none at the end; those at the
+/// beginning become the space before the text.
 pub(super) fn single_spaces() -> [Json; 2] {
     [
         json!({"type": "Strip", "strip_left": false, "strip_right": true}),
@@ -123,8 +119,8 @@ fn byte_pairs(pieces: &[(String, f32)]) -> Json {
     })
 }
 
-/// All pairs of pieces that make a piece, the best piece's first. SentencePiece has no list of
-/// merges: it merges whichever neighbors make the piece of the highest score.
+/// Returns all pairs of pieces that make a piece, the best piece's first. SentencePiece has no list
+/// of merges: it merges the neighbors that make the piece of the highest score.
 fn merges(pieces: &[(String, f32)]) -> Vec<[&str; 2]> {
     let ids: HashMap<&str, usize> = pieces
         .iter()
@@ -144,6 +140,18 @@ fn merges(pieces: &[(String, f32)]) -> Vec<[&str; 2]> {
     merges.into_iter().map(|(.., pair)| pair).collect()
 }
 
+/// The special tokens, which a `tokenizer.json` lists apart from its model.
+fn added_tokens() -> Vec<Json> {
+    let mut tokens = Vec::new();
+    for (id, token) in TOKENS.iter().enumerate() {
+        tokens.push(json!({
+            "id": id, "content": token, "special": true,
+            "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
+        }));
+    }
+    tokens
+}
+
 /// The `tokenizer.json` of a model, whose first tokens are the special ones.
 fn tokenizer(model: &Json, normalizer: &Normalizer) -> Json {
     let mut steps = Vec::new();
@@ -159,15 +167,9 @@ fn tokenizer(model: &Json, normalizer: &Normalizer) -> Json {
         json!({"type": "Sequence", "normalizers": steps})
     };
     let space = json!({"type": "Metaspace", "replacement": SPACE, "prepend_scheme": "always", "split": true});
-    let special = |(id, token): (usize, &&str)| {
-        json!({
-            "id": id, "content": token, "special": true,
-            "single_word": false, "lstrip": false, "rstrip": false, "normalized": false,
-        })
-    };
     json!({
         "version": "1.0", "truncation": null, "padding": null,
-        "added_tokens": TOKENS.iter().enumerate().map(special).collect::<Vec<_>>(),
+        "added_tokens": added_tokens(),
         "normalizer": normalizer, "pre_tokenizer": space.clone(), "post_processor": null, "decoder": space,
         "model": model,
     })

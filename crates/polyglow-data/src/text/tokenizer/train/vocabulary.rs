@@ -21,8 +21,8 @@ use crate::special;
 /// Lines that are split into words at a time. It affects which rare words are dropped, so it is not
 /// configurable.
 const LINES_PER_CHUNK: usize = 16_384;
-/// Bytes of text from which fewer lines are split at a time: what the library makes of them takes a
-/// hundred times the memory.
+/// Bytes of text at which a chunk ends with fewer lines: the library's words take a hundred times
+/// the memory of the text.
 const BYTES_PER_CHUNK: usize = 1 << 25;
 /// Maximum number of distinct words that are counted, which bounds the memory; the rarest are
 /// dropped.
@@ -128,7 +128,7 @@ pub(super) fn from_file(
 }
 
 /// Makes a tokenizer that encodes a text as a single token: each of `tokens` is a whole text.
-pub(super) fn of_whole_texts(
+pub(super) fn whole_texts(
     tokens: impl Iterator<Item = String>,
 ) -> Result<HuggingFaceTokenizer, DataError> {
     let mut tokenizer = HuggingFaceTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
@@ -139,10 +139,10 @@ pub(super) fn of_whole_texts(
 }
 
 /// Makes a tokenizer that encodes each whitespace-separated word as a single token, one of `tokens`.
-pub(super) fn of_whole_words(
+pub(super) fn whole_words(
     tokens: impl Iterator<Item = String>,
 ) -> Result<HuggingFaceTokenizer, DataError> {
-    let mut tokenizer = of_whole_texts(tokens)?;
+    let mut tokenizer = whole_texts(tokens)?;
     tokenizer.with_pre_tokenizer(Some(WhitespaceSplit));
     Ok(tokenizer)
 }
@@ -161,17 +161,16 @@ fn count_words(
     while lines.peek().is_some() {
         let chunk = next_chunk(&mut lines)?;
         read += chunk.len() as u64;
-        let of_chunk = chunk
-            .par_iter()
-            .try_fold(HashMap::new, |mut counts, line| {
-                for word in pipeline::words(tokenizer, line)? {
-                    *counts.entry(word).or_insert(0) += 1;
-                }
-                Ok(counts)
-            })
+        let counts_by_core = chunk.par_iter().try_fold(HashMap::new, |mut counts, line| {
+            for word in pipeline::words(tokenizer, line)? {
+                *counts.entry(word).or_insert(0) += 1;
+            }
+            Ok(counts)
+        });
+        let chunk_counts = counts_by_core
             .try_reduce(HashMap::new, |left, right| Ok(add(left, right)))
             .map_err(failed(config.kind.name()))?;
-        counts = add(counts, of_chunk);
+        counts = add(counts, chunk_counts);
         drop_rare(&mut counts);
         progress(Stage::CountingWords, read);
     }
@@ -186,7 +185,7 @@ fn count_words(
     Ok(words)
 }
 
-/// The next lines, as many as are split at a time.
+/// Reads the next lines, as many as are split at a time.
 fn next_chunk(
     lines: &mut impl Iterator<Item = Result<String, DataError>>,
 ) -> Result<Vec<String>, DataError> {
@@ -202,10 +201,14 @@ fn next_chunk(
     Ok(chunk)
 }
 
-/// Puts pieces of at most [`MAX_WORD_CHARS`] characters in the place of longer words.
+/// Whether a word has more than [`MAX_WORD_CHARS`] characters.
+fn is_long(word: &str) -> bool {
+    // A word with so few bytes cannot have too many characters, and need not be counted.
+    word.len() > MAX_WORD_CHARS && word.chars().count() > MAX_WORD_CHARS
+}
+
+/// Replaces long words with pieces of at most [`MAX_WORD_CHARS`] characters.
 fn cut_long_words(counts: &mut HashMap<String, u64>) {
-    // A word with so few bytes cannot have too many characters.
-    let is_long = |word: &str| word.len() > MAX_WORD_CHARS && word.chars().count() > MAX_WORD_CHARS;
     let long: Vec<(String, u64)> = counts.extract_if(|word, _| is_long(word)).collect();
     for (word, count) in long {
         let characters: Vec<char> = word.chars().collect();
@@ -225,6 +228,7 @@ fn add(mut left: HashMap<String, u64>, mut right: HashMap<String, u64>) -> HashM
     left
 }
 
+/// Drops the rarest words until at most [`MAX_COUNTED`] are left.
 fn drop_rare(counts: &mut HashMap<String, u64>) {
     let mut rare = 1;
     while counts.len() > MAX_COUNTED {
@@ -322,17 +326,18 @@ fn unigram(
 /// Here the same scores are assigned again in the order of the characters.
 fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     let mut learned = pieces.split_off(special::TOKENS.len());
-    let is_character = |piece: &(String, f64)| piece.0.chars().nth(1).is_none();
-    let characters = learned.iter().filter(|piece| is_character(piece)).count();
-    let lowest = learned
-        .iter()
-        .filter(|piece| is_character(piece))
-        .map(|piece| piece.1)
-        .fold(f64::INFINITY, f64::min);
-    let ceiling = lowest + RARE_CHARACTER_STEP * characters as f64;
+    let mut num_characters = 0;
+    let mut lowest = f64::INFINITY;
+    for (piece, score) in &learned {
+        if is_character(piece) {
+            num_characters += 1;
+            lowest = lowest.min(*score);
+        }
+    }
+    let ceiling = lowest + RARE_CHARACTER_STEP * f64::from(num_characters);
     let mut rare: Vec<&mut (String, f64)> = learned
         .iter_mut()
-        .filter(|piece| is_character(piece) && piece.1 <= ceiling)
+        .filter(|(piece, score)| is_character(piece) && *score <= ceiling)
         .collect();
     let mut scores: Vec<f64> = rare.iter().map(|piece| piece.1).collect();
     scores.sort_unstable_by(f64::total_cmp);
@@ -350,7 +355,12 @@ fn in_fixed_order(mut pieces: Vec<(String, f64)>) -> Vec<(String, f64)> {
     pieces
 }
 
-/// A vocabulary of the special tokens and then `tokens`, without duplicates.
+/// Whether a piece is a single character.
+fn is_character(piece: &str) -> bool {
+    piece.chars().nth(1).is_none()
+}
+
+/// Makes a vocabulary of the special tokens and then `tokens`, without duplicates.
 fn word_level(tokens: impl Iterator<Item = String>) -> tokenizers::Result<ModelWrapper> {
     let mut seen = HashSet::new();
     let all = special::TOKENS
