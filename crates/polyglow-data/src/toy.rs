@@ -1,7 +1,7 @@
 //! Embedded toy corpora: small tasks that are generated instead of downloaded.
 
 use std::fs;
-use std::io::{Cursor, Write};
+use std::io::{self, Cursor, Write};
 use std::path::{Path, PathBuf};
 
 use image::{ExtendedColorType, ImageFormat};
@@ -125,7 +125,7 @@ impl Embedded {
         }
     }
 
-    /// What the corpus contains, in words.
+    /// Describes what the corpus contains, for messages.
     pub(crate) const fn contents(self) -> &'static str {
         match self {
             Self::Pairs(_) => "pairs of sentences",
@@ -215,42 +215,32 @@ impl Toy {
     /// Names and contents of the corpus's files.
     fn files(self) -> Vec<(String, String)> {
         let (src, tgt) = self.languages();
-        let of_split = |(split, pairs): (&str, Vec<AlignedPair>)| {
-            [
-                (
-                    format!("{split}.{src}"),
-                    lines(pairs.iter().map(|pair| &*pair.src)),
-                ),
-                (
-                    format!("{split}.{tgt}"),
-                    lines(pairs.iter().map(|pair| &*pair.tgt)),
-                ),
-                (
-                    format!("{split}.align"),
-                    lines(pairs.iter().map(|pair| format_links(&pair.alignment))),
-                ),
-            ]
-        };
-        self.generate().into_iter().flat_map(of_split).collect()
+        let mut files = Vec::new();
+        for (split, pairs) in self.generate() {
+            let sources = lines(pairs.iter().map(|pair| &*pair.src));
+            let targets = lines(pairs.iter().map(|pair| &*pair.tgt));
+            let links = lines(pairs.iter().map(|pair| format_links(&pair.alignment)));
+            files.push((format!("{split}.{src}"), sources));
+            files.push((format!("{split}.{tgt}"), targets));
+            files.push((format!("{split}.align"), links));
+        }
+        files
     }
 }
 
+/// Takes the pairs out of the sentences of all splits.
 fn pairs(
     splits: Vec<(&'static str, Vec<mini_en_de::Sentence>)>,
 ) -> Vec<(&'static str, Vec<AlignedPair>)> {
-    let of_split = |(split, sentences): (_, Vec<mini_en_de::Sentence>)| {
-        (
-            split,
-            sentences
-                .into_iter()
-                .map(|sentence| sentence.pair)
-                .collect(),
-        )
-    };
-    splits.into_iter().map(of_split).collect()
+    let mut pairs = Vec::with_capacity(splits.len());
+    for (split, sentences) in splits {
+        let of_split = sentences.into_iter().map(|sentence| sentence.pair);
+        pairs.push((split, of_split.collect()));
+    }
+    pairs
 }
 
-/// Writes files into a directory, which is made. Nothing is written if one of them is there with
+/// Writes files into a directory, which is made. Nothing is written if one of them exists with
 /// other content.
 fn write_files(dir: &Path, files: Vec<(String, String)>) -> Result<(), DataError> {
     fs::create_dir_all(dir).map_err(DataError::io(dir))?;
@@ -261,12 +251,13 @@ fn write_files(dir: &Path, files: Vec<(String, String)>) -> Result<(), DataError
     for (path, text) in &files {
         check_free(path, text.as_bytes())?;
     }
-    files.iter().try_for_each(|(path, text)| {
-        file::replace(path, text.as_bytes()).map_err(DataError::io(path))
-    })
+    for (path, text) in &files {
+        file::replace(path, text.as_bytes()).map_err(DataError::io(path))?;
+    }
+    Ok(())
 }
 
-/// Makes sure that a file is not there, or has this content.
+/// Makes sure that a file does not exist, or has this content.
 fn check_free(path: &Path, content: &[u8]) -> Result<(), DataError> {
     if path.exists() && fs::read(path).map_err(DataError::io(path))? != content {
         return Err(DataError::Occupied {
@@ -276,11 +267,11 @@ fn check_free(path: &Path, content: &[u8]) -> Result<(), DataError> {
     Ok(())
 }
 
-/// Writes a picture as a PNG file; `color` says what the bytes of its pixels are.
+/// Writes a picture as a PNG file; `color` is the layout of its pixels.
 ///
 /// # Errors
-/// [`DataError::Occupied`] if the file is there with other content; [`DataError::Image`] and
-/// [`DataError::Io`].
+/// [`DataError::Occupied`] if the file exists with other content; [`DataError::Image`] if the
+/// picture cannot be encoded; [`DataError::Io`].
 pub(crate) fn write_picture(
     path: &Path,
     pixels: &[u8],
@@ -301,14 +292,17 @@ pub(crate) fn write_picture(
         problem: error.to_string(),
     })?;
     check_free(path, png.get_ref())?;
-    let write = || {
-        let new = NewFile::create(path)?;
-        new.file().write_all(png.get_ref())?;
-        new.commit_without_sync()
-    };
-    write().map_err(DataError::io(path))
+    write_unsynced(path, png.get_ref()).map_err(DataError::io(path))
 }
 
+/// Writes a file without a sync: there are thousands of pictures, which can be drawn again.
+fn write_unsynced(path: &Path, content: &[u8]) -> io::Result<()> {
+    let new = NewFile::create(path)?;
+    new.file().write_all(content)?;
+    new.commit_without_sync()
+}
+
+/// Joins lines to a text that ends in a line feed.
 fn lines(lines: impl Iterator<Item = impl AsRef<str>>) -> String {
     lines.fold(String::new(), |mut text, line| {
         text.push_str(line.as_ref());

@@ -1,5 +1,5 @@
-//! What is odd about single pairs of the text: how many there are, some of them with their lines,
-//! and what becomes of them.
+//! Findings about single pairs of the text: how many pairs are odd in some way, some of them with
+//! their lines, and how they are treated.
 //!
 //! A detector is a row of [`DETECTORS`]; one collector counts for all of them, and keeps the first
 //! examples of each.
@@ -24,26 +24,26 @@ const SHOWN: usize = 60;
 /// Pairs of a split that have something in common that is rarely intended.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Finding {
-    /// What was looked for.
+    /// The check that these pairs failed.
     pub check: Check,
     /// The split.
     pub split: String,
-    /// Pairs that have it.
+    /// The number of pairs.
     pub count: u64,
     /// Their share of the split, 0 to 1.
     pub share: f64,
-    /// What they have in common, to be read behind `12 pairs`.
+    /// The property that they have in common, to follow `12 pairs`.
     pub what: &'static str,
-    /// What becomes of them.
+    /// How training and scoring treat them.
     pub fate: &'static str,
-    /// What to do about them.
+    /// The advice to the user.
     pub advice: &'static str,
     /// The share up to which it is usual in good text.
     #[serde(skip)]
     pub tolerated: f64,
     /// The first of them.
     pub examples: Vec<Example>,
-    /// Every line that has it, by file, counted from 1; not in the inspection that a run keeps.
+    /// The lines of all of them, by file, counted from 1; not in the inspection that a run keeps.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     pub lines: BTreeMap<String, Vec<u64>>,
 }
@@ -59,12 +59,12 @@ pub struct Example {
     pub src: String,
     /// The target, cut off where it is long.
     pub tgt: String,
-    /// What it is like, where that is known: the line of the training text that it repeats.
+    /// The line of the training text that it repeats, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
 }
 
-/// Where a pair is from.
+/// The file and the line of a pair.
 #[derive(Clone, Copy, Debug)]
 pub struct Place<'a> {
     /// The file.
@@ -73,24 +73,24 @@ pub struct Place<'a> {
     pub line: u64,
 }
 
-/// What was found of one kind.
+/// The pairs that failed one check, so far.
 #[derive(Clone, Debug, Default)]
-struct Found {
+struct Tally {
     count: u64,
     examples: Vec<Example>,
     lines: BTreeMap<String, Vec<u64>>,
 }
 
-/// Counts what is found in the pairs of a split.
+/// Collects the findings of a split, pair by pair.
 #[derive(Default)]
 pub struct Collector {
     languages: Languages,
-    /// In the places of [`DETECTORS`].
-    found: [Found; DETECTORS.len()],
+    /// One for each of [`DETECTORS`], in their order.
+    tallies: [Tally; DETECTORS.len()],
 }
 
 impl Collector {
-    /// Nothing so far, in text of these languages.
+    /// Begins without any finding, for text of these languages.
     pub fn new(languages: Languages) -> Self {
         Self {
             languages,
@@ -110,60 +110,56 @@ impl Collector {
         }
     }
 
-    /// Adds a pair that was found elsewhere.
+    /// Adds a pair that fails `check`, which the caller has found out by other means. `same_as` is
+    /// the line that it repeats.
     pub fn add(&mut self, check: Check, place: Place<'_>, pair: &Pair, same_as: Option<String>) {
         let Place { file, line } = place;
-        let found = &mut self.found[check as usize];
-        found.count += 1;
-        if found.examples.len() < EXAMPLES {
-            let [src, tgt] = [&pair.src, &pair.tgt].map(|side| shown(side));
-            found.examples.push(Example {
+        let tally = &mut self.tallies[check as usize];
+        tally.count += 1;
+        if tally.examples.len() < EXAMPLES {
+            tally.examples.push(Example {
                 file: file.to_owned(),
                 line,
-                src,
-                tgt,
+                src: shown(&pair.src),
+                tgt: shown(&pair.tgt),
                 same_as,
             });
         }
-        match found.lines.get_mut(file) {
+        // Most lines are of a file that is known, whose name is not copied again.
+        match tally.lines.get_mut(file) {
             Some(lines) => lines.push(line),
-            None => _ = found.lines.insert(file.to_owned(), vec![line]),
+            None => _ = tally.lines.insert(file.to_owned(), vec![line]),
         }
     }
 
-    /// How many pairs a detector has found.
+    /// Returns the number of pairs that have failed a check.
     pub fn count(&self, check: Check) -> u64 {
-        self.found[check as usize].count
+        self.tallies[check as usize].count
     }
 
     /// Returns the findings of a split with this number of pairs; `is_cleaned` says whether its
     /// text is cleaned before it is encoded.
     pub fn findings(self, split: &str, pairs: u64, is_cleaned: bool) -> Vec<Finding> {
         let is_train = split == "train";
-        let found = DETECTORS
-            .iter()
-            .zip(self.found)
-            .filter(|(_, found)| found.count > 0);
-        let finding = |(
-            detector,
-            Found {
-                count,
-                examples,
-                lines,
-            },
-        ): (&Detector, Found)| Finding {
-            check: detector.check,
-            split: split.to_owned(),
-            count,
-            share: count as f64 / pairs.max(1) as f64,
-            what: detector.what,
-            fate: detector.fate(is_train, is_cleaned),
-            advice: detector.advice,
-            tolerated: detector.tolerated(is_train, is_cleaned),
-            examples,
-            lines,
-        };
-        found.map(finding).collect()
+        let mut findings = Vec::new();
+        for (detector, tally) in DETECTORS.iter().zip(self.tallies) {
+            if tally.count == 0 {
+                continue;
+            }
+            findings.push(Finding {
+                check: detector.check,
+                split: split.to_owned(),
+                count: tally.count,
+                share: tally.count as f64 / pairs.max(1) as f64,
+                what: detector.what,
+                fate: detector.fate(is_train, is_cleaned),
+                advice: detector.advice,
+                tolerated: detector.tolerated(is_train, is_cleaned),
+                examples: tally.examples,
+                lines: tally.lines,
+            });
+        }
+        findings
     }
 }
 
@@ -174,17 +170,18 @@ impl Finding {
     }
 }
 
-/// A side as it can be printed on one line: what would move the cursor or hide is spelled out.
+/// Returns the start of a side as it can be printed on one line: characters that would move the
+/// cursor or hide are escaped.
 fn shown(text: &str) -> String {
+    let mut shown = String::new();
     let mut characters = text.chars();
-    let escape = |character: char| {
+    for character in characters.by_ref().take(SHOWN) {
         if characters::is_hidden(character) {
-            character.escape_unicode().collect::<String>()
+            shown.extend(character.escape_unicode());
         } else {
-            character.to_string()
+            shown.push(character);
         }
-    };
-    let mut shown: String = characters.by_ref().take(SHOWN).map(escape).collect();
+    }
     if characters.next().is_some() {
         shown.push('…');
     }

@@ -1,4 +1,5 @@
-//! What language a text looks like: by its scripts, and by the small words that every sentence has.
+//! Guesses of the language of a text: by its scripts, and by the small words that every sentence
+//! has.
 
 mod scripts;
 mod words;
@@ -6,7 +7,7 @@ mod words;
 use crate::pair::Pair;
 
 pub use scripts::Script;
-use scripts::{of_language, script};
+use scripts::{language_scripts, script};
 use words::{LANGUAGES, hits};
 
 /// Letters of a side that are needed to say anything about its script.
@@ -23,34 +24,34 @@ pub struct Languages {
 }
 
 impl Languages {
-    /// The languages that go by these endings of files.
+    /// Makes the languages of two sides whose files end in `src` and `tgt`.
     pub fn new(src: &str, tgt: &str) -> Self {
         Self {
-            src: Expected::of(src),
-            tgt: Expected::of(tgt),
+            src: Expected::from_ending(src),
+            tgt: Expected::from_ending(tgt),
         }
     }
 
-    /// The sides of a pair, each with what is expected of it.
+    /// Returns the sides of a pair, each with its expected language.
     pub fn sides<'a>(&'a self, pair: &'a Pair) -> impl Iterator<Item = (&'a Expected, &'a str)> {
         [(&self.src, &*pair.src), (&self.tgt, &*pair.tgt)].into_iter()
     }
 }
 
-/// What is expected of the text of a side.
+/// The language and the scripts that the text of a side is expected to have.
 #[derive(Clone, Debug, Default)]
 pub struct Expected {
     scripts: &'static [Script],
-    /// The place in [`LANGUAGES`].
+    /// The index in [`LANGUAGES`].
     language: Option<usize>,
 }
 
 impl Expected {
-    fn of(ending: &str) -> Self {
+    fn from_ending(ending: &str) -> Self {
         let code = code(ending);
         let language = LANGUAGES.iter().position(|language| language.code == code);
         Self {
-            scripts: of_language(&code),
+            scripts: language_scripts(&code),
             language,
         }
     }
@@ -61,7 +62,8 @@ impl Expected {
         if self.scripts.is_empty() {
             return false;
         }
-        let (mut letters, mut foreign) = (0, 0);
+        let mut letters = 0;
+        let mut foreign = 0;
         for script in text.chars().filter_map(script) {
             letters += 1;
             foreign += usize::from(!self.scripts.contains(&script));
@@ -79,18 +81,19 @@ impl Expected {
     }
 }
 
-/// What language a whole side looks like, and what it is made of.
+/// Counts of the letters, small words and neighboring characters of a whole side, from which its
+/// language is guessed.
 #[derive(Clone, Debug)]
 pub struct Profile {
-    /// Letters of each script, beside it.
+    /// The number of letters of each script, and the script once there is a letter.
     scripts: [(u64, Option<Script>); Script::COUNT],
-    /// Small words of each of [`LANGUAGES`].
+    /// The number of small words of each of [`LANGUAGES`].
     words: Vec<u64>,
-    /// How often each of some thousand classes of neighboring characters occurs.
+    /// The number of occurrences of each of some thousand classes of neighboring characters.
     neighbors: Vec<f64>,
 }
 
-/// Classes of pairs of characters.
+/// Number of classes of pairs of characters.
 const CLASSES: usize = 1 << 12;
 
 impl Default for Profile {
@@ -122,50 +125,42 @@ impl Profile {
         }
     }
 
-    /// The script of most letters, if there are enough of them.
+    /// Returns the script of most letters, if there are enough of them.
     pub fn script(&self) -> Option<Script> {
         let (count, script) = self.scripts.iter().max_by_key(|(count, _)| *count)?;
         script.filter(|_| *count > 100)
     }
 
-    /// The code and the name of the language that it looks like, if the text is enough to say it,
-    /// and the language is one whose words are known here.
+    /// Guesses the language by its small words, and returns its code and name. `None` if the text
+    /// has too few of them, or the language is not one whose words are known here.
     pub fn language(&self) -> Option<(&'static str, &'static str)> {
-        let (best, &most) = self
-            .words
-            .iter()
-            .enumerate()
-            .max_by_key(|(_, count)| **count)?;
-        let next = self
-            .words
-            .iter()
-            .enumerate()
-            .filter(|(place, _)| *place != best)
-            .map(|(_, count)| *count)
-            .max()?;
+        let counts = self.words.iter().copied().enumerate();
+        let (best, most) = counts.clone().max_by_key(|(_, count)| *count)?;
+        let others = counts.filter(|(language, _)| *language != best);
+        let next = others.map(|(_, count)| count).max()?;
         // Neighbors such as Danish and Norwegian share many words.
         (most >= 50 && most > next + next / 4).then(|| (LANGUAGES[best].code, LANGUAGES[best].name))
     }
 
-    /// How much two texts are made of the same characters in the same order, 0 to 1: the cosine of
-    /// their counts.
+    /// Returns how similar the neighboring characters of two texts are, 0 to 1: the cosine of the
+    /// square roots of their counts.
     pub fn similarity(&self, other: &Self) -> f64 {
-        let product = |a: &[f64], b: &[f64]| {
-            a.iter()
-                .zip(b)
-                .map(|(a, b)| a.sqrt() * b.sqrt())
-                .sum::<f64>()
-        };
-        let (ours, theirs) = (&self.neighbors, &other.neighbors);
-        product(ours, theirs)
-            / (product(ours, ours) * product(theirs, theirs))
+        let ours = &self.neighbors;
+        let theirs = &other.neighbors;
+        root_product(ours, theirs)
+            / (root_product(ours, ours) * root_product(theirs, theirs))
                 .sqrt()
                 .max(f64::MIN_POSITIVE)
     }
 }
 
-/// The language of an ending: `en` of `en`, `en_US` and `eng`; whatever it is in lower case
-/// otherwise.
+/// The dot product of the square roots of two vectors.
+fn root_product(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a.sqrt() * b.sqrt()).sum()
+}
+
+/// Returns the code of the language of a file's ending: `en` for `en`, `en_US` and `eng`; for an
+/// unknown language the ending itself in lower case.
 pub fn code(ending: &str) -> String {
     let first = ending
         .split(['-', '_', '.'])
@@ -178,9 +173,10 @@ pub fn code(ending: &str) -> String {
     long.map_or(first, |language| language.code.to_owned())
 }
 
-/// The scripts that a language is written in; none where it is not known.
+/// Returns the scripts in which the language of a file's ending is written; none where it is not
+/// known.
 pub fn scripts_of(ending: &str) -> &'static [Script] {
-    of_language(&code(ending))
+    language_scripts(&code(ending))
 }
 
 /// Whether the words of a language are known here.

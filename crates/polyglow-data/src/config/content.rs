@@ -1,9 +1,9 @@
 //! The content of a corpus: the kinds of its sources and of its targets.
 
-/// What an example of a corpus consists of. It follows from what a model reads and predicts.
+/// The kinds of the two sides of an example. They follow from what a model reads and predicts.
 ///
-/// Whoever needs to know something about a corpus asks for the kind of a side, so that a new
-/// combination of kinds, or a new kind, is served by what is there.
+/// Code that depends on the content of a corpus matches on the kind of a side, so that it also
+/// serves new combinations of kinds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Content {
     /// The kind of each source.
@@ -12,7 +12,7 @@ pub struct Content {
     pub target: TargetKind,
 }
 
-/// What the source of an example is.
+/// The kind of the source of an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum SourceKind {
     /// Nothing: text of one side consists of targets.
@@ -23,7 +23,7 @@ pub enum SourceKind {
     Image,
 }
 
-/// What the target of an example is.
+/// The kind of the target of an example.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TargetKind {
     /// A text.
@@ -99,8 +99,8 @@ impl Content {
     }
 }
 
-/// Sentences and their translations.
 impl Default for Content {
+    /// Sentences and their translations.
     fn default() -> Self {
         Self::PAIRS
     }

@@ -1,6 +1,6 @@
-//! What the `[data]` table refers to: embedded corpora, languages, and the files of each split.
+//! The data that the `[data]` table names: embedded corpora, languages, and the files of each split.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use super::{DataConfig, Split, TestFiles, TrainFiles, WeightedPath, wrong};
 use crate::error::DataError;
@@ -17,42 +17,26 @@ impl DataConfig {
         self.corpus.as_deref().and_then(Embedded::from_name)
     }
 
-    /// Source and target language.
+    /// Returns the source and the target language.
     ///
     /// # Errors
     /// [`DataError::Config`] if the data are files and a language is missing.
     pub fn languages(&self) -> Result<(&str, &str), DataError> {
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        let missing = |key| {
-            move || {
-                wrong(
-                    key,
-                    "is missing: the file extension of that side's files".to_owned(),
-                )
-            }
+        let Some(src) = self.src.as_deref().or(src) else {
+            return Err(missing_language("data.src"));
         };
-        let src = self
-            .src
-            .as_deref()
-            .or(src)
-            .ok_or_else(missing("data.src"))?;
-        let tgt = self
-            .tgt
-            .as_deref()
-            .or(tgt)
-            .ok_or_else(missing("data.tgt"))?;
+        let Some(tgt) = self.tgt.as_deref().or(tgt) else {
+            return Err(missing_language("data.tgt"));
+        };
         Ok((src, tgt))
     }
 
     /// Names of the test sets, in the order in which they are evaluated.
     pub fn test_names(&self) -> Vec<&str> {
         if let Some(embedded) = self.embedded_corpus() {
-            return embedded
-                .splits()
-                .iter()
-                .copied()
-                .filter(|name| name.starts_with("test"))
-                .collect();
+            let splits = embedded.splits().iter().copied();
+            return splits.filter(|name| name.starts_with("test")).collect();
         }
         match &self.test {
             None => Vec::new(),
@@ -73,36 +57,44 @@ impl DataConfig {
 
     /// The files of `split`.
     pub(crate) fn files(&self, split: Split) -> Result<Vec<WeightedPath>, DataError> {
-        let one = |path: &PathBuf| {
-            vec![WeightedPath {
-                path: path.clone(),
-                weight: 1.0,
-                alignments: None,
-            }]
-        };
         match split {
             Split::Train => match &self.train {
-                Some(TrainFiles::One(path)) => Ok(vec![WeightedPath {
-                    path: path.clone(),
-                    weight: 1.0,
-                    alignments: self.alignments.clone(),
-                }]),
+                Some(TrainFiles::One(path)) => Ok(single(path, self.alignments.clone())),
                 Some(TrainFiles::Weighted(list)) => Ok(list.clone()),
                 None => Err(wrong("data.train", "is missing".to_owned())),
             },
             Split::Valid => match &self.valid {
-                Some(path) => Ok(one(path)),
+                Some(path) => Ok(single(path, None)),
                 None => Err(wrong("data.valid", "is missing".to_owned())),
             },
             Split::Test(name) => match &self.test {
-                Some(TestFiles::One(path)) if name == "test" => Ok(one(path)),
-                Some(TestFiles::Named(sets)) if sets.contains_key(name) => Ok(one(&sets[name])),
+                Some(TestFiles::One(path)) if name == "test" => Ok(single(path, None)),
+                Some(TestFiles::Named(sets)) if sets.contains_key(name) => {
+                    Ok(single(&sets[name], None))
+                }
                 _ => Err(wrong("data.test", no_such_set(name, &self.test_names()))),
             },
         }
     }
 }
 
+/// The list of a single corpus, which is read once per epoch.
+fn single(path: &Path, alignments: Option<PathBuf>) -> Vec<WeightedPath> {
+    vec![WeightedPath {
+        path: path.to_owned(),
+        weight: 1.0,
+        alignments,
+    }]
+}
+
+fn missing_language(key: &'static str) -> DataError {
+    wrong(
+        key,
+        "is missing: the file extension of that side's files".to_owned(),
+    )
+}
+
+/// Says that a corpus has no set `name`, but those of `known`.
 pub(crate) fn no_such_set(name: &str, known: &[&str]) -> String {
     if known.is_empty() {
         return format!("has no set `{name}`, nor any other");

@@ -8,6 +8,8 @@ use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
 use crate::toy::{Embedded, Toy};
 
+/// Largest `data.max_len` and `data.context_len`: the id cache has two bytes for a length.
+const MAX_LEN: usize = u16::MAX as usize;
 /// Largest `data.words.window` and `data.words.negatives`.
 const MOST_NEIGHBORS: usize = 1000;
 
@@ -25,8 +27,8 @@ impl DataConfig {
         self.validate_reading(content)
     }
 
-    /// As [`Self::validate`], but for the keys that say where the data is from: for data that is in
-    /// no file.
+    /// Checks as [`Self::validate`] does, but without the keys that name the data: for data that is
+    /// in no file.
     ///
     /// # Errors
     /// As [`Self::validate`].
@@ -40,6 +42,32 @@ impl DataConfig {
         if self.max_examples == Some(0) {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
+        self.validate_image_keys(content)?;
+        if let Some(len) = self.context_len
+            && !(2..=MAX_LEN).contains(&len.get())
+        {
+            return Err(wrong(
+                "data.context_len",
+                format!("must lie in 2..={MAX_LEN}, not {len}"),
+            ));
+        }
+        validate_skip_grams(self.words())?;
+        if !(1..=MAX_LEN).contains(&self.max_len) {
+            return Err(wrong(
+                "data.max_len",
+                format!("must lie in 1..={MAX_LEN}, not {}", self.max_len),
+            ));
+        }
+        if self.max_length_ratio.is_nan() || self.max_length_ratio < 1.0 {
+            return Err(wrong(
+                "data.max_length_ratio",
+                format!("must be at least 1, not {}", self.max_length_ratio),
+            ));
+        }
+        Ok(())
+    }
+
+    fn validate_image_keys(&self, content: Content) -> Result<(), DataError> {
         if content.has_images() {
             validate_images(self.images(), self.corpus.is_some())?;
         } else if self.images.is_some() {
@@ -58,61 +86,28 @@ impl DataConfig {
                 "belongs to images with captions from files".to_owned(),
             ));
         }
-        let longest = usize::from(u16::MAX);
-        if let Some(len) = self
-            .context_len
-            .filter(|len| !(2..=longest).contains(&len.get()))
-        {
-            return Err(wrong(
-                "data.context_len",
-                format!("must lie in 2..={longest}, not {len}"),
-            ));
-        }
-        validate_skip_grams(self.words())?;
-        if self.max_len == 0 || self.max_len > usize::from(u16::MAX) {
-            return Err(wrong(
-                "data.max_len",
-                format!("must lie in 1..=65535, not {}", self.max_len),
-            ));
-        }
-        if self.max_length_ratio.is_nan() || self.max_length_ratio < 1.0 {
-            return Err(wrong(
-                "data.max_length_ratio",
-                format!("must be at least 1, not {}", self.max_length_ratio),
-            ));
-        }
         Ok(())
     }
 
     fn validate_embedded(&self, name: &str, content: Content) -> Result<(), DataError> {
-        let known = || {
-            Embedded::all()
-                .filter(|corpus| corpus.can_be(content))
-                .map(|corpus| format!("\"{}\"", corpus.name()))
-        };
         let Some(embedded) = Embedded::from_name(name) else {
-            let known: Vec<_> = known().collect();
+            let known = names_of_embedded(content);
             return Err(wrong(
                 "data.corpus",
-                format!("must be one of {}, not \"{name}\"", known.join(", ")),
+                format!("must be one of {known}, not \"{name}\""),
             ));
         };
         if !embedded.can_be(content) {
-            let (has, known) = (embedded.contents(), known().collect::<Vec<_>>().join(", "));
+            let contents = embedded.contents();
+            let known = names_of_embedded(content);
             return Err(wrong(
                 "data.corpus",
-                format!("is \"{name}\", which has {has}; this model reads one of {known}"),
+                format!("is \"{name}\", which has {contents}; this model reads one of {known}"),
             ));
         }
         let (src, tgt) = self.toy().map(Toy::languages).unzip();
-        for (key, given, has) in [("data.src", &self.src, src), ("data.tgt", &self.tgt, tgt)] {
-            if given.is_some() && given.as_deref() != has {
-                let must = has.map_or(String::new(), |has| {
-                    format!("be \"{has}\" for the corpus \"{name}\", or ")
-                });
-                return Err(wrong(key, format!("must {must}be left out")));
-            }
-        }
+        validate_language("data.src", self.src.as_deref(), src, name)?;
+        validate_language("data.tgt", self.tgt.as_deref(), tgt, name)?;
         if self.train.is_some() || self.valid.is_some() || self.test.is_some() {
             return Err(wrong(
                 "data.corpus",
@@ -166,20 +161,47 @@ impl DataConfig {
             let problem = "must be given in each entry of `data.train`";
             return Err(wrong("data.alignments", problem.to_owned()));
         }
-        match list
-            .iter()
-            .find(|entry| !(entry.weight > 0.0 && entry.weight <= 1000.0))
-        {
-            Some(entry) => {
-                let (path, weight) = (entry.path.display(), entry.weight);
-                Err(wrong(
+        for entry in list {
+            let weight = entry.weight;
+            // Written so that NaN is refused, too.
+            if !(weight > 0.0 && weight <= 1000.0) {
+                let path = entry.path.display();
+                return Err(wrong(
                     "data.train",
                     format!("gives `{path}` the weight {weight}; it must lie in (0, 1000]"),
-                ))
+                ));
             }
-            None => Ok(()),
         }
+        Ok(())
     }
+}
+
+/// The names of all embedded corpora that can be read as this content, for messages.
+fn names_of_embedded(content: Content) -> String {
+    let names: Vec<String> = Embedded::all()
+        .filter(|corpus| corpus.can_be(content))
+        .map(|corpus| format!("\"{}\"", corpus.name()))
+        .collect();
+    names.join(", ")
+}
+
+/// Refuses a language other than that of the embedded corpus `name`, if it has one.
+fn validate_language(
+    key: &'static str,
+    configured: Option<&str>,
+    own: Option<&str>,
+    name: &str,
+) -> Result<(), DataError> {
+    if configured.is_none() || configured == own {
+        return Ok(());
+    }
+    Err(wrong(
+        key,
+        match own {
+            Some(own) => format!("must be \"{own}\" for the corpus \"{name}\", or be left out"),
+            None => "must be left out".to_owned(),
+        },
+    ))
 }
 
 fn validate_images(config: ImageConfig, embedded: bool) -> Result<(), DataError> {

@@ -73,7 +73,7 @@ impl ImageSet {
         self.label_ids.is_empty()
     }
 
-    /// The image at `index`.
+    /// Returns the image at `index`.
     ///
     /// # Panics
     /// If `index` is not less than [`ImageSet::len`].
@@ -85,8 +85,8 @@ impl ImageSet {
         }
     }
 
-    /// The images of several sets, one set after the other; the labels are those of all. A single
-    /// set is shared.
+    /// Joins the images of several sets, one set after the other; the labels are those of all. A
+    /// single set is shared.
     ///
     /// # Panics
     /// If there is no set, or if the sizes differ.
@@ -109,19 +109,17 @@ impl ImageSet {
             sets.iter()
                 .flat_map(|set| set.labels.names().iter().cloned()),
         );
-        let id = |name: &String| labels.id(name).expect("the set has the labels of all");
-        let ids = |set: &Arc<Self>| {
-            let of_set: Vec<u32> = set.labels.names().iter().map(id).collect();
-            set.label_ids
-                .iter()
-                .map(|&label| of_set[label as usize])
-                .collect::<Vec<_>>()
-        };
-        let label_ids = sets.iter().flat_map(ids).collect();
-        let pixels = sets
-            .iter()
-            .flat_map(|set| set.pixels.iter().copied())
-            .collect();
+        let mut pixels = Vec::with_capacity(sets.iter().map(|set| set.pixels.len()).sum());
+        let mut label_ids = Vec::with_capacity(sets.iter().map(|set| set.len()).sum());
+        for set in sets {
+            pixels.extend_from_slice(&set.pixels);
+            // The new id of each label of this set.
+            let mut ids = Vec::new();
+            for name in set.labels.names() {
+                ids.push(labels.id(name).expect("the set has the labels of all"));
+            }
+            label_ids.extend(set.label_ids.iter().map(|&label| ids[label as usize]));
+        }
         Arc::new(Self {
             height,
             width,
@@ -132,7 +130,7 @@ impl ImageSet {
         })
     }
 
-    /// The first `count` images, or all if there are fewer.
+    /// Keeps the first `count` images, or all if there are fewer.
     #[must_use]
     pub fn first(mut self, count: usize) -> Self {
         self.label_ids.truncate(count);
@@ -141,7 +139,7 @@ impl ImageSet {
         self
     }
 
-    /// The images at some indices, in that order, with all labels.
+    /// Returns the images at some indices, in that order, with all labels.
     ///
     /// # Panics
     /// If an index is not less than [`ImageSet::len`].
@@ -161,22 +159,18 @@ impl ImageSet {
         }
     }
 
-    /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, where
-    /// [`folder::read_folder`] finds them.
+    /// Writes the images into `dir` as PNG files, `<label>/<number>.png`, the layout that
+    /// [`folder::read_folder`] reads.
     ///
     /// # Errors
     /// [`DataError::Io`] if a folder or a file cannot be written; [`DataError::Occupied`] if a file
-    /// is there with other content.
+    /// exists with other content.
     pub fn write(&self, dir: &Path) -> Result<(), DataError> {
-        let folders: Vec<PathBuf> = self
-            .labels
-            .names()
-            .iter()
-            .map(|label| dir.join(label))
-            .collect();
-        folders
-            .iter()
-            .try_for_each(|folder| fs::create_dir_all(folder).map_err(DataError::io(folder)))?;
+        let names = self.labels.names().iter();
+        let folders: Vec<PathBuf> = names.map(|label| dir.join(label)).collect();
+        for folder in &folders {
+            fs::create_dir_all(folder).map_err(DataError::io(folder))?;
+        }
         let color = if self.channels == 1 {
             ExtendedColorType::L8
         } else {
@@ -230,22 +224,27 @@ pub(crate) fn resize_one<P: Pixel<Subpixel = u8> + 'static>(
     resize(&image, to.1 as u32, to.0 as u32, FilterType::Triangle).into_raw()
 }
 
-/// An image mirrored in one of four ways, and if it is as high as wide also along its diagonal: all
-/// quarter turns and their mirror images, which of them is a function of `key`.
+/// Mirrors an image in one of four ways, and if it is as high as wide also along its diagonal: so
+/// there are all quarter turns and their mirror images. The choice is a pure function of `key`.
 pub fn turn(pixels: &[u8], [height, width, channels]: [usize; 3], key: u64) -> Vec<u8> {
     let bits = Purpose::Turn.mix(&[key]);
-    let bit = |number: u32| bits >> number & 1 == 1;
-    let swapped = height == width && bit(2);
+    let upside_down = bits & 1 != 0;
+    let mirrored = bits & 2 != 0;
+    let transposed = height == width && bits & 4 != 0;
     let mut turned = Vec::with_capacity(pixels.len());
-    for place in 0..height * width {
-        let (row, column) = (place / width, place % width);
-        let (row, column) = if swapped {
-            (column, row)
-        } else {
-            (row, column)
-        };
-        let row = if bit(0) { height - 1 - row } else { row };
-        let column = if bit(1) { width - 1 - column } else { column };
+    for index in 0..height * width {
+        // The row and the column from which this pixel of the result comes.
+        let mut row = index / width;
+        let mut column = index % width;
+        if transposed {
+            std::mem::swap(&mut row, &mut column);
+        }
+        if upside_down {
+            row = height - 1 - row;
+        }
+        if mirrored {
+            column = width - 1 - column;
+        }
         let start = (row * width + column) * channels;
         turned.extend_from_slice(&pixels[start..start + channels]);
     }

@@ -19,7 +19,8 @@ struct Recipe {
     lengths: RangeInclusive<usize>,
 }
 
-/// In the order of generation: a string of a held-out split is not generated again for training.
+/// The splits in the order of generation: a string of a held-out split is not generated again for
+/// training.
 const RECIPES: [Recipe; 4] = [
     Recipe {
         name: "test",
@@ -58,7 +59,8 @@ pub(super) fn draw() -> Vec<(&'static str, Vec<AlignedPair>)> {
 
 fn draw_split(recipe: &Recipe, seen: &mut HashSet<Vec<char>>) -> Vec<AlignedPair> {
     let mut random = SplitMix64::new(recipe.seed);
-    let (shortest, longest) = (*recipe.lengths.start(), *recipe.lengths.end());
+    let shortest = *recipe.lengths.start();
+    let longest = *recipe.lengths.end();
     let mut pairs = Vec::with_capacity(recipe.size);
     while pairs.len() < recipe.size {
         let length = shortest + random.below(longest - shortest + 1);
@@ -75,7 +77,7 @@ fn reversal(digits: &[char]) -> AlignedPair {
         src: spaced(digits.iter()),
         tgt: spaced(digits.iter().rev()),
         alignment: (0..digits.len())
-            .map(|place| (place, digits.len() - 1 - place))
+            .map(|position| (position, digits.len() - 1 - position))
             .collect(),
     }
 }

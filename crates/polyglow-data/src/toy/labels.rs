@@ -7,10 +7,10 @@ use super::{Toy, lines, write_files};
 use crate::error::DataError;
 use crate::labeled::{LabelSet, LabeledText};
 
-/// What the labels of the English sentences of [`Toy::MiniEnDe`] say.
+/// The English sentences of [`Toy::MiniEnDe`] with labels of one kind.
 ///
-/// The sentences, the splits and their order are those of the translation corpus. Its words tell
-/// the type of a sentence; the tense is that of the main clause, while other clauses have tenses of
+/// The sentences, the splits and their order are those of the translation corpus. The words of a
+/// sentence show its type; the tense is that of the main clause, while other clauses have tenses of
 /// their own.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum LabeledToy {
@@ -59,14 +59,11 @@ impl LabeledToy {
 
     /// Generates all splits, in the order of [`LabeledToy::splits`].
     pub fn generate(self) -> Vec<(&'static str, Vec<LabeledText>)> {
-        let of_sentence = |sentence: Sentence| LabeledText {
-            label: self.label(sentence.kind, sentence.tense),
-            text: sentence.pair.src,
-        };
-        let mut splits: Vec<_> = mini_en_de::draw()
-            .into_iter()
-            .map(|(split, sentences)| (split, sentences.into_iter().map(of_sentence).collect()))
-            .collect();
+        let mut splits = Vec::new();
+        for (split, sentences) in mini_en_de::draw() {
+            let texts = sentences.into_iter().map(|sentence| self.labeled(sentence));
+            splits.push((split, texts.collect()));
+        }
         splits.sort_by_key(|(name, _)| self.splits().iter().position(|split| split == name));
         splits
     }
@@ -77,13 +74,19 @@ impl LabeledToy {
     /// # Errors
     /// As [`Toy::write`].
     pub fn write(self, dir: &Path) -> Result<(), DataError> {
-        let file = |(split, texts): (&str, Vec<LabeledText>)| {
-            (
-                format!("{split}.tsv"),
-                lines(texts.iter().map(LabeledText::to_string)),
-            )
-        };
-        write_files(dir, self.generate().into_iter().map(file).collect())
+        let mut files = Vec::new();
+        for (split, texts) in self.generate() {
+            let text = lines(texts.iter().map(LabeledText::to_string));
+            files.push((format!("{split}.tsv"), text));
+        }
+        write_files(dir, files)
+    }
+
+    fn labeled(self, sentence: Sentence) -> LabeledText {
+        LabeledText {
+            label: self.label(sentence.kind, sentence.tense),
+            text: sentence.pair.src,
+        }
     }
 
     fn label(self, kind: SentenceKind, tense: Tense) -> String {

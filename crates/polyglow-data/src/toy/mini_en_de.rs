@@ -41,12 +41,12 @@ struct Recipe {
     nesting: Nesting,
     /// Whether the sentences combine words that training never combines.
     held_out: bool,
-    /// How many [`SUBORDINATORS`] a sentence may have.
+    /// The number of [`SUBORDINATORS`] that a sentence may have.
     subordinators: RangeInclusive<usize>,
 }
 
-/// In the order of generation. No sentence occurs twice, so training gets the sentences that are
-/// not in the other splits.
+/// The splits in the order of generation. No sentence occurs twice, so training gets the sentences
+/// that are not in the other splits.
 #[rustfmt::skip]
 const RECIPES: [Recipe; 5] = [
     Recipe { name: "test", seed: 101, size: 1_000, nesting: Nesting::Flat, held_out: false, subordinators: 0..=usize::MAX },
@@ -99,9 +99,8 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
 
 impl Recipe {
     fn accepts(&self, sentence: &Phrase, combinations: &[Combination]) -> bool {
-        let subordinators = sentence
-            .english
-            .iter()
+        let words = sentence.english.iter();
+        let subordinators = words
             .filter(|word| SUBORDINATORS.contains(&word.text))
             .count();
         sentence.english.len() <= MAX_WORDS

@@ -22,13 +22,13 @@ use draw::{Canvas, Figure, SIDE};
 const RADII: [f64; 2] = [4.5, 7.0];
 const MOST_SHAPES: usize = 3;
 
-/// What the labels of the pictures say. A picture has 32 by 32 pixels of 3 bytes (red, green,
+/// Generated pictures with labels of one kind. A picture has 32 by 32 pixels of 3 bytes (red, green,
 /// blue).
 ///
-/// It shows one to three shapes of one kind and one color, at random places, angles and sizes. All
-/// kinds have the same area. The background is a noisy gray gradient with gray strokes and specks
-/// in any of the colors, so that neither a single pixel nor the mean of all pixels reveals the
-/// kind.
+/// It shows one to three shapes of one kind and one color, at random positions, angles and sizes.
+/// All kinds have the same area. The background is a noisy gray gradient with gray strokes and
+/// specks in any of the colors, so that neither a single pixel nor the mean of all pixels reveals
+/// the kind.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Shapes {
     /// `circle`, `cross`, `square` or `triangle`. The set is called `shapes`.
@@ -36,10 +36,11 @@ pub enum Shapes {
     /// The kind in one of four colors, such as `red circle`: 16 labels. The set is called
     /// `colored-shapes`.
     KindAndColor,
-    /// How many there are of a kind, such as `2 circle`: 12 labels. The set is called
+    /// The number of shapes and their kind, such as `2 circle`: 12 labels. The set is called
     /// `counted-shapes`.
     KindAndCount,
-    /// Everything, such as `2 red circle`: 48 labels. The set is called `counted-colored-shapes`.
+    /// Number, color and kind, such as `2 red circle`: 48 labels. The set is called
+    /// `counted-colored-shapes`.
     All,
 }
 
@@ -69,7 +70,7 @@ pub enum ShapeColor {
     Yellow,
 }
 
-/// A picture, and what is on it.
+/// A picture, and the shapes on it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ShapePicture {
     /// `[32, 32, 3]`, row by row.
@@ -121,10 +122,10 @@ impl Shapes {
     /// Draws a split: 20 000 pictures for `train`, 1 000 for `valid` and 2 000 for `test`. `None`
     /// if there is no such split.
     pub fn split(self, name: &str) -> Option<ImageSet> {
-        let (seed, size) = match name {
-            "train" => (2025, 20_000),
-            "valid" => (302, 1_000),
-            "test" => (301, 2_000),
+        let [seed, size] = match name {
+            "train" => [2025, 20_000],
+            "valid" => [302, 1_000],
+            "test" => [301, 2_000],
             _ => return None,
         };
         let labels = self.labels();
@@ -167,7 +168,8 @@ impl Shapes {
     }
 
     fn label(self, kind: ShapeKind, color: ShapeColor, count: usize) -> String {
-        let (kind, color) = (kind.name(), color.name());
+        let kind = kind.name();
+        let color = color.name();
         match self {
             Self::Kind => kind.to_owned(),
             Self::KindAndColor => format!("{color} {kind}"),
@@ -232,13 +234,8 @@ impl ShapePicture {
             canvas.speck(color, &mut random);
         }
         let figures = place(count, &mut random, |shrunk, random| {
-            let whole = [[0.0, SIDE as f64]; 2];
-            Figure::draw(
-                kind,
-                draw::between(RADII[0], RADII[1], random) * shrunk,
-                whole,
-                random,
-            )
+            let radius = draw::between(RADII[0], RADII[1], random) * shrunk;
+            Figure::draw(kind, radius, [[0.0, SIDE as f64]; 2], random)
         });
         for figure in figures {
             // Each shape has its own shade.
@@ -256,8 +253,8 @@ impl ShapePicture {
     }
 }
 
-/// Places shapes so that they touch neither each other nor the border. A shape without room is
-/// tried again, smaller: `draw` is told by how much.
+/// Places shapes so that they touch neither each other nor the border. A shape without room is drawn
+/// again, smaller: `draw` is called with the factor by which its radius shrinks.
 fn place(
     count: usize,
     random: &mut SplitMix64,

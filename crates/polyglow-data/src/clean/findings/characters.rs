@@ -2,16 +2,21 @@
 
 use crate::tokenizer::{is_cleaned_to_space, is_invisible};
 
-/// Signs `<` that are looked at, each of which takes a search through the whole text.
+/// The number of signs `<` that are looked at, each of which takes a search through the whole text.
 const MOST_SIGNS: usize = 64;
 
 /// Whether a text has an entity of HTML (`&amp;`, `&#39;`) or a tag (`<b>`, `</p>`, `<br/>`).
 pub(super) fn has_entities(text: &str) -> bool {
-    let begins = |start: char| {
-        text.match_indices(start)
-            .map(|(place, _)| &text[place + 1..])
-    };
-    begins('&').any(is_entity) || begins('<').take(MOST_SIGNS).any(|rest| is_tag(rest, text))
+    rests(text, '&').any(is_entity)
+        || rests(text, '<')
+            .take(MOST_SIGNS)
+            .any(|rest| is_tag(rest, text))
+}
+
+/// The rests of a text behind each sign in it, which is an ASCII character.
+fn rests(text: &str, sign: char) -> impl Iterator<Item = &str> {
+    text.match_indices(sign)
+        .map(|(index, _)| &text[index + 1..])
 }
 
 /// Whether what follows `&` is the rest of an entity.
@@ -81,8 +86,8 @@ pub(super) fn is_mojibake(text: &str) -> bool {
     })
 }
 
-/// Whether a character is one that texts have: what else UTF-8 may give are letters side by side
-/// that mean themselves.
+/// Whether a character is one that texts have. Letters that happen to be the bytes of any other
+/// character are rather meant as these letters.
 fn is_usual(character: char) -> bool {
     let ranges = [
         '\u{a0}'..='\u{17f}',
@@ -97,7 +102,7 @@ fn is_usual(character: char) -> bool {
 
 /// The byte of a character in Windows-1252, above ASCII.
 fn byte_1252(character: char) -> Option<u8> {
-    /// What stands at 0x80 to 0x9f; the five bytes without a character are read as control
+    /// The characters at 0x80 to 0x9f; the five bytes without a character are read as control
     /// characters.
     const MIDDLE: [char; 32] = [
         '€', '\u{81}', '‚', 'ƒ', '„', '…', '†', '‡', 'ˆ', '‰', 'Š', '‹', 'Œ', '\u{8d}', 'Ž',
@@ -109,38 +114,45 @@ fn byte_1252(character: char) -> Option<u8> {
         _ => MIDDLE
             .iter()
             .position(|&middle| middle == character)
-            .map(|place| 0x80 + place as u8),
+            .map(|index| 0x80 + index as u8),
     }
 }
 
-/// Whether a text has the mark of characters that could not be read.
+/// Whether a text has U+FFFD, which replaces characters that could not be read.
 pub(super) fn lost_characters(text: &str) -> bool {
     text.contains('\u{fffd}')
 }
 
 /// Whether a text has characters that cannot be seen, and that its language does not need. Text
-/// from right to left has marks of direction beside names and numbers of others.
+/// from right to left has direction marks next to names and numbers in other scripts.
 pub(super) fn has_hidden(text: &str) -> bool {
-    let is_mark = |character: char| matches!(character, '\u{200e}' | '\u{200f}');
-    let is_from_right =
-        |character: char| matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fefc}');
     text.chars().any(|character| {
-        is_hidden(character) && !(is_mark(character) && text.contains(is_from_right))
+        is_hidden(character) && !(is_direction_mark(character) && text.contains(is_right_to_left))
     })
 }
 
-/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic
-/// one. The mark of characters that could not be read becomes a space as well, and has a finding of
-/// its own.
-pub(super) fn has_other_spaces(text: &str) -> bool {
-    let is_other =
-        |character: char| is_cleaned_to_space(character) && !matches!(character, ' ' | '\u{fffd}');
-    text.chars()
-        .any(|character| is_other(character) && !is_hidden(character))
+fn is_direction_mark(character: char) -> bool {
+    matches!(character, '\u{200e}' | '\u{200f}')
 }
 
-/// Whether a character is one that nobody sees: a control character, or one that cleaning removes.
-/// Joiners are letters of some languages.
+/// Whether a character is of a script that is written from right to left.
+fn is_right_to_left(character: char) -> bool {
+    matches!(character, '\u{590}'..='\u{8ff}' | '\u{fb1d}'..='\u{fefc}')
+}
+
+/// Whether a text has a space that is not the plain one, such as a no-break space or an ideographic
+/// one.
+pub(super) fn has_other_spaces(text: &str) -> bool {
+    text.chars().any(|character| {
+        // U+FFFD is cleaned to a space as well, but has a finding of its own.
+        is_cleaned_to_space(character)
+            && !matches!(character, ' ' | '\u{fffd}')
+            && !is_hidden(character)
+    })
+}
+
+/// Whether a character cannot be seen: a control character, or one that cleaning removes. Joiners
+/// are letters of some languages.
 pub(super) fn is_hidden(character: char) -> bool {
     // Line and paragraph separators are spaces to the cleaning, and move the cursor of a terminal.
     character.is_control()

@@ -1,4 +1,4 @@
-//! The table of detectors: what is looked for, and what is said about it.
+//! The table of detectors: each has a test, and the words that describe its findings.
 
 use crate::pair::Pair;
 use serde::Serialize;
@@ -6,7 +6,7 @@ use serde::Serialize;
 use super::characters::{has_entities, has_hidden, has_other_spaces, is_mojibake, lost_characters};
 use crate::clean::language::Languages;
 
-/// What is looked for; the places of [`DETECTORS`].
+/// The check of a detector, in the order of [`DETECTORS`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Check {
@@ -16,7 +16,7 @@ pub enum Check {
     TooLong,
     /// Lengths above `data.max_length_ratio`.
     Ratio,
-    /// A pair that was there before.
+    /// A pair that repeats an earlier one.
     Duplicates,
     /// A target that is its source.
     Copies,
@@ -64,21 +64,21 @@ impl Check {
 
 /// A row of the table.
 pub struct Detector {
-    /// What is looked for.
+    /// The check.
     pub check: Check,
-    /// What its pairs have in common, behind `12 pairs`.
+    /// The property that its pairs have in common, to follow `12 pairs`.
     pub what: &'static str,
-    /// What to do.
+    /// The advice to the user.
     pub advice: &'static str,
     /// The share up to which it is usual in good text.
     pub tolerated: f64,
-    /// Whether a pair has it; `None` where that needs more than the pair.
+    /// Returns whether a pair fails the check; `None` where that needs more than the pair.
     pub test: Option<fn(&Pair, &Languages) -> bool>,
 }
 
 impl Detector {
-    /// Whether what it finds is gone from text that is cleaned before it is encoded.
-    fn is_of_dirt(&self) -> bool {
+    /// Whether cleaning before encoding removes what it detects.
+    fn is_cleanable(&self) -> bool {
         matches!(self.check, Check::Hidden | Check::Spaces)
     }
 
@@ -87,15 +87,15 @@ impl Detector {
     pub fn tolerated(&self, is_train: bool, is_cleaned: bool) -> f64 {
         match self.check {
             Check::Empty if !is_train => 0.0,
-            _ if is_cleaned && self.is_of_dirt() => 1.0,
+            _ if is_cleaned && self.is_cleanable() => 1.0,
             _ => self.tolerated,
         }
     }
 
-    /// What becomes of its pairs, in the training text or in a set that is held out.
+    /// Says how its pairs are treated, in the training text or in a set that is held out.
     pub fn fate(&self, is_train: bool, is_cleaned: bool) -> &'static str {
         match self.check {
-            _ if is_cleaned && self.is_of_dirt() => {
+            _ if is_cleaned && self.is_cleanable() => {
                 "cleaned before they are encoded (`tokenizer.clean_text`)"
             }
             Check::Empty | Check::TooLong | Check::Ratio if is_train => "left out of the training",

@@ -49,7 +49,7 @@ pub enum Script {
     Khmer,
     /// Of Korean.
     Hangul,
-    /// Of Japanese, beside Han.
+    /// Of Japanese, together with Han.
     Kana,
     /// Of Chinese and Japanese.
     Han,
@@ -100,7 +100,7 @@ const RANGES: [(char, char, Script); 36] = [
     ('\u{20000}', '\u{3134f}', Script::Han),
 ];
 
-/// The script of a letter; none of digits, signs and what is not in the list.
+/// Returns the script of a letter; `None` for digits, signs and letters that are not in the list.
 pub(super) fn script(character: char) -> Option<Script> {
     if character.is_ascii() {
         return character.is_ascii_alphabetic().then_some(Script::Latin);
@@ -156,12 +156,12 @@ const LANGUAGES: [(&str, &[Script]); 27] = [
     ("ku", &[Script::Latin, Script::Arabic]),
 ];
 
-/// The scripts of a language; none where it is not in the list.
-pub(super) fn of_language(code: &str) -> &'static [Script] {
-    let found = LANGUAGES
+/// Returns the scripts of a language; none where it is not in the list.
+pub(super) fn language_scripts(code: &str) -> &'static [Script] {
+    let entry = LANGUAGES
         .iter()
         .find(|(codes, _)| codes.split_whitespace().any(|known| known == code));
-    found.map_or(&[], |(_, scripts)| scripts)
+    entry.map_or(&[], |(_, scripts)| scripts)
 }
 
 #[cfg(test)]

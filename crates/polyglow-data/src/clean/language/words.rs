@@ -121,18 +121,18 @@ pub(super) const LANGUAGES: [Language; 17] = [
     },
 ];
 
-/// The languages that have a word, as places in the list.
+/// The languages that have a word, as indices of the list.
 static OWNERS: LazyLock<HashMap<&'static str, Vec<usize>>> = LazyLock::new(|| {
     let mut owners: HashMap<&str, Vec<usize>> = HashMap::new();
-    for (place, language) in LANGUAGES.iter().enumerate() {
+    for (index, language) in LANGUAGES.iter().enumerate() {
         for word in language.words.split(' ') {
-            owners.entry(word).or_default().push(place);
+            owners.entry(word).or_default().push(index);
         }
     }
     owners
 });
 
-/// How many different small words of each language a text has.
+/// Counts the different small words of each language in a text.
 pub(super) fn hits(text: &str) -> [usize; LANGUAGES.len()] {
     let mut counts = [0; LANGUAGES.len()];
     let mut seen: Vec<&str> = Vec::new();
@@ -142,8 +142,8 @@ pub(super) fn hits(text: &str) -> [usize; LANGUAGES.len()] {
             && !seen.contains(&word)
         {
             seen.push(word);
-            for &place in owners {
-                counts[place] += 1;
+            for &language in owners {
+                counts[language] += 1;
             }
         }
     }

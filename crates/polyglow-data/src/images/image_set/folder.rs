@@ -62,29 +62,21 @@ pub fn read_folder(
     options: &FolderOptions,
     labels: Option<&LabelSet>,
 ) -> Result<ImageSet, DataError> {
-    let folders: Vec<PathBuf> = entries(dir)?
-        .into_iter()
-        .filter(|path| path.is_dir())
-        .collect();
+    let mut folders = entries(dir)?;
+    folders.retain(|path| path.is_dir());
     let labels = match labels {
         Some(labels) => labels.clone(),
         None => LabelSet::new(folders.iter().map(|folder| name(folder))),
     };
     let mut files = Vec::new();
     for folder in &folders {
-        let unknown = || {
-            wrong(
-                folder,
-                "its name is not a label of the training set".to_owned(),
-            )
+        let Some(label) = labels.id(&name(folder)) else {
+            let problem = "its name is not a label of the training set";
+            return Err(wrong(folder, problem.to_owned()));
         };
-        let label = labels.id(&name(folder)).ok_or_else(unknown)?;
-        files.extend(
-            entries(folder)?
-                .into_iter()
-                .filter(|path| is_image(path))
-                .map(|path| (path, label)),
-        );
+        let mut images = entries(folder)?;
+        images.retain(|path| is_image(path));
+        files.extend(images.into_iter().map(|path| (path, label)));
     }
     if files.is_empty() {
         return Err(wrong(
@@ -102,14 +94,16 @@ pub fn read_folder(
 /// As [`read_folder`].
 pub fn read_file(path: &Path, options: &FolderOptions) -> Result<Vec<u8>, DataError> {
     let image = decode(path, options.limits)?;
-    let own = (image.height() as usize, image.width() as usize);
-    Ok(convert(
-        image,
-        options.size.unwrap_or(own),
-        options.channels,
-    ))
+    let size = options.size.unwrap_or(size(&image));
+    Ok(convert(image, size, options.channels))
 }
 
+/// Height and width of an image, in pixels.
+fn size(image: &DynamicImage) -> (usize, usize) {
+    (image.height() as usize, image.width() as usize)
+}
+
+/// Reads files, each with the id of its label.
 fn read_files(
     dir: &Path,
     files: &[(PathBuf, u32)],
@@ -117,33 +111,27 @@ fn read_files(
     options: &FolderOptions,
 ) -> Result<ImageSet, DataError> {
     let limits = options.limits;
-    let first = decode(&files[0].0, limits)?;
-    let (height, width) = options
-        .size
-        .unwrap_or((first.height() as usize, first.width() as usize));
+    let first = &files[0].0;
+    let first_size = size(&decode(first, limits)?);
+    let (height, width) = options.size.unwrap_or(first_size);
     let channels = options.channels.count();
-    let bytes = [height, width, channels]
+    let num_bytes = [height, width, channels]
         .into_iter()
         .try_fold(files.len(), usize::checked_mul);
-    let Some(bytes) = bytes.filter(|&bytes| (1..=limits.max_bytes).contains(&bytes)) else {
-        let (num_images, most) = (files.len(), limits.max_bytes);
+    let Some(num_bytes) = num_bytes.filter(|count| (1..=limits.max_bytes).contains(count)) else {
+        let num_images = files.len();
+        let max_bytes = limits.max_bytes;
         let problem = format!(
-            "{num_images} images of {width}x{height} pixels do not fit into 1 to {most} bytes"
+            "{num_images} images of {width}x{height} pixels do not fit into 1 to {max_bytes} bytes"
         );
         return Err(wrong(dir, problem));
     };
-    let mut pixels = Vec::with_capacity(bytes);
+    let mut pixels = Vec::with_capacity(num_bytes);
     for chunk in files.chunks(CHUNK) {
         let images = chunk.par_iter().map(|(path, _)| {
             let image = decode(path, limits)?;
-            let found = (image.height() as usize, image.width() as usize);
-            if options.size.is_none() && found != (height, width) {
-                let (found_height, found_width) = found;
-                let first = files[0].0.display();
-                let problem = format!(
-                    "it has {found_width}x{found_height} pixels, and `{first}` has {width}x{height}"
-                );
-                return Err(wrong(path, problem));
+            if options.size.is_none() && size(&image) != first_size {
+                return Err(wrong(path, other_size(&image, first, first_size)));
             }
             Ok(convert(image, (height, width), options.channels))
         });
@@ -160,6 +148,16 @@ fn read_files(
         pixels,
         label_ids,
     })
+}
+
+/// Says that an image differs in size from the first one.
+fn other_size(image: &DynamicImage, first: &Path, (height, width): (usize, usize)) -> String {
+    format!(
+        "it has {}x{} pixels, and `{}` has {width}x{height}",
+        image.width(),
+        image.height(),
+        first.display()
+    )
 }
 
 /// Decodes a file. Its first bytes determine the format, not its name.
@@ -184,8 +182,9 @@ fn decode(path: &Path, limits: ImageLimits) -> Result<DynamicImage, DataError> {
         .map_err(|error| wrong(path, error.to_string()))
 }
 
+/// Converts an image to a height and width, and to these channels.
 fn convert(image: DynamicImage, (height, width): (usize, usize), channels: Channels) -> Vec<u8> {
-    let image = if (image.height() as usize, image.width() as usize) == (height, width) {
+    let image = if size(&image) == (height, width) {
         image
     } else {
         image.resize_exact(width as u32, height as u32, FilterType::Triangle)
@@ -210,12 +209,13 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
 }
 
 fn is_image(path: &Path) -> bool {
-    path.is_file()
-        && path.extension().is_some_and(|found| {
-            ENDINGS
-                .iter()
-                .any(|ending| found.eq_ignore_ascii_case(ending))
-        })
+    let Some(extension) = path.extension() else {
+        return false;
+    };
+    let is_known = ENDINGS
+        .iter()
+        .any(|ending| extension.eq_ignore_ascii_case(ending));
+    is_known && path.is_file()
 }
 
 fn name(path: &Path) -> String {

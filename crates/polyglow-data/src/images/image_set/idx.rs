@@ -41,9 +41,9 @@ pub fn read_idx(
         shape,
         values: pixels,
     } = read(images, limits)?;
-    let (count, height, width, channels) = match *shape {
-        [count, height, width] => (count, height, width, 1),
-        [count, height, width, channels @ (1 | 3)] => (count, height, width, channels),
+    let [count, height, width, channels] = match *shape {
+        [count, height, width] => [count, height, width, 1],
+        [count, height, width, channels @ (1 | 3)] => [count, height, width, channels],
         _ => {
             return Err(wrong(
                 images,
@@ -51,10 +51,8 @@ pub fn read_idx(
             ));
         }
     };
-    if [height, width]
-        .iter()
-        .any(|&side| side == 0 || side > limits.max_side as usize)
-    {
+    let sides = 1..=limits.max_side as usize;
+    if !sides.contains(&height) || !sides.contains(&width) {
         return Err(wrong(
             images,
             format!(
@@ -70,75 +68,70 @@ pub fn read_idx(
             format!("its axes {shape:?} do not give one label for each of {count} images"),
         ));
     }
-    let (label_ids, labels) = number(&values, known, labels)?;
+    let largest = values.iter().max().copied();
+    let names = label_names(largest, known);
+    let label_set = match (known, largest) {
+        (Some(known), _) => known.clone(),
+        (None, Some(largest)) => LabelSet::new(names[..=usize::from(largest)].to_vec()),
+        (None, None) => LabelSet::new(Vec::new()),
+    };
+    let label_ids = label_ids(&values, &names, &label_set, labels)?;
     Ok(ImageSet {
         height,
         width,
         channels,
-        labels,
+        labels: label_set,
         pixels,
         label_ids,
     })
 }
 
-fn number(
-    values: &[u8],
-    known: Option<&LabelSet>,
-    path: &Path,
-) -> Result<(Vec<u32>, LabelSet), DataError> {
-    let digits = match known {
-        Some(known) => known.names().first().map_or(1, String::len),
-        None => values
-            .iter()
-            .max()
-            .map_or(1, |largest| largest.to_string().len()),
+/// The names of the labels 0 to 255, with as many digits as those that are known, or else as the
+/// largest label.
+fn label_names(largest: Option<u8>, known: Option<&LabelSet>) -> Vec<String> {
+    let digits = match (known, largest) {
+        (Some(known), _) => known.names().first().map_or(1, String::len),
+        (None, Some(largest)) => largest.to_string().len(),
+        (None, None) => 1,
     };
-    let names: Vec<String> = (0..=u8::MAX)
+    (0..=u8::MAX)
         .map(|value| format!("{value:0digits$}"))
-        .collect();
-    let labels = match known {
-        Some(known) => known.clone(),
-        None => LabelSet::new(
-            values
-                .iter()
-                .max()
-                .map_or(&names[..0], |&largest| &names[..=largest.into()])
-                .to_vec(),
-        ),
-    };
-    let ids: Vec<Option<u32>> = names.iter().map(|name| labels.id(name)).collect();
-    let id = |(place, &value): (usize, &u8)| {
-        let unknown = || {
-            wrong(
-                path,
-                format!(
-                    "label {value} of image {} is not one of the training set",
-                    place + 1
-                ),
-            )
-        };
-        ids[usize::from(value)].ok_or_else(unknown)
-    };
-    Ok((
-        values
-            .iter()
-            .enumerate()
-            .map(id)
-            .collect::<Result<_, _>>()?,
-        labels,
-    ))
+        .collect()
 }
 
-fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
-    let mut reader = decompress(File::open(path).map_err(DataError::io(path))?, path)?;
-    let mut four = || {
-        let mut bytes = [0; 4];
-        reader
-            .read_exact(&mut bytes)
-            .map_err(|_| wrong(path, "it ends inside its header".to_owned()))?;
-        Ok(bytes)
-    };
-    let num_axes = match four()? {
+/// Returns the id in `labels` of each label of the file `path`; `names` are those of all values.
+fn label_ids(
+    values: &[u8],
+    names: &[String],
+    labels: &LabelSet,
+    path: &Path,
+) -> Result<Vec<u32>, DataError> {
+    let id_of_value: Vec<Option<u32>> = names.iter().map(|name| labels.id(name)).collect();
+    let mut ids = Vec::with_capacity(values.len());
+    for (image, &value) in (1..).zip(values) {
+        let Some(id) = id_of_value[usize::from(value)] else {
+            return Err(wrong(
+                path,
+                format!("label {value} of image {image} is not one of the training set"),
+            ));
+        };
+        ids.push(id);
+    }
+    Ok(ids)
+}
+
+/// Reads four bytes of the header of the file `path`.
+fn read_four(reader: &mut impl Read, path: &Path) -> Result<[u8; 4], DataError> {
+    let mut bytes = [0; 4];
+    reader
+        .read_exact(&mut bytes)
+        .map_err(|_| wrong(path, "it ends inside its header".to_owned()))?;
+    Ok(bytes)
+}
+
+/// Reads the lengths of the axes from the header of the file `path`.
+fn read_shape(reader: &mut impl Read, path: &Path) -> Result<Vec<usize>, DataError> {
+    let num_axes = match read_four(reader, path)? {
         [0, 0, BYTES, axes @ 1..=MOST_AXES] => axes,
         [0, 0, code, 1..=MOST_AXES] => {
             return Err(wrong(
@@ -155,9 +148,16 @@ fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
             ));
         }
     };
-    let shape = (0..num_axes)
-        .map(|_| Ok(u32::from_be_bytes(four()?) as usize))
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut shape = Vec::new();
+    for _ in 0..num_axes {
+        shape.push(u32::from_be_bytes(read_four(reader, path)?) as usize);
+    }
+    Ok(shape)
+}
+
+fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
+    let mut reader = decompress(File::open(path).map_err(DataError::io(path))?, path)?;
+    let shape = read_shape(&mut reader, path)?;
     let len = shape
         .iter()
         .copied()

@@ -5,7 +5,7 @@
 
 use super::category::Category;
 use super::draft::{Draft, GermanWord, Phrase, in_order};
-use super::lexicon::{Frame, NounClass, ObjectPronoun};
+use super::lexicon::{Frame, NounClass, ObjectPronoun, Verb};
 use super::morphology::{Agreement, Case, Number, Person};
 use super::noun_phrase::{Nesting, NounPhrase, Slot, noun_phrase, subject};
 use super::verb_group::{Predicate, VerbGroup, verb_group};
@@ -18,8 +18,8 @@ pub(super) enum ClauseKind {
     Main,
     /// Finite verb first; English puts its auxiliary there.
     Question,
-    /// A main clause after its subordinate clause, which takes the first place: finite verb before
-    /// the subject.
+    /// A main clause after its subordinate clause, which takes the first position: finite verb
+    /// before the subject.
     Inverted,
     /// Finite verb last.
     Subordinate,
@@ -33,10 +33,10 @@ pub(super) fn clause(draft: &mut Draft, kind: ClauseKind, nesting: Nesting) -> P
         draft.tense = predicate.tense;
     }
     let adverb = adverb(draft, &predicate);
-    let (on_subject, on_object) = match nesting {
-        Nesting::Flat => (Nesting::Flat, Nesting::Flat),
-        Nesting::Nested if draft.random.chance(50) => (Nesting::Nested, Nesting::Flat),
-        Nesting::Nested => (Nesting::Flat, Nesting::Nested),
+    let [on_subject, on_object] = match nesting {
+        Nesting::Flat => [Nesting::Flat, Nesting::Flat],
+        Nesting::Nested if draft.random.chance(50) => [Nesting::Nested, Nesting::Flat],
+        Nesting::Nested => [Nesting::Flat, Nesting::Nested],
     };
     let subject = subject(draft, on_subject);
     complete(
@@ -49,7 +49,7 @@ pub(super) fn clause(draft: &mut Draft, kind: ClauseKind, nesting: Nesting) -> P
     )
 }
 
-/// What follows a relative pronoun that is the subject itself.
+/// Draws the rest of a relative clause whose pronoun is the subject.
 pub(super) fn subject_relative_rest(draft: &mut Draft, agreement: Agreement) -> Phrase {
     let predicate = Predicate::draw(draft.random, ClauseKind::Subordinate);
     complete(
@@ -62,7 +62,7 @@ pub(super) fn subject_relative_rest(draft: &mut Draft, agreement: Agreement) -> 
     )
 }
 
-/// Adds verbs, objects and perhaps a place, and puts everything in order.
+/// Adds verbs, objects and perhaps a location, and puts everything in order.
 fn complete(
     draft: &mut Draft,
     predicate: &Predicate,
@@ -84,7 +84,7 @@ fn complete(
         complement.append(object.phrase);
     }
     if !predicate.negated && draft.random.chance(22) && on_object == Nesting::Flat {
-        complement.append(place(draft));
+        complement.append(location(draft));
     }
     arrange(predicate.kind, adverb, subject, verbs, complement)
 }
@@ -96,19 +96,23 @@ fn arrange(
     verbs: VerbGroup,
     complement: Phrase,
 ) -> Phrase {
-    let (before_subject, after_subject) = match kind {
-        ClauseKind::Question => (verbs.english_auxiliary, verbs.english_rest),
-        _ => (
+    // Only a question has a verb before its subject, and no question has an adverb.
+    let english = if kind == ClauseKind::Question {
+        in_order([
+            verbs.english_auxiliary,
+            subject.english,
+            verbs.english_rest,
+            complement.english,
+        ])
+    } else {
+        in_order([
             adverb.english,
-            in_order([verbs.english_auxiliary, verbs.english_rest]),
-        ),
+            subject.english,
+            verbs.english_auxiliary,
+            verbs.english_rest,
+            complement.english,
+        ])
     };
-    let english = in_order([
-        before_subject,
-        subject.english,
-        after_subject,
-        complement.english,
-    ]);
 
     let finite = vec![verbs.finite];
     let middle = in_order([complement.german, verbs.negation, verbs.closing]);
@@ -141,26 +145,16 @@ fn objects(
     subject: Agreement,
     nesting: Nesting,
 ) -> Vec<NounPhrase> {
-    let direct = |case, classes| Slot {
-        object_of: Some(predicate.verb),
-        nesting,
-        ..Slot::new(case, classes)
-    };
-    match predicate.verb.frame {
+    let verb = predicate.verb;
+    match verb.frame {
         Frame::Intransitive => Vec::new(),
         Frame::Accusative(classes) => {
-            vec![direct_object(
-                draft,
-                &direct(Case::Accusative, classes),
-                subject,
-            )]
+            let slot = direct_slot(verb, nesting, Case::Accusative, classes);
+            vec![direct_object(draft, &slot, subject)]
         }
         Frame::Dative(classes) => {
-            vec![direct_object(
-                draft,
-                &direct(Case::Dative, classes),
-                subject,
-            )]
+            let slot = direct_slot(verb, nesting, Case::Dative, classes);
+            vec![direct_object(draft, &slot, subject)]
         }
         Frame::Ditransitive(classes) => {
             let receiver = if draft.random.chance(30) {
@@ -168,11 +162,23 @@ fn objects(
             } else {
                 noun_phrase(draft, &Slot::new(Case::Dative, PEOPLE))
             };
-            vec![
-                receiver,
-                noun_phrase(draft, &direct(Case::Accusative, classes)),
-            ]
+            let slot = direct_slot(verb, nesting, Case::Accusative, classes);
+            vec![receiver, noun_phrase(draft, &slot)]
         }
+    }
+}
+
+/// The slot of the direct object of `verb`.
+fn direct_slot(
+    verb: &'static Verb,
+    nesting: Nesting,
+    case: Case,
+    classes: &'static [NounClass],
+) -> Slot {
+    Slot {
+        object_of: Some(verb),
+        nesting,
+        ..Slot::new(case, classes)
     }
 }
 
@@ -190,9 +196,10 @@ fn direct_object(draft: &mut Draft, slot: &Slot, subject: Agreement) -> NounPhra
 /// files have them.)
 fn object_pronoun(draft: &mut Draft, case: Case, subject: Agreement) -> NounPhrase {
     let speaks_of_self = subject.person == Person::First && subject.number == Number::Singular;
-    let is_fitting =
-        |pronoun: &&ObjectPronoun| !speaks_of_self || pronoun.agreement.person != Person::First;
-    let fitting: Vec<&ObjectPronoun> = OBJECT_PRONOUNS.iter().filter(is_fitting).collect();
+    let fitting: Vec<&ObjectPronoun> = OBJECT_PRONOUNS
+        .iter()
+        .filter(|pronoun| !speaks_of_self || pronoun.agreement.person != Person::First)
+        .collect();
     let pronoun = *draft.random.choose(&fitting);
     let german = if case == Case::Dative {
         pronoun.dative
@@ -214,8 +221,8 @@ fn fuse_negation(object: &mut Phrase, negation: &mut Vec<GermanWord>) {
     }
 }
 
-/// Where it happens: "near the house", *beim Haus*.
-fn place(draft: &mut Draft) -> Phrase {
+/// Draws the location of what happens: "near the house", *beim Haus*.
+fn location(draft: &mut Draft) -> Phrase {
     let preposition = draft.random.choose(&PREPOSITIONS);
     let slot = Slot {
         adjective_chance: 30,

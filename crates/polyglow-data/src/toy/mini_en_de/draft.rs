@@ -41,7 +41,7 @@ pub(super) enum Combination {
     VerbObject(&'static str, &'static str),
 }
 
-/// What accumulates while one sentence is drawn.
+/// The state while one sentence is drawn.
 pub(super) struct Draft<'a> {
     pub(super) random: &'a mut SplitMix64,
     pub(super) combinations: Vec<Combination>,
@@ -66,8 +66,8 @@ impl<'a> Draft<'a> {
         Link(self.num_links)
     }
 
-    /// English words of a category, such as "in front of", and the one German word that says the
-    /// same.
+    /// Makes a phrase of English words of a category, such as "in front of", and the one German word
+    /// that translates them.
     pub(super) fn translated(
         &mut self,
         category: Category,
@@ -91,17 +91,20 @@ impl Phrase {
 }
 
 impl Link {
-    /// The English words of an expression of this category, all with this link.
+    /// Makes the English words of an expression of this category, all with this link.
     pub(super) fn english(self, category: Category, words: &'static str) -> Vec<EnglishWord> {
-        let word = |(index, text)| EnglishWord {
-            text,
-            tag: category.tag(index),
-            link: self,
-        };
-        words.split(' ').enumerate().map(word).collect()
+        let mut english = Vec::new();
+        for (index, text) in words.split(' ').enumerate() {
+            english.push(EnglishWord {
+                text,
+                tag: category.tag(index),
+                link: self,
+            });
+        }
+        english
     }
 
-    /// A German word with this link.
+    /// Makes a German word with this link.
     pub(super) fn german(self, text: impl Into<String>) -> GermanWord {
         GermanWord {
             text: text.into(),

@@ -17,7 +17,7 @@ pub(super) enum Nesting {
     Nested,
 }
 
-/// The place in a sentence that a noun phrase is to fill.
+/// The position in a sentence that a noun phrase is to fill.
 pub(super) struct Slot {
     pub(super) case: Case,
     pub(super) classes: &'static [NounClass],
@@ -193,55 +193,77 @@ impl DeterminerKind {
             },
         }
     }
+
+    /// The declension of adjectives after the determiner: the less it shows of case and gender, the
+    /// more they do.
+    const fn declension(self) -> Declension {
+        match self {
+            Self::Definite | Self::Demonstrative | Self::Universal => Declension::Weak,
+            Self::Indefinite | Self::Possessive => Declension::Mixed,
+            Self::Numeral => Declension::Strong,
+        }
+    }
+
+    const fn category(self) -> Category {
+        match self {
+            Self::Definite | Self::Demonstrative | Self::Universal | Self::Indefinite => {
+                Category::Determiner
+            }
+            Self::Possessive => Category::Pronoun,
+            Self::Numeral => Category::Numeral,
+        }
+    }
 }
 
-/// The determiner, and the declension of the adjectives after it.
+/// Draws the determiner, and returns it with the declension of the adjectives after it.
 fn determiner(
     draft: &mut Draft,
     kind: DeterminerKind,
     inflection: Inflection,
     next_word: &str,
 ) -> (Phrase, Declension) {
+    let (english, german) = determiner_words(draft.random, kind, inflection, next_word);
+    let phrase = draft.translated(kind.category(), english, german);
+    (phrase, kind.declension())
+}
+
+/// Draws the English and the German determiner.
+fn determiner_words(
+    random: &mut SplitMix64,
+    kind: DeterminerKind,
+    inflection: Inflection,
+    next_word: &str,
+) -> (&'static str, String) {
     let der_ending = inflection.der_word_ending();
     let ein_ending = inflection.ein_word_ending();
-    let (english, german, declension) = match kind {
-        DeterminerKind::Definite => (
-            "the",
-            inflection.definite_article().to_owned(),
-            Declension::Weak,
-        ),
+    match kind {
+        DeterminerKind::Definite => ("the", inflection.definite_article().to_owned()),
         DeterminerKind::Demonstrative => {
             let english = if inflection.number == Number::Plural {
                 "these"
             } else {
                 "this"
             };
-            (english, format!("dies{der_ending}"), Declension::Weak)
+            (english, format!("dies{der_ending}"))
         }
-        DeterminerKind::Universal => ("every", format!("jed{der_ending}"), Declension::Weak),
+        DeterminerKind::Universal => ("every", format!("jed{der_ending}")),
         DeterminerKind::Indefinite => {
             let english = if next_word.starts_with(['a', 'e', 'i', 'o', 'u']) {
                 "an"
             } else {
                 "a"
             };
-            (english, format!("ein{ein_ending}"), Declension::Mixed)
+            (english, format!("ein{ein_ending}"))
         }
         DeterminerKind::Possessive => {
-            let (english, german) = *draft.random.choose(&POSSESSIVES);
-            (english, format!("{german}{ein_ending}"), Declension::Mixed)
+            let (english, german) = *random.choose(&POSSESSIVES);
+            (english, format!("{german}{ein_ending}"))
         }
         DeterminerKind::Numeral => {
-            let (english, german) = *draft.random.choose(&NUMERALS);
-            (english, german.to_owned(), Declension::Strong)
+            let (english, german) = *random.choose(&NUMERALS);
+            (english, german.to_owned())
         }
-    };
-    let category = match kind {
-        DeterminerKind::Possessive => Category::Pronoun,
-        DeterminerKind::Numeral => Category::Numeral,
-        _ => Category::Determiner,
-    };
-    (draft.translated(category, english, german), declension)
+    }
 }
 
 fn wants_pronoun(draft: &mut Draft) -> bool {

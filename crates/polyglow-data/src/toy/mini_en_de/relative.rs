@@ -12,7 +12,7 @@ use super::noun_phrase::{Nesting, subject};
 use super::verb_group::{Predicate, Tense, verb_group};
 use super::words::{ANIMATE, VERBS};
 
-/// A relative clause after `noun`, which stands in its own clause as `inflection` says.
+/// Draws a relative clause after `noun`, which has this inflection in its own clause.
 pub(super) fn relative_clause(draft: &mut Draft, noun: &Noun, inflection: Inflection) -> Phrase {
     let english = if noun.class == NounClass::Human {
         "who"
@@ -46,8 +46,8 @@ pub(super) fn relative_clause(draft: &mut Draft, noun: &Noun, inflection: Inflec
     }
 }
 
-/// What follows the pronoun where it is the object: a subject and a verb that takes `noun` as its
-/// object.
+/// Draws the rest of a relative clause whose pronoun is the object: a subject and a verb that takes
+/// `noun` as its object.
 fn object_relative_rest(draft: &mut Draft, noun: &Noun) -> Phrase {
     let subject = subject(draft, Nesting::Flat);
     let fitting: Vec<&Verb> = VERBS

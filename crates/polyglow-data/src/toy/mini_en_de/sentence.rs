@@ -1,4 +1,4 @@
-//! Sentences: one or two clauses, a mark at the end, and the alignment of the whole.
+//! Sentences: one or two clauses, a full stop or question mark, and the alignment of the whole.
 
 use super::category::Category;
 use super::clause::{ClauseKind, clause};
@@ -42,8 +42,8 @@ impl SentenceKind {
     }
 }
 
-/// Draws a sentence. In a `Nested` one every clause has a relative clause (where it has a place for
-/// one); in a `Flat` one only some sentences of a single clause have.
+/// Draws a sentence. In a `Nested` one every clause has a relative clause (where it can have one);
+/// in a `Flat` one only some sentences of a single clause have.
 pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> (SentenceKind, Phrase) {
     let kind = SentenceKind::draw(draft.random);
     let alone = if nesting == Nesting::Nested || draft.random.chance(18) {
@@ -89,7 +89,7 @@ fn condition(draft: &mut Draft, nesting: Nesting) -> Phrase {
     sentence
 }
 
-/// What somebody knows or believes: "she knows that ...", *sie weiß, dass ...*.
+/// Something that a speaker knows or believes: "she knows that ...", *sie weiß, dass ...*.
 fn report(draft: &mut Draft, nesting: Nesting) -> Phrase {
     let speaker = human_subject(draft);
     let verb = draft.random.choose(&REPORTING);

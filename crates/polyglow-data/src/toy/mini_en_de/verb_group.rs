@@ -12,7 +12,7 @@ use super::morphology::Agreement;
 use super::words::{CAN, DO, HAVE, MUST, NOT, VERBS, WANT, WILL};
 use crate::toy::random::SplitMix64;
 
-/// When the clause happens. A modal verb counts as a tense here, for the two exclude each other.
+/// The tense of a clause. A modal verb counts as a tense here, for the two exclude each other.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(in crate::toy) enum Tense {
     Present,
@@ -109,20 +109,19 @@ fn present(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> Ve
     let verb = predicate.verb;
     let link = draft.link();
     let not = negation(draft, predicate);
-    let finite = verb.german.form(agreement);
-    let (finite, closing) = match (predicate.kind, verb.prefix) {
-        (ClauseKind::Subordinate, prefix) => (format!("{prefix}{finite}"), Vec::new()),
-        (_, "") => (finite.to_owned(), Vec::new()),
-        (_, prefix) => (finite.to_owned(), vec![link.german(prefix)]),
-    };
-    let (english_auxiliary, english_verb) = if predicate.needs_do() {
-        (
-            link.english(Category::Auxiliary, DO.form(agreement)),
-            verb.english.base,
-        )
-    } else {
-        (Vec::new(), verb.english.form(agreement))
-    };
+    let mut finite = verb.german.form(agreement).to_owned();
+    let mut closing = Vec::new();
+    if predicate.kind == ClauseKind::Subordinate {
+        finite.insert_str(0, verb.prefix);
+    } else if !verb.prefix.is_empty() {
+        closing.push(link.german(verb.prefix));
+    }
+    let mut english_auxiliary = Vec::new();
+    let mut english_verb = verb.english.form(agreement);
+    if predicate.needs_do() {
+        english_auxiliary = link.english(Category::Auxiliary, DO.form(agreement));
+        english_verb = verb.english.base;
+    }
     VerbGroup {
         english_auxiliary,
         english_rest: in_order([not.english, link.english(Category::Verb, english_verb)]),
@@ -142,7 +141,8 @@ fn with_auxiliary(
     (english, german): (&'static str, String),
 ) -> VerbGroup {
     let not = negation(draft, predicate);
-    let (finite, main) = (draft.link(), draft.link());
+    let finite = draft.link();
+    let main = draft.link();
     VerbGroup {
         english_auxiliary: finite.english(Category::Auxiliary, auxiliary.english.form(agreement)),
         english_rest: in_order([not.english, main.english(Category::Verb, english)]),
@@ -172,15 +172,15 @@ fn modal(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> Verb
 /// "to".
 fn want(draft: &mut Draft, predicate: &Predicate, agreement: Agreement) -> VerbGroup {
     let not = negation(draft, predicate);
-    let (finite, to, main) = (draft.link(), draft.link(), draft.link());
-    let (english_auxiliary, english_want) = if predicate.needs_do() {
-        (
-            finite.english(Category::Auxiliary, DO.form(agreement)),
-            WANT.english.base,
-        )
-    } else {
-        (Vec::new(), WANT.english.form(agreement))
-    };
+    let finite = draft.link();
+    let to = draft.link();
+    let main = draft.link();
+    let mut english_auxiliary = Vec::new();
+    let mut english_want = WANT.english.form(agreement);
+    if predicate.needs_do() {
+        english_auxiliary = finite.english(Category::Auxiliary, DO.form(agreement));
+        english_want = WANT.english.base;
+    }
     let infinitive = in_order([
         to.english(Category::Particle, "to"),
         main.english(Category::Verb, predicate.verb.english.base),

@@ -1,4 +1,4 @@
-//! Generated pictures of one or two groups of shapes, with sentences that say what is on them.
+//! Generated pictures of one or two groups of shapes, with sentences that describe them.
 
 use std::fs;
 use std::path::Path;
@@ -19,19 +19,19 @@ use crate::toy::{lines, write_files, write_picture};
 ///
 /// A picture has one group of one to three shapes, or two groups of one or two. The shapes of a
 /// group are of one kind and one color, and stand upright on a grid; no two groups on a picture are
-/// alike. Each group of two is beside or above the other, so that there are two sentences for such
-/// a picture: one begins with either group.
+/// alike. Of two groups, one is left of the other or above it, so that there are two sentences for
+/// such a picture: one begins with either group.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct CaptionedShapes;
 
-/// A picture, and what can be said about it.
+/// A picture, and its captions.
 #[derive(Clone, Debug, PartialEq)]
 pub struct CaptionedPicture {
     /// `[32, 32, 3]`, row by row.
     pub pixels: Vec<u8>,
-    /// One or two.
+    /// One or two groups of shapes.
     pub groups: Vec<Group>,
-    /// What says it, each equally well.
+    /// The sentences that describe the picture, each equally well.
     pub captions: Vec<Caption>,
 }
 
@@ -51,11 +51,29 @@ pub struct Group {
 pub struct Caption {
     /// Words, separated by single spaces.
     pub text: String,
-    /// The group that each word is about; none for the words between groups.
+    /// The index of the group that each word is about; `None` for the words between groups.
     pub groups: Vec<Option<usize>>,
 }
 
-/// The splits: name, seed, pictures.
+impl Caption {
+    fn new() -> Self {
+        Self {
+            text: String::new(),
+            groups: Vec::new(),
+        }
+    }
+
+    /// Appends words that are about a group.
+    fn push(&mut self, words: &str, group: Option<usize>) {
+        if !self.text.is_empty() {
+            self.text.push(' ');
+        }
+        self.text.push_str(words);
+        self.groups.extend(words.split(' ').map(|_| group));
+    }
+}
+
+/// The name, the seed and the number of pictures of each split.
 const SPLITS: [(&str, u64, u64); 4] = [
     ("train", 2026, 20_000),
     ("valid", 402, 500),
@@ -63,20 +81,20 @@ const SPLITS: [(&str, u64, u64); 4] = [
     ("test_comp", 403, 1_000),
 ];
 
-/// What training never shows, and each picture of `test_comp` does.
+/// The combinations that training never shows, and each picture of `test_comp` does.
 const HELD_OUT: [(ShapeColor, ShapeKind); 2] = [
     (ShapeColor::Green, ShapeKind::Triangle),
     (ShapeColor::Blue, ShapeKind::Cross),
 ];
 
-/// Radii of shapes, in pixels: alone on a picture, and beside another group.
+/// Radii of shapes, in pixels: of a single group on a picture, and of two groups.
 const RADII: [[f64; 2]; 2] = [[4.2, 6.5], [4.0, 5.2]];
 
-/// What the centers of shapes are multiples of, in pixels. With shapes that stand upright it makes
-/// kinds easy to tell, so that a model of patches learns them in minutes.
+/// The distance in pixels of the grid on which the centers of shapes lie. With shapes that stand
+/// upright it makes kinds easy to tell, so that a model of patches learns them in minutes.
 const GRID: f64 = 4.0;
 
-/// From the first group to the second, and back.
+/// The words from the first group to the second, and back.
 const RELATIONS: [[&str; 2]; 2] = [["left of", "right of"], ["above", "below"]];
 
 impl CaptionedShapes {
@@ -86,23 +104,21 @@ impl CaptionedShapes {
     /// The names of the splits, `train` first.
     pub const SPLITS: [&str; 4] = ["train", "valid", "test", "test_comp"];
 
-    /// The names of a split's pictures, such as `captioned-shapes:test:17`, and what can be said
-    /// about each. `None` if there is no such split.
+    /// Returns the names of a split's pictures, such as `captioned-shapes:test:17`, each with its
+    /// captions. `None` if there is no such split.
     pub fn split(self, name: &str) -> Option<Vec<(String, Vec<Caption>)>> {
         let &(split, seed, size) = SPLITS.iter().find(|(split, ..)| *split == name)?;
-        let picture = |index| {
+        let pictures = (0..size).into_par_iter().map(|index| {
             let layout = Layout::new(seed, index, split == "test_comp");
             (format!("{}:{split}:{index}", Self::NAME), layout.captions())
-        };
-        Some((0..size).into_par_iter().map(picture).collect())
+        });
+        Some(pictures.collect())
     }
 
-    /// The picture of a name that [`Self::split`] gives; `None` if it is no such name.
+    /// Draws the picture of a name from [`Self::split`]; `None` if it is no such name.
     pub fn named(name: &str) -> Option<CaptionedPicture> {
-        let (split, index) = name
-            .strip_prefix(Self::NAME)?
-            .strip_prefix(':')?
-            .split_once(':')?;
+        let after_corpus = name.strip_prefix(Self::NAME)?.strip_prefix(':')?;
+        let (split, index) = after_corpus.split_once(':')?;
         let &(split, seed, size) = SPLITS.iter().find(|(known, ..)| *known == split)?;
         let index = index.parse().ok().filter(|index| *index < size)?;
         Some(Layout::new(seed, index, split == "test_comp").draw())
@@ -118,32 +134,13 @@ impl CaptionedShapes {
         for (split, seed, size) in SPLITS {
             let folder = dir.join(split);
             fs::create_dir_all(&folder).map_err(DataError::io(&folder))?;
-            let write = |index| {
-                let file = format!("{index:05}.png");
-                let (path, picture) = (
-                    folder.join(&file),
-                    Layout::new(seed, index, split == "test_comp").draw(),
-                );
-                write_picture(
-                    &path,
-                    &picture.pixels,
-                    (SIDE, SIDE),
-                    ExtendedColorType::Rgb8,
-                )?;
-                let line = |caption: &Caption| format!("{split}/{file}\t{}", caption.text);
-                Ok(picture.captions.iter().map(line).collect::<Vec<_>>())
-            };
-            let captions: Vec<Vec<String>> = (0..size)
-                .into_par_iter()
-                .map(write)
-                .collect::<Result<_, DataError>>()?;
-            write_files(
-                dir,
-                vec![(
-                    format!("{split}.tsv"),
-                    lines(captions.into_iter().flatten()),
-                )],
-            )?;
+            let written = (0..size).into_par_iter().map(|index| {
+                let picture = Layout::new(seed, index, split == "test_comp").draw();
+                picture.write(dir, split, index)
+            });
+            let captions: Vec<Vec<String>> = written.collect::<Result<_, DataError>>()?;
+            let text = lines(captions.into_iter().flatten());
+            write_files(dir, vec![(format!("{split}.tsv"), text)])?;
         }
         Ok(())
     }
@@ -153,7 +150,18 @@ impl CaptionedPicture {
     /// Height and width, in pixels.
     pub const SIDE: usize = SIDE;
 
-    /// The pixels of the picture in another size, row by row.
+    /// Writes the picture with this number of a split, and returns the lines of its captions.
+    fn write(&self, dir: &Path, split: &str, index: u64) -> Result<Vec<String>, DataError> {
+        let file = format!("{split}/{index:05}.png");
+        let path = dir.join(&file);
+        write_picture(&path, &self.pixels, (SIDE, SIDE), ExtendedColorType::Rgb8)?;
+        let captions = self.captions.iter();
+        Ok(captions
+            .map(|caption| format!("{file}\t{}", caption.text))
+            .collect())
+    }
+
+    /// Returns the pixels of the picture in another size, row by row.
     pub(crate) fn resized(self, height: usize, width: usize) -> Vec<u8> {
         if (height, width) == (SIDE, SIDE) {
             return self.pixels;
@@ -162,7 +170,7 @@ impl CaptionedPicture {
     }
 }
 
-/// What is where on a picture, before anything is drawn.
+/// The shapes of a picture and their positions, before anything is drawn.
 struct Layout {
     groups: Vec<(ShapeColor, ShapeKind, Vec<Figure>)>,
     relation: [&'static str; 2],
@@ -170,7 +178,7 @@ struct Layout {
 }
 
 impl Layout {
-    /// A function of the seed and the index alone.
+    /// Draws a layout: a pure function of the seed and the index.
     fn new(seed: u64, index: u64, held_out: bool) -> Self {
         let mut random = SplitMix64::new(Purpose::Picture.mix(&[seed, index]));
         let pair = random.chance(65);
@@ -190,10 +198,8 @@ impl Layout {
         for (number, (color, kind)) in looks.into_iter().enumerate() {
             let figures = place(1 + random.below(most), &mut random, |shrunk, random| {
                 let [low, high] = RADII[usize::from(pair)];
-                let (radius, area) = (
-                    between(low, high, random) * shrunk,
-                    area(pair.then_some(number), vertical),
-                );
+                let radius = between(low, high, random) * shrunk;
+                let area = area(pair.then_some(number), vertical);
                 loop {
                     let figure = Figure::draw(kind, radius, area, random).upright(GRID);
                     if figure.is_within(area) {
@@ -211,34 +217,29 @@ impl Layout {
     }
 
     fn captions(&self) -> Vec<Caption> {
-        let one = |number: usize| {
-            let (color, kind, figures) = &self.groups[number];
-            (words(*color, *kind, figures.len()), Some(number))
-        };
-        let between = |words: &str| (words.to_owned(), None);
-        let parts = match self.groups.len() {
-            1 => vec![vec![one(0)]],
-            _ => vec![
-                vec![one(0), between(self.relation[0]), one(1)],
-                vec![one(1), between(self.relation[1]), one(0)],
-            ],
-        };
-        let caption = |parts: Vec<(String, Option<usize>)>| Caption {
-            groups: parts
-                .iter()
-                .flat_map(|(text, group)| text.split(' ').map(|_| *group))
-                .collect(),
-            text: parts
-                .into_iter()
-                .map(|(text, _)| text)
-                .collect::<Vec<_>>()
-                .join(" "),
-        };
-        parts.into_iter().map(caption).collect()
+        let mut descriptions = Vec::new();
+        for (color, kind, figures) in &self.groups {
+            descriptions.push(words(*color, *kind, figures.len()));
+        }
+        if let [description] = &descriptions[..] {
+            let mut caption = Caption::new();
+            caption.push(description, Some(0));
+            return vec![caption];
+        }
+        let mut captions = Vec::new();
+        for [first, second] in [[0, 1], [1, 0]] {
+            let mut caption = Caption::new();
+            caption.push(&descriptions[first], Some(first));
+            caption.push(self.relation[first], None);
+            caption.push(&descriptions[second], Some(second));
+            captions.push(caption);
+        }
+        captions
     }
 
     fn draw(mut self) -> CaptionedPicture {
-        let (captions, random) = (self.captions(), &mut self.random);
+        let captions = self.captions();
+        let random = &mut self.random;
         let mut canvas = Canvas::background(random);
         for _ in 0..random.below(3) {
             canvas.stroke(random);
@@ -265,7 +266,7 @@ impl Layout {
     }
 }
 
-/// A color and a kind that training shows, or that only `test_comp` does.
+/// Draws a color and a kind that training shows, or with `held_out` some that only `test_comp` does.
 fn look(random: &mut SplitMix64, held_out: bool) -> (ShapeColor, ShapeKind) {
     if held_out {
         return *random.choose(&HELD_OUT);
@@ -281,8 +282,8 @@ fn look(random: &mut SplitMix64, held_out: bool) -> (ShapeColor, ShapeKind) {
     }
 }
 
-/// Rows and columns in which the shapes of a group lie: all, or the half of the first or the second
-/// group.
+/// The rows and columns in which the shapes of a group lie: all, or the half of the first or the
+/// second group.
 fn area(number: Option<usize>, vertical: bool) -> [[f64; 2]; 2] {
     let whole = [0.0, SIDE as f64];
     let Some(number) = number else {
@@ -296,9 +297,10 @@ fn area(number: Option<usize>, vertical: bool) -> [[f64; 2]; 2] {
     }
 }
 
-/// Such as `two red circles`.
+/// Describes a group of shapes, such as `two red circles`.
 fn words(color: ShapeColor, kind: ShapeKind, count: usize) -> String {
-    let (color, name) = (color.name(), kind.name());
+    let color = color.name();
+    let name = kind.name();
     if count == 1 {
         return format!("a {color} {name}");
     }

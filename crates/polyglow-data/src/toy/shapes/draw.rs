@@ -1,4 +1,6 @@
-//! A canvas, and what is drawn on it.
+//! A canvas, and the figures that are drawn on it.
+
+use std::ops::Range;
 
 use super::ShapeKind;
 use crate::random::unit;
@@ -8,7 +10,7 @@ use crate::toy::random::SplitMix64;
 pub(super) const SIDE: usize = 32;
 /// Samples of a pixel in each direction, which soften edges.
 const SAMPLES: usize = 3;
-/// How far a shape of radius 1 reaches.
+/// The distance from its center that a shape of radius 1 reaches.
 const REACH: f64 = 1.24;
 
 /// Red, green and blue of each pixel, in 0 to 255.
@@ -16,7 +18,7 @@ pub(super) struct Canvas {
     pixels: Vec<[f64; 3]>,
 }
 
-/// A shape at its place.
+/// A shape at its position.
 pub(super) struct Figure {
     kind: ShapeKind,
     center: [f64; 2],
@@ -25,19 +27,18 @@ pub(super) struct Figure {
     turn: [f64; 2],
 }
 
-/// A uniform number between `low` and `high`.
+/// Draws a uniform number between `low` and `high`.
 pub(super) fn between(low: f64, high: f64, random: &mut SplitMix64) -> f64 {
     low + (high - low) * unit(random.next())
 }
 
-/// A random direction. Those near the axes are a little more frequent than others.
+/// Draws the cosine and sine of a direction. Those near the axes are a little more frequent than
+/// others.
 fn direction(random: &mut SplitMix64) -> [f64; 2] {
     // A rational point on the unit circle for each slope, because sines differ between machines.
     let slope = between(-1.0, 1.0, random);
-    let (cos, sin) = (
-        (1.0 - slope * slope) / (1.0 + slope * slope),
-        2.0 * slope / (1.0 + slope * slope),
-    );
+    let cos = (1.0 - slope * slope) / (1.0 + slope * slope);
+    let sin = 2.0 * slope / (1.0 + slope * slope);
     if random.chance(50) {
         [cos, sin]
     } else {
@@ -46,35 +47,38 @@ fn direction(random: &mut SplitMix64) -> [f64; 2] {
 }
 
 impl Canvas {
-    /// A gray gradient in a random direction.
+    /// Makes a canvas with a gray gradient in a random direction.
     pub(super) fn background(random: &mut SplitMix64) -> Self {
         let middle = between(70.0, 185.0, random);
         let [down, right] = [between(-1.5, 1.5, random), between(-1.5, 1.5, random)];
         let half = SIDE as f64 / 2.0;
-        let gray = |pixel: usize| {
-            let (row, column) = ((pixel / SIDE) as f64 - half, (pixel % SIDE) as f64 - half);
-            [middle + down * row + right * column; 3]
-        };
-        Self {
-            pixels: (0..SIDE * SIDE).map(gray).collect(),
+        let mut pixels = Vec::with_capacity(SIDE * SIDE);
+        for row in 0..SIDE {
+            for column in 0..SIDE {
+                let gray = middle + down * (row as f64 - half) + right * (column as f64 - half);
+                pixels.push([gray; 3]);
+            }
         }
+        Self { pixels }
     }
 
-    /// A thin gray line.
+    /// Draws a thin gray line.
     pub(super) fn stroke(&mut self, random: &mut SplitMix64) {
         let gray = between(20.0, 235.0, random);
         let [row, column] = [
             between(0.0, SIDE as f64, random),
             between(0.0, SIDE as f64, random),
         ];
-        let ([cos, sin], half_len) = (direction(random), between(3.0, 8.0, random));
+        let [cos, sin] = direction(random);
+        let half_len = between(3.0, 8.0, random);
         self.paint([row, column], half_len + 1.0, [gray; 3], |down, right| {
-            let (along, across) = (cos * down + sin * right, cos * right - sin * down);
+            let along = cos * down + sin * right;
+            let across = cos * right - sin * down;
             along * along <= half_len * half_len && across * across <= 0.36
         });
     }
 
-    /// A dot too small to be a shape.
+    /// Draws a dot too small to be a shape.
     pub(super) fn speck(&mut self, color: [u8; 3], random: &mut SplitMix64) {
         let center = [
             between(0.0, SIDE as f64, random),
@@ -104,25 +108,23 @@ impl Canvas {
         color: [f64; 3],
         inside: impl Fn(f64, f64) -> bool,
     ) {
-        let [rows, columns] = center.map(|place| {
-            let clamp = |place: f64| place.clamp(0.0, SIDE as f64) as usize;
-            clamp((place - reach).floor())..clamp((place + reach).ceil())
-        });
-        for (row, column) in rows.flat_map(|row| columns.clone().map(move |column| (row, column))) {
-            let sample = |number: usize| (number as f64 + 0.5) / SAMPLES as f64;
-            let hits = (0..SAMPLES * SAMPLES).filter(|number| {
-                let down = row as f64 + sample(number / SAMPLES) - center[0];
-                let right = column as f64 + sample(number % SAMPLES) - center[1];
-                inside(down, right)
-            });
-            let share = hits.count() as f64 / (SAMPLES * SAMPLES) as f64;
-            for (value, color) in self.pixels[row * SIDE + column].iter_mut().zip(color) {
-                *value += share * (color - *value);
+        let [rows, columns] = center.map(|position| on_canvas(position - reach, position + reach));
+        for row in rows {
+            for column in columns.clone() {
+                let hits = (0..SAMPLES * SAMPLES).filter(|number| {
+                    let down = row as f64 + sample_offset(number / SAMPLES) - center[0];
+                    let right = column as f64 + sample_offset(number % SAMPLES) - center[1];
+                    inside(down, right)
+                });
+                let share = hits.count() as f64 / (SAMPLES * SAMPLES) as f64;
+                for (value, color) in self.pixels[row * SIDE + column].iter_mut().zip(color) {
+                    *value += share * (color - *value);
+                }
             }
         }
     }
 
-    /// The picture with noise, as bytes.
+    /// Returns the picture with noise, as bytes.
     pub(super) fn into_bytes(self, random: &mut SplitMix64) -> Vec<u8> {
         let values = self.pixels.into_iter().flatten();
         values
@@ -135,8 +137,20 @@ impl Canvas {
     }
 }
 
+/// The rows or columns of pixels from `low` to `high` that are on the canvas.
+fn on_canvas(low: f64, high: f64) -> Range<usize> {
+    let start = low.floor().clamp(0.0, SIDE as f64);
+    let end = high.ceil().clamp(0.0, SIDE as f64);
+    start as usize..end as usize
+}
+
+/// The distance of a sample from the edge of its pixel.
+fn sample_offset(number: usize) -> f64 {
+    (number as f64 + 0.5) / SAMPLES as f64
+}
+
 impl Figure {
-    /// A shape at a random place and angle, whole between these rows and these columns.
+    /// Draws a shape at a random position and angle, whole between these rows and these columns.
     pub(super) fn draw(
         kind: ShapeKind,
         radius: f64,
@@ -159,13 +173,13 @@ impl Figure {
         self.center
             .iter()
             .zip(area)
-            .all(|(place, [low, high])| (low + margin..=high - margin).contains(place))
+            .all(|(position, [low, high])| (low + margin..=high - margin).contains(position))
     }
 
-    /// The same shape, standing upright, with its center on the nearest line of a grid in both
+    /// Turns the shape upright, and moves its center to the nearest line of a grid in both
     /// directions.
     pub(super) fn upright(self, grid: f64) -> Self {
-        let center = self.center.map(|place| (place / grid).round() * grid);
+        let center = self.center.map(|position| (position / grid).round() * grid);
         Self {
             turn: [0.0, 1.0],
             center,
@@ -189,10 +203,9 @@ impl Figure {
     /// is the radius.
     fn covers(&self, down: f64, right: f64) -> bool {
         let [cos, sin] = self.turn;
-        let (u, v) = (
-            (cos * down + sin * right) / self.radius,
-            (cos * right - sin * down) / self.radius,
-        );
+        // The point in a frame that is turned and scaled with the shape.
+        let u = (cos * down + sin * right) / self.radius;
+        let v = (cos * right - sin * down) / self.radius;
         match self.kind {
             ShapeKind::Circle => u * u + v * v <= 0.64,
             ShapeKind::Square => u.abs().max(v.abs()) <= 0.71,
