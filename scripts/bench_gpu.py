@@ -1,15 +1,15 @@
 #!/usr/bin/env python3
 """Makes every measurement of training on a GPU, beside PyTorch where that is installed, in under ten minutes.
 
-    cargo build --release --features vulkan -p polyglow     # or `cuda`; docs/gpu.md says how to make a smaller one
-    cp target/release/polyglow polyglow-gpu
-    python3 scripts/bench_gpu.py --program ./polyglow-gpu --device vulkan --data datasets/multi30k-en-de/tok-lc
+    cargo build --release --features vulkan -p polyglow -p polyglow-bench     # or `cuda`; docs/gpu.md has smaller ones
+    mkdir gpu && cp target/release/polyglow target/release/polyglow-bench gpu
+    python3 scripts/bench_gpu.py --program gpu/polyglow --device vulkan --data datasets/multi30k-en-de/tok-lc
 
-It needs Python alone, no network, and of this repository `scripts` and `configs`, beside the program and the text;
+It needs Python alone, no network, and of this repository `scripts` and `configs`, beside the two programs and the text;
 PyTorch runs with `--python PROGRAM`, the interpreter that has it with CUDA. What is measured: the warm-up with an empty
 cache of kernels and with a full one; steps of `base` and `big` on 25 008 tokens of each side in f32 and in half
 precision (bf16 on `cuda`, f16 elsewhere, of which PyTorch's is bf16), ours and PyTorch's in turns, and beside each of ours
-what `bench launches` counts and predicts; the Multi30k recipe, which is stopped in time. Each result is in `--out` as
+what `polyglow-bench launches` counts and predicts; the Multi30k recipe, which is stopped in time. Each result is in `--out` as
 soon as it is there, and what fails is in it with its message. `--smoke` tries everything in small on a driver that
 computes on the CPU.
 """
@@ -148,8 +148,8 @@ class Bench:
     def launches(self, preset: str, precision: str, shape: str, vocab: int, sizes: list) -> None:
         """What is to be compared with the clock."""
         command = [
-            self.options.program, "bench", "launches", "--json", "--device", self.options.device, "--model", preset,
-            "--shape", shape, "--vocab-size", vocab, "--set", f"train.precision={precision}",
+            self.options.program.with_name("polyglow-bench"), "launches", "--json", "--device", self.options.device,
+            "--model", preset, "--shape", shape, "--vocab-size", vocab, "--set", f"train.precision={precision}",
         ]
         found = self.run(command + [part for item in sizes for part in ("--set", item)], 100)
         if "error" not in found:
@@ -236,7 +236,7 @@ def arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__.splitlines()[0], formatter_class=argparse.ArgumentDefaultsHelpFormatter
     )
-    parser.add_argument("--program", default="target/release/polyglow", help="polyglow, built for a GPU")
+    parser.add_argument("--program", default="target/release/polyglow", help="polyglow, built for a GPU, beside polyglow-bench")
     parser.add_argument("--device", help="as `polyglow devices` lists it; vulkan if not given, in small vulkan:cpu")
     parser.add_argument("--data", help="Multi30k: the directory with train, val and test_2016_flickr")
     parser.add_argument("--python", help="a Python that has PyTorch; without it there is no comparison")
@@ -245,6 +245,8 @@ def arguments() -> argparse.Namespace:
     parser.add_argument("--smoke", action="store_true", help="everything in small, with PyTorch on the CPU")
     options = parser.parse_args()
     options.program = Path(options.program).resolve()
+    if not options.program.with_name("polyglow-bench").is_file():
+        parser.error(f"there is no polyglow-bench beside {options.program}")
     options.device = options.device or ("vulkan:cpu" if options.smoke else "vulkan")
     options.half = "bf16" if options.device.startswith("cuda") else "f16"
     return options

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """How fast several processes train together: on the cores of this machine, and over networks that are made slow.
 
-    cargo build --release --features mpi
+    cargo build --release -p polyglow-bench
+    cargo build --release -p polyglow --features mpi
     scripts/fetch.sh multi30k
     python3 scripts/bench_ranks.py target/release/polyglow cores
     sudo python3 scripts/bench_ranks.py target/release/polyglow networks
@@ -12,7 +13,7 @@ has two micro-batches.
 `networks` gives each of four ranks a network namespace of its own, as if it were a machine, and limits the rate between
 them with `tc`; Linux and root are needed for that. A delay is made by a process that hands packets on later, so that no
 module of the kernel (`sch_netem`) is needed. Beside the time of the sums of a step, as each run reports it, and the rest of the
-step as a share of the whole, stands what `polyglow bench ranks` expects.
+step as a share of the whole, stands what `polyglow-bench ranks` expects, which is beside the program.
 """
 
 import argparse
@@ -54,7 +55,7 @@ save_every = 1000000
 warmup_steps = 2
 """
 
-# Gigabytes a second that a core copies, sends and adds, as `polyglow bench ranks` has it.
+# Gigabytes a second that a core copies, sends and adds, as `polyglow-bench ranks` has it.
 HOST = 0.75
 MPIRUN = ["mpirun", "--allow-run-as-root", "--oversubscribe", "--bind-to", "none"]
 
@@ -244,9 +245,9 @@ def networks(bench, args):
 
 
 def expect(args, preset, gigabits, delay):
-    """What `polyglow bench ranks` expects of the sums of a step, in seconds."""
+    """What `polyglow-bench ranks` expects of the sums of a step, in seconds."""
     latency = str(20 + 1e3 * delay)
-    command = [args.program, "bench", "ranks", "--json", "--model", preset, "--vocab-size", "8000", "--micro-batch", "100"]
+    command = [args.bench, "ranks", "--json", "--model", preset, "--vocab-size", "8000", "--micro-batch", "100"]
     # The rate of a host is that of a core, of which each rank here has one or a part.
     host = HOST * min(1.0, (os.cpu_count() or 1) / args.ranks)
     command += ["--network", f"{gigabits}G", "--latency", latency, "--host", str(host)]
@@ -270,6 +271,9 @@ def main():
     parser.add_argument("--set", action="append", default=[], help="a key of the config, as in `train.lr=1e-4`")
     args = parser.parse_args()
     args.program = args.program.resolve()
+    args.bench = args.program.with_name("polyglow-bench")
+    if args.part == "networks" and not args.bench.is_file():
+        sys.exit(f"{args.bench} is missing: `cargo build --release -p polyglow-bench`")
     with tempfile.TemporaryDirectory() as directory:
         {"cores": cores, "networks": networks}[args.part](Bench(args, directory), args)
 

@@ -21,7 +21,7 @@ cargo install --quiet --locked --debug --root "$tools" --version 0.5.4 --no-defa
 # With what other builds have left in the documentation.
 rm -rf "$site" "$target/doc"
 "$tools/bin/mdbook" build docs/book --dest-dir "$site"
-cargo doc --workspace --no-deps --exclude polyglow-book --exclude polyglow-examples
+cargo doc --workspace --no-deps --exclude polyglow-book --exclude polyglow-examples --exclude polyglow-bench
 cp -r "$target/doc" "$site/api"
 
 scripts/web.sh

@@ -65,7 +65,7 @@ fn what_makes_no_sense_is_refused() {
             "a config has text of its own",
         ),
         (
-            "ranks --set model.arch=vit",
+            "ranks --set model.arch=vit --set data.corpus=shapes",
             "`polyglow bench step CONFIG` measures its training",
         ),
         ("launches --shape 0x1x1", "expected three whole numbers"),
