@@ -74,7 +74,7 @@ pub struct DataConfig {
     /// all by the seed; `None` for all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_examples: Option<u64>,
-    /// How images are read: the table `[data.images]`, for models of images only.
+    /// The table `[data.images]`, for models of images only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub images: Option<ImageConfig>,
     /// Folder in which the images of captions are looked for; default: where the layout of the
@@ -86,7 +86,7 @@ pub struct DataConfig {
     pub words: Option<SkipGrams>,
 }
 
-/// The table `[data.images]`: what images become before a model reads them.
+/// The table `[data.images]`: the form to which images are converted before a model reads them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct ImageConfig {
@@ -139,7 +139,7 @@ pub enum TrainFiles {
 pub struct WeightedPath {
     /// Prefix or TSV file.
     pub path: PathBuf,
-    /// How often each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random half.
+    /// Number of times that each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random half.
     #[serde(default = "default_weight")]
     pub weight: f64,
     /// Word alignments of the corpus in the Pharaoh format, one line per pair.
@@ -204,17 +204,17 @@ impl DataConfig {
         }
     }
 
-    /// How images are read; by default if there is no table.
+    /// The table `[data.images]`, or its defaults if there is none.
     pub fn images(&self) -> ImageConfig {
         self.images.unwrap_or_default()
     }
 
-    /// Which words word vectors are learned from; by default if there is no table.
+    /// The table `[data.words]`, or its defaults if there is none.
     pub fn words(&self) -> SkipGrams {
         self.words.unwrap_or_default()
     }
 
-    /// Whether it says where the training data is from.
+    /// Whether it names the training data.
     pub fn has_source(&self) -> bool {
         self.corpus.is_some() || self.train.is_some()
     }
@@ -235,6 +235,7 @@ impl DataConfig {
     }
 }
 
+/// Makes the error that `key` has a wrong value; the message is the key followed by `problem`.
 pub(crate) fn wrong(key: &'static str, problem: String) -> DataError {
     DataError::Config { key, problem }
 }

@@ -20,7 +20,7 @@ pub enum DataError {
     Io {
         /// File or directory concerned.
         path: PathBuf,
-        /// What the operating system said.
+        /// The error of the operating system.
         source: std::io::Error,
     },
     /// A file of a corpus does not exist, neither plain nor compressed.
@@ -80,7 +80,7 @@ pub enum DataError {
         key: String,
         /// The path.
         path: PathBuf,
-        /// What it is, such as `a pipe`.
+        /// The kind of thing that it is, such as `a pipe`.
         what: &'static str,
     },
     /// The two sides of a corpus do not have the same number of lines.
@@ -150,7 +150,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem, which the message names after the file.
         problem: String,
     },
     /// A line of a tagged file is not a word and its tag.
@@ -160,7 +160,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem, which the message names after the file.
         problem: String,
     },
     /// A tagged sentence has not as many tags as words.
@@ -182,7 +182,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, counted from 1.
         line: u64,
-        /// What is wrong with it.
+        /// The problem, which the message names after the file.
         problem: String,
     },
     /// A file of captions is wrong, or an image of it.
@@ -192,7 +192,7 @@ pub enum DataError {
         path: PathBuf,
         /// Line, counted from 1; 0 for the file as a whole.
         line: u64,
-        /// What is wrong with it.
+        /// The problem, which the message names after the file.
         problem: String,
     },
     /// A file or folder of images, or of their labels, is wrong.
@@ -200,7 +200,7 @@ pub enum DataError {
     Image {
         /// File or folder concerned.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem, which the message names after the file.
         problem: String,
     },
     /// A corpus or vocabulary has no lines.
@@ -223,7 +223,7 @@ pub enum DataError {
     Config {
         /// Full name of the key, such as `data.max_len`.
         key: &'static str,
-        /// What is wrong with it; the message is the key followed by this.
+        /// The problem; the message is the key followed by this.
         problem: String,
     },
     /// A tokenizer could not be trained, read or applied.
@@ -239,7 +239,7 @@ pub enum DataError {
     MissingSpecial {
         /// Path of the file, or kind of the tokenizer.
         name: String,
-        /// What the token is for.
+        /// The role of the token, such as `padding`.
         role: &'static str,
         /// The spellings that were tried.
         tried: String,
@@ -270,7 +270,7 @@ pub enum DataError {
     Cache {
         /// Cache file.
         path: PathBuf,
-        /// What is wrong with it.
+        /// The problem, which the message names after the file.
         problem: String,
     },
     /// An n-gram model cannot be learned from these ids.
@@ -361,6 +361,7 @@ impl DataError {
         }
     }
 
+    /// The hint for a TSV file with a wrong number of columns.
     fn columns_hint(&self) -> String {
         let advice = match self {
             Self::Columns { count: 1, .. } => "this one has no tab".to_owned(),

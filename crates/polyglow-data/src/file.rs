@@ -12,14 +12,16 @@ use std::path::{Path, PathBuf};
 /// Links that a path leads through at most, as on Linux.
 const MOST_LINKS: usize = 40;
 
-/// A file that is written beside its destination and takes its name with [`NewFile::commit`].
+/// A temporary file next to its destination, whose name it takes with [`NewFile::commit`].
 ///
-/// Dropped without that, it is removed, and what was at the destination is still there. A process
-/// that is killed leaves a file behind whose name ends in `.tmp`.
+/// Dropped without that, it is removed, and the destination keeps its content. A process that is
+/// killed leaves a file behind whose name ends in `.tmp`.
 #[derive(Debug)]
 pub struct NewFile {
     file: File,
-    beside: PathBuf,
+    /// The path of the temporary file.
+    temporary: PathBuf,
+    /// The path of the destination.
     path: PathBuf,
 }
 
@@ -29,13 +31,14 @@ impl NewFile {
     /// # Errors
     /// The file cannot be created, for example because its directory does not exist.
     pub fn create(path: &Path) -> io::Result<Self> {
-        let mut beside = path.as_os_str().to_owned();
-        // Two processes may build the same file at once, each in a temporary file of its own.
-        beside.push(format!(".{}.tmp", std::process::id()));
-        let beside = PathBuf::from(beside);
+        // In the same directory, because a rename does not cross file systems. Two processes may
+        // build the same file at once, each in a temporary file of its own.
+        let mut temporary = path.as_os_str().to_owned();
+        temporary.push(format!(".{}.tmp", std::process::id()));
+        let temporary = PathBuf::from(temporary);
         Ok(Self {
-            file: File::create(&beside)?,
-            beside,
+            file: File::create(&temporary)?,
+            temporary,
             path: path.to_owned(),
         })
     }
@@ -48,35 +51,36 @@ impl NewFile {
     /// Syncs the file and moves it to its destination, whose old content it replaces.
     ///
     /// # Errors
-    /// The disk refuses; what was at the destination is then still there, or already replaced as a
-    /// whole.
+    /// The disk refuses; the destination then has its old content, or already the whole new one.
     pub fn commit(self) -> io::Result<()> {
         self.commit_to(&self.path)
     }
 
-    /// As [`Self::commit`], without a sync: after a power failure the file may be empty. For files
-    /// of which there are thousands and that can be made again.
+    /// Moves the file to its destination as [`Self::commit`] does, but without a sync: after a power
+    /// failure the file may be empty. For files of which there are thousands and that can be made
+    /// again.
     ///
     /// # Errors
     /// As [`Self::commit`].
     pub fn commit_without_sync(self) -> io::Result<()> {
-        fs::rename(&self.beside, &self.path)
+        fs::rename(&self.temporary, &self.path)
     }
 
-    /// As [`Self::commit`], to another place in the same directory, for content that is of use
-    /// although it is not complete.
+    /// Moves the file as [`Self::commit`] does, but to another path in the same directory, for
+    /// content that is of use although it is not complete.
     ///
     /// # Errors
     /// As [`Self::commit`].
     pub fn commit_to(&self, path: &Path) -> io::Result<()> {
+        // Content before name: after a crash the new name must not lead to an empty file.
         self.file.sync_all()?;
-        fs::rename(&self.beside, path)?;
+        fs::rename(&self.temporary, path)?;
         sync_directory(directory(path))
     }
 
     /// Writes the content into the file at `path`, which cannot be replaced.
     fn copy_into(&self, path: &Path) -> io::Result<()> {
-        let mut content = File::open(&self.beside)?;
+        let mut content = File::open(&self.temporary)?;
         let mut file = OpenOptions::new().write(true).truncate(true).open(path)?;
         io::copy(&mut content, &mut file)?;
         file.sync_all()
@@ -87,12 +91,12 @@ impl Drop for NewFile {
     fn drop(&mut self) {
         // After `commit` there is nothing to remove. Before it, the error that led here matters
         // more than this one.
-        let _ = fs::remove_file(&self.beside);
+        let _ = fs::remove_file(&self.temporary);
     }
 }
 
 /// Removes the temporary files that killed processes left in a directory: `NAME.PID.tmp`, of each
-/// `NAME` that `is_ours` accepts. A directory that is not there has none.
+/// `NAME` that `is_ours` accepts. A directory that does not exist has none.
 ///
 /// No other process may be writing such a file.
 ///
@@ -121,7 +125,7 @@ fn destination_name(unfinished: &str) -> Option<&str> {
     is_number.then_some(name)
 }
 
-/// Writes a small file at once, and replaces what is at `path`.
+/// Writes a small file at once, in place of any file at `path`.
 ///
 /// # Errors
 /// As [`NewFile::create`] and [`NewFile::commit`].
@@ -131,9 +135,8 @@ pub fn replace(path: &Path, content: &[u8]) -> io::Result<()> {
     new.commit()
 }
 
-/// Writes the output of a command to a path that a user gives: as a whole, or not at all.
-///
-/// As [`write_with`].
+/// Writes the output of a command to a path that a user gives, as a whole or not at all: see
+/// [`write_with`].
 ///
 /// # Errors
 /// As [`write_with`].
@@ -141,8 +144,8 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
     write_with(path, |out| out.write_all(content))
 }
 
-/// Writes what `fill` writes to a path that a user gives, as a whole or not at all, and returns
-/// what `fill` returns.
+/// Writes the output of `fill` to a path that a user gives, as a whole or not at all, and returns
+/// the result of `fill`.
 ///
 /// A regular file is replaced when its new content is complete and on the disk, and keeps its
 /// permissions; of a link, that is the file that it leads to. What is no regular file, such as a
@@ -150,8 +153,8 @@ pub fn write(path: &Path, content: &[u8]) -> io::Result<()> {
 /// replaced, for example in a directory that may not be written to.
 ///
 /// # Errors
-/// Those of `fill`; the disk refuses. What was at `path` is then still there, unless it is written
-/// directly.
+/// Those of `fill`; the disk refuses. The file at `path` then keeps its old content, unless it is
+/// written directly.
 pub fn write_with<T>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
@@ -174,6 +177,7 @@ pub fn write_with<T>(
     Ok(filled)
 }
 
+/// Writes to a path as it is, which may be a pipe; a failure leaves a part of the output there.
 fn write_directly<T>(
     path: &Path,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
@@ -186,6 +190,7 @@ fn write_directly<T>(
     fill_buffered(&destination, fill)
 }
 
+/// Lets `fill` write to a buffer in front of the file, and flushes it.
 fn fill_buffered<T>(
     destination: &File,
     fill: impl FnOnce(&mut dyn Write) -> io::Result<T>,
@@ -196,9 +201,9 @@ fn fill_buffered<T>(
     Ok(filled)
 }
 
-/// Whether an error tells that no file can be put in place of another, which may itself be written:
-/// its directory may not be written to, it is mounted by itself or belongs to another user in a
-/// directory such as `/tmp`, or its name is too long for a longer one beside it.
+/// Whether an error means that a file cannot be replaced, although it may be writable itself: its
+/// directory may not be written to, it is mounted by itself or belongs to another user in a
+/// directory such as `/tmp`, or its name is too long for the longer name of a temporary file.
 fn forbids_replacing(error: &io::Error) -> bool {
     use io::ErrorKind::{InvalidFilename, PermissionDenied, ReadOnlyFilesystem, ResourceBusy};
 
@@ -208,7 +213,7 @@ fn forbids_replacing(error: &io::Error) -> bool {
     )
 }
 
-/// The regular file that `path` names or leads to, which may not be there yet. `None` if it is
+/// Returns the regular file that `path` names or leads to, which may not exist yet. `None` if it is
 /// something else, or a file that a process has open, such as `/dev/stdout`.
 fn regular_file(path: &Path) -> Option<PathBuf> {
     let mut path = path.to_owned();
@@ -227,8 +232,8 @@ fn regular_file(path: &Path) -> Option<PathBuf> {
     None
 }
 
-/// Whether a path names what a process has open, as `/proc/self/fd/1` does: what a shell has opened
-/// must stay the file that it is, even where that is a regular one.
+/// Whether a path names an open file of a process, as `/proc/self/fd/1` does. A file that a shell
+/// has opened must not be replaced, even if it is a regular one.
 fn is_descriptor(path: &Path) -> bool {
     let Ok(directory) = directory(path).canonicalize() else {
         return false;

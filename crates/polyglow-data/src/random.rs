@@ -1,8 +1,8 @@
 //! Counter-based random numbers: a number is a pure function of a key, so any position of any epoch
 //! can be computed directly.
 //!
-//! A key begins with a [`Purpose`] and goes on with what the number belongs to, such as the seed,
-//! the epoch and the example.
+//! A key begins with a [`Purpose`] and continues with whatever the number depends on, such as the
+//! seed, the epoch and the example.
 
 mod purpose;
 
@@ -43,6 +43,8 @@ pub fn shuffle<T>(items: &mut [T], key: u64) {
     }
 }
 
+/// Takes one more part of a key into the state. The part is finalized first, so that parts that
+/// differ in few bits, such as neighboring examples, change all bits of the state.
 const fn absorb(state: u64, part: u64) -> u64 {
     finalize(state.wrapping_mul(0xD134_2543_DE82_EF95) ^ finalize(part.wrapping_add(GOLDEN_GAMMA)))
 }

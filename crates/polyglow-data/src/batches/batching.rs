@@ -13,7 +13,7 @@ use crate::tokenizer::planned_len;
 /// The longest length, in tokens, that sorting tells apart from others: 20 bits.
 const MAX_SORTED_LEN: usize = 0xF_FFFF;
 
-/// How examples are grouped into batches.
+/// The settings by which examples are grouped into batches.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct BatchingConfig {
     /// Maximum number of tokens in a batch: rows times the longest padded side, source or target.
@@ -70,7 +70,8 @@ pub struct EpochPlan {
 }
 
 impl BatchingConfig {
-    /// As [`TokenizerConfig::planned_len`](crate::tokenizer::TokenizerConfig::planned_len).
+    /// Returns the length for which a side of `len` tokens is planned: see
+    /// [`TokenizerConfig::planned_len`](crate::tokenizer::TokenizerConfig::planned_len).
     pub fn planned_len(&self, len: usize) -> usize {
         planned_len(len, self.dropout)
     }
@@ -110,6 +111,7 @@ impl EpochPlan {
         keyed.par_sort_unstable();
         let order: Vec<u32> = keyed.into_iter().map(|(_, example)| example).collect();
         let mut batches = cut(&order, &positions, config)?;
+        // Otherwise training would go from short sentences to long ones in every epoch.
         shuffle(&mut batches, Purpose::BatchOrder.mix(&[config.seed, epoch]));
         Ok(Self { order, batches })
     }
@@ -236,6 +238,7 @@ fn cut(
             longest = tokens;
         }
     }
+    // The last batch may be smaller than the others.
     if start < order.len() {
         batches.push(start as u32..order.len() as u32);
     }

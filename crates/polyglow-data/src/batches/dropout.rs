@@ -149,6 +149,7 @@ impl ModelJson {
     }
 }
 
+/// Makes the error that dropout cannot be used with a tokenizer.
 fn impossible(problem: &str) -> DataError {
     DataError::Dropout {
         problem: problem.to_owned(),
@@ -171,6 +172,7 @@ struct Draws {
 }
 
 impl Draws {
+    /// Draws whether the next merge is dropped.
     fn is_dropped(&mut self) -> bool {
         self.count += 1;
         unit(mix(&[self.key, self.count])) < self.probability
@@ -196,6 +198,7 @@ impl MergeTable {
             .map(|id| vec![id])
             .collect();
         let suffix = model.end_of_word_suffix.unwrap_or_default();
+        // A token that no merge makes, such as a special token, stands for itself.
         for &(_, product) in merges.values() {
             let token = tokenizer.token(product).unwrap_or_default();
             if let Some(parts) = split(&token, &suffix, &vocab) {
@@ -213,6 +216,7 @@ impl MergeTable {
             count: 0,
             probability,
         };
+        // No merge crosses the boundary of a word.
         for word in marked.chunk_by(|_, next| next & WORD_START == 0) {
             let symbols = word
                 .iter()

@@ -63,7 +63,7 @@ pub struct Candidate<'a> {
 pub struct Reason {
     /// The name under which pairs are counted in reports: `too_long`.
     pub key: &'static str,
-    /// What the pairs have in common, after their number: `too long`.
+    /// The property that the pairs have in common, to follow their number: `too long`.
     pub title: &'static str,
 }
 

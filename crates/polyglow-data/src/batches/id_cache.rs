@@ -77,6 +77,7 @@ impl IdCache {
         Ok((cache, report))
     }
 
+    /// Opens a cache that has this key and is undamaged.
     fn open(
         path: &Path,
         key: &[u8; 32],
@@ -179,6 +180,8 @@ impl IdCache {
             src_len + tgt_len,
         )?;
         let tgt = src.split_off(src_len);
+        // The checksum was verified when the cache was opened; since then another program may have
+        // written to the file, and an embedding would be read out of bounds.
         for (ids, vocab_size) in [&src, &tgt].into_iter().zip(self.vocab_sizes) {
             if ids
                 .iter()
@@ -321,6 +324,7 @@ impl IdCache {
         ))
     }
 
+    /// Reads the lines of some examples from `first` on.
     fn lines_from(&self, first: u32, examples: usize) -> Result<Vec<u32>, DataError> {
         let lengths = (2 * self.src_lens.len() + self.num_links.len()) as u64;
         format::read_lines(

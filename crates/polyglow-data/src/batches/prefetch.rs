@@ -8,7 +8,7 @@ use crate::batching::EpochPlan;
 use crate::error::DataError;
 use crate::sources::BatchSource;
 
-/// Number of batches to prepare ahead.
+/// Number of batches to prepare ahead, which hides a batch that takes longer than others.
 const AHEAD: usize = 8;
 
 /// A position in the endless stream of batches.
@@ -241,6 +241,7 @@ fn plan_epoch<S: BatchSource>(source: &S, epoch: u64) -> Result<EpochPlan, S::Er
     }
 }
 
+/// Makes the error that the system starts no thread.
 fn no_thread(source: std::io::Error) -> DataError {
     DataError::Io {
         path: "background thread".into(),

@@ -15,8 +15,8 @@ pub struct SkipGrams {
     pub window: usize,
     /// Words drawn from the noise for each word of the context; default 5.
     pub negatives: usize,
-    /// How frequent a word may be, as a share of the text, before some of its occurrences are left
-    /// out; 0 for no limit; default 0.001.
+    /// Share of the text up to which all occurrences of a word are kept; of more frequent words some
+    /// are left out; 0 for no limit; default 0.001.
     pub subsample: f64,
 }
 
@@ -254,7 +254,7 @@ mod tests {
         let sampler = sampler(ALL, &[&line]);
         let draws = 20_000;
         let rare = (0..draws)
-            .filter(|&number| sampler.draw(6, &[7, number]) == 5)
+            .filter(|&number| sampler.draw(6, [7, number]) == 5)
             .count();
         let share = rare as f64 / draws as f64;
         // Three standard deviations.

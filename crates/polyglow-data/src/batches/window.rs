@@ -10,7 +10,7 @@ use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::random::{Purpose, below};
 
-/// How the text of an id cache, which has only one side, is cut into windows.
+/// The windows into which the text of an id cache is cut; the text has only one side.
 ///
 /// The stream consists of the target positions of all examples, in their order: one for each id and
 /// one for the end of sentence. So a model predicts the same ids as from whole examples, but also
@@ -19,7 +19,7 @@ use crate::random::{Purpose, below};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Windows {
     context_len: u64,
-    /// How many positions shorter the first window of each corpus is.
+    /// The number of positions by which the first window of each corpus is shorter.
     offset: u64,
     /// The positions and the windows of each corpus.
     parts: Vec<(Range<u64>, Range<u32>)>,
@@ -49,6 +49,7 @@ impl Windows {
         Self::with_offset(cache, context_len, offset)
     }
 
+    /// Cuts the text of each corpus as if `offset` positions came before it.
     fn with_offset(
         cache: &IdCache,
         context_len: NonZeroUsize,
@@ -167,6 +168,7 @@ impl Windows {
     }
 }
 
+/// Makes the error that `data.context_len` does not go with the text.
 fn context_len_error(problem: &str) -> DataError {
     DataError::Config {
         key: "data.context_len",

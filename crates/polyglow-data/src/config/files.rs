@@ -87,6 +87,7 @@ fn single(path: &Path, alignments: Option<PathBuf>) -> Vec<WeightedPath> {
     }]
 }
 
+/// Makes the error that a language is missing, which is also the ending of files.
 fn missing_language(key: &'static str) -> DataError {
     wrong(
         key,

@@ -67,6 +67,7 @@ impl DataConfig {
         Ok(())
     }
 
+    /// Checks the keys that are for images alone.
     fn validate_image_keys(&self, content: Content) -> Result<(), DataError> {
         if content.has_images() {
             validate_images(self.images(), self.corpus.is_some())?;
@@ -89,6 +90,7 @@ impl DataConfig {
         Ok(())
     }
 
+    /// Checks the keys that name the data, where they name an embedded corpus.
     fn validate_embedded(&self, name: &str, content: Content) -> Result<(), DataError> {
         let Some(embedded) = Embedded::from_name(name) else {
             let known = names_of_embedded(content);
@@ -127,6 +129,7 @@ impl DataConfig {
         Ok(())
     }
 
+    /// Checks the keys that name the data, where they name files.
     fn validate_files(&self, content: Content) -> Result<(), DataError> {
         let missing = "is missing: name the training text, or an embedded corpus in `data.corpus`";
         let train = self
@@ -150,6 +153,7 @@ impl DataConfig {
         self.validate_list(train)
     }
 
+    /// Checks a list of training corpora.
     fn validate_list(&self, train: &TrainFiles) -> Result<(), DataError> {
         let TrainFiles::Weighted(list) = train else {
             return Ok(());
@@ -204,6 +208,7 @@ fn validate_language(
     ))
 }
 
+/// Checks the table `[data.images]`.
 fn validate_images(config: ImageConfig, embedded: bool) -> Result<(), DataError> {
     let [height, width, channels] = config.shape();
     let bytes = height.saturating_mul(width).saturating_mul(channels);
@@ -223,6 +228,7 @@ fn validate_images(config: ImageConfig, embedded: bool) -> Result<(), DataError>
     Ok(())
 }
 
+/// Checks the table `[data.words]`.
 fn validate_skip_grams(config: SkipGrams) -> Result<(), DataError> {
     for (key, value) in [
         ("data.words.window", config.window),

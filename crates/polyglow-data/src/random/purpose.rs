@@ -1,9 +1,9 @@
-//! What random numbers are drawn for: the first part of every key, which keeps the random streams
+//! The purposes of random numbers: the first part of every key, which keeps the random streams
 //! apart.
 
 use super::{GOLDEN_GAMMA, absorb};
 
-/// What a random number is drawn for.
+/// The purpose of a random number.
 ///
 /// A key is the number of its purpose and the parts that are listed for it. Two keys give
 /// independent numbers if they differ in any part or in length, so purposes with keys of the same
@@ -39,7 +39,7 @@ pub enum Purpose {
     MaskedKind,
     /// The random token that replaces a masked one. Key: bits of [`Purpose::Row`], position.
     MaskedToken,
-    /// How an image is mirrored and turned. Key: bits of [`Purpose::Row`].
+    /// The choice of mirroring and turning an image. Key: bits of [`Purpose::Row`].
     Turn,
     /// The skip-grams of a line; its bits begin further keys. Key: bits mixed from seed, epoch and
     /// example.

@@ -24,6 +24,7 @@ pub fn parse_links(line: &str) -> Option<Vec<Link>> {
     line.split_whitespace().map(parse_link).collect()
 }
 
+/// Parses one link, such as `1-2`.
 fn parse_link(link: &str) -> Option<Link> {
     let (src, tgt) = link.split_once('-')?;
     Some((src.parse().ok()?, tgt.parse().ok()?))

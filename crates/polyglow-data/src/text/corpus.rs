@@ -88,6 +88,7 @@ impl Corpus {
         })
     }
 
+    /// Opens a split without a limit on its examples.
     fn open_whole(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         match config.embedded_corpus() {
             Some(Embedded::Pairs(toy)) => {
@@ -188,6 +189,8 @@ impl Corpus {
         let mut current: Option<Pairs> = None;
         let mut failed = false;
         std::iter::from_fn(move || {
+            // The files of a part are opened when the one before it has ended, so that a long list
+            // of corpora does not exhaust the file descriptors.
             while !failed {
                 if let Some(item) = current.as_mut().and_then(Iterator::next) {
                     failed = item.is_err();
@@ -232,6 +235,7 @@ impl Corpus {
         })
     }
 
+    /// Hashes everything that decides which text is read, and the text.
     fn hash_text(&self) -> Result<TextHasher, DataError> {
         let mut hasher = TextHasher::default();
         match (self.max_examples, self.seed) {
@@ -315,12 +319,14 @@ fn existing(key: &str, path: &Path) -> Result<PathBuf, DataError> {
     }
 }
 
+/// Returns `path` or `path.gz`, whichever is a file.
 fn plain_or_compressed(path: &Path) -> Option<PathBuf> {
     [path.to_owned(), with_ending(path, "gz")]
         .into_iter()
         .find(|candidate| candidate.is_file())
 }
 
+/// Returns the path of a file of alignments, which may be compressed.
 fn alignment_file(path: &Path) -> Result<PathBuf, DataError> {
     plain_or_compressed(path).ok_or_else(|| {
         let name = path.display();
@@ -333,6 +339,8 @@ fn alignment_file(path: &Path) -> Result<PathBuf, DataError> {
     })
 }
 
+/// Appends `.ending` to a path. `Path::with_extension` would replace a part of names such as
+/// `train.v2`.
 fn with_ending(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(".");

@@ -114,6 +114,7 @@ impl Lines {
         Ok(true)
     }
 
+    /// Reads the next line; `None` at the end of the file.
     fn read_line(&mut self) -> Result<Option<String>, DataError> {
         if !self.fill_buffer()? {
             return Ok(None);

@@ -130,6 +130,7 @@ impl NgramModel {
         (nats, framed.len() - 1)
     }
 
+    /// Whether the probability of an id is 0 in every context.
     fn is_never_next(&self, id: u32) -> bool {
         id as usize >= self.vocab_size
             || (id != self.special.eos && (id == self.special.bos || id == self.special.pad))

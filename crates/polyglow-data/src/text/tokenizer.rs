@@ -127,6 +127,7 @@ impl Tokenizer {
         Self::new(library_tokenizer(bytes, name)?, name)
     }
 
+    /// Takes over a tokenizer of the library; `name` appears in error messages.
     fn new(mut inner: HuggingFaceTokenizer, name: &str) -> Result<Self, DataError> {
         inner.set_encode_special_tokens(true);
         let special = SpecialIds::find(name, |token| inner.token_to_id(token))?;

@@ -7,7 +7,7 @@ use crate::error::DataError;
 use crate::lines::Lines;
 
 const SEPARATORS: [char; 2] = [' ', '\t'];
-/// How much of a wrong field an error message shows.
+/// The number of characters of a wrong field that an error message shows.
 const SHOWN_CHARS: usize = 40;
 
 /// Limits on the size of a file, so that a wrong number in it cannot exhaust the memory.
@@ -99,7 +99,14 @@ impl WordVectors {
                 return Ok(vectors);
             }
         }
-        let num_words = vectors.words.len() + vectors.repeated;
+        vectors.check_complete(&lines, header)?;
+        Ok(vectors)
+    }
+
+    /// Makes sure that a file which was read to its end has as many words as its header says, and at
+    /// least one.
+    fn check_complete(&self, lines: &Lines, header: Option<Header>) -> Result<(), DataError> {
+        let num_words = self.words.len() + self.repeated;
         if let Some(header) = header
             && header.num_words != num_words
         {
@@ -107,14 +114,14 @@ impl WordVectors {
                 "the file has {num_words} words, but its header says {}",
                 header.num_words
             );
-            return Err(line_error(&lines, problem));
+            return Err(line_error(lines, problem));
         }
-        if vectors.words.is_empty() {
+        if self.words.is_empty() {
             return Err(DataError::Empty {
                 path: lines.path().to_owned(),
             });
         }
-        Ok(vectors)
+        Ok(())
     }
 
     /// Returns the vector of the word with the index `index`.
@@ -129,6 +136,7 @@ impl WordVectors {
     /// with the line.
     fn push_numbers<'a>(&mut self, line: &'a str) -> Result<&'a str, String> {
         let start = self.values.len();
+        // From the end of the line, because a word may have spaces, too.
         let mut fields = line.rsplitn(self.dim + 1, SEPARATORS);
         for field in fields.by_ref().take(self.dim) {
             match field.parse() {
@@ -210,6 +218,7 @@ fn num_numbers(line: &str) -> usize {
     line.split(SEPARATORS).count() - 1
 }
 
+/// Refuses a dimension that is 0 or above the limit.
 fn check_dim(dim: usize, limits: VectorLimits) -> Result<(), String> {
     let max_dim = limits.max_dim;
     if dim == 0 || dim > max_dim {

@@ -72,6 +72,7 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<Vec<char>>) -> Vec<AlignedPair
     pairs
 }
 
+/// Makes the pair of a string and its reverse.
 fn reversal(digits: &[char]) -> AlignedPair {
     AlignedPair {
         src: spaced(digits.iter()),

@@ -75,6 +75,7 @@ pub(super) fn draw() -> Vec<(&'static str, Vec<Sentence>)> {
         .collect()
 }
 
+/// Draws sentences until the split has its size; `seen` has the English sentences of all splits.
 fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
     let mut random = SplitMix64::new(recipe.seed);
     let mut sentences = Vec::with_capacity(recipe.size);
@@ -98,6 +99,7 @@ fn draw_split(recipe: &Recipe, seen: &mut HashSet<String>) -> Vec<Sentence> {
 }
 
 impl Recipe {
+    /// Whether a sentence belongs into this split.
     fn accepts(&self, sentence: &Phrase, combinations: &[Combination]) -> bool {
         let words = sentence.english.iter();
         let subordinators = words

@@ -59,6 +59,8 @@ pub(super) fn build(
     new.commit().map_err(DataError::io(path))
 }
 
+/// Encodes the parts of a corpus one after the other, and writes their ids at once. The tables are
+/// kept in memory until the end.
 struct Builder<'a> {
     tokenizers: &'a Tokenizers,
     filter: Option<&'a dyn Filter>,
@@ -160,9 +162,11 @@ impl<'a> Builder<'a> {
             self.output.write(&bytes)?;
             progress(Stage::Encoding, self.report.pairs);
         }
+        // A file with more lines than the corpus belongs to another corpus, or is shifted.
         if alignments.is_some_and(|mut alignments| alignments.next().is_some()) {
             return Err(part.uneven_alignments(self.pairs_of_part() + 1));
         }
+        // Examples are numbered with 32 bits.
         if self.src_lens.len() > u32::MAX as usize {
             return Err(damaged(
                 self.output.path,
@@ -329,6 +333,7 @@ impl<'a> Builder<'a> {
         self.lines.push(line as u32);
     }
 
+    /// Appends the links of an example, and their count to its table.
     fn add_links(&mut self, links: &[Link], bytes: &mut Vec<u8>) {
         // Two bytes per count keep the table small. More links in one sentence carry no
         // information: drop them.
@@ -437,6 +442,7 @@ fn count_tokens(side: &mut SideReport, ids: &[u32], tokenizer: &Tokenizer) {
     side.longest = side.longest.max(ids.len());
 }
 
+/// Returns the ids of a side, with the flag at each id that begins a word.
 fn encode_side(text: &str, tokenizer: &Tokenizer) -> Result<Vec<u32>, DataError> {
     if text.trim().is_empty() {
         return Ok(Vec::new());

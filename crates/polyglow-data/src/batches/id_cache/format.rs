@@ -1,5 +1,28 @@
-//! The file format of the id cache: header, ids and links, lengths, line numbers, report. All
-//! numbers are little-endian.
+//! The file format of the id cache. All numbers are little-endian.
+//!
+//! The header:
+//!
+//! | offset | bytes | content |
+//! |---|---|---|
+//! | 0 | 8 | `polyids` and the version of the format |
+//! | 8 | 32 | the key: a hash of everything that the content depends on |
+//! | 40 | 8 | number of examples |
+//! | 48 | 8 | number of ids of all examples, counting a link as two |
+//! | 56 | 8 | number of bytes of the report |
+//! | 64 | 4 | bytes per id: 2 or 4 |
+//! | 68 | 4 | CRC-32 of everything after the header |
+//! | 72 | 8 | number of link counts: as many as examples, or 0 |
+//!
+//! The content that follows:
+//!
+//! 1. for each example its source ids, its target ids, and its links as pairs of positions, each
+//!    in the width of an id;
+//! 2. the source lengths of all examples, the target lengths, and the link counts, two bytes each;
+//! 3. the line of each example in its corpus, four bytes each;
+//! 4. the report as JSON.
+//!
+//! The tables come after the ids, because a builder streams ids to the disk and knows the lengths
+//! only at the end. Only the lengths are held in memory; they give the offset of any example.
 
 use std::fs::File;
 use std::io::{BufReader, Read, Seek, SeekFrom};
@@ -26,7 +49,7 @@ pub(super) enum IdWidth {
     Wide,
 }
 
-/// The header of the file.
+/// The header of the file, whose fields the module's documentation describes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Header {
     pub(super) key: [u8; 32],
@@ -42,6 +65,7 @@ pub(super) struct Header {
     pub(super) checksum: u32,
 }
 
+/// The content of the file but for the ids and the lines, which stay on disk.
 pub(super) struct Tables {
     pub(super) src_lens: Vec<u16>,
     pub(super) tgt_lens: Vec<u16>,
@@ -51,6 +75,7 @@ pub(super) struct Tables {
 }
 
 impl IdWidth {
+    /// The narrowest width that has room for all ids of a vocabulary and the word-start flag.
     pub(super) fn for_vocab(vocab_size: usize) -> Self {
         if vocab_size <= usize::from(NARROW_WORD_START) {
             Self::Narrow
@@ -66,6 +91,7 @@ impl IdWidth {
         }
     }
 
+    /// Appends ids to `bytes`.
     pub(super) fn write(self, ids: &[u32], bytes: &mut Vec<u8>) {
         for &id in ids {
             match self {
@@ -82,6 +108,7 @@ impl IdWidth {
         }
     }
 
+    /// Reads all ids in `bytes`.
     fn read(self, bytes: &[u8]) -> Vec<u32> {
         match self {
             Self::Narrow => bytes
@@ -248,6 +275,7 @@ pub(super) fn read_lines(
         .collect())
 }
 
+/// Makes the error that the file at `path` cannot be used, which leads to a new one.
 pub(super) fn damaged(path: &Path, problem: &str) -> DataError {
     DataError::Cache {
         path: path.to_owned(),
@@ -271,6 +299,7 @@ impl Body<'_> {
         Ok(())
     }
 
+    /// Reads `count` bytes for the checksum alone.
     fn skip(&mut self, mut count: u64) -> Result<(), DataError> {
         let mut buffer = vec![0; BUFFER_BYTES];
         while count > 0 {
@@ -281,6 +310,7 @@ impl Body<'_> {
         Ok(())
     }
 
+    /// Reads a table of two-byte numbers.
     fn lengths(&mut self, count: u64) -> Result<Vec<u16>, DataError> {
         let mut lengths = Vec::with_capacity(count as usize);
         let mut buffer = vec![0; BUFFER_BYTES];
@@ -309,6 +339,7 @@ fn widen(id: u16) -> u32 {
     u32::from(id & !NARROW_WORD_START) | flag
 }
 
+/// Reads bytes at an offset, without the position of the file, which threads would have to share.
 #[cfg(unix)]
 fn read_at(file: &File, bytes: &mut [u8], offset: u64) -> std::io::Result<()> {
     std::os::unix::fs::FileExt::read_exact_at(file, bytes, offset)

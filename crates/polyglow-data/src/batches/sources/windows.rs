@@ -36,6 +36,7 @@ impl WindowSource {
         })
     }
 
+    /// The windows of an epoch, which are cut again for each batch: that takes no time.
     fn windows(&self, epoch: u64) -> Result<Windows, DataError> {
         Windows::for_epoch(
             &self.cached.cache,

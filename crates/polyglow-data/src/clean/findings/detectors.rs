@@ -216,6 +216,7 @@ pub const DETECTORS: &[Detector] = &[
     },
 ];
 
+/// Whether at least one side of a pair fails a test.
 fn on_a_side(pair: &Pair, test: fn(&str) -> bool) -> bool {
     test(&pair.src) || test(&pair.tgt)
 }

@@ -196,8 +196,8 @@ mod tests {
         let mut ranges = RANGES;
         ranges.sort_by_key(|range| range.0);
         assert!(ranges.windows(2).all(|two| two[0].1 < two[1].0));
-        assert_eq!(of_language("ja"), [Script::Kana, Script::Han]);
-        assert!(of_language("xx").is_empty());
+        assert_eq!(language_scripts("ja"), [Script::Kana, Script::Han]);
+        assert!(language_scripts("xx").is_empty());
         assert!(
             RANGES
                 .iter()

@@ -16,7 +16,7 @@ const ENDINGS: [&str; 3] = ["png", "jpg", "jpeg"];
 /// set.
 const CHUNK: usize = 256;
 
-/// How images are converted.
+/// The size and the channels to which images are converted.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct FolderOptions {
     /// Height and width to resize all images to; if `None`, all images must have the size of the
@@ -208,6 +208,7 @@ fn entries(dir: &Path) -> Result<Vec<PathBuf>, DataError> {
     Ok(paths)
 }
 
+/// Whether a path is a file that is named as an image.
 fn is_image(path: &Path) -> bool {
     let Some(extension) = path.extension() else {
         return false;
@@ -218,6 +219,7 @@ fn is_image(path: &Path) -> bool {
     is_known && path.is_file()
 }
 
+/// The last part of a path.
 fn name(path: &Path) -> String {
     path.file_name()
         .map(|name| name.to_string_lossy().into_owned())

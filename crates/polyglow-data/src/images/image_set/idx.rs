@@ -41,26 +41,8 @@ pub fn read_idx(
         shape,
         values: pixels,
     } = read(images, limits)?;
-    let [count, height, width, channels] = match *shape {
-        [count, height, width] => [count, height, width, 1],
-        [count, height, width, channels @ (1 | 3)] => [count, height, width, channels],
-        _ => {
-            return Err(wrong(
-                images,
-                format!("its axes {shape:?} are not images, rows, columns, and perhaps 3 colors"),
-            ));
-        }
-    };
-    let sides = 1..=limits.max_side as usize;
-    if !sides.contains(&height) || !sides.contains(&width) {
-        return Err(wrong(
-            images,
-            format!(
-                "width and height must be 1 to {} pixels, not {width}x{height}",
-                limits.max_side
-            ),
-        ));
-    }
+    let [count, height, width, channels] =
+        image_axes(&shape, limits).map_err(|problem| wrong(images, problem))?;
     let Array { shape, values } = read(labels, limits)?;
     if *shape != [count] {
         return Err(wrong(
@@ -86,8 +68,30 @@ pub fn read_idx(
     })
 }
 
+/// Returns the number of images, their height and width, and the number of channels; or what is
+/// wrong with the shape of the array.
+fn image_axes(shape: &[usize], limits: ImageLimits) -> Result<[usize; 4], String> {
+    let [count, height, width, channels] = match *shape {
+        [count, height, width] => [count, height, width, 1],
+        [count, height, width, channels @ (1 | 3)] => [count, height, width, channels],
+        _ => {
+            return Err(format!(
+                "its axes {shape:?} are not images, rows, columns, and perhaps 3 colors"
+            ));
+        }
+    };
+    let sides = 1..=limits.max_side as usize;
+    if !sides.contains(&height) || !sides.contains(&width) {
+        return Err(format!(
+            "width and height must be 1 to {} pixels, not {width}x{height}",
+            limits.max_side
+        ));
+    }
+    Ok([count, height, width, channels])
+}
+
 /// The names of the labels 0 to 255, with as many digits as those that are known, or else as the
-/// largest label.
+/// largest label: names of equal length sort as the numbers do.
 fn label_names(largest: Option<u8>, known: Option<&LabelSet>) -> Vec<String> {
     let digits = match (known, largest) {
         (Some(known), _) => known.names().first().map_or(1, String::len),
@@ -155,6 +159,7 @@ fn read_shape(reader: &mut impl Read, path: &Path) -> Result<Vec<usize>, DataErr
     Ok(shape)
 }
 
+/// Reads the whole array of the file `path`.
 fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
     let mut reader = decompress(File::open(path).map_err(DataError::io(path))?, path)?;
     let shape = read_shape(&mut reader, path)?;
@@ -173,7 +178,7 @@ fn read(path: &Path, limits: ImageLimits) -> Result<Array, DataError> {
         ));
     };
     // Memory is not allocated by the length in the header, which may be wrong, but grows with the
-    // values that are read.
+    // values that are read. One byte more than expected shows that the file is too long.
     let mut values = Vec::new();
     reader
         .take(len as u64 + 1)

@@ -75,6 +75,7 @@ enum Layout {
 }
 
 impl Layout {
+    /// Returns the layout of a file by the ending of its name.
     fn from_path(path: &Path) -> Option<Self> {
         if is_tsv(path) {
             return Some(Self::Tsv);
@@ -86,6 +87,7 @@ impl Layout {
         }
     }
 
+    /// Reads all captions of a file in this layout, in their order.
     fn read(self, path: &Path) -> Result<Vec<NamedCaption>, DataError> {
         match self {
             Self::Tsv => read_tsv(path),
@@ -119,7 +121,7 @@ fn read_captions(path: &Path, folder: Option<&Path>) -> Result<Vec<Pair>, DataEr
     }
     let folder = folder.map_or_else(|| layout.image_folder(path), Path::to_owned);
     let mut pairs = Vec::with_capacity(captions.len());
-    // An image usually has several captions, and the disk is asked for it once.
+    // An image usually has several captions, and its file is checked once.
     let mut image_paths: HashMap<String, String> = HashMap::new();
     for NamedCaption {
         line,
@@ -293,6 +295,7 @@ fn unquoted(field: &str) -> String {
     }
 }
 
+/// Returns the folder of Flickr8k's images, here or one folder up; `dir` if there is none.
 fn flickr_folder(dir: &Path) -> PathBuf {
     FLICKR_FOLDERS
         .into_iter()

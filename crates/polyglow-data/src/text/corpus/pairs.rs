@@ -71,13 +71,16 @@ impl Iterator for Pairs {
                 })
             }
         };
-        if let (true, Some(Ok(pair))) = (self.is_text, &mut next) {
+        if self.is_text
+            && let Some(Ok(pair)) = &mut next
+        {
             pair.src.clear();
         }
         next
     }
 }
 
+/// Reads the next line of each side as a pair; `None` if both files end.
 fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataError> {
     match (src.next().transpose()?, tgt.next().transpose()?) {
         (Some(src), Some(tgt)) => Ok(Some(Pair { src, tgt })),
@@ -100,10 +103,12 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
     }
 }
 
+/// Reads the rest of a file, to count its lines.
 fn skip_to_end(lines: &mut Lines) -> Result<(), DataError> {
     lines.try_for_each(|line| line.map(drop))
 }
 
+/// Reads the next line as a pair; `None` at the end of the file.
 fn next_of_tsv(lines: &mut Lines) -> Result<Option<Pair>, DataError> {
     let Some(line) = lines.next().transpose()? else {
         return if lines.line() == 0 {
@@ -139,6 +144,7 @@ fn text_columns(columns: &[&str]) -> Option<[usize; 2]> {
     Some([texts.next()?, texts.next()?])
 }
 
+/// Whether a column looks like text.
 fn is_text(column: &str) -> bool {
     let letters = column
         .chars()

@@ -110,6 +110,7 @@ impl TextHasher {
         Ok(())
     }
 
+    /// Hashes pixels, and labels by their names, because ids depend on the other labels of the set.
     fn add_images(&mut self, images: &ImageSet) {
         self.update(&images.pixels);
         for &label in &images.label_ids {
@@ -136,7 +137,7 @@ impl Part {
         }
     }
 
-    /// How often each pair of this part occurs in an epoch.
+    /// The number of times that each pair of this part occurs in an epoch.
     pub fn weight(&self) -> f64 {
         self.weight
     }
@@ -223,6 +224,7 @@ impl Part {
         }
     }
 
+    /// The path of the alignments for messages; `gold` stands for those of an embedded corpus.
     fn alignments_path(&self) -> PathBuf {
         match &self.alignments {
             Some(Alignments::File(path)) => path.clone(),
@@ -254,6 +256,7 @@ impl Part {
         self.hash_source(hasher)
     }
 
+    /// Hashes the kind of the source, and its content.
     fn hash_source(&self, hasher: &mut TextHasher) -> Result<(), DataError> {
         match &self.source {
             Source::Embedded { pairs, .. } => {
@@ -321,6 +324,7 @@ impl Part {
     }
 }
 
+/// Reads and hashes one image.
 fn image_hash(path: &Path) -> Result<FileHash, DataError> {
     let bytes = std::fs::read(path).map_err(DataError::io(path))?;
     Ok((path.to_owned(), Sha256::digest(bytes).into()))

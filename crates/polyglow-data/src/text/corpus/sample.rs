@@ -42,7 +42,7 @@ impl Sample {
         index.is_some_and(|index| self.parts[part].get(index) == Some(&true))
     }
 
-    /// How many examples of a part were drawn.
+    /// The number of examples of a part that were drawn.
     pub(super) fn count(&self, part: usize) -> usize {
         self.parts[part].iter().filter(|drawn| **drawn).count()
     }

@@ -58,6 +58,8 @@ impl Corpus {
 }
 
 impl Part {
+    /// Reads the target file alone where each side has a file; from other sources the pairs are
+    /// read whole, and [`Pairs`](super::Pairs) empties their sources.
     fn target_side(self) -> Self {
         let source = match self.source {
             Source::TwoFiles { tgt, .. } => Source::Text(tgt),

@@ -102,6 +102,7 @@ pub(in crate::text) fn has_carriage_returns_alone(bytes: &[u8]) -> bool {
     are_ends && !bytes.contains(&b'\n')
 }
 
+/// Counts the bytes with a value.
 fn count<'b>(bytes: impl Iterator<Item = &'b u8>, value: u8) -> usize {
     bytes.map(|byte| usize::from(*byte == value)).sum()
 }

@@ -14,7 +14,7 @@ const CHUNK: usize = 1 << 22;
 /// An n-gram, its first id in the highest bits, and its count in the lowest.
 pub(super) type Counted = u128;
 
-/// How ids are packed into an integer.
+/// The layout of an n-gram in an integer: `id_bits` for each id, the first id in the highest bits.
 pub(super) struct Packing {
     order: usize,
     vocab_size: usize,
@@ -104,10 +104,12 @@ impl Packing {
         ngrams.shrink_to_fit();
     }
 
+    /// A mask of the lowest bits, as many as this number of ids takes.
     fn mask(&self, ids: usize) -> u128 {
         (1 << (self.id_bits as usize * ids)) - 1
     }
 
+    /// Refuses an id that may not be part of a sequence.
     fn check(&self, id: u32) -> Result<(), DataError> {
         let problem = if id as usize >= self.vocab_size {
             format!("id {id} lies outside the vocabulary of {}", self.vocab_size)
@@ -167,6 +169,7 @@ fn merge(counted: Vec<Counted>, chunk: &mut Vec<Counted>) -> Vec<Counted> {
     let mut merged = Vec::with_capacity(counted.len() + chunk.len());
     let mut left = counted.into_iter().peekable();
     let mut right = chunk.drain(..).peekable();
+    // Both are sorted, so that equal n-grams become neighbors.
     while let (Some(one), Some(other)) = (left.peek(), right.peek()) {
         merged.extend(if one <= other {
             left.next()

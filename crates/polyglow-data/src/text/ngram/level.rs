@@ -178,7 +178,10 @@ mod tests {
         assert!((one - (1.0 - 2.0 * 0.6 * 2.0 / 6.0)).abs() < 1e-12, "{one}");
         assert!((two - (2.0 - 3.0 * 0.6 / 2.0)).abs() < 1e-12, "{two}");
         assert!((more - (3.0 - 4.0 * 0.6)).abs() < 1e-12, "{more}");
-        assert_eq!(discounts([6, 2, 1, 1]).of(7).to_bits(), more.to_bits());
+        assert_eq!(
+            discounts([6, 2, 1, 1]).for_count(7).to_bits(),
+            more.to_bits()
+        );
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::error::DataError;
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct TokenizerConfig {
-    /// What a token is.
+    /// The kind of tokens.
     pub kind: Kind,
     /// An existing `tokenizer.json` for both sides, or a directory with `tokenizer.src.json` and
     /// `tokenizer.tgt.json`. Nothing is trained then, and of the other keys only `dropout` is used.
@@ -37,14 +37,14 @@ pub struct TokenizerConfig {
     pub dropout: f64,
 }
 
-/// What a token is.
+/// The kind of the tokens of a vocabulary.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Kind {
     /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it as it was
     /// after cleaning and normalization.
     Bpe,
-    /// Byte pair encoding of the characters of whitespace-separated words, with a mark on the last
+    /// Byte pair encoding of the characters of whitespace-separated words, with a suffix on the last
     /// character of a word (Sennrich et al., 2016): for text that is already tokenized.
     WordBpe,
     /// Pieces of a unigram language model (Kudo, 2018), with `▁` for spaces.

@@ -26,6 +26,7 @@ impl Spelling {
         spelling
     }
 
+    /// Adds what one decoder undoes, or each decoder of a sequence.
     fn add(&mut self, decoder: &Value) {
         let space = match decoder["type"].as_str() {
             Some("Sequence") => {
@@ -117,6 +118,8 @@ impl Tokenizer {
             .collect()
     }
 
+    /// The bytes of text that the token `id` stands for; those of `#` and its number if there is no
+    /// such token.
     fn bytes(&self, id: u32) -> Vec<u8> {
         match self.token(id) {
             Some(token) => self.spelling.bytes(&token),

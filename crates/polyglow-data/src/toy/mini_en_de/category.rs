@@ -1,11 +1,11 @@
 //! The grammar's categories of English words, by the names of Universal Dependencies.
 
-/// What a word of the dictionary is, or an expression of several such as "look for".
+/// The category of a word of the dictionary, or of an expression of several such as "look for".
 #[derive(Clone, Copy)]
 pub(super) enum Category {
     Adjective,
     Adverb,
-    /// What a question puts before its subject: "do", "have", "will", "can", "must".
+    /// A verb that a question puts before its subject: "do", "have", "will", "can", "must".
     Auxiliary,
     /// "because", "although", "if", and the "that" of a report.
     Conjunction,

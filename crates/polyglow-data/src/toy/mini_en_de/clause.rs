@@ -89,6 +89,7 @@ fn complete(
     arrange(predicate.kind, adverb, subject, verbs, complement)
 }
 
+/// Puts the parts of a clause in the order of each language.
 fn arrange(
     kind: ClauseKind,
     adverb: Phrase,

@@ -1,10 +1,10 @@
-//! What the dictionary knows about a word; the words themselves are in [`super::words`].
+//! The entries of the dictionary; the words themselves are in [`super::words`].
 
 use super::morphology::Number::{self, Singular};
 use super::morphology::{Agreement, EnglishPresent, Gender, Present};
 use super::verb_group::Tense;
 
-/// What a noun stands for, which decides the adjectives and the verbs that go with it.
+/// The class of things that a noun names, which decides the adjectives and verbs that go with it.
 #[derive(Clone, Copy, PartialEq)]
 pub(super) enum NounClass {
     Human,
@@ -87,7 +87,7 @@ pub(super) struct Preposition {
     pub(super) with_dem: Option<&'static str>,
 }
 
-/// A word that is the same wherever it stands: English, German.
+/// A word that is never inflected: English, German.
 pub(super) type Entry = (&'static str, &'static str);
 
 impl Noun {

@@ -30,14 +30,14 @@ pub(super) enum Person {
     Third,
 }
 
-/// What a finite verb copies from its subject.
+/// The person and number that a finite verb copies from its subject.
 #[derive(Clone, Copy)]
 pub(super) struct Agreement {
     pub(super) person: Person,
     pub(super) number: Number,
 }
 
-/// What an article, an adjective and a noun of one noun phrase share.
+/// The case, gender and number that article, adjectives and noun of one noun phrase share.
 #[derive(Clone, Copy)]
 pub(super) struct Inflection {
     pub(super) case: Case,
@@ -45,8 +45,8 @@ pub(super) struct Inflection {
     pub(super) number: Number,
 }
 
-/// How the adjectives after a determiner are inflected: the less the determiner shows, the more
-/// they must.
+/// The inflection of the adjectives after a determiner: the less the determiner shows, the more they
+/// must.
 #[derive(Clone, Copy)]
 pub(super) enum Declension {
     /// After *der*, *dieser*, *jeder*, which show gender and case themselves.
@@ -83,13 +83,13 @@ const DEFINITE_ARTICLES: Paradigm = [
     ["den", "die", "das", "die"],
     ["dem", "der", "dem", "den"],
 ];
-/// Of *dies-* and *jed-*.
+/// The endings of *dies-* and *jed-*.
 const DER_WORD_ENDINGS: Paradigm = [
     ["er", "e", "es", "e"],
     ["en", "e", "es", "e"],
     ["em", "er", "em", "en"],
 ];
-/// Of *ein*, *kein* and the possessives.
+/// The endings of *ein*, *kein* and the possessives.
 const EIN_WORD_ENDINGS: Paradigm = [
     ["", "e", "", "e"],
     ["en", "e", "", "e"],
@@ -137,6 +137,7 @@ impl Inflection {
         self.look_up(&EIN_WORD_ENDINGS)
     }
 
+    /// The ending of adjectives.
     pub(super) const fn adjective_ending(self, declension: Declension) -> &'static str {
         self.look_up(match declension {
             Declension::Weak => &WEAK_ENDINGS,

@@ -156,6 +156,7 @@ fn adjectives(
     chosen
 }
 
+/// Records the combinations of words that some splits hold out.
 fn note_combinations(
     draft: &mut Draft,
     slot: &Slot,

@@ -78,6 +78,7 @@ impl Predicate {
     }
 }
 
+/// Draws the verbs of a clause, whose finite verb agrees with the subject.
 pub(super) fn verb_group(
     draft: &mut Draft,
     predicate: &Predicate,

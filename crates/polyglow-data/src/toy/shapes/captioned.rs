@@ -216,6 +216,7 @@ impl Layout {
         }
     }
 
+    /// Describes the picture in all orders of its groups.
     fn captions(&self) -> Vec<Caption> {
         let mut descriptions = Vec::new();
         for (color, kind, figures) in &self.groups {
@@ -237,6 +238,7 @@ impl Layout {
         captions
     }
 
+    /// Draws the picture; the captions draw nothing at random, so that they do not change it.
     fn draw(mut self) -> CaptionedPicture {
         let captions = self.captions();
         let random = &mut self.random;

@@ -193,6 +193,7 @@ impl Figure {
         [row, column, self.radius]
     }
 
+    /// Whether two shapes might touch.
     pub(super) fn is_near(&self, other: &Self) -> bool {
         let [down, right] = [0, 1].map(|axis| self.center[axis] - other.center[axis]);
         let apart = (self.radius + other.radius) * REACH + 0.5;

@@ -36,7 +36,7 @@ pub(super) enum PieceKind {
     Byte = 6,
 }
 
-/// How the model was trained, and the ids and spellings of its special tokens.
+/// The settings of the training, and the ids and spellings of the special tokens.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Trainer {
     #[prost(enumeration = "ModelKind", optional, tag = "3", default = "Unigram")]
@@ -74,7 +74,7 @@ pub(super) enum ModelKind {
     Char = 4,
 }
 
-/// How text is normalized.
+/// The normalization of text.
 #[derive(Clone, PartialEq, Message)]
 pub(super) struct Normalizer {
     #[prost(string, optional, tag = "1")]

@@ -12,7 +12,7 @@ use super::proto::{Model, ModelKind, Normalizer, Piece, PieceKind, Trainer};
 use super::read::single_spaces;
 use crate::special::SpecialIds;
 
-/// How a model normalizes text.
+/// The normalization of a model.
 #[derive(Default)]
 struct Normalization {
     charsmap: Vec<u8>,
@@ -76,6 +76,7 @@ fn model_kind(tokenizer: &Json) -> Result<ModelKind, String> {
     }
 }
 
+/// The type of a part of a `tokenizer.json`; empty if the part is missing.
 fn name(part: &Json) -> &str {
     part["type"].as_str().unwrap_or_default()
 }
@@ -212,6 +213,7 @@ fn typed_pieces(pieces: &[Scored], special: SpecialIds) -> Vec<Piece> {
     typed
 }
 
+/// Names the special tokens, as the trainer of such a model would have.
 fn trainer(kind: ModelKind, pieces: &[Scored], special: SpecialIds) -> Trainer {
     let ids = [special.unk, special.bos, special.eos, special.pad];
     let [unk_id, bos_id, eos_id, pad_id] = ids.map(|id| Some(id.cast_signed()));
@@ -232,6 +234,7 @@ fn trainer(kind: ModelKind, pieces: &[Scored], special: SpecialIds) -> Trainer {
     }
 }
 
+/// Describes the normalization by a table of characters and flags.
 fn normalizer(kind: ModelKind, normalization: Normalization) -> Normalizer {
     let rule = if normalization.charsmap.is_empty() {
         "identity"

@@ -20,7 +20,7 @@ use super::super::clean_text;
 use super::super::config::{Kind, Normalization, TokenizerConfig};
 use crate::special;
 
-/// Marks the last character of a word in `kind = "word-bpe"`.
+/// The suffix of the last character of a word in `kind = "word-bpe"`.
 pub(super) const END_OF_WORD: &str = "</w>";
 
 /// Combines `model` with the normalizer, pre-tokenizer and decoder of the configured kind.
@@ -66,6 +66,7 @@ pub(super) fn words(
         .collect())
 }
 
+/// The normalization steps of a config, in the order in which they are applied.
 fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerWrapper>> {
     let mut steps: Vec<NormalizerWrapper> = Vec::new();
     if config.clean_text {
@@ -90,6 +91,7 @@ fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerW
     Ok((!steps.is_empty()).then(|| NormalizerSequence::new(steps).into()))
 }
 
+/// Cuts text into words, which tokens never cross.
 fn pre_tokenizer(kind: Kind) -> tokenizers::Result<PreTokenizerWrapper> {
     Ok(match kind {
         Kind::Bpe => ByteLevel::new(false, false, true).into(),
@@ -102,6 +104,7 @@ fn pre_tokenizer(kind: Kind) -> tokenizers::Result<PreTokenizerWrapper> {
     })
 }
 
+/// Joins tokens to text; undoes the spelling of the vocabulary.
 fn decoder(kind: Kind) -> Option<DecoderWrapper> {
     match kind {
         Kind::Bpe => {

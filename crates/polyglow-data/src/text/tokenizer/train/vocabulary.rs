@@ -218,6 +218,7 @@ fn cut_long_words(counts: &mut HashMap<String, u64>) {
     }
 }
 
+/// Adds up the counts of two maps; the larger one takes in the smaller.
 fn add(mut left: HashMap<String, u64>, mut right: HashMap<String, u64>) -> HashMap<String, u64> {
     if left.len() < right.len() {
         std::mem::swap(&mut left, &mut right);
@@ -237,6 +238,7 @@ fn drop_rare(counts: &mut HashMap<String, u64>) {
     }
 }
 
+/// Learns a byte-level BPE from counted words.
 fn byte_level_bpe(
     config: &TokenizerConfig,
     words: Vec<(String, u64)>,
@@ -253,6 +255,7 @@ fn byte_level_bpe(
     learn_merges(&trainer, BPE::builder().build()?, words)
 }
 
+/// Learns a BPE of the characters of words from counted words.
 fn word_bpe(
     config: &TokenizerConfig,
     words: Vec<(String, u64)>,
@@ -281,12 +284,14 @@ fn word_bpe(
     learn_merges(&trainer, model, words)
 }
 
+/// Learns the merges of a BPE model from counted words.
 fn learn_merges(
     trainer: &BpeTrainer,
     mut model: BPE,
     words: Vec<(String, u64)>,
 ) -> tokenizers::Result<ModelWrapper> {
     let occurrences: u64 = words.iter().map(|(_, count)| count).sum();
+    // Every count stays at least 1, so that no word is lost.
     let divisor = occurrences.div_ceil(MAX_OCCURRENCES);
     let words = words
         .into_iter()
@@ -296,6 +301,7 @@ fn learn_merges(
     Ok(model.into())
 }
 
+/// Learns the pieces of a unigram model from counted words.
 fn unigram(
     config: &TokenizerConfig,
     words: Vec<(String, u64)>,
