@@ -196,6 +196,13 @@ pub struct Exported {
     pub verified: usize,
 }
 
+/// What an exported model is verified with.
+struct Check {
+    plan: Plan,
+    /// Lines that it must translate as the run does; none if it is not verified.
+    lines: Vec<String>,
+}
+
 impl Export {
     /// Exports a checkpoint of `run`. `config` is the run's own, but for its license, its data and
     /// its search, which may differ. The directory appears when everything is in it and has been
@@ -232,7 +239,13 @@ impl Export {
         }
         let card = Card::new(run, &self.checkpoint, &checkpoint)?;
         let card = card.text(&model, self.target, precision);
-        let verified = self.fill(&model, precision, &card, &plan, folder.path())?;
+        let lines = if self.verify > 0 && facts(model.config.model.task()).translates() {
+            verify::lines(run, &model, self.verify)?
+        } else {
+            Vec::new()
+        };
+        let check = Check { plan, lines };
+        let verified = self.fill(&model, precision, &card, &check, folder.path())?;
         let bytes = size(folder.path())
             .with_context(|| format!("cannot read `{}`", folder.path().display()))?;
         folder.commit()?;
@@ -275,7 +288,7 @@ impl Export {
         model: &Portable,
         precision: Precision,
         card: &str,
-        plan: &Plan,
+        check: &Check,
         dir: &Path,
     ) -> Result<usize> {
         if self.target == Target::Argos {
@@ -284,7 +297,7 @@ impl Export {
             // removed when it is dropped.
             let parts = Folder::create(&dir.join("model"))?;
             ctranslate2::write(model, precision, parts.path())?;
-            let verified = self.verify(model, precision, plan, parts.path())?;
+            let verified = self.verify(model, precision, check, parts.path())?;
             argos::pack(model, card, parts.path(), dir)?;
             return Ok(verified);
         }
@@ -302,7 +315,7 @@ impl Export {
                 return Ok(0);
             }
         }
-        self.verify(model, precision, plan, dir)
+        self.verify(model, precision, check, dir)
     }
 
     /// Translates lines with the exported model and with the run's, and returns their number.
@@ -310,21 +323,20 @@ impl Export {
         &self,
         model: &Portable,
         precision: Precision,
-        plan: &Plan,
+        Check { plan, lines }: &Check,
         dir: &Path,
     ) -> Result<usize> {
         // The formats of other models have no reader here.
-        if self.verify == 0 || !facts(model.config.model.task()).translates() {
+        if lines.is_empty() {
             return Ok(0);
         }
-        let lines = verify::lines(model, self.verify)?;
         if self.target == Target::Web {
             let [written, own] = web::runners(model, precision, plan, dir)?;
-            verify::equal(&lines, &own.best(&lines)?, &written.best(&lines)?)?;
+            verify::equal(lines, &own.best(lines)?, &written.best(lines)?)?;
             return Ok(lines.len());
         }
         let written = import(dir).context("what was written cannot be read again")?;
-        verify::same(&written, &verify::rounded(model, precision), &lines, plan)?;
+        verify::same(&written, &verify::rounded(model, precision), lines, plan)?;
         Ok(lines.len())
     }
 }

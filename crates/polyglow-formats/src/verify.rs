@@ -1,15 +1,15 @@
 //! Verification: does an exported model translate as the model that it was written from?
 
 use half::f16;
-use polyglow_data::config::{Content, DataConfig, Split};
-use polyglow_data::corpus::Corpus;
-use polyglow_data::error::DataError;
+use polyglow_data::config::Split;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_kernels::Layout;
 use polyglow_model::quantization;
 use polyglow_model::random::Random;
 use polyglow_predict::error::{Result, failed, with_hint};
 use polyglow_train::Plan;
+use polyglow_train::config::Config;
+use polyglow_train::run::RunDirectory;
 
 use super::Precision;
 use super::array::Array;
@@ -68,28 +68,41 @@ fn translate(model: &Portable, lines: &[String], plan: &Plan) -> Result<Vec<Stri
     runner.best(lines)
 }
 
-/// Returns the first `count` lines of the test set, or of the validation set; lines of random tokens
-/// where neither can be read.
+/// Returns the first `count` lines of the test set, or of the validation set, of which the run may
+/// have kept a copy; lines of random tokens where neither can be read.
 ///
 /// # Errors
 /// A token cannot be spelled.
-pub(super) fn lines(model: &Portable, count: usize) -> Result<Vec<String>> {
+pub(super) fn lines(run: &RunDirectory, model: &Portable, count: usize) -> Result<Vec<String>> {
     let data = &model.config.data;
     let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
     splits.extend(data.has_valid().then_some(Split::Valid));
     for split in splits {
-        match first_sources(data, split, count) {
+        match first_sources(run, &model.config, split, count) {
             Ok(lines) if !lines.is_empty() => return Ok(lines),
             Ok(_) => {}
-            Err(error) => tracing::info!("not verified on {split:?}: {error}"),
+            Err(error) => tracing::info!("not verified on {}: {error}", named(split)),
         }
     }
     tracing::info!("the run has no test set at hand: it is verified on lines of random tokens");
     random_lines(&model.tokenizers.src, count)
 }
 
-fn first_sources(data: &DataConfig, split: Split, count: usize) -> Result<Vec<String>, DataError> {
-    let corpus = Corpus::open(data, Content::PAIRS, split)?;
+fn named(split: Split<'_>) -> String {
+    match split {
+        Split::Train => "the training set".to_owned(),
+        Split::Valid => "the validation set".to_owned(),
+        Split::Test(name) => format!("the set `{name}`"),
+    }
+}
+
+fn first_sources(
+    run: &RunDirectory,
+    config: &Config,
+    split: Split,
+    count: usize,
+) -> Result<Vec<String>> {
+    let corpus = run.open_set(config, split)?;
     let mut lines = Vec::new();
     for pair in corpus.pairs().take(count) {
         lines.push(pair?.src);
@@ -158,12 +171,12 @@ fn round_to_int8(name: &str, array: &mut Array) {
 
 #[cfg(test)]
 mod tests {
+    use polyglow_data::corpus::Corpus;
     use polyglow_data::tokenizer::Tokenizers;
     use polyglow_model::parameter;
 
     use super::*;
     use crate::array::Arrays;
-    use polyglow_train::config::Config;
 
     const CONFIG: &str = "data.corpus = 'digits'
         tokenizer.kind = 'word'
@@ -199,7 +212,10 @@ mod tests {
         let plan = Plan::new(Config::from_text(CONFIG, &[]).expect("it is a config"))
             .expect("flex is in this build");
         let original = portable(&plan);
-        let lines = lines(&original, 20).expect("the corpus has a test set");
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let run = RunDirectory::new(dir.path());
+        run.create(&plan.config).expect("it can be written");
+        let lines = lines(&run, &original, 20).expect("the corpus has a test set");
         assert_eq!(lines.len(), 20);
         same(&original, &original, &lines, &plan).expect("it is the same model");
         let mut other = original.clone();

@@ -221,6 +221,8 @@ impl Embeddings {
         });
         let mut spellings = alike(word, words, SPELLINGS);
         spellings.dedup();
+        // The vector of a space by itself is no word.
+        spellings.retain(|spelling| !spelling.is_empty());
         if spellings.is_empty() {
             error
         } else {

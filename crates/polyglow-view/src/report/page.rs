@@ -297,7 +297,8 @@ fn color(run: usize) -> usize {
 fn duration(seconds: f64) -> String {
     let minutes = (seconds / 60.0).round() as u64;
     match minutes {
-        0 => format!("{seconds:.0} s"),
+        // The sum of no records may be -0.
+        0 => format!("{:.0} s", seconds.abs()),
         1..60 => format!("{minutes} min"),
         _ => format!("{} h {:02} min", minutes / 60, minutes % 60),
     }

@@ -33,8 +33,8 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     );
     tracing::info!("try it: polyglow translate {root}");
     tracing::info!(
-        "train it on: polyglow train {config} --run {root} --fork NEW_RUN --set data.train=TEXT --set data.src=.. \
-         --set data.tgt=.. --set train.lr=1e-4"
+        "train it on: polyglow train {config} --run {root} --fork NEW_RUN --set data.train=TEXT --set data.valid=TEXT \
+         --set data.src=.. --set data.tgt=.. --set train.lr=1e-4 --set train.warmup_steps=100"
     );
     Ok(())
 }

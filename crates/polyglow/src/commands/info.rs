@@ -247,11 +247,12 @@ fn write_config(
         .as_ref()
         .map_or(String::new(), |name| format!("{name}, "));
     let content = report.config.content();
-    if content.is_parallel() {
-        let (src, tgt) = data.languages()?;
-        writeln!(out, "data         {name}{src} to {tgt}")?;
-    } else {
-        writeln!(out, "data         {name}{}", content.description())?;
+    // An imported run names no languages.
+    match data.languages() {
+        Ok((src, tgt)) if content.is_parallel() => {
+            writeln!(out, "data         {name}{src} to {tgt}")?;
+        }
+        _ => writeln!(out, "data         {name}{}", content.description())?,
     }
     let name = tokenizer.kind.name();
     match &report.vocabulary {

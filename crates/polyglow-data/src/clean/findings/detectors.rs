@@ -153,7 +153,7 @@ pub const DETECTORS: &[Detector] = &[
     Detector {
         check: Check::Mojibake,
         what: "look as if UTF-8 was read as Windows-1252, such as `Ã©` for `é`",
-        advice: "read the file again in the encoding that it has; `iconv -f UTF-8 -t WINDOWS-1252` undoes it once",
+        advice: "restore these lines from their origin; `iconv -f UTF-8 -t WINDOWS-1252` undoes it once for a file of such lines alone",
         tolerated: 0.001,
         test: Some(|pair, _| on_a_side(pair, is_mojibake)),
     },
