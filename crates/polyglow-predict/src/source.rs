@@ -33,10 +33,11 @@ pub enum EncodedSource {
 }
 
 impl EncodedSource {
-    /// Returns the number of tokens, the most of any member; `None` of an image, which has none.
+    /// Returns the number of tokens, the most of any member; `None` of an image, which has none, and
+    /// of a text that no member has encoded.
     pub fn num_tokens(&self) -> Option<usize> {
         match self {
-            Self::Text(ids) => Some(ids.iter().map(Vec::len).max().unwrap_or(0)),
+            Self::Text(ids) => ids.iter().map(Vec::len).max(),
             Self::Image { .. } => None,
         }
     }
