@@ -208,7 +208,7 @@ fn file_name(path: &Path) -> Option<String> {
     Some(name.to_string_lossy().into_owned())
 }
 
-/// What the model is, with its languages if it translates.
+/// A phrase for the kind of model, with its languages if it translates.
 fn description(config: &Config, facts: &TaskFacts) -> String {
     let what = facts.description;
     match languages(config) {

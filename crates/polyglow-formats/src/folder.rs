@@ -101,6 +101,8 @@ pub(crate) fn write(dir: &Path, name: &str, content: &[u8]) -> Result<()> {
     write_synced(&path, content).with_context(|| format!("cannot write `{}`", path.display()))
 }
 
+/// Writes a file to the disk. Without the sync, a power failure after [`Folder::commit`] could leave
+/// a directory with empty files.
 fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
     let mut file = File::create(path)?;
     file.write_all(content)?;

@@ -21,17 +21,22 @@ pub(crate) enum Stack {
 /// The blocks of a layer that have parameters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Block {
-    /// Query, key and value side by side.
+    /// Queries, keys and values of self-attention, side by side in one matrix.
     SelfAttention,
+    /// The projection of the heads back into the residual stream.
     SelfOutput,
     SelfNorm,
+    /// The queries of the decoder's attention to the encoder.
     CrossQuery,
-    /// Key and value side by side.
+    /// Its keys and values, side by side in one matrix.
     CrossKeyValue,
     CrossOutput,
     CrossNorm,
+    /// The first map of the feed-forward block, from `d_model` to `d_ff`.
     Inner,
+    /// The map of `SwiGLU` that goes through the activation and multiplies `Inner`.
     Gate,
+    /// The last map of the feed-forward block, back to `d_model`.
     Outer,
     FeedForwardNorm,
     /// The norm after the last layer, which belongs to no layer.
@@ -41,9 +46,9 @@ pub(crate) enum Block {
 /// The relation of a part to the residual stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Role {
-    /// A linear map that reads the residual stream.
+    /// A linear map that reads the residual stream: the rows of its matrix are the stream's elements.
     Reads,
-    /// A linear map that writes to it.
+    /// A linear map that writes to it: the columns of its matrix and its bias are the elements.
     Writes,
     /// A norm over it.
     Norm,

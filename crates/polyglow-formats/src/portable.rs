@@ -128,7 +128,7 @@ impl Portable {
             ..TextHashes::default()
         };
         let shape = plan.model_shape(&self.tokenizers)?;
-        // Weights that do not fit are found out before anything is written.
+        // Weights that do not fit are an error before anything is written.
         load_weights(&shape, &mut self.arrays.clone(), &plan.device)?;
         let run = RunDirectory::new(folder.path());
         run.create(&plan.config)?;

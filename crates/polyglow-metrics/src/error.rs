@@ -93,7 +93,7 @@ pub enum MetricError {
     MissingFile {
         /// The tokenizer.
         tokenizer: TokenizerName,
-        /// What it needs.
+        /// The kind of file that it needs.
         what: &'static str,
     },
     /// A file of a tokenizer that cannot be read.
@@ -101,7 +101,7 @@ pub enum MetricError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// What the system says.
+        /// The message of the operating system.
         reason: String,
     },
     /// A file of a tokenizer that is damaged, or of another kind.
@@ -109,9 +109,9 @@ pub enum MetricError {
     UnusableFile {
         /// The file.
         path: PathBuf,
-        /// What it should be.
+        /// The kind of file that is expected.
         kind: &'static str,
-        /// What is wrong with it.
+        /// The reason why it cannot be used.
         problem: &'static str,
     },
     /// A dictionary that is not the one of which sacreBLEU's tokenizer is made.

@@ -10,7 +10,7 @@ use crate::metric::check_streams;
 /// The kind of a tag that has none, such as `B` or `O`.
 const NO_KIND: &str = "_";
 
-/// How well the spans of some hypotheses agree with those of their references.
+/// The agreement of the spans of some hypotheses with those of their references.
 ///
 /// A span counts as right if the reference has one of the same kind over the same tokens. Counts
 /// are summed over all sentences and kinds (the "micro" average).
@@ -27,7 +27,7 @@ pub struct SpanScores {
 /// Consecutive tokens that belong together.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Span<'a> {
-    /// What the tags have after their prefix: `PER` of `B-PER`.
+    /// The part of the tags after their prefix: `PER` of `B-PER`.
     pub kind: &'a str,
     /// Index of the first token.
     pub start: usize,

@@ -9,8 +9,8 @@
 //! Every page is one file with its own data, style and script. It follows the reader's light or
 //! dark theme. Pictures for papers and slides are always dark on white.
 //!
-//! Functions compute or write what they are asked for and print nothing; warnings go through
-//! `tracing`.
+//! Functions return their results or write them to a path, and print nothing; warnings go through
+//! `tracing`. Models are run in two files only, `attention/weights.rs` and `embeddings/reader.rs`.
 
 pub mod attention;
 mod document;

@@ -157,7 +157,7 @@ struct Recorder<N> {
     inner: N,
     /// The hypotheses that the search keeps now.
     paths: Vec<Path>,
-    /// Those that it has kept at each position.
+    /// The hypotheses that it has kept at each position.
     steps: Vec<Vec<Path>>,
 }
 

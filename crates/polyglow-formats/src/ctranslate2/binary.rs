@@ -52,7 +52,7 @@ impl Kind {
     }
 }
 
-/// An array or a single number, as its bytes.
+/// An array or a single number, little-endian.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) struct Variable {
     /// Empty for a single number.

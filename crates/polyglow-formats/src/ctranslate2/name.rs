@@ -7,6 +7,8 @@ use crate::part::{Block, Part};
 pub(super) fn name(part: Part, gated: bool) -> String {
     let stack = part.stack.name();
     let layer = part.layer;
+    // CTranslate2 numbers the linear maps of a sublayer in the order of their use. Of attention to
+    // the encoder, the queries are a map of their own, as ours are.
     let name = match part.block {
         Block::SelfAttention => "self_attention/linear_0",
         Block::SelfOutput => "self_attention/linear_1",

@@ -19,6 +19,7 @@ pub(super) fn names(part: Part) -> Vec<String> {
         // Models with gates are refused before.
         Block::Gate => &["gate"],
         Block::Outer => &["fc2"],
+        // The last norm of a layer; that of the stack is below.
         Block::FeedForwardNorm => &["final_layer_norm"],
         Block::LastNorm => return vec![format!("model.{stack}.layer_norm")],
     };

@@ -117,7 +117,7 @@ fn shape(config: &Keys<'_>) -> Result<TransformerShape> {
     })
 }
 
-/// The place of the norms, which the class of the model tells.
+/// The position of the norms, which follows from the class of the model.
 fn norm(config: &Keys<'_>) -> Result<Norm> {
     match config.text("model_type")? {
         "marian" => Ok(Norm::Post),

@@ -1,4 +1,4 @@
-//! What GPT-2 and `ViT` share: a stack of layers with norms before the sublayers.
+//! The layers of GPT-2 and `ViT`, with norms before the sublayers: checks and names that both share.
 
 use polyglow_model::{Activation, Norm, TransformerShape};
 use polyglow_predict::error::{Result, TrainError, failed, usage};

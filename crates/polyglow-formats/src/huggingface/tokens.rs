@@ -17,7 +17,7 @@ const BOS: &str = "<s>";
 /// The tokenizer of both sides, where there is one.
 pub(super) fn tokenizer(dir: &Path) -> Result<Option<Tokenizer>> {
     let path = dir.join("tokenizer.json");
-    // OPUS-MT's have SentencePiece models; a `tokenizer.json` beside them would be of one side.
+    // OPUS-MT's folders have SentencePiece models; a `tokenizer.json` next to them is of one side.
     if dir.join("source.spm").is_file() || !path.is_file() {
         return Ok(None);
     }

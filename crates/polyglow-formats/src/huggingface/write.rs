@@ -111,7 +111,7 @@ fn put_embeddings(ours: &Arrays, theirs: &mut Arrays, shape: &TransformerShape) 
         Some(bias) => bias.values.clone(),
         None => vec![0.0; shape.tgt_vocab_size],
     };
-    // Ids of the source alone are never written.
+    // Ids that only the source has are never written.
     bias.resize(size, NEVER);
     theirs.put(OUTPUT_BIAS, Array::matrix(bias, [1, size]));
     Ok(())

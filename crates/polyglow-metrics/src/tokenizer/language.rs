@@ -56,7 +56,7 @@ pub(super) struct Letters {
     han: usize,
     kana: usize,
     hangul: usize,
-    /// Of Thai, Lao, Tibetan, Burmese and Khmer.
+    /// Letters of Thai, Lao, Tibetan, Burmese and Khmer.
     phrases: usize,
     all: usize,
 }

@@ -1,5 +1,5 @@
-//! The attention of one head as a picture: a cell for each weight, with the tokens of the queries
-//! beside the rows and those of the keys above the columns.
+//! The attention of one head as a picture: a cell for each weight, with the tokens of the queries to
+//! the left of the rows and those of the keys above the columns.
 
 use polyglow_predict::attention::Map;
 

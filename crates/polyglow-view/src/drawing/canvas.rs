@@ -17,7 +17,7 @@ use super::letters::{Curve, Fonts, Line, SIZE};
 const PIXELS: i32 = 2;
 /// The widest and highest picture, in pixels: each takes three bytes of memory.
 const LARGEST: i32 = 16_384;
-/// How far the baseline lies below the middle of text, as a share of the font size: `dy` of the
+/// The distance of the baseline below the middle of text, as a share of the font size: `dy` of the
 /// SVG's labels, so that both formats look the same.
 const BASELINE: f32 = 0.32;
 const BLACK: [u8; 3] = [0; 3];

@@ -16,10 +16,10 @@ use crate::drawing::{Format, Shape, write};
 /// Options of attention over word vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct Attending {
-    /// What dot products are multiplied by; `None` is `1 / sqrt(dim)` (Vaswani et al., 2017,
+    /// The factor of dot products; `None` is `1 / sqrt(dim)` (Vaswani et al., 2017,
     /// section 3.2.1).
     pub scale: Option<f64>,
-    /// How often attention is repeated, each time over the vectors that the previous round gave.
+    /// The number of rounds, each of which attends over the vectors that the one before gave.
     pub rounds: usize,
     /// The number of nearest words to return for each round.
     pub count: usize,
@@ -35,7 +35,7 @@ pub struct Company {
     /// The index in `words` of the word that is observed; `place` in JSON.
     #[serde(rename = "place")]
     pub index: usize,
-    /// What dot products were multiplied by.
+    /// The factor of dot products that was used.
     pub scale: f64,
     /// The observed word before the first round and after each.
     pub rounds: Vec<Round>,

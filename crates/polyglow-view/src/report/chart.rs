@@ -41,7 +41,7 @@ pub(super) struct Series {
     pub(super) points: Vec<(f64, f64)>,
 }
 
-/// What a chart shows, and how.
+/// The texts and the scale of a chart.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Labels<'a> {
     /// The heading: the name of the measure.

@@ -16,7 +16,7 @@ const TOLERANCE: f32 = 4e-3;
 /// The rows of the table that CTranslate2 makes itself where a model has none: its longest text.
 const MADE_POSITIONS: usize = 1024;
 
-/// What is known of a model's positions.
+/// The positions of a model.
 pub(super) struct Table {
     /// The number of positions; `None` if they are rotary, and so without a limit.
     pub(super) rows: Option<usize>,
