@@ -43,6 +43,7 @@ impl DataConfig {
             return Err(wrong("data.max_examples", "must be at least 1".to_owned()));
         }
         self.validate_image_keys(content)?;
+        // A window of one position would predict each id from begin of sentence or one id alone.
         if let Some(len) = self.context_len
             && !(2..=MAX_LEN).contains(&len.get())
         {
@@ -136,6 +137,7 @@ impl DataConfig {
             .train
             .as_ref()
             .ok_or_else(|| wrong("data.train", missing.to_owned()))?;
+        // Only parallel text needs the names of both languages, which find its files.
         if !content.is_parallel() {
             return self.validate_list(train);
         }
@@ -144,6 +146,7 @@ impl DataConfig {
             TrainFiles::One(path) => !is_tsv(path),
             TrainFiles::Weighted(list) => list.iter().any(|entry| !is_tsv(&entry.path)),
         };
+        // In a TSV file the sides are columns, and their languages may have the same name.
         if src == tgt && is_pair_of_files {
             return Err(wrong(
                 "data.tgt",
@@ -219,6 +222,7 @@ fn validate_images(config: ImageConfig, embedded: bool) -> Result<(), DataError>
         );
         return Err(wrong("data.images.size", problem));
     }
+    // The generated pictures are in color, and are never converted.
     if config.grayscale && embedded {
         return Err(wrong(
             "data.images.grayscale",

@@ -232,6 +232,7 @@ pub fn turn(pixels: &[u8], [height, width, channels]: [usize; 3], key: u64) -> V
     let mirrored = bits & 2 != 0;
     let transposed = height == width && bits & 4 != 0;
     let mut turned = Vec::with_capacity(pixels.len());
+    // Each pixel of the result is copied from the image, so that nothing is interpolated.
     for index in 0..height * width {
         // The row and the column from which this pixel of the result comes.
         let mut row = index / width;

@@ -168,7 +168,8 @@ impl WordVectors {
         }
         let count = num_numbers(line);
         match header {
-            // A header gives the dimension, and no word of such a file has spaces.
+            // A header gives the dimension, so one number too many is an error and not a part of
+            // the word.
             Some(Header { dim, .. }) => Err(format!(
                 "a word and {count} numbers, but the header says {dim}"
             )),

@@ -1,4 +1,6 @@
 //! The `digits` corpus: a string of digits and its reverse, one digit per word.
+//!
+//! For `3 1 4` the target is `4 1 3` and the alignment `0-2 1-1 2-0`.
 
 use std::collections::HashSet;
 use std::ops::RangeInclusive;
@@ -12,6 +14,7 @@ const LONGEST_REPEATABLE: usize = 3;
 
 const DIGITS: [char; 10] = ['0', '1', '2', '3', '4', '5', '6', '7', '8', '9'];
 
+/// The recipe of a split.
 struct Recipe {
     name: &'static str,
     seed: u64,

@@ -34,6 +34,7 @@ const MAX_WORDS: usize = 40;
 /// sentence is nested.
 const SUBORDINATORS: [&str; 5] = ["who", "that", "because", "although", "if"];
 
+/// The recipe of a split: how its sentences are drawn, and which of them it takes.
 struct Recipe {
     name: &'static str,
     seed: u64,

@@ -49,6 +49,7 @@ impl PairBatch {
         let tgt_len = self.tgt_out.len;
         let mut gold = vec![0.0; self.src.num_rows() * tgt_len * src_len];
         for (row, links) in links.iter().enumerate() {
+            // Sorted by target, the links of one target position are neighbors.
             for same_target in links.chunk_by(|left, right| left.1 == right.1) {
                 let start = (row * tgt_len + same_target[0].1) * src_len;
                 for (src, _) in same_target {

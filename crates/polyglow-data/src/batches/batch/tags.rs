@@ -35,6 +35,8 @@ impl TagBatch {
         let rows = tags.chunks_mut(texts.len.max(1));
         for ((row, example), links) in rows.zip(examples).zip(links) {
             for word in links.chunk_by(|left, right| left.1 == right.1) {
+                // Only the first token of a word is scored, so that a word counts once however many
+                // tokens it has.
                 let (token, tag) = word[0];
                 row[token] = example.tgt[tag] as i32;
                 num_tags += 1;

@@ -1,4 +1,7 @@
 //! Captions and their images.
+//!
+//! An image with several captions is in memory once. The id cache has the captions alone: their
+//! lines say which pairs of the corpus they are, and so which images.
 
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
@@ -62,6 +65,7 @@ impl CaptionImages {
                 problem,
             });
         }
+        // In chunks, because images are in memory twice until they are appended.
         let mut pixels = Vec::with_capacity(names.len() * num_bytes);
         for chunk in names.chunks(CHUNK) {
             let images = chunk

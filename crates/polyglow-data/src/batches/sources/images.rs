@@ -1,4 +1,7 @@
 //! Images with a label each, from memory.
+//!
+//! All images have the same size, so that every batch but the last of an epoch has the same number
+//! of them. Pixels stay bytes in host memory, a fourth of what floats would take.
 
 use std::ops::Range;
 use std::sync::Arc;

@@ -1,4 +1,6 @@
 //! Texts with a label each.
+//!
+//! The text of an example is its source, and its label the single id of its target.
 
 use std::sync::Arc;
 

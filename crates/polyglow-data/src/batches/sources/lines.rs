@@ -1,4 +1,7 @@
 //! Lines of text that has one side, each a text of its own.
+//!
+//! A batch has no sources: a decoder alone reads each line after BOS, and predicts it up to EOS, so
+//! that only target positions count.
 
 use std::sync::Arc;
 

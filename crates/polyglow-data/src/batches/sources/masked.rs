@@ -1,4 +1,8 @@
 //! Texts in which some tokens are hidden.
+//!
+//! An encoder reads the text with hidden tokens and predicts the original ones at the same
+//! positions, so that inputs and targets have the same length. The id cache holds the whole text;
+//! the hidden tokens are drawn when a batch is made.
 
 use std::sync::Arc;
 

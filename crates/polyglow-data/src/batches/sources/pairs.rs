@@ -1,4 +1,7 @@
-//! Sentence pairs.
+//! Sentence pairs: the sources of a batch are one rectangle, the targets another.
+//!
+//! Each side of a pair takes one position more than it has ids: EOS for the encoder, and BOS or EOS
+//! for the decoder, whose input and output are the target shifted against itself.
 
 use std::sync::Arc;
 

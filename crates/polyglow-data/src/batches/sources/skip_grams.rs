@@ -1,4 +1,7 @@
 //! Words, and candidates for their context words: many rows for a line.
+//!
+//! An item is a line, which gives up to `2 * window` rows for each of its words. Their number is
+//! known only once they are drawn, so that batches are planned by its upper bound.
 
 use std::sync::Arc;
 
@@ -74,6 +77,7 @@ impl BatchSource for SkipGramSource {
             let key = [config.seed, epoch, u64::from(item)];
             rows.extend(self.sampler.rows(&line, &key));
         }
+        // All words of a few short lines may be left out as too frequent.
         if rows.is_empty() {
             rows.push(self.sampler.nothing());
         }

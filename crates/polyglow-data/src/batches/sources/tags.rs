@@ -1,4 +1,7 @@
 //! Texts with a tag for each word.
+//!
+//! The text of an example is its source, and its target has an id for each tag. The links of the id
+//! cache lead from the tokens of a word to its tag.
 
 use std::sync::Arc;
 

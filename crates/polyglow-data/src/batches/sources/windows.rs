@@ -1,4 +1,7 @@
 //! Windows of text that has one side, read as a stream.
+//!
+//! An item is a window and not an example: a window may have pieces of several examples, and a long
+//! example may be spread over several windows.
 
 use std::num::NonZeroUsize;
 use std::sync::Arc;
@@ -72,7 +75,7 @@ impl BatchSource for WindowSource {
     }
 
     fn size(&self, epoch: u64, items: &[u32]) -> ([usize; 3], usize) {
-        // An epoch that was planned has windows.
+        // An epoch that was planned has windows: the same cut has succeeded before.
         let Ok(windows) = self.windows(epoch) else {
             return ([0; 3], 0);
         };

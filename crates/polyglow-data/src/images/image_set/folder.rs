@@ -111,6 +111,8 @@ fn read_files(
     options: &FolderOptions,
 ) -> Result<ImageSet, DataError> {
     let limits = options.limits;
+    // The first image gives the size of all if the options have none. It is decoded twice, so that
+    // the memory is checked before it is taken.
     let first = &files[0].0;
     let first_size = size(&decode(first, limits)?);
     let (height, width) = options.size.unwrap_or(first_size);

@@ -141,6 +141,7 @@ fn read_mnist(path: &Path, config: &DataConfig, key: &str) -> Result<ImageSet, D
     };
     let set = read_idx(&images, &labels, ImageLimits::default(), None)?;
     let channels = channels(config.images());
+    // Files of bytes are read as they are: unlike a photograph, they are never converted to gray.
     if set.channels != channels.count() {
         let problem = format!(
             "it has {} bytes per pixel, and `data.images.grayscale = {}` asks for {}",

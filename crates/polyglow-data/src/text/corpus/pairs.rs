@@ -1,4 +1,7 @@
 //! Lines of files become pairs.
+//!
+//! A file is read as it is needed, one line at a time, and wrong content is an error of the iterator
+//! at the line where it stands. A file without lines is an error, too: it is hardly ever meant.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -60,6 +63,7 @@ impl Iterator for Pairs {
                 next.or_else(|| is_first.then(|| Err(DataError::Empty { path: path.clone() })))
             }
             Reader::Tagged(sentences) => sentences.next(),
+            // Pixels never become text: the source is empty, and batches take images by number.
             Reader::Images { images, next } => {
                 *next += 1;
                 let label = images.label_ids.get(*next - 1);
@@ -88,6 +92,7 @@ fn next_of_two(src: &mut Lines, tgt: &mut Lines) -> Result<Option<Pair>, DataErr
             path: src.path().to_owned(),
         }),
         (None, None) => Ok(None),
+        // One file has ended before the other.
         _ => {
             // The line counts of both files help more than the first missing line: a difference of
             // 1 is an odd line somewhere, and a large one a truncated file.

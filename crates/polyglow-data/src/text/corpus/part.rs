@@ -81,6 +81,7 @@ impl TextHasher {
 
     /// Hashes a file, as a part of the whole and by itself.
     fn add_file(&mut self, path: &Path) -> Result<(), DataError> {
+        // The bytes of the file, not its text: a compressed file is not decompressed for its hash.
         let mut file = File::open(path).map_err(DataError::io(path))?;
         let mut buffer = vec![0; 1 << 18];
         let mut own = Sha256::new();
@@ -240,7 +241,8 @@ impl Part {
     /// Hashes the text and the alignments, but not the weight; and each file by itself.
     ///
     /// The words in between tell the kinds of parts apart, so that no two of them have the same
-    /// hash. They and their order must stay: ids on disk and checkpoints are known by these hashes.
+    /// hash. They and their order must stay as they are: ids on disk, and the text that a run was
+    /// trained on, are recognized by these hashes.
     pub(super) fn hash(&self, hasher: &mut TextHasher) -> Result<(), DataError> {
         if self.is_text {
             hasher.update(b"one side");

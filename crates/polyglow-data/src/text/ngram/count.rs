@@ -1,5 +1,10 @@
 //! Counting n-grams: ids and count are packed into one integer, so that sorting integers brings
 //! equal n-grams together.
+//!
+//! With `b` bits for an id, the n-gram `w1 w2 w3` with the count `c` is
+//! `w1 << (32 + 2b) | w2 << (32 + b) | w3 << 32 | c`. Sorted, all n-grams that begin with the same
+//! ids are neighbors, whatever their last ids are: the order in which a level needs them.
+//! Sixteen bytes for an n-gram are less than a hash map takes, and sorting runs on all cores.
 
 use rayon::prelude::*;
 
@@ -77,6 +82,8 @@ impl Packing {
                 let begins = shorter > 0
                     && ids >> (self.id_bits as usize * (shorter - 1))
                         == u128::from(self.special.bos);
+                // Nothing can precede the begin of a sentence, so that occurrences are counted
+                // there; elsewhere each n-gram of `len` ids stands for a different preceding id.
                 ids << COUNT_BITS
                     | if begins {
                         u128::from(count_of(ngram))
@@ -148,6 +155,7 @@ pub(super) fn count<S: AsRef<[u32]>>(
             chunk.push(ids << COUNT_BITS | 1);
         }
         num_ids += sequence.len() as u64 + 1;
+        // Most n-grams of a chunk repeat, so that merging keeps the memory small.
         if chunk.len() >= CHUNK {
             counted = merge(counted, &mut chunk);
         }

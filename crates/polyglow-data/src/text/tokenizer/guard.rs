@@ -21,6 +21,7 @@ pub(super) fn guarded<T>(
     name: &str,
     work: impl FnOnce() -> tokenizers::Result<T>,
 ) -> Result<T, DataError> {
+    // A call may be inside of another, whose flag is restored.
     let before = GUARDED.replace(true);
     let result = panic::catch_unwind(AssertUnwindSafe(work));
     GUARDED.set(before);

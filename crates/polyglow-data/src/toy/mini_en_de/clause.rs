@@ -115,6 +115,8 @@ fn arrange(
         ])
     };
 
+    // In German the verbs are a bracket around the middle of the clause; a subordinate clause has
+    // both parts of it at its end.
     let finite = vec![verbs.finite];
     let middle = in_order([complement.german, verbs.negation, verbs.closing]);
     let german = match kind {
@@ -231,6 +233,7 @@ fn location(draft: &mut Draft) -> Phrase {
         ..Slot::new(Case::Dative, PLACES)
     };
     let mut location = noun_phrase(draft, &slot).phrase;
+    // *bei dem Haus* is written *beim Haus*; the fused word translates both English ones.
     let fused = preposition
         .with_dem
         .filter(|_| location.german[0].text == "dem");

@@ -1,6 +1,11 @@
 //! Noun phrases: determiner, adjectives, noun and perhaps a relative clause; or a pronoun.
 //!
-//! German inflects determiner, adjectives and noun together, by case, gender and number.
+//! German inflects determiner, adjectives and noun together, by case, gender and number: "the old
+//! dog" is *der alte Hund* as a subject, *den alten Hund* as an object and *dem alten Hund* in the
+//! dative.
+//!
+//! The order in which random numbers are drawn is a part of the corpus: a draw more, or one that is
+//! moved, changes every sentence after it.
 
 use super::category::Category;
 use super::draft::{Combination, Draft, Phrase};
@@ -30,6 +35,7 @@ pub(super) struct Slot {
     pub(super) plural_chance: usize,
 }
 
+/// A noun phrase, with what the rest of the clause needs to know about it.
 pub(super) struct NounPhrase {
     pub(super) phrase: Phrase,
     pub(super) agreement: Agreement,
@@ -37,13 +43,20 @@ pub(super) struct NounPhrase {
     pub(super) is_bare_indefinite: bool,
 }
 
+/// The kinds of determiners, which differ in the endings of the adjectives after them.
 #[derive(Clone, Copy, PartialEq)]
 enum DeterminerKind {
+    /// "the", *der*
     Definite,
+    /// "this", *dieser*
     Demonstrative,
+    /// "every", *jeder*
     Universal,
+    /// "a", *ein*
     Indefinite,
+    /// "my", *mein*
     Possessive,
+    /// "two", *zwei*
     Numeral,
 }
 
@@ -176,6 +189,7 @@ fn note_combinations(
 }
 
 impl DeterminerKind {
+    /// Draws a determiner that exists in this number: there is no plural of "a" and "every".
     fn draw(random: &mut SplitMix64, number: Number) -> Self {
         let percentile = random.below(100);
         match number {
@@ -195,8 +209,7 @@ impl DeterminerKind {
         }
     }
 
-    /// The declension of adjectives after the determiner: the less it shows of case and gender, the
-    /// more they do.
+    /// The declension of adjectives after the determiner.
     const fn declension(self) -> Declension {
         match self {
             Self::Definite | Self::Demonstrative | Self::Universal => Declension::Weak,
@@ -267,10 +280,12 @@ fn determiner_words(
     }
 }
 
+/// Draws whether a subject is a pronoun.
 fn wants_pronoun(draft: &mut Draft) -> bool {
     draft.random.chance(35)
 }
 
+/// Draws a pronoun as a subject.
 fn subject_pronoun(draft: &mut Draft) -> NounPhrase {
     let pronoun = draft.random.choose(&SUBJECT_PRONOUNS);
     NounPhrase {

@@ -25,6 +25,8 @@ pub(super) fn relative_clause(draft: &mut Draft, noun: &Noun, inflection: Inflec
     } else {
         Case::Accusative
     };
+    // The German relative pronoun has the form of the article, but for the dative plural, which
+    // does not occur.
     let pronoun = draft.translated(
         Category::Pronoun,
         english,

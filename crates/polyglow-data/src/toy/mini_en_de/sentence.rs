@@ -58,6 +58,7 @@ pub(super) fn sentence(draft: &mut Draft, nesting: Nesting) -> (SentenceKind, Ph
         SentenceKind::Condition => condition(draft, nesting),
         SentenceKind::Report => report(draft, nesting),
     };
+    // Both languages end a sentence with the same sign.
     let mark = if matches!(kind, SentenceKind::Question) {
         "?"
     } else {

@@ -282,6 +282,8 @@ pub(super) static PREPOSITIONS: [Preposition; 4] = [
     },
 ];
 
+// Shorter ways to write the tables above.
+
 const fn noun(
     english: [&'static str; 2],
     german: [&'static str; 2],

@@ -45,6 +45,8 @@ fn check(trainer: &Trainer, normalizer: &Normalizer) -> Result<ModelKind, String
         .kind
         .map_or(Ok(ModelKind::Unigram), ModelKind::try_from);
     let kind = kind.map_err(|_| "it is a SentencePiece model of an unknown kind")?;
+    // A `tokenizer.json` of such a model could be made, but would cut text differently, without any
+    // error.
     let reason = match kind {
         ModelKind::Word => "it is a SentencePiece model of words",
         ModelKind::Char => "it is a SentencePiece model of characters",
@@ -127,6 +129,7 @@ fn merges(pieces: &[(String, f32)]) -> Vec<[&str; 2]> {
         .zip(0..)
         .map(|((piece, _), id)| (piece.as_str(), id))
         .collect();
+    // A piece may be made of several pairs; which of them is applied depends on the text.
     let mut merges = Vec::new();
     for (piece, score) in pieces {
         for (split, _) in piece.char_indices().skip(1) {
@@ -136,6 +139,7 @@ fn merges(pieces: &[(String, f32)]) -> Vec<[&str; 2]> {
             }
         }
     }
+    // The rank of a merge is its index, and the lowest rank is merged first.
     merges.sort_by(|a, b| b.0.total_cmp(a.0).then_with(|| (a.1, a.2).cmp(&(b.1, b.2))));
     merges.into_iter().map(|(.., pair)| pair).collect()
 }

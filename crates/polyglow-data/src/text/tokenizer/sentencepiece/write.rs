@@ -40,6 +40,7 @@ pub(super) fn write(
     };
     let mut normalization = normalization(&tokenizer["normalizer"])?;
     normalization.remove_spaces |= kind == ModelKind::Word;
+    // Tokens that were added to the vocabulary by hand have no piece, and ids must not move.
     if pieces.len() != vocab_size {
         return Err(format!(
             "it has {} tokens beside those of its model",
@@ -132,6 +133,7 @@ fn charsmap(rules: impl Iterator<Item = (char, &'static str)>) -> Result<Vec<u8>
     let mut keys: Vec<(String, u32)> = Vec::new();
     let mut texts = String::new();
     for (character, text) in rules {
+        // Most characters become a space or nothing, whose text is stored once.
         let known = texts.find(&format!("{text}\0"));
         let offset = known.unwrap_or(texts.len());
         if known.is_none() {

@@ -171,12 +171,15 @@ fn count_words(
             .try_reduce(HashMap::new, |left, right| Ok(add(left, right)))
             .map_err(failed(config.kind.name()))?;
         counts = add(counts, chunk_counts);
+        // After every chunk, so that memory is bounded for any text.
         drop_rare(&mut counts);
         progress(Stage::CountingWords, read);
     }
     if matches!(config.kind, Kind::Bpe | Kind::WordBpe | Kind::Unigram) {
         cut_long_words(&mut counts);
     }
+    // The order of a hash map is random; that of the words decides which are kept, and the ids of
+    // whole words.
     let mut words: Vec<_> = counts.into_iter().collect();
     words.sort_unstable_by(|(left, left_count), (right, right_count)| {
         right_count.cmp(left_count).then_with(|| left.cmp(right))
