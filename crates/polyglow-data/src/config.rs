@@ -139,7 +139,8 @@ pub enum TrainFiles {
 pub struct WeightedPath {
     /// Prefix or TSV file.
     pub path: PathBuf,
-    /// Number of times that each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random half.
+    /// Number of times that each of its pairs occurs in an epoch: 2.0 means twice, 0.5 a random
+    /// half.
     #[serde(default = "default_weight")]
     pub weight: f64,
     /// Word alignments of the corpus in the Pharaoh format, one line per pair.

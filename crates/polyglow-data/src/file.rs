@@ -56,9 +56,9 @@ impl NewFile {
         self.commit_to(&self.path)
     }
 
-    /// Moves the file to its destination as [`Self::commit`] does, but without a sync: after a power
-    /// failure the file may be empty. For files of which there are thousands and that can be made
-    /// again.
+    /// Moves the file to its destination as [`Self::commit`] does, but without a sync: after a
+    /// power failure the file may be empty. For files of which there are thousands and that can be
+    /// made again.
     ///
     /// # Errors
     /// As [`Self::commit`].

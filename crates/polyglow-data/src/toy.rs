@@ -103,8 +103,8 @@ impl Embedded {
         }
     }
 
-    /// Returns whether the corpus can be read as this content: as its own, or if it has sentences as
-    /// text of one side.
+    /// Returns whether the corpus can be read as this content: as its own, or if it has sentences
+    /// as text of one side.
     pub fn can_be(self, content: Content) -> bool {
         content == self.content()
             || content == Content::TEXT && self.content().source == SourceKind::Text

@@ -197,8 +197,8 @@ fn num_drawn_before(epoch: u64, len: u64, share: f64) -> u64 {
 }
 
 /// Packs padded lengths into a key by whose order examples with similar lengths on both sides are
-/// neighbors: by source length, and then by target length, which ascends for even source lengths and
-/// descends for odd ones. The highest bits of `tie` decide among equals.
+/// neighbors: by source length, and then by target length, which ascends for even source lengths
+/// and descends for odd ones. The highest bits of `tie` decide among equals.
 fn sort_key((src, tgt): (usize, usize), tie: u64) -> u64 {
     // Images and windows may be longer than 20 bits can express; those count as equally long.
     let src = src.min(MAX_SORTED_LEN);

@@ -19,8 +19,8 @@ pub struct Example {
 
 /// A rule by which pairs are left out of training.
 ///
-/// One of one's own is passed to [`IdCache::open_or_build`](crate::id_cache::IdCache::open_or_build)
-/// as [`LengthFilter`] is:
+/// One of one's own is passed to
+/// [`IdCache::open_or_build`](crate::id_cache::IdCache::open_or_build) as [`LengthFilter`] is:
 ///
 /// ```
 /// use polyglow_data::example::{Candidate, Filter, Reason};
@@ -136,8 +136,9 @@ pub struct PartReport {
     pub kept: u64,
 }
 
-/// Returns the filter that the `[data]` table asks for, for a corpus of this content; none for a text
-/// that is read in windows, whose lines may have any length, and where blank ones divide documents.
+/// Returns the filter that the `[data]` table asks for, for a corpus of this content; none for a
+/// text that is read in windows, whose lines may have any length, and where blank ones divide
+/// documents.
 pub fn configured_filter(config: &DataConfig, content: Content) -> Option<Box<dyn Filter>> {
     if config.context_len.is_some() {
         return None;

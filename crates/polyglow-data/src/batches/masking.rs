@@ -22,8 +22,8 @@ pub struct Masked {
 
 impl Masked {
     /// Selects 15 % of the tokens, at least one, to be predicted. 80 % of them are replaced by the
-    /// mask, 10 % by a random token, and 10 % are unchanged. The mask is begin of sentence, which no
-    /// text contains. The choice is a pure function of `key`.
+    /// mask, 10 % by a random token, and 10 % are unchanged. The mask is begin of sentence, which
+    /// no text contains. The choice is a pure function of `key`.
     pub fn new(ids: &[u32], special: SpecialIds, vocab_size: usize, key: u64) -> Self {
         let mut positions: Vec<usize> = (0..ids.len()).collect();
         shuffle(&mut positions, Purpose::MaskedPositions.mix(&[key]));

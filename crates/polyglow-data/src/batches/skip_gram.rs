@@ -15,8 +15,8 @@ pub struct SkipGrams {
     pub window: usize,
     /// Words drawn from the noise for each word of the context; default 5.
     pub negatives: usize,
-    /// Share of the text up to which all occurrences of a word are kept; of more frequent words some
-    /// are left out; 0 for no limit; default 0.001.
+    /// Share of the text up to which all occurrences of a word are kept; of more frequent words
+    /// some are left out; 0 for no limit; default 0.001.
     pub subsample: f64,
 }
 

@@ -55,8 +55,8 @@ pub trait BatchSource: Send + Sync + 'static {
     /// The data cannot be read.
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<Self::Batch, Self::Error>;
 
-    /// Makes the batch of some items in `count` shards, or fewer, for parallel work: each is a batch
-    /// of some of the items.
+    /// Makes the batch of some items in `count` shards, or fewer, for parallel work: each is a
+    /// batch of some of the items.
     ///
     /// # Errors
     /// As [`Self::batch`].

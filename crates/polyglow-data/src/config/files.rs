@@ -1,4 +1,5 @@
-//! The data that the `[data]` table names: embedded corpora, languages, and the files of each split.
+//! The data that the `[data]` table names: embedded corpora, languages, and the files of each
+//! split.
 
 use std::path::{Path, PathBuf};
 

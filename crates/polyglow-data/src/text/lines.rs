@@ -81,8 +81,8 @@ impl Lines {
         &self.path
     }
 
-    /// Reads the bytes of the next line into the buffer, without the line end. Returns whether there
-    /// is a line.
+    /// Reads the bytes of the next line into the buffer, without the line end. Returns whether
+    /// there is a line.
     fn fill_buffer(&mut self) -> Result<bool, DataError> {
         self.buffer.clear();
         // One byte more, to tell a line of exactly that length from a longer one.

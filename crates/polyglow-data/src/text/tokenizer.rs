@@ -202,8 +202,8 @@ impl Tokenizer {
             .collect()
     }
 
-    /// Returns the ids of `text`, and for each id the index of the whitespace-separated word that it
-    /// belongs to.
+    /// Returns the ids of `text`, and for each id the index of the whitespace-separated word that
+    /// it belongs to.
     ///
     /// # Errors
     /// As [`Tokenizer::encode`].
@@ -285,8 +285,8 @@ impl Tokenizer {
         self.inner.id_to_token(id)
     }
 
-    /// Returns the id that stands for a token of a text: unknown for one that is spelled as padding,
-    /// begin or end of sentence.
+    /// Returns the id that stands for a token of a text: unknown for one that is spelled as
+    /// padding, begin or end of sentence.
     fn text_id(&self, id: u32) -> u32 {
         if self.special.is_silent(id) {
             self.special.unk

@@ -103,8 +103,8 @@ impl WordVectors {
         Ok(vectors)
     }
 
-    /// Makes sure that a file which was read to its end has as many words as its header says, and at
-    /// least one.
+    /// Makes sure that a file which was read to its end has as many words as its header says, and
+    /// at least one.
     fn check_complete(&self, lines: &Lines, header: Option<Header>) -> Result<(), DataError> {
         let num_words = self.words.len() + self.repeated;
         if let Some(header) = header

@@ -22,8 +22,8 @@ use draw::{Canvas, Figure, SIDE};
 const RADII: [f64; 2] = [4.5, 7.0];
 const MOST_SHAPES: usize = 3;
 
-/// Generated pictures with labels of one kind. A picture has 32 by 32 pixels of 3 bytes (red, green,
-/// blue).
+/// Generated pictures with labels of one kind. A picture has 32 by 32 pixels of 3 bytes (red,
+/// green, blue).
 ///
 /// It shows one to three shapes of one kind and one color, at random positions, angles and sizes.
 /// All kinds have the same area. The background is a noisy gray gradient with gray strokes and
@@ -253,8 +253,8 @@ impl ShapePicture {
     }
 }
 
-/// Places shapes so that they touch neither each other nor the border. A shape without room is drawn
-/// again, smaller: `draw` is called with the factor by which its radius shrinks.
+/// Places shapes so that they touch neither each other nor the border. A shape without room is
+/// drawn again, smaller: `draw` is called with the factor by which its radius shrinks.
 fn place(
     count: usize,
     random: &mut SplitMix64,

@@ -61,8 +61,8 @@ fn num_positions(window: &[Piece]) -> usize {
     window.iter().map(|piece| piece.positions.len()).sum()
 }
 
-/// Consecutive target positions of an example, as a part of a window of text. At position `n` id `n`
-/// is to be predicted, or end of sentence if there is none.
+/// Consecutive target positions of an example, as a part of a window of text. At position `n` id
+/// `n` is to be predicted, or end of sentence if there is none.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Piece {
     /// The ids of the whole example.
@@ -71,8 +71,8 @@ pub struct Piece {
     pub positions: Range<usize>,
 }
 
-/// Returns the pieces at `positions` of a stream, which begin in the example `first`. `text` returns
-/// the position in the stream at which an example starts, and its ids.
+/// Returns the pieces at `positions` of a stream, which begin in the example `first`. `text`
+/// returns the position in the stream at which an example starts, and its ids.
 ///
 /// # Errors
 /// Those of `text`.

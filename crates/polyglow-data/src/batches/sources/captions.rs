@@ -129,8 +129,8 @@ pub struct CaptionSource {
 }
 
 impl CaptionSource {
-    /// Makes batches of the captions of `cache`, which is of text that has one side; an image counts
-    /// as `num_patches` positions in a batch.
+    /// Makes batches of the captions of `cache`, which is of text that has one side; an image
+    /// counts as `num_patches` positions in a batch.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.

@@ -25,8 +25,8 @@ pub struct ImageSource {
 
 impl ImageSource {
     /// Makes batches of `images` with the ids of their labels; `parts` are the images of each
-    /// corpus, and how often an epoch holds each of them. With `augment` each is mirrored and turned
-    /// at random in every epoch.
+    /// corpus, and how often an epoch holds each of them. With `augment` each is mirrored and
+    /// turned at random in every epoch.
     pub fn new(
         images: Arc<ImageSet>,
         labels: Arc<[i32]>,

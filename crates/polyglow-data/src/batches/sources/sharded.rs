@@ -17,8 +17,8 @@ const MIN_POSITIONS_OF_MANY: usize = 1024;
 /// A source whose batches come in shards: a CPU works on several of them in parallel, each on a
 /// core.
 ///
-/// Their number follows from the size of the batch alone, never from the machine, so that a training
-/// gives the same bits on all machines.
+/// Their number follows from the size of the batch alone, never from the machine, so that a
+/// training gives the same bits on all machines.
 pub struct Sharded<S> {
     source: Arc<S>,
     most: usize,
@@ -58,8 +58,8 @@ impl<S: BatchSource> BatchSource for Sharded<S> {
     }
 }
 
-/// Returns the number of shards of a batch with this many padded positions on both sides together: a
-/// power of two, but no more than `most`.
+/// Returns the number of shards of a batch with this many padded positions on both sides together:
+/// a power of two, but no more than `most`.
 pub fn num_shards(positions: usize, most: usize) -> usize {
     let few = power_of_two(positions / MIN_POSITIONS_OF_FEW).min(FEW);
     let many = power_of_two(positions / MIN_POSITIONS_OF_MANY);

@@ -1,7 +1,8 @@
 //! Lines of files become pairs.
 //!
-//! A file is read as it is needed, one line at a time, and wrong content is an error of the iterator
-//! at the line where it stands. A file without lines is an error, too: it is hardly ever meant.
+//! A file is read as it is needed, one line at a time, and wrong content is an error of the
+//! iterator at the line where it stands. A file without lines is an error, too: it is hardly ever
+//! meant.
 
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -94,7 +94,8 @@ pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding
     }
 }
 
-/// Whether the lines of a text that begins so end in carriage returns alone, as on Macs before 2001.
+/// Whether the lines of a text that begins so end in carriage returns alone, as on Macs before
+/// 2001.
 pub(in crate::text) fn has_carriage_returns_alone(bytes: &[u8]) -> bool {
     let returns = count(bytes.iter(), b'\r');
     // A single one may stand in a long line whose end was not read yet.

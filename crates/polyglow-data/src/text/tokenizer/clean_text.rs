@@ -4,8 +4,8 @@
 //! SentencePiece's rule `nmt_nfkc` (Kudo and Richardson, 2018) does the same to white space and
 //! control characters, and also NFKC. Unlike it, this removes characters without width instead of
 //! turning them into spaces, so that a word stays one word. The steps are a part of
-//! `tokenizer.json`, where Python's `tokenizers` applies them, too; so a run keeps the steps that it
-//! was trained with, and an imported tokenizer keeps its own.
+//! `tokenizer.json`, where Python's `tokenizers` applies them, too; so a run keeps the steps that
+//! it was trained with, and an imported tokenizer keeps its own.
 
 use std::ops::RangeInclusive;
 

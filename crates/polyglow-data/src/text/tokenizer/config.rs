@@ -44,8 +44,8 @@ pub enum Kind {
     /// Byte-level byte pair encoding: encodes any Unicode text, and decoding restores it as it was
     /// after cleaning and normalization.
     Bpe,
-    /// Byte pair encoding of the characters of whitespace-separated words, with a suffix on the last
-    /// character of a word (Sennrich et al., 2016): for text that is already tokenized.
+    /// Byte pair encoding of the characters of whitespace-separated words, with a suffix on the
+    /// last character of a word (Sennrich et al., 2016): for text that is already tokenized.
     WordBpe,
     /// Pieces of a unigram language model (Kudo, 2018), with `▁` for spaces.
     Unigram,

@@ -77,8 +77,9 @@ impl Spelling {
 }
 
 impl Tokenizer {
-    /// Returns the token `id` as people read it: a space is `▁`, a byte that is no character `⟨E5⟩`,
-    /// and a character that cannot be seen `⟨U+200B⟩`. An id without a token is `#` and its number.
+    /// Returns the token `id` as people read it: a space is `▁`, a byte that is no character
+    /// `⟨E5⟩`, and a character that cannot be seen `⟨U+200B⟩`. An id without a token is `#` and its
+    /// number.
     ///
     /// ```
     /// use polyglow_data::tokenizer::{Tokenizer, TokenizerConfig};

@@ -66,8 +66,8 @@ impl<'a> Draft<'a> {
         Link(self.num_links)
     }
 
-    /// Makes a phrase of English words of a category, such as "in front of", and the one German word
-    /// that translates them.
+    /// Makes a phrase of English words of a category, such as "in front of", and the one German
+    /// word that translates them.
     pub(super) fn translated(
         &mut self,
         category: Category,

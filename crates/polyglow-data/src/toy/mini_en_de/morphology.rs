@@ -45,8 +45,8 @@ pub(super) struct Inflection {
     pub(super) number: Number,
 }
 
-/// The inflection of the adjectives after a determiner: the less the determiner shows, the more they
-/// must.
+/// The inflection of the adjectives after a determiner: the less the determiner shows, the more
+/// they must.
 #[derive(Clone, Copy)]
 pub(super) enum Declension {
     /// After *der*, *dieser*, *jeder*, which show gender and case themselves.

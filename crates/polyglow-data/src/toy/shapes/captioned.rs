@@ -268,7 +268,8 @@ impl Layout {
     }
 }
 
-/// Draws a color and a kind that training shows, or with `held_out` some that only `test_comp` does.
+/// Draws a color and a kind that training shows, or with `held_out` some that only `test_comp`
+/// does.
 fn look(random: &mut SplitMix64, held_out: bool) -> (ShapeColor, ShapeKind) {
     if held_out {
         return *random.choose(&HELD_OUT);

@@ -164,8 +164,8 @@ fn scored(vocab: &Json) -> Result<Vec<Scored>, String> {
     Ok(pieces)
 }
 
-/// Returns the words of a vocabulary in the order of their ids, with `prefix` before each that is no
-/// special token.
+/// Returns the words of a vocabulary in the order of their ids, with `prefix` before each that is
+/// no special token.
 fn listed(vocab: &Json, prefix: &str, special: SpecialIds) -> Result<Vec<Scored>, String> {
     let vocab = vocab.as_object().ok_or("it has no vocabulary")?;
     let mut words: Vec<(u64, &String)> = vocab

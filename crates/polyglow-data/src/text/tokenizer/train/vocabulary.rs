@@ -138,7 +138,8 @@ pub(super) fn whole_texts(
     Ok(tokenizer)
 }
 
-/// Makes a tokenizer that encodes each whitespace-separated word as a single token, one of `tokens`.
+/// Makes a tokenizer that encodes each whitespace-separated word as a single token, one of
+/// `tokens`.
 pub(super) fn whole_words(
     tokens: impl Iterator<Item = String>,
 ) -> Result<HuggingFaceTokenizer, DataError> {
