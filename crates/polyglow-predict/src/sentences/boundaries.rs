@@ -358,6 +358,8 @@ mod tests {
     #[test]
     fn both_together_with_rules_are_better_than_either() {
         let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(|split| f1(TUNED, split));
+        // For docs/serving.md.
+        println!("F1 {both:.2} beside {unicode:.2} and {lists:.2}");
         assert!(
             unicode < 90.0 && lists < 90.0 && both >= 99.0,
             "{unicode:.2} {lists:.2} {both:.2}"
@@ -367,6 +369,7 @@ mod tests {
     #[test]
     fn both_together_are_better_than_either_on_text_that_no_rule_was_written_for() {
         let [unicode, lists, both] = [by_unicode, by_lists, by_both].map(|split| f1(UNSEEN, split));
+        println!("F1 {both:.2} beside {unicode:.2} and {lists:.2}");
         assert!(
             unicode < 80.0 && lists < 80.0 && both >= 93.0,
             "{unicode:.2} {lists:.2} {both:.2}"

@@ -418,3 +418,13 @@ fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
     );
     assert!(!place.path().join("mine.toml").exists());
 }
+
+#[test]
+fn a_text_with_tabs_that_is_no_tsv_file_by_its_name_is_pointed_at() {
+    let place = Workplace::new();
+    let data = place.path().join("data");
+    fs::create_dir(&data).expect("it can be made");
+    fs::write(data.join("captions.txt"), "The dog.\tDer Hund.\n").expect("it can be written");
+    let message = place.fail(2, &[&NEW[..], &["--data", "data"]].concat());
+    assert!(message.contains("rename it to `captions.tsv`"), "{message}");
+}

@@ -81,7 +81,7 @@ pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding
     }
     // The end of what was read may cut a character. By chance, hardly any two bytes of another
     // encoding are valid UTF-8.
-    if characters > damaged || had_accents && damaged == 1 {
+    if characters > damaged || had_accents && damaged_lines(bytes) < 2 {
         return Encoding::Damaged;
     }
     let mut detector = EncodingDetector::new(Iso2022JpDetection::Deny);
@@ -92,6 +92,14 @@ pub(in crate::text) fn from_invalid(bytes: &[u8], had_accents: bool) -> Encoding
     } else {
         Encoding::Legacy(name)
     }
+}
+
+/// Counts the lines that are not UTF-8; the last may be cut inside a character.
+fn damaged_lines(bytes: &[u8]) -> usize {
+    let lines = bytes.split(|byte| *byte == b'\n');
+    lines
+        .filter(|line| str::from_utf8(line).is_err_and(|error| error.error_len().is_some()))
+        .count()
 }
 
 /// Whether the lines of a text that begins so end in carriage returns alone, as on Macs before
@@ -187,7 +195,12 @@ mod tests {
     #[test]
     fn an_encoding_that_changes_within_a_file_is_no_damage() {
         let latin = b"Die M\xe4dchen h\xf6ren \xfcber die Stra\xdfe, wo es gr\xfc\xdft.\n";
-        assert_eq!(from_invalid(latin, true), Encoding::Changed("windows-1252"));
+        assert_eq!(from_invalid(latin, true), Encoding::Damaged);
+        let two_lines = latin.repeat(2);
+        assert_eq!(
+            from_invalid(&two_lines, true),
+            Encoding::Changed("windows-1252")
+        );
     }
 
     #[test]

@@ -5,6 +5,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
+use polyglow_data::lines::Lines;
 
 use crate::failure::{usage, with_hint};
 
@@ -61,6 +62,30 @@ pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found>
         .filter(|name| folder.join(name).is_file())
         .collect();
     let texts = parallel(&names, src, tgt);
+    let tabbed: Vec<&String> = names
+        .iter()
+        .filter(|name| is_tabbed(folder, name))
+        .collect();
+    if texts.is_empty() && !tabbed.is_empty() {
+        let error = usage(anyhow!(
+            "no parallel text of `{src}` and `{tgt}` in `{}`",
+            folder.display()
+        ));
+        let name = tabbed[0];
+        return Err(with_hint(
+            error,
+            format!(
+                "the first line of `{name}` has a tab: if both sides are in it, the source first, rename it to `{}`",
+                Path::new(name).with_extension("tsv").display()
+            ),
+        ));
+    }
+    for name in tabbed {
+        tracing::warn!(
+            "`{}` is not used, although its first line has a tab: a file with both sides is found if its name ends in `.tsv`",
+            folder.join(name).display()
+        );
+    }
     if texts.is_empty() {
         let error = usage(anyhow!(
             "no parallel text of `{src}` and `{tgt}` in `{}`",
@@ -100,6 +125,16 @@ pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found>
             with_hint(error, "put `train` into the name of one, or join them")
         })
         .map(|found| found.within(folder))
+}
+
+/// Whether a file is a `.txt` that probably has both sides on each line, with a tab between.
+fn is_tabbed(folder: &Path, name: &str) -> bool {
+    let plain = name.strip_suffix(".gz").unwrap_or(name);
+    let is_txt = Path::new(plain)
+        .extension()
+        .is_some_and(|ending| ending == "txt");
+    let first_line = || Lines::open(&folder.join(name)).ok()?.next()?.ok();
+    is_txt && first_line().is_some_and(|line| line.contains('\t'))
 }
 
 /// Prefixes that both languages have, and TSV files; without `.gz`.
@@ -250,6 +285,25 @@ mod tests {
         ] {
             assert_eq!(role(name), expected, "{name}");
         }
+    }
+
+    #[test]
+    fn a_text_with_tabs_under_another_name_is_pointed_at() {
+        let dir = tempfile::tempdir().expect("a temporary directory can be made");
+        let write = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).expect("it can be written");
+        };
+        write("captions.txt", "The dog.\tLe chien.\n");
+        write("notes.txt", "no tab\n");
+        write("train.log", "1\t2\n");
+        assert!(find(dir.path(), "en", "fr").is_err());
+        write("train.en", "The dog.\n");
+        write("train.fr", "Le chien.\n");
+        let found = find(dir.path(), "en", "fr").expect("there is parallel text now");
+        assert_eq!(found.train, dir.path().join("train"));
+        let tabbed =
+            ["captions.txt", "notes.txt", "train.log"].map(|name| is_tabbed(dir.path(), name));
+        assert_eq!(tabbed, [true, false, false]);
     }
 
     #[test]
