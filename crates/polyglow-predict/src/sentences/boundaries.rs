@@ -30,8 +30,8 @@ const SAID_WITHIN: usize = 10;
 /// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script,
 /// and the abbreviation lists of Wikimedia's `sentencex` see an end, but not after what
 /// [`continues`] knows besides. Where a quotation mark or bracket closes, Unicode's rules decide
-/// alone, but for an abbreviation in brackets. Between sentences, a dash by itself begins the next one, which
-/// neither of the two sees.
+/// alone, but for an abbreviation in brackets. Between sentences, a dash by itself begins the next
+/// one, which neither of the two sees.
 pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let language = primary(language);
     let listed = (line.len() <= LONGEST).then(|| listed_ends(line, &language));
