@@ -54,12 +54,20 @@ impl FromRequest<Arc<Shared>> for Fields {
         if is_type(&content_type, "application/json") {
             return match serde_json::from_slice(&body) {
                 Ok(Value::Object(fields)) => Ok(Self(fields)),
-                _ => Err(Failure::bad("Invalid JSON format")),
+                Ok(_) => Err(Failure::bad("Invalid JSON format: it is not an object")),
+                Err(error) => Err(Failure::bad(format!("Invalid JSON format: {error}"))),
             };
+        }
+        let is_multipart = is_type(&content_type, "multipart/form-data");
+        // What curl's `--data` sends says that it is a form, whatever it is.
+        if !is_multipart && body.trim_ascii_start().starts_with(b"{") {
+            return Err(Failure::bad(
+                "Invalid request: JSON needs the header `Content-Type: application/json`",
+            ));
         }
         let mut fields = Map::new();
         form::add_urlencoded(&mut fields, query.as_bytes())?;
-        if is_type(&content_type, "multipart/form-data") {
+        if is_multipart {
             form::add_multipart(&mut fields, &content_type, body).await?;
         } else {
             form::add_urlencoded(&mut fields, &body)?;
@@ -161,6 +169,13 @@ async fn body(request: Request, server: &Shared) -> Result<Bytes, Failure> {
     let body = tokio::time::timeout(server.limits.time, Bytes::from_request(request, &())).await;
     match body {
         Ok(Ok(body)) => Ok(body),
+        Ok(Err(error)) if error.status() == StatusCode::PAYLOAD_TOO_LARGE => Err(Failure {
+            status: error.status(),
+            error: format!(
+                "The request is larger than {} bytes: send the text in several requests",
+                server.limits.body
+            ),
+        }),
         Ok(Err(error)) => Err(Failure {
             status: error.status(),
             error: error.body_text(),

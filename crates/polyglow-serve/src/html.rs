@@ -25,7 +25,7 @@ use polyglow_predict::sentences::gap;
 use block::Block;
 use piece::{Piece, append, escape_text, escape_value};
 use placement::MarkPosition;
-use sentence::{MarkKind, Sentence, Sentences, Space};
+use sentence::{Mark, MarkKind, Sentence, Sentences, Space};
 use tree::{Node, Partner};
 
 /// A page in parts.
@@ -195,33 +195,69 @@ impl Page {
         let start = page.len();
         let mut written = 0;
         let mut needs_space = false;
+        // Whether the last mark touched no word after it in the sentence.
+        let mut touches_no_word = false;
         for MarkPosition { at, mark } in placement::positions(sentence, translation) {
             let at = at.max(written);
-            if needs_space && at > written {
-                push_space_between(page, &text[written..]);
-                needs_space = false;
-            }
-            escape_text(&text[written..at], page);
-            written = at;
             let mark = &sentence.marks[mark];
-            let space = if let MarkKind::Point(space) = mark.kind {
-                space
-            } else {
-                Space::default()
+            if at > written {
+                let next = &text[written..];
+                if needs_space || touches_no_word && begins_with_spaced_word(next) {
+                    push_space_between(page, next);
+                }
+                needs_space = false;
+                touches_no_word = false;
+                escape_text(&text[written..at], page);
+                written = at;
+            }
+            let MarkKind::Point(space) = mark.kind else {
+                if needs_space && mark.kind != MarkKind::Close {
+                    push_space_between(page, "");
+                    needs_space = false;
+                }
+                self.write(&mark.markup, translations, page);
+                continue;
             };
             let is_first = page.len() == start;
-            if space.before && !is_first || needs_space && mark.kind != MarkKind::Close {
+            let touches_word = ends_with_spaced_word(&text[..at]);
+            let is_apart = space.before || touches_word && !follows_word(sentence, mark);
+            if is_apart && !is_first || needs_space {
                 push_space_between(page, "");
                 needs_space = false;
             }
             self.write(&mark.markup, translations, page);
             needs_space |= space.after;
+            touches_no_word = !precedes_word(sentence, mark);
         }
-        if needs_space && written < text.len() {
-            push_space_between(page, &text[written..]);
+        if written < text.len() {
+            let next = &text[written..];
+            if needs_space || touches_no_word && begins_with_spaced_word(next) {
+                push_space_between(page, next);
+            }
         }
         escape_text(&text[written..], page);
     }
+}
+
+/// Whether a word of the sentence ends where a mark stands, so that they may touch in a
+/// translation, too.
+fn follows_word(sentence: &Sentence, mark: &Mark) -> bool {
+    sentence.text[..mark.at].ends_with(char::is_alphanumeric)
+}
+
+/// Whether a word of the sentence begins where a mark stands.
+fn precedes_word(sentence: &Sentence, mark: &Mark) -> bool {
+    sentence.text[mark.at..].starts_with(char::is_alphanumeric)
+}
+
+/// Whether a text begins with a word of a script that has spaces between words.
+fn begins_with_spaced_word(text: &str) -> bool {
+    text.starts_with(char::is_alphanumeric) && !gap("a", text).is_empty()
+}
+
+/// Whether a text ends with a word of a script that has spaces between words.
+fn ends_with_spaced_word(text: &str) -> bool {
+    text.ends_with(char::is_alphanumeric) && !gap(text, "a").is_empty()
 }
 
 /// The tags of a page as they are written, in order: start tags and end tags, whether or not they

@@ -636,6 +636,41 @@ fn elements_stay_inside_each_other_as_they_were() {
 }
 
 #[test]
+fn what_is_not_translated_touches_no_word_that_it_did_not_touch() {
+    for (page, text, links, expected) in [
+        // The comma after the element has moved.
+        (
+            "With <code>ls</code>, the list is short.",
+            "Mit der Liste, ist kurz.",
+            &[(0, 0), (1, 1), (2, 2), (3, 3), (4, 4)][..],
+            "Mit <code>ls</code> der Liste, ist kurz.",
+        ),
+        (
+            "The pre-<code>x</code> thing",
+            "Das Ding vor",
+            &[(0, 0), (1, 2), (2, 1)],
+            "Das Ding vor <code>x</code>",
+        ),
+        // What touched a word still may.
+        (
+            "The super<wbr>man sleeps.",
+            "Der Supermann schläft.",
+            &[(0, 0), (1, 1), (2, 2)],
+            "Der Supermann<wbr> schläft.",
+        ),
+        // No space comes before a script without spaces.
+        (
+            "See <code>ls</code>, please.",
+            "请看",
+            &[(0, 0), (1, 0)],
+            "<code>ls</code>请看",
+        ),
+    ] {
+        assert_eq!(translated(page, text, links), expected, "{page}");
+    }
+}
+
+#[test]
 fn a_page_that_is_translated_to_itself_is_the_same() {
     let page = "<!DOCTYPE html>\n<html><head><title>A dog</title></head>\n<body>\n<h1>The <em>small</em> dog</h1>\n\
                 <p>It <b>sleeps <i>well</i></b>, and <a href=\"x?a=1&amp;b=2\">dreams</a>. Good! <img src=a> See <code>ls</code> now.</p>\n\

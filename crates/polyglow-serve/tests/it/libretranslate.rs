@@ -358,7 +358,7 @@ async fn errors_have_the_words_that_clients_know() {
             json!({ "q": "1", "source": "fr", "target": "de" }),
             "German (de) is not available as a target language from French (fr)",
         ),
-        (json!(["q"]), "Invalid JSON format"),
+        (json!(["q"]), "Invalid JSON format: it is not an object"),
     ] {
         assert_eq!(
             post_json(&router, "/translate", &body).await.error(400),
@@ -378,12 +378,25 @@ async fn errors_have_the_words_that_clients_know() {
             format!("Invalid request: alternatives parameter {expected}")
         );
     }
-    assert_eq!(
-        post(&router, "/translate", "application/json", "no JSON")
-            .await
-            .error(400),
-        "Invalid JSON format"
-    );
+    for (content_type, body, expected) in [
+        (
+            "application/json",
+            "no JSON",
+            "Invalid JSON format: expected ident at line 1 column 2",
+        ),
+        (
+            FORM,
+            " {\"q\": \"1\"}",
+            "Invalid request: JSON needs the header `Content-Type: application/json`",
+        ),
+    ] {
+        assert_eq!(
+            post(&router, "/translate", content_type, body)
+                .await
+                .error(400),
+            expected
+        );
+    }
     assert_eq!(
         post(&router, "/detect", FORM, "").await.error(400),
         "Invalid request: missing q parameter"

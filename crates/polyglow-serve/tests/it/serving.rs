@@ -88,7 +88,10 @@ async fn what_is_too_large_is_refused() {
     };
     let router = Server::new(vec![model("en", "de")], limits, Keys::default()).router();
     let q = json!({ "q": "1 ".repeat(100), "source": "en", "target": "de" });
-    post_json(&router, "/translate", &q).await.error(413);
+    assert_eq!(
+        post_json(&router, "/translate", &q).await.error(413),
+        "The request is larger than 100 bytes: send the text in several requests"
+    );
 }
 
 #[tokio::test]
