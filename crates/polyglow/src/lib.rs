@@ -9,6 +9,7 @@ pub mod allocator;
 pub mod bench;
 mod cli;
 mod commands;
+mod cpu_time;
 mod dashboard;
 mod failure;
 mod inspection;
