@@ -23,6 +23,7 @@ use crate::failure::{usage, with_hint};
 use crate::inspection::{duration, inspect};
 use crate::proposal::{self, Budget, Proposal, propose_for};
 use files::{Found, Ignored, find};
+pub(super) use split::warn_of_stale;
 use split::{count, open, provide};
 use text::Subject;
 

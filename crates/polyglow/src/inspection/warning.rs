@@ -25,7 +25,7 @@ pub(crate) struct Warning {
 }
 
 impl Warning {
-    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: hint.into(),

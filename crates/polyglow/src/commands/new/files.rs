@@ -105,6 +105,14 @@ pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found>
     }
 }
 
+/// Returns the text of a folder that [`find`] would train on, without a warning; `None` if there is
+/// none.
+pub(super) fn training_text(folder: &Path, src: &str, tgt: &str) -> Option<PathBuf> {
+    let names = file_names(folder).ok()?;
+    let found = assign(&parallel(&names, src, tgt)).ok()?;
+    Some(folder.join(found.train))
+}
+
 /// Lists the files of a folder.
 fn file_names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
     let entries = fs_err::read_dir(folder)?;
