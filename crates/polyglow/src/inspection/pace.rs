@@ -24,12 +24,12 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The line through steps of several sizes, by least squares; where that would make time run
-    /// backwards, the one through 0 or the one without a slope.
+    /// Fits a line through steps of several sizes, by least squares. A few noisy steps may give a
+    /// line that falls, or one that starts below 0: then the slope is 0, or the line goes through 0.
     pub(crate) fn of(steps: &[TimedStep]) -> Self {
         let count = steps.len().max(1) as f64;
-        let mean = |value: fn(&TimedStep) -> f64| steps.iter().map(value).sum::<f64>() / count;
-        let (flops, seconds) = (mean(|step| step.flops), mean(|step| step.seconds));
+        let flops = steps.iter().map(|step| step.flops).sum::<f64>() / count;
+        let seconds = steps.iter().map(|step| step.seconds).sum::<f64>() / count;
         let spread: f64 = steps.iter().map(|step| (step.flops - flops).powi(2)).sum();
         let both: f64 = steps
             .iter()

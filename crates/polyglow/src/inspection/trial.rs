@@ -98,8 +98,9 @@ impl Trial<'_> {
         // Noted for the message if memory runs out here, as it is for the steps of a training.
         allocator::note_batch(Some(batches.largest));
         let sharded = plan.sharded(task.source());
-        let largest = || sharded.batch(0, epoch.batch(sizes.largest));
-        let step = try_step(task, plan, model, largest);
+        let step = try_step(task, plan, model, || {
+            sharded.batch(0, epoch.batch(sizes.largest))
+        });
         allocator::note_batch(None);
         let step = step?;
         // Another model, so that memory never holds two.
@@ -202,10 +203,6 @@ fn time_steps<T: Task<Model = Model>>(
 ) -> Result<Vec<TimedStep>> {
     let mut stepper = Stepper::new(task, plan, model)?;
     let mut number = 0;
-    let mut step = |window: &[MicroBatch<T>]| {
-        number += 1;
-        timed_step(&mut stepper, number, window)
-    };
     let batches = plan.sharded(task.source());
     let micro_batches = plan.config.train.accumulate_steps.min(MOST_MICRO_BATCHES);
     let mut timed = Vec::new();
@@ -216,12 +213,16 @@ fn time_steps<T: Task<Model = Model>>(
         }
         let (flops, position) = sizes.at(index);
         let items = epoch.batch(position);
-        let batch = |_| batches.batch(0, items).map_err(Into::into);
-        let window: Vec<MicroBatch<T>> = (0..micro_batches).map(batch).collect::<Result<_>>()?;
-        if !plan.on_host {
-            step(&window)?;
+        let mut window: Vec<MicroBatch<T>> = Vec::new();
+        for _ in 0..micro_batches {
+            window.push(batches.batch(0, items).map_err(Into::into)?);
         }
-        let (tokens, seconds) = step(&window)?;
+        if !plan.on_host {
+            number += 1;
+            timed_step(&mut stepper, number, &window)?;
+        }
+        number += 1;
+        let (tokens, seconds) = timed_step(&mut stepper, number, &window)?;
         timed.push(TimedStep {
             flops: micro_batches as f64 * flops,
             tokens,

@@ -1,4 +1,4 @@
-//! What is gathered while the pairs of a split go by.
+//! Collects the findings and the figures of a split while its pairs are read.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
