@@ -34,7 +34,7 @@ use super::uses::check_attends;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow evaluate` is asked to do.
+/// The arguments of `polyglow evaluate`.
 #[derive(Args)]
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
@@ -220,35 +220,42 @@ fn gold(
 ) -> anyhow::Result<Vec<Vec<Link>>> {
     if path == Path::new(GOLD) {
         let toy = config.data.toy();
-        let error = || {
+        let Some(aligned) = toy.and_then(|toy| toy.split(split)) else {
             let error = usage(anyhow!(
                 "`--alignments gold`: only an embedded corpus has gold alignments"
             ));
-            with_hint(
+            return Err(with_hint(
                 error,
                 "give a file of links in the Pharaoh format, `0-0 1-2`, one pair per line",
-            )
+            ));
         };
-        let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }
+    read_links(path, pairs)
+}
+
+/// Reads the links of every pair from a file, and checks that they are of these pairs.
+///
+/// # Errors
+/// It cannot be read, has no links, or not as many lines as there are pairs; a link is of a word
+/// that its pair does not have.
+fn read_links(path: &Path, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
     let gold: Vec<Vec<Link>> = LinkLines(Lines::open(path)?).collect::<Result<_, _>>()?;
     ensure!(
         gold.iter().any(|links| !links.is_empty()),
         "`{}` has no links",
         path.display()
     );
-    let (found, wanted) = (gold.len(), pairs.len());
     ensure!(
-        found == wanted,
-        "`{}` has {found} lines, but the set has {wanted} pairs",
-        path.display()
+        gold.len() == pairs.len(),
+        "`{}` has {} lines, but the set has {} pairs",
+        path.display(),
+        gold.len(),
+        pairs.len()
     );
     for (number, (pair, links)) in (1..).zip(pairs.iter().zip(&gold)) {
-        let (src, tgt) = (
-            pair.src.split_whitespace().count(),
-            pair.tgt.split_whitespace().count(),
-        );
+        let src = pair.src.split_whitespace().count();
+        let tgt = pair.tgt.split_whitespace().count();
         if let Some((left, right)) = links.iter().find(|link| link.0 >= src || link.1 >= tgt) {
             let path = path.display();
             bail!(

@@ -32,6 +32,15 @@ pub(super) struct Aligned {
     pub(super) links: Vec<Link>,
 }
 
+impl Aligned {
+    fn without_links(translation: Translated) -> Self {
+        Self {
+            translation,
+            links: Vec::new(),
+        }
+    }
+}
+
 /// A line of JSON.
 #[derive(Serialize)]
 struct Record<'a> {
@@ -135,24 +144,19 @@ impl Results {
                 .collect();
             runner.replace_unknown(&sources, &mut translations)?;
         }
-        let plain = |translation| Aligned {
-            translation,
-            links: Vec::new(),
-        };
         let mut lines: Vec<Vec<Aligned>> = translations
             .into_iter()
-            .map(|best| best.into_iter().map(plain).collect())
+            .map(|best| best.into_iter().map(Aligned::without_links).collect())
             .collect();
         if self.format != Format::Jsonl {
             return Ok(lines);
         }
         let mut pairs = Vec::new();
         for (request, best) in requests.iter().zip(&lines) {
-            let pair = |aligned: &Aligned| Pair {
+            pairs.extend(best.iter().map(|aligned| Pair {
                 src: request.text.clone(),
                 tgt: aligned.translation.text.clone(),
-            };
-            pairs.extend(best.iter().map(pair));
+            }));
         }
         for (aligned, mut layers) in lines.iter_mut().flatten().zip(align(runner, &pairs)?) {
             aligned.links = layers.pop().unwrap_or_default();
