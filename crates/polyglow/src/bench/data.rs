@@ -87,7 +87,8 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let config = &plan.config;
     let corpus = Corpus::open(&config.data, plan.content, Split::Train)?.with_seed(config.seed);
     let begin = Instant::now();
-    let (mut pairs, mut bytes) = (0, 0);
+    let mut pairs = 0;
+    let mut bytes = 0;
     for pair in corpus.pairs() {
         let Pair { src, tgt } = pair?;
         pairs += 1;
@@ -99,10 +100,8 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let vocabulary_seconds = timed("vocabulary", begin);
     let encode = encode(&corpus, &tokenizers, &mut timed)?;
     let begin = Instant::now();
-    let (path, filter) = (
-        directory.path().join("train.ids"),
-        configured_filter(&config.data, plan.content),
-    );
+    let path = directory.path().join("train.ids");
+    let filter = configured_filter(&config.data, plan.content);
     let (cache, _) = IdCache::open_or_build(
         &path,
         &corpus,
@@ -182,7 +181,9 @@ fn time_batches(
         };
         STEP * count as f64 * shape.output_flops()
     };
-    let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
+    let mut target_tokens = 0;
+    let mut rows = 0;
+    let mut done = 0.0;
     for placed in stream.take(batches) {
         let placed = placed?;
         for size in placed.batch.iter().map(|shard| task.size(shard)) {
@@ -194,7 +195,8 @@ fn time_batches(
     }
     let seconds = timed("batches", begin);
     let examples = (0..batches).flat_map(|place| epoch.batch(place));
-    let (mut useful, mut positions) = (0.0, 0);
+    let mut useful = 0.0;
+    let mut positions = 0;
     for &item in examples {
         let size = BatchShape::from(source.size(0, &[item]).0);
         useful += flops(shape, &size);
@@ -217,14 +219,15 @@ fn encode(
     tokenizers: &Tokenizers,
     timed: &mut impl FnMut(&'static str, Instant) -> f64,
 ) -> anyhow::Result<f64> {
-    let (mut pairs, mut seconds) = (corpus.pairs().peekable(), 0.0);
+    let mut pairs = corpus.pairs().peekable();
+    let mut seconds = 0.0;
     while pairs.peek().is_some() {
         let chunk: Vec<Pair> = pairs
             .by_ref()
             .take(PAIRS_PER_CHUNK)
             .collect::<Result<_, _>>()?;
-        let (src, tgt): (Vec<&str>, Vec<&str>) =
-            chunk.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
+        let src: Vec<&str> = chunk.iter().map(|pair| &*pair.src).collect();
+        let tgt: Vec<&str> = chunk.iter().map(|pair| &*pair.tgt).collect();
         let begin = Instant::now();
         tokenizers.src.encode_batch(&src)?;
         tokenizers.tgt.encode_batch(&tgt)?;

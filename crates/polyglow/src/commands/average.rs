@@ -55,9 +55,10 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     );
     let names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
     if last > names.len() {
-        let (run, found) = (args.run.display(), names.len());
         let error = anyhow!(
-            "`--last {last}`: `{run}` has only {found} checkpoints, {}",
+            "`--last {last}`: `{}` has only {} checkpoints, {}",
+            args.run.display(),
+            names.len(),
             names.join(", ")
         );
         return Err(with_hint(

@@ -25,7 +25,8 @@ pub(crate) struct ImportArgs {
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let model = polyglow_formats::import(&args.model)?;
     let run = model.create_run(&args.run)?;
-    let (root, config) = (shell_word(run.root()), shell_word(run.config_path()));
+    let root = shell_word(run.root());
+    let config = shell_word(run.config_path());
     tracing::info!(
         "made the run `{}` of `{}`",
         run.root().display(),

@@ -48,8 +48,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         Vec::new()
     };
     let page = render(&runs, &comparisons);
-    let failed = || format!("cannot write `{}`", args.out.display());
-    file::write(&args.out, page.as_bytes()).with_context(failed)?;
+    file::write(&args.out, page.as_bytes())
+        .with_context(|| format!("cannot write `{}`", args.out.display()))?;
     tracing::info!("wrote `{}`", args.out.display());
     Ok(())
 }

@@ -34,11 +34,10 @@ pub(super) struct Scored {
 
 impl Scored {
     fn new(score: &impl Score) -> Self {
-        let (name, value, details) = (score.name(), score.value(), score.details());
         Self {
-            name,
-            value,
-            details,
+            name: score.name(),
+            value: score.value(),
+            details: score.details(),
             confidence: None,
             p_value: None,
         }
@@ -88,12 +87,10 @@ fn score_by(
     systems: &Systems<'_>,
     seed: u64,
 ) -> Result<Scores, MetricError> {
-    let count =
-        |hypotheses: &Vec<&str>| segment_statistics(metric, hypotheses, &systems.references);
     let statistics: Vec<Statistics> = systems
         .hypotheses
         .iter()
-        .map(count)
+        .map(|hypotheses| segment_statistics(metric, hypotheses, &systems.references))
         .collect::<Result<_, _>>()?;
     let (baseline, others) = statistics.split_first().ok_or(MetricError::NoHypotheses)?;
     let signature = metric.signature(systems.references.len());
