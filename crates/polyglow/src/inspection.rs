@@ -214,17 +214,14 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => Some(&**cache),
         TrainingData::Images { .. } => None,
     };
-    // Tags are linked to their words, which is nothing to check.
+    // The links of tags to their words come with the data, so there is nothing to check.
     let aligned = cache.filter(|_| plan.content.is_parallel());
     let links = aligned.and_then(IdCache::num_links);
     let text_report = text::read_splits(plan, &text.train, cache, tokenizers)?;
     let several_sentences = sentences::share_of_several(plan, &text.train)?;
     let shape = plan.model_shape(tokenizers)?;
-    let available_memory = if plan.on_host {
-        available_memory()
-    } else {
-        None
-    };
+    // Read before the trial steps, which take memory themselves.
+    let available_memory = plan.on_host.then(available_memory).flatten();
     let cache_bytes = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
     let trial = Trial {
         plan,

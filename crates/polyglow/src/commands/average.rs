@@ -14,7 +14,7 @@ use crate::failure::with_hint;
 /// The checkpoint that is written.
 const NAME: &str = "average";
 
-/// What `polyglow average` is asked to do.
+/// The arguments of `polyglow average`.
 #[derive(Args)]
 pub(crate) struct AverageArgs {
     /// Directory of the run

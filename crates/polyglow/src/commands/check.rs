@@ -89,14 +89,14 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
         .warnings
         .extend(warn_of_stale(&training.plan.config.data)?);
     let before = started.elapsed().as_secs_f64();
-    let propose = |hours: f64| {
-        let budget = Budget {
-            seconds: seconds(hours)?,
-            before,
-        };
-        propose_for(&training, &inspection, budget, &mut observer)
+    let proposal = match args.hours {
+        Some(hours) => {
+            let seconds = seconds(hours)?;
+            let budget = Budget { seconds, before };
+            Some(propose_for(&training, &inspection, budget, &mut observer)?)
+        }
+        None => None,
     };
-    let proposal = args.hours.map(propose).transpose()?;
     if let Some(directory) = &args.list {
         write_lists(directory, &inspection)?;
     }

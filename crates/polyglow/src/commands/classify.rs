@@ -23,7 +23,7 @@ use crate::failure::{usage, with_hint};
 /// Texts or images that are read, then classified together.
 const PORTION: usize = 1024;
 
-/// What `polyglow classify` is asked to do.
+/// The arguments of `polyglow classify`.
 #[derive(Args)]
 pub(crate) struct ClassifyArgs {
     #[command(flatten)]

@@ -9,7 +9,7 @@ use polyglow_predict::suggestion::nearest;
 
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow corpus` is asked to do.
+/// The arguments of `polyglow corpus`.
 #[derive(Args)]
 pub(crate) struct CorpusArgs {
     /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; with tags

@@ -70,10 +70,10 @@ struct Report<'a> {
     /// For comparison with a language model: an n-gram model.
     #[serde(skip_serializing_if = "Option::is_none")]
     ngram: Option<NgramScores>,
-    /// Of each label, if the model gives labels.
+    /// The scores of each label, if the model gives labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<LabelScores>,
-    /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
+    /// The rate of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
     /// How often the words of captions look at what they are about, if that is known.
@@ -122,8 +122,8 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         num_scored,
         ..
     } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &options))?;
-    let is_compared = runner.task.facts().generates() && group.is_first();
-    let ngram = if is_compared {
+    // The n-gram model is counted on the host, so that one rank does it for all.
+    let ngram = if runner.task.facts().generates() && group.is_first() {
         ngram_model(&plan, &runner, pairs, &mut activity)?
     } else {
         None

@@ -16,7 +16,7 @@ use crate::activity::Activity;
 /// in it.
 const FREE_KEYS: [&str; 4] = ["license=", "device=", "data.", "search."];
 
-/// What `polyglow export` is asked to do.
+/// The arguments of `polyglow export`.
 #[derive(Args)]
 pub(crate) struct ExportArgs {
     /// Directory of the run

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use polyglow_predict::wording::shell_word;
 
-/// What `polyglow import` is asked to do.
+/// The arguments of `polyglow import`.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
     /// Directory of the model: of Hugging Face (`config.json`, `model.safetensors` or

@@ -116,8 +116,10 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
 
 /// Returns the path of the config that is written.
 fn config_path(args: &NewArgs) -> PathBuf {
-    let default = || format!("{}-{}.toml", args.src, args.tgt).into();
-    args.config.clone().unwrap_or_else(default)
+    match &args.config {
+        Some(path) => path.clone(),
+        None => format!("{}-{}.toml", args.src, args.tgt).into(),
+    }
 }
 
 /// Checks the arguments before the text is read.

@@ -14,7 +14,7 @@ use crate::failure::{usage, with_hint};
 /// Reserved names.
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
 
-/// What `polyglow quantize` is asked to do.
+/// The arguments of `polyglow quantize`.
 #[derive(Args)]
 pub(crate) struct QuantizeArgs {
     /// Directory of the run

@@ -12,7 +12,7 @@ use polyglow_view::report::{RunSummary, compare, render};
 
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow report` is asked to do.
+/// The arguments of `polyglow report`.
 #[derive(Args)]
 pub(crate) struct ReportArgs {
     /// Directories of the runs; the others are compared with the first

@@ -24,7 +24,7 @@ use crate::failure::with_hint;
 /// Pairs that are read, batched by length and scored together.
 const PORTION: usize = 2048;
 
-/// What `polyglow score` is asked to do.
+/// The arguments of `polyglow score`.
 #[derive(Args)]
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
@@ -82,9 +82,7 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
         Box::new(io::sink())
     };
     let mut activity = Activity::new();
-    let mut num_pairs = 0;
-    let mut num_tokens = 0;
-    let mut log_prob = 0.0;
+    let mut total = Total::default();
     let mut long = LongLines::default();
     loop {
         let (read, error) = match &mut files {
@@ -92,36 +90,31 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
             None => (Vec::new(), Ok(())),
         };
         let pairs = group.share(|| Ok(read))?;
-        for (line, (pair, forced)) in
-            (num_pairs + 1..).zip(pairs.iter().zip(teacher_forced(&runner, &pairs)?))
-        {
+        for (pair, forced) in pairs.iter().zip(teacher_forced(&runner, &pairs)?) {
+            total.add(&forced);
+            let line = total.pairs;
             if args.json {
-                writeln!(
-                    out,
-                    "{}",
-                    serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?
-                )?;
+                let record = record(line, pair, &forced, &runner.tgt)?;
+                writeln!(out, "{}", serde_json::to_string(&record)?)?;
             } else {
                 let mark = if forced.truncated { "\ttruncated" } else { "" };
                 writeln!(out, "{:.6}{mark}", forced.log_prob())?;
             }
             long.note(line as u64, forced.truncated);
-            num_tokens += forced.log_probs.len();
-            log_prob += forced.log_prob();
         }
         out.flush()?;
+        // The scores of the pairs before an error are printed first.
         error?;
-        num_pairs += pairs.len();
         if pairs.is_empty() {
             break;
         }
-        activity.show(format!("{num_pairs} pairs scored"));
+        activity.show(format!("{} pairs scored", total.pairs));
     }
     drop(activity);
     if let Some(message) = long.message("pair", runner.longest, "scored") {
         tracing::warn!("`{}`: {message}", args.src.display());
     }
-    if num_pairs == 0 {
+    if total.pairs == 0 {
         let error = anyhow!(
             "`{}` and `{}` are empty: there is nothing to score",
             args.src.display(),
@@ -132,11 +125,35 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
             "give a file of sentences and a file of their translations",
         ));
     }
-    let perplexity = (-log_prob / num_tokens as f64).exp();
-    tracing::info!(
-        "{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}"
-    );
+    total.report();
     Ok(())
+}
+
+/// The sums over all pairs.
+#[derive(Default)]
+struct Total {
+    pairs: usize,
+    /// Target tokens, with EOS.
+    tokens: usize,
+    log_prob: f64,
+}
+
+impl Total {
+    fn add(&mut self, forced: &Forced) {
+        self.pairs += 1;
+        self.tokens += forced.log_probs.len();
+        self.log_prob += forced.log_prob();
+    }
+
+    /// Logs the counts and the perplexity.
+    fn report(&self) {
+        let perplexity = (-self.log_prob / self.tokens as f64).exp();
+        tracing::info!(
+            "{} pairs, {} target tokens with end marks, perplexity {perplexity:.4}",
+            self.pairs,
+            self.tokens
+        );
+    }
 }
 
 /// The next pairs, and an error if the one after them cannot be read.

@@ -26,7 +26,7 @@ use super::model::ModelArgs;
 use super::uses::{check_config, check_translates};
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow serve` is asked to do.
+/// The arguments of `polyglow serve`.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// Runs that translate, one for each pair of languages; `en-de=RUN` names languages that are

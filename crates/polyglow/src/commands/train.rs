@@ -21,7 +21,7 @@ use crate::progress::{Progress, Screen};
 use crate::signals::Signals;
 use finish::finish;
 
-/// What `polyglow train` is asked to do.
+/// The arguments of `polyglow train`.
 #[derive(Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]

@@ -122,13 +122,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         .map_or("", |(src, _)| src)
         .to_owned();
     if args.interactive {
-        if !group.is_alone() {
-            let error = usage(anyhow!(
-                "`--interactive` is for one process, and a launcher has started {}",
-                group.size()
-            ));
-            return Err(with_hint(error, "leave `mpirun` out"));
-        }
+        check_alone(&**group)?;
         let models = args.model.load(&plan)?;
         check(args, &models)?;
         let runner = runner(models, &plan)?;
@@ -178,6 +172,21 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         Ok(()) => output.finish(),
         Err(error) => Err(output.keep(error)),
     }
+}
+
+/// Refuses several processes, of which only one has the terminal.
+///
+/// # Errors
+/// A launcher has started several (exit code 2).
+fn check_alone(group: &dyn Group) -> anyhow::Result<()> {
+    if group.is_alone() {
+        return Ok(());
+    }
+    let error = usage(anyhow!(
+        "`--interactive` is for one process, and a launcher has started {}",
+        group.size()
+    ));
+    Err(with_hint(error, "leave `mpirun` out"))
 }
 
 /// What output depends on besides the input, as a short name: the weights, the search, the batches,

@@ -104,13 +104,11 @@ impl Results {
             let sentences = sentence_requests(requests, first_line, language);
             // The longest sentences come first, so that most lines are done at the end: their share
             // is that of the sentences.
-            let mut observe_share = |done| observe(done * requests.len() / sentences.len().max(1));
-            let translations = runner.translate_observed(
-                &sentences,
-                first_line,
-                &self.search,
-                &mut observe_share,
-            )?;
+            let num_sentences = sentences.len().max(1);
+            let translations =
+                runner.translate_observed(&sentences, first_line, &self.search, &mut |done| {
+                    observe(done * requests.len() / num_sentences);
+                })?;
             let aligned = self.align(runner, &sentences, translations)?;
             join(requests, language, aligned, self.search.scores)
         } else {
