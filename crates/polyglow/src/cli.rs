@@ -1,5 +1,5 @@
 //! The command line: the list of commands, and the function that runs each. Arguments are defined
-//! beside their command.
+//! in the file of their command.
 
 mod unknown_option;
 

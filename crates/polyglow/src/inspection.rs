@@ -192,9 +192,10 @@ pub(crate) struct BatchesReport {
     pub(crate) largest: BatchShape,
 }
 
-/// Inspects a training before its first step: reads every split, plans the batches of an epoch, and trains a throw-away model for some steps:
-/// on the largest batch, whose activations take the most memory, and over the mix of batches, to
-/// see how long training takes. `directory` is where the run is to be.
+/// Inspects a training before its first step: reads every split, plans the batches of an epoch, and
+/// trains a throw-away model for some steps: on the largest batch, whose activations take the most
+/// memory, and over the mix of batches, to see how long training takes. `directory` is where the
+/// run is to be.
 ///
 /// The text is streamed: memory holds some twenty bytes per training pair, and the held-out sets.
 ///

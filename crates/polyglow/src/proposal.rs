@@ -98,8 +98,8 @@ impl Size {
     }
 }
 
-/// Chooses the size of the vocabulary by the number of pairs: each token must be seen often enough to
-/// learn its vector.
+/// Chooses the size of the vocabulary by the number of pairs: each token must be seen often enough
+/// to learn its vector.
 pub(crate) fn vocab_size(pairs: u64) -> usize {
     const SIZES: [(u64, usize); 3] = [(100_000, 4000), (500_000, 8000), (2_000_000, 16_000)];
     SIZES
@@ -250,8 +250,8 @@ impl Course {
     }
 }
 
-/// Chooses the probability of dropout by the number of epochs: a model memorizes a text that it reads
-/// often.
+/// Chooses the probability of dropout by the number of epochs: a model memorizes a text that it
+/// reads often.
 fn dropout(epochs: f64) -> f64 {
     match epochs {
         ..15.0 => 0.1,

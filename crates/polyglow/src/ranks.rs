@@ -15,8 +15,8 @@ use polyglow_predict::group::{Group, alone};
 
 use crate::failure;
 
-/// The variables in which launchers give the number of processes: Open MPI, MPICH and Intel MPI, and Slurm's
-/// `srun` with `PMIx`.
+/// The variables in which launchers give the number of processes: Open MPI, MPICH and Intel MPI,
+/// and Slurm's `srun` with `PMIx`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
 /// Reads the number of processes that a launcher has started; 1 without a launcher.

@@ -48,7 +48,7 @@ pub(crate) struct SearchTimes {
     pub(crate) batch: usize,
     /// Hypotheses kept; 1 is greedy search.
     pub(crate) beam_size: usize,
-    /// Bits of a weight: 32, or 8 where that is asked for.
+    /// Bits of a weight: 32, or 8 with `--int8`.
     pub(crate) bits: usize,
     /// All of them, from ids to hypotheses.
     pub(crate) time: Spread,

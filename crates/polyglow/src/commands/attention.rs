@@ -77,7 +77,7 @@ fn kinds() -> impl TypedValueParser<Value = AttentionKind> {
 }
 
 /// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture
-/// (`.png`, `.svg`, one map), and prints the hard alignment of its words if asked to.
+/// (`.png`, `.svg`, one map), and prints the hard alignment of its words with `--pharaoh`.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; there is nothing to do, or no such layer or head

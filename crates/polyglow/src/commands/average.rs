@@ -32,7 +32,7 @@ pub(crate) struct AverageArgs {
 /// 5 or 20).
 ///
 /// # Errors
-/// There is no such run; it has fewer checkpoints than were asked for, or none; one of them is
+/// There is no such run; it has fewer checkpoints than requested, or none; one of them is
 /// damaged, or of another shape than the newest; the average cannot be written.
 pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let run = RunDirectory::existing(&args.run)?;

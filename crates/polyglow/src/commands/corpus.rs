@@ -12,10 +12,9 @@ use crate::failure::{usage, with_hint};
 /// The arguments of `polyglow corpus`.
 #[derive(Args)]
 pub(crate) struct CorpusArgs {
-    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; with tags
-    /// `mini-tags`; pictures
-    /// `shapes`, `colored-shapes`, `counted-shapes`, `counted-colored-shapes`; with captions
-    /// `captioned-shapes`
+    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; with
+    /// tags `mini-tags`; pictures `shapes`, `colored-shapes`, `counted-shapes`,
+    /// `counted-colored-shapes`; with captions `captioned-shapes`
     name: String,
     /// Directory to write to; created if it does not exist
     out: PathBuf,

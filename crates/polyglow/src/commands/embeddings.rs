@@ -51,8 +51,8 @@ struct Run {
 /// Explores vectors.
 ///
 /// # Errors
-/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something
-/// is asked of a file that only a model can answer (exit code 2); a file cannot be read or written.
+/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or an
+/// action needs a model, and there is a file (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     // Refused here, before a model is loaded.
     if let Action::Plot(PlotArgs { out, .. })

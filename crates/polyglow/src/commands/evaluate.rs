@@ -73,7 +73,8 @@ struct Report<'a> {
     /// The scores of each label, if the model gives labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<LabelScores>,
-    /// The rate of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
+    /// The rate of each decoder layer's attention, from the lowest layer, if there is a gold
+    /// alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
     /// How often the words of captions look at what they are about, if that is known.
@@ -353,7 +354,7 @@ fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes what models of tokens are scored by, and the scores of the n-gram model beside them.
+/// Writes the losses of a model of tokens, and below them those of the n-gram model.
 fn write_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report { scores, ngram, .. } = report;
     if let Some(accuracy) = scores.token_accuracy {

@@ -20,8 +20,8 @@ pub(crate) struct ImportArgs {
 /// trained on as any other.
 ///
 /// # Errors
-/// As [`polyglow_formats::import`]; there is something in the run's directory already (exit code 2); the
-/// disk refuses.
+/// As [`polyglow_formats::import`]; there is something in the run's directory already (exit code
+/// 2); the disk refuses.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let model = polyglow_formats::import(&args.model)?;
     let run = model.create_run(&args.run)?;

@@ -95,7 +95,8 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
         command: command(args),
     };
     let text = text::write(&subject, &proposal);
-    // The text is read back, so that it is a valid config whatever characters the files' names have.
+    // The text is read back, so that it is a valid config whatever characters the files' names
+    // have.
     Config::from_text(&text, &[])?.validate()?;
     file::replace(&path, text.as_bytes())
         .with_context(|| format!("cannot write `{}`", path.display()))?;

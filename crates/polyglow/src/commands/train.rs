@@ -46,7 +46,7 @@ pub(crate) struct TrainArgs {
 }
 
 /// Prepares the data, trains to the end or until interrupted, and tests the result. Returns the
-/// exit code: 0 after the end, [`STOPPED`] where the same command has to go on.
+/// exit code: 0 after the end, [`STOPPED`] where the same command resumes it.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].

@@ -4,7 +4,8 @@
 
 use polyglow_data::pair::Pair;
 
-/// Lines whose order is tested together: enough for a correlation, few enough to locate a lost line.
+/// Lines whose order is tested together: enough for a correlation, few enough to locate a lost
+/// line.
 const BLOCK: usize = 500;
 /// Lines from which a correlation is meaningful.
 const FEWEST: usize = 100;
@@ -42,13 +43,13 @@ pub(super) struct Fit {
     shift: Option<Disorder>,
 }
 
-/// What is wrong with the order of a side.
+/// A side in another order than its partner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Disorder {
-    /// From this file and line on, the target of a source stands so many lines below it (or, below
-    /// 0, above it).
+    /// From this file and line on, targets stand `by` lines below their sources, or above them if
+    /// `by` is negative.
     Shifted { file: String, line: u64, by: isize },
-    /// The whole text is in no order: the correlation of the lengths.
+    /// Lines of the whole text do not belong together: the correlation of their lengths is low.
     Shuffled { correlation: f64 },
 }
 
@@ -88,7 +89,7 @@ impl Fit {
         self.lens.correlation()
     }
 
-    /// What is wrong with the order of a side, if anything is.
+    /// Returns in which way a side is in another order than its partner; `None` if it is not.
     pub(super) fn disorder(&mut self) -> Option<Disorder> {
         self.finish_block();
         let shared = share_of(self.sharing, self.with_numbers).is_some_and(|share| share >= SHARED);

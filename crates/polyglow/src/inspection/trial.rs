@@ -23,8 +23,8 @@ use super::pace::{TimedStep, Workload};
 use crate::allocator;
 pub(super) use validation::time_validation;
 
-/// Quantiles of the batch sizes of an epoch at which steps are timed: the middles of equal parts, in
-/// an order in which the first few stand for all.
+/// Quantiles of the batch sizes of an epoch at which steps are timed: the middles of equal parts,
+/// in an order in which the first few stand for all.
 const QUANTILES: [f64; 8] = [
     0.5625, 0.1875, 0.8125, 0.3125, 0.6875, 0.0625, 0.9375, 0.4375,
 ];
@@ -32,14 +32,15 @@ const QUANTILES: [f64; 8] = [
 const FEWEST: usize = 3;
 /// Steps that are timed at most.
 const MOST: usize = 24;
-/// Seconds after which no further step is timed.
+/// Seconds after which no further step is timed: a longer check would not be run before each
+/// training.
 const ENOUGH: f64 = 6.0;
 /// Micro-batches of a step that is timed, at most; the update is the same for more.
 const MOST_MICRO_BATCHES: usize = 4;
 /// Learning rate of the steps; the weights do not matter.
 const LR: f64 = 1e-4;
 
-/// What trial steps show.
+/// The results of trial steps.
 pub(super) struct Trials {
     pub(super) batches: BatchesReport,
     pub(super) parameters: usize,
@@ -140,7 +141,7 @@ impl Sizes {
     /// The batch of the timed step of this index: its operations, and its position in the epoch.
     fn at(&self, index: usize) -> (f64, usize) {
         let quantile = QUANTILES[index % QUANTILES.len()];
-        // Later rounds take the batches beside those of the first.
+        // Later rounds take the batches next to those of the first, so that none is timed twice.
         let rank = (quantile * self.flops.len() as f64) as usize + index / QUANTILES.len();
         self.flops[rank % self.flops.len()]
     }

@@ -39,7 +39,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is suspicious about the pairs of the splits.
+/// Warns of the pairs of the splits.
 pub(super) fn of_text(splits: &[SplitReport], findings: &[Finding]) -> Vec<Warning> {
     splits
         .iter()
@@ -47,7 +47,7 @@ pub(super) fn of_text(splits: &[SplitReport], findings: &[Finding]) -> Vec<Warni
         .collect()
 }
 
-/// What is suspicious about a config, by the number of its steps and the links of its text.
+/// Warns of a config, given its number of steps and the links of its text.
 pub(super) fn of_config(
     config: &Config,
     batches: &BatchesReport,
@@ -76,8 +76,8 @@ pub(super) fn of_config(
     warnings
 }
 
-/// What this machine lacks. `available` is the memory that was free before the trial step, where
-/// the model is in it.
+/// Warns of a lack of memory or disk space. `available` is the memory that was free before the
+/// trial step, where the model is in it.
 pub(super) fn of_machine(
     memory: &MemoryEstimate,
     available: Option<u64>,
@@ -279,7 +279,7 @@ mod tests {
                 "{warnings:?}"
             );
         }
-        // What is left out is told once.
+        // Pairs that are left out have one warning.
         let many = SplitReport {
             kept: 80,
             ratio: 10,

@@ -53,8 +53,8 @@ const COURTESY: Duration = Duration::from_secs(1);
 /// The time between two looks at whether an exchange hangs.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// How much longer the other ranks wait than rank 0: only rank 0 knows which rank is missing, so its
-/// error has to come first.
+/// How much longer the other ranks wait than rank 0: only rank 0 knows which rank is missing, so
+/// its error has to come first.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The processes of MPI.
@@ -72,8 +72,8 @@ struct World {
     since: Mutex<Option<Instant>>,
 }
 
-/// Lets Open MPI connect two machines twice, unless the environment says otherwise: one connection of
-/// its 4.1 gives six tenths of a network of 1 Gbit/s when both send, two give all of it
+/// Lets Open MPI connect two machines twice, unless the environment says otherwise: one connection
+/// of its 4.1 gives six tenths of a network of 1 Gbit/s when both send, two give all of it
 /// (docs/cluster.md). Other libraries do not read this.
 #[expect(
     unsafe_code,

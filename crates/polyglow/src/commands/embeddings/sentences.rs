@@ -30,7 +30,7 @@ struct LineNeighbor<'a> {
 /// Prints the nearest lines of each line of the file, or of the query alone.
 ///
 /// # Errors
-/// The file cannot be read; something is asked that only a model can answer, or the query has no
+/// The file cannot be read; the pooling needs a model, or the query has no
 /// known word (exit code 2).
 pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> anyhow::Result<()> {
     let SentencesArgs {

@@ -18,7 +18,7 @@ const TOKENIZED_LINES: usize = 100;
 /// Share of the letters of a script without spaces in too long words, from which a tokenizer does
 /// not suit the text.
 pub(crate) const PHRASES: f64 = 0.5;
-/// Lines by which that is found out.
+/// Lines by which the tokenizer is tested.
 const SOME_LINES: usize = 1000;
 
 /// The texts of all files.
@@ -159,7 +159,7 @@ impl Text {
 }
 
 impl Systems<'_> {
-    /// Warns if so many hypotheses end in ` .` that they seem to be tokenized.
+    /// Warns if many hypotheses end in ` .`, as tokenized text does.
     pub(super) fn warn_of_tokens(&self) {
         for (name, hypotheses) in self.names.iter().zip(&self.hypotheses) {
             let tokenized = hypotheses

@@ -10,7 +10,7 @@ use super::report::indented;
 use super::scoring::{Scored, Scores};
 use super::{Style, Task};
 
-/// sacreBLEU marks differences up to this p-value.
+/// The p-value up to which sacreBLEU marks a difference with `*`.
 const SIGNIFICANCE: f64 = 0.05;
 
 /// Writes a row for each system, below it the test that was made, and the signature of each metric.

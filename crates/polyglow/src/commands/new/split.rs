@@ -381,7 +381,8 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
         }
     }
     candidates.sort_unstable();
-    // At least half of the candidates stay in the training text, which has rare sentences then, too.
+    // At least half of the candidates stay in the training text, which has rare sentences then,
+    // too.
     let each = size.min(candidates.len() / (2 * sets));
     ensure!(
         each >= FEWEST,
@@ -394,8 +395,8 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
         .collect())
 }
 
-/// Hashes both sides of a pair, without case and repeated spaces; equal sentences of different sides
-/// have different hashes.
+/// Hashes both sides of a pair, without case and repeated spaces; equal sentences of different
+/// sides have different hashes.
 fn keys(pair: &Pair) -> [u64; 2] {
     [(0, &pair.src), (1, &pair.tgt)].map(|(side, text)| {
         let mut hasher = DefaultHasher::new();

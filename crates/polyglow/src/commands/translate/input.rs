@@ -1,4 +1,4 @@
-//! What `translate` reads: lines, with what is asked of each.
+//! The input of `translate`: lines, with the options of each.
 
 use std::io::{self, IsTerminal};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::failure::with_hint;
 const ONE_LINE_EACH: &str =
     "there must be one line for each line of the input; a blank line asks for nothing";
 
-/// The lines to translate, with what is asked of each.
+/// The lines to translate, with the prefix and the constraints of each.
 pub(super) struct Input {
     pub(super) lines: Lines,
     first: Option<String>,
@@ -67,7 +67,7 @@ impl Input {
         Ok(())
     }
 
-    /// Leaves out so many lines, which were read before.
+    /// Skips lines that an earlier command has translated.
     pub(super) fn skip(&mut self, lines: usize) -> anyhow::Result<()> {
         for _ in 0..lines {
             if self.next_line()?.is_none() {

@@ -31,12 +31,12 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the
-    /// input.
+    /// Opens stdout without a path, or with `-`, and else the file. `decided_by` names everything
+    /// that the output depends on, except for the input.
     ///
     /// # Errors
-    /// The path is a directory, or its directory is not writable; or `--resume` is asked of what is
-    /// no file (exit code 2).
+    /// The path is a directory, or its directory is not writable; or `--resume` is given with
+    /// output that is no file (exit code 2).
     pub(super) fn create(args: &TranslateArgs, decided_by: &str) -> anyhow::Result<Self> {
         let Some(path) = args.output.as_deref().filter(|path| !is_stdout(path)) else {
             return if args.resume {

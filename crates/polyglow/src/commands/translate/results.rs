@@ -78,7 +78,7 @@ impl Results {
     }
 
     /// Translates lines, the first of which has this number, and writes the results. `observe` is
-    /// told how many of them are translated.
+    /// called with the number of those that are translated.
     pub(super) fn write(
         &mut self,
         runner: &Runner,

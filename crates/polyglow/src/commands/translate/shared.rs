@@ -23,8 +23,8 @@ use crate::activity::{Activity, Pace};
 /// The portions of a round, and the number of the first line; at the end none.
 type Round = (Vec<Vec<Request>>, usize);
 
-/// Reads to the end of the input, of which so many lines are done, and writes what all have
-/// translated.
+/// Reads to the end of the input, after the `done` lines of an earlier command, and writes what all
+/// have translated.
 pub(super) fn lead(
     runner: &Runner,
     mut input: Input,

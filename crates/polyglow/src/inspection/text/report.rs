@@ -1,4 +1,4 @@
-//! The numbers of a split; those of images, which have no lines.
+//! The statistics of a split of text or of images.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -81,7 +81,8 @@ impl SideStatistics {
 }
 
 impl SplitReport {
-    /// The numbers of a report, and no others; the sides of what is used have so many characters.
+    /// Makes the report of a split from the counts of its corpus and the characters of both sides
+    /// of the pairs that are used; everything else is 0 or `None`.
     pub(super) fn new(name: &str, report: &CorpusReport, [src_chars, tgt_chars]: [u64; 2]) -> Self {
         let kept = report.kept;
         Self {

@@ -1,8 +1,8 @@
 //! Sums over all ranks, for gradients.
 //!
 //! Each rank receives its part of the values of all ranks, adds them in the order of the ranks, and
-//! sends the sum to all. A ring sends as many bytes, but MPI's own sum adds in an order that depends
-//! on the library and the network: the same training would then give other weights.
+//! sends the sum to all. A ring sends as many bytes, but MPI's own sum adds in an order that
+//! depends on the library and the network: the same training would then give other weights.
 
 use half::bf16;
 use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
