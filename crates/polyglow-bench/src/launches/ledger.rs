@@ -212,10 +212,10 @@ impl Memory {
         for id in inside {
             self.free(id);
         }
-        // A view has no bytes of its own, so only owners are counted.
+        // A freed tensor has no owner any more, and a view has no bytes of its own.
         block.written = made
             .iter()
-            .filter(|id| self.owners.contains_key(id))
+            .filter(|id| self.owners.contains_key(*id))
             .filter_map(|id| Some(self.owned.get(id)?.0))
             .sum();
         if is_view {

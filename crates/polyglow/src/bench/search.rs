@@ -75,12 +75,7 @@ pub(crate) fn bench_search(
         .iter()
         .map(|&bits| model(&shape, config.seed, bits, device))
         .collect::<Vec<_>>();
-    let mut ways: Vec<(usize, usize, usize)> = Vec::new();
-    for model in 0..bits.len() {
-        for batch in BATCHES {
-            ways.extend(BEAMS.map(|beam_size| (model, batch, beam_size)));
-        }
-    }
+    let ways = ways(bits.len());
     let mut seconds = vec![Vec::new(); ways.len()];
     // The first round is not measured: memory is allocated and kernels are tuned in it.
     for round in 0..=rounds {
@@ -125,6 +120,17 @@ pub(crate) fn bench_search(
         searches,
         peak_memory: peak_memory(),
     })
+}
+
+/// Lists the ways to search: the index of a model, a number of sentences at a time, and a beam size.
+fn ways(num_models: usize) -> Vec<(usize, usize, usize)> {
+    let mut ways = Vec::new();
+    for model in 0..num_models {
+        for batch in BATCHES {
+            ways.extend(BEAMS.map(|beam_size| (model, batch, beam_size)));
+        }
+    }
+    ways
 }
 
 /// A model with random 32-bit weights, or with the nearest 8-bit ones.
