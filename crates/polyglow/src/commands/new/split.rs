@@ -1,23 +1,23 @@
 //! Splits validation and test sets off a training text.
 
+mod output;
 mod record;
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
-use polyglow_data::file::{NewFile, remove_unfinished};
+use polyglow_data::file::remove_unfinished;
 use polyglow_data::pair::Pair;
 use polyglow_data::random::mix;
-use sha2::{Digest, Sha256};
 
 use super::files::training_text;
 use crate::failure::{usage, with_hint};
 use crate::inspection::Warning;
+use output::Output;
 use record::{Record, hexadecimal};
 
 /// The most pairs of a set.
@@ -306,10 +306,7 @@ fn split_off(
     };
     for output in &mut outputs {
         output.flush()?;
-        new.files.insert(
-            output.name.clone(),
-            hexadecimal(&output.hash.clone().finalize()),
-        );
+        new.files.insert(output.name().to_owned(), output.hash());
     }
     old.adopt_unfinished(folder)?;
     old.unfinished.clone_from(&new.files);
@@ -406,60 +403,6 @@ fn keys(pair: &Pair) -> [u64; 2] {
             .for_each(|word| word.hash(&mut hasher));
         hasher.finish()
     })
-}
-
-/// A file of a set, which gets its name when it is complete.
-struct Output {
-    name: String,
-    path: PathBuf,
-    file: NewFile,
-    buffer: Vec<u8>,
-    /// The hash of the bytes that were flushed.
-    hash: Sha256,
-}
-
-/// Bytes that are collected before they are written.
-const BUFFER: usize = 1 << 16;
-
-impl Output {
-    fn create(folder: &Path, set: &str, ending: &str) -> anyhow::Result<Self> {
-        let name = format!("{set}.{ending}");
-        let path = folder.join(&name);
-        let file =
-            NewFile::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self {
-            name,
-            path,
-            file,
-            buffer: Vec::with_capacity(BUFFER),
-            hash: Sha256::new(),
-        })
-    }
-
-    fn write(&mut self, line: &str) -> anyhow::Result<()> {
-        self.buffer.extend_from_slice(line.as_bytes());
-        self.buffer.push(b'\n');
-        if self.buffer.len() >= BUFFER {
-            self.flush()
-        } else {
-            Ok(())
-        }
-    }
-
-    fn flush(&mut self) -> anyhow::Result<()> {
-        let mut file = self.file.file();
-        file.write_all(&self.buffer)
-            .with_context(|| format!("cannot write `{}`", self.path.display()))?;
-        self.hash.update(&self.buffer);
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        let Self { path, file, .. } = self;
-        file.commit()
-            .with_context(|| format!("cannot write `{}`", path.display()))
-    }
 }
 
 #[cfg(test)]
