@@ -23,7 +23,6 @@ pub(crate) fn locate() {
         if matches!(config.environment.path, CacheConfig::Target) {
             config.environment.path =
                 CacheConfig::Directory(CacheConfig::Global.root().with_file_name("polyglow"));
-            // Compiling the kernels of a model takes minutes on some devices.
             config.compilation.cache = true;
         }
         CubeClRuntimeConfig::try_set(config);

@@ -183,7 +183,6 @@ fn show_sentence(
     if args.pharaoh {
         let src = args.src.clone();
         let links = align(runner, &[Pair { src, tgt }])?;
-        // Of the last layer, in which attention agrees best with alignments by people.
         let last = links.first().and_then(|layers| layers.last());
         let line = last.map_or_else(String::new, |links| format_links(links));
         writeln!(io::stdout(), "{line}")?;

@@ -32,8 +32,7 @@ const QUANTILES: [f64; 8] = [
 const FEWEST: usize = 3;
 /// Steps that are timed at most.
 const MOST: usize = 24;
-/// Seconds after which no further step is timed: a longer check would not be run before each
-/// training.
+/// Seconds after which no further step is timed, so that a check stays short.
 const ENOUGH: f64 = 6.0;
 /// Micro-batches of a step that is timed, at most; the update is the same for more.
 const MOST_MICRO_BATCHES: usize = 4;

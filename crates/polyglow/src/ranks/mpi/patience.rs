@@ -42,7 +42,7 @@ impl Patience {
             tracing::warn!("waiting for {} since {} s", ranks(), waited.as_secs());
         }
         if waited < Duration::from_micros(200) {
-            // In a step the ranks are microseconds apart, and a sleep is longer than that.
+            // The others are often there already; a sleep would be longer than the wait.
             thread::yield_now();
         } else {
             // A fiftieth of the time so far is no loss, and a millisecond frees the core.
