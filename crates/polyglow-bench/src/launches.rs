@@ -6,6 +6,8 @@ mod count;
 #[cfg(feature = "gpu")]
 mod ledger;
 #[cfg(feature = "gpu")]
+mod operations;
+#[cfg(feature = "gpu")]
 mod roofline;
 #[cfg(feature = "gpu")]
 mod table;

@@ -7,7 +7,7 @@ mod ranks;
 
 use std::process::ExitCode;
 
-use clap::{ArgAction, Parser, Subcommand};
+use clap::{Parser, Subcommand};
 
 #[global_allocator]
 static ALLOCATOR: polyglow::allocator::Allocator = polyglow::allocator::Allocator;
@@ -19,13 +19,8 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Increase verbosity; repeat for more
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    verbose: u8,
-
-    /// Print warnings only; twice: errors only
-    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
-    quiet: u8,
+    #[command(flatten)]
+    verbosity: polyglow::Verbosity,
 }
 
 #[derive(Subcommand)]
@@ -50,7 +45,7 @@ fn run() -> anyhow::Result<u8> {
             return Ok(u8::try_from(message.exit_code()).unwrap_or(1));
         }
     };
-    polyglow::begin(i16::from(cli.verbose) - i16::from(cli.quiet))?;
+    polyglow::begin(cli.verbosity)?;
     match cli.command {
         Command::Launches(args) => launches::run(&args)?,
         Command::Ranks(args) => ranks::run(&args)?,

@@ -29,7 +29,7 @@ impl Activity {
         }
     }
 
-    /// Says what is being done, and how far it has come.
+    /// Shows what is being done, and how far it has come.
     pub(crate) fn show(&mut self, words: String) {
         if io::stderr().is_terminal() {
             self.spinner
@@ -51,14 +51,14 @@ impl Drop for Activity {
     }
 }
 
-/// How fast counted work goes on.
+/// The pace of counted work.
 pub(crate) struct Pace {
     started: Instant,
     done_before: u64,
 }
 
 impl Pace {
-    /// Work that begins now, `done_before` of which was done earlier.
+    /// Starts the clock of work of which `done_before` was done earlier.
     pub(crate) fn from(done_before: u64) -> Self {
         Self {
             started: Instant::now(),
@@ -66,12 +66,12 @@ impl Pace {
         }
     }
 
-    /// What has been done per second.
+    /// Returns the rate so far, per second.
     pub(crate) fn per_second(&self, done: u64) -> f64 {
         (done - self.done_before) as f64 / self.started.elapsed().as_secs_f64().max(1e-3)
     }
 
-    /// The time that the rest will take at the pace so far: `4m10s`.
+    /// Predicts the time of the rest at the pace so far: `4m10s`.
     pub(crate) fn time_left(&self, done: u64, all: u64) -> String {
         let each = self.started.elapsed().as_secs_f64() / (done - self.done_before).max(1) as f64;
         let seconds = (each * all.saturating_sub(done) as f64).round() as u64;

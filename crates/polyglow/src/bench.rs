@@ -57,13 +57,15 @@ impl Spread {
     /// The spread of these times; zeros if there are none.
     pub(crate) fn of(mut seconds: Vec<f64>) -> Self {
         seconds.sort_by(f64::total_cmp);
-        let at = |index: usize| seconds.get(index).copied().unwrap_or(0.0);
-        let last = seconds.len().saturating_sub(1);
-        // Of an even number, the middle of the two in the middle.
+        let [Some(shortest), Some(longest)] = [seconds.first(), seconds.last()] else {
+            return Self::default();
+        };
+        // The median of an even count is the mean of the two in the middle.
+        let last = seconds.len() - 1;
         Self {
-            median: f64::midpoint(at(last / 2), at(last.div_ceil(2))),
-            least: at(0),
-            most: at(last),
+            median: f64::midpoint(seconds[last / 2], seconds[last.div_ceil(2)]),
+            least: *shortest,
+            most: *longest,
         }
     }
 }

@@ -1,5 +1,5 @@
 //! The command line: the list of commands, and the function that runs each. Arguments are defined
-//! beside their command.
+//! in the file of their command.
 
 mod unknown_option;
 
@@ -9,7 +9,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
 
 use anyhow::Context;
-use clap::{ArgAction, CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, Parser, Subcommand};
 use polyglow_data::file;
 use polyglow_predict::device;
 use polyglow_predict::group::{Group, alone};
@@ -21,6 +21,7 @@ use crate::commands::{
     attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate,
     export, generate, help, import, info, metrics, new, quantize, report, score, train, translate,
 };
+use crate::logging::Verbosity;
 use crate::{kernel_cache, logging, ranks, standard_output};
 
 /// The version, the commit that it was built from where that is known, and the features of the
@@ -41,13 +42,8 @@ struct Cli {
     #[command(subcommand)]
     command: Command,
 
-    /// Increase verbosity; repeat for more
-    #[arg(short, long, global = true, action = ArgAction::Count)]
-    verbose: u8,
-
-    /// Print warnings only; twice: errors only
-    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
-    quiet: u8,
+    #[command(flatten)]
+    verbosity: Verbosity,
 }
 
 #[derive(Subcommand)]
@@ -183,13 +179,9 @@ fn run_with(arguments: &[OsString]) -> anyhow::Result<u8> {
     } else {
         alone()
     };
-    // Of a training, rank 0 tells all; when lines are translated, each rank warns of its own.
+    // In a training rank 0 logs for all; in a translation each rank warns of its own lines.
     let speaks = group.is_first() || matches!(cli.command, Command::Translate(_));
-    logging::init(
-        i16::from(cli.verbose) - i16::from(cli.quiet),
-        group.is_first(),
-        speaks,
-    );
+    logging::init(cli.verbosity, group.is_first(), speaks);
     ranks::warn();
     kernel_cache::locate();
     if cli.command.prints_results() {
@@ -248,16 +240,15 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     done.map(|()| 0)
 }
 
-/// `help train` is `train --help`; `help config` is of its own.
+/// Prints the help of a command, as `help train` for `train --help`, or of keys of a config.
 fn print_help(topics: &[String]) -> anyhow::Result<u8> {
     match topics.split_first() {
         Some((first, keys)) if first == "config" => help::explain(keys).map(|()| 0),
         _ => {
-            let words = ["polyglow"]
-                .into_iter()
-                .chain(topics.iter().map(String::as_str))
-                .chain(["--help"]);
-            run_with(&words.map(OsString::from).collect::<Vec<_>>())
+            let mut words = vec![OsString::from("polyglow")];
+            words.extend(topics.iter().map(OsString::from));
+            words.push(OsString::from("--help"));
+            run_with(&words)
         }
     }
 }

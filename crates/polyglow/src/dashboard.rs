@@ -30,7 +30,8 @@ use serde_json::Value;
 use crate::failure::{usage, with_hint};
 use board::Board;
 
-/// Steps may be much shorter; the screen is drawn no more often than this.
+/// The shortest time between two drawings of the screen: steps may be much shorter, and a slow
+/// terminal would hold them up.
 const BETWEEN_FRAMES: Duration = Duration::from_millis(100);
 
 /// Draws a board; false where it cannot be drawn any more, as after the terminal was closed.
@@ -39,7 +40,7 @@ type Draw = Box<dyn FnMut(&Board) -> bool + Send>;
 /// A dashboard that is open until it is dropped.
 pub(crate) struct Dashboard {
     screen: Arc<Mutex<Screen>>,
-    /// Whether the terminal has to be given back.
+    /// Whether the terminal is in raw mode, which the end of the dashboard has to undo.
     in_terminal: bool,
 }
 
@@ -54,7 +55,7 @@ struct SizedTerminal {
     terminal: ManuallyDrop<Terminal<CrosstermBackend<Stdout>>>,
 }
 
-/// What is shown, and how it is drawn.
+/// The content of the dashboard, and the function that draws it.
 struct Screen {
     board: Board,
     draw: Option<Draw>,
@@ -109,7 +110,7 @@ impl Dashboard {
         self.screen().change(|board| board.show(record));
     }
 
-    /// What the user has asked for with keys.
+    /// Returns what the user has requested with keys.
     pub(crate) fn wish(&self) -> Wish {
         self.screen().board.wish()
     }

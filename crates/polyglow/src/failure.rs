@@ -206,12 +206,13 @@ fn advice(error: &anyhow::Error) -> Advice {
             advice.exit_code = USAGE;
         }
     }
-    let of_system = || {
-        causes
+    // The libraries know more about the cause than the system does, so its hint comes last.
+    if advice.hint.is_none() {
+        let of_system = causes
             .chain()
-            .find_map(|cause| cause.downcast_ref::<io::Error>().map(hint_of_system))
-    };
-    advice.hint = advice.hint.or_else(|| of_system().map(str::to_owned));
+            .find_map(|cause| cause.downcast_ref::<io::Error>().map(hint_of_system));
+        advice.hint = of_system.map(str::to_owned);
+    }
     if advice.exit_code == USAGE {
         advice.hint.get_or_insert_with(|| match named_in(&format!("{error:#}")) {
             Some(key) => format!("`polyglow help config {key}` explains it"),
@@ -226,12 +227,11 @@ fn is_closed_pipe(error: &anyhow::Error) -> bool {
         .chain()
         .filter_map(|cause| cause.downcast_ref::<TrainError>())
         .flat_map(TrainError::causes);
-    let is_closed = |cause: &(dyn std::error::Error + 'static)| {
+    error.chain().chain(of_train).any(|cause| {
         cause
             .downcast_ref::<io::Error>()
             .is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
-    };
-    error.chain().chain(of_train).any(is_closed)
+    })
 }
 
 /// Writes a line to stderr. If that fails, there is no other place to report it.

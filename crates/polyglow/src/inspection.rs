@@ -30,11 +30,12 @@ use serde::Serialize;
 pub(crate) use pace::{TimeEstimate, duration};
 pub(crate) use polyglow_data::clean::findings::{Check, DETECTORS, Finding};
 pub(crate) use text::SplitReport;
+use text::TextReport;
 use tokens::OwnText;
 use trial::{Trial, Trials};
 pub(crate) use warning::Warning;
 
-/// What was found. Displayed, it is the report of `check` without its warnings.
+/// The result of an inspection. Displayed, it is the report of `check` without its warnings.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Inspection {
     /// What runs.
@@ -128,31 +129,31 @@ pub(crate) struct ExportReport {
 }
 
 impl ExportReport {
-    /// What becomes of a model of this config and these tokenizers; nothing of models that
-    /// translate no text.
+    /// Checks a model of this plan and these tokenizers against every format; returns nothing for
+    /// models that do not translate text.
     fn all(plan: &Plan, tokenizers: &Tokenizers) -> Vec<Self> {
         if !plan.task.facts().translates() {
             return Vec::new();
         }
-        let report = |target: Target| {
-            let refused =
-                target
-                    .check(&plan.config, tokenizers)
-                    .err()
-                    .map(|error| match error.hint() {
-                        Some(hint) => format!("{error}; {hint}"),
-                        None => error.to_string(),
-                    });
-            Self {
-                format: target.name(),
-                refused,
-            }
-        };
-        Target::ALL.map(report).to_vec()
+        Target::ALL
+            .map(|target| Self::new(target, plan, tokenizers))
+            .to_vec()
+    }
+
+    fn new(target: Target, plan: &Plan, tokenizers: &Tokenizers) -> Self {
+        let refusal = target.check(&plan.config, tokenizers).err();
+        let refused = refusal.map(|error| match error.hint() {
+            Some(hint) => format!("{error}; {hint}"),
+            None => error.to_string(),
+        });
+        Self {
+            format: target.name(),
+            refused,
+        }
     }
 }
 
-/// Numbers of token ids.
+/// The sizes of the vocabularies, in tokens.
 #[derive(Clone, Copy, Debug, Serialize)]
 pub(crate) struct VocabularyReport {
     /// Of the source.
@@ -164,12 +165,11 @@ pub(crate) struct VocabularyReport {
 }
 
 impl VocabularyReport {
-    /// The sizes of a run's vocabularies.
+    /// Returns the sizes of a run's vocabularies.
     pub(crate) fn new(tokenizers: &Tokenizers) -> Self {
-        let (src, tgt) = (tokenizers.src.vocab_size(), tokenizers.tgt.vocab_size());
         Self {
-            src,
-            tgt,
+            src: tokenizers.src.vocab_size(),
+            tgt: tokenizers.tgt.vocab_size(),
             shared: tokenizers.is_shared(),
         }
     }
@@ -192,9 +192,10 @@ pub(crate) struct BatchesReport {
     pub(crate) largest: BatchShape,
 }
 
-/// Reads every split, plans the batches of an epoch, and trains a throw-away model for some steps:
-/// on the largest batch, whose activations take the most memory, and over the mix of batches, to
-/// see how long training takes. `directory` is where the run is to be.
+/// Inspects a training before its first step: reads every split, plans the batches of an epoch, and
+/// trains a throw-away model for some steps: on the largest batch, whose activations take the most
+/// memory, and over the mix of batches, to see how long training takes. `directory` is where the
+/// run is to be.
 ///
 /// The text is streamed: memory holds some twenty bytes per training pair, and the held-out sets.
 ///
@@ -214,22 +215,19 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => Some(&**cache),
         TrainingData::Images { .. } => None,
     };
-    // Tags are linked to their words, which is nothing to check.
+    // The links of tags to their words come with the data, so there is nothing to check.
     let aligned = cache.filter(|_| plan.content.is_parallel());
     let links = aligned.and_then(IdCache::num_links);
-    let found = text::read_splits(plan, &text.train, cache, tokenizers)?;
+    let text_report = text::read_splits(plan, &text.train, cache, tokenizers)?;
     let several_sentences = sentences::share_of_several(plan, &text.train)?;
     let shape = plan.model_shape(tokenizers)?;
-    let available_memory = if plan.on_host {
-        available_memory()
-    } else {
-        None
-    };
-    let on_disk = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
+    // Read before the trial steps, which take memory themselves.
+    let available_memory = plan.on_host.then(available_memory).flatten();
+    let cache_bytes = fs::metadata(training.run.cache_path("train")).map_or(0, |file| file.len());
     let trial = Trial {
         plan,
         shape: &shape,
-        cache: on_disk,
+        cache: cache_bytes,
         directory,
     };
     // The first rank of several inspects for all of them, so nothing here may wait for the others.
@@ -246,32 +244,21 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         timed,
         work,
     } = trial.run(&built_in(setting.clone(), data)?)?;
-    let train = &found.splits[0];
+    let train = &text_report.splits[0];
     let lens = [train.src.mean_len, train.tgt.mean_len];
     let validation = trial::time_validation(&setting, data, &shape, lens)?;
     let time = TimeEstimate::new(&timed, validation, work);
 
-    let own = training
-        .origin()
-        .and_then(|origin| OwnText::of_run(&origin));
-    let has_valid = plan.config.data.has_valid();
-    let mut warnings = warning::of_text(&found.splits, &found.findings);
-    warnings.extend(found.warnings);
-    if cache.is_some() {
-        warnings.extend(tokens::find(plan, train, own.as_ref()));
-    }
-    warnings.extend(warning::of_config(&plan.config, has_valid, &batches, links));
+    let mut warnings = text_warnings(training, &text_report, cache.is_some());
+    warnings.extend(warning::of_config(&plan.config, &batches, links));
     warnings.extend(bleu::find(training)?);
     warnings.extend(warning::of_machine(&memory, available_memory, &disk));
-    let exports = ExportReport::all(plan, tokenizers);
-    let (plan, vocabulary) = (PlanReport::new(plan), VocabularyReport::new(tokenizers));
-    let (splits, findings) = (found.splits, found.findings);
     Ok(Inspection {
-        plan,
-        splits,
-        findings,
-        vocabulary,
-        exports,
+        plan: PlanReport::new(plan),
+        splits: text_report.splits,
+        findings: text_report.findings,
+        vocabulary: VocabularyReport::new(tokenizers),
+        exports: ExportReport::all(plan, tokenizers),
         parameters,
         links,
         several_sentences,
@@ -285,8 +272,24 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     })
 }
 
-/// How long steps of another model or with other batches take on the text of a training, and how
-/// many parameters it has. What a validation takes is `None` where there is no validation set.
+/// Collects the warnings about pairs, whole sides, and tokenizers that were made for another text.
+fn text_warnings(training: &Training, report: &TextReport, has_tokens: bool) -> Vec<Warning> {
+    let mut warnings = warning::of_text(&report.splits, &report.findings);
+    warnings.extend(report.warnings.iter().cloned());
+    if has_tokens {
+        let origin = training.origin();
+        let own = origin.and_then(|origin| OwnText::of_run(&origin));
+        warnings.extend(tokens::find(
+            &training.plan,
+            &report.splits[0],
+            own.as_ref(),
+        ));
+    }
+    warnings
+}
+
+/// Measures steps of another model, or with other batches, on the text of a training. Returns the
+/// number of parameters and the time, in which a validation takes 0 s without a validation set.
 ///
 /// # Errors
 /// As [`inspect`].

@@ -9,6 +9,7 @@ pub mod allocator;
 pub mod bench;
 mod cli;
 mod commands;
+mod cpu_time;
 mod dashboard;
 mod failure;
 mod inspection;
@@ -26,6 +27,8 @@ use std::process::ExitCode;
 
 #[doc(hidden)]
 pub use failure::{usage, with_hint};
+#[doc(hidden)]
+pub use logging::Verbosity;
 
 /// Runs the program with the arguments of this process and says how it should end.
 ///
@@ -50,13 +53,12 @@ pub fn run_program(program: fn() -> anyhow::Result<u8>) -> ExitCode {
 }
 
 /// Prepares a program that prints results, once its arguments are known: messages to stderr, where
-/// GPU kernels are kept, and a standard output. `verbosity` is the number of `-v` minus that of
-/// `-q`.
+/// GPU kernels are kept, and a standard output.
 ///
 /// # Errors
 /// The process was started without a standard output.
 #[doc(hidden)]
-pub fn begin(verbosity: i16) -> anyhow::Result<()> {
+pub fn begin(verbosity: Verbosity) -> anyhow::Result<()> {
     logging::init(verbosity, true, true);
     kernel_cache::locate();
     standard_output::ensure_open()

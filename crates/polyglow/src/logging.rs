@@ -6,6 +6,7 @@ use std::io::{self, IsTerminal, Write};
 use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use clap::{ArgAction, Args};
 use fs_err::{File, OpenOptions};
 use tracing::field::{Field, Visit};
 use tracing::span::{Attributes, Id};
@@ -29,15 +30,27 @@ type Printer = Arc<dyn Fn(&str) + Send + Sync>;
 static LOG_FILE: Mutex<Option<File>> = Mutex::new(None);
 static PRINTER: Mutex<Option<Printer>> = Mutex::new(None);
 
+/// The options by which a user chooses how much is logged, of every command.
+#[derive(Args, Clone, Copy, Debug, Default)]
+pub struct Verbosity {
+    /// Increase verbosity; repeat for more
+    #[arg(short, long, global = true, action = ArgAction::Count)]
+    verbose: u8,
+
+    /// Print warnings only; twice: errors only
+    #[arg(short, long, global = true, action = ArgAction::Count, conflicts_with = "verbose")]
+    quiet: u8,
+}
+
 /// Starts logging to stderr; call it once.
 ///
-/// `verbosity` is the number of `-v` minus the number of `-q`: -2 and below errors, -1 warnings, 0
-/// info, 1 debug messages of polyglow, 2 and above its traces and debug messages of other crates.
-/// `RUST_LOG` overrides it. There is no color if stderr is not a terminal or `NO_COLOR` is set. Of
-/// several processes the first speaks for all, and the others, if not asked for more, tell errors
-/// alone, or warnings too where each `speaks` of its own lines.
-pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
-    let default = match verbosity {
+/// Without options information is logged; `-q` leaves warnings, and `-qq` errors; `-v` adds debug
+/// messages of polyglow, and `-vv` its traces and debug messages of other crates. `RUST_LOG`
+/// overrides them. There is no color if stderr is not a terminal or `NO_COLOR` is set. Of several
+/// processes the first logs for all, and the others only errors, without `-v`; or warnings, too,
+/// where each `speaks` of its own lines.
+pub(crate) fn init(verbosity: Verbosity, is_first: bool, speaks: bool) {
+    let default = match i16::from(verbosity.verbose) - i16::from(verbosity.quiet) {
         ..=0 if !speaks => "error",
         -1..=0 if !is_first => "warn",
         ..=-2 => "error",
@@ -50,7 +63,7 @@ pub(crate) fn init(verbosity: i16, is_first: bool, speaks: bool) {
             "debug,polyglow=trace,polyglow_train=trace,polyglow_view=trace,polyglow_data=trace,polyglow_model=trace"
         }
     };
-    // Of an operation that fails, Burn warns, and whoever reads its result is given the error.
+    // Burn warns of an operation that fails, and the code that reads its result gets the error.
     let default = format!("{default},burn_fusion=error");
     let filter = EnvFilter::try_from_default_env().unwrap_or_else(|_| EnvFilter::new(default));
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
@@ -271,7 +284,7 @@ mod tests {
         let directory = tempfile::tempdir().expect("a temporary directory can be made");
         let path = directory.path().join("train.log");
         let lines = Arc::new(Mutex::new(Vec::new()));
-        init(0, true, true);
+        init(Verbosity::default(), true, true);
         log_to_file(&path).expect("the file can be made");
         let seen = Arc::clone(&lines);
         let guard = redirect(move |line| lock(&seen).push(line.to_owned()));

@@ -1,4 +1,4 @@
-//! What a training shows while it runs: a bar, plain lines or a dashboard.
+//! The progress of a training: a bar, plain lines or a dashboard.
 
 use std::io::IsTerminal;
 
@@ -59,12 +59,11 @@ pub(crate) enum View {
 impl Progress {
     /// A display that shows nothing yet.
     pub(crate) fn new(screen: Screen) -> Self {
-        let (activity, view, redirect) = (None, View::Lines, None);
         Self {
             screen,
-            activity,
-            view,
-            redirect,
+            activity: None,
+            view: View::Lines,
+            redirect: None,
             words: String::new(),
             pace: Pace::from(0),
             last_step: 0,
@@ -87,7 +86,9 @@ impl Progress {
                 dashboard.show(&record);
             }
         }
-        (self.view, self.pace, self.last_step) = (view, Pace::from(step), last_step);
+        self.view = view;
+        self.pace = Pace::from(step);
+        self.last_step = last_step;
         Ok(())
     }
 }
@@ -152,11 +153,9 @@ impl Observer for Progress {
             interval,
             ..
         } = report;
-        let (loss, perplexity, rate) = (
-            interval.loss(),
-            interval.perplexity(),
-            report.tokens_per_second(),
-        );
+        let loss = interval.loss();
+        let perplexity = interval.perplexity();
+        let rate = report.tokens_per_second();
         let skipped = if interval.skipped > 0 {
             format!("  skipped {}", interval.skipped)
         } else {
@@ -164,11 +163,9 @@ impl Observer for Progress {
         };
         self.words =
             format!("loss {loss:.3}  ppl {perplexity:.2}  lr {lr:.2e}  {rate:.0} tok/s{skipped}");
-        let (words, last, left) = (
-            &self.words,
-            self.last_step,
-            self.pace.time_left(*step, self.last_step),
-        );
+        let words = &self.words;
+        let last = self.last_step;
+        let left = self.pace.time_left(*step, last);
         let line = format!("step {step}/{last}  epoch {epoch}  {words}  left {left}");
         match &mut self.view {
             View::Lines => tracing::info!("{line}"),

@@ -4,13 +4,11 @@
 //! `docs/first-config.md` has the rules, and says which of them are guesses that nothing was
 //! measured for yet.
 
+mod keys;
 mod measuring;
-
-use std::fmt::Display;
 
 use polyglow_data::tokenizer::Kind;
 use polyglow_model::{ModelConfig, Preset};
-use polyglow_predict::wording::counted;
 use polyglow_train::config::Config;
 use serde::Serialize;
 
@@ -26,7 +24,7 @@ pub(crate) struct Size {
     pub(crate) num_layers: usize,
     /// The peak of the learning rate.
     pub(crate) lr: f64,
-    /// Target tokens that it must see to be better than the size before it.
+    /// Target tokens that it must see to be better than the next smaller size.
     pub(crate) least_tokens: f64,
 }
 
@@ -58,15 +56,15 @@ pub(crate) const SIZES: [Size; 4] = [
     },
 ];
 
-/// Share of the time that is left for what nobody foresees.
+/// Share of the time that is kept free for what is not measured, such as saving checkpoints.
 const SPARE: f64 = 0.03;
 /// Share of the time that validations may take.
 const VALIDATING: f64 = 0.1;
-/// Validations that are enough.
+/// Validations at most: more of them show no more of the curve.
 const MOST_VALIDATIONS: f64 = 20.0;
-/// Times as long as greedy search that the test takes, with the default beam.
+/// The time of a search with the default beam, as a multiple of greedy search.
 const BEAM: f64 = 3.0;
-/// Fewest steps that are worth a training.
+/// Steps at least, also if they take longer than the time: with fewer nothing is learned.
 const FEWEST_STEPS: f64 = 50.0;
 /// Share of the steps in which the learning rate climbs.
 const WARM_UP: f64 = 0.1;
@@ -100,7 +98,8 @@ impl Size {
     }
 }
 
-/// The vocabulary for a text of so many pairs.
+/// Chooses the size of the vocabulary by the number of pairs: each token must be seen often enough
+/// to learn its vector.
 pub(crate) fn vocab_size(pairs: u64) -> usize {
     const SIZES: [(u64, usize); 3] = [(100_000, 4000), (500_000, 8000), (2_000_000, 16_000)];
     SIZES
@@ -109,8 +108,8 @@ pub(crate) fn vocab_size(pairs: u64) -> usize {
         .map_or(32_000, |(_, size)| *size)
 }
 
-/// The size of batches for so many seconds: in a short time many small steps are better than few
-/// large ones.
+/// Chooses the size of batches by the seconds of the training: in a short time many small steps are
+/// better than few large ones.
 pub(crate) fn max_tokens(seconds: f64) -> usize {
     match seconds {
         ..1800.0 => 1024,
@@ -149,7 +148,7 @@ pub(crate) struct Measured {
     pub(crate) validation_seconds: f64,
 }
 
-/// A time, and what of it is gone before the first step, in seconds.
+/// The time of a training, and the part of it before the first step, in seconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Budget {
     pub(crate) seconds: f64,
@@ -163,7 +162,7 @@ pub(crate) struct Proposal {
     pub(crate) seconds: f64,
     /// Keys of a config in the order of a file.
     pub(crate) keys: Vec<Key>,
-    /// What was measured, and what comes of it.
+    /// Sentences about what was measured and what to expect.
     pub(crate) summary: Vec<String>,
     /// The sizes that were tried.
     pub(crate) measured: Vec<Measured>,
@@ -185,7 +184,8 @@ pub(crate) struct Key {
 impl Proposal {
     /// The keys as TOML, with their reasons as comments; the table `open` has begun before.
     pub(crate) fn toml(&self, open: &str) -> String {
-        let (mut text, mut table) = (String::new(), open);
+        let mut text = String::new();
+        let mut table = open;
         for key in &self.keys {
             if key.table != table {
                 table = key.table;
@@ -208,7 +208,7 @@ impl Proposal {
     }
 }
 
-/// What a size comes to in the time.
+/// The training of a size in the time.
 struct Course {
     measured: Measured,
     steps: f64,
@@ -250,8 +250,8 @@ impl Course {
     }
 }
 
-/// The probability of dropout for a text that is read so many times: what is read often is learned
-/// by heart.
+/// Chooses the probability of dropout by the number of epochs: a model memorizes a text that it
+/// reads often.
 fn dropout(epochs: f64) -> f64 {
     match epochs {
         ..15.0 => 0.1,
@@ -266,8 +266,11 @@ fn propose(corpus: &Corpus, measured: &[Measured], budget: Budget) -> Option<Pro
         .iter()
         .map(|&measured| Course::new(measured, corpus, budget))
         .collect();
-    let large_enough = |course: &Course| course.tokens >= course.measured.size.least_tokens;
-    let chosen = courses.iter().rposition(large_enough).unwrap_or(0);
+    // The smallest needs no tokens, so that there is always one.
+    let chosen = courses
+        .iter()
+        .rposition(|course| course.tokens >= course.measured.size.least_tokens)
+        .unwrap_or(0);
     if courses.is_empty() {
         return None;
     }
@@ -288,9 +291,9 @@ fn propose(corpus: &Corpus, measured: &[Measured], budget: Budget) -> Option<Pro
         ),
     ];
     let keys = [
-        of_text(corpus),
-        of_model(&course, corpus),
-        of_training(&course, budget),
+        keys::for_text(corpus),
+        keys::for_model(&course, corpus),
+        keys::for_training(&course, budget),
     ]
     .concat();
     Some(Proposal {
@@ -299,135 +302,6 @@ fn propose(corpus: &Corpus, measured: &[Measured], budget: Budget) -> Option<Pro
         summary,
         measured: measured.to_vec(),
     })
-}
-
-fn key(
-    table: &'static str,
-    name: &'static str,
-    value: &impl Display,
-    reason: impl Into<String>,
-) -> Key {
-    Key {
-        table,
-        name,
-        value: value.to_string(),
-        reason: reason.into(),
-    }
-}
-
-fn quoted(text: &str) -> String {
-    format!("\"{text}\"")
-}
-
-/// Why a kind of tokens is proposed.
-fn why_tokens(kind: Kind) -> &'static str {
-    match kind {
-        Kind::Unigram => "SentencePiece's kind, for programs that read its models",
-        _ => "down to bytes: no text is unknown",
-    }
-}
-
-fn of_text(corpus: &Corpus) -> Vec<Key> {
-    let max_len = corpus.longest.next_multiple_of(16).max(32);
-    let size = vocab_size(corpus.pairs);
-    vec![
-        key(
-            "data",
-            "max_len",
-            &max_len,
-            "tokens; 99.9 % of the pairs are shorter",
-        ),
-        key(
-            "tokenizer",
-            "kind",
-            &quoted(corpus.kind.name()),
-            why_tokens(corpus.kind),
-        ),
-        key(
-            "tokenizer",
-            "vocab_size",
-            &size,
-            format!("for {} pairs", corpus.pairs),
-        ),
-    ]
-}
-
-fn of_model(course: &Course, corpus: &Corpus) -> Vec<Key> {
-    let size = course.measured.size;
-    let epochs = course.tokens / corpus.tgt_tokens.max(1) as f64;
-    let seen = format!(
-        "{:.1} million target tokens in the time",
-        course.tokens / 1e6
-    );
-    vec![
-        key("model", "preset", &quoted(size.name()), seen),
-        key("model", "num_encoder_layers", &size.num_layers, ""),
-        key("model", "num_decoder_layers", &size.num_layers, ""),
-        key(
-            "model",
-            "dropout",
-            &dropout(epochs),
-            format!("the text is read {epochs:.1} times"),
-        ),
-        key(
-            "model",
-            "norm",
-            &quoted("pre"),
-            "trains with few steps of warm-up",
-        ),
-    ]
-}
-
-fn of_training(course: &Course, budget: Budget) -> Vec<Key> {
-    let &Course {
-        measured:
-            Measured {
-                size,
-                step_seconds,
-                validation_seconds,
-                ..
-            },
-        steps,
-        validations,
-        ..
-    } = course;
-    let every = (steps / validations).ceil();
-    let warm_up = (WARM_UP * steps).min(LONGEST_WARM_UP).ceil().max(1.0);
-    let each = format!(
-        "{} of {}",
-        counted(validations, "validation"),
-        duration(validation_seconds)
-    );
-    vec![
-        key(
-            "train",
-            "max_tokens",
-            &max_tokens(budget.seconds),
-            "small batches: many steps in the time",
-        ),
-        key(
-            "train",
-            "max_steps",
-            &steps,
-            format!("{step_seconds:.3} s each, measured"),
-        ),
-        key(
-            "train",
-            "lr",
-            &format!("{:?}", size.lr),
-            "the peak, for this width",
-        ),
-        key("train", "warmup_steps", &warm_up, "a tenth of the steps"),
-        key(
-            "train",
-            "schedule",
-            &quoted("cosine"),
-            "falls to 0 at the last step",
-        ),
-        key("train", "validate_every", &every, each),
-        key("train", "save_every", &every, ""),
-        key("train", "log_every", &(steps / 40.0).ceil(), ""),
-    ]
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! One process of several that `mpirun` has started: who the others are, and how all end together.
+//! One process of several that `mpirun` has started: how they find each other and end together.
 
 #[cfg(feature = "mpi")]
 mod cores;
@@ -15,11 +15,11 @@ use polyglow_predict::group::{Group, alone};
 
 use crate::failure;
 
-/// How launchers tell a process how many there are: Open MPI, MPICH and Intel MPI, and Slurm's
-/// `srun` with `PMIx`.
+/// The variables in which launchers give the number of processes: Open MPI, MPICH and Intel MPI,
+/// and Slurm's `srun` with `PMIx`.
 const SIZES: [&str; 3] = ["OMPI_COMM_WORLD_SIZE", "PMI_SIZE", "SLURM_STEP_NUM_TASKS"];
 
-/// The processes that a launcher says there are.
+/// Reads the number of processes that a launcher has started; 1 without a launcher.
 fn launched() -> usize {
     SIZES
         .iter()
@@ -57,14 +57,15 @@ pub(crate) fn warn() {
     mpi::warn();
 }
 
-/// Waits before an error of this process is told. What is wrong in all ranks alike, rank 0 tells,
-/// and ends all others while they wait here; an error of one rank alone is told after a moment.
+/// Waits before an error of this process is reported, unless it is rank 0. An error that all ranks
+/// have is reported by rank 0, which ends the others while they wait here; an error of one rank
+/// alone is reported after a moment.
 pub(crate) fn waits_to_tell() {
     #[cfg(feature = "mpi")]
     mpi::let_first_speak();
 }
 
-/// What an error of this process begins with: nothing, or `rank 3 on HOST: `.
+/// Returns the beginning of this process's errors: nothing, or `rank 3 on HOST: `.
 pub(crate) fn prefix() -> String {
     #[cfg(feature = "mpi")]
     return mpi::prefix();
@@ -84,7 +85,7 @@ pub(crate) fn end(code: u8) -> ExitCode {
     ExitCode::from(code)
 }
 
-/// Ends this process, and all others, which would wait for it for ever.
+/// Ends this process and all others, which would deadlock without it.
 pub(crate) fn end_all(code: u8) -> ExitCode {
     #[cfg(feature = "mpi")]
     mpi::end_all(code);

@@ -29,9 +29,11 @@ impl Entry {
 
 /// Every key, in the order of the file.
 pub(crate) fn entries() -> Vec<Entry> {
-    let (mut entries, mut table) = (Vec::new(), "");
+    let mut entries = Vec::new();
+    let mut table = "";
     // Where the lines begin that belong to the next key.
-    let (mut start, mut end) = (0, 0);
+    let mut start = 0;
+    let mut end = 0;
     for line in TEXT.split_inclusive('\n') {
         end += line.len();
         if let Some(name) = line
@@ -39,7 +41,8 @@ pub(crate) fn entries() -> Vec<Entry> {
             .strip_prefix('[')
             .and_then(|line| line.strip_suffix(']'))
         {
-            (table, start) = (name, end);
+            table = name;
+            start = end;
         } else if line.trim().is_empty() {
             start = end;
         } else if let Some(key) = key(line) {
@@ -66,25 +69,29 @@ fn key(line: &'static str) -> Option<&'static str> {
 /// table (`data.images.size`), or the last part of keys (`lr`). Empty where it is none of these.
 pub(crate) fn find(topic: &str) -> Vec<Entry> {
     let entries = entries();
-    let having = |matches: &dyn Fn(&Entry) -> bool| {
-        entries.iter().copied().filter(matches).collect::<Vec<_>>()
-    };
-    let inside = |entry: &Entry| {
-        let inner = topic
-            .strip_prefix(&entry.name())
-            .and_then(|rest| rest.strip_prefix('.'));
-        inner.is_some_and(|inner| entry.text.contains(&format!("# - `{inner}`")))
-    };
-    let ways: [&dyn Fn(&Entry) -> bool; 4] = [
-        &|entry| !entry.table.is_empty() && entry.table == topic,
-        &|entry| entry.name() == topic,
-        &inside,
-        &|entry| entry.key == topic,
+    // In this order, so that a key of a table is not taken for a key of the same name elsewhere.
+    let ways: [fn(&Entry, &str) -> bool; 4] = [
+        |entry, topic| !entry.table.is_empty() && entry.table == topic,
+        |entry, topic| entry.name() == topic,
+        has_inner_key,
+        |entry, topic| entry.key == topic,
     ];
-    ways.into_iter()
-        .map(having)
-        .find(|found| !found.is_empty())
-        .unwrap_or_default()
+    for matches in ways {
+        let mut matching = entries.clone();
+        matching.retain(|entry| matches(entry, topic));
+        if !matching.is_empty() {
+            return matching;
+        }
+    }
+    Vec::new()
+}
+
+/// Whether a topic is a key within the table that is the value of an entry.
+fn has_inner_key(entry: &Entry, topic: &str) -> bool {
+    let inner = topic
+        .strip_prefix(&entry.name())
+        .and_then(|rest| rest.strip_prefix('.'));
+    inner.is_some_and(|inner| entry.text.contains(&format!("# - `{inner}`")))
 }
 
 /// The names of the key that is most like the last part of `topic`; several if tables share it.
@@ -102,15 +109,12 @@ pub(crate) fn alike_keys(topic: &str) -> Vec<String> {
 /// The first key that a message names in backticks, as in "`train.lr = 0`: must be more than 0".
 pub(crate) fn named_in(message: &str) -> Option<String> {
     let mut quoted = message.split('`').skip(1).step_by(2);
-    let name = |text: &str| {
+    quoted.find_map(|text| {
         let text = text.strip_prefix("--set ").unwrap_or(text);
         let name = text.split([' ', '=']).next().unwrap_or_default();
-        entries()
-            .iter()
-            .any(|entry| entry.name() == name)
-            .then(|| name.to_owned())
-    };
-    quoted.find_map(name)
+        let is_key = entries().iter().any(|entry| entry.name() == name);
+        is_key.then(|| name.to_owned())
+    })
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ use signal_hook::flag;
 
 use crate::failure::STOPPED;
 
+/// The context of an error of the system.
 const CANNOT: &str = "cannot handle signals";
 /// The exit code after a signal is this plus the signal's number, as in shells.
 const KILLED: i32 = 128;
@@ -57,7 +58,7 @@ impl Signals {
             .and_then(|_| flag::register(signal, Arc::clone(&signals.interrupted)))
             .context(CANNOT)?;
         }
-        // What Slurm sends before the time is up, and `mpirun` hands on without ending anything.
+        // Slurm sends it before the time is up, and `mpirun` passes it on and ends no process.
         #[cfg(unix)]
         signals.register(SIGUSR1)?;
         #[cfg(unix)]
@@ -68,8 +69,10 @@ impl Signals {
         Ok(signals)
     }
 
-    /// Lets a signal end the process where there is nothing to save, and else stop the training.
+    /// Lets a signal end the process if there is nothing to save, and stop the training otherwise.
     fn register(&self, signal: i32) -> anyhow::Result<()> {
+        // Registered first, because handlers run in that order: the flag of the training is for a
+        // process that is not ended here.
         let ends = Arc::clone(&self.nothing_to_save);
         flag::register_conditional_shutdown(signal, STOPPED.into(), ends)
             .and_then(|_| flag::register(signal, self.stop.flag()))

@@ -1,6 +1,6 @@
 //! The counting of a step: it is made twice. Once with a few rows and dropped launches, which shows
-//! how many kernels each block of operations needs; `CubeCL` measures kernels for products there, so
-//! that it must be small. Then at its full size with weights that the device does not have: Burn
+//! how many kernels each block of operations needs; `CubeCL` measures kernels for products there,
+//! so that it must be small. Then at its full size with weights that the device does not have: Burn
 //! then plans every block, and runs none.
 
 use std::cmp::Reverse;

@@ -4,12 +4,11 @@ use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use burn::backend::fusion::observer::{BlockOperations, FusionObserver};
-use burn::backend::ir::{
-    CustomOpIr, FloatOperationIr, ModuleOperationIr, OperationIr, TensorId, TensorIr, TensorStatus,
-};
+use burn::backend::ir::{OperationIr, TensorId, TensorIr, TensorStatus};
 use burn::cubecl::dry_run::{LaunchMode, launch_mode};
 use burn::cubecl::logging::LaunchObserver;
-use burn::tensor::DType;
+
+use super::operations::{name, product};
 
 /// Operations that give a tensor other axes, and mostly move nothing.
 const VIEWS: [&str; 4] = ["Reshape", "SwapDims", "Permute", "Expand"];
@@ -213,10 +212,10 @@ impl Memory {
         for id in inside {
             self.free(id);
         }
-        let stays = |id: &&TensorId| self.owners.contains_key(id);
+        // A freed tensor has no owner any more, and a view has no bytes of its own.
         block.written = made
             .iter()
-            .filter(stays)
+            .filter(|id| self.owners.contains_key(*id))
             .filter_map(|id| Some(self.owned.get(id)?.0))
             .sum();
         if is_view {
@@ -269,72 +268,6 @@ impl Memory {
 
 fn size(tensor: &TensorIr) -> u64 {
     (tensor.shape.num_elements() * tensor.dtype.size()) as u64
-}
-
-/// The name of an operation, as its variant is called.
-fn name(operation: &OperationIr) -> String {
-    if let OperationIr::Custom(custom) = operation {
-        return custom.id.clone();
-    }
-    let text = format!("{operation:?}");
-    let variants = text
-        .split_once(" {")
-        .map_or(&*text, |(variants, _)| variants);
-    let mut variants = variants.rsplit('(');
-    let structure = variants.next().unwrap_or_default();
-    let variant = variants.next().unwrap_or(structure);
-    variant.rsplit(", ").next().unwrap_or(variant).to_owned()
-}
-
-/// Floating-point operations of a matrix product, and the units that do them.
-fn product(operation: &OperationIr) -> Option<(f64, Units)> {
-    let (factor, inner, out) = match operation {
-        OperationIr::Float(_, FloatOperationIr::Matmul(product)) => {
-            (&product.lhs, last(&product.lhs), &product.out)
-        }
-        OperationIr::Module(ModuleOperationIr::Linear(linear)) => {
-            (&linear.x, last(&linear.x), &linear.out)
-        }
-        OperationIr::Module(ModuleOperationIr::LinearXBackward(linear)) => {
-            (&linear.output_grad, last(&linear.output_grad), &linear.out)
-        }
-        OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => (
-            &linear.x,
-            linear.x.shape.num_elements() / last(&linear.x).max(1),
-            &linear.out,
-        ),
-        OperationIr::Custom(custom) => return attention(custom).map(|flops| (flops, Units::Lanes)),
-        _ => return None,
-    };
-    let units = if factor.dtype == DType::F32 {
-        Units::F32
-    } else {
-        Units::Half
-    };
-    Some((2.0 * inner as f64 * out.shape.num_elements() as f64, units))
-}
-
-/// Two products forwards. Backwards five, of which two are made again where there are two kernels.
-fn attention(operation: &CustomOpIr) -> Option<f64> {
-    let products = match &*operation.id {
-        "attention" => 2.0,
-        "attention's gradients" => 5.0,
-        "attention's gradients in blocks" => 7.0,
-        _ => return None,
-    };
-    let [_, key_value, _, ..] = &*operation.inputs else {
-        return None;
-    };
-    let output = if operation.inputs.len() > 3 {
-        operation.inputs.get(3)?
-    } else {
-        operation.outputs.first()?
-    };
-    Some(products * 2.0 * (output.shape.num_elements() * key_value.shape[1]) as f64)
-}
-
-fn last(tensor: &TensorIr) -> usize {
-    tensor.shape.last().copied().unwrap_or(1)
 }
 
 #[cfg(all(test, feature = "wgpu"))]

@@ -70,11 +70,11 @@ pub(super) struct Estimate {
 
 /// Estimates how long the blocks take one after the other on each known device.
 pub(super) fn estimates(blocks: &[Block]) -> Vec<Estimate> {
-    let estimate = |device: &Device| Estimate {
+    let estimates = DEVICES.iter().map(|device| Estimate {
         device: device.name,
         seconds: blocks.iter().map(|block| device.seconds(block)).sum(),
-    };
-    DEVICES.iter().map(estimate).collect()
+    });
+    estimates.collect()
 }
 
 impl Device {

@@ -79,10 +79,10 @@ impl RanksReport {
 
 fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
     let exchange = exchange_seconds(work, network, ranks);
-    let efficiency = |micro_batches: u64| {
+    let efficiency = COLUMNS.map(|micro_batches| {
         let alone = micro_batches as f64 * work.micro_batch_seconds + work.update_seconds;
         alone / (alone + exchange)
-    };
+    });
     // `alone / (alone + exchange) = ADVISED`, solved for the number of micro-batches.
     let enough = exchange * ADVISED / (1.0 - ADVISED);
     let micro_batches = ((enough - work.update_seconds) / work.micro_batch_seconds)
@@ -91,7 +91,7 @@ fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
     RanksRow {
         ranks,
         exchange_seconds: exchange,
-        efficiency: COLUMNS.map(efficiency),
+        efficiency,
         accumulate_steps: micro_batches * ranks,
     }
 }
@@ -103,7 +103,7 @@ fn row(work: Work, network: Network, ranks: u64) -> RanksRow {
 /// ```
 ///
 /// Each bucket of the `G` bytes of gradients takes a meeting and two exchanges, with a message to
-/// or from every other rank; two more meetings are for the losses and for whether one is asked to
+/// or from every other rank; two more meetings are for the losses and for whether a rank is to
 /// stop. One bucket is on its way at a time, so that the network waits while the host adds.
 fn exchange_seconds(work: Work, network: Network, ranks: u64) -> f64 {
     let values = work.parameters as f64;

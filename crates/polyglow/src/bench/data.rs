@@ -79,30 +79,19 @@ pub(crate) struct Operations {
 /// The text cannot be read, or gives no batch.
 pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataReport> {
     let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
-    let mut timed = |name: &'static str, begin: Instant| {
-        let end = Instant::now();
-        trace.add(name, begin, end, &"");
-        (end - begin).as_secs_f64()
-    };
+    let mut timer = Timer { trace };
     let config = &plan.config;
     let corpus = Corpus::open(&config.data, plan.content, Split::Train)?.with_seed(config.seed);
     let begin = Instant::now();
-    let (mut pairs, mut bytes) = (0, 0);
-    for pair in corpus.pairs() {
-        let Pair { src, tgt } = pair?;
-        pairs += 1;
-        bytes += (src.len() + tgt.len() + 2) as u64;
-    }
-    let read = timed("read", begin);
+    let (pairs, bytes) = count(&corpus)?;
+    let read = timer.end("read", begin);
     let begin = Instant::now();
     let tokenizers = Tokenizers::train(&config.tokenizer, &corpus, &mut |_, _| {})?;
-    let vocabulary_seconds = timed("vocabulary", begin);
-    let encode = encode(&corpus, &tokenizers, &mut timed)?;
+    let vocabulary_seconds = timer.end("vocabulary", begin);
+    let encode = encode(&corpus, &tokenizers, &mut timer)?;
     let begin = Instant::now();
-    let (path, filter) = (
-        directory.path().join("train.ids"),
-        configured_filter(&config.data, plan.content),
-    );
+    let path = directory.path().join("train.ids");
+    let filter = configured_filter(&config.data, plan.content);
     let (cache, _) = IdCache::open_or_build(
         &path,
         &corpus,
@@ -110,7 +99,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         filter.as_deref(),
         &mut |_, _| {},
     )?;
-    let build = timed("cache", begin);
+    let build = timer.end("cache", begin);
     let shape = plan.model_shape(&tokenizers)?;
     let longest = shape.vocabulary().max_len - 1;
     let setting = Setting {
@@ -128,7 +117,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         rows,
         seconds,
         operations,
-    } = time_batches(&task, plan, &shape, &mut timed)?;
+    } = time_batches(&task, plan, &shape, &mut timer)?;
     let count = pairs as f64;
     Ok(DataReport {
         threads: threads(),
@@ -148,6 +137,32 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     })
 }
 
+/// Adds parts of the pipeline to a timeline.
+struct Timer<'a> {
+    trace: &'a mut Trace,
+}
+
+impl Timer<'_> {
+    /// Ends a part that began at `begin`; returns its seconds.
+    fn end(&mut self, name: &'static str, begin: Instant) -> f64 {
+        let end = Instant::now();
+        self.trace.add(name, begin, end, &"");
+        (end - begin).as_secs_f64()
+    }
+}
+
+/// Counts the pairs of a corpus, and the bytes of its lines with their ends.
+fn count(corpus: &Corpus) -> anyhow::Result<(u64, u64)> {
+    let mut pairs = 0;
+    let mut bytes = 0;
+    for pair in corpus.pairs() {
+        let Pair { src, tgt } = pair?;
+        pairs += 1;
+        bytes += (src.len() + tgt.len() + 2) as u64;
+    }
+    Ok((pairs, bytes))
+}
+
 struct BatchTimes {
     plan_seconds: f64,
     batches: usize,
@@ -162,13 +177,13 @@ fn time_batches(
     task: &AnyTask<Model>,
     plan: &Plan,
     shape: &ModelShape,
-    timed: &mut impl FnMut(&'static str, Instant) -> f64,
+    timer: &mut Timer<'_>,
 ) -> polyglow_train::Result<BatchTimes> {
     let begin = Instant::now();
     let source = task.source();
     let epoch = source.plan(0)?;
     let batches = epoch.len();
-    let plan_seconds = timed("plan", begin);
+    let plan_seconds = timer.end("plan", begin);
     let stream = BatchStream::start(plan.sharded(task.source()), Position::default())?;
     let begin = Instant::now();
     let has_output_kernels = plan.task.facts().predicts_tokens();
@@ -182,7 +197,9 @@ fn time_batches(
         };
         STEP * count as f64 * shape.output_flops()
     };
-    let (mut target_tokens, mut rows, mut done) = (0, 0, 0.0);
+    let mut target_tokens = 0;
+    let mut rows = 0;
+    let mut done = 0.0;
     for placed in stream.take(batches) {
         let placed = placed?;
         for size in placed.batch.iter().map(|shard| task.size(shard)) {
@@ -192,9 +209,10 @@ fn time_batches(
         }
         rows += placed.examples.len();
     }
-    let seconds = timed("batches", begin);
+    let seconds = timer.end("batches", begin);
     let examples = (0..batches).flat_map(|place| epoch.batch(place));
-    let (mut useful, mut positions) = (0.0, 0);
+    let mut useful = 0.0;
+    let mut positions = 0;
     for &item in examples {
         let size = BatchShape::from(source.size(0, &[item]).0);
         useful += flops(shape, &size);
@@ -212,23 +230,20 @@ fn time_batches(
 }
 
 /// Seconds to encode both sides of all pairs, without reading them.
-fn encode(
-    corpus: &Corpus,
-    tokenizers: &Tokenizers,
-    timed: &mut impl FnMut(&'static str, Instant) -> f64,
-) -> anyhow::Result<f64> {
-    let (mut pairs, mut seconds) = (corpus.pairs().peekable(), 0.0);
+fn encode(corpus: &Corpus, tokenizers: &Tokenizers, timer: &mut Timer<'_>) -> anyhow::Result<f64> {
+    let mut pairs = corpus.pairs().peekable();
+    let mut seconds = 0.0;
     while pairs.peek().is_some() {
         let chunk: Vec<Pair> = pairs
             .by_ref()
             .take(PAIRS_PER_CHUNK)
             .collect::<Result<_, _>>()?;
-        let (src, tgt): (Vec<&str>, Vec<&str>) =
-            chunk.iter().map(|pair| (&*pair.src, &*pair.tgt)).unzip();
+        let src: Vec<&str> = chunk.iter().map(|pair| &*pair.src).collect();
+        let tgt: Vec<&str> = chunk.iter().map(|pair| &*pair.tgt).collect();
         let begin = Instant::now();
         tokenizers.src.encode_batch(&src)?;
         tokenizers.tgt.encode_batch(&tgt)?;
-        seconds += timed("encode", begin);
+        seconds += timer.end("encode", begin);
     }
     Ok(seconds)
 }

@@ -194,10 +194,12 @@ pub(crate) fn buckets<T: Task>(
         .map(|bucket| (positions.len() - 1) * bucket / (NUM_BUCKETS - 1))
         .collect();
     chosen.dedup();
-    let batch = |index: usize| source.batch(0, epoch.batch(positions[index]));
     chosen
         .into_iter()
-        .map(|index| batch(index).map_err(Into::into))
+        .map(|index| {
+            let items = epoch.batch(positions[index]);
+            source.batch(0, items).map_err(Into::into)
+        })
         .collect()
 }
 

@@ -13,7 +13,7 @@ use serde::Serialize;
 
 use super::{Machine, Spread, Trace};
 
-/// Source tokens of each sentence, with the end mark.
+/// Source tokens of each sentence, with EOS.
 const SRC_LEN: usize = 20;
 /// Target tokens that are written for each.
 const TGT_LEN: usize = 25;
@@ -31,7 +31,7 @@ const SPECIAL_TOKENS: SpecialTokens = SpecialTokens {
 pub(crate) struct SearchReport {
     /// The machine and its peak.
     pub(crate) machine: Machine,
-    /// Source tokens of each sentence, with the end mark.
+    /// Source tokens of each sentence, with EOS.
     pub(crate) src_len: usize,
     /// Target tokens that are written for each.
     pub(crate) tgt_len: usize,
@@ -48,7 +48,7 @@ pub(crate) struct SearchTimes {
     pub(crate) batch: usize,
     /// Hypotheses kept; 1 is greedy search.
     pub(crate) beam_size: usize,
-    /// Bits of a weight: 32, or 8 where that is asked for.
+    /// Bits of a weight: 32, or 8 with `--int8`.
     pub(crate) bits: usize,
     /// All of them, from ids to hypotheses.
     pub(crate) time: Spread,
@@ -75,12 +75,7 @@ pub(crate) fn bench_search(
         .iter()
         .map(|&bits| model(&shape, config.seed, bits, device))
         .collect::<Vec<_>>();
-    let of_model = |model| {
-        BATCHES
-            .map(|batch| BEAMS.map(|beam_size| (model, batch, beam_size)))
-            .concat()
-    };
-    let ways: Vec<(usize, usize, usize)> = (0..bits.len()).flat_map(of_model).collect();
+    let ways = ways(bits.len());
     let mut seconds = vec![Vec::new(); ways.len()];
     // The first round is not measured: memory is allocated and kernels are tuned in it.
     for round in 0..=rounds {
@@ -107,17 +102,17 @@ pub(crate) fn bench_search(
             }
         }
     }
-    let times = |((model, batch, beam_size), seconds): ((usize, usize, usize), Vec<f64>)| {
-        let (time, bits) = (Spread::of(seconds), bits[model]);
-        SearchTimes {
+    let mut searches = Vec::new();
+    for ((model, batch, beam_size), seconds) in ways.into_iter().zip(seconds) {
+        let time = Spread::of(seconds);
+        searches.push(SearchTimes {
             batch,
             beam_size,
-            bits,
+            bits: bits[model],
             time,
             target_tokens_per_second: (batch * TGT_LEN) as f64 / time.median,
-        }
-    };
-    let searches = ways.into_iter().zip(seconds).map(times).collect();
+        });
+    }
     Ok(SearchReport {
         machine: machine.ended(),
         src_len: SRC_LEN,
@@ -125,6 +120,17 @@ pub(crate) fn bench_search(
         searches,
         peak_memory: peak_memory(),
     })
+}
+
+/// Lists the ways to search: the index of a model, a number of sentences at a time, and a beam size.
+fn ways(num_models: usize) -> Vec<(usize, usize, usize)> {
+    let mut ways = Vec::new();
+    for model in 0..num_models {
+        for batch in BATCHES {
+            ways.extend(BEAMS.map(|beam_size| (model, batch, beam_size)));
+        }
+    }
+    ways
 }
 
 /// A model with random 32-bit weights, or with the nearest 8-bit ones.
@@ -140,8 +146,11 @@ fn model(shape: &ModelShape, seed: u64, bits: usize, device: &Device) -> Model {
 
 /// Writes exactly [`TGT_LEN`] tokens for each of some random sentences.
 fn run(model: &Model, device: &Device, batch: usize, config: &SearchConfig) -> anyhow::Result<()> {
-    let id = |index| word(&[index], model.vocabulary().src_size) as i32;
-    let src: Vec<i32> = (0..(batch * SRC_LEN) as u64).map(id).collect();
+    let vocab_size = model.vocabulary().src_size;
+    let positions = 0..(batch * SRC_LEN) as u64;
+    let src: Vec<i32> = positions
+        .map(|index| word(&[index], vocab_size) as i32)
+        .collect();
     let src = Tensor::<2, Int>::from_data(TensorData::new(src, [batch, SRC_LEN]), device);
     let sentence = Sentence {
         min_len: TGT_LEN + 1,
@@ -149,8 +158,8 @@ fn run(model: &Model, device: &Device, batch: usize, config: &SearchConfig) -> a
         ..Sentence::default()
     };
     let mut next = Incremental::new([(model, src)], &[SPECIAL.pad, SPECIAL.bos]);
-    let found = search(&mut next, &vec![sentence; batch], config, SPECIAL_TOKENS);
-    let whole = found.iter().all(|hypotheses| {
+    let results = search(&mut next, &vec![sentence; batch], config, SPECIAL_TOKENS);
+    let whole = results.iter().all(|hypotheses| {
         hypotheses
             .first()
             .is_some_and(|best| best.ids.len() == TGT_LEN)

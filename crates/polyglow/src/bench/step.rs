@@ -55,14 +55,13 @@ pub struct StepTimes {
 impl StepReport {
     /// The mean of the medians of all lengths.
     pub(crate) fn times(&self) -> StepTimes {
-        let mean = |of: fn(&BucketReport) -> f64| {
-            let sum: f64 = self.buckets.iter().map(of).sum();
-            sum / self.buckets.len() as f64
-        };
+        let count = self.buckets.len() as f64;
+        let steps: f64 = self.buckets.iter().map(|bucket| bucket.step.median).sum();
+        let updates: f64 = self.buckets.iter().map(|bucket| bucket.update.median).sum();
         StepTimes {
             parameters: self.parameters,
-            step: mean(|bucket| bucket.step.median),
-            update: mean(|bucket| bucket.update.median),
+            step: steps / count,
+            update: updates / count,
         }
     }
 }

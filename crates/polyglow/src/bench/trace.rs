@@ -53,8 +53,7 @@ impl Trace {
         end: Instant,
         batch: &impl ToString,
     ) {
-        let micros = |time: Instant| time.duration_since(self.origin).as_secs_f64() * 1e6;
-        let ts = micros(begin);
+        let ts = self.micros(begin);
         let args = Arguments {
             batch: batch.to_string(),
         };
@@ -62,11 +61,16 @@ impl Trace {
             name,
             ph: "X",
             ts,
-            dur: micros(end) - ts,
+            dur: self.micros(end) - ts,
             pid: 1,
             tid: 1,
             args,
         });
+    }
+
+    /// Returns the microseconds from the origin to a time.
+    fn micros(&self, time: Instant) -> f64 {
+        time.duration_since(self.origin).as_secs_f64() * 1e6
     }
 
     /// Writes the timeline.

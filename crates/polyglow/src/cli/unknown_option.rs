@@ -48,41 +48,29 @@ pub(super) fn explain(
     let command = arguments
         .iter()
         .find_map(|argument| program.find_subcommand(argument));
-    let has = |id: &str| {
-        command.is_some_and(|command| {
-            command
-                .get_arguments()
-                .any(|argument| argument.get_id() == id)
-        })
-    };
-    if !has("overrides") {
+    let Some(command) = command.filter(|command| has_argument(command, "overrides")) else {
         return message;
-    }
-    let is_free = |name: &str| {
-        has("config")
-            || FREE_KEYS
-                .iter()
-                .any(|free| format!("{name}=").starts_with(free))
     };
-    let known: Vec<Entry> = entries()
-        .into_iter()
-        .filter(|entry| is_free(&entry.name()))
-        .collect();
+    let mut known = entries();
+    // Of a trained model only some keys may be changed.
+    if !has_argument(command, "config") {
+        known.retain(is_free);
+    }
     let is_option = message.get(ContextKind::SuggestedArg).is_some();
-    let found = sets(
+    let settings = sets(
         &name.replace('-', "_"),
         value(option, arguments).as_deref(),
         &known,
         !is_option,
     );
-    let tip = match (&found[..], is_option) {
+    let tip = match (&settings[..], is_option) {
         ([], true) => return message,
         ([], false) => {
             "'polyglow help config' lists the keys that '--set KEY=VALUE' sets".to_owned()
         }
-        (found, _) => format!(
+        (settings, _) => format!(
             "a key of the config is set with '--set {}'",
-            found.join("' or '--set ")
+            settings.join("' or '--set ")
         ),
     };
     message.remove(ContextKind::SuggestedArg);
@@ -93,7 +81,20 @@ pub(super) fn explain(
     message
 }
 
-/// The value that was given to an option.
+/// Whether a command has the argument of that name in its struct.
+fn has_argument(command: &Command, id: &str) -> bool {
+    command
+        .get_arguments()
+        .any(|argument| argument.get_id() == id)
+}
+
+/// Whether a trained model may be used with another value of a key.
+fn is_free(entry: &Entry) -> bool {
+    let setting = format!("{}=", entry.name());
+    FREE_KEYS.iter().any(|free| setting.starts_with(free))
+}
+
+/// Returns the value that was given to an option.
 fn value(option: &str, arguments: &[OsString]) -> Option<String> {
     let texts: Vec<&str> = arguments
         .iter()
@@ -105,37 +106,34 @@ fn value(option: &str, arguments: &[OsString]) -> Option<String> {
     {
         return Some(value.to_owned());
     }
-    let place = texts.iter().position(|text| *text == option)?;
+    let position = texts.iter().position(|text| *text == option)?;
     texts
-        .get(place + 1)
+        .get(position + 1)
         .filter(|next| !next.starts_with("--"))
         .map(|&next| next.to_owned())
 }
 
-/// What may follow `--set`: the keys of that name, or else one that is like it.
+/// Returns what may follow `--set`: the keys of that name, or else one that is like it.
 fn sets(name: &str, value: Option<&str>, known: &[Entry], guess: bool) -> Vec<String> {
-    let with_value = |key: &str| format!("{key}={}", value.unwrap_or("VALUE"));
+    let value = value.unwrap_or("VALUE");
     let named = known
         .iter()
         .filter(|entry| entry.key == name || entry.name() == name);
-    let exact: Vec<String> = named.map(|entry| with_value(&entry.name())).collect();
+    let exact: Vec<String> = named
+        .map(|entry| format!("{}={value}", entry.name()))
+        .collect();
     if !exact.is_empty() {
         return exact;
     }
-    let is_known = |key: &str| {
-        known
-            .iter()
-            .any(|entry| key.split('=').next() == Some(&entry.name()))
-    };
-    if let Some((_, key, same_value)) = ELSEWHERE
-        .iter()
-        .find(|(other, key, _)| *other == name && is_known(key))
-    {
-        return vec![if *same_value {
-            with_value(key)
-        } else {
-            (*key).to_owned()
-        }];
+    for (other, setting, same_value) in ELSEWHERE {
+        let key = setting.split('=').next().unwrap_or(setting);
+        if other == name && known.iter().any(|entry| entry.name() == key) {
+            return vec![if same_value {
+                format!("{setting}={value}")
+            } else {
+                setting.to_owned()
+            }];
+        }
     }
     // Nearly every short word is like some other.
     let guess = guess && name.len() >= 4;
@@ -143,6 +141,6 @@ fn sets(name: &str, value: Option<&str>, known: &[Entry], guess: bool) -> Vec<St
     known
         .iter()
         .filter(|entry| Some(entry.key) == near)
-        .map(|entry| with_value(&entry.name()))
+        .map(|entry| format!("{}={value}", entry.name()))
         .collect()
 }

@@ -12,6 +12,7 @@ use polyglow_data::corpus::read_image;
 use polyglow_data::pair::Pair;
 use polyglow_model::attention::AttentionKind;
 use polyglow_model::search::SearchRequest;
+use polyglow_predict::TaskFacts;
 use polyglow_predict::attention::PairAttention;
 use polyglow_predict::runner::Runner;
 use polyglow_predict::tasks::images;
@@ -26,7 +27,7 @@ use super::model::ModelArgs;
 use super::uses::{check_task, check_translates};
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow attention` is asked to do.
+/// The arguments of `polyglow attention`.
 #[derive(Args)]
 pub(crate) struct AttentionArgs {
     #[command(flatten)]
@@ -76,12 +77,41 @@ fn kinds() -> impl TypedValueParser<Value = AttentionKind> {
 }
 
 /// Writes the attention weights on one pair as a page (`.html`, all of them) or as a picture
-/// (`.png`, `.svg`, one map), and prints the hard alignment of its words if asked to.
+/// (`.png`, `.svg`, one map), and prints the hard alignment of its words with `--pharaoh`.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device; there is nothing to do, or no such layer or head
 /// (exit code 2); the file cannot be written.
 pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
+    check_arguments(args)?;
+    let out = match &args.out {
+        Some(path) => Some((path.as_path(), Format::from_path(path)?)),
+        None => None,
+    };
+    let plan = args.model.open()?;
+    let search = args.model.search(&plan, 1)?;
+    let models = args.model.load(&plan)?;
+    check_task(&models[0], |facts| !facts.generates())?;
+    let selection = selection(args, plan.task.facts())?;
+    selection.check(&models[0].model.shape())?;
+    if args.pharaoh {
+        check_translates(&models)?;
+    }
+    let runner = runner(models, &plan)?;
+    match out {
+        Some(out) if plan.task.facts().reads_images() => {
+            let images = plan.config.data.images();
+            draw_image(&runner, images, &search, args, selection, out)
+        }
+        _ => show_sentence(&runner, &search, args, selection, out),
+    }
+}
+
+/// Checks what can be checked before a model is loaded.
+///
+/// # Errors
+/// There is nothing to write, or no sentence (exit code 2).
+fn check_arguments(args: &AttentionArgs) -> anyhow::Result<()> {
     if args.out.is_none() && !args.pharaoh {
         let error = usage(anyhow!(
             "there is nothing to write: give `--out FILE` or `--pharaoh`"
@@ -97,16 +127,14 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
             "give a sentence in quotes, behind the run",
         ));
     }
-    let out = args
-        .out
-        .as_deref()
-        .map(|path| Ok::<_, anyhow::Error>((path, Format::from_path(path)?)))
-        .transpose()?;
-    let plan = args.model.open()?;
-    let search = args.model.search(&plan, 1)?;
-    let models = args.model.load(&plan)?;
-    check_task(&models[0], |facts| !facts.generates())?;
-    let facts = plan.task.facts();
+    Ok(())
+}
+
+/// Chooses the map of a picture: by the arguments, or cross-attention where the model has it.
+///
+/// # Errors
+/// The model has no drawing of that kind (exit code 2).
+fn selection(args: &AttentionArgs, facts: &TaskFacts) -> anyhow::Result<Selection> {
     let own = if facts.has_references() {
         AttentionKind::Cross
     } else {
@@ -123,15 +151,18 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
             "leave `--kind` out",
         ));
     }
-    selection.check(&models[0].model.shape())?;
-    if args.pharaoh {
-        check_translates(&models)?;
-    }
-    let runner = runner(models, &plan)?;
-    if let Some(out) = out.filter(|_| facts.reads_images()) {
-        let images = plan.config.data.images();
-        return of_image(&runner, images, &search, args, selection, out);
-    }
+    Ok(selection)
+}
+
+/// Draws the attention weights on a sentence and its translation or label, and prints the links
+/// between their words if that is requested.
+fn show_sentence(
+    runner: &Runner,
+    search: &SearchRequest,
+    args: &AttentionArgs,
+    selection: Selection,
+    out: Option<(&Path, Format)>,
+) -> anyhow::Result<()> {
     if Path::new(&args.src).is_file() {
         tracing::warn!(
             "`{0}` is read as a sentence, although there is a file of that name",
@@ -142,42 +173,43 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     unknown.look_at(&runner.members[0].src, &args.src);
     unknown.look_at(&runner.tgt, args.tgt.as_deref().unwrap_or_default());
     unknown.warn();
-    let tgt = match &args.tgt {
-        Some(tgt) => tgt.clone(),
-        None if facts.translates() => runner.best_for(&[&args.src], &search)?.swap_remove(0),
-        None if facts.gives_labels() => {
-            let mut answers = runner.task.classify(&runner, &[&args.src])?;
-            answers.swap_remove(0).label
-        }
-        None => String::new(),
-    };
+    let tgt = target(runner, search, args)?;
     tracing::info!("{} -> {tgt}", args.src);
     if let Some((path, format)) = out {
-        let attention = PairAttention::new(&runner, &args.src, &tgt)?;
+        let attention = PairAttention::new(runner, &args.src, &tgt)?;
         write_pair(&attention, [&args.src, &tgt], selection, format, path)?;
         tracing::info!("wrote `{}`", path.display());
     }
     if args.pharaoh {
-        let links = align(
-            &runner,
-            &[Pair {
-                src: args.src.clone(),
-                tgt,
-            }],
-        )?;
+        let src = args.src.clone();
+        let links = align(runner, &[Pair { src, tgt }])?;
         let last = links.first().and_then(|layers| layers.last());
-        writeln!(
-            io::stdout(),
-            "{}",
-            last.map_or_else(String::new, |links| format_links(links))
-        )?;
+        let line = last.map_or_else(String::new, |links| format_links(links));
+        writeln!(io::stdout(), "{line}")?;
     }
     Ok(())
 }
 
+/// Returns the target that was given, or else the model's: a translation or a label; empty of a
+/// model that gives neither.
+fn target(runner: &Runner, search: &SearchRequest, args: &AttentionArgs) -> anyhow::Result<String> {
+    if let Some(tgt) = &args.tgt {
+        return Ok(tgt.clone());
+    }
+    let facts = runner.task.facts();
+    if facts.translates() {
+        return Ok(runner.best_for(&[&args.src], search)?.swap_remove(0));
+    }
+    if facts.gives_labels() {
+        let mut answers = runner.task.classify(runner, &[&args.src])?;
+        return Ok(answers.swap_remove(0).label);
+    }
+    Ok(String::new())
+}
+
 /// Draws the attention weights on an image: all layers and heads on a page, or one of them as a
 /// picture.
-fn of_image(
+fn draw_image(
     runner: &Runner,
     images: ImageConfig,
     search: &SearchRequest,

@@ -14,7 +14,7 @@ use crate::failure::with_hint;
 /// The checkpoint that is written.
 const NAME: &str = "average";
 
-/// What `polyglow average` is asked to do.
+/// The arguments of `polyglow average`.
 #[derive(Args)]
 pub(crate) struct AverageArgs {
     /// Directory of the run
@@ -32,7 +32,7 @@ pub(crate) struct AverageArgs {
 /// 5 or 20).
 ///
 /// # Errors
-/// There is no such run; it has fewer checkpoints than were asked for, or none; one of them is
+/// There is no such run; it has fewer checkpoints than requested, or none; one of them is
 /// damaged, or of another shape than the newest; the average cannot be written.
 pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     let run = RunDirectory::existing(&args.run)?;
@@ -55,9 +55,10 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
     );
     let names: Vec<String> = steps.iter().map(|step| format!("step-{step}")).collect();
     if last > names.len() {
-        let (run, found) = (args.run.display(), names.len());
         let error = anyhow!(
-            "`--last {last}`: `{run}` has only {found} checkpoints, {}",
+            "`--last {last}`: `{}` has only {} checkpoints, {}",
+            args.run.display(),
+            names.len(),
             names.join(", ")
         );
         return Err(with_hint(

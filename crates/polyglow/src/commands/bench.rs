@@ -24,7 +24,7 @@ use table::{print_data, print_searches, print_steps};
 /// Parts of earlier versions that are commands of `polyglow-bench` now.
 const MOVED: [&str; 2] = ["launches", "ranks"];
 
-/// Measures, prints the report, and writes the timeline if asked to.
+/// Measures, prints the report, and writes the timeline of `--profile`.
 ///
 /// # Errors
 /// The config is wrong (exit code 2); the device does not exist or fails; text cannot be read.

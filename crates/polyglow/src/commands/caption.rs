@@ -18,7 +18,7 @@ use super::uses::check_task;
 /// Images that are read, then described together.
 const PORTION: usize = 256;
 
-/// What `polyglow caption` is asked to do.
+/// The arguments of `polyglow caption`.
 #[derive(Args)]
 pub(crate) struct CaptionArgs {
     #[command(flatten)]

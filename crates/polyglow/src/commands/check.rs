@@ -14,12 +14,13 @@ use polyglow_train::train::Training;
 use serde::Serialize;
 
 use super::config::{ConfigArgs, default_run};
+use super::new::warn_of_stale;
 use crate::failure::usage;
 use crate::inspection::{Check, DETECTORS, Inspection, duration, inspect};
 use crate::progress::{Progress, Screen};
 use crate::proposal::{Budget, Proposal, propose_for, seconds};
 
-/// What `polyglow check` is asked to do.
+/// The arguments of `polyglow check`.
 #[derive(Args)]
 pub(crate) struct CheckArgs {
     #[command(flatten)]
@@ -36,7 +37,7 @@ pub(crate) struct CheckArgs {
     list: Option<PathBuf>,
 }
 
-/// Shows what takes long, and writes no log: the directory is gone at the end.
+/// Shows progress as a training does, but writes no log: its directory is removed at the end.
 pub(super) struct Passing(Progress);
 
 impl Passing {
@@ -79,22 +80,23 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
             "`--hours` proposes settings of models that translate, and this one does not"
         )));
     }
-    let (directory, started) = (
-        tempfile::tempdir().context("cannot make a temporary directory")?,
-        Instant::now(),
-    );
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let started = Instant::now();
     let mut observer = Passing::new();
     let training = Training::prepare(config, directory.path(), &mut observer)?;
-    let inspection = inspect(&training, &default_run(&args.source.config))?;
+    let mut inspection = inspect(&training, &default_run(&args.source.config))?;
+    inspection
+        .warnings
+        .extend(warn_of_stale(&training.plan.config.data)?);
     let before = started.elapsed().as_secs_f64();
-    let propose = |hours: f64| {
-        let budget = Budget {
-            seconds: seconds(hours)?,
-            before,
-        };
-        propose_for(&training, &inspection, budget, &mut observer)
+    let proposal = match args.hours {
+        Some(hours) => {
+            let seconds = seconds(hours)?;
+            let budget = Budget { seconds, before };
+            Some(propose_for(&training, &inspection, budget, &mut observer)?)
+        }
+        None => None,
     };
-    let proposal = args.hours.map(propose).transpose()?;
     if let Some(directory) = &args.list {
         write_lists(directory, &inspection)?;
     }
@@ -130,18 +132,16 @@ pub(crate) fn run(args: &CheckArgs) -> anyhow::Result<()> {
 /// that found more.
 fn write_lists(directory: &Path, inspection: &Inspection) -> anyhow::Result<()> {
     fs_err::create_dir_all(directory)?;
-    let path = |split: &str, check: Check| directory.join(format!("{split}.{}.txt", check.name()));
     for split in &inspection.splits {
-        for old in DETECTORS
-            .iter()
-            .map(|detector| path(&split.name, detector.check))
-            .filter(|old| old.is_file())
-        {
-            fs_err::remove_file(old)?;
+        for detector in DETECTORS {
+            let old = list_path(directory, &split.name, detector.check);
+            if old.is_file() {
+                fs_err::remove_file(old)?;
+            }
         }
     }
     for finding in &inspection.findings {
-        let path = path(&finding.split, finding.check);
+        let path = list_path(directory, &finding.split, finding.check);
         let mut text = String::new();
         for (file, lines) in &finding.lines {
             for line in lines {
@@ -157,4 +157,9 @@ fn write_lists(directory: &Path, inspection: &Inspection) -> anyhow::Result<()> 
         );
     }
     Ok(())
+}
+
+/// Returns the path of the list of a finding, such as `train.duplicates.txt`.
+fn list_path(directory: &Path, split: &str, check: Check) -> PathBuf {
+    directory.join(format!("{split}.{}.txt", check.name()))
 }

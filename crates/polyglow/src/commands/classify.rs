@@ -23,7 +23,7 @@ use crate::failure::{usage, with_hint};
 /// Texts or images that are read, then classified together.
 const PORTION: usize = 1024;
 
-/// What `polyglow classify` is asked to do.
+/// The arguments of `polyglow classify`.
 #[derive(Args)]
 pub(crate) struct ClassifyArgs {
     #[command(flatten)]
@@ -77,32 +77,33 @@ fn of_lines(runner: &Runner, mut lines: Lines, out: &mut impl Write) -> anyhow::
             }
             return Ok(());
         }
-        let is_blank = |text: &&str| text.trim().is_empty();
         let real: Vec<&str> = texts
             .iter()
             .map(String::as_str)
-            .filter(|text| !is_blank(text))
+            .filter(|text| !text.trim().is_empty())
             .collect();
         for text in &real {
             unknown.look_at(&runner.members[0].src, text);
         }
         let mut guesses = runner.task.classify(runner, &real)?.into_iter();
         for (line, text) in (before + 1..).zip(&texts) {
-            match if is_blank(&text.as_str()) {
+            // A blank line was not classified, and has a blank line in the output.
+            let guess = if text.trim().is_empty() {
                 None
             } else {
                 guesses.next()
-            } {
-                Some(Guess {
-                    label,
-                    probability,
-                    truncated,
-                }) => {
-                    long.note(line, truncated);
-                    writeln!(out, "{label}\t{probability:.4}")?;
-                }
-                None => writeln!(out)?,
-            }
+            };
+            let Some(guess) = guess else {
+                writeln!(out)?;
+                continue;
+            };
+            let Guess {
+                label,
+                probability,
+                truncated,
+            } = guess;
+            long.note(line, truncated);
+            writeln!(out, "{label}\t{probability:.4}")?;
         }
     }
 }

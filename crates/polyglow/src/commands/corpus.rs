@@ -9,13 +9,12 @@ use polyglow_predict::suggestion::nearest;
 
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow corpus` is asked to do.
+/// The arguments of `polyglow corpus`.
 #[derive(Args)]
 pub(crate) struct CorpusArgs {
-    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; with tags
-    /// `mini-tags`; pictures
-    /// `shapes`, `colored-shapes`, `counted-shapes`, `counted-colored-shapes`; with captions
-    /// `captioned-shapes`
+    /// `mini-en-de`, `digits`; with labels `mini-en-de-types`, `-tenses`, `-types-tenses`; with
+    /// tags `mini-tags`; pictures `shapes`, `colored-shapes`, `counted-shapes`,
+    /// `counted-colored-shapes`; with captions `captioned-shapes`
     name: String,
     /// Directory to write to; created if it does not exist
     out: PathBuf,

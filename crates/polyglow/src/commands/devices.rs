@@ -6,7 +6,7 @@ use clap::Args;
 use polyglow_predict::device::{self, DeviceInfo};
 use serde::Serialize;
 
-/// What `polyglow devices` is asked to do.
+/// The arguments of `polyglow devices`.
 #[derive(Args)]
 pub(crate) struct DevicesArgs {
     /// Print the list as JSON

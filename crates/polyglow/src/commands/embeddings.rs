@@ -35,7 +35,7 @@ pub(crate) use args::EmbeddingsArgs;
 /// At most this many sentences of a run's own text are compared with a word in its context.
 const BANK: usize = 1000;
 
-/// Where vectors come from.
+/// The source of the vectors.
 enum Opened {
     File(Embeddings),
     Run(Box<Run>),
@@ -51,8 +51,8 @@ struct Run {
 /// Explores vectors.
 ///
 /// # Errors
-/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or something
-/// is asked of a file that only a model can answer (exit code 2); a file cannot be read or written.
+/// There is no such run, checkpoint or file; a word is unknown, there is none to draw, or an
+/// action needs a model, and there is a file (exit code 2); a file cannot be read or written.
 pub(crate) fn run(args: &EmbeddingsArgs) -> anyhow::Result<()> {
     // Refused here, before a model is loaded.
     if let Action::Plot(PlotArgs { out, .. })
@@ -109,40 +109,53 @@ fn tokenizer(trained: &TrainedModel, side: Side) -> &Arc<Tokenizer> {
 
 fn open(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     if args.source.is_file() {
-        let given = [
-            ("--checkpoint", args.checkpoint.is_some()),
-            ("--side", args.action.side().is_some()),
-        ];
-        if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
-            let source = args.source.display();
-            let error = anyhow!("`{option}` is for runs, but `{source}` is a file of vectors");
-            return Err(with_hint(usage(error), format!("leave `{option}` out")));
-        }
-        let limits = VectorLimits::default();
-        let vectors = WordVectors::read(&args.source, limits)?;
-        if vectors.words.len() == limits.max_words {
-            tracing::warn!(
-                "`{}`: only the first {} words are read",
-                args.source.display(),
-                limits.max_words
-            );
-        }
-        if vectors.repeated > 0 {
-            let (source, repeated) = (args.source.display(), vectors.repeated);
-            tracing::warn!("`{source}`: {repeated} repeated words are ignored");
-        }
-        return Ok(Opened::File(Embeddings::from_file(vectors)));
+        return open_file(args);
     }
-    if !args.source.exists() {
-        let error = anyhow!(
-            "there is no run and no file of vectors `{}`",
-            args.source.display()
+    if args.source.exists() {
+        return open_run(args);
+    }
+    let error = anyhow!(
+        "there is no run and no file of vectors `{}`",
+        args.source.display()
+    );
+    Err(with_hint(
+        usage(error),
+        hint_of_system(&io::Error::from(io::ErrorKind::NotFound)),
+    ))
+}
+
+/// Reads a file of vectors, and warns of the words that it does not take.
+fn open_file(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
+    let given = [
+        ("--checkpoint", args.checkpoint.is_some()),
+        ("--side", args.action.side().is_some()),
+    ];
+    if let Some((option, _)) = given.into_iter().find(|(_, given)| *given) {
+        let source = args.source.display();
+        let error = anyhow!("`{option}` is for runs, but `{source}` is a file of vectors");
+        return Err(with_hint(usage(error), format!("leave `{option}` out")));
+    }
+    let limits = VectorLimits::default();
+    let vectors = WordVectors::read(&args.source, limits)?;
+    if vectors.words.len() == limits.max_words {
+        tracing::warn!(
+            "`{}`: only the first {} words are read",
+            args.source.display(),
+            limits.max_words
         );
-        return Err(with_hint(
-            usage(error),
-            hint_of_system(&io::Error::from(io::ErrorKind::NotFound)),
-        ));
     }
+    if vectors.repeated > 0 {
+        tracing::warn!(
+            "`{}`: {} repeated words are ignored",
+            args.source.display(),
+            vectors.repeated
+        );
+    }
+    Ok(Opened::File(Embeddings::from_file(vectors)))
+}
+
+/// Loads a run, with the vectors of the side that is requested.
+fn open_run(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
     // Starting a GPU would take longer than looking up a few words.
     let on_host = device::compiled_in()
         .contains(&"flex")
@@ -282,17 +295,15 @@ fn bank_sentences(run: &Run, side: Side) -> anyhow::Result<Vec<String>> {
     } else {
         Split::Train
     };
-    let text = |pair: polyglow_data::pair::Pair| {
-        if side == Side::Src {
-            pair.src
-        } else {
-            pair.tgt
-        }
-    };
-    let pairs = run.directory.open_set(config, split)?.pairs().take(BANK);
-    Ok(pairs
-        .map(|pair| Ok(text(pair?)))
-        .collect::<Result<_, polyglow_data::error::DataError>>()?)
+    let mut sentences = Vec::new();
+    for pair in run.directory.open_set(config, split)?.pairs().take(BANK) {
+        let pair = pair?;
+        sentences.push(match side {
+            Side::Src => pair.src,
+            Side::Tgt => pair.tgt,
+        });
+    }
+    Ok(sentences)
 }
 
 fn export(embeddings: &Embeddings, path: &Path) -> anyhow::Result<()> {

@@ -34,7 +34,7 @@ use super::uses::check_attends;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow evaluate` is asked to do.
+/// The arguments of `polyglow evaluate`.
 #[derive(Args)]
 pub(crate) struct EvaluateArgs {
     #[command(flatten)]
@@ -70,10 +70,11 @@ struct Report<'a> {
     /// For comparison with a language model: an n-gram model.
     #[serde(skip_serializing_if = "Option::is_none")]
     ngram: Option<NgramScores>,
-    /// Of each label, if the model gives labels.
+    /// The scores of each label, if the model gives labels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     labels: Vec<LabelScores>,
-    /// Of each decoder layer's attention, from the lowest layer, if there is a gold alignment.
+    /// The rate of each decoder layer's attention, from the lowest layer, if there is a gold
+    /// alignment.
     #[serde(skip_serializing_if = "Option::is_none")]
     alignment_error_rates: Option<Vec<f64>>,
     /// How often the words of captions look at what they are about, if that is known.
@@ -122,8 +123,8 @@ pub(crate) fn run(args: &EvaluateArgs, group: &Arc<dyn Group>) -> anyhow::Result
         num_scored,
         ..
     } = held_out_span(&corpus).in_scope(|| evaluate(&runner, &held_out, &options))?;
-    let is_compared = runner.task.facts().generates() && group.is_first();
-    let ngram = if is_compared {
+    // The n-gram model is counted on the host, so that one rank does it for all.
+    let ngram = if runner.task.facts().generates() && group.is_first() {
         ngram_model(&plan, &runner, pairs, &mut activity)?
     } else {
         None
@@ -220,35 +221,42 @@ fn gold(
 ) -> anyhow::Result<Vec<Vec<Link>>> {
     if path == Path::new(GOLD) {
         let toy = config.data.toy();
-        let error = || {
+        let Some(aligned) = toy.and_then(|toy| toy.split(split)) else {
             let error = usage(anyhow!(
                 "`--alignments gold`: only an embedded corpus has gold alignments"
             ));
-            with_hint(
+            return Err(with_hint(
                 error,
                 "give a file of links in the Pharaoh format, `0-0 1-2`, one pair per line",
-            )
+            ));
         };
-        let aligned = toy.and_then(|toy| toy.split(split)).ok_or_else(error)?;
         return Ok(aligned.into_iter().map(|pair| pair.alignment).collect());
     }
+    read_links(path, pairs)
+}
+
+/// Reads the links of every pair from a file, and checks that they are of these pairs.
+///
+/// # Errors
+/// It cannot be read, has no links, or not as many lines as there are pairs; a link is of a word
+/// that its pair does not have.
+fn read_links(path: &Path, pairs: &[Pair]) -> anyhow::Result<Vec<Vec<Link>>> {
     let gold: Vec<Vec<Link>> = LinkLines(Lines::open(path)?).collect::<Result<_, _>>()?;
     ensure!(
         gold.iter().any(|links| !links.is_empty()),
         "`{}` has no links",
         path.display()
     );
-    let (found, wanted) = (gold.len(), pairs.len());
     ensure!(
-        found == wanted,
-        "`{}` has {found} lines, but the set has {wanted} pairs",
-        path.display()
+        gold.len() == pairs.len(),
+        "`{}` has {} lines, but the set has {} pairs",
+        path.display(),
+        gold.len(),
+        pairs.len()
     );
     for (number, (pair, links)) in (1..).zip(pairs.iter().zip(&gold)) {
-        let (src, tgt) = (
-            pair.src.split_whitespace().count(),
-            pair.tgt.split_whitespace().count(),
-        );
+        let src = pair.src.split_whitespace().count();
+        let tgt = pair.tgt.split_whitespace().count();
         if let Some((left, right)) = links.iter().find(|link| link.0 >= src || link.1 >= tgt) {
             let path = path.display();
             bail!(
@@ -346,7 +354,7 @@ fn write_set(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes what models of tokens are scored by, and the scores of the n-gram model beside them.
+/// Writes the losses of a model of tokens, and below them those of the n-gram model.
 fn write_losses(report: &Report<'_>, out: &mut impl Write) -> io::Result<()> {
     let Report { scores, ngram, .. } = report;
     if let Some(accuracy) = scores.token_accuracy {

@@ -16,7 +16,7 @@ use crate::activity::Activity;
 /// in it.
 const FREE_KEYS: [&str; 4] = ["license=", "device=", "data.", "search."];
 
-/// What `polyglow export` is asked to do.
+/// The arguments of `polyglow export`.
 #[derive(Args)]
 pub(crate) struct ExportArgs {
     /// Directory of the run
@@ -58,15 +58,15 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     let target = Target::ALL
         .into_iter()
         .find(|target| target.name() == args.to);
-    let precision = |name: &String| {
+    let precision = args.precision.as_ref().and_then(|name| {
         Precision::ALL
             .into_iter()
             .find(|precision| precision.name() == name)
-    };
+    });
     let export = Export {
         target: target.ok_or_else(|| anyhow!("there is no format `{}`", args.to))?,
         checkpoint: args.checkpoint.clone(),
-        precision: args.precision.as_ref().and_then(precision),
+        precision,
         verify: args.verify,
         out: args.out.clone(),
         package: args.package.clone().or_else(package),
@@ -79,7 +79,8 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         verified,
     } = export.write(&run, config)?;
     drop(activity);
-    let (out, megabytes) = (args.out.display(), bytes as f64 / 1e6);
+    let out = args.out.display();
+    let megabytes = bytes as f64 / 1e6;
     tracing::info!(
         "wrote `{out}` for {}, {}: {megabytes:.1} MB",
         args.to,

@@ -13,7 +13,7 @@ use super::model::ModelArgs;
 use super::uses::check_plan;
 use crate::failure::usage;
 
-/// What `polyglow generate` is asked to do.
+/// The arguments of `polyglow generate`.
 #[derive(Args)]
 pub(crate) struct GenerateArgs {
     /// Directory of the run of a language model

@@ -53,27 +53,24 @@ fn as_toml(entries: &[Entry]) -> String {
     text
 }
 
+/// The error of a topic that is no table and no key, with the keys that are like it.
 fn unknown(topic: &str) -> anyhow::Error {
     let error = usage(anyhow!(
         "no table and no key of a config is called `{topic}`"
     ));
-    let tables = || {
-        let mut tables: Vec<&str> = reference::entries()
-            .iter()
-            .map(|entry| entry.table)
-            .collect();
-        tables.dedup();
-        tables.retain(|table| !table.is_empty());
-        tables.join("`, `")
-    };
     match &alike_keys(topic)[..] {
-        [] => with_hint(
-            error,
-            format!(
-                "the tables are `{}`; `polyglow help config` lists every key",
-                tables()
-            ),
-        ),
+        [] => {
+            let entries = reference::entries();
+            let mut tables: Vec<&str> = entries.iter().map(|entry| entry.table).collect();
+            tables.dedup();
+            // Keys at the top of a config are in no table.
+            tables.retain(|table| !table.is_empty());
+            let tables = tables.join("`, `");
+            with_hint(
+                error,
+                format!("the tables are `{tables}`; `polyglow help config` lists every key"),
+            )
+        }
         near => with_hint(error, format!("did you mean `{}`?", near.join("` or `"))),
     }
 }

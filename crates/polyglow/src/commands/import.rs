@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::Args;
 use polyglow_predict::wording::shell_word;
 
-/// What `polyglow import` is asked to do.
+/// The arguments of `polyglow import`.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
     /// Directory of the model: of Hugging Face (`config.json`, `model.safetensors` or
@@ -20,12 +20,13 @@ pub(crate) struct ImportArgs {
 /// trained on as any other.
 ///
 /// # Errors
-/// As [`polyglow_formats::import`]; there is something in the run's directory already (exit code 2); the
-/// disk refuses.
+/// As [`polyglow_formats::import`]; there is something in the run's directory already (exit code
+/// 2); the disk refuses.
 pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
     let model = polyglow_formats::import(&args.model)?;
     let run = model.create_run(&args.run)?;
-    let (root, config) = (shell_word(run.root()), shell_word(run.config_path()));
+    let root = shell_word(run.root());
+    let config = shell_word(run.config_path());
     tracing::info!(
         "made the run `{}` of `{}`",
         run.root().display(),

@@ -10,7 +10,7 @@ use polyglow_model::ModelConfig;
 use polyglow_predict::measures::recorded;
 use polyglow_predict::wording::counted;
 use polyglow_train::config::{BestMetric, Config};
-use polyglow_train::run::{Best, Checkpoint, RunDirectory, TrainState, records};
+use polyglow_train::run::{Best, Checkpoint, Checkpoints, RunDirectory, TrainState, records};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -19,7 +19,7 @@ use crate::inspection::VocabularyReport;
 /// Width of a column of scores, at least.
 const LEAST_WIDTH: usize = 8;
 
-/// What `polyglow info` is asked to do.
+/// The arguments of `polyglow info`.
 #[derive(Args)]
 pub(crate) struct InfoArgs {
     /// Directory of the run
@@ -37,7 +37,7 @@ struct Report<'a> {
     /// Number of trained values.
     parameters: Option<u64>,
     vocabulary: Option<VocabularyReport>,
-    /// Where the newest checkpoint stands.
+    /// The state of training at the newest checkpoint.
     state: Option<StateReport>,
     checkpoints: CheckpointsReport,
     /// The machine of each process that trains or trained last, if there were several.
@@ -51,7 +51,7 @@ struct Report<'a> {
     tests: Vec<Value>,
 }
 
-/// Where training stands.
+/// The state of training at the newest checkpoint.
 #[derive(Serialize)]
 struct StateReport {
     step: u64,
@@ -86,7 +86,7 @@ impl StateReport {
     }
 }
 
-/// Which checkpoints there are.
+/// The checkpoints of a run, by their steps.
 #[derive(Serialize)]
 struct CheckpointsReport {
     /// The steps that have one, in order.
@@ -120,59 +120,66 @@ fn read(run: &RunDirectory) -> anyhow::Result<Report<'_>> {
     let checkpoints = run.checkpoints(1);
     let best_metric = config.train.best_metric;
     let newest = checkpoints.get("last")?;
-    let step = |name: &str| {
-        checkpoints
-            .get(name)
-            .map(|found| found.map(|checkpoint| checkpoint.state.step))
-    };
-    let names = checkpoints
-        .named()?
-        .into_iter()
-        .filter(|name| name != "average");
-    let of_other = |name: String| match step(&name) {
-        Ok(found) => Some((name, found?)),
-        Err(error) => {
-            tracing::warn!("{error:#}");
-            None
-        }
-    };
-    let others = names.filter_map(of_other).collect();
     // Training creates the tokenizers after the directory, so a new run may have none.
     let vocabulary = run
         .tokenizers()
         .ok()
         .map(|tokenizers| VocabularyReport::new(&tokenizers));
     let records = records::read(&run.metrics_path())?;
-    let of = |kind: &str| {
-        records
-            .iter()
-            .filter(|record| record["kind"] == kind)
-            .cloned()
-            .collect::<Vec<_>>()
-    };
-    let train = of("train").pop();
-    let has_ranks = |record: &Value| record.get("ranks").is_some();
+    let train = of_kind(&records, "train").pop();
+    // The hosts of an earlier training of several processes are not those of this one.
+    let has_ranks = train
+        .as_ref()
+        .is_some_and(|record| record.get("ranks").is_some());
+    let ranks = of_kind(&records, "ranks").pop().filter(|_| has_ranks);
     Ok(Report {
         run: run.root(),
         config,
         parameters: newest.as_ref().map(Checkpoint::parameters).transpose()?,
         vocabulary,
         state: newest.map(|checkpoint| StateReport::new(&checkpoint.state, best_metric)),
-        checkpoints: CheckpointsReport {
-            steps: checkpoints.steps()?,
-            best: step("best")?,
-            average: step("average")?,
-            others,
-        },
-        hosts: of("ranks")
-            .pop()
-            .filter(|_| train.as_ref().is_some_and(has_ranks))
-            .map(|ranks| hosts(&ranks))
-            .unwrap_or_default(),
+        checkpoints: CheckpointsReport::read(&checkpoints)?,
+        hosts: ranks.map(|ranks| hosts(&ranks)).unwrap_or_default(),
         train,
-        validations: of("valid"),
-        tests: of("test"),
+        validations: of_kind(&records, "valid"),
+        tests: of_kind(&records, "test"),
     })
+}
+
+impl CheckpointsReport {
+    /// Reads which checkpoints there are; one that cannot be read is left out with a warning, if
+    /// the training does not need it.
+    fn read(checkpoints: &Checkpoints) -> anyhow::Result<Self> {
+        let mut others = BTreeMap::new();
+        for name in checkpoints.named()? {
+            if name == "average" {
+                continue;
+            }
+            match step(checkpoints, &name) {
+                Ok(Some(step)) => drop(others.insert(name, step)),
+                Ok(None) => {}
+                Err(error) => tracing::warn!("{error:#}"),
+            }
+        }
+        Ok(Self {
+            steps: checkpoints.steps()?,
+            best: step(checkpoints, "best")?,
+            average: step(checkpoints, "average")?,
+            others,
+        })
+    }
+}
+
+/// Returns the step of a checkpoint; `None` if there is none of that name.
+fn step(checkpoints: &Checkpoints, name: &str) -> polyglow_train::Result<Option<u64>> {
+    let checkpoint = checkpoints.get(name)?;
+    Ok(checkpoint.map(|checkpoint| checkpoint.state.step))
+}
+
+/// Returns the records of a kind, in order.
+fn of_kind(records: &[Value], kind: &str) -> Vec<Value> {
+    let matching = records.iter().filter(|record| record["kind"] == kind);
+    matching.cloned().collect()
 }
 
 /// The machines in a record of ranks.
@@ -297,8 +304,8 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         counted(*epoch, "epoch")
     )?;
     if let Some(best) = best {
-        let (metric, Best { step, score, .. }) =
-            (best_metric.map_or("score", BestMetric::name), best);
+        let Best { step, score, .. } = best;
+        let metric = best_metric.map_or("score", BestMetric::name);
         writeln!(
             out,
             "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}"
@@ -327,18 +334,21 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         )?;
     }
     if let Some(record) = &report.train {
-        let number = |key: &str| record[key].as_f64().unwrap_or(f64::NAN);
-        writeln!(
-            out,
-            "trained      step {}: loss {:.3}, perplexity {:.2}, learning rate {:.2e}, {:.0} target tokens per second",
-            record["step"],
-            number("loss"),
-            number("perplexity"),
-            number("lr"),
-            number("tokens_per_second")
-        )?;
+        write_newest(out, record)?;
     }
     Ok(())
+}
+
+/// Writes the newest record of training.
+fn write_newest(out: &mut impl Write, record: &Value) -> io::Result<()> {
+    // JSON has no NaN: it is null there.
+    let [loss, perplexity, lr, rate] = ["loss", "perplexity", "lr", "tokens_per_second"]
+        .map(|key| record[key].as_f64().unwrap_or(f64::NAN));
+    writeln!(
+        out,
+        "trained      step {}: loss {loss:.3}, perplexity {perplexity:.2}, learning rate {lr:.2e}, {rate:.0} target tokens per second",
+        record["step"]
+    )
 }
 
 /// One line per validation and test.
@@ -346,8 +356,8 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
     if report.validations.is_empty() && report.tests.is_empty() {
         return Ok(());
     }
-    let records = || report.validations.iter().chain(&report.tests);
-    let columns: Vec<(Measure, usize)> = recorded(records())
+    let records: Vec<&Value> = report.validations.iter().chain(&report.tests).collect();
+    let columns: Vec<(Measure, usize)> = recorded(records.iter().copied())
         .map(|measure| (measure, measure.title.len().max(LEAST_WIDTH)))
         .collect();
     write!(out, "\n{:12} {:>8}", "SPLIT", "STEP")?;
@@ -355,11 +365,9 @@ fn write_results(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()
         write!(out, " {:>width$}", measure.title.to_uppercase())
     })?;
     writeln!(out)?;
-    for record in records() {
-        let (split, step) = (
-            record["split"].as_str().unwrap_or_default(),
-            record["step"].as_u64().unwrap_or(0),
-        );
+    for record in records {
+        let split = record["split"].as_str().unwrap_or_default();
+        let step = record["step"].as_u64().unwrap_or(0);
         write!(out, "{split:12} {step:>8}")?;
         for (Measure { key, decimals, .. }, width) in &columns {
             let score = record[key]

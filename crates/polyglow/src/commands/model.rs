@@ -101,15 +101,14 @@ impl ModelArgs {
         let mut overrides = self.overrides.iter();
         let is_requested =
             self.beam_size.is_some() || overrides.any(|set| set.starts_with("search.beam_size="));
-        // A run's config has a width for its beam, whether or not the user asked for that many
-        // samples.
+        // The width in a run's config is that of its beam, not a number of samples.
         let has_width = is_requested || method != SearchMethod::Sample;
         let search = SearchRequest {
             beam_size: has_width.then_some(beam_size),
             n_best,
             ..SearchRequest::default()
         };
-        // Neither number is 0, so the only reason is the one that is told here.
+        // Neither number is 0, so the only possible error is the one that is reported here.
         search.validate().map_err(|_| {
             let error = anyhow!("`--n-best {n_best}` is more than the beam size, {beam_size}");
             with_hint(usage(error), format!("add `--beam-size {n_best}`"))

@@ -4,7 +4,7 @@ mod files;
 mod split;
 mod text;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
@@ -21,15 +21,16 @@ use polyglow_train::train::Training;
 use super::check::Passing;
 use crate::failure::{usage, with_hint};
 use crate::inspection::{duration, inspect};
-use crate::proposal::{self, Budget, propose_for};
-use files::{Found, find};
+use crate::proposal::{self, Budget, Proposal, propose_for};
+use files::{Found, Ignored, find};
+pub(super) use split::warn_of_stale;
 use split::{count, open, provide};
 use text::Subject;
 
 /// The folder for what is split off, in the folder of the data.
 const SPLIT: &str = "split";
 
-/// What `polyglow new` is asked to do.
+/// The arguments of `polyglow new`.
 #[derive(Args)]
 pub(crate) struct NewArgs {
     /// The config to write [default: <src>-<tgt>.toml]
@@ -73,79 +74,29 @@ impl NewArgs {
 /// The config is there already, or the arguments make no sense (exit code 2); there is no parallel
 /// text, or too little; a trial step fails; a file cannot be written.
 pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
-    let NewArgs {
-        src,
-        tgt,
-        hours,
-        device,
-        ..
-    } = args;
-    let path = args
-        .config
-        .clone()
-        .unwrap_or_else(|| format!("{src}-{tgt}.toml").into());
-    if path.exists() {
-        let error = usage(anyhow!("`{}` is there already", path.display()));
-        return Err(with_hint(error, "give another name, or remove it"));
-    }
-    if src == tgt {
-        return Err(usage(anyhow!(
-            "`--src` and `--tgt` are both `{src}`: the ending of the files must tell the sides apart"
-        )));
-    }
-    if args.data.is_file() {
-        let error = usage(anyhow!("`--data {}` is a file", args.data.display()));
-        return Err(with_hint(error, "give the folder that it is in"));
-    }
-    let seconds = proposal::seconds(*hours)?;
-    let files = complete(find(&args.data, src, tgt)?, args)?;
+    let path = config_path(args);
+    check(args, &path)?;
+    let languages = [args.src.as_str(), args.tgt.as_str()];
+    let seconds = proposal::seconds(args.hours)?;
+    let files = complete(find(&args.data, &args.src, &args.tgt)?, args)?;
     let mut config = Config {
-        device: device.clone(),
-        data: data(&files, [src, tgt]),
+        device: args.device.clone(),
+        data: data(&files, languages),
         ..Config::default()
     };
     config.tokenizer.kind = args.tokenizer();
-    proposal::prepare(
-        &mut config,
-        count(&open(&files.train, [src, tgt])?)?,
-        seconds,
-    );
-
-    let mut observer = Passing::new();
-    let (directory, started) = (
-        tempfile::tempdir().context("cannot make a temporary directory")?,
-        Instant::now(),
-    );
-    let training = Training::prepare(config, directory.path(), &mut observer)?;
-    let inspection = inspect(&training, directory.path())?;
-    // A training does the same before its first step.
-    let before = started.elapsed().as_secs_f64();
-    for warning in &inspection.warnings {
-        tracing::warn!("{warning}");
-    }
-    let proposal = propose_for(
-        &training,
-        &inspection,
-        Budget { seconds, before },
-        &mut observer,
-    )?;
-    let mut command = format!(
-        "polyglow new --src {src} --tgt {tgt} --data {} --hours {hours}",
-        shell_word(&args.data)
-    );
-    if let Some(format) = &args.format {
-        command.extend([" --for ", format]);
-    }
-    let text = text::write(
-        &Subject {
-            languages: [src, tgt],
-            device,
-            files: &files,
-            command,
-        },
-        &proposal,
-    );
-    // What is written is read back, so that it is a config whatever names the files have.
+    let pairs = count(&open(&files.train, languages)?)?;
+    proposal::prepare(&mut config, pairs, seconds);
+    let proposal = measure(config, seconds)?;
+    let subject = Subject {
+        languages,
+        device: &args.device,
+        files: &files,
+        command: command(args),
+    };
+    let text = text::write(&subject, &proposal);
+    // The text is read back, so that it is a valid config whatever characters the files' names
+    // have.
     Config::from_text(&text, &[])?.validate()?;
     file::replace(&path, text.as_bytes())
         .with_context(|| format!("cannot write `{}`", path.display()))?;
@@ -154,10 +105,9 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
         path.display(),
         duration(seconds)
     );
-    proposal
-        .summary
-        .iter()
-        .for_each(|line| tracing::info!("{line}"));
+    for line in &proposal.summary {
+        tracing::info!("{line}");
+    }
     tracing::info!(
         "next: `polyglow check {0}`, then `polyglow train {0}`",
         shell_word(&path)
@@ -165,12 +115,76 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Splits off what is missing; what an earlier command split off the same text is taken again.
+/// Returns the path of the config that is written.
+fn config_path(args: &NewArgs) -> PathBuf {
+    match &args.config {
+        Some(path) => path.clone(),
+        None => format!("{}-{}.toml", args.src, args.tgt).into(),
+    }
+}
+
+/// Checks the arguments before the text is read.
+///
+/// # Errors
+/// There is a file at `path`, or the arguments do not fit each other (exit code 2).
+fn check(args: &NewArgs, path: &Path) -> anyhow::Result<()> {
+    if path.exists() {
+        let error = usage(anyhow!("`{}` is there already", path.display()));
+        return Err(with_hint(error, "give another name, or remove it"));
+    }
+    if args.src == args.tgt {
+        return Err(usage(anyhow!(
+            "`--src` and `--tgt` are both `{}`: the ending of the files must tell the sides apart",
+            args.src
+        )));
+    }
+    if args.data.is_file() {
+        let error = usage(anyhow!("`--data {}` is a file", args.data.display()));
+        return Err(with_hint(error, "give the folder that it is in"));
+    }
+    Ok(())
+}
+
+/// Prepares a training as `train` does, in a directory that is removed again, and proposes settings
+/// by trial steps.
+fn measure(config: Config, seconds: f64) -> anyhow::Result<Proposal> {
+    let mut observer = Passing::new();
+    let directory = tempfile::tempdir().context("cannot make a temporary directory")?;
+    let started = Instant::now();
+    let training = Training::prepare(config, directory.path(), &mut observer)?;
+    let inspection = inspect(&training, directory.path())?;
+    // A training does the same before its first step.
+    let before = started.elapsed().as_secs_f64();
+    for warning in &inspection.warnings {
+        tracing::warn!("{warning}");
+    }
+    let budget = Budget { seconds, before };
+    propose_for(&training, &inspection, budget, &mut observer)
+}
+
+/// Returns the command line that makes the same config again.
+fn command(args: &NewArgs) -> String {
+    let mut command = format!(
+        "polyglow new --src {} --tgt {} --data {} --hours {}",
+        args.src,
+        args.tgt,
+        shell_word(&args.data),
+        args.hours
+    );
+    if let Some(format) = &args.format {
+        command.extend([" --for ", format]);
+    }
+    command
+}
+
+/// Splits off the sets that are missing; those that an earlier command split off the same text are
+/// taken again.
 fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
-    for path in &found.unused {
+    for Ignored { path, better } in &found.ignored {
         tracing::warn!(
-            "`{}` is not used: its name is not as plain as that of another",
-            path.display()
+            "`{}` is ignored: another file matches better, `{}`",
+            path.display(),
+            better.display()
         );
     }
     let mut missing = Vec::new();
@@ -184,22 +198,22 @@ fn complete(found: Found, args: &NewArgs) -> anyhow::Result<Found> {
         return Ok(found);
     }
     let folder = args.data.join(SPLIT);
-    let set = |name: &str| folder.join(name);
     provide(&found.train, [&args.src, &args.tgt], &missing, &folder)?;
-    let valid = found.valid.clone().or_else(|| Some(set("valid")));
+    let valid = found.valid.clone().or_else(|| Some(folder.join("valid")));
     let tests = if found.tests.is_empty() {
-        vec![set("test")]
+        vec![folder.join("test")]
     } else {
         found.tests.clone()
     };
     Ok(Found {
-        train: set("train"),
+        train: folder.join("train"),
         valid,
         tests,
         ..found
     })
 }
 
+/// Returns the table `[data]` of the config for these files.
 fn data(files: &Found, [src, tgt]: [&str; 2]) -> DataConfig {
     let test = match &files.tests[..] {
         [] => None,

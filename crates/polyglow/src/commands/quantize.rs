@@ -1,10 +1,10 @@
 //! `polyglow quantize`: a checkpoint with 8-bit matrices.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_model::{Arch, CaptionDecoder};
+use polyglow_model::{Arch, CaptionDecoder, ModelConfig};
 use polyglow_predict::weights;
 use polyglow_predict::wording::shell_word;
 use polyglow_train::run::{Checkpoint, Content, RunDirectory};
@@ -14,7 +14,7 @@ use crate::failure::{usage, with_hint};
 /// Reserved names.
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
 
-/// What `polyglow quantize` is asked to do.
+/// The arguments of `polyglow quantize`.
 #[derive(Args)]
 pub(crate) struct QuantizeArgs {
     /// Directory of the run
@@ -41,7 +41,57 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
     } = args;
     check_name(name)?;
     let directory = RunDirectory::existing(run)?;
-    let model = directory.config()?.model;
+    check_arch(run, &directory.config()?.model)?;
+    let checkpoints = directory.checkpoints(1);
+    checkpoints.tidy(|unfinished| unfinished == name)?;
+    let target = directory.root().join("checkpoints").join(name);
+    if target.exists() && !Checkpoint::is_at(&target) {
+        let error = anyhow!("`{}` exists and is not a checkpoint", target.display());
+        return Err(with_hint(usage(error), "name another with `--name`"));
+    }
+    let (source, weights) = directory.weights(checkpoint)?;
+    if weights.is_int8() {
+        let error = anyhow!(
+            "the matrices of `{}` have 8 bits already",
+            source.path.display()
+        );
+        return Err(with_hint(
+            usage(error),
+            "name the checkpoint that it was made from with `--checkpoint`",
+        ));
+    }
+    let model = weights::quantize(&weights)?;
+    let before: usize = weights.rest().map(|(_, data)| data.as_bytes().len()).sum();
+    let after: usize = model.iter().map(|(_, data)| data.as_bytes().len()).sum();
+    let path = checkpoints.write(
+        name,
+        &Content {
+            model,
+            optimizer: Vec::new(),
+            ema: Vec::new(),
+        },
+        &source.state,
+    )?;
+    tracing::info!(
+        "wrote `{}` with 8-bit matrices to `{}`: {:.1} MB instead of {:.1} MB",
+        source.path.display(),
+        path.display(),
+        after as f64 / 1e6,
+        before as f64 / 1e6
+    );
+    tracing::info!(
+        "score it: polyglow evaluate {} --checkpoint {}",
+        shell_word(run),
+        shell_word(name)
+    );
+    Ok(())
+}
+
+/// Refuses a model without 8-bit matrices.
+///
+/// # Errors
+/// Its architecture has none (exit code 2).
+fn check_arch(run: &Path, model: &ModelConfig) -> anyhow::Result<()> {
     let is_recurrent = model.decoder == Some(CaptionDecoder::Rnn);
     if !matches!(model.arch, Arch::Transformer | Arch::Captioner) || is_recurrent {
         let decoder = if is_recurrent {
@@ -59,46 +109,6 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
             "only `\"transformer\"` and `\"captioner\"` have 8-bit matrices",
         ));
     }
-    let checkpoints = directory.checkpoints(1);
-    checkpoints.tidy(|unfinished| unfinished == name)?;
-    let place = directory.root().join("checkpoints").join(name);
-    if place.exists() && !Checkpoint::is_at(&place) {
-        let error = anyhow!("`{}` exists and is not a checkpoint", place.display());
-        return Err(with_hint(usage(error), "name another with `--name`"));
-    }
-    let (found, weights) = directory.weights(checkpoint)?;
-    if weights.is_int8() {
-        let error = anyhow!(
-            "the matrices of `{}` have 8 bits already",
-            found.path.display()
-        );
-        return Err(with_hint(
-            usage(error),
-            "name the checkpoint that it was made from with `--checkpoint`",
-        ));
-    }
-    let model = weights::quantize(&weights)?;
-    let bytes = |sizes: &mut dyn Iterator<Item = usize>| sizes.sum::<usize>() as f64 / 1e6;
-    let before = bytes(&mut weights.rest().map(|(_, data)| data.as_bytes().len()));
-    let after = bytes(&mut model.iter().map(|(_, data)| data.as_bytes().len()));
-    let path = checkpoints.write(
-        name,
-        &Content {
-            model,
-            optimizer: Vec::new(),
-            ema: Vec::new(),
-        },
-        &found.state,
-    )?;
-    let (from, path) = (found.path.display(), path.display());
-    tracing::info!(
-        "wrote `{from}` with 8-bit matrices to `{path}`: {after:.1} MB instead of {before:.1} MB"
-    );
-    tracing::info!(
-        "score it: polyglow evaluate {} --checkpoint {}",
-        shell_word(run),
-        shell_word(name)
-    );
     Ok(())
 }
 

@@ -12,7 +12,7 @@ use polyglow_view::report::{RunSummary, compare, render};
 
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow report` is asked to do.
+/// The arguments of `polyglow report`.
 #[derive(Args)]
 pub(crate) struct ReportArgs {
     /// Directories of the runs; the others are compared with the first
@@ -48,8 +48,8 @@ pub(crate) fn run(args: &ReportArgs) -> anyhow::Result<()> {
         Vec::new()
     };
     let page = render(&runs, &comparisons);
-    let failed = || format!("cannot write `{}`", args.out.display());
-    file::write(&args.out, page.as_bytes()).with_context(failed)?;
+    file::write(&args.out, page.as_bytes())
+        .with_context(|| format!("cannot write `{}`", args.out.display()))?;
     tracing::info!("wrote `{}`", args.out.display());
     Ok(())
 }

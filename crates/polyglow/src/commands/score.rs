@@ -24,7 +24,7 @@ use crate::failure::with_hint;
 /// Pairs that are read, batched by length and scored together.
 const PORTION: usize = 2048;
 
-/// What `polyglow score` is asked to do.
+/// The arguments of `polyglow score`.
 #[derive(Args)]
 pub(crate) struct ScoreArgs {
     #[command(flatten)]
@@ -47,7 +47,7 @@ struct Record {
     perplexity: f64,
     /// Whether a side is longer than the model, which has read its beginning.
     truncated: bool,
-    /// The end mark is the last, but where the target was truncated.
+    /// Each token of the target, and EOS unless the target was truncated.
     tokens: Vec<TokenRecord>,
 }
 
@@ -82,55 +82,78 @@ pub(crate) fn run(args: &ScoreArgs, group: &Arc<dyn Group>) -> anyhow::Result<()
         Box::new(io::sink())
     };
     let mut activity = Activity::new();
-    let (mut num_pairs, mut num_tokens, mut log_prob) = (0, 0, 0.0);
+    let mut total = Total::default();
     let mut long = LongLines::default();
     loop {
-        let (read, error) = files
-            .as_mut()
-            .map_or_else(|| (Vec::new(), Ok(())), |(src, tgt)| portion(src, tgt));
+        let (read, error) = match &mut files {
+            Some((src, tgt)) => portion(src, tgt),
+            None => (Vec::new(), Ok(())),
+        };
         let pairs = group.share(|| Ok(read))?;
-        for (line, (pair, forced)) in
-            (num_pairs + 1..).zip(pairs.iter().zip(teacher_forced(&runner, &pairs)?))
-        {
+        for (pair, forced) in pairs.iter().zip(teacher_forced(&runner, &pairs)?) {
+            total.add(&forced);
+            let line = total.pairs;
             if args.json {
-                writeln!(
-                    out,
-                    "{}",
-                    serde_json::to_string(&record(line, pair, &forced, &runner.tgt)?)?
-                )?;
+                let record = record(line, pair, &forced, &runner.tgt)?;
+                writeln!(out, "{}", serde_json::to_string(&record)?)?;
             } else {
                 let mark = if forced.truncated { "\ttruncated" } else { "" };
                 writeln!(out, "{:.6}{mark}", forced.log_prob())?;
             }
             long.note(line as u64, forced.truncated);
-            num_tokens += forced.log_probs.len();
-            log_prob += forced.log_prob();
         }
         out.flush()?;
+        // The scores of the pairs before an error are printed first.
         error?;
-        num_pairs += pairs.len();
         if pairs.is_empty() {
             break;
         }
-        activity.show(format!("{num_pairs} pairs scored"));
+        activity.show(format!("{} pairs scored", total.pairs));
     }
     drop(activity);
     if let Some(message) = long.message("pair", runner.longest, "scored") {
         tracing::warn!("`{}`: {message}", args.src.display());
     }
-    if num_pairs == 0 {
-        let (src, tgt) = (args.src.display(), args.tgt.display());
-        let error = anyhow!("`{src}` and `{tgt}` are empty: there is nothing to score");
+    if total.pairs == 0 {
+        let error = anyhow!(
+            "`{}` and `{}` are empty: there is nothing to score",
+            args.src.display(),
+            args.tgt.display()
+        );
         return Err(with_hint(
             error,
             "give a file of sentences and a file of their translations",
         ));
     }
-    let perplexity = (-log_prob / num_tokens as f64).exp();
-    tracing::info!(
-        "{num_pairs} pairs, {num_tokens} target tokens with end marks, perplexity {perplexity:.4}"
-    );
+    total.report();
     Ok(())
+}
+
+/// The sums over all pairs.
+#[derive(Default)]
+struct Total {
+    pairs: usize,
+    /// Target tokens, with EOS.
+    tokens: usize,
+    log_prob: f64,
+}
+
+impl Total {
+    fn add(&mut self, forced: &Forced) {
+        self.pairs += 1;
+        self.tokens += forced.log_probs.len();
+        self.log_prob += forced.log_prob();
+    }
+
+    /// Logs the counts and the perplexity.
+    fn report(&self) {
+        let perplexity = (-self.log_prob / self.tokens as f64).exp();
+        tracing::info!(
+            "{} pairs, {} target tokens with end marks, perplexity {perplexity:.4}",
+            self.pairs,
+            self.tokens
+        );
+    }
 }
 
 /// The next pairs, and an error if the one after them cannot be read.
@@ -147,17 +170,20 @@ fn portion(src: &mut Lines, tgt: &mut Lines) -> (Vec<Pair>, anyhow::Result<()>) 
 }
 
 fn next_pair(src: &mut Lines, tgt: &mut Lines) -> anyhow::Result<Option<Pair>> {
-    let (left, right) = (src.next().transpose()?, tgt.next().transpose()?);
-    let ended = if left.is_none() { &*src } else { &*tgt };
+    let left = src.next().transpose()?;
+    let right = tgt.next().transpose()?;
     if left.is_some() != right.is_some() {
-        let (path, line) = (ended.path().display(), ended.line());
-        let other = if left.is_none() {
-            tgt.path()
+        let (ended, other) = if left.is_none() {
+            (src, tgt)
         } else {
-            src.path()
-        }
-        .display();
-        let error = anyhow!("`{path}` ends after line {line}, but `{other}` has more lines");
+            (tgt, src)
+        };
+        let error = anyhow!(
+            "`{}` ends after line {}, but `{}` has more lines",
+            ended.path().display(),
+            ended.line(),
+            other.path().display()
+        );
         return Err(with_hint(
             error,
             "line n of one file must translate line n of the other",
@@ -174,15 +200,18 @@ fn record(
 ) -> anyhow::Result<Record> {
     let mut ids = tokenizer.encode(&pair.tgt)?;
     ids.push(tokenizer.special().eos);
-    let token = |(id, &log_prob): (u32, &f32)| TokenRecord {
-        token: tokenizer.shown(id),
-        log_prob,
-    };
+    let tokens = ids
+        .into_iter()
+        .zip(&forced.log_probs)
+        .map(|(id, &log_prob)| TokenRecord {
+            token: tokenizer.shown(id),
+            log_prob,
+        });
     Ok(Record {
         line,
         log_prob: forced.log_prob(),
         perplexity: (-forced.log_prob() / forced.log_probs.len() as f64).exp(),
         truncated: forced.truncated,
-        tokens: ids.into_iter().zip(&forced.log_probs).map(token).collect(),
+        tokens: tokens.collect(),
     })
 }

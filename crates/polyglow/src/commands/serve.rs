@@ -26,7 +26,7 @@ use super::model::ModelArgs;
 use super::uses::{check_config, check_translates};
 use crate::failure::{usage, with_hint};
 
-/// What `polyglow serve` is asked to do.
+/// The arguments of `polyglow serve`.
 #[derive(Args)]
 pub(crate) struct ServeArgs {
     /// Runs that translate, one for each pair of languages; `en-de=RUN` names languages that are
@@ -76,12 +76,12 @@ pub(crate) struct ServeArgs {
     require_api_key: bool,
 }
 
-/// Serves until Ctrl-C or SIGTERM, and then answers what has been asked. SIGHUP loads the models
-/// again.
+/// Serves until Ctrl-C or SIGTERM, and then answers the requests that have come. SIGHUP loads the
+/// models again.
 ///
 /// # Errors
 /// There is no such run, checkpoint or device, or two runs are for the same languages (exit code
-/// 2); the address is not to be had; the models fail while they serve.
+/// 2); the address is not available; the models fail while they serve.
 pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     // Requests are small work; the cores are for the models.
     let runtime = tokio::runtime::Builder::new_multi_thread()
@@ -106,7 +106,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
         let address = listener.local_addr()?;
         tracing::info!("{} at http://{address}; Ctrl-C ends", pairs.join(", "));
         #[cfg(unix)]
-        tokio::spawn(reload_when_told(server.clone(), signals.hang_up));
+        tokio::spawn(reload_on_hang_up(server.clone(), signals.hang_up));
         anyhow::Ok(server.serve(listener, signals.stop).await)
     })?;
     match ended {
@@ -124,8 +124,7 @@ pub(crate) fn run(args: &ServeArgs) -> anyhow::Result<()> {
     }
 }
 
-/// An address with a port. Of names it knows `localhost`: asking for others would be calling
-/// somebody.
+/// Reads an address with a port. Its only name is `localhost`, because others need a name server.
 fn address(text: &str) -> Result<SocketAddr, String> {
     let numbers = text
         .strip_prefix("localhost:")
@@ -135,20 +134,24 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 }
 
 fn limits(args: &ServeArgs) -> Limits {
-    let limit = |number: usize| (number > 0).then_some(number);
     Limits {
-        characters: limit(args.char_limit),
-        texts: limit(args.batch_limit),
+        characters: unless_zero(args.char_limit),
+        texts: unless_zero(args.batch_limit),
         body: args.max_body,
         time: Duration::from_secs(args.timeout as u64),
         alternatives: args.alternatives_limit,
         queue: args.queue,
-        // So that whoever is turned away is told so.
+        // More than requests, so that a client that is turned away gets an answer that says so.
         connections: args
             .queue
             .saturating_mul(2)
             .max(Limits::default().connections),
     }
+}
+
+/// A limit of the command line, where 0 is none.
+fn unless_zero(limit: usize) -> Option<usize> {
+    (limit > 0).then_some(limit)
 }
 
 fn keys(args: &ServeArgs) -> anyhow::Result<Keys> {
@@ -192,7 +195,8 @@ fn models(args: &ServeArgs) -> anyhow::Result<Vec<Model>> {
             ));
         }
         let mut model = ModelArgs::of_run(&path, &args.checkpoint, args.device.clone());
-        (model.beam_size, model.overrides) = (args.beam_size, args.overrides.clone());
+        model.beam_size = args.beam_size;
+        model.overrides.clone_from(&args.overrides);
         let runner = load(&model)?;
         models.push(Model {
             source,
@@ -253,9 +257,9 @@ fn load(args: &ModelArgs) -> anyhow::Result<Runner> {
     Ok(runner(models, &plan)?)
 }
 
-/// What signals ask of a server.
+/// The signals of a server.
 struct Signals<S> {
-    /// While it is set, Ctrl-C and SIGTERM end the process: nothing has been asked yet.
+    /// While it is set, Ctrl-C and SIGTERM end the process: no client has sent a request yet.
     loading: Arc<AtomicBool>,
     /// Returns at the first Ctrl-C or SIGTERM.
     stop: S,
@@ -311,21 +315,21 @@ async fn interrupted() {
 
 /// Loads the models again at every SIGHUP.
 #[cfg(unix)]
-async fn reload_when_told(server: Server, mut hang_up: Signal) {
+async fn reload_on_hang_up(server: Server, mut hang_up: Signal) {
     while hang_up.recv().await.is_some() {
         server.reload().await;
     }
 }
 
-/// From now on a panic is told by its place: what it says may have a part of what somebody asked in
-/// it.
+/// Logs panics from now on by their position in the source alone: a panic's message may have a part
+/// of a client's text in it.
 fn keep_texts_from_the_log() {
     panic::set_hook(Box::new(|info| {
         if !polyglow_data::tokenizer::is_guarded() {
-            let place = info.location().map(ToString::to_string);
+            let position = info.location().map(ToString::to_string);
             tracing::error!(
                 "a panic at {}",
-                place.as_deref().unwrap_or("an unknown place")
+                position.as_deref().unwrap_or("an unknown place")
             );
         }
     }));

@@ -10,6 +10,7 @@ use clap::Args;
 use polyglow_data::file;
 use polyglow_predict::group::Group;
 use polyglow_predict::wording::counted;
+use polyglow_train::run::TrainState;
 use polyglow_train::train::{Ending, Start, Training, check_one_config};
 use polyglow_train::{Observer, Silent};
 
@@ -20,7 +21,7 @@ use crate::progress::{Progress, Screen};
 use crate::signals::Signals;
 use finish::finish;
 
-/// What `polyglow train` is asked to do.
+/// The arguments of `polyglow train`.
 #[derive(Args)]
 pub(crate) struct TrainArgs {
     #[command(flatten)]
@@ -45,14 +46,13 @@ pub(crate) struct TrainArgs {
 }
 
 /// Prepares the data, trains to the end or until interrupted, and tests the result. Returns the
-/// exit code: 0 after the end, [`STOPPED`] where the same command has to go on.
+/// exit code: 0 after the end, [`STOPPED`] where the same command resumes it.
 ///
 /// # Errors
 /// As [`Training::prepare`], [`Training::fork`] and [`Training::run`].
 pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let config = args.source.load()?;
-    // First of all: what another config does to the checks that follow would be blamed on something
-    // else.
+    // Before all other checks, in which another config of a rank would show as another error.
     check_one_config(&**group, &config)?;
     let screen = if args.tui {
         Screen::dashboard()?
@@ -68,16 +68,18 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
         .run
         .clone()
         .unwrap_or_else(|| default_run(&args.source.config));
-    let start = |run| Start {
-        run,
-        checkpoint: args.checkpoint.clone(),
-        new_vocabulary: args.new_vocabulary,
-    };
     let (run, start) = match &args.fork {
-        Some(new) => (new.clone(), Some(start(run))),
+        Some(new) => {
+            let start = Start {
+                run,
+                checkpoint: args.checkpoint.clone(),
+                new_vocabulary: args.new_vocabulary,
+            };
+            (new.clone(), Some(start))
+        }
         None => (run, None),
     };
-    // Until the first step a signal simply ends the process, because there is nothing worth saving.
+    // Until the first step a signal ends the process, because there is nothing worth saving.
     let signals = Signals::install()?;
     let mut training = Training::prepare_among(group, config, start.as_ref(), run, &mut *progress)?;
     if group.is_first() && training.is_new()? {
@@ -86,6 +88,17 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
     signals.save_from_now_on();
     let (ending, state) = training.run(&signals.stop, &mut *progress)?;
     drop(progress);
+    report_ending(ending, &state, &signals, &training);
+    if ending == Ending::Stopped {
+        return Ok(STOPPED);
+    }
+    // What follows saves nothing.
+    signals.end_process_from_now_on();
+    finish(&training.run, &training.plan).map(|()| 0)
+}
+
+/// Logs why a training ended, and after how many steps.
+fn report_ending(ending: Ending, state: &TrainState, signals: &Signals, training: &Training) {
     match ending {
         Ending::Stopped => {
             let why = if signals.has_hung_up() {
@@ -97,7 +110,6 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
                 "stopped after step {}{why}; the same command resumes it",
                 state.step
             );
-            return Ok(STOPPED);
         }
         Ending::OutOfPatience => {
             let patience = training.plan.config.train.patience;
@@ -113,9 +125,6 @@ pub(crate) fn run(args: &TrainArgs, group: &Arc<dyn Group>) -> anyhow::Result<u8
             state.tokens
         ),
     }
-    // What follows saves nothing.
-    signals.end_process_from_now_on();
-    finish(&training.run, &training.plan).map(|()| 0)
 }
 
 /// Prints the report of `check`, and saves it in the run's directory.
@@ -126,10 +135,8 @@ fn inspect_and_keep(training: &Training) -> anyhow::Result<()> {
     for finding in &mut inspection.findings {
         finding.lines.clear();
     }
-    let (path, text) = (
-        training.run.inspection_path(),
-        serde_json::to_string_pretty(&inspection)? + "\n",
-    );
+    let path = training.run.inspection_path();
+    let text = serde_json::to_string_pretty(&inspection)? + "\n";
     file::replace(&path, text.as_bytes())
         .with_context(|| format!("cannot write `{}`", path.display()))?;
     for warning in inspection.warnings {

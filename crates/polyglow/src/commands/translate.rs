@@ -34,7 +34,7 @@ use sentences::SeveralSentences;
 /// Lines that are read, batched by length and translated together.
 const PORTION: usize = 2048;
 
-/// What `polyglow translate` is asked to do.
+/// The arguments of `polyglow translate`.
 #[expect(
     clippy::struct_excessive_bools,
     reason = "each is an option of the command line, independent of the others"
@@ -95,7 +95,7 @@ enum Format {
     Jsonl,
 }
 
-/// Checks that the models can do what is asked.
+/// Checks that the models can do what the options request.
 fn check(args: &TranslateArgs, models: &[TrainedModel]) -> anyhow::Result<()> {
     check_translates(models)?;
     if args.replace_unknown {
@@ -122,13 +122,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
         .map_or("", |(src, _)| src)
         .to_owned();
     if args.interactive {
-        if !group.is_alone() {
-            let error = usage(anyhow!(
-                "`--interactive` is for one process, and a launcher has started {}",
-                group.size()
-            ));
-            return Err(with_hint(error, "leave `mpirun` out"));
-        }
+        check_alone(&**group)?;
         let models = args.model.load(&plan)?;
         check(args, &models)?;
         let runner = runner(models, &plan)?;
@@ -180,6 +174,21 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     }
 }
 
+/// Refuses several processes, of which only one has the terminal.
+///
+/// # Errors
+/// A launcher has started several (exit code 2).
+fn check_alone(group: &dyn Group) -> anyhow::Result<()> {
+    if group.is_alone() {
+        return Ok(());
+    }
+    let error = usage(anyhow!(
+        "`--interactive` is for one process, and a launcher has started {}",
+        group.size()
+    ));
+    Err(with_hint(error, "leave `mpirun` out"))
+}
+
 /// What output depends on besides the input, as a short name: the weights, the search, the batches,
 /// the format.
 fn decided_by(
@@ -194,7 +203,7 @@ fn decided_by(
         .collect();
     let files = [&args.prefix, &args.constraints];
     let replace_and_split = (args.replace_unknown, args.split_sentences);
-    let asked = (
+    let options = (
         args.format as usize,
         args.n_best,
         replace_and_split,
@@ -206,15 +215,15 @@ fn decided_by(
         plan.config.search.for_request(search, usize::MAX)?,
         plan.max_tokens,
         plan.config.seed,
-        asked,
+        options,
     );
     let mut hash = sha256(&serde_json::to_vec(&decided_by)?);
     hash.truncate(8);
     Ok(hash)
 }
 
-/// Translates to the end of the input, of which so many lines are done. If translations are printed
-/// to a terminal, no other progress is shown.
+/// Translates to the end of the input, after the `done` lines that an earlier command translated.
+/// If `shown`, translations are printed to a terminal, and no other progress is.
 fn translate(
     runner: &Runner,
     mut input: Input,
@@ -225,15 +234,15 @@ fn translate(
 ) -> anyhow::Result<()> {
     let mut watch = (!input.typed && io::stderr().is_terminal() && !shown)
         .then(|| Watch::new(input.count(), done));
-    let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
+    let mut first_line = done + 1;
+    let mut unknown = UnknownWords::default();
     while let Some(requests) = input.portion()? {
         let before = first_line - 1;
-        let mut observe = |done| {
+        results.write(runner, &requests, first_line, &mut |done| {
             if let Some(watch) = &mut watch {
                 watch.show(before + done);
             }
-        };
-        results.write(runner, &requests, first_line, &mut observe)?;
+        })?;
         for request in &requests {
             unknown.look_at(&runner.members[0].src, &request.text);
         }
@@ -256,7 +265,7 @@ fn translate(
     input.finish()
 }
 
-/// How far a translation has come, for people who wait.
+/// The progress of a translation, on stderr.
 struct Watch {
     activity: Activity,
     pace: Pace,
@@ -279,14 +288,13 @@ impl Watch {
 
     fn words(&self, done: usize) -> String {
         let rate = self.pace.per_second(done as u64);
-        let (of, left) = match self.all {
-            Some(all) => (
-                format!(" of {all}"),
-                format!(", left {}", self.pace.time_left(done as u64, all as u64)),
-            ),
-            None => (String::new(), String::new()),
-        };
-        format!("translated {done}{of} lines, {rate:.1} lines/s{left}")
+        match self.all {
+            Some(all) => {
+                let left = self.pace.time_left(done as u64, all as u64);
+                format!("translated {done} of {all} lines, {rate:.1} lines/s, left {left}")
+            }
+            None => format!("translated {done} lines, {rate:.1} lines/s"),
+        }
     }
 }
 
@@ -295,7 +303,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whoever_waits_is_told_the_rate_and_the_time_left() {
+    fn progress_has_the_rate_and_the_time_left() {
         let words = Watch::new(Some(60), 0).words(20);
         assert!(
             words.starts_with("translated 20 of 60 lines, ") && words.contains(" lines/s, left 0s"),

@@ -13,7 +13,7 @@ use serde_json::Value;
 
 use crate::activity::Pace;
 
-/// Numbers of a training that are plotted beside its scores.
+/// The measures of a training that are plotted after its scores.
 const TRAINING: [Measure; 3] = [
     Measure {
         key: "lr",
@@ -73,11 +73,7 @@ impl Board {
         let rest = SCORES
             .into_iter()
             .filter(|measure| !first.contains(measure));
-        let curve = |measure| Curve {
-            measure,
-            train: Vec::new(),
-            valid: Vec::new(),
-        };
+        let measures = first.into_iter().chain(rest).chain(TRAINING);
         Self {
             label: label.to_owned(),
             pace: Pace::from(step),
@@ -85,19 +81,15 @@ impl Board {
             last_step,
             epoch: None,
             is_validating: false,
-            curves: first
-                .into_iter()
-                .chain(rest)
-                .chain(TRAINING)
-                .map(curve)
-                .collect(),
+            curves: measures.map(Curve::new).collect(),
             selected: 0,
             wish: Wish::GoOn,
         }
     }
 
     pub(super) fn advance(&mut self, step: u64) {
-        (self.step, self.is_validating) = (step, false);
+        self.step = step;
+        self.is_validating = false;
     }
 
     pub(super) fn validating(&mut self) {
@@ -125,7 +117,7 @@ impl Board {
         self.wish
     }
 
-    /// Does what keys ask for, given as a terminal sends them.
+    /// Handles keys, given as the bytes that a terminal sends.
     pub(super) fn press(&mut self, keys: &[u8]) {
         match keys {
             b"\x1b[C" => self.select(1),
@@ -153,7 +145,7 @@ impl Board {
         }
     }
 
-    /// Selects the plot that is `forward` places further on, around the end.
+    /// Selects the plot that comes `forward` plots later, and after the last the first.
     fn select(&mut self, forward: usize) {
         self.selected = (self.selected + forward) % self.plotted().count().max(1);
     }
@@ -200,13 +192,11 @@ impl Board {
         frame.render_widget(self.keys(), bottom);
     }
 
-    /// How far the training has come.
+    /// Shows the progress of the training as a bar.
     fn progress(&self) -> Gauge<'_> {
-        let (step, last, left) = (
-            self.step,
-            self.last_step,
-            self.pace.time_left(self.step, self.last_step),
-        );
+        let step = self.step;
+        let last = self.last_step;
+        let left = self.pace.time_left(step, last);
         let epoch = self
             .epoch
             .map(|epoch| format!(", epoch {epoch}"))
@@ -224,7 +214,7 @@ impl Board {
             .label(format!("step {step} of {last}{epoch}, left {left}{now}"))
     }
 
-    /// What keys do.
+    /// Explains the keys.
     fn keys(&self) -> Line<'static> {
         match self.wish {
             Wish::GoOn => Line::from("q: save and stop    tab: next plot"),
@@ -237,29 +227,29 @@ impl Board {
 }
 
 impl Curve {
+    fn new(measure: Measure) -> Self {
+        Self {
+            measure,
+            train: Vec::new(),
+            valid: Vec::new(),
+        }
+    }
+
     fn draw(&self, frame: &mut Frame<'_>, area: Rect) {
-        let (train, valid) = (thinned(&self.train), thinned(&self.valid));
-        let points = || train.iter().chain(&valid);
-        let steps = bounds(points().map(|point| point.0));
-        let values = bounds(points().map(|point| point.1));
-        let data = |name: &'static str, points, color| {
-            let style = Style::new().fg(color);
-            Dataset::default()
-                .name(name)
-                .marker(Marker::Braille)
-                .graph_type(GraphType::Line)
-                .style(style)
-                .data(points)
-        };
-        let all = [
-            data("train", &train, Color::Cyan),
-            data("valid", &valid, Color::Yellow),
-        ];
-        let shown = all
-            .into_iter()
-            .zip([&train, &valid])
-            .filter(|(_, points)| !points.is_empty());
-        let chart = Chart::new(shown.map(|(data, _)| data).collect())
+        let train = thinned(&self.train);
+        let valid = thinned(&self.valid);
+        let points = [train.as_slice(), &valid].concat();
+        let steps = bounds(points.iter().map(|point| point.0));
+        let values = bounds(points.iter().map(|point| point.1));
+        // The legend names a line even if it has no points, so such a line is left out.
+        let mut lines = Vec::new();
+        if !train.is_empty() {
+            lines.push(line("train", &train, Color::Cyan));
+        }
+        if !valid.is_empty() {
+            lines.push(line("valid", &valid, Color::Yellow));
+        }
+        let chart = Chart::new(lines)
             .block(Block::bordered().title(self.measure.title))
             .x_axis(
                 Axis::default()
@@ -272,12 +262,6 @@ impl Curve {
 
     /// The newest values.
     fn line(&self) -> Line<'static> {
-        let newest = |points: &[(f64, f64)]| {
-            points
-                .last()
-                .map(|point| number(point.1))
-                .unwrap_or_default()
-        };
         Line::from(format!(
             "{:<26}{:>8}  {:>8}",
             self.measure.title,
@@ -287,7 +271,25 @@ impl Curve {
     }
 }
 
-/// Some of the points, evenly spread, with the newest.
+/// Makes a line of a chart.
+fn line<'a>(name: &'static str, points: &'a [(f64, f64)], color: Color) -> Dataset<'a> {
+    Dataset::default()
+        .name(name)
+        .marker(Marker::Braille)
+        .graph_type(GraphType::Line)
+        .style(Style::new().fg(color))
+        .data(points)
+}
+
+/// Formats the newest value of a curve; empty if it has none.
+fn newest(points: &[(f64, f64)]) -> String {
+    points
+        .last()
+        .map(|point| number(point.1))
+        .unwrap_or_default()
+}
+
+/// Thins points out evenly; the newest stays.
 fn thinned(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let every = points.len().div_ceil(DRAWN_POINTS).max(1);
     points.iter().rev().step_by(every).rev().copied().collect()

@@ -4,9 +4,10 @@
 
 use polyglow_data::pair::Pair;
 
-/// Pairs that are looked at together.
+/// Lines whose order is tested together: enough for a correlation, few enough to locate a lost
+/// line.
 const BLOCK: usize = 500;
-/// Fewer pairs say nothing.
+/// Lines from which a correlation is meaningful.
 const FEWEST: usize = 100;
 /// Lines by which a side may be shifted.
 const FARTHEST: isize = 10;
@@ -42,13 +43,13 @@ pub(super) struct Fit {
     shift: Option<Disorder>,
 }
 
-/// What is wrong with the order of a side.
+/// A side in another order than its partner.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Disorder {
-    /// From this file and line on, the target of a source stands so many lines below it (or, below
-    /// 0, above it).
+    /// From this file and line on, targets stand `by` lines below their sources, or above them if
+    /// `by` is negative.
     Shifted { file: String, line: u64, by: isize },
-    /// The whole text is in no order: the correlation of the lengths.
+    /// Lines of the whole text do not belong together: the correlation of their lengths is low.
     Shuffled { correlation: f64 },
 }
 
@@ -88,7 +89,7 @@ impl Fit {
         self.lens.correlation()
     }
 
-    /// What is wrong with the order of a side, if anything is.
+    /// Returns in which way a side is in another order than its partner; `None` if it is not.
     pub(super) fn disorder(&mut self) -> Option<Disorder> {
         self.finish_block();
         let shared = share_of(self.sharing, self.with_numbers).is_some_and(|share| share >= SHARED);
@@ -103,20 +104,17 @@ impl Fit {
 
 /// How the lines of a block are shifted, if they are.
 fn shift_of(block: &[Line]) -> Option<Disorder> {
-    let belongs = |offset| shared(block, offset).is_some_and(|share| share >= SHARED);
-    let correlation = |offset| {
-        let mut lens = Moments::default();
-        beside(block, offset).for_each(|(src, tgt)| lens.add([src.lens[0], tgt.lens[1]]));
-        lens.correlation().unwrap_or(0.0)
-    };
-    if correlation(0) >= UNRELATED || belongs(0) {
+    if correlation_at(block, 0) >= UNRELATED || belong_at(block, 0) {
         return None;
     }
-    let offsets = (-FARTHEST..=FARTHEST)
-        .filter(|offset| *offset != 0)
-        .map(|offset| (offset, correlation(offset)));
-    let fitting = offsets.filter(|&(offset, found)| found >= RELATED || belongs(offset));
-    let (by, _) = fitting.max_by(|a, b| a.1.total_cmp(&b.1))?;
+    let mut fitting = Vec::new();
+    for offset in -FARTHEST..=FARTHEST {
+        let correlation = correlation_at(block, offset);
+        if offset != 0 && (correlation >= RELATED || belong_at(block, offset)) {
+            fitting.push((offset, correlation));
+        }
+    }
+    let (by, _) = fitting.into_iter().max_by(|a, b| a.1.total_cmp(&b.1))?;
     Some(Disorder::Shifted {
         file: block[0].file.clone(),
         line: block[0].number,
@@ -124,9 +122,26 @@ fn shift_of(block: &[Line]) -> Option<Disorder> {
     })
 }
 
-/// Sources and the targets so many lines after them.
-fn beside(block: &[Line], offset: isize) -> impl Iterator<Item = (&Line, &Line)> {
-    let (skip_src, skip_tgt) = (offset.min(0).unsigned_abs(), offset.max(0).unsigned_abs());
+/// Whether the numbers of sources and of the targets `offset` lines after them say that they belong
+/// together.
+fn belong_at(block: &[Line], offset: isize) -> bool {
+    shared(block, offset).is_some_and(|share| share >= SHARED)
+}
+
+/// Returns the correlation of the lengths of sources and of the targets `offset` lines after them;
+/// 0 of too few lines.
+fn correlation_at(block: &[Line], offset: isize) -> f64 {
+    let mut lens = Moments::default();
+    for (src, tgt) in shifted(block, offset) {
+        lens.add([src.lens[0], tgt.lens[1]]);
+    }
+    lens.correlation().unwrap_or(0.0)
+}
+
+/// Pairs each source with the target `offset` lines after it.
+fn shifted(block: &[Line], offset: isize) -> impl Iterator<Item = (&Line, &Line)> {
+    let skip_src = offset.min(0).unsigned_abs();
+    let skip_tgt = offset.max(0).unsigned_abs();
     block.iter().skip(skip_src).zip(block.iter().skip(skip_tgt))
 }
 
@@ -157,19 +172,23 @@ impl Moments {
             return None;
         }
         let means = self.sums.map(|sum| sum / self.count);
-        let variance = |side: usize| self.squares[side] / self.count - means[side] * means[side];
-        let spread = (variance(0).max(0.0) * variance(1).max(0.0)).sqrt();
-        // Below a hundredth of a logarithm, what differs are single characters.
+        // Rounding may give a variance a little below 0.
+        let [src, tgt] = [0, 1]
+            .map(|side| (self.squares[side] / self.count - means[side] * means[side]).max(0.0));
+        let spread = (src * tgt).sqrt();
+        // Below a hundredth of a logarithm, lengths differ by single characters, which is noise.
         (spread > 1e-4).then(|| (self.products / self.count - means[0] * means[1]) / spread)
     }
 }
 
 /// The share of the pairs with numbers on both sides that share one; none where there are too few.
 fn shared(block: &[Line], offset: isize) -> Option<f64> {
-    let found: Vec<bool> = beside(block, offset)
-        .filter_map(|(src, tgt)| share_numbers(src, tgt))
-        .collect();
-    share_of(found.iter().filter(|shares| **shares).count(), found.len())
+    let lines = shifted(block, offset).filter_map(|(src, tgt)| share_numbers(src, tgt));
+    let sharing: Vec<bool> = lines.collect();
+    share_of(
+        sharing.iter().filter(|shares| **shares).count(),
+        sharing.len(),
+    )
 }
 
 fn share_of(sharing: usize, with_numbers: usize) -> Option<f64> {
@@ -178,7 +197,8 @@ fn share_of(sharing: usize, with_numbers: usize) -> Option<f64> {
 
 /// Whether a source and a target share a number; none unless both have one.
 fn share_numbers(src: &Line, tgt: &Line) -> Option<bool> {
-    let ([src, _], [_, tgt]) = (&src.numbers, &tgt.numbers);
+    let src = &src.numbers[0];
+    let tgt = &tgt.numbers[1];
     (!src.is_empty() && !tgt.is_empty()).then(|| src.iter().any(|number| tgt.contains(number)))
 }
 

@@ -24,12 +24,13 @@ pub(crate) struct Pace {
 }
 
 impl Pace {
-    /// The line through steps of several sizes, by least squares; where that would make time run
-    /// backwards, the one through 0 or the one without a slope.
+    /// Fits a line through steps of several sizes, by least squares. A few noisy steps may give a
+    /// line that falls, or one that starts below 0: then the slope is 0, or the line goes through
+    /// 0.
     pub(crate) fn of(steps: &[TimedStep]) -> Self {
         let count = steps.len().max(1) as f64;
-        let mean = |value: fn(&TimedStep) -> f64| steps.iter().map(value).sum::<f64>() / count;
-        let (flops, seconds) = (mean(|step| step.flops), mean(|step| step.seconds));
+        let flops = steps.iter().map(|step| step.flops).sum::<f64>() / count;
+        let seconds = steps.iter().map(|step| step.seconds).sum::<f64>() / count;
         let spread: f64 = steps.iter().map(|step| (step.flops - flops).powi(2)).sum();
         let both: f64 = steps
             .iter()
@@ -48,13 +49,13 @@ impl Pace {
         }
     }
 
-    /// Seconds of a step with so many operations in its forward passes.
+    /// Predicts the seconds of a step from the operations of its forward passes.
     pub(crate) fn seconds(&self, flops: f64) -> f64 {
         self.per_step + self.per_flop * flops
     }
 }
 
-/// How long a training takes: what `check` predicts.
+/// The prediction of how long a training takes.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize)]
 pub(crate) struct TimeEstimate {
     /// Steps that were timed, after a warm-up.
@@ -75,7 +76,7 @@ pub(crate) struct TimeEstimate {
     pub(crate) total_seconds: f64,
 }
 
-/// What a training is made of.
+/// The steps of a training, and the work of each.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Workload {
     /// Operations of the forward passes of a step, the mean over an epoch.
@@ -87,7 +88,7 @@ pub(crate) struct Workload {
 }
 
 impl TimeEstimate {
-    /// What follows from steps that were timed and the time of a validation.
+    /// Predicts the time from steps that were timed and the seconds of a validation.
     pub(crate) fn new(
         timed: &[TimedStep],
         validation_seconds: Option<f64>,
@@ -121,7 +122,7 @@ impl TimeEstimate {
     }
 }
 
-/// Seconds for people: `40 s`, `12 min`, `3.5 h`, `2.1 days`.
+/// Formats seconds for people: `40 s`, `12 min`, `3.5 h`, `2.1 days`.
 pub(crate) fn duration(seconds: f64) -> String {
     match seconds {
         ..9.5 => format!("{seconds:.1} s"),

@@ -50,7 +50,8 @@ fn write_finding(out: &mut Formatter<'_>, finding: &Finding) -> fmt::Result {
         percent(*share)
     )?;
     for example in examples {
-        let (src, tgt) = (&example.src, &example.tgt);
+        let src = &example.src;
+        let tgt = &example.tgt;
         let text = if src.is_empty() {
             tgt.clone()
         } else {
@@ -262,7 +263,13 @@ fn write_exports(out: &mut Formatter<'_>, exports: &[ExportReport]) -> fmt::Resu
     Ok(())
 }
 
-/// What the training takes, and what this machine has.
+/// Formats how much of a resource is free, where the system reports it.
+fn free_bytes(free: Option<u64>) -> String {
+    free.map(|free| format!("; {} is free", Bytes(free)))
+        .unwrap_or_default()
+}
+
+/// Writes the memory, disk space and time that the training takes, and what this machine has.
 fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Result {
     let Inspection {
         memory,
@@ -271,10 +278,6 @@ fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Resul
         time,
         ..
     } = inspection;
-    let free = |free: Option<u64>| {
-        free.map(|free| format!("; {} is free", Bytes(free)))
-            .unwrap_or_default()
-    };
     writeln!(
         out,
         "memory      about {}: weights {}, gradients {}, optimizer {}, moving average {}, activations {}{}",
@@ -284,7 +287,7 @@ fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Resul
         Bytes(memory.optimizer),
         Bytes(memory.ema),
         Bytes(memory.activations),
-        free(*available_memory)
+        free_bytes(*available_memory)
     )?;
     writeln!(
         out,
@@ -294,7 +297,7 @@ fn write_machine(out: &mut Formatter<'_>, inspection: &Inspection) -> fmt::Resul
         Bytes(disk.checkpoint),
         Bytes(disk.average),
         Bytes(disk.cache),
-        free(disk.free)
+        free_bytes(disk.free)
     )?;
     let TimeEstimate {
         timed_steps,

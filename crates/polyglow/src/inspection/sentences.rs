@@ -1,4 +1,4 @@
-//! How many lines of the training text hold several sentences, which `translate` warns by.
+//! The share of lines of the training text that hold several sentences, by which `translate` warns.
 
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
@@ -16,7 +16,8 @@ pub(super) fn share_of_several(plan: &Plan, train: &Corpus) -> Result<Option<f64
     }
     let language = plan.config.data.languages().map_or("", |(src, _)| src);
     let per_part = LINES.div_ceil(train.parts().len().max(1));
-    let (mut lines, mut several) = (0_usize, 0_usize);
+    let mut lines = 0_usize;
+    let mut several = 0_usize;
     for part in train.parts() {
         for pair in part.pairs()?.take(per_part) {
             let sentences = count(&pair?.src, language);

@@ -16,55 +16,22 @@ pub(super) struct Whole {
     pub(super) disorder: Option<Disorder>,
 }
 
-/// Goes through everything that can be odd; the first split is the training text.
+/// Warns of sides that look swapped, of another language, or in another order than their partner,
+/// for splits of which the first is the training text.
 pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warning> {
     let mut warnings = Vec::new();
     let Some((train, held_out)) = wholes.split_first() else {
         return warnings;
     };
     for whole in std::iter::once(train).chain(held_out) {
-        let split = &whole.split;
-        let found = [
-            looks_like(&whole.profiles[0], src),
-            looks_like(&whole.profiles[1], tgt),
-        ];
-        let fits = |profile: &Profile, other: &str| looks_like(profile, other).is_none();
-        match &found {
-            [Some(of_src), Some(of_tgt)]
-                if fits(&whole.profiles[0], tgt) && fits(&whole.profiles[1], src) =>
-            {
-                warnings.push(Warning {
-                    message: format!(
-                        "{split}: the sides look swapped: the source looks like {of_src} and the target like {of_tgt}, and \
-                         `data.src = \"{src}\"` and `data.tgt = \"{tgt}\"` say otherwise"
-                    ),
-                    hint: "exchange the names of the files, or of the languages, so that each side is what it is called"
-                        .to_owned(),
-                });
-            }
-            _ => {
-                for ((side, name), found) in
-                    [("source", src), ("target", tgt)].into_iter().zip(found)
-                {
-                    warnings.extend(found.map(|found| Warning {
-                        message: format!(
-                            "{split}: the {side} looks like {found}, and its language is `{name}`"
-                        ),
-                        hint: "look whether it is the right file".to_owned(),
-                    }));
-                }
-            }
+        warnings.extend(of_languages(whole, src, tgt));
+        if let Some(disorder) = &whole.disorder {
+            warnings.push(of_disorder(&whole.split, disorder));
         }
-        warnings.extend(
-            whole
-                .disorder
-                .as_ref()
-                .map(|disorder| of_disorder(split, disorder)),
-        );
     }
     for whole in held_out.iter().filter(|whole| is_exchanged(train, whole)) {
         let swapped = format!("{}: the sides look swapped", whole.split);
-        // Named languages may have told it already.
+        // The names of the languages may have given the same warning.
         if !warnings
             .iter()
             .any(|warning| warning.message.starts_with(&swapped))
@@ -79,20 +46,49 @@ pub(super) fn find([src, tgt]: &[String; 2], wholes: &mut [Whole]) -> Vec<Warnin
     warnings
 }
 
-/// What a text looks like, if that is not the language that it should be of.
+/// Warns of sides of a split that are not in their languages.
+fn of_languages(whole: &Whole, src: &str, tgt: &str) -> Vec<Warning> {
+    let split = &whole.split;
+    let [src_profile, tgt_profile] = &whole.profiles;
+    let looks = [looks_like(src_profile, src), looks_like(tgt_profile, tgt)];
+    if let [Some(src_looks), Some(tgt_looks)] = &looks
+        && looks_like(src_profile, tgt).is_none()
+        && looks_like(tgt_profile, src).is_none()
+    {
+        let message = format!(
+            "{split}: the sides look swapped: the source looks like {src_looks} and the target like {tgt_looks}, and \
+             `data.src = \"{src}\"` and `data.tgt = \"{tgt}\"` say otherwise"
+        );
+        let hint = "exchange the names of the files, or of the languages, so that each side is what it is called";
+        return vec![Warning::new(message, hint)];
+    }
+    let mut warnings = Vec::new();
+    for ((side, language), looks) in [("source", src), ("target", tgt)].into_iter().zip(looks) {
+        if let Some(looks) = looks {
+            let message =
+                format!("{split}: the {side} looks like {looks}, and its language is `{language}`");
+            warnings.push(Warning::new(message, "look whether it is the right file"));
+        }
+    }
+    warnings
+}
+
+/// Describes what a text looks like; `None` if it may be in `language`, or says too little.
 fn looks_like(profile: &Profile, language: &str) -> Option<String> {
-    let (scripts, script) = (scripts_of(language), profile.script()?);
+    let scripts = scripts_of(language);
+    let script = profile.script()?;
     if !scripts.is_empty() && !scripts.contains(&script) {
         return Some(format!("text in the script {script:?}"));
     }
-    let (found, name) = profile.language()?;
-    (is_known(language) && found != code(language)).then(|| name.to_owned())
+    let (guess, name) = profile.language()?;
+    (is_known(language) && guess != code(language)).then(|| name.to_owned())
 }
 
 /// Whether the source of a split is like the target of the training text, and its target like that
 /// text's source.
 fn is_exchanged(train: &Whole, other: &Whole) -> bool {
-    let ([src, tgt], [other_src, other_tgt]) = (&train.profiles, &other.profiles);
+    let [src, tgt] = &train.profiles;
+    let [other_src, other_tgt] = &other.profiles;
     other_src.similarity(tgt) > other_src.similarity(src) + MORE_ALIKE
         && other_tgt.similarity(src) > other_tgt.similarity(tgt) + MORE_ALIKE
 }
@@ -100,10 +96,11 @@ fn is_exchanged(train: &Whole, other: &Whole) -> bool {
 fn of_disorder(split: &str, disorder: &Disorder) -> Warning {
     match disorder {
         Disorder::Shifted { file, line, by } => {
-            let (lines, place) = (by.unsigned_abs(), if *by > 0 { "below" } else { "above" });
+            let lines = by.unsigned_abs();
+            let direction = if *by > 0 { "below" } else { "above" };
             Warning {
                 message: format!(
-                    "{split}: from about line {line} of `{file}` on, the target of a line stands {lines} {} {place} it",
+                    "{split}: from about line {line} of `{file}` on, the target of a line stands {lines} {} {direction} it",
                     if lines == 1 { "line" } else { "lines" }
                 ),
                 hint: "a line is missing or too many on one side; find it before that line"

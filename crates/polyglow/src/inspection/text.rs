@@ -6,7 +6,7 @@ mod report;
 
 use std::collections::{HashMap, HashSet};
 
-use polyglow_data::config::{Split, TargetKind};
+use polyglow_data::config::{DataConfig, Split, TargetKind};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{
@@ -26,22 +26,22 @@ pub(crate) use report::{SideStatistics, SplitReport};
 /// Held-out pairs that are encoded together: enough to occupy all cores.
 const PAIRS_PER_CHUNK: usize = 4096;
 
-/// What is said of sentences of an embedded corpus that are held out and trained on.
+/// The advice on sentences of an embedded corpus that are held out and trained on.
 const OF_EMBEDDED: &str =
     "the corpus is so, and scores on this set are in part of what was trained on";
 
-/// What was found in all splits.
+/// The sizes, findings and warnings of all splits.
 pub(super) struct TextReport {
     /// `train`, then `valid` if there is one, then the test sets.
     pub(super) splits: Vec<SplitReport>,
-    /// What is odd about pairs; of an embedded corpus, which nobody can change, only what its
-    /// scores are of.
+    /// What is odd about pairs; of an embedded corpus, which a user cannot change, only which
+    /// held-out sentences it trains on.
     pub(super) findings: Vec<Finding>,
     /// What is odd about whole sides.
     pub(super) warnings: Vec<Warning>,
 }
 
-/// What all splits are read with.
+/// The plan and the tokenizers with which all splits are read.
 struct Setting<'a> {
     plan: &'a Plan,
     tokenizers: &'a Tokenizers,
@@ -72,43 +72,26 @@ pub(super) fn read_splits(
     tokenizers: &Tokenizers,
 ) -> Result<TextReport, DataError> {
     let data = &plan.config.data;
-    let languages = data.languages().map_or_else(
-        |_| Default::default(),
-        |(src, tgt)| [src.to_owned(), tgt.to_owned()],
-    );
+    let languages = match data.languages() {
+        Ok((src, tgt)) => [src.to_owned(), tgt.to_owned()],
+        Err(_) => Default::default(),
+    };
     let setting = Setting {
         plan,
         tokenizers,
         languages,
     };
-    let valid = data.has_valid().then_some(("valid", Split::Valid));
-    let tests = data
-        .test_names()
-        .into_iter()
-        .map(|name| (name, Split::Test(name)));
-    let splits: Vec<(&str, Split)> = valid.into_iter().chain(tests).collect();
+    let splits = held_out_splits(data);
     let Some(cache) = cache else {
         return report::read_images(plan, train, &splits);
     };
 
-    let read =
-        |(name, split)| setting.read_held_out(name, &Corpus::open(data, plan.content, split)?);
-    let mut held_out: Vec<HeldOut> = splits.into_iter().map(read).collect::<Result<_, _>>()?;
-    let watched: HashSet<u64> = held_out
-        .iter()
-        .flat_map(|set| set.pairs.iter().flat_map(|(.., pair)| hashes(pair)))
-        .collect();
-    let mut found = HashMap::new();
-    let train = setting.read_train(train, cache, |file, line, pair| {
-        for hash in hashes(pair).filter(|hash| watched.contains(hash)) {
-            found
-                .entry(hash)
-                .or_insert_with(|| format!("{file}:{line}"));
-        }
-    })?;
-    for set in &mut held_out {
-        set.mark(&found);
+    let mut held_out: Vec<HeldOut> = Vec::new();
+    for (name, split) in splits {
+        let corpus = Corpus::open(data, plan.content, split)?;
+        held_out.push(setting.read_held_out(name, &corpus)?);
     }
+    let train = compare_with_train(&setting, train, cache, &mut held_out)?;
 
     let mut readers = vec![(train, cache.report())];
     readers.extend(
@@ -129,31 +112,68 @@ pub(super) fn read_splits(
         report.findings.extend(findings);
         wholes.push(whole);
     }
-    if plan.content.has_images() {
-        // Many images may be described alike.
-        report
-            .findings
-            .retain(|finding| finding.check != Check::TargetInTrain);
-    }
-    if data.corpus.is_some() {
-        // Nobody can change what an embedded corpus repeats; but all should know what its scores
-        // are of.
-        report
-            .findings
-            .retain(|finding| finding.check == Check::SourceInTrain);
-        report
-            .findings
-            .iter_mut()
-            .for_each(|finding| finding.advice = OF_EMBEDDED);
-    } else if plan.content.is_parallel() {
+    keep_useful(&mut report.findings, plan);
+    if data.corpus.is_none() && plan.content.is_parallel() {
         report.warnings = sides::find(&setting.languages, &mut wholes);
     }
     Ok(report)
 }
 
+/// Lists the validation set, if there is one, and the test sets, with their names.
+fn held_out_splits(data: &DataConfig) -> Vec<(&str, Split<'_>)> {
+    let mut splits = Vec::new();
+    if data.has_valid() {
+        splits.push(("valid", Split::Valid));
+    }
+    for name in data.test_names() {
+        splits.push((name, Split::Test(name)));
+    }
+    splits
+}
+
+/// Streams the training text past the held-out sets, and notes in these which of their sentences it
+/// has, too. Returns the reader of the training text.
+fn compare_with_train(
+    setting: &Setting<'_>,
+    train: &Corpus,
+    cache: &IdCache,
+    held_out: &mut [HeldOut],
+) -> Result<Reader, DataError> {
+    let held_out_pairs = held_out.iter().flat_map(|set| &set.pairs);
+    let watched: HashSet<u64> = held_out_pairs.flat_map(|(.., pair)| hashes(pair)).collect();
+    let mut positions = HashMap::new();
+    let reader = setting.read_train(train, cache, |file, line, pair| {
+        for hash in hashes(pair).filter(|hash| watched.contains(hash)) {
+            positions
+                .entry(hash)
+                .or_insert_with(|| format!("{file}:{line}"));
+        }
+    })?;
+    for set in held_out {
+        set.note_repeated(&positions);
+    }
+    Ok(reader)
+}
+
+/// Drops the findings that say nothing about this corpus.
+fn keep_useful(findings: &mut Vec<Finding>, plan: &Plan) {
+    if plan.content.has_images() {
+        // Many images may be described alike.
+        findings.retain(|finding| finding.check != Check::TargetInTrain);
+    }
+    if plan.config.data.corpus.is_some() {
+        // A user cannot change what an embedded corpus repeats, but should know that scores on such
+        // a set are in part of sentences that were trained on.
+        findings.retain(|finding| finding.check == Check::SourceInTrain);
+        for finding in findings {
+            finding.advice = OF_EMBEDDED;
+        }
+    }
+}
+
 impl Setting<'_> {
-    /// Streams the pairs that count, those that are left out as well; `watch` is called with those
-    /// that are trained on.
+    /// Reads the pairs of the training text, those that are left out as well; `watch` is called
+    /// with the file, the line and the pair of those that are trained on.
     fn read_train(
         &self,
         train: &Corpus,
@@ -170,8 +190,12 @@ impl Setting<'_> {
             let (kept, others) = rest.split_at(of_part.kept as usize);
             let mut kept = kept.iter().peekable();
             rest = others;
-            let is_drawn = |line| sample.as_ref().is_none_or(|sample| sample.has(index, line));
-            let pairs = (1..).zip(part.pairs()?).filter(|(line, _)| is_drawn(*line));
+            // Of an epoch's sample the cache has the pairs that were drawn, and no others.
+            let pairs = (1..).zip(part.pairs()?).filter(|(line, _)| {
+                sample
+                    .as_ref()
+                    .is_none_or(|sample| sample.has(index, *line))
+            });
             for (line, pair) in pairs.take(of_part.pairs as usize) {
                 let pair = pair?;
                 let is_kept = kept.next_if(|&&next| u64::from(next) == line).is_some();
@@ -180,7 +204,7 @@ impl Setting<'_> {
                 if is_kept {
                     watch(&of_part.name, line, &pair);
                 } else {
-                    // What the filter lets through is longer than lengths can be in the cache.
+                    // A pair that the filter lets through is longer than the cache can store.
                     let reason = self
                         .reason(filter.as_deref(), &pair)?
                         .unwrap_or(Reason::TOO_LONG);
@@ -201,58 +225,48 @@ impl Setting<'_> {
         reader.count_changes(pair, self.tokenizers)
     }
 
-    /// Why training leaves a pair out, or would; `None` if the filter lets it through.
+    /// Returns why training leaves a pair out, or would; `None` if the filter lets it through.
     fn reason(
         &self,
         filter: Option<&dyn Filter>,
         pair: &Pair,
     ) -> Result<Option<Reason>, DataError> {
-        let len = |text: &str, tokenizer: &Tokenizer| {
-            if text.trim().is_empty() {
-                Ok(0)
-            } else {
-                tokenizer.encode(text).map(|ids| ids.len())
-            }
-        };
-        let tgt = len(&pair.tgt, &self.tokenizers.tgt)?;
-        let one_sided = self.plan.content.is_text_of_targets();
-        let src = if one_sided {
-            tgt
+        let tgt_len = num_tokens(&pair.tgt, &self.tokenizers.tgt)?;
+        let src_len = if self.plan.content.is_text_of_targets() {
+            tgt_len
         } else {
-            len(&pair.src, &self.tokenizers.src)?
+            num_tokens(&pair.src, &self.tokenizers.src)?
         };
         let candidate = Candidate {
             pair,
-            src_len: src,
-            tgt_len: tgt,
+            src_len,
+            tgt_len,
         };
         Ok(filter.and_then(|filter| filter.reject(&candidate)))
     }
 
+    /// Reads a validation or test set whole.
     fn read_held_out(&self, name: &str, corpus: &Corpus) -> Result<HeldOut, DataError> {
         let mut report = CorpusReport::default();
         let filter = configured_filter(&self.plan.config.data, self.plan.content);
         let mut reader = Reader::new(name, self.plan.content, &self.languages);
         let mut all = Vec::new();
         for part in corpus.parts() {
-            let (file, mut line) = (part.name(), 0);
+            let file = part.name();
+            let mut line = 0;
             let mut pairs = part.pairs()?.peekable();
             while pairs.peek().is_some() {
                 let chunk: Vec<Pair> = pairs
                     .by_ref()
                     .take(PAIRS_PER_CHUNK)
                     .collect::<Result<_, _>>()?;
-                let names = self.plan.content.has_images();
-                let sources = chunk
-                    .iter()
-                    .filter(|_| !names)
-                    .map(|pair| pair.src.as_str());
-                count_tokens(&mut report.src, &self.tokenizers.src, sources)?;
-                count_tokens(
-                    &mut report.tgt,
-                    &self.tokenizers.tgt,
-                    chunk.iter().map(|pair| pair.tgt.as_str()),
-                )?;
+                // The sources of captions are names of files, which have no tokens.
+                if !self.plan.content.has_images() {
+                    let sources = chunk.iter().map(|pair| pair.src.as_str());
+                    count_tokens(&mut report.src, &self.tokenizers.src, sources)?;
+                }
+                let targets = chunk.iter().map(|pair| pair.tgt.as_str());
+                count_tokens(&mut report.tgt, &self.tokenizers.tgt, targets)?;
                 for pair in chunk {
                     line += 1;
                     reader.see(&file, line, &pair, true);
@@ -275,33 +289,33 @@ impl Setting<'_> {
 }
 
 impl HeldOut {
-    /// Notes the sentences that the training text has, too; `found` says where.
-    fn mark(&mut self, found: &HashMap<u64, String>) {
+    /// Notes the sentences that the training text has, too; `positions` has the file and the line
+    /// of each by its hash.
+    fn note_repeated(&mut self, positions: &HashMap<u64, String>) {
         self.reader.is_compared = true;
         for (file, line, pair) in &self.pairs {
             for (check, side) in [
                 (Check::SourceInTrain, Side::Src),
                 (Check::TargetInTrain, Side::Tgt),
             ] {
-                let known = hash_of(pair, side).and_then(|hash| found.get(&hash));
-                if let Some(there) = known {
+                let in_train = hash_of(pair, side).and_then(|hash| positions.get(&hash));
+                if let Some(position) = in_train {
                     self.reader
-                        .add(check, file, *line, pair, Some(there.clone()));
+                        .add(check, file, *line, pair, Some(position.clone()));
                 }
             }
         }
     }
 }
 
-/// What a sentence is compared by, apart for the side that is read and the one that is written.
+/// Hashes the sides of a pair; equal sentences of different sides have different hashes.
 fn hashes(pair: &Pair) -> impl Iterator<Item = u64> {
     [Side::Src, Side::Tgt]
         .into_iter()
         .filter_map(|side| hash_of(pair, side))
 }
 
-/// The hash of a side; none of one that is empty. A text of one side is read, and nothing is beside
-/// it.
+/// Hashes a side; `None` if it is empty. The text of a corpus of one side counts as its source.
 fn hash_of(pair: &Pair, side: Side) -> Option<u64> {
     let text = match side {
         Side::Src if pair.src.is_empty() => &pair.tgt,
@@ -312,6 +326,15 @@ fn hash_of(pair: &Pair, side: Side) -> Option<u64> {
     (!text.is_empty()).then(|| reader::hash(&(side == Side::Src, text)))
 }
 
+/// Counts the tokens of a text; a blank one has none, whatever its tokenizer makes of spaces.
+fn num_tokens(text: &str, tokenizer: &Tokenizer) -> Result<usize, DataError> {
+    if text.trim().is_empty() {
+        return Ok(0);
+    }
+    Ok(tokenizer.encode(text)?.len())
+}
+
+/// Adds the tokens of texts to the counts of a side.
 fn count_tokens<'a>(
     side: &mut SideReport,
     tokenizer: &Tokenizer,

@@ -32,22 +32,25 @@ struct Own {
 }
 
 impl OwnText {
-    /// What the run says that a fork comes from; none where it says nothing.
+    /// Reads the report of the run from which a fork comes; `None` if it has none.
     pub(super) fn of_run(root: &Path) -> Option<Self> {
         let run = RunDirectory::new(root);
         let report: Value = serde_json::from_slice(&fs::read(run.inspection_path()).ok()?).ok()?;
         let train = report["splits"].get(0)?;
-        let side = |name: &str| {
-            let number = |key: &str| train[name][key].as_f64();
-            Some(Own {
-                mean_len: number("mean_len")?,
-                tokens_per_char: number("tokens_per_char"),
-            })
-        };
         let languages = run.config().ok().and_then(|config| languages(&config));
         Some(Self {
             languages,
-            sides: [side("src")?, side("tgt")?],
+            sides: [Own::read(&train["src"])?, Own::read(&train["tgt"])?],
+        })
+    }
+}
+
+impl Own {
+    /// Reads the figures of a side in a run's report.
+    fn read(side: &Value) -> Option<Self> {
+        Some(Self {
+            mean_len: side["mean_len"].as_f64()?,
+            tokens_per_char: side["tokens_per_char"].as_f64(),
         })
     }
 }
@@ -74,7 +77,8 @@ pub(super) fn find(plan: &Plan, train: &SplitReport, own: Option<&OwnText>) -> V
         .zip(now)
         .filter(|(before, now)| before != now)
     {
-        let ([src, tgt], [new_src, new_tgt]) = (before, now);
+        let [src, tgt] = before;
+        let [new_src, new_tgt] = now;
         let message = format!(
             "the run was trained from `{src}` to `{tgt}`, and is now trained from `{new_src}` to `{new_tgt}`"
         );

@@ -23,8 +23,8 @@ use super::pace::{TimedStep, Workload};
 use crate::allocator;
 pub(super) use validation::time_validation;
 
-/// Quantiles of the batch sizes of an epoch at which steps are timed: the middles of equal parts, in
-/// an order in which the first few stand for all.
+/// Quantiles of the batch sizes of an epoch at which steps are timed: the middles of equal parts,
+/// in an order in which the first few stand for all.
 const QUANTILES: [f64; 8] = [
     0.5625, 0.1875, 0.8125, 0.3125, 0.6875, 0.0625, 0.9375, 0.4375,
 ];
@@ -32,14 +32,14 @@ const QUANTILES: [f64; 8] = [
 const FEWEST: usize = 3;
 /// Steps that are timed at most.
 const MOST: usize = 24;
-/// Seconds after which no further step is timed.
+/// Seconds after which no further step is timed, so that a check stays short.
 const ENOUGH: f64 = 6.0;
 /// Micro-batches of a step that is timed, at most; the update is the same for more.
 const MOST_MICRO_BATCHES: usize = 4;
 /// Learning rate of the steps; the weights do not matter.
 const LR: f64 = 1e-4;
 
-/// What trial steps show.
+/// The results of trial steps.
 pub(super) struct Trials {
     pub(super) batches: BatchesReport,
     pub(super) parameters: usize,
@@ -98,8 +98,9 @@ impl Trial<'_> {
         // Noted for the message if memory runs out here, as it is for the steps of a training.
         allocator::note_batch(Some(batches.largest));
         let sharded = plan.sharded(task.source());
-        let largest = || sharded.batch(0, epoch.batch(sizes.largest));
-        let step = try_step(task, plan, model, largest);
+        let step = try_step(task, plan, model, || {
+            sharded.batch(0, epoch.batch(sizes.largest))
+        });
         allocator::note_batch(None);
         let step = step?;
         // Another model, so that memory never holds two.
@@ -139,7 +140,7 @@ impl Sizes {
     /// The batch of the timed step of this index: its operations, and its position in the epoch.
     fn at(&self, index: usize) -> (f64, usize) {
         let quantile = QUANTILES[index % QUANTILES.len()];
-        // Later rounds take the batches beside those of the first.
+        // Later rounds take the batches next to those of the first, so that none is timed twice.
         let rank = (quantile * self.flops.len() as f64) as usize + index / QUANTILES.len();
         self.flops[rank % self.flops.len()]
     }
@@ -202,10 +203,6 @@ fn time_steps<T: Task<Model = Model>>(
 ) -> Result<Vec<TimedStep>> {
     let mut stepper = Stepper::new(task, plan, model)?;
     let mut number = 0;
-    let mut step = |window: &[MicroBatch<T>]| {
-        number += 1;
-        timed_step(&mut stepper, number, window)
-    };
     let batches = plan.sharded(task.source());
     let micro_batches = plan.config.train.accumulate_steps.min(MOST_MICRO_BATCHES);
     let mut timed = Vec::new();
@@ -216,12 +213,16 @@ fn time_steps<T: Task<Model = Model>>(
         }
         let (flops, position) = sizes.at(index);
         let items = epoch.batch(position);
-        let batch = |_| batches.batch(0, items).map_err(Into::into);
-        let window: Vec<MicroBatch<T>> = (0..micro_batches).map(batch).collect::<Result<_>>()?;
-        if !plan.on_host {
-            step(&window)?;
+        let mut window: Vec<MicroBatch<T>> = Vec::new();
+        for _ in 0..micro_batches {
+            window.push(batches.batch(0, items).map_err(Into::into)?);
         }
-        let (tokens, seconds) = step(&window)?;
+        if !plan.on_host {
+            number += 1;
+            timed_step(&mut stepper, number, &window)?;
+        }
+        number += 1;
+        let (tokens, seconds) = timed_step(&mut stepper, number, &window)?;
         timed.push(TimedStep {
             flops: micro_batches as f64 * flops,
             tokens,

@@ -18,14 +18,14 @@ const LEFT_OUT: f64 = 0.1;
 /// Something that is rarely intended.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Warning {
-    /// What was found.
+    /// The suspicion, with the figures behind it.
     pub(crate) message: String,
     /// What to do about it.
     pub(crate) hint: String,
 }
 
 impl Warning {
-    pub(super) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
+    pub(crate) fn new(message: impl Into<String>, hint: impl Into<String>) -> Self {
         Self {
             message: message.into(),
             hint: hint.into(),
@@ -39,7 +39,7 @@ impl fmt::Display for Warning {
     }
 }
 
-/// What is suspicious about the pairs of the splits.
+/// Warns of the pairs of the splits.
 pub(super) fn of_text(splits: &[SplitReport], findings: &[Finding]) -> Vec<Warning> {
     splits
         .iter()
@@ -47,10 +47,9 @@ pub(super) fn of_text(splits: &[SplitReport], findings: &[Finding]) -> Vec<Warni
         .collect()
 }
 
-/// What is suspicious about a config, by the number of its steps and the links of its text.
+/// Warns of a config, given its number of steps and the links of its text.
 pub(super) fn of_config(
     config: &Config,
-    has_valid: bool,
     batches: &BatchesReport,
     links: Option<u64>,
 ) -> Vec<Warning> {
@@ -60,12 +59,13 @@ pub(super) fn of_config(
         let hint = "guided alignment needs links, and a `train.alignment_weight` above 0";
         warnings.push(Warning::new(message, hint));
     }
-    if !has_valid {
+    if !config.data.has_valid() {
         let hint =
             "without it overfitting goes unnoticed: there is no `best` checkpoint and no patience";
         warnings.push(Warning::new("there is no `data.valid`", hint));
     }
-    let (warmup, steps) = (config.train.warmup_steps, batches.steps);
+    let warmup = config.train.warmup_steps;
+    let steps = batches.steps;
     if warmup >= steps {
         let message =
             format!("the warm-up of {warmup} steps is not shorter than the training of {steps}");
@@ -76,8 +76,8 @@ pub(super) fn of_config(
     warnings
 }
 
-/// What this machine lacks. `available` is the memory that was free before the trial step, where
-/// the model is in it.
+/// Warns of a lack of memory or disk space. `available` is the memory that was free before the
+/// trial step, where the model is in it.
 pub(super) fn of_machine(
     memory: &MemoryEstimate,
     available: Option<u64>,
@@ -138,24 +138,24 @@ fn of_split(split: &SplitReport, findings: &[Finding]) -> Vec<Warning> {
         let hint = "look whether lines belong together, or raise `data.max_len` or `data.max_length_ratio`";
         warnings.push(Warning::new(message, hint));
     }
-    let told =
-        |check| many_left_out && matches!(check, Check::Empty | Check::TooLong | Check::Ratio);
-    let ours = findings
-        .iter()
-        .filter(|found| found.split == *name && found.is_suspicious() && !told(found.check));
-    warnings.extend(ours.map(|found| {
+    for finding in findings {
         let Finding {
+            check,
+            split,
             count,
             share,
             what,
             advice,
             ..
-        } = found;
-        Warning::new(
-            format!("{name}: {count} pairs ({}) {what}", percent(*share)),
-            *advice,
-        )
-    }));
+        } = finding;
+        // The warning above has the pairs that are left out, whatever the reason.
+        let is_reported =
+            many_left_out && matches!(check, Check::Empty | Check::TooLong | Check::Ratio);
+        if split == name && finding.is_suspicious() && !is_reported {
+            let message = format!("{name}: {count} pairs ({}) {what}", percent(*share));
+            warnings.push(Warning::new(message, *advice));
+        }
+    }
     warnings
 }
 
@@ -279,7 +279,7 @@ mod tests {
                 "{warnings:?}"
             );
         }
-        // What is left out is told once.
+        // Pairs that are left out have one warning.
         let many = SplitReport {
             kept: 80,
             ratio: 10,

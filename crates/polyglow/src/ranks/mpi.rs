@@ -1,17 +1,19 @@
 //! The group of the processes of MPI: the only file that knows it.
 //!
-//! MPI waits in a loop that keeps a core busy, and for ever. So all ranks meet before they exchange
-//! anything: each tells rank 0 that it is there, and sleeps in between until rank 0 says that all
-//! are. Who does not come has a name then.
+//! MPI waits in a loop that keeps a core busy, and without a limit. So all ranks meet before they
+//! exchange anything: each sends rank 0 a message, and sleeps until rank 0 answers that all are
+//! there. The error after the limit then has the name of the rank that is missing.
+
+mod patience;
+mod sums;
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use std::{fmt, thread};
 
 use anyhow::anyhow;
-use half::bf16;
-use half::slice::{HalfBitsSliceExt, HalfFloatSliceExt};
 use mpi::Threading;
 use mpi::datatype::PartitionMut;
 use mpi::environment::{Universe, processor_name};
@@ -20,11 +22,12 @@ use mpi::traits::{Communicator, CommunicatorCollectives, Destination, Root, Sour
 use polyglow_model::Precision;
 use polyglow_predict::error::Result;
 use polyglow_predict::group::{Group, Times};
-use polyglow_train::TrainError;
 
 use super::cores::Cores;
 use super::version;
 use crate::failure;
+use patience::Patience;
+use sums::{add, add_rounded};
 
 /// MPI while it runs. A static is not dropped when a panic unwinds: that would end MPI, which waits
 /// for ranks that wait for us.
@@ -33,7 +36,7 @@ static UNIVERSE: Mutex<Option<Universe>> = Mutex::new(None);
 /// This process among the others, once it has met them.
 static WORLD: OnceLock<Arc<World>> = OnceLock::new();
 
-/// Tags of messages between two ranks: that one is there, and that all are.
+/// Tags of the messages of a meeting: a rank is there, and all ranks are.
 const HERE: i32 = 1;
 const GO: i32 = 2;
 
@@ -41,20 +44,17 @@ const GO: i32 = 2;
 /// buffers stay small.
 const PIECE: usize = 1 << 23;
 
-/// Bytes that a rank gives at a time, over all ranks.
+/// Bytes that all ranks together exchange at a time, because MPI counts them in 32 bits.
 const PARCEL: usize = 1 << 30;
 
 /// How long a rank with an error lets rank 0 speak first.
 const COURTESY: Duration = Duration::from_secs(1);
 
-/// How long ranks wait before they say for whom.
-const IMPATIENCE: Duration = Duration::from_mins(1);
-
-/// How often it is looked whether an exchange hangs.
+/// The time between two looks at whether an exchange hangs.
 const WATCH: Duration = Duration::from_millis(500);
 
-/// How much longer the others wait for rank 0 than that for them, so that its message, which has
-/// the name, is the one.
+/// How much longer the other ranks wait than rank 0: only rank 0 knows which rank is missing, so
+/// its error has to come first.
 const GRACE: Duration = Duration::from_secs(10);
 
 /// The processes of MPI.
@@ -72,8 +72,8 @@ struct World {
     since: Mutex<Option<Instant>>,
 }
 
-/// Lets Open MPI connect two machines twice, if nobody has said otherwise: one connection of its
-/// 4.1 gives six tenths of a network of 1 Gbit/s when both send, two give all of it
+/// Lets Open MPI connect two machines twice, unless the environment says otherwise: one connection
+/// of its 4.1 gives six tenths of a network of 1 Gbit/s when both send, two give all of it
 /// (docs/cluster.md). Other libraries do not read this.
 #[expect(
     unsafe_code,
@@ -91,7 +91,7 @@ fn use_the_whole_network() {
 /// its ranks.
 pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
     use_the_whole_network();
-    // A thread of its own exchanges gradients, but never two at once.
+    // Gradients are exchanged in a thread of their own, but never in two threads at once.
     let started = mpi::initialize_with_threading(Threading::Serialized);
     let (universe, threading) = started.ok_or_else(|| anyhow!("MPI has been started before"))?;
     let world = universe.world();
@@ -121,7 +121,7 @@ pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
         "this MPI knows no threads: it gives {threading:?}"
     );
     let host = processor_name().unwrap_or_default();
-    // Versions come before anything else, since another one may exchange other things.
+    // Versions come before anything else, since another version may exchange other messages.
     let versions = (&group as &dyn Group).gather(version::own())?;
     group.hosts = (&group as &dyn Group).gather(host.clone())?;
     if let Some(difference) = version::others(&versions, &group.hosts) {
@@ -131,7 +131,7 @@ pub(super) fn start(launched: usize) -> anyhow::Result<Arc<dyn Group>> {
         ));
     }
     group.cores = (&group as &dyn Group).gather(Cores::of_this_process(host))?;
-    // It fails where there are threads already, which then keep their number.
+    // Building the pool fails if there are threads already, which then keep their number.
     let threads = group.cores[group.rank].threads(&group.cores);
     if std::env::var_os("RAYON_NUM_THREADS").is_none() {
         let _ = rayon::ThreadPoolBuilder::new()
@@ -187,45 +187,7 @@ pub(super) fn end_all(code: u8) {
     }
 }
 
-/// A reason to look at the clock less and less often: what is near comes at once, and what is far
-/// does not keep a core busy.
-struct Patience {
-    since: Instant,
-    warned: bool,
-}
-
-impl Patience {
-    fn new() -> Self {
-        Self {
-            since: Instant::now(),
-            warned: false,
-        }
-    }
-
-    /// Sleeps a little; `Err` after the limit.
-    fn wait(&mut self, limit: Duration, whom: impl Fn() -> String) -> Result<()> {
-        let waited = self.since.elapsed();
-        if waited > limit {
-            let (whom, seconds) = (whom(), limit.as_secs());
-            return Err(TrainError::new(format!(
-                "no sign of {whom} for {seconds} s (`train.rank_timeout`)"
-            )));
-        }
-        if waited > IMPATIENCE && !self.warned {
-            self.warned = true;
-            tracing::warn!("waiting for {} since {} s", whom(), waited.as_secs());
-        }
-        if waited < Duration::from_micros(200) {
-            thread::yield_now();
-        } else {
-            // A fiftieth of what has been waited is no loss; a millisecond frees the core.
-            thread::sleep((waited / 50).min(Duration::from_millis(1)));
-        }
-        Ok(())
-    }
-}
-
-/// Ends this process without a word to MPI, in which another thread waits.
+/// Ends this process without MPI's own end, which would wait for the thread that hangs.
 #[expect(
     unsafe_code,
     reason = "what the standard library has would first run what MPI wants to do at the end"
@@ -242,7 +204,8 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl World {
     /// Waits until all ranks are there.
     fn meet(&self) -> Result<()> {
-        let (mut patience, world) = (Patience::new(), SimpleCommunicator::world());
+        let mut patience = Patience::new();
+        let world = SimpleCommunicator::world();
         let limit = *locked(&self.limit);
         let mut signal = [0u8];
         if self.rank == 0 {
@@ -294,7 +257,7 @@ impl World {
         add(&mut locked(&self.times));
     }
 
-    /// Does something with all others once they are there, and notes how long it took.
+    /// Runs an exchange once all ranks are there, and adds its time to those of this rank.
     fn together<T>(&self, exchange: impl FnOnce(&SimpleCommunicator) -> T) -> Result<T> {
         self.meet()?;
         let started = Instant::now();
@@ -328,6 +291,11 @@ impl World {
     }
 }
 
+/// The part of `len` bytes that is exchanged in a round of at most `most` bytes for each rank.
+fn part(len: usize, round: usize, most: usize) -> Range<usize> {
+    (round * most).min(len)..((round + 1) * most).min(len)
+}
+
 impl fmt::Debug for World {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "rank {} of {}", self.rank, self.size)
@@ -355,33 +323,33 @@ impl Group for World {
         self.together(|world| {
             let mut lengths = vec![0u64; self.size];
             world.all_gather_into(&(own.len() as u64), &mut lengths[..]);
-            let mut told = vec![Vec::new(); self.size];
+            let mut gathered = vec![Vec::new(); self.size];
             let most = PARCEL / self.size;
             let rounds = lengths
                 .iter()
                 .max()
                 .map_or(0, |&longest| (longest as usize).div_ceil(most));
             for round in 0..rounds {
-                let part = |len: usize| (round * most).min(len)..((round + 1) * most).min(len);
                 let counts: Vec<i32> = lengths
                     .iter()
-                    .map(|&len| part(len as usize).len() as i32)
+                    .map(|&len| part(len as usize, round, most).len() as i32)
                     .collect();
                 let starts: Vec<i32> = counts
                     .iter()
                     .scan(0, |end, count| Some(std::mem::replace(end, *end + count)))
                     .collect();
                 let mut all = vec![0u8; counts.iter().map(|&count| count as usize).sum()];
-                let mut places = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
-                world.all_gather_varcount_into(&own[part(own.len())], &mut places);
+                let mut partition = PartitionMut::new(&mut all[..], &counts[..], &starts[..]);
+                let own_part = &own[part(own.len(), round, most)];
+                world.all_gather_varcount_into(own_part, &mut partition);
                 let mut rest = &all[..];
-                for (told, &count) in told.iter_mut().zip(&counts) {
-                    let (bytes, later) = rest.split_at(count as usize);
-                    told.extend_from_slice(bytes);
+                for (bytes, &count) in gathered.iter_mut().zip(&counts) {
+                    let (next, later) = rest.split_at(count as usize);
+                    bytes.extend_from_slice(next);
                     rest = later;
                 }
             }
-            told
+            gathered
         })
     }
 
@@ -401,6 +369,7 @@ impl Group for World {
     /// to all: as many bytes as a ring sends, in an order that is always the same.
     fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()> {
         self.together(|world| {
+            // A multiple of the ranks, so that each has a part of the same size.
             for values in values.chunks_mut(PIECE / self.size * self.size) {
                 match precision {
                     Precision::Bf16 => add_rounded(world, values, self.size),
@@ -422,40 +391,4 @@ impl Group for World {
     fn take_times(&self) -> Times {
         std::mem::take(&mut locked(&self.times))
     }
-}
-
-/// Replaces values by their sums over so many ranks.
-fn add(world: &SimpleCommunicator, values: &mut [f32], ranks: usize) {
-    let mut received = vec![0f32; values.len()];
-    world.all_to_all_into(&*values, &mut received[..]);
-    let (sum, others) = received.split_at_mut(values.len() / ranks);
-    for other in others.chunks_exact(sum.len()) {
-        sum.iter_mut()
-            .zip(other)
-            .for_each(|(sum, value)| *sum += value);
-    }
-    world.all_gather_into(&*sum, values);
-}
-
-/// As [`add`], with values and sums that are rounded to bf16.
-fn add_rounded(world: &SimpleCommunicator, values: &mut [f32], ranks: usize) {
-    let mut own = vec![bf16::ZERO; values.len()];
-    own.convert_from_f32_slice(values);
-    let mut received = vec![0u16; values.len()];
-    world.all_to_all_into(own.reinterpret_cast(), &mut received[..]);
-    let part = values.len() / ranks;
-    let sum = &mut values[..part];
-    let mut parts = received.reinterpret_cast::<bf16>().chunks_exact(part);
-    if let Some(first) = parts.next() {
-        first.convert_to_f32_slice(sum);
-    }
-    for other in parts {
-        sum.iter_mut()
-            .zip(other)
-            .for_each(|(sum, value)| *sum += value.to_f32());
-    }
-    let mut rounded = vec![bf16::ZERO; part];
-    rounded.convert_from_f32_slice(sum);
-    world.all_gather_into(rounded.reinterpret_cast(), own.reinterpret_cast_mut());
-    own.convert_to_f32_slice(values);
 }

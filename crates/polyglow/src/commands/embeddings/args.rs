@@ -13,7 +13,7 @@ use crate::commands::counts;
 const NEIGHBORS: usize = 10;
 const PLOTTED: usize = 200;
 
-/// What `polyglow embeddings` is asked to do.
+/// The arguments of `polyglow embeddings`.
 #[derive(Args)]
 pub(crate) struct EmbeddingsArgs {
     /// Directory of a run, or a text file of vectors in the format of word2vec or GloVe

@@ -29,7 +29,7 @@ struct Drawn {
     about: String,
 }
 
-/// Draws words, and says which.
+/// Draws words on a plane, and logs which.
 ///
 /// # Errors
 /// A word is unknown, or there is none to draw (exit code 2); a file cannot be read or written.
@@ -138,16 +138,17 @@ fn frequent(run: &Run, args: &PlotArgs) -> anyhow::Result<Drawn> {
 /// The sides of the training text whose words have a vector in the table that is drawn, and one
 /// that was learned.
 fn sides(run: &Run, args: &PlotArgs) -> Vec<Side> {
-    let asked = args.table.side;
+    let requested = args.table.side;
     let content = run.plan.content;
     let own = match (content.source, content.target) {
         // The targets of texts with labels or tags are these.
         (SourceKind::Text, TargetKind::Label | TargetKind::Tags) => Side::Src,
         (SourceKind::Nothing | SourceKind::Image, TargetKind::Text) => Side::Tgt,
-        _ => asked.unwrap_or(run.trained.model.reading_side()),
+        _ => requested.unwrap_or(run.trained.model.reading_side()),
     };
     let translates = run.plan.task.facts().translates();
-    if asked.is_none() && translates && run.trained.tokenizers.is_shared() && has_one_table(run) {
+    if requested.is_none() && translates && run.trained.tokenizers.is_shared() && has_one_table(run)
+    {
         vec![Side::Src, Side::Tgt]
     } else {
         vec![own]
@@ -156,13 +157,11 @@ fn sides(run: &Run, args: &PlotArgs) -> Vec<Side> {
 
 /// Whether both sides have the same vectors.
 fn has_one_table(run: &Run) -> bool {
-    let vectors = |side| {
-        run.trained
-            .model
-            .vectors(side, &run.plan.device)
-            .into_data()
-    };
-    vectors(Side::Src) == vectors(Side::Tgt)
+    let [src, tgt] = [Side::Src, Side::Tgt].map(|side| {
+        let vectors = run.trained.model.vectors(side, &run.plan.device);
+        vectors.into_data()
+    });
+    src == tgt
 }
 
 /// The names of the sides with their languages and their numbers of words.
@@ -173,21 +172,19 @@ fn groups(run: &Run, of_words: &[usize]) -> Vec<String> {
         .data
         .languages()
         .map_or(["", ""], |(src, tgt)| [src, tgt]);
-    let name = |(group, (side, language)): (usize, (&str, &str))| {
+    let mut names = Vec::new();
+    for (group, (side, language)) in ["source", "target"].into_iter().zip(languages).enumerate() {
         let count = of_words.iter().filter(|of_word| **of_word == group).count();
         let language = if language.is_empty() {
             String::new()
         } else {
             format!(" ({language})")
         };
-        format!("more frequent in the {side}{language}: {count} words")
-    };
-    ["source", "target"]
-        .into_iter()
-        .zip(languages)
-        .enumerate()
-        .map(name)
-        .collect()
+        names.push(format!(
+            "more frequent in the {side}{language}: {count} words"
+        ));
+    }
+    names
 }
 
 /// The first words of a vocabulary or of a file; its first entries where none is a word.

@@ -30,7 +30,7 @@ struct LineNeighbor<'a> {
 /// Prints the nearest lines of each line of the file, or of the query alone.
 ///
 /// # Errors
-/// The file cannot be read; something is asked that only a model can answer, or the query has no
+/// The file cannot be read; the pooling needs a model, or the query has no
 /// known word (exit code 2).
 pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> anyhow::Result<()> {
     let SentencesArgs {
@@ -40,45 +40,23 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
         shown,
     } = args;
     let mut texts = read_lines(file)?;
-    let count = texts.len();
+    let num_lines = texts.len();
     texts.extend(query.clone());
-    let found = match opened {
-        Opened::Run(run) => {
-            let mut unknown = UnknownWords::default();
-            for text in &texts {
-                unknown.look_at(run.reader().tokenizer, text);
-            }
-            unknown.warn();
-            Sentences::from_model(run.reader(), &texts, *pool)?
-        }
-        Opened::File(_) if *pool == Pool::First => {
-            let error = usage(anyhow!(
-                "`--pool first`: a word vector does not depend on the other words of its line"
-            ));
-            return Err(with_hint(
-                error,
-                "leave `--pool` out: a line is then the mean of its words",
-            ));
-        }
-        Opened::File(embeddings) => Sentences::from_words(embeddings, &texts)?,
-    };
-    let asked = |line: &usize| if query.is_some() { *line > count } else { true };
+    let sentences = vectors(opened, &texts, *pool)?;
     let mut reports = Vec::new();
-    for (place, line) in found
-        .lines()
-        .iter()
-        .enumerate()
-        .filter(|(_, line)| asked(line))
-    {
-        let near = found.nearest(place, shown.count, count).into_iter();
-        let neighbors = near.map(|near| LineNeighbor {
+    for (index, &line) in sentences.lines().iter().enumerate() {
+        let is_query = line > num_lines;
+        if query.is_some() && !is_query {
+            continue;
+        }
+        let neighbors = sentences.nearest(index, shown.count, num_lines).into_iter();
+        let neighbors = neighbors.map(|near| LineNeighbor {
             line: near.line,
             cosine: near.cosine,
             text: &texts[near.line - 1],
         });
-        let number = (*line <= count).then_some(*line);
         reports.push(LineNeighbors {
-            line: number,
+            line: (!is_query).then_some(line),
             text: &texts[line - 1],
             neighbors: neighbors.collect(),
         });
@@ -93,19 +71,45 @@ pub(super) fn sentences(opened: &Opened, args: &SentencesArgs, json: bool) -> an
     if json {
         return print_json(&reports);
     }
+    print_text(&reports)
+}
+
+/// Computes a vector for each text that has a known word.
+///
+/// # Errors
+/// The pooling needs a model, and there is a file (exit code 2); the device fails.
+fn vectors(opened: &Opened, texts: &[String], pool: Pool) -> anyhow::Result<Sentences> {
+    match opened {
+        Opened::Run(run) => {
+            let mut unknown = UnknownWords::default();
+            for text in texts {
+                unknown.look_at(run.reader().tokenizer, text);
+            }
+            unknown.warn();
+            Ok(Sentences::from_model(run.reader(), texts, pool)?)
+        }
+        Opened::File(_) if pool == Pool::First => {
+            let error = usage(anyhow!(
+                "`--pool first`: a word vector does not depend on the other words of its line"
+            ));
+            Err(with_hint(
+                error,
+                "leave `--pool` out: a line is then the mean of its words",
+            ))
+        }
+        Opened::File(embeddings) => Ok(Sentences::from_words(embeddings, texts)?),
+    }
+}
+
+/// Prints each line, and below it those nearest to it.
+fn print_text(reports: &[LineNeighbors<'_>]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    for LineNeighbors {
-        line,
-        text,
-        neighbors,
-    } in &reports
-    {
-        writeln!(
-            out,
-            "{}\t{text}",
-            line.map_or_else(|| "query".to_owned(), |line| line.to_string())
-        )?;
-        for LineNeighbor { line, cosine, text } in neighbors {
+    for report in reports {
+        let number = report
+            .line
+            .map_or_else(|| "query".to_owned(), |line| line.to_string());
+        writeln!(out, "{number}\t{}", report.text)?;
+        for LineNeighbor { line, cosine, text } in &report.neighbors {
             writeln!(out, "  {cosine:.4}\t{line}\t{text}")?;
         }
     }

@@ -24,7 +24,7 @@ Examples:
 The hypotheses come first, the references after them: sacreBLEU's `REF -i HYP` is `HYP REF` here.
 The environment variable SACREBLEU_SEED is the seed of every resampling (default: 12345).";
 
-/// What `polyglow metrics` is asked to do.
+/// The arguments of `polyglow metrics`.
 #[derive(Args)]
 #[command(after_help = EXAMPLES)]
 pub(crate) struct MetricsArgs {

@@ -18,7 +18,7 @@ const TOKENIZED_LINES: usize = 100;
 /// Share of the letters of a script without spaces in too long words, from which a tokenizer does
 /// not suit the text.
 pub(crate) const PHRASES: f64 = 0.5;
-/// Lines by which that is found out.
+/// Lines by which the tokenizer is tested.
 const SOME_LINES: usize = 1000;
 
 /// The texts of all files.
@@ -134,20 +134,8 @@ impl Text {
             let name = Path::new("standard input");
             (read_text(io::stdin(), name)?, name)
         } else {
-            let unreadable = |source| {
-                let error = DataError::Io {
-                    path: path.to_owned(),
-                    source,
-                };
-                with_hint(
-                    error,
-                    "give the path of a file, from the current directory on, or `-` for standard input",
-                )
-            };
-            (
-                read_text(File::open(path).map_err(unreadable)?, path)?,
-                path,
-            )
+            let file = File::open(path).map_err(|source| unreadable(path, source))?;
+            (read_text(file, path)?, path)
         };
         if content.starts_with('\u{feff}') {
             tracing::warn!(
@@ -171,7 +159,7 @@ impl Text {
 }
 
 impl Systems<'_> {
-    /// Warns if so many hypotheses end in ` .` that they seem to be tokenized.
+    /// Warns if many hypotheses end in ` .`, as tokenized text does.
     pub(super) fn warn_of_tokens(&self) {
         for (name, hypotheses) in self.names.iter().zip(&self.hypotheses) {
             let tokenized = hypotheses
@@ -206,23 +194,30 @@ fn is_stdin(path: &Path) -> bool {
     path == Path::new("-")
 }
 
+/// The error of a file that cannot be opened.
+fn unreadable(path: &Path, source: io::Error) -> anyhow::Error {
+    let error = DataError::Io {
+        path: path.to_owned(),
+        source,
+    };
+    with_hint(
+        error,
+        "give the path of a file, from the current directory on, or `-` for standard input",
+    )
+}
+
+/// The error of two texts with different numbers of lines.
 fn different_lengths(
     first: &Text,
     first_lines: u64,
     other: &Text,
     other_lines: u64,
 ) -> anyhow::Error {
-    let (src, src_lines, tgt, tgt_lines) = (
-        first.path.clone(),
-        first_lines,
-        other.path.clone(),
-        other_lines,
-    );
     let error = DataError::LineCount {
-        src,
-        src_lines,
-        tgt,
-        tgt_lines,
+        src: first.path.clone(),
+        src_lines: first_lines,
+        tgt: other.path.clone(),
+        tgt_lines: other_lines,
     };
     with_hint(
         error,

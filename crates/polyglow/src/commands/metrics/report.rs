@@ -108,10 +108,6 @@ fn line(scored: &Scored, all: &Scores, style: Style) -> String {
 /// Writes lines so that the first equals sign of each is in the same column; those without one stay
 /// as they are.
 fn write_aligned(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
-    let column = |line: &str| {
-        line.split_once('=')
-            .map_or(0, |(left, _)| left.chars().count())
-    };
     let widest = lines.iter().map(|line| column(line)).max().unwrap_or(0);
     for line in lines {
         let indent = if line.contains('=') {
@@ -122,6 +118,12 @@ fn write_aligned(out: &mut impl Write, lines: &[String]) -> io::Result<()> {
         writeln!(out, "{:indent$}{line}", "")?;
     }
     Ok(())
+}
+
+/// The column of the first equals sign of a line; 0 without one.
+fn column(line: &str) -> usize {
+    line.split_once('=')
+        .map_or(0, |(left, _)| left.chars().count())
 }
 
 /// A score as sacreBLEU writes it to JSON: rounded, and with the signature both whole and in
@@ -136,18 +138,19 @@ struct Record<'a> {
 impl Serialize for Record<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let Self { scored, width, .. } = self;
-        let rounded = |value: f64| {
-            format!("{value:.width$}")
-                .parse::<f64>()
-                .map_err(serde::ser::Error::custom)
-        };
         let mut map = serializer.serialize_map(None)?;
         map.serialize_entry("name", &scored.name)?;
-        map.serialize_entry("score", &rounded(scored.value)?)?;
+        map.serialize_entry("score", &rounded::<S::Error>(scored.value, *width)?)?;
         map.serialize_entry("signature", self.signature)?;
         if let Some(confidence) = scored.confidence.filter(|confidence| confidence.mean > 0.0) {
-            map.serialize_entry("confidence_mean", &rounded(confidence.mean)?)?;
-            map.serialize_entry("confidence_var", &rounded(confidence.half_width)?)?;
+            map.serialize_entry(
+                "confidence_mean",
+                &rounded::<S::Error>(confidence.mean, *width)?,
+            )?;
+            map.serialize_entry(
+                "confidence_var",
+                &rounded::<S::Error>(confidence.half_width, *width)?,
+            )?;
             map.serialize_entry("confidence", &format!("{confidence:.width$}"))?;
         }
         if !scored.details.is_empty() {
@@ -158,4 +161,9 @@ impl Serialize for Record<'_> {
         }
         map.end()
     }
+}
+
+/// Rounds a number to `width` decimals, as it is printed.
+fn rounded<E: serde::ser::Error>(value: f64, width: usize) -> Result<f64, E> {
+    format!("{value:.width$}").parse().map_err(E::custom)
 }

@@ -34,11 +34,10 @@ pub(super) struct Scored {
 
 impl Scored {
     fn new(score: &impl Score) -> Self {
-        let (name, value, details) = (score.name(), score.value(), score.details());
         Self {
-            name,
-            value,
-            details,
+            name: score.name(),
+            value: score.value(),
+            details: score.details(),
             confidence: None,
             p_value: None,
         }
@@ -88,27 +87,20 @@ fn score_by(
     systems: &Systems<'_>,
     seed: u64,
 ) -> Result<Scores, MetricError> {
-    let count =
-        |hypotheses: &Vec<&str>| segment_statistics(metric, hypotheses, &systems.references);
     let statistics: Vec<Statistics> = systems
         .hypotheses
         .iter()
-        .map(count)
+        .map(|hypotheses| segment_statistics(metric, hypotheses, &systems.references))
         .collect::<Result<_, _>>()?;
     let (baseline, others) = statistics.split_first().ok_or(MetricError::NoHypotheses)?;
     let signature = metric.signature(systems.references.len());
-    let of_corpus = |statistics: &Statistics| Scored::new(&metric.score(&statistics.sum()));
-    let compared = |compare: &dyn Fn(&Statistics) -> Result<Comparison, MetricError>| -> Result<Vec<_>, MetricError> {
-        let compared = others.iter().map(|system| {
-            let Comparison { p_value, confidence, .. } = compare(system)?;
-            Ok(Scored { p_value: Some(p_value), confidence, ..of_corpus(system) })
-        });
-        compared.collect()
-    };
     Ok(match task {
         Task::Corpus => Scores {
             signature,
-            scores: statistics.iter().map(of_corpus).collect(),
+            scores: statistics
+                .iter()
+                .map(|statistics| of_corpus(metric, statistics))
+                .collect(),
         },
         Task::Sentences => Scores {
             signature,
@@ -121,7 +113,7 @@ fn score_by(
             let confidence = Some(bootstrap_confidence(metric, baseline, number, seed)?);
             let scores = vec![Scored {
                 confidence,
-                ..of_corpus(baseline)
+                ..of_corpus(metric, baseline)
             }];
             Scores {
                 signature: signature.resampled(Some(number), None, seed),
@@ -132,9 +124,9 @@ fn score_by(
             let confidence = Some(baseline_confidence(metric, baseline, number, seed)?);
             let mut scores = vec![Scored {
                 confidence,
-                ..of_corpus(baseline)
+                ..of_corpus(metric, baseline)
             }];
-            scores.extend(compared(&|system| {
+            scores.extend(compared(metric, others, |system| {
                 paired_bootstrap(metric, baseline, system, number, seed)
             })?);
             Scores {
@@ -143,8 +135,8 @@ fn score_by(
             }
         }
         Task::PairedRandomization(number) => {
-            let mut scores = vec![of_corpus(baseline)];
-            scores.extend(compared(&|system| {
+            let mut scores = vec![of_corpus(metric, baseline)];
+            scores.extend(compared(metric, others, |system| {
                 paired_randomization(metric, baseline, system, number, None, seed)
             })?);
             Scores {
@@ -153,4 +145,31 @@ fn score_by(
             }
         }
     })
+}
+
+/// Scores the corpus of a system.
+fn of_corpus(metric: &impl Metric, statistics: &Statistics) -> Scored {
+    Scored::new(&metric.score(&statistics.sum()))
+}
+
+/// Scores systems, each with its test against the baseline, which `compare` makes.
+fn compared(
+    metric: &impl Metric,
+    systems: &[Statistics],
+    compare: impl Fn(&Statistics) -> Result<Comparison, MetricError>,
+) -> Result<Vec<Scored>, MetricError> {
+    let mut scores = Vec::new();
+    for system in systems {
+        let Comparison {
+            p_value,
+            confidence,
+            ..
+        } = compare(system)?;
+        scores.push(Scored {
+            p_value: Some(p_value),
+            confidence,
+            ..of_corpus(metric, system)
+        });
+    }
+    Ok(scores)
 }

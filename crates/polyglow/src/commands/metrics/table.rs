@@ -1,6 +1,6 @@
 //! The scores of several systems side by side, as a table or as JSON with sacreBLEU's fields.
 
-use std::io::Write;
+use std::io::{self, Write};
 
 use polyglow_metrics::significance::Confidence;
 use serde::Serialize;
@@ -10,7 +10,7 @@ use super::report::indented;
 use super::scoring::{Scored, Scores};
 use super::{Style, Task};
 
-/// sacreBLEU marks differences up to this p-value.
+/// The p-value up to which sacreBLEU marks a difference with `*`.
 const SIGNIFICANCE: f64 = 0.05;
 
 /// Writes a row for each system, below it the test that was made, and the signature of each metric.
@@ -34,14 +34,16 @@ pub(super) fn write(
     });
     let names: Vec<String> = baseline.chain(names.iter().skip(1).cloned()).collect();
     if style.json {
-        let row = |index: usize| Row {
-            name: &names[index],
-            index,
-            all_scores,
-            is_test,
-            style,
-        };
-        let rows: Vec<_> = (0..names.len()).map(row).collect();
+        let mut rows = Vec::new();
+        for (index, name) in names.iter().enumerate() {
+            rows.push(Row {
+                name,
+                index,
+                all_scores,
+                is_test,
+                style,
+            });
+        }
         return Ok(writeln!(out, "{}", indented(&rows, 4)?)?);
     }
     write_grid(out, &grid(&names, all_scores, style))?;
@@ -90,29 +92,27 @@ fn explanation(baseline: &str, task: Task) -> String {
 
 /// Cells of lines: a header, then a row for each system.
 fn grid(names: &[String], all_scores: &[Scores], style: Style) -> Vec<Vec<Vec<String>>> {
-    let title = |scores: &Scores| {
-        let resampled = scores
-            .scores
-            .iter()
-            .any(|scored| scored.confidence.is_some());
-        vec![format!(
-            "{}{}",
-            metric_name(scores),
-            if resampled { " (μ ± 95% CI)" } else { "" }
-        )]
-    };
-    let header = std::iter::once(vec!["System".to_owned()])
-        .chain(all_scores.iter().map(title))
-        .collect();
-    let row = |(index, name): (usize, &String)| {
-        let cells = all_scores
-            .iter()
-            .map(|scores| cell(&scores.scores[index], style.width));
-        std::iter::once(vec![name.clone()]).chain(cells).collect()
-    };
-    std::iter::once(header)
-        .chain(names.iter().enumerate().map(row))
-        .collect()
+    let mut header = vec![vec!["System".to_owned()]];
+    header.extend(all_scores.iter().map(|scores| vec![title(scores)]));
+    let mut rows = vec![header];
+    for (index, name) in names.iter().enumerate() {
+        let mut row = vec![vec![name.clone()]];
+        for scores in all_scores {
+            row.push(cell(&scores.scores[index], style.width));
+        }
+        rows.push(row);
+    }
+    rows
+}
+
+/// The title of a metric's column.
+fn title(scores: &Scores) -> String {
+    let is_resampled = scores
+        .scores
+        .iter()
+        .any(|scored| scored.confidence.is_some());
+    let suffix = if is_resampled { " (μ ± 95% CI)" } else { "" };
+    format!("{}{suffix}", metric_name(scores))
 }
 
 fn cell(scored: &Scored, width: usize) -> Vec<String> {
@@ -136,29 +136,22 @@ fn cell(scored: &Scored, width: usize) -> Vec<String> {
 /// others in the middle.
 fn write_grid(out: &mut impl Write, rows: &[Vec<Vec<String>>]) -> anyhow::Result<()> {
     let num_columns = rows.first().map_or(0, Vec::len);
-    let width = |column: usize| {
+    let mut widths = vec![0; num_columns];
+    for (index, row) in rows.iter().enumerate() {
         // A header has room for one more character on either side.
-        let extra = |row: usize| if row == 0 { 2 } else { 0 };
-        let lines = |(index, row): (usize, &Vec<Vec<String>>)| {
-            row[column]
-                .iter()
-                .map(|line| line.chars().count() + extra(index))
-                .max()
-                .unwrap_or(0)
-        };
-        rows.iter().enumerate().map(lines).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..num_columns).map(width).collect();
-    let rule = |[left, middle, right]: [&str; 3], dash: &str, out: &mut dyn Write| {
-        let dashes: Vec<_> = widths.iter().map(|width| dash.repeat(width + 2)).collect();
-        writeln!(out, "{left}{}{right}", dashes.join(middle))
-    };
-    rule(["╒", "╤", "╕"], "═", out)?;
+        let extra = if index == 0 { 2 } else { 0 };
+        for (width, cell) in widths.iter_mut().zip(row) {
+            for line in cell {
+                *width = line.chars().count().saturating_add(extra).max(*width);
+            }
+        }
+    }
+    write_rule(out, &widths, ["╒", "╤", "╕"], "═")?;
     for (index, row) in rows.iter().enumerate() {
         match index {
             0 => {}
-            1 => rule(["╞", "╪", "╡"], "═", out)?,
-            _ => rule(["├", "┼", "┤"], "─", out)?,
+            1 => write_rule(out, &widths, ["╞", "╪", "╡"], "═")?,
+            _ => write_rule(out, &widths, ["├", "┼", "┤"], "─")?,
         }
         for line in 0..row.iter().map(Vec::len).max().unwrap_or(0) {
             for (column, (cell, &width)) in row.iter().zip(&widths).enumerate() {
@@ -173,7 +166,19 @@ fn write_grid(out: &mut impl Write, rows: &[Vec<Vec<String>>]) -> anyhow::Result
             writeln!(out, "│")?;
         }
     }
-    Ok(rule(["╘", "╧", "╛"], "═", out)?)
+    Ok(write_rule(out, &widths, ["╘", "╧", "╛"], "═")?)
+}
+
+/// Writes a line between rows, with these characters at its left end, between columns, and at its
+/// right end.
+fn write_rule(
+    out: &mut impl Write,
+    widths: &[usize],
+    [left, middle, right]: [&str; 3],
+    dash: &str,
+) -> io::Result<()> {
+    let dashes: Vec<String> = widths.iter().map(|width| dash.repeat(width + 2)).collect();
+    writeln!(out, "{left}{}{right}", dashes.join(middle))
 }
 
 /// A system in sacreBLEU's JSON: an object with a key for each metric.

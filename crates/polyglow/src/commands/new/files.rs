@@ -32,7 +32,7 @@ const NAMES: [(Role, &[&str]); 3] = [
     ),
 ];
 
-/// What a file is for.
+/// The set that a text is for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Role {
     Train,
@@ -47,38 +47,41 @@ pub(super) struct Found {
     pub(super) valid: Option<PathBuf>,
     /// In the order of their names.
     pub(super) tests: Vec<PathBuf>,
-    /// What is there and not used.
-    pub(super) unused: Vec<PathBuf>,
+    /// Texts that are in the folder and not used.
+    pub(super) ignored: Vec<Ignored>,
 }
 
-/// Looks through a folder, but not into the folders in it.
+/// A text that is not used, because another one is taken for the same set.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Ignored {
+    pub(super) path: PathBuf,
+    /// The text that matches better.
+    pub(super) better: PathBuf,
+}
+
+/// Looks for parallel text in a folder, but not in the folders in it, and warns of files that may
+/// be text under another name.
 ///
 /// # Errors
 /// It cannot be read; there is no parallel text in it, or no way to tell what to train on (exit
 /// code 2).
 pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found> {
-    let names: BTreeSet<String> = fs_err::read_dir(folder)?
-        .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
-        .filter(|name| folder.join(name).is_file())
-        .collect();
+    let names = file_names(folder)?;
     let texts = parallel(&names, src, tgt);
     let tabbed: Vec<&String> = names
         .iter()
         .filter(|name| is_tabbed(folder, name))
         .collect();
-    if texts.is_empty() && !tabbed.is_empty() {
+    if texts.is_empty() {
         let error = usage(anyhow!(
             "no parallel text of `{src}` and `{tgt}` in `{}`",
             folder.display()
         ));
-        let name = tabbed[0];
-        return Err(with_hint(
-            error,
-            format!(
-                "the first line of `{name}` has a tab: if both sides are in it, the source first, rename it to `{}`",
-                Path::new(name).with_extension("tsv").display()
-            ),
-        ));
+        let hint = match tabbed.first() {
+            Some(name) => rename_hint(name),
+            None => names_hint(&names, src, tgt),
+        };
+        return Err(with_hint(error, hint));
     }
     for name in tabbed {
         tracing::warn!(
@@ -86,45 +89,62 @@ pub(super) fn find(folder: &Path, src: &str, tgt: &str) -> anyhow::Result<Found>
             folder.join(name).display()
         );
     }
-    if texts.is_empty() {
-        let error = usage(anyhow!(
-            "no parallel text of `{src}` and `{tgt}` in `{}`",
-            folder.display()
-        ));
-        let wanted =
-            format!("`train.{src}` and `train.{tgt}`, or `train.tsv`, plain or with `.gz`");
-        let there = if names.is_empty() {
-            "it is empty".to_owned()
-        } else {
-            format!(
-                "there is {}",
-                names
-                    .iter()
-                    .take(8)
-                    .map(|name| format!("`{name}`"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )
-        };
-        return Err(with_hint(
-            error,
-            format!("looked for two files with one name, such as {wanted}; {there}"),
-        ));
-    }
-    assign(&texts)
-        .map_err(|texts| {
-            let list = texts
-                .iter()
-                .map(|text| format!("`{text}`"))
-                .collect::<Vec<_>>()
-                .join(", ");
+    match assign(&texts) {
+        Ok(found) => Ok(found.within(folder)),
+        Err(texts) => {
             let error = usage(anyhow!(
-                "several texts in `{}` may be the one to train on: {list}",
-                folder.display()
+                "several texts in `{}` may be the one to train on: {}",
+                folder.display(),
+                list(&texts)
             ));
-            with_hint(error, "put `train` into the name of one, or join them")
-        })
-        .map(|found| found.within(folder))
+            Err(with_hint(
+                error,
+                "put `train` into the name of one, or join them",
+            ))
+        }
+    }
+}
+
+/// Returns the text of a folder that [`find`] would train on, without a warning; `None` if there is
+/// none.
+pub(super) fn training_text(folder: &Path, src: &str, tgt: &str) -> Option<PathBuf> {
+    let names = file_names(folder).ok()?;
+    let found = assign(&parallel(&names, src, tgt)).ok()?;
+    Some(folder.join(found.train))
+}
+
+/// Lists the files of a folder.
+fn file_names(folder: &Path) -> anyhow::Result<BTreeSet<String>> {
+    let entries = fs_err::read_dir(folder)?;
+    // A name that is not UTF-8 cannot stand in a config.
+    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
+    Ok(names.filter(|name| folder.join(name).is_file()).collect())
+}
+
+/// Says how a file with both sides on each line has to be named.
+fn rename_hint(name: &str) -> String {
+    format!(
+        "the first line of `{name}` has a tab: if both sides are in it, the source first, rename it to `{}`",
+        Path::new(name).with_extension("tsv").display()
+    )
+}
+
+/// Says which names parallel text has, and which there are.
+fn names_hint(names: &BTreeSet<String>, src: &str, tgt: &str) -> String {
+    let there = if names.is_empty() {
+        "it is empty".to_owned()
+    } else {
+        format!("there is {}", list(names.iter().take(8)))
+    };
+    format!(
+        "looked for two files with one name, such as `train.{src}` and `train.{tgt}`, or `train.tsv`, plain or with `.gz`; {there}"
+    )
+}
+
+/// Joins names, each in backticks.
+fn list<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+    let quoted: Vec<String> = names.into_iter().map(|name| format!("`{name}`")).collect();
+    quoted.join(", ")
 }
 
 /// Whether a file is a `.txt` that probably has both sides on each line, with a tab between.
@@ -133,72 +153,60 @@ fn is_tabbed(folder: &Path, name: &str) -> bool {
     let is_txt = Path::new(plain)
         .extension()
         .is_some_and(|ending| ending == "txt");
-    let first_line = || Lines::open(&folder.join(name)).ok()?.next()?.ok();
-    is_txt && first_line().is_some_and(|line| line.contains('\t'))
+    is_txt && first_line(&folder.join(name)).is_some_and(|line| line.contains('\t'))
 }
 
-/// Prefixes that both languages have, and TSV files; without `.gz`.
+/// Reads the first line of a file; `None` if it is empty, or no text.
+fn first_line(path: &Path) -> Option<String> {
+    Lines::open(path).ok()?.next()?.ok()
+}
+
+/// Lists the prefixes that both languages have, and TSV files; without `.gz`.
 fn parallel(names: &BTreeSet<String>, src: &str, tgt: &str) -> Vec<String> {
     let plain: BTreeSet<&str> = names
         .iter()
         .map(|name| name.strip_suffix(".gz").unwrap_or(name))
         .collect();
-    let (src, tgt) = (format!(".{src}"), format!(".{tgt}"));
-    let text = |name: &&str| {
-        if Path::new(name)
-            .extension()
-            .is_some_and(|ending| ending == "tsv")
-        {
-            return Some((*name).to_owned());
+    let mut texts = Vec::new();
+    for name in &plain {
+        let ending = Path::new(name).extension();
+        if ending.is_some_and(|ending| ending == "tsv") {
+            texts.push((*name).to_owned());
+            continue;
         }
-        let prefix = name.strip_suffix(&src)?;
-        plain
-            .contains(&*format!("{prefix}{tgt}"))
-            .then(|| prefix.to_owned())
-    };
-    plain
-        .iter()
-        .filter_map(text)
-        .filter(|prefix| !prefix.is_empty())
-        .collect()
+        let prefix = name.strip_suffix(&format!(".{src}")).unwrap_or_default();
+        if !prefix.is_empty() && plain.contains(&*format!("{prefix}.{tgt}")) {
+            texts.push(prefix.to_owned());
+        }
+    }
+    texts
 }
 
-/// What a text is for, by the words of its name.
+/// Tells what a text is for, by the words of its name.
 fn role(name: &str) -> Option<Role> {
     let lower = name.to_lowercase();
     let words: Vec<&str> = lower
         .split(|character: char| !character.is_alphanumeric())
         .collect();
-    let has = |known: &[&str]| {
-        words.iter().any(|word| {
-            // `test2016` and `newstest2014` are tests.
-            let word = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
-            known.contains(&word)
-                || known
-                    .iter()
-                    .any(|known| word.strip_prefix("news") == Some(known))
-        })
-    };
-    NAMES
+    let (role, _) = NAMES
         .iter()
-        .find(|(_, known)| has(known))
-        .map(|(role, _)| *role)
+        .find(|(_, known)| words.iter().any(|word| is_known(word, known)))?;
+    Some(*role)
 }
 
-/// Decides what is what; gives the names back that may all be the training text.
+/// Whether a word of a name is a known one, with digits or the `news` of the WMT before it, too:
+/// `test2016` and `newstest2014` are tests.
+fn is_known(word: &str, known: &[&str]) -> bool {
+    let word = word.trim_end_matches(|digit: char| digit.is_ascii_digit());
+    let without_news = word.strip_prefix("news").unwrap_or(word);
+    known.contains(&word) || known.contains(&without_news)
+}
+
+/// Decides what each text is for; returns the names that may all be the training text if that is
+/// not clear.
 fn assign(names: &[String]) -> Result<Found, Vec<String>> {
-    let of = |wanted: Option<Role>| {
-        let mut found: Vec<String> = names
-            .iter()
-            .filter(|name| role(name) == wanted)
-            .cloned()
-            .collect();
-        // The shortest name is the plainest: `train` before `train.clean`.
-        found.sort_by_key(|name| (name.len(), name.clone()));
-        found
-    };
-    let (mut training, mut validation, mut others) =
-        (of(Some(Role::Train)), of(Some(Role::Valid)), of(None));
+    let mut training = with_role(names, Some(Role::Train));
+    let mut others = with_role(names, None);
     if training.is_empty() {
         match others.len() {
             1 => training.append(&mut others),
@@ -206,38 +214,60 @@ fn assign(names: &[String]) -> Result<Found, Vec<String>> {
             _ => return Err(others),
         }
     }
-    let train = training.remove(0).into();
-    let valid = if validation.is_empty() {
-        None
-    } else {
-        Some(validation.remove(0).into())
-    };
-    let unused = [training, validation, others]
-        .concat()
-        .into_iter()
-        .map(PathBuf::from)
-        .collect();
-    let mut tests: Vec<PathBuf> = of(Some(Role::Test))
-        .into_iter()
-        .map(PathBuf::from)
-        .collect();
+    let mut ignored = Vec::new();
+    let mut training = training.into_iter().map(PathBuf::from);
+    let train = training.next().unwrap_or_default();
+    ignore(&mut ignored, training, &train);
+    let validation = with_role(names, Some(Role::Valid));
+    let mut validation = validation.into_iter().map(PathBuf::from);
+    let valid = validation.next();
+    if let Some(valid) = &valid {
+        ignore(&mut ignored, validation, valid);
+    }
+    ignore(&mut ignored, others.into_iter().map(PathBuf::from), &train);
+    let tests = with_role(names, Some(Role::Test));
+    let mut tests: Vec<PathBuf> = tests.into_iter().map(PathBuf::from).collect();
     tests.sort();
     Ok(Found {
         train,
         valid,
         tests,
-        unused,
+        ignored,
     })
 }
 
+/// Lists the names of a role, the best match first: `train` before `train.clean`, because what is
+/// added to a name says that it is a part, or a variant.
+fn with_role(names: &[String], wanted: Option<Role>) -> Vec<String> {
+    let mut matching: Vec<String> = names
+        .iter()
+        .filter(|name| role(name) == wanted)
+        .cloned()
+        .collect();
+    matching.sort_by_key(|name| (name.len(), name.clone()));
+    matching
+}
+
+/// Adds texts that are not used because `better` is.
+fn ignore(ignored: &mut Vec<Ignored>, texts: impl Iterator<Item = PathBuf>, better: &Path) {
+    ignored.extend(texts.map(|path| Ignored {
+        path,
+        better: better.to_owned(),
+    }));
+}
+
 impl Found {
+    /// Returns the same texts as paths in `folder`.
     fn within(self, folder: &Path) -> Self {
-        let within = |path: PathBuf| folder.join(path);
+        let ignored = self.ignored.into_iter().map(|text| Ignored {
+            path: folder.join(text.path),
+            better: folder.join(text.better),
+        });
         Self {
-            train: within(self.train),
-            valid: self.valid.map(within),
-            tests: self.tests.into_iter().map(within).collect(),
-            unused: self.unused.into_iter().map(within).collect(),
+            train: folder.join(self.train),
+            valid: self.valid.map(|valid| folder.join(valid)),
+            tests: self.tests.iter().map(|test| folder.join(test)).collect(),
+            ignored: ignored.collect(),
         }
     }
 }
@@ -270,7 +300,7 @@ mod tests {
             train: "train".into(),
             valid: Some("dev".into()),
             tests: paths(["test2016"]),
-            unused: Vec::new(),
+            ignored: Vec::new(),
         };
         assert_eq!(found(&names), Ok(expected));
         for (name, expected) in [
@@ -321,21 +351,35 @@ mod tests {
     }
 
     #[test]
-    fn the_plainest_name_is_taken_and_every_test() {
+    fn the_best_match_is_taken_with_every_test_and_others_are_ignored_for_it() {
         let names = [
             "train.en",
             "train.fr",
             "train.clean.en",
             "train.clean.fr",
+            "talks.en",
+            "talks.fr",
+            "dev.en",
+            "dev.fr",
+            "dev.old.tsv",
             "test.b.en",
             "test.b.fr",
             "test.a.tsv",
         ];
         let expected = Found {
             train: "train".into(),
-            valid: None,
+            valid: Some("dev".into()),
             tests: paths(["test.a.tsv", "test.b"]),
-            unused: paths(["train.clean"]),
+            ignored: [
+                ("train.clean", "train"),
+                ("dev.old.tsv", "dev"),
+                ("talks", "train"),
+            ]
+            .map(|(path, better)| Ignored {
+                path: path.into(),
+                better: better.into(),
+            })
+            .to_vec(),
         };
         assert_eq!(found(&names), Ok(expected));
     }

@@ -1,37 +1,39 @@
 //! Splits validation and test sets off a training text.
 
+mod output;
 mod record;
 
 use std::collections::{BTreeSet, HashMap};
 use std::hash::{DefaultHasher, Hash, Hasher};
-use std::io::Write;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::{Context, anyhow, ensure};
 use polyglow_data::config::{Content, DataConfig, Split, TrainFiles};
 use polyglow_data::corpus::Corpus;
-use polyglow_data::file::{NewFile, remove_unfinished};
+use polyglow_data::file::remove_unfinished;
 use polyglow_data::pair::Pair;
 use polyglow_data::random::mix;
-use sha2::{Digest, Sha256};
 
+use super::files::training_text;
 use crate::failure::{usage, with_hint};
+use crate::inspection::Warning;
+use output::Output;
 use record::{Record, hexadecimal};
 
-/// The largest set that is split off.
+/// The most pairs of a set.
 const MOST: usize = 1000;
-/// The part of the text that a set has at most, as a divisor.
+/// The divisor of the text's pairs for the size of a set: one pair in twenty at most.
 const PART: usize = 20;
 /// Fewest pairs in a set.
 const FEWEST: usize = 10;
 /// Seed of the choice, so that the same text gives the same sets.
 const SEED: u64 = 1;
 
-/// Makes sure that `folder` has the sets of these names and, as `train`, what is left of the text
-/// at `text` without them.
+/// Makes sure that `folder` has the sets of these names and, as `train`, the rest of the text at
+/// `text`.
 ///
-/// What was split off before is taken again, edited or not; of a text that was corrected since, it
-/// is made anew, unless somebody has edited it.
+/// An earlier split of the same text is taken again, edited or not; that of a text that was
+/// corrected since is made anew, unless one of its files was edited.
 ///
 /// # Errors
 /// What is in the folder belongs to another text, or was not split off (exit code 2); as
@@ -42,7 +44,6 @@ pub(super) fn provide(
     names: &[&'static str],
     folder: &Path,
 ) -> anyhow::Result<()> {
-    let sets = || std::iter::once("train").chain(names.iter().copied());
     let files = file_names(languages, names);
     let there: Vec<&String> = files
         .iter()
@@ -54,7 +55,7 @@ pub(super) fn provide(
         return match there[..] {
             [] => split_off(&corpus, languages, names, folder, Record::default()),
             [first, ..] if !is_whole => Err(not_split_off(&folder.join(first))),
-            _ => take_unrecorded(&corpus, text, languages, sets(), folder),
+            _ => take_unrecorded(&corpus, text, languages, names, folder),
         };
     };
     let edited = record.edited(folder)?;
@@ -78,22 +79,10 @@ pub(super) fn provide(
         return Err(not_split_off(&folder.join(foreign)));
     }
     if !edited.is_empty() {
-        let what = if is_same_text {
-            "another split is needed"
-        } else {
-            "the text has changed since"
-        };
-        let (folder, edited) = (folder.display(), edited.join("`, `"));
-        let error = usage(anyhow!(
-            "`{edited}` in `{folder}` was edited after it was split off, and {what}"
-        ));
-        return Err(with_hint(
-            error,
-            format!("rename `{folder}` to keep it, and the text is split again"),
-        ));
+        return Err(edited_since(&edited, folder, is_same_text));
     }
     if has_all {
-        check_count(&corpus, text, languages, sets(), folder)?;
+        check_count(&corpus, text, languages, names, folder)?;
     }
     let why = if !record.unfinished.is_empty() {
         "because the last split was not completed"
@@ -106,24 +95,65 @@ pub(super) fn provide(
     split_off(&corpus, languages, names, folder, record)
 }
 
-/// The names of the files of `train` and of the sets of these names.
+/// Warns of a config whose training text is the rest of a split, if the text that was split has
+/// changed since: `new` would split it again.
+///
+/// # Errors
+/// The record of the split or the text cannot be read.
+pub(in crate::commands) fn warn_of_stale(data: &DataConfig) -> anyhow::Result<Option<Warning>> {
+    let Some(TrainFiles::One(train)) = &data.train else {
+        return Ok(None);
+    };
+    let (Some(folder), Ok((src, tgt))) = (train.parent(), data.languages()) else {
+        return Ok(None);
+    };
+    let Some(record) = Record::read(folder)? else {
+        return Ok(None);
+    };
+    // The record has no path, so that a folder may be moved: the text is where `new` looks for it.
+    let text = folder
+        .parent()
+        .and_then(|data| training_text(data, src, tgt));
+    let Some(text) = text else {
+        return Ok(None);
+    };
+    let corpus = open(&text, [src, tgt])?;
+    if record.text == hexadecimal(&corpus.content_hash()?) {
+        return Ok(None);
+    }
+    let message = format!(
+        "`{}` was split off an earlier version of `{}`, which has changed since",
+        folder.display(),
+        text.display()
+    );
+    let hint = "`polyglow new` with the options in the first line of the config splits it again";
+    Ok(Some(Warning::new(message, hint)))
+}
+
+/// Lists `train`, which has the rest of the text, and the names of the sets.
+fn with_train<'a>(names: &'a [&'static str]) -> impl Iterator<Item = &'static str> + 'a {
+    std::iter::once("train").chain(names.iter().copied())
+}
+
+/// Lists the files of `train` and of the sets of these names.
 fn file_names(languages: [&str; 2], names: &[&'static str]) -> Vec<String> {
-    let sets = std::iter::once("train").chain(names.iter().copied());
-    sets.flat_map(|set| languages.map(|side| format!("{set}.{side}")))
+    with_train(names)
+        .flat_map(|set| languages.map(|side| format!("{set}.{side}")))
         .collect()
 }
 
-/// Takes sets that an earlier version split off, which kept no record, if they are the text.
-fn take_unrecorded<'a>(
+/// Takes sets without a record, as earlier versions wrote them, if all of them together have the
+/// pairs of the text.
+fn take_unrecorded(
     corpus: &Corpus,
     text: &Path,
     languages: [&str; 2],
-    sets: impl Iterator<Item = &'a str> + Clone,
+    names: &[&'static str],
     folder: &Path,
 ) -> anyhow::Result<()> {
-    check_count(corpus, text, languages, sets.clone(), folder)?;
+    check_count(corpus, text, languages, names, folder)?;
     let mut parts: u64 = 0;
-    for set in sets {
+    for set in with_train(names) {
         parts = parts.wrapping_add(sum(&open(&folder.join(set), languages)?)?);
     }
     if sum(corpus)? == parts {
@@ -133,7 +163,8 @@ fn take_unrecorded<'a>(
         );
         return Ok(());
     }
-    let (text, folder) = (text.display(), folder.display());
+    let text = text.display();
+    let folder = folder.display();
     let error = usage(anyhow!(
         "`{folder}` has other pairs than `{text}`: one of them has changed since the split"
     ));
@@ -145,22 +176,23 @@ fn take_unrecorded<'a>(
 
 /// Makes sure that the sets have as many pairs as the text: a text of another length may be another
 /// text.
-fn check_count<'a>(
+fn check_count(
     corpus: &Corpus,
     text: &Path,
     languages: [&str; 2],
-    sets: impl Iterator<Item = &'a str>,
+    names: &[&'static str],
     folder: &Path,
 ) -> anyhow::Result<()> {
     let whole = count(corpus)?;
     let mut parts = 0;
-    for set in sets {
+    for set in with_train(names) {
         parts += count(&open(&folder.join(set), languages)?)?;
     }
     if whole == parts {
         return Ok(());
     }
-    let (text, folder) = (text.display(), folder.display());
+    let text = text.display();
+    let folder = folder.display();
     let error = usage(anyhow!(
         "`{folder}` was split off {parts} pairs, and `{text}` has {whole} now"
     ));
@@ -170,6 +202,26 @@ fn check_count<'a>(
     ))
 }
 
+/// The error of files that were edited where another split has to be written. `is_same_text` says
+/// that other sets are requested, not that the text has changed.
+fn edited_since(edited: &[&str], folder: &Path, is_same_text: bool) -> anyhow::Error {
+    let why = if is_same_text {
+        "another split is needed"
+    } else {
+        "the text has changed since"
+    };
+    let folder = folder.display();
+    let error = usage(anyhow!(
+        "`{}` in `{folder}` was edited after it was split off, and {why}",
+        edited.join("`, `")
+    ));
+    with_hint(
+        error,
+        format!("rename `{folder}` to keep it, and the text is split again"),
+    )
+}
+
+/// The error of a file that is no part of a split, where one has to be written.
 fn not_split_off(path: &Path) -> anyhow::Error {
     let error = usage(anyhow!(
         "`{}` is there already, and was not split off by this command",
@@ -195,7 +247,7 @@ pub(super) fn open(text: &Path, [src, tgt]: [&str; 2]) -> anyhow::Result<Corpus>
     Ok(Corpus::open(&config, Content::PAIRS, Split::Train)?)
 }
 
-/// The number of pairs of a text.
+/// Counts the pairs of a text.
 ///
 /// # Errors
 /// It cannot be read.
@@ -208,7 +260,7 @@ pub(super) fn count(corpus: &Corpus) -> anyhow::Result<u64> {
     Ok(pairs)
 }
 
-/// A sum over all pairs that tells which pairs there are, in whatever order.
+/// Adds up the hashes of all pairs: equal for texts of the same pairs, in any order.
 fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
     let mut sum: u64 = 0;
     for pair in corpus.pairs() {
@@ -220,12 +272,12 @@ fn sum(corpus: &Corpus) -> anyhow::Result<u64> {
     Ok(sum)
 }
 
-/// Splits sets of these names off a text, and writes them and what is left, as `train`, into
-/// `folder`, with a record of both. Logs how many pairs each set has.
+/// Splits sets of these names off a text, and writes them and the rest, as `train`, into `folder`,
+/// with a record of all files. Logs the size of each set.
 ///
-/// What is in the folder, of which `old` is the record, is there until all of the new sets are
-/// written, beside it. A process that is killed while they are renamed leaves a record of both, by
-/// which the next one splits again.
+/// The files of an earlier split, of which `old` is the record, stay until all new ones are written
+/// under temporary names. A process that is killed while these are renamed leaves a record of both
+/// splits, by which the next one splits again.
 ///
 /// A pair is only taken if no other pair has its source or its target, whatever their case and
 /// spaces, so that nothing of these sets is trained on.
@@ -241,11 +293,12 @@ fn split_off(
 ) -> anyhow::Result<()> {
     let chosen = choose(corpus, names.len())?;
     fs_err::create_dir_all(folder)?;
-    let is_ours = |name: &str| {
-        name == record::NAME || file_names(languages, names).iter().any(|file| file == name)
-    };
-    remove_unfinished(folder, is_ours)
-        .with_context(|| format!("cannot clear `{}`", folder.display()))?;
+    let mut own_files = file_names(languages, names);
+    own_files.push(record::NAME.to_owned());
+    remove_unfinished(folder, |name: &str| {
+        own_files.iter().any(|file| file == name)
+    })
+    .with_context(|| format!("cannot clear `{}`", folder.display()))?;
     let mut outputs = write_sets(corpus, languages, names, &chosen, folder)?;
     let mut new = Record {
         text: hexadecimal(&corpus.content_hash()?),
@@ -253,10 +306,7 @@ fn split_off(
     };
     for output in &mut outputs {
         output.flush()?;
-        new.files.insert(
-            output.name.clone(),
-            hexadecimal(&output.hash.clone().finalize()),
-        );
+        new.files.insert(output.name().to_owned(), output.hash());
     }
     old.adopt_unfinished(folder)?;
     old.unfinished.clone_from(&new.files);
@@ -265,17 +315,17 @@ fn split_off(
     old.remove_files_except(&new.files, folder)?;
     new.write(folder)?;
     for (name, lines) in names.iter().zip(&chosen) {
-        let (path, size) = (folder.join(name), lines.len());
         tracing::info!(
-            "split {size} pairs off as `{}`; none of their sentences is in what is left",
-            path.display()
+            "split {} pairs off as `{}`; none of their sentences is in what is left",
+            lines.len(),
+            folder.join(name).display()
         );
     }
     Ok(())
 }
 
 /// Writes the pairs on the chosen lines into the sets of these names, and all others into `train`,
-/// beside their destinations.
+/// each under a temporary name in `folder`.
 fn write_sets(
     corpus: &Corpus,
     languages: [&str; 2],
@@ -284,7 +334,7 @@ fn write_sets(
     folder: &Path,
 ) -> anyhow::Result<Vec<Output>> {
     let mut sets: Vec<[Output; 2]> = Vec::new();
-    for name in std::iter::once("train").chain(names.iter().copied()) {
+    for name in with_train(names) {
         let [src, tgt] = languages.map(|side| Output::create(folder, name, side));
         sets.push([src?, tgt?]);
     }
@@ -301,7 +351,7 @@ fn write_sets(
     Ok(sets.into_iter().flatten().collect())
 }
 
-/// The lines, counted from 0, of the pairs of each of `sets` sets.
+/// Chooses the pairs of each of `sets` sets; returns their lines, counted from 0.
 fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> {
     let mut counts: HashMap<u64, u32> = HashMap::new();
     let mut pairs = 0;
@@ -322,28 +372,28 @@ fn choose(corpus: &Corpus, sets: usize) -> anyhow::Result<Vec<BTreeSet<usize>>> 
         let pair = pair?;
         let usable =
             !pair.src.trim().is_empty() && !pair.tgt.trim().is_empty() && pair.src != pair.tgt;
+        // A sentence that another pair has, too, would be tested on after it was trained on.
         if usable && keys(&pair).iter().all(|key| counts[key] == 1) {
             candidates.push((mix(&[SEED, line as u64]), line));
         }
     }
     candidates.sort_unstable();
+    // At least half of the candidates stay in the training text, which has rare sentences then,
+    // too.
     let each = size.min(candidates.len() / (2 * sets));
     ensure!(
         each >= FEWEST,
         "only {} of {pairs} pairs have sentences that no other pair has, too few to split sets off",
         candidates.len()
     );
-    Ok((0..sets)
-        .map(|set| {
-            candidates[set * each..][..each]
-                .iter()
-                .map(|(_, line)| *line)
-                .collect()
-        })
+    let chosen = candidates.chunks(each).take(sets);
+    Ok(chosen
+        .map(|set| set.iter().map(|(_, line)| *line).collect())
         .collect())
 }
 
-/// What both sides of a pair are compared by.
+/// Hashes both sides of a pair, without case and repeated spaces; equal sentences of different
+/// sides have different hashes.
 fn keys(pair: &Pair) -> [u64; 2] {
     [(0, &pair.src), (1, &pair.tgt)].map(|(side, text)| {
         let mut hasher = DefaultHasher::new();
@@ -355,56 +405,40 @@ fn keys(pair: &Pair) -> [u64; 2] {
     })
 }
 
-/// A file that appears when it is complete.
-struct Output {
-    name: String,
-    path: PathBuf,
-    file: NewFile,
-    buffer: Vec<u8>,
-    /// Of what was flushed.
-    hash: Sha256,
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-/// Bytes that are gathered before they are written.
-const BUFFER: usize = 1 << 16;
-
-impl Output {
-    fn create(folder: &Path, set: &str, ending: &str) -> anyhow::Result<Self> {
-        let name = format!("{set}.{ending}");
-        let path = folder.join(&name);
-        let file =
-            NewFile::create(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
-        Ok(Self {
-            name,
-            path,
-            file,
-            buffer: Vec::with_capacity(BUFFER),
-            hash: Sha256::new(),
-        })
-    }
-
-    fn write(&mut self, line: &str) -> anyhow::Result<()> {
-        self.buffer.extend_from_slice(line.as_bytes());
-        self.buffer.push(b'\n');
-        if self.buffer.len() >= BUFFER {
-            self.flush()
-        } else {
-            Ok(())
+    fn write_text(folder: &Path, ending: &str) {
+        for side in ["en", "fr"] {
+            let lines = (0..300).map(|line| format!("{side} {line}{ending}\n"));
+            let path = folder.join(format!("talks.{side}"));
+            std::fs::write(path, lines.collect::<String>()).expect("it can be written");
         }
     }
 
-    fn flush(&mut self) -> anyhow::Result<()> {
-        let mut file = self.file.file();
-        file.write_all(&self.buffer)
-            .with_context(|| format!("cannot write `{}`", self.path.display()))?;
-        self.hash.update(&self.buffer);
-        self.buffer.clear();
-        Ok(())
-    }
-
-    fn finish(self) -> anyhow::Result<()> {
-        let Self { path, file, .. } = self;
-        file.commit()
-            .with_context(|| format!("cannot write `{}`", path.display()))
+    #[test]
+    fn a_split_of_a_text_that_has_changed_is_stale_until_it_is_made_again() {
+        let folder = tempfile::tempdir().expect("a temporary directory can be made");
+        let text = folder.path().join("talks");
+        let split = folder.path().join("split");
+        let data = DataConfig {
+            train: Some(TrainFiles::One(split.join("train"))),
+            src: Some("en".to_owned()),
+            tgt: Some("fr".to_owned()),
+            ..DataConfig::default()
+        };
+        let is_stale = || {
+            let warning = warn_of_stale(&data).expect("the text is readable");
+            warning.is_some_and(|warning| warning.message.ends_with("has changed since"))
+        };
+        write_text(folder.path(), "");
+        assert!(!is_stale(), "there is no split");
+        provide(&text, ["en", "fr"], &["valid"], &split).expect("it is large enough");
+        assert!(!is_stale());
+        write_text(folder.path(), ".");
+        assert!(is_stale());
+        provide(&text, ["en", "fr"], &["valid"], &split).expect("it was not edited");
+        assert!(!is_stale());
     }
 }

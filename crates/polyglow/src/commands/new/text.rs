@@ -1,4 +1,4 @@
-//! The config that `polyglow new` writes: TOML with a reason beside each key that was chosen.
+//! The config that `polyglow new` writes: TOML with a reason in a comment behind each chosen key.
 
 use std::fmt::Write;
 use std::path::Path;
@@ -6,7 +6,7 @@ use std::path::Path;
 use super::files::Found;
 use crate::proposal::Proposal;
 
-/// What the config is about beside the proposal.
+/// The parts of the config that are not in the proposal.
 pub(super) struct Subject<'a> {
     pub(super) languages: [&'a str; 2],
     pub(super) device: &'a str,

@@ -46,10 +46,8 @@ pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
         return Ok(());
     }
     let trained = run.load("best", &plan.device)?;
-    let (path, step) = (
-        trained.checkpoint.path.clone(),
-        trained.checkpoint.state.step,
-    );
+    let path = trained.checkpoint.path.clone();
+    let step = trained.checkpoint.state.step;
     let runner = runner(vec![trained], plan)?;
     let mut out: Box<dyn Write> = if group.is_first() {
         Box::new(io::stdout().lock())
@@ -120,7 +118,7 @@ fn test(
 fn write_samples(out: &mut impl Write, pairs: &[Pair], hypotheses: &[String]) -> io::Result<()> {
     let samples = spread(pairs, SAMPLES).into_iter();
     for (pair, hypothesis) in
-        samples.filter_map(|place| Some((&pairs[place], hypotheses.get(place)?)))
+        samples.filter_map(|index| Some((&pairs[index], hypotheses.get(index)?)))
     {
         writeln!(out, "  {}\n    -> {hypothesis}", pair.src)?;
         if *hypothesis != pair.tgt {
@@ -137,7 +135,8 @@ fn write_next(
     config: &Config,
     facts: &TaskFacts,
 ) -> io::Result<()> {
-    let (program, root) = (program(), shell_word(run.root()));
+    let program = program();
+    let root = shell_word(run.root());
     let TaskFacts { command, note, .. } = *facts;
     let command = command.replace("{run}", &root);
     let note = if note.is_empty() {

@@ -1,7 +1,7 @@
-//! What `translate` reads: lines, with what is asked of each.
+//! The input of `translate`: lines, with the options of each.
 
 use std::io::{self, IsTerminal};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::anyhow;
 use polyglow_data::error::DataError;
@@ -13,10 +13,10 @@ use super::{PORTION, TranslateArgs};
 use crate::failure::with_hint;
 
 /// The hint for files that go with the input.
-const BESIDE: &str =
+const ONE_LINE_EACH: &str =
     "there must be one line for each line of the input; a blank line asks for nothing";
 
-/// The lines to translate, with what is asked of each.
+/// The lines to translate, with the prefix and the constraints of each.
 pub(super) struct Input {
     pub(super) lines: Lines,
     first: Option<String>,
@@ -35,8 +35,8 @@ impl Input {
             }
             None => Lines::from_reader(io::stdin(), Path::new("standard input"))?,
         };
-        let open = |path: &Option<PathBuf>| path.as_deref().map(Lines::open).transpose();
-        let (prefix, constraints) = (open(&args.prefix)?, open(&args.constraints)?);
+        let prefix = args.prefix.as_deref().map(Lines::open).transpose()?;
+        let constraints = args.constraints.as_deref().map(Lines::open).transpose()?;
         let typed = args.file.is_none() && io::stdin().is_terminal();
         Ok(Self {
             lines,
@@ -67,17 +67,10 @@ impl Input {
         Ok(())
     }
 
-    /// Leaves out so many lines, which were read before.
+    /// Skips lines that an earlier command has translated.
     pub(super) fn skip(&mut self, lines: usize) -> anyhow::Result<()> {
         for _ in 0..lines {
-            if self
-                .first
-                .take()
-                .map(Ok)
-                .or_else(|| self.lines.next())
-                .transpose()?
-                .is_none()
-            {
+            if self.next_line()?.is_none() {
                 let error = anyhow!(
                     "the output has {lines} lines' translations, and the input only {}",
                     self.lines.line()
@@ -88,28 +81,30 @@ impl Input {
                 ));
             }
             let number = self.lines.line();
-            beside(&mut self.prefix, number)?;
-            beside(&mut self.constraints, number)?;
+            partner(&mut self.prefix, number)?;
+            partner(&mut self.constraints, number)?;
         }
         Ok(())
     }
 
-    /// The next lines; `None` at the end.
+    /// Takes the next line of the input, which [`Self::probe`] may have read.
+    fn next_line(&mut self) -> anyhow::Result<Option<String>> {
+        match self.first.take() {
+            Some(line) => Ok(Some(line)),
+            None => Ok(self.lines.next().transpose()?),
+        }
+    }
+
+    /// Reads the next lines, with what goes with each; `None` at the end.
     pub(super) fn portion(&mut self) -> anyhow::Result<Option<Vec<Request>>> {
         let mut requests = Vec::new();
         while requests.len() < if self.typed { 1 } else { PORTION } {
-            let Some(text) = self
-                .first
-                .take()
-                .map(Ok)
-                .or_else(|| self.lines.next())
-                .transpose()?
-            else {
+            let Some(text) = self.next_line()? else {
                 break;
             };
             let number = self.lines.line();
-            let prefix = beside(&mut self.prefix, number)?.unwrap_or_default();
-            let constraints = beside(&mut self.constraints, number)?.unwrap_or_default();
+            let prefix = partner(&mut self.prefix, number)?.unwrap_or_default();
+            let constraints = partner(&mut self.constraints, number)?.unwrap_or_default();
             let constraints = constraints
                 .split('\t')
                 .map(str::trim)
@@ -138,7 +133,7 @@ impl Input {
                     "`{}` has more than the {read} lines of the input",
                     lines.path().display()
                 );
-                return Err(with_hint(error, BESIDE));
+                return Err(with_hint(error, ONE_LINE_EACH));
             }
         }
         Ok(())
@@ -150,7 +145,8 @@ fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
     if path.symlink_metadata().is_ok() {
         return error.into();
     }
-    let (text, run) = (path.display().to_string(), shell_word(run));
+    let text = path.display().to_string();
+    let run = shell_word(run);
     let quoted = shell_word(&text);
     let advice = format!(
         "to translate a sentence, pipe it: `echo {quoted} | polyglow translate {run}`, or type it with `-i`"
@@ -167,8 +163,8 @@ fn explain_missing(error: DataError, path: &Path, run: &Path) -> anyhow::Error {
     )
 }
 
-/// The line of a file that goes with line `number` of the input.
-fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
+/// Reads the line of a file that goes with line `number` of the input; `None` without a file.
+fn partner(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<String>> {
     let Some(lines) = lines else { return Ok(None) };
     let line = lines.next().transpose()?;
     if line.is_none() {
@@ -176,7 +172,7 @@ fn beside(lines: &mut Option<Lines>, number: u64) -> anyhow::Result<Option<Strin
             "`{}` has no line {number}, but the input does",
             lines.path().display()
         );
-        return Err(with_hint(error, BESIDE));
+        return Err(with_hint(error, ONE_LINE_EACH));
     }
     Ok(line)
 }

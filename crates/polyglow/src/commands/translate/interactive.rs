@@ -1,4 +1,4 @@
-//! Translating what somebody types, with line editing and a history.
+//! Translates what a person types, with line editing and a history.
 
 use std::fs;
 use std::path::PathBuf;
@@ -70,8 +70,11 @@ fn history() -> Option<PathBuf> {
     let state = std::env::var_os("XDG_STATE_HOME")
         .map(PathBuf::from)
         .filter(|path| path.is_absolute());
-    let home = || Some(std::env::home_dir()?.join(".local/state"));
-    let dir = state.or_else(home)?.join("polyglow");
+    let state = match state {
+        Some(state) => state,
+        None => std::env::home_dir()?.join(".local/state"),
+    };
+    let dir = state.join("polyglow");
     fs::create_dir_all(&dir).ok()?;
     Some(dir.join("history"))
 }

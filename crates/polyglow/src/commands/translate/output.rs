@@ -31,19 +31,13 @@ pub(super) enum Output {
 }
 
 impl Output {
-    /// Without a path, or with `-`, stdout. `decided_by` names all that output depends on but the
-    /// input.
+    /// Opens stdout without a path, or with `-`, and else the file. `decided_by` names everything
+    /// that the output depends on, except for the input.
     ///
     /// # Errors
-    /// The path is a directory, or its directory is not writable; or `--resume` is asked of what is
-    /// no file (exit code 2).
+    /// The path is a directory, or its directory is not writable; or `--resume` is given with
+    /// output that is no file (exit code 2).
     pub(super) fn create(args: &TranslateArgs, decided_by: &str) -> anyhow::Result<Self> {
-        let is_stdout = |path: &&Path| *path == Path::new("-") || *path == Path::new("/dev/stdout");
-        let no_file = || {
-            usage(anyhow!(
-                "`--resume` goes on with a file: give its name with `--output`"
-            ))
-        };
         let Some(path) = args.output.as_deref().filter(|path| !is_stdout(path)) else {
             return if args.resume {
                 Err(no_file())
@@ -70,37 +64,18 @@ impl Output {
                 Ok(Self::Special(path))
             };
         }
-        let failed = || format!("cannot write `{}`", path.display());
-        let dir = path
-            .parent()
-            .filter(|dir| !dir.as_os_str().is_empty())
-            .unwrap_or(Path::new("."));
-        if !dir.exists() {
-            let error = anyhow!(
-                "cannot write `{}`: there is no directory `{}`",
-                path.display(),
-                dir.display()
-            );
-            return Err(with_hint(
-                error,
-                format!("`mkdir -p {}` makes it", dir.display()),
-            ));
-        }
+        ensure_directory(&path)?;
         if args.resume {
             let at = place(&path, decided_by);
             let partial = Partial::open(&at, args.format, args.n_best)?;
             return Ok(Self::Partial { path, at, partial });
         }
-        let new = NewFile::create(&path).with_context(failed)?;
-        if let Ok(old) = path.metadata() {
-            new.file()
-                .set_permissions(old.permissions())
-                .with_context(failed)?;
-        }
+        let new =
+            create_file(&path).with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(Self::File { path, new })
     }
 
-    /// Lines of the input that are translated in it already.
+    /// Counts the lines of the input that are translated in it already.
     pub(super) fn lines(&self) -> usize {
         if let Self::Partial { partial, .. } = self {
             partial.lines
@@ -158,4 +133,42 @@ impl Output {
             Self::Stdout | Self::Special(_) => Ok(()),
         }
     }
+}
+
+/// Whether a path of `--output` stands for standard output.
+fn is_stdout(path: &Path) -> bool {
+    path == Path::new("-") || path == Path::new("/dev/stdout")
+}
+
+/// The error of `--resume` for output that is no file.
+fn no_file() -> anyhow::Error {
+    usage(anyhow!(
+        "`--resume` goes on with a file: give its name with `--output`"
+    ))
+}
+
+/// Checks that the directory of a file exists.
+fn ensure_directory(path: &Path) -> anyhow::Result<()> {
+    let dir = path
+        .parent()
+        .filter(|dir| !dir.as_os_str().is_empty())
+        .unwrap_or(Path::new("."));
+    if dir.exists() {
+        return Ok(());
+    }
+    let dir = dir.display();
+    let error = anyhow!(
+        "cannot write `{}`: there is no directory `{dir}`",
+        path.display()
+    );
+    Err(with_hint(error, format!("`mkdir -p {dir}` makes it")))
+}
+
+/// Creates a file that replaces the one at `path`, with the same permissions.
+fn create_file(path: &Path) -> io::Result<NewFile> {
+    let new = NewFile::create(path)?;
+    if let Ok(old) = path.metadata() {
+        new.file().set_permissions(old.permissions())?;
+    }
+    Ok(new)
 }

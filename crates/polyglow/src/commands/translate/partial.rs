@@ -78,8 +78,11 @@ pub(super) fn place(path: &Path, decided_by: &str) -> PathBuf {
 /// How many lines of the input are translated in an output, as a number of portions, and in how
 /// many bytes.
 fn whole(mut output: impl BufRead, format: Format, n_best: usize) -> anyhow::Result<(usize, u64)> {
-    let (mut row, mut rows, mut at) = (Vec::new(), 0, 0);
-    let (mut lines, mut bytes) = (0, 0);
+    let mut row = Vec::new();
+    let mut rows = 0;
+    let mut at = 0;
+    let mut lines = 0;
+    let mut bytes = 0;
     while output.read_until(b'\n', &mut row)? > 0 && row.ends_with(b"\n") {
         // A line of the input is complete when its last row is there, and in a table when that of
         // another line is.

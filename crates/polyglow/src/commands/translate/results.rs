@@ -32,6 +32,15 @@ pub(super) struct Aligned {
     pub(super) links: Vec<Link>,
 }
 
+impl Aligned {
+    fn without_links(translation: Translated) -> Self {
+        Self {
+            translation,
+            links: Vec::new(),
+        }
+    }
+}
+
 /// A line of JSON.
 #[derive(Serialize)]
 struct Record<'a> {
@@ -69,7 +78,7 @@ impl Results {
     }
 
     /// Translates lines, the first of which has this number, and writes the results. `observe` is
-    /// told how many of them are translated.
+    /// called with the number of those that are translated.
     pub(super) fn write(
         &mut self,
         runner: &Runner,
@@ -95,13 +104,11 @@ impl Results {
             let sentences = sentence_requests(requests, first_line, language);
             // The longest sentences come first, so that most lines are done at the end: their share
             // is that of the sentences.
-            let mut observe_share = |done| observe(done * requests.len() / sentences.len().max(1));
-            let translations = runner.translate_observed(
-                &sentences,
-                first_line,
-                &self.search,
-                &mut observe_share,
-            )?;
+            let num_sentences = sentences.len().max(1);
+            let translations =
+                runner.translate_observed(&sentences, first_line, &self.search, &mut |done| {
+                    observe(done * requests.len() / num_sentences);
+                })?;
             let aligned = self.align(runner, &sentences, translations)?;
             join(requests, language, aligned, self.search.scores)
         } else {
@@ -135,24 +142,19 @@ impl Results {
                 .collect();
             runner.replace_unknown(&sources, &mut translations)?;
         }
-        let plain = |translation| Aligned {
-            translation,
-            links: Vec::new(),
-        };
         let mut lines: Vec<Vec<Aligned>> = translations
             .into_iter()
-            .map(|best| best.into_iter().map(plain).collect())
+            .map(|best| best.into_iter().map(Aligned::without_links).collect())
             .collect();
         if self.format != Format::Jsonl {
             return Ok(lines);
         }
         let mut pairs = Vec::new();
         for (request, best) in requests.iter().zip(&lines) {
-            let pair = |aligned: &Aligned| Pair {
+            pairs.extend(best.iter().map(|aligned| Pair {
                 src: request.text.clone(),
                 tgt: aligned.translation.text.clone(),
-            };
-            pairs.extend(best.iter().map(pair));
+            }));
         }
         for (aligned, mut layers) in lines.iter_mut().flatten().zip(align(runner, &pairs)?) {
             aligned.links = layers.pop().unwrap_or_default();

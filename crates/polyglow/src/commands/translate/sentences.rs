@@ -50,7 +50,8 @@ pub(super) fn join(
     scores: bool,
 ) -> Vec<Vec<Aligned>> {
     let mut sentences = sentences.into_iter();
-    let join_line = |line: &Request| {
+    let mut joined = Vec::new();
+    for line in lines {
         let parts = parts(&line.text, language);
         let num_sentences = parts
             .iter()
@@ -58,11 +59,10 @@ pub(super) fn join(
             .count();
         let own: Vec<Vec<Aligned>> = sentences.by_ref().take(num_sentences).collect();
         let ranks = own.iter().map(Vec::len).max().unwrap_or(1);
-        (0..ranks)
-            .map(|rank| join_rank(&parts, &own, rank, scores))
-            .collect()
-    };
-    lines.iter().map(join_line).collect()
+        let by_rank = (0..ranks).map(|rank| join_rank(&parts, &own, rank, scores));
+        joined.push(by_rank.collect());
+    }
+    joined
 }
 
 /// A line with the translations of one rank; a sentence with fewer has its last.
@@ -125,14 +125,14 @@ struct WordCount {
 impl WordCount {
     /// Adds a part of the text.
     fn add(&mut self, part: &str) {
-        let (Some(first), Some(last)) = (part.chars().next(), part.chars().next_back()) else {
+        let Some(first) = part.chars().next() else {
             return;
         };
         self.words += part.split_whitespace().count();
         if self.is_inside && !first.is_whitespace() {
             self.words -= 1;
         }
-        self.is_inside = !last.is_whitespace();
+        self.is_inside = !part.ends_with(char::is_whitespace);
     }
 
     /// Returns the index of the word that the next part begins with, or continues.
@@ -191,7 +191,8 @@ impl SeveralSentences {
     }
 
     fn message(&self, input: &Path) -> Option<String> {
-        let ((line, sentences), share) = (self.first?, self.share?);
+        let (line, sentences) = self.first?;
+        let share = self.share?;
         let others = match self.lines {
             1 => String::new(),
             lines => format!(", and {} more lines several", lines - 1),

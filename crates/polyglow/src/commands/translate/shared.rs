@@ -1,7 +1,7 @@
 //! Translating in several processes: rank 0 reads and writes, and all translate.
 //!
 //! In each round rank 0 reads a portion for every rank. While there are enough, each rank has one
-//! to itself, and nobody waits for more than the slowest of them; what is left at the end all
+//! to itself, and waits for no more than the slowest of them; the rest at the end all
 //! share, batch by batch. Portions are those of a single process, and so are their batches, so that
 //! the same text comes out.
 
@@ -23,8 +23,8 @@ use crate::activity::{Activity, Pace};
 /// The portions of a round, and the number of the first line; at the end none.
 type Round = (Vec<Vec<Request>>, usize);
 
-/// Reads to the end of the input, of which so many lines are done, and writes what all have
-/// translated.
+/// Reads to the end of the input, after the `done` lines of an earlier command, and writes what all
+/// have translated.
 pub(super) fn lead(
     runner: &Runner,
     mut input: Input,
@@ -33,11 +33,14 @@ pub(super) fn lead(
     done: usize,
 ) -> anyhow::Result<()> {
     let group = Arc::clone(&runner.group);
-    let (mut first_line, mut unknown) = (done + 1, UnknownWords::default());
-    let (mut activity, pace) = (Activity::new(), Pace::from(done as u64));
+    let mut first_line = done + 1;
+    let mut unknown = UnknownWords::default();
+    let mut activity = Activity::new();
+    let pace = Pace::from(done as u64);
     loop {
-        // What was read before an error is translated before it is told.
-        let (mut portions, mut failed) = (Vec::new(), None);
+        // The lines before one that cannot be read are translated before the error is reported.
+        let mut portions = Vec::new();
+        let mut failed = None;
         while portions.len() < group.size() && failed.is_none() {
             match input.portion() {
                 Ok(Some(portion)) => portions.push(portion),
@@ -77,7 +80,7 @@ pub(super) fn lead(
 /// Translates for rank 0 as long as it asks for it.
 pub(super) fn help(runner: &Runner, results: &Results) -> anyhow::Result<()> {
     loop {
-        // A pipe gives its next lines when it has them.
+        // Rank 0 may read from a pipe, whose next lines may take any time to come.
         let limit = runner.group.wait_at_most(Duration::MAX);
         let (portions, first_line): Round = runner
             .group

@@ -1,4 +1,4 @@
-//! What is gathered while the pairs of a split go by.
+//! Collects the findings and the figures of a split while its pairs are read.
 
 use std::collections::HashSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
@@ -119,16 +119,19 @@ impl Reader {
         report: &CorpusReport,
         is_cleaned: bool,
     ) -> (SplitReport, Vec<Finding>, Whole) {
-        let count = |check| self.collector.count(check);
-        let in_train = |check| self.is_compared.then(|| count(check));
+        let collector = &self.collector;
         let mut split = SplitReport {
-            empty: count(Check::Empty),
-            too_long: count(Check::TooLong),
-            ratio: count(Check::Ratio),
-            duplicates: count(Check::Duplicates),
-            copies: count(Check::Copies),
-            in_train: in_train(Check::SourceInTrain),
-            targets_in_train: in_train(Check::TargetInTrain),
+            empty: collector.count(Check::Empty),
+            too_long: collector.count(Check::TooLong),
+            ratio: collector.count(Check::Ratio),
+            duplicates: collector.count(Check::Duplicates),
+            copies: collector.count(Check::Copies),
+            in_train: self
+                .is_compared
+                .then(|| collector.count(Check::SourceInTrain)),
+            targets_in_train: self
+                .is_compared
+                .then(|| collector.count(Check::TargetInTrain)),
             length_correlation: self.fit.correlation(),
             ..SplitReport::new(&self.name, report, self.chars)
         };

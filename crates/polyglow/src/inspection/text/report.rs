@@ -1,4 +1,4 @@
-//! The numbers of a split; those of images, which have no lines.
+//! The statistics of a split of text or of images.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -70,10 +70,9 @@ impl SideStatistics {
         } else {
             side.tokens as f64 / chars as f64
         };
-        let (mean_len, unknown_rate) = (side.mean_len(sentences), side.unknown_rate());
         Self {
-            mean_len,
-            unknown_rate,
+            mean_len: side.mean_len(sentences),
+            unknown_rate: side.unknown_rate(),
             tokens_per_char,
             changed_words: 0,
             side: side.clone(),
@@ -82,7 +81,8 @@ impl SideStatistics {
 }
 
 impl SplitReport {
-    /// The numbers of a report, and no others; the sides of what is used have so many characters.
+    /// Makes the report of a split from the counts of its corpus and the characters of both sides
+    /// of the pairs that are used; everything else is 0 or `None`.
     pub(super) fn new(name: &str, report: &CorpusReport, [src_chars, tgt_chars]: [u64; 2]) -> Self {
         let kept = report.kept;
         Self {
@@ -142,8 +142,10 @@ fn count_images(
     known: Option<&HashSet<u64>>,
 ) -> (SplitReport, HashSet<u64>) {
     let mut report = CorpusReport::default();
-    let (mut pixels, mut pairs) = (HashSet::new(), HashSet::new());
-    let (mut in_train, mut duplicates) = (0, 0);
+    let mut pixels = HashSet::new();
+    let mut pairs = HashSet::new();
+    let mut in_train = 0;
+    let mut duplicates = 0;
     for image in sets
         .iter()
         .flat_map(|images| (0..images.len()).map(|index| images.example(index)))

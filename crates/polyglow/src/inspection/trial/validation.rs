@@ -18,8 +18,8 @@ const QUICK: f64 = 0.5;
 /// Seconds of a validation, from one of a part of the set by an untrained model; none where there
 /// is no set.
 ///
-/// Such a model goes on to the end of what a search allows, so the search is allowed about as much
-/// as references have.
+/// An untrained model rarely ends a sentence, so its searches are limited to about the length of
+/// the references.
 pub(in crate::inspection) fn time_validation(
     setting: &Setting,
     data: &TrainingData,
@@ -68,7 +68,7 @@ fn allowance([src, tgt]: [f64; 2]) -> (f64, f64) {
     (ratio, ((tgt + 1.0) / (ratio * src + ADDED)).min(1.0))
 }
 
-/// So many examples of a set, evenly spread over it; images are taken as they come.
+/// Takes about `examples` examples of a set, evenly spread over it; of images the first.
 fn spread(all: &HeldOut, examples: usize) -> HeldOut {
     match all {
         HeldOut::Text(pairs) => {

@@ -1,7 +1,8 @@
-//! The record of a split, `split.json`: of which text it was made, and what was written. It tells a
-//! split of another text from one that a user has edited.
+//! The record of a split, `split.json`: the hash of its text, and those of the files that were
+//! written. It tells a split of another text from one that a user has edited.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::fmt::Write;
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 
@@ -19,11 +20,11 @@ const BUFFER: usize = 1 << 18;
 /// SHA-256 hashes in hexadecimal digits.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub(super) struct Record {
-    /// Of the text that was split; empty until a first split is complete.
+    /// The hash of the text that was split; empty until a first split is complete.
     pub(super) text: String,
-    /// Of each file that was written, by its name.
+    /// The hash of each file that was written, by its name.
     pub(super) files: BTreeMap<String, String>,
-    /// Of each file of another split that is taking their places, which a killed process leaves
+    /// The hash of each file of a newer split while it replaces these; a killed process leaves them
     /// here.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub(super) unfinished: BTreeMap<String, String>,
@@ -54,10 +55,8 @@ impl Record {
     /// # Errors
     /// The disk refuses.
     pub(super) fn write(&self, folder: &Path) -> anyhow::Result<()> {
-        let (path, text) = (
-            folder.join(NAME),
-            serde_json::to_string_pretty(self)? + "\n",
-        );
+        let path = folder.join(NAME);
+        let text = serde_json::to_string_pretty(self)? + "\n";
         file::replace(&path, text.as_bytes())
             .with_context(|| format!("cannot write `{}`", path.display()))
     }
@@ -74,8 +73,8 @@ impl Record {
         has_all && self.unfinished.is_empty()
     }
 
-    /// The files in the folder that are not as they were written; one that is missing is none of
-    /// them.
+    /// Lists the files in the folder that are not as they were written; a missing file is not
+    /// edited.
     ///
     /// # Errors
     /// A file cannot be read.
@@ -142,10 +141,11 @@ fn hash_file(path: &Path) -> anyhow::Result<String> {
     }
 }
 
-/// A hash as it is written into records.
+/// Returns a hash in hexadecimal digits, as records have it.
 pub(super) fn hexadecimal(hash: &[u8]) -> String {
-    let digit = |half: u8| char::from_digit(u32::from(half), 16).unwrap_or_default();
-    hash.iter()
-        .flat_map(|byte| [digit(byte >> 4), digit(byte & 15)])
-        .collect()
+    let mut digits = String::with_capacity(2 * hash.len());
+    for byte in hash {
+        let _ = write!(digits, "{byte:02x}");
+    }
+    digits
 }
