@@ -1,4 +1,4 @@
-//! One step of a throw-away model, which shows that device, sizes and memory will do.
+//! One step of a discarded model, which shows that device, sizes and memory suffice.
 
 use std::time::Instant;
 
