@@ -193,8 +193,8 @@ impl dyn Group + '_ {
             .collect()
     }
 
-    /// Returns the value or the error that every rank passes, in the order of the ranks. A rank that
-    /// has failed must call this, too, or the others would wait for it.
+    /// Returns the value or the error that every rank passes, in the order of the ranks. A rank
+    /// that has failed must call this, too, or the others would wait for it.
     ///
     /// # Errors
     /// See [`Group`].

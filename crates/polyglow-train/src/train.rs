@@ -64,8 +64,8 @@ pub enum Ending {
 /// training continues.
 ///
 /// # Errors
-/// The data cannot be read; there is no room on the disk for a checkpoint; more steps in a row
-/// are not finite than `train.max_skipped_steps`; the device fails, as when its memory is full; the
+/// The data cannot be read; there is no room on the disk for a checkpoint; more steps in a row are
+/// not finite than `train.max_skipped_steps`; the device fails, as when its memory is full; the
 /// last checkpoint or record cannot be written; the observer aborts the training.
 pub fn fit<T: Task>(
     training: &Training,

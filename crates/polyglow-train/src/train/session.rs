@@ -78,7 +78,8 @@ impl BeforeBest {
 }
 
 impl<'a, T: Task> Session<'a, T> {
-    /// Continues from the newest whole checkpoint of the run, or starts with the weights of `model`.
+    /// Continues from the newest whole checkpoint of the run, or starts with the weights of
+    /// `model`.
     ///
     /// # Errors
     /// There are checkpoints and none is whole; one does not fit the configuration; the training

@@ -120,8 +120,8 @@ impl<'a, T: Task> Stepper<'a, T> {
     }
 
     /// Runs the micro-batches of a window and updates the weights once, by the gradient of the mean
-    /// over all their target tokens together. Nothing is read from a GPU:
-    /// [`StepRecord::read`] waits for the end of the step.
+    /// over all their target tokens together. Nothing is read from a GPU: [`StepRecord::read`]
+    /// waits for the end of the step.
     ///
     /// On the CPU the shards of micro-batches run in parallel; the bits of the result do not depend
     /// on the number of threads.

@@ -169,8 +169,8 @@ fn sum_losses(all: &[Scalars], index: usize, device: &Device) -> Tensor<1> {
     Tensor::<1>::from_floats(&values[..], device).sum()
 }
 
-/// Returns the number of values that `ranks` ranks send together, unless one parameter has more:
-/// 16 MiB, and 64 KiB for each rank if that is more, so that messages stay large.
+/// Returns the number of values that `ranks` ranks send together, unless one parameter has more: 16
+/// MiB, and 64 KiB for each rank if that is more, so that messages stay large.
 pub fn bucket_len(ranks: usize) -> usize {
     (1 << 22).max(ranks << 14)
 }

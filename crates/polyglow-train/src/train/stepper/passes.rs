@@ -114,8 +114,8 @@ impl<T: Task> Passes<'_, T> {
         rayon::current_num_threads().min(most)
     }
 
-    /// Makes the forward and the backward pass of a shard; `is_parallel` says whether others run
-    /// at the same time.
+    /// Makes the forward and the backward pass of a shard; `is_parallel` says whether others run at
+    /// the same time.
     fn pass(
         &self,
         shard: &Shard<'_, T>,
