@@ -142,13 +142,6 @@ pub fn open(name: &str) -> Result<Device> {
 /// # Errors
 /// As [`open`].
 pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
-    let numbered = |found: &Found| {
-        found
-            .name
-            .strip_prefix(name)
-            .is_some_and(|rest| rest.starts_with(':'))
-            && found.kind != "cpu"
-    };
     let is_plain = BACKENDS
         .iter()
         .any(|(known, compiled_in, _)| *known == name && *compiled_in);
@@ -157,9 +150,10 @@ pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
     } else {
         Vec::new()
     };
+    // Without a software driver, on which no process wants to be.
     let names: Vec<&str> = devices
         .iter()
-        .filter(|found| numbered(found))
+        .filter(|found| found.kind != "cpu")
         .map(|found| &*found.name)
         .collect();
     open(if names.is_empty() {
@@ -169,7 +163,7 @@ pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
     })
 }
 
-/// Every device of every backend in this build, opened to learn its name.
+/// Lists every device of every backend in this build, opened to learn its name.
 ///
 /// A backend whose driver fails is reported as a warning and left out.
 pub fn list() -> Vec<DeviceInfo> {
@@ -193,20 +187,20 @@ pub fn list() -> Vec<DeviceInfo> {
     list
 }
 
-/// Whether a device has memory of its own, so that filling it harms nothing else on the machine.
+/// Returns whether a device has memory of its own, so that filling it harms nothing else on the
+/// machine.
 ///
 /// # Errors
 /// The driver fails.
 pub fn has_own_memory(name: &str) -> Result<bool> {
     let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
-    let is_separate =
-        |found: &Found| found.kind == "discrete gpu" || matches!(backend, "cuda" | "rocm");
-    Ok(find(backend)?
-        .iter()
-        .any(|found| is_called(found, name) && is_separate(found)))
+    let is_discrete = matches!(backend, "cuda" | "rocm");
+    let devices = find(backend)?;
+    let mut named = devices.iter().filter(|found| is_called(found, name));
+    Ok(named.any(|found| is_discrete || found.kind == "discrete gpu"))
 }
 
-/// Whether a device is meant by a name, which may be that of its backend alone.
+/// Returns whether `name` means a device; it may be that of its backend alone.
 fn is_called(found: &Found, name: &str) -> bool {
     found.name == name || found.name.strip_suffix(":0") == Some(name)
 }

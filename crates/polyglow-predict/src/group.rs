@@ -1,7 +1,7 @@
-//! Several processes that train or translate together, each a rank: what they tell each other.
+//! Several processes that train or translate together, each a rank, and their exchanges.
 //!
-//! A rank comes to every exchange in the same order as all others, or they wait for it. [`Alone`]
-//! is a process by itself, whose exchanges cost nothing; the program has one of MPI.
+//! Every rank makes the same exchanges in the same order, or they deadlock. [`Alone`] is a group of
+//! size 1, whose exchanges cost nothing; the program has one of MPI.
 
 use std::fmt::Debug;
 use std::sync::Arc;
@@ -18,25 +18,25 @@ use crate::error::{Context, ErrorKind, Result, TrainError, with_hint};
 /// # Errors
 /// Those of every method: another rank cannot be reached, or has not come in time.
 pub trait Group: Debug + Send + Sync {
-    /// The number of this process, from 0.
+    /// Returns the number of this process, from 0.
     fn rank(&self) -> usize;
 
-    /// How many there are.
+    /// Returns the number of processes.
     fn size(&self) -> usize;
 
-    /// The number of this process among those of its machine, from 0.
+    /// Returns the number of this process among those of its machine, from 0.
     fn local_rank(&self) -> usize;
 
-    /// How many of them are on this machine.
+    /// Returns the number of processes on this machine.
     fn local_size(&self) -> usize;
 
-    /// What every rank gives, in the order of the ranks.
+    /// Returns the bytes that every rank passes, in the order of the ranks.
     ///
     /// # Errors
     /// See [`Group`].
     fn all_gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>>;
 
-    /// What rank 0 gives; what the others give is not looked at.
+    /// Returns the bytes that rank 0 passes; those of the others are ignored.
     ///
     /// # Errors
     /// See [`Group`].
@@ -53,20 +53,20 @@ pub trait Group: Debug + Send + Sync {
     /// See [`Group`].
     fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()>;
 
-    /// The machine of each rank.
+    /// Returns the machine of each rank.
     fn hosts(&self) -> &[String];
 
-    /// How long the others are waited for from now on, and how long until now: without end at
-    /// first, since what comes before the first step may take long in one rank.
+    /// Sets the timeout for peers and returns the previous one: there is none at first, since the
+    /// work before the first step may take long in one rank.
     fn wait_at_most(&self, limit: Duration) -> Duration {
         limit
     }
 
-    /// What exchanges have cost this rank since the last call.
+    /// Returns the time that this rank has spent on exchanges since the last call.
     fn take_times(&self) -> Times;
 }
 
-/// Where the time of exchanges went.
+/// The time of exchanges.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Times {
     /// Waiting until all ranks were there.
@@ -75,7 +75,7 @@ pub struct Times {
     pub exchanging: Duration,
 }
 
-/// A process by itself.
+/// The group of a single process.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Alone;
 
@@ -117,20 +117,20 @@ impl Group for Alone {
     }
 }
 
-/// The group of a process by itself.
+/// Makes the group of a single process.
 pub fn alone() -> Arc<dyn Group> {
     Arc::new(Alone)
 }
 
 /// An error as it goes from rank to rank.
 #[derive(Serialize, Deserialize)]
-struct Told {
+struct SentError {
     message: String,
     hint: Option<String>,
     kind: ErrorKind,
 }
 
-impl From<&TrainError> for Told {
+impl From<&TrainError> for SentError {
     fn from(error: &TrainError) -> Self {
         Self {
             message: error.to_string(),
@@ -140,13 +140,13 @@ impl From<&TrainError> for Told {
     }
 }
 
-impl From<Told> for TrainError {
+impl From<SentError> for TrainError {
     fn from(
-        Told {
+        SentError {
             message,
             hint,
             kind,
-        }: Told,
+        }: SentError,
     ) -> Self {
         let error = Self::new(message).with_kind(kind);
         match hint {
@@ -157,17 +157,17 @@ impl From<Told> for TrainError {
 }
 
 impl dyn Group + '_ {
-    /// Whether this is the rank that reads what only one may read, writes, and speaks.
+    /// Returns whether this is rank 0, which reads what only one may read, writes and prints.
     pub fn is_first(&self) -> bool {
         self.rank() == 0
     }
 
-    /// Whether this process is by itself.
+    /// Returns whether this is a single process.
     pub fn is_alone(&self) -> bool {
         self.size() == 1
     }
 
-    /// Whether any rank says yes.
+    /// Returns in every rank whether any of them has passed `true`.
     ///
     /// # Errors
     /// See [`Group`].
@@ -175,13 +175,11 @@ impl dyn Group + '_ {
         if self.is_alone() {
             return Ok(own);
         }
-        Ok(self
-            .all_gather(vec![u8::from(own)])?
-            .iter()
-            .any(|other| other[..] == [1]))
+        let all = self.all_gather(vec![u8::from(own)])?;
+        Ok(all.iter().any(|other| other[..] == [1]))
     }
 
-    /// What every rank found, in the order of the ranks.
+    /// Returns the value that every rank passes, in the order of the ranks.
     ///
     /// # Errors
     /// See [`Group`].
@@ -195,8 +193,8 @@ impl dyn Group + '_ {
             .collect()
     }
 
-    /// What every rank found, in the order of the ranks, or its error. If this one failed, it still
-    /// has to come, or the others would wait for it.
+    /// Returns the value or the error that every rank passes, in the order of the ranks. A rank
+    /// that has failed must call this, too, or the others would wait for it.
     ///
     /// # Errors
     /// See [`Group`].
@@ -207,14 +205,13 @@ impl dyn Group + '_ {
         if self.is_alone() {
             return Ok(vec![own]);
         }
-        let told = self.all_gather(pack(&own.as_ref().map_err(Told::from))?)?;
-        let unpacked = told.iter().map(|bytes| unpack::<Result<T, Told>>(bytes));
-        unpacked
-            .map(|told| Ok(told?.map_err(TrainError::from)))
+        let all = self.all_gather(pack(&own.as_ref().map_err(SentError::from))?)?;
+        all.iter()
+            .map(|bytes| Ok(unpack::<Result<T, SentError>>(bytes)?.map_err(TrainError::from)))
             .collect()
     }
 
-    /// `rank 3 on HOST`.
+    /// Returns the name of a rank in messages: `rank 3 on HOST`.
     pub fn name(&self, rank: usize) -> String {
         let host = self
             .hosts()
@@ -223,7 +220,7 @@ impl dyn Group + '_ {
         format!("rank {rank}{host}")
     }
 
-    /// What rank 0 found; the others do not look. If it failed, all fail.
+    /// Runs `find` in rank 0 alone, and returns its result in every rank. If it fails, all fail.
     ///
     /// # Errors
     /// That of `find`, in every rank; or see [`Group`].
@@ -235,16 +232,17 @@ impl dyn Group + '_ {
             return find();
         }
         if !self.is_first() {
-            return unpack::<Result<T, Told>>(&self.broadcast(Vec::new())?)?
+            return unpack::<Result<T, SentError>>(&self.broadcast(Vec::new())?)?
                 .map_err(TrainError::from);
         }
-        let found = find();
-        self.broadcast(pack(&found.as_ref().map_err(Told::from))?)?;
-        found
+        let result = find();
+        // Also an error: the others wait for the broadcast.
+        self.broadcast(pack(&result.as_ref().map_err(SentError::from))?)?;
+        result
     }
 
-    /// Does the same in every rank, but first in rank 0, then in the first of every other machine,
-    /// then in all others: what one leaves in a directory, those after it find.
+    /// Runs `make` in every rank, but first in rank 0, then in the first of every other machine,
+    /// then in all others: files that one writes, those after it can read.
     ///
     /// # Errors
     /// That of `make`, in every rank; or see [`Group`].
@@ -255,34 +253,38 @@ impl dyn Group + '_ {
             1 + usize::from(self.local_rank() > 0)
         };
         let turns = if self.is_alone() { 1 } else { 3 };
-        let (mut make, mut found) = (Some(make), None);
+        let mut make = Some(make);
+        let mut result = None;
         for turn in 0..turns {
-            if turn == own_turn {
-                found = make.take().map(|make| make());
-            }
-            let failed = found
-                .take_if(|found| found.is_err() && turn == own_turn)
-                .and_then(Result::err);
-            let all = self.gather_results(failed.map_or(Ok(()), Err))?;
-            if let Some((rank, error)) = (0..)
-                .zip(all)
-                .find_map(|(rank, other)| Some((rank, other.err()?)))
+            let mut outcome = Ok(());
+            if turn == own_turn
+                && let Some(make) = make.take()
             {
-                return Err(if rank == self.rank() {
-                    error
-                } else {
-                    error.context(self.name(rank))
-                });
+                match make() {
+                    Ok(value) => result = Some(value),
+                    Err(error) => outcome = Err(error),
+                }
+            }
+            // After each turn all ranks meet, so that none begins before those ahead of it are
+            // done, and all end at the first error.
+            for (rank, outcome) in self.gather_results(outcome)?.into_iter().enumerate() {
+                if let Err(error) = outcome {
+                    return Err(if rank == self.rank() {
+                        error
+                    } else {
+                        error.context(self.name(rank))
+                    });
+                }
             }
         }
-        found.context("every rank has a turn")?
+        result.context("every rank has a turn")
     }
 }
 
 fn pack(value: &impl Serialize) -> Result<Vec<u8>> {
-    postcard::to_stdvec(value).context("what a rank tells the others")
+    postcard::to_stdvec(value).context("a message to the other ranks")
 }
 
 fn unpack<T: DeserializeOwned>(bytes: &[u8]) -> Result<T> {
-    postcard::from_bytes(bytes).context("what another rank told")
+    postcard::from_bytes(bytes).context("a message of another rank")
 }

@@ -1,4 +1,4 @@
-//! Work on several cores side by side.
+//! Parallel work on several cores.
 
 use std::cell::Cell;
 use std::collections::BTreeMap;
@@ -12,13 +12,14 @@ use rayon::{ThreadPool, ThreadPoolBuilder};
 
 use crate::error::{Context, Result};
 
-/// Results that may wait for an earlier one, for each thread.
+/// The number of results that may wait for an earlier one, for each thread.
 const AHEAD: usize = 2;
 
-/// Runs `0..count`, and gives `take` what comes of each, in order and in this thread.
+/// Calls `run` with each of `0..count`, and passes the results to `take`, in order and in this
+/// thread.
 ///
-/// So many threads take one after the other, each with its share of the cores for whatever is in
-/// it: several small products side by side are faster than each of them on all cores.
+/// `threads` threads take one index after the other, each with its share of the cores for its
+/// operations: several small matrix products in parallel are faster than each of them on all cores.
 ///
 /// # Errors
 /// The first error in order, after which no more are begun; a thread cannot be started.
@@ -30,37 +31,44 @@ pub fn each<T: Send>(
 ) -> Result<()> {
     let threads = threads.min(count);
     if threads < 2 {
-        return (0..count).try_for_each(|place| run(place).map(|found| take(place, found)));
+        return (0..count).try_for_each(|index| run(index).map(|result| take(index, result)));
     }
     let cores = (rayon::current_num_threads() / threads).max(1);
     let pools = Pools::take(threads, cores)?;
-    let (next, taken, (sender, receiver)) = (AtomicUsize::new(0), Taken::default(), channel());
+    let next = AtomicUsize::new(0);
+    let taken = Taken::default();
+    let (sender, receiver) = channel();
     let work = |sender: Sender<_>| loop {
-        let place = next.fetch_add(1, Ordering::Relaxed);
-        if place >= count || !taken.is_near(place, AHEAD * threads) {
+        let index = next.fetch_add(1, Ordering::Relaxed);
+        if index >= count || !taken.is_near(index, AHEAD * threads) {
             return;
         }
-        let found = catch_unwind(AssertUnwindSafe(|| run(place)));
-        if !matches!(found, Ok(Ok(_))) {
+        let result = catch_unwind(AssertUnwindSafe(|| run(index)));
+        if !matches!(result, Ok(Ok(_))) {
+            // The other threads begin no more.
             next.store(count, Ordering::Relaxed);
         }
-        // If nobody takes it, this thread's owner is panicking.
-        if sender.send((place, found)).is_err() {
+        // Without a receiver, the calling thread is panicking or has returned an error.
+        if sender.send((index, result)).is_err() {
             return;
         }
     };
-    let found = thread::scope(|scope| {
+    let ended = thread::scope(|scope| {
         for pool in &pools.all {
-            let (sender, work) = (sender.clone(), &work);
+            let sender = sender.clone();
+            let work = &work;
             scope.spawn(move || pool.install(|| work(sender)));
         }
+        // The loop below ends when the threads have dropped theirs.
         drop(sender);
-        let _ended = EndOnDrop(&taken);
-        let (mut early, mut due) = (BTreeMap::new(), 0);
-        for (place, found) in receiver {
-            early.insert(place, found.unwrap_or_else(|panic| resume_unwind(panic)));
-            while let Some(found) = early.remove(&due) {
-                take(due, found?);
+        let _end = EndOnDrop(&taken);
+        // Results that came before the one that is due.
+        let mut early = BTreeMap::new();
+        let mut due = 0;
+        for (index, result) in receiver {
+            early.insert(index, result.unwrap_or_else(|panic| resume_unwind(panic)));
+            while let Some(result) = early.remove(&due) {
+                take(due, result?);
                 due += 1;
                 taken.set(due);
             }
@@ -68,11 +76,11 @@ pub fn each<T: Send>(
         Ok(())
     });
     IDLE.set(Some(pools));
-    found
+    ended
 }
 
-/// How many results have been taken: who is far ahead of that waits, so that memory does not fill
-/// with what waits for one slow thread.
+/// The number of results that have been taken: a thread that is far ahead waits, so that memory
+/// does not fill with results that wait for a slow thread.
 #[derive(Default)]
 struct Taken {
     /// [`ENDED`] when no more are.
@@ -83,16 +91,14 @@ struct Taken {
 const ENDED: usize = usize::MAX;
 
 impl Taken {
-    /// Waits until less than `ahead` results are missing before that of this place; false if no
-    /// more are taken.
-    fn is_near(&self, place: usize, ahead: usize) -> bool {
+    /// Waits until less than `ahead` results are missing before that of `index`; returns `false` if
+    /// no more are taken.
+    fn is_near(&self, index: usize, ahead: usize) -> bool {
         let count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        let is_far = |count: &mut usize| place >= count.saturating_add(ahead);
-        *self
+        let waited = self
             .changed
-            .wait_while(count, is_far)
-            .unwrap_or_else(PoisonError::into_inner)
-            != ENDED
+            .wait_while(count, |count| index >= count.saturating_add(ahead));
+        *waited.unwrap_or_else(PoisonError::into_inner) != ENDED
     }
 
     fn set(&self, count: usize) {
@@ -101,7 +107,7 @@ impl Taken {
     }
 }
 
-/// Nobody waits for what an error or a panic has ended.
+/// Wakes the waiting threads when it is dropped, also by an error or a panic.
 struct EndOnDrop<'a>(&'a Taken);
 
 impl Drop for EndOnDrop<'_> {
@@ -129,16 +135,12 @@ impl Pools {
         if let Some(idle) = idle {
             return Ok(idle);
         }
-        let pool = |_| {
-            ThreadPoolBuilder::new()
-                .num_threads(cores)
-                .build()
-                .context("another thread cannot be started")
-        };
-        Ok(Self {
-            all: (0..threads).map(pool).collect::<Result<_>>()?,
-            cores,
-        })
+        let mut all = Vec::with_capacity(threads);
+        for _ in 0..threads {
+            let pool = ThreadPoolBuilder::new().num_threads(cores).build();
+            all.push(pool.context("another thread cannot be started")?);
+        }
+        Ok(Self { all, cores })
     }
 }
 

@@ -156,8 +156,11 @@ impl<M> Runner<M> {
     {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| Reverse(width(&rows[row])));
-        let width = |batch: &[usize]| batch.first().map_or(0, |&row| width(&rows[row]) + 1);
-        let cost = |batch: &[usize]| batch.len() * self.padded(width(batch)) * beam_size;
+        // The first row of a batch is the longest, and one more token ends it.
+        let cost = |batch: &[usize]| {
+            let longest = batch.first().map_or(0, |&row| width(&rows[row]) + 1);
+            batch.len() * self.padded(longest) * beam_size
+        };
         let on_host = computes_on_host(&self.device);
         let is_parallel = self.group.is_alone() && on_host;
         let threads = if is_parallel {
@@ -170,27 +173,31 @@ impl<M> Runner<M> {
         } else {
             rows.len()
         };
-        let batches = |limit| batches(rows, &order, most, limit, cost);
-        // Several processes have the batches of one.
-        let even = || {
+        let limit = if on_host {
+            // Also where several processes share the batches: they have those of one.
             even_limit(self.max_tokens.min(MOST_ON_HOST), |limit| {
-                batches(limit).len()
+                batches(rows, &order, most, limit, cost).len()
             })
+        } else {
+            self.max_tokens
         };
-        let batches = batches(if on_host { even() } else { self.max_tokens });
-        let results = if is_parallel {
-            let mut results = Vec::with_capacity(batches.len());
-            let take = |index: usize, batch: Vec<T>| {
+        let batches = batches(rows, &order, most, limit, cost);
+        if !is_parallel {
+            let results = self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?;
+            return Ok(in_order(&order, results));
+        }
+        let mut results = Vec::with_capacity(batches.len());
+        parallel::each(
+            batches.len(),
+            threads,
+            // On one of the pool's threads: from another, each small operation would wake one and
+            // wait for it.
+            |index| rayon::scope(|_| run(&batches[index])),
+            |index, batch| {
                 ended(&batches[index]);
                 results.push(batch);
-            };
-            // As in a training step, on one of the pool's threads.
-            let run = |index: usize| rayon::scope(|_| run(&batches[index]));
-            parallel::each(batches.len(), threads, run, take)?;
-            results
-        } else {
-            self.deal(&batches, |batch| run(batch).inspect(|_| ended(batch)))?
-        };
+            },
+        )?;
         Ok(in_order(&order, results))
     }
 
@@ -207,17 +214,17 @@ impl<M> Runner<M> {
     ) -> Result<Vec<T>> {
         let mut order: Vec<usize> = (0..rows.len()).collect();
         order.sort_by_key(|&row| width(&rows[row]));
-        let cost = |batch: &[usize]| {
-            batch.len() * self.padded(batch.last().map_or(0, |&row| width(&rows[row])))
-        };
-        let batches = batches(rows, &order, rows.len(), self.max_tokens, cost);
+        let batches = batches(rows, &order, rows.len(), self.max_tokens, |batch| {
+            let longest = batch.last().map_or(0, |&row| width(&rows[row]));
+            batch.len() * self.padded(longest)
+        });
         let results = self.deal(&batches, |batch| run(batch))?;
         Ok(in_order(&order, results))
     }
 
-    /// What `run` gives for each batch, in their order. The group's processes deal the batches
-    /// among each other, one after the other; the batches themselves do not depend on how many
-    /// processes there are, and so neither do the results.
+    /// Returns the result of `run` for each batch, in their order. The group's processes deal the
+    /// batches among each other, one after the other; the batches themselves do not depend on the
+    /// number of processes, and so neither do the results.
     ///
     /// # Errors
     /// The first error of `run`, in every process; another cannot be reached, or has other batches.
@@ -226,29 +233,23 @@ impl<M> Runner<M> {
         batches: &[B],
         mut run: impl FnMut(&B) -> Result<T>,
     ) -> Result<Vec<T>> {
-        let (rank, size) = (self.group.rank(), self.group.size());
-        let own: Result<Vec<T>> = batches
-            .iter()
-            .skip(rank)
-            .step_by(size)
-            .map(&mut run)
-            .collect();
-        let dealt = self
-            .group
-            .gather_results(own)?
-            .into_iter()
-            .collect::<Result<Vec<_>>>()?;
+        let size = self.group.size();
+        let own_batches = batches.iter().skip(self.group.rank()).step_by(size);
+        // An error is exchanged, too: the other processes would wait for this one.
+        let own: Result<Vec<T>> = own_batches.map(&mut run).collect();
+        let gathered = self.group.gather_results(own)?;
+        let dealt = gathered.into_iter().collect::<Result<Vec<_>>>()?;
         for (rank, dealt) in dealt.iter().enumerate() {
-            let wanted = batches.len().saturating_sub(rank).div_ceil(size);
+            let expected = batches.len().saturating_sub(rank).div_ceil(size);
             ensure!(
-                dealt.len() == wanted,
+                dealt.len() == expected,
                 "{} works on another text than this one",
                 self.group.name(rank)
             );
         }
         let mut dealt: Vec<_> = dealt.into_iter().map(Vec::into_iter).collect();
         Ok((0..batches.len())
-            .filter_map(|place| dealt[place % size].next())
+            .filter_map(|index| dealt[index % size].next())
             .collect())
     }
 
@@ -257,21 +258,22 @@ impl<M> Runner<M> {
     }
 }
 
-/// The lowest limit that gives as few batches as `most` does, their number rounded up for the
-/// cores: then all of them have about the same size. `count` is how many a limit gives, which a
-/// higher one never makes more.
+/// Returns the lowest limit that gives as few batches as `most` does, their number rounded up for
+/// the cores: then all of them have about the same size. `count` returns the number of batches of a
+/// limit, which does not grow with it.
 fn even_limit(most: usize, count: impl Fn(usize) -> usize) -> usize {
     let fewest = count(most);
-    // What is more than half a batch keeps two cores busy.
-    let wanted = if fewest > 1 {
+    // A single batch is cut in two if it is more than half full, to keep two cores busy.
+    let allowed = if fewest > 1 {
         fewest.next_multiple_of(MULTIPLE)
     } else {
         count(most / 2).min(2)
     };
-    let (mut too_low, mut enough) = (0, most);
+    let mut too_low = 0;
+    let mut enough = most;
     while enough - too_low > 1 {
         let middle = too_low.midpoint(enough);
-        if count(middle) > wanted {
+        if count(middle) > allowed {
             too_low = middle;
         } else {
             enough = middle;
@@ -280,8 +282,8 @@ fn even_limit(most: usize, count: impl Fn(usize) -> usize) -> usize {
     enough
 }
 
-/// Rows in this order, at a time as many as cost no more than the limit, and `most` of them at
-/// most.
+/// Cuts rows in this order into batches, each as large as the limit of its cost allows, of `most`
+/// rows at most, and of one at least.
 fn batches<'a, R>(
     rows: &'a [R],
     order: &[usize],
@@ -289,13 +291,13 @@ fn batches<'a, R>(
     limit: usize,
     cost: impl Fn(&[usize]) -> usize,
 ) -> Vec<Vec<&'a R>> {
-    let (mut rest, mut batches) = (order, Vec::new());
+    let mut rest = order;
+    let mut batches = Vec::new();
     while !rest.is_empty() {
-        let fits = |count: &usize| cost(&rest[..*count]) <= limit;
-        let count = (2..=rest.len().min(most))
-            .take_while(fits)
-            .last()
-            .unwrap_or(1);
+        let mut count = 1;
+        while count < rest.len().min(most) && cost(&rest[..=count]) <= limit {
+            count += 1;
+        }
         let (batch, later) = rest.split_at(count);
         batches.push(batch.iter().map(|&row| &rows[row]).collect());
         rest = later;

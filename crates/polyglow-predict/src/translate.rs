@@ -235,13 +235,13 @@ impl<M: Generate> Runner<M> {
     /// Encodes the pieces of a text, each no longer than the models.
     fn encode_pieces(&self, text: &str, line: u64) -> Result<Vec<EncodedSource>> {
         let longest = self.longest;
-        let count = |parts: &[&str]| {
-            let parts = self.encode(parts)?;
-            Ok(parts.iter().map(EncodedSource::num_positions).collect())
-        };
         let mut budget = longest;
         loop {
-            let mut pieces = self.encode(&split::<TrainError>(text, budget, &count)?)?;
+            let parts = split::<TrainError>(text, budget, &|parts: &[&str]| {
+                let parts = self.encode(parts)?;
+                Ok(parts.iter().map(EncodedSource::num_positions).collect())
+            })?;
+            let mut pieces = self.encode(&parts)?;
             let lens = pieces.iter().map(EncodedSource::num_positions);
             let excess = lens.max().unwrap_or(0).saturating_sub(longest);
             // Two parts may have more tokens together than each alone, as where the space between
@@ -275,22 +275,20 @@ impl<M: Generate> Runner<M> {
         // word.
         let prefix = request.prefix.trim();
         let prefix = self.writable(prefix, self.tgt.encode(prefix)?)?;
-        let constraint = |phrase: &String| self.writable(phrase, self.encode_inside(phrase)?);
-        let constraints: Vec<Vec<u32>> = request
-            .constraints
-            .iter()
-            .map(constraint)
-            .collect::<Result<_, _>>()?;
+        let mut constraints = Vec::with_capacity(request.constraints.len());
+        for phrase in &request.constraints {
+            constraints.push(self.writable(phrase, self.encode_inside(phrase)?)?);
+        }
+        // The last one is the end of the sentence.
         let needed = prefix.len() + constraints.iter().map(Vec::len).sum::<usize>() + 1;
         ensure!(
             needed <= most,
             "its prefix and constraints have {needed} tokens, more than the {most} that the model can write"
         );
-        let (min_len, max_len) = match source.num_tokens() {
-            Some(src_len) => (search.min_len(src_len), search.max_len(src_len)),
-            // An image says nothing of how long its description will be.
-            None => (0, search.max_len(self.longest)),
-        };
+        let src_len = source.num_tokens();
+        let min_len = src_len.map_or(0, |src_len| search.min_len(src_len));
+        // The size of an image does not limit the length of its description.
+        let max_len = search.max_len(src_len.unwrap_or(self.longest));
         let max_len = max_len.min(most).max(needed);
         Ok(Sentence {
             min_len: min_len.min(max_len),

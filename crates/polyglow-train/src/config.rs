@@ -123,22 +123,22 @@ impl Config {
     /// # Errors
     /// As [`Config::to_toml`].
     pub fn differences(&self, other: &Self) -> Result<Vec<Difference>> {
-        let (ours, theirs) = (self.flatten()?, other.flatten()?);
+        let ours = self.flatten()?;
+        let theirs = other.flatten()?;
         let keys: BTreeSet<_> = ours.keys().chain(theirs.keys()).collect();
-        let value_of = |values: &BTreeMap<_, _>, key| {
-            values
-                .get(key)
-                .cloned()
-                .unwrap_or_else(|| "unset".to_owned())
-        };
-        let differences = keys.into_iter().map(|key| Difference {
-            key: key.clone(),
-            ours: value_of(&ours, key),
-            theirs: value_of(&theirs, key),
-        });
-        Ok(differences
-            .filter(|difference| difference.ours != difference.theirs)
-            .collect())
+        let mut differences = Vec::new();
+        for key in keys {
+            let ours = value_or_unset(&ours, key);
+            let theirs = value_or_unset(&theirs, key);
+            if ours != theirs {
+                differences.push(Difference {
+                    key: key.clone(),
+                    ours: ours.to_owned(),
+                    theirs: theirs.to_owned(),
+                });
+            }
+        }
+        Ok(differences)
     }
 
     /// Every key that is set, with its sections, and its value as TOML.
@@ -148,6 +148,10 @@ impl Config {
         flatten_into(&mut pairs, "", table);
         Ok(pairs)
     }
+}
+
+fn value_or_unset<'v>(values: &'v BTreeMap<String, String>, key: &str) -> &'v str {
+    values.get(key).map_or("unset", String::as_str)
 }
 
 /// Adds the keys of a table, each with `prefix` before it.
@@ -166,7 +170,7 @@ fn flatten_into(pairs: &mut BTreeMap<String, String>, prefix: &str, table: toml:
 pub struct Difference {
     /// The key with its section: `train.lr`.
     pub key: String,
-    /// Its value in the config that was asked, or `unset`.
+    /// Its value in the config whose method was called, or `unset`.
     pub ours: String,
     /// Its value in the other config, or `unset`.
     pub theirs: String,

@@ -1,4 +1,4 @@
-//! What a training tells whoever runs it.
+//! Callbacks of a training: progress, reports and scores, and the request to end.
 
 use polyglow_predict::error::Result;
 use polyglow_predict::evaluation::Scores;
@@ -19,7 +19,7 @@ pub enum Wish {
     Abort,
 }
 
-/// Is told how a training goes, and may ask for its end. Every method has a default that does
+/// Receives the progress of a training, and may end it. Every method has a default that does
 /// nothing.
 ///
 /// ```
@@ -42,14 +42,15 @@ pub enum Wish {
 ///     tokenizer.kind = 'word'
 ///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
 ///     train = { max_steps = 2, max_tokens = 200 }";
-/// let (dir, mut once) = (tempfile::tempdir()?, Once(0));
+/// let dir = tempfile::tempdir()?;
+/// let mut once = Once(0);
 /// let mut training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut once)?;
 /// let (ending, state) = training.run(&Stop::default(), &mut once)?;
 /// assert_eq!((ending, state.step), (Ending::Stopped, 1));
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Observer {
-    /// The run has a directory, before anything but its config is in it.
+    /// Called once the run has a directory, before anything but its config is in it.
     ///
     /// # Errors
     /// The training cannot be observed there; it then ends.
@@ -57,13 +58,13 @@ pub trait Observer {
         Ok(())
     }
 
-    /// Work other than steps is being done: what it is, and how far it is.
+    /// Called as work other than steps is done, with what it is and how far it is.
     fn activity(&mut self, _what: &str) {}
 
-    /// That work is done.
+    /// Called when that work is done.
     fn idle(&mut self) {}
 
-    /// Steps are about to begin, after `step` and up to `last_step`.
+    /// Called before the first step, which comes after `step`; the last is `last_step`.
     ///
     /// # Errors
     /// The training cannot be observed; it then ends.
@@ -71,31 +72,32 @@ pub trait Observer {
         Ok(())
     }
 
-    /// The device is given a batch of this shape, or is done with all of them.
+    /// Called before the device gets a batch of this shape; with `None` once all are done.
     fn batch(&mut self, _shape: Option<BatchShape>) {}
 
-    /// A step is done.
+    /// Called after each step.
     fn step(&mut self, _step: u64) {}
 
-    /// What the steps since the last report gave, and the record of it in `metrics.jsonl`.
+    /// Called with the results of the steps since the last report, and their record in
+    /// `metrics.jsonl`.
     fn report(&mut self, _report: &TrainReport<'_>, _record: &serde_json::Value) {}
 
-    /// Validation after a step begins.
+    /// Called before a validation.
     fn validating(&mut self, _step: u64) {}
 
-    /// The scores of a validation, and the record of them in `metrics.jsonl`.
+    /// Called with the scores of a validation, and their record in `metrics.jsonl`.
     fn scores(&mut self, _step: u64, _scores: &Scores, _record: &serde_json::Value) {}
 
-    /// Steps are over, whatever the reason.
+    /// Called after the last step, whatever the reason, also after an error.
     fn end(&mut self) {}
 
-    /// What is wanted; asked after each step.
+    /// Returns whether training is to continue; called after each step.
     fn wish(&self) -> Wish {
         Wish::GoOn
     }
 }
 
-/// Observes nothing.
+/// An observer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Silent;
 

@@ -186,8 +186,8 @@ impl RunDirectory {
         fs::create_dir_all(&validation)
             .with_context(|| format!("cannot make `{}`", validation.display()))?;
         self.keep_held_out(config)?;
-        let (path, text) = (self.config_path(), config.to_toml()?);
-        file::replace(&path, text.as_bytes())
+        let path = self.config_path();
+        file::replace(&path, config.to_toml()?.as_bytes())
             .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
@@ -234,15 +234,15 @@ impl RunDirectory {
     pub fn load(&self, checkpoint: &str, device: &Device) -> Result<TrainedModel> {
         let config = self.config()?;
         let tokenizers = self.tokenizers()?;
-        let (found, weights) = self.weights(checkpoint)?;
-        self.check_tokenizers(&found, &tokenizers)?;
+        let (checkpoint, weights) = self.weights(checkpoint)?;
+        self.check_tokenizers(&checkpoint, &tokenizers)?;
         let plan = Plan::on(config, device.clone(), None);
         let model = load_for_search(&plan.model_shape(&tokenizers)?, weights, device)?;
         Ok(TrainedModel {
             plan,
             tokenizers,
             model,
-            checkpoint: found,
+            checkpoint,
         })
     }
 
@@ -256,7 +256,8 @@ impl RunDirectory {
         if text.is_none_or(|text| hash(tokenizers).is_ok_and(|hash| hash == text.tokenizers)) {
             return Ok(());
         }
-        let (root, path) = (self.root.display(), checkpoint.path.display());
+        let root = self.root.display();
+        let path = checkpoint.path.display();
         // Of a checkpoint in its run, `checkpoints/` and the run are above it.
         let other = checkpoint
             .path

@@ -50,21 +50,23 @@ use crate::tasks::Task;
 pub enum Ending {
     /// At `max_steps` or `max_epochs`.
     Done,
-    /// `patience` validations brought nothing better.
+    /// `patience` validations in a row brought neither a better score nor a lower loss.
     OutOfPatience,
-    /// It was asked to stop; preparing the same training again resumes it.
+    /// On request, with a checkpoint; preparing the same training again resumes it.
     Stopped,
 }
 
 /// Trains from the newest checkpoint, or from the weights of `model` where there is none, to the
-/// end. `model` is on the plan's training device.
+/// end, and returns why it ended and the state after the last step. `model` is on the plan's
+/// training device. A request in `stop` ends the training after the step in progress.
 ///
-/// What cannot be written is tried again at the next opportunity, and training continues.
+/// A checkpoint or record that cannot be written is tried again at the next opportunity, and
+/// training continues.
 ///
 /// # Errors
-/// What is wrong with the data; there is no room on the disk for a checkpoint; more steps in a row
-/// are not finite than `train.max_skipped_steps`; the device fails, as when its memory is full; the
-/// last checkpoint or record cannot be written; the observer wants the end at once.
+/// The data cannot be read; there is no room on the disk for a checkpoint; more steps in a row are
+/// not finite than `train.max_skipped_steps`; the device fails, as when its memory is full; the
+/// last checkpoint or record cannot be written; the observer aborts the training.
 pub fn fit<T: Task>(
     training: &Training,
     task: &T,
@@ -72,34 +74,31 @@ pub fn fit<T: Task>(
     stop: &Stop,
     observer: &mut dyn Observer,
 ) -> Result<(Ending, TrainState)> {
-    let group = &training.plan.group;
+    let plan = &training.plan;
+    let group = &plan.group;
+    // Only rank 0 writes checkpoints, so only its disk counts.
     group.share(|| disk::ensure_room(training, &model))?;
     let mut session = Session::start(training, task, model)?;
-    let start = Position {
-        epoch: session.state.epoch,
-        position: session.state.position as usize,
-    };
-    let window = training.plan.config.train.accumulate_steps;
-    let share = Share {
-        rank: group.rank(),
-        size: group.size(),
-        window,
-    };
-    let mut batches = BatchStream::start_share(training.plan.sharded(task.source()), start, share)
-        .map_err(Into::into)?;
+    // Begins to read at once, so that the first batches are ready when the device is.
+    let mut batches = start_batches(plan, task, &session.state)?;
     guard(|| session.warm_up(stop, observer))
         .unwrap_or_else(|panic| Err(broken(&session, training, &panic)))?;
-    let tensorboard = training.plan.config.train.tensorboard;
     let mut records = if group.is_first() {
-        Records::open(&training.run, session.state.step, tensorboard)?
+        Records::open(
+            &training.run,
+            session.state.step,
+            plan.config.train.tensorboard,
+        )?
     } else {
         Records::nowhere()
     };
     session.record_ranks(&mut records)?;
-    group.wait_at_most(Duration::from_secs(training.plan.config.train.rank_timeout));
+    // Only from here on do all ranks take about the same time from one exchange to the next: until
+    // now one of them may have compiled kernels, or read a corpus, for long.
+    group.wait_at_most(Duration::from_secs(plan.config.train.rank_timeout));
     observer.begin(&training.run, session.state.step, session.last_step())?;
     let steps = Loop {
-        plan: &training.plan,
+        plan,
         session: &mut session,
         batches: &mut batches,
         records: &mut records,
@@ -110,14 +109,33 @@ pub fn fit<T: Task>(
         guard(|| steps.run()).unwrap_or_else(|panic| Err(broken(&session, training, &panic)));
     observer.batch(None);
     observer.end();
-    // After the end of the steps, whatever it was: what the disk refused before may go through now.
+    // Also after an error: what the disk refused before may go through now. The error of the steps
+    // is the one that the caller gets.
     let recorded = records.flush();
     let ending = ending?;
     recorded?;
     Ok((ending, session.state))
 }
 
-/// Everything that is used from step to step.
+/// Starts to read this process's share of the batches, where `state` left off.
+fn start_batches<T: Task>(
+    plan: &Plan,
+    task: &T,
+    state: &TrainState,
+) -> Result<BatchStream<Sharded<T::Source>>> {
+    let start = Position {
+        epoch: state.epoch,
+        position: state.position as usize,
+    };
+    let share = Share {
+        rank: plan.group.rank(),
+        size: plan.group.size(),
+        window: plan.config.train.accumulate_steps,
+    };
+    BatchStream::start_share(plan.sharded(task.source()), start, share).map_err(Into::into)
+}
+
+/// The training loop, with everything that it uses from step to step.
 struct Loop<'r, 'a, T: Task> {
     plan: &'r Plan,
     session: &'r mut Session<'a, T>,
@@ -142,23 +160,28 @@ impl<T: Task> Loop<'_, '_, T> {
             if self.is_due(config.log_every) {
                 self.session.report(self.records, self.observer)?;
             }
+            // Before the save, so that a checkpoint knows its score, and the best one is kept.
             let improved = self.is_due(config.validate_every)
                 && self.session.validate(self.records, self.observer)?;
+            // Again, since a validation may take long.
             self.handle_wish()?;
-            // Whichever rank is asked to stop, all end after the same step.
-            let asked = self.plan.group.any(self.stop.asked())?;
-            let ends = asked || self.session.ending().is_some();
+            // All ranks end after the same step, whichever of them has the request; otherwise the
+            // others would wait for it in their next exchange.
+            let stops = self.plan.group.any(self.stop.asked())?;
+            let ends = stops || self.session.ending().is_some();
             if self.is_due(config.save_every) || improved || ends {
+                // Records first: a run that resumes from this checkpoint continues after them.
                 self.records.settle();
                 self.save(ends)?;
             }
-            if asked {
+            if stops {
                 return Ok(Ending::Stopped);
             }
         }
     }
 
-    /// Returns whether something that is done every so many steps, and after the last one, is due.
+    /// Returns whether it is time for something that is done every `every` steps, and after the
+    /// last one.
     fn is_due(&self, every: u64) -> bool {
         self.session.state.step.is_multiple_of(every) || self.session.is_last()
     }
@@ -175,7 +198,7 @@ impl<T: Task> Loop<'_, '_, T> {
         }
     }
 
-    /// Asks for the end of the training, or fails, if the observer wants that.
+    /// Does what the observer wants: continues, requests a stop, or fails to end at once.
     fn handle_wish(&self) -> Result<()> {
         match self.observer.wish() {
             Wish::GoOn => Ok(()),
@@ -193,7 +216,7 @@ impl<T: Task> Loop<'_, '_, T> {
     }
 }
 
-/// The error of a device that failed in the middle of something.
+/// Makes the error of a device that has panicked: it names the step, the batch and what to try.
 fn broken<T: Task>(
     session: &Session<'_, T>,
     training: &Training,
@@ -212,13 +235,13 @@ fn broken<T: Task>(
     with_hint(error, format!("{advice}; {}", session.what_is_left()))
 }
 
-/// The step that training ends with: `max_steps`, or where `max_epochs` epochs of `epoch_len`
-/// batches end if that is earlier. With fractional corpus weights epochs differ a little in length,
-/// and this is an estimate.
+/// Returns the step that training ends with: `max_steps`, or the end of `max_epochs` epochs of
+/// `epoch_len` batches if that is earlier. With fractional corpus weights epochs differ a little in
+/// length, and this is an estimate.
 pub fn last_step(config: &TrainConfig, epoch_len: usize) -> u64 {
     let steps_per_epoch = epoch_len.div_ceil(config.accumulate_steps) as u64;
-    let epochs = config
+    let end_of_epochs = config
         .max_epochs
         .map_or(u64::MAX, |epochs| epochs.saturating_mul(steps_per_epoch));
-    config.max_steps.unwrap_or(u64::MAX).min(epochs)
+    config.max_steps.unwrap_or(u64::MAX).min(end_of_epochs)
 }

@@ -44,9 +44,9 @@ impl Tokens {
 /// look at, heads averaged.
 ///
 /// Words are what whitespace divides. The attention to a word is the sum over its tokens, that of a
-/// target word the mean over its tokens, each taken where the token is predicted; attention to the
-/// end mark does not count. Sides that are longer than the model are cut, so that the words beyond
-/// have no weights. Of several models the first is asked.
+/// target word the mean over its tokens, each taken where the token is predicted; attention to EOS
+/// does not count. Sides that are longer than the model are cut, so that the words beyond have no
+/// weights. Of several models the first is used.
 ///
 /// # Errors
 /// A line cannot be encoded.
@@ -55,19 +55,19 @@ pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
     pairs: &[[&str; 2]],
 ) -> Result<Vec<Vec<WordAttention>>> {
     let longest = runner.longest;
-    let encode = |[src, tgt]: &[&str; 2]| {
+    let mut tokens = Vec::with_capacity(pairs.len());
+    for [src, tgt] in pairs {
         let (src, src_words) = runner.members[0].src.encode_words(src)?;
         let (tgt, tgt_words) = runner.tgt.encode_words(tgt)?;
-        Ok(Tokens {
+        let pair = Tokens {
             src,
             tgt,
             src_words,
             tgt_words,
-        }
-        .cut(longest))
-    };
-    let tokens: Vec<Tokens> = pairs.iter().map(encode).collect::<Result<_>>()?;
-    of_tokens(runner, &tokens)
+        };
+        tokens.push(pair.cut(longest));
+    }
+    token_attention(runner, &tokens)
 }
 
 /// A unit of the source and the unit of the target that is translated from it, in bytes: words, or
@@ -87,10 +87,8 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
     let mut tokens = Vec::with_capacity(pairs.len());
     let mut units = Vec::with_capacity(pairs.len());
     for [src, tgt] in pairs {
-        let (src, tgt) = (
-            runner.members[0].src.encode_units(src)?,
-            runner.tgt.encode_units(tgt)?,
-        );
+        let src = runner.members[0].src.encode_units(src)?;
+        let tgt = runner.tgt.encode_units(tgt)?;
         let pair = Tokens {
             src: src.ids,
             tgt: tgt.ids,
@@ -101,7 +99,7 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
         units.push((src.units, tgt.units));
     }
     let mut links = Vec::with_capacity(pairs.len());
-    for ((src, tgt), mut layers) in units.iter().zip(of_tokens(runner, &tokens)?) {
+    for ((src, tgt), mut layers) in units.iter().zip(token_attention(runner, &tokens)?) {
         let last = strongest(&layers.pop().unwrap_or_default());
         links.push(
             last.into_iter()
@@ -112,16 +110,18 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
     Ok(links)
 }
 
-/// For each pair and each layer the attention of target words to source words.
-fn of_tokens<M: Inspect<Inputs: From<Pair>>>(
+/// Returns for each pair and each layer the attention of target words to source words.
+fn token_attention<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
     tokens: &[Tokens],
 ) -> Result<Vec<Vec<WordAttention>>> {
-    let (member, target) = (&runner.members[0], &runner.tgt);
+    let member = &runner.members[0];
+    let target = &runner.tgt;
     runner.shortest_first(tokens, Tokens::width, |rows| {
         let (sources, targets): (Vec<_>, Vec<_>) =
             rows.iter().map(|row| (&row.src, &row.tgt)).unzip();
-        let (special, multiple) = (member.src.special(), runner.pad_multiple);
+        let special = member.src.special();
+        let multiple = runner.pad_multiple;
         let src = Padded::ended(&sources, special.eos, special.pad, multiple);
         let tgt_in = Padded::begun(
             &targets,

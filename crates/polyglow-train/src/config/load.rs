@@ -25,14 +25,15 @@ impl Config {
     /// As [`Self::load`], of the copy that a run keeps: it names no data if that was given in
     /// memory.
     pub(crate) fn load_copy(path: &Path, overrides: &[String]) -> Result<Self> {
-        let check = |config: &Self| {
-            if config.data.has_source() {
-                config.validate()
-            } else {
-                config.validate_for_memory()
-            }
-        };
-        Self::load_checked(path, overrides, check)
+        Self::load_checked(path, overrides, Self::validate_copy)
+    }
+
+    fn validate_copy(&self) -> Result<()> {
+        if self.data.has_source() {
+            self.validate()
+        } else {
+            self.validate_for_memory()
+        }
     }
 
     fn load_checked(
@@ -137,7 +138,8 @@ impl Config {
             self.seed,
             i64::MAX
         );
-        let (content, task) = (self.content(), self.model.task());
+        let content = self.content();
+        let task = self.model.task();
         self.tokenizer.validate()?;
         self.model.validate()?;
         self.train.validate()?;
@@ -163,10 +165,10 @@ impl Config {
             );
         }
         if task == Task::Images {
-            let (key, default) = (self.data.max_len, DataConfig::default().max_len);
+            let max_len = self.data.max_len;
             ensure!(
-                key == default,
-                "`data.max_len = {key}`: images have one size, `data.images.size`; leave it out"
+                max_len == DataConfig::default().max_len,
+                "`data.max_len = {max_len}`: images have one size, `data.images.size`; leave it out"
             );
             ensure!(
                 self.tokenizer.dropout == 0.0,

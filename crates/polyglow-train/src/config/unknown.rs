@@ -76,13 +76,8 @@ fn suggest(message: &str) -> Option<String> {
     {
         return Some(format!("`{unknown}` is `{now}` now"));
     }
-    let elsewhere = || {
-        SECTIONS
-            .into_iter()
-            .find(|section| keys_of(section).iter().any(|key| key == unknown))
-    };
     if message.starts_with("unknown field")
-        && let Some(section) = elsewhere()
+        && let Some(section) = section_of(unknown)
     {
         return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
     }
@@ -94,6 +89,13 @@ fn suggest(message: &str) -> Option<String> {
         String::new()
     };
     Some(format!("did you mean `{near}`?{explained}"))
+}
+
+/// Returns the section that has a key.
+fn section_of(unknown: &str) -> Option<&'static str> {
+    SECTIONS
+        .into_iter()
+        .find(|section| keys_of(section).iter().any(|key| key == unknown))
 }
 
 fn unknown_and_known(message: &str) -> Option<(&str, Vec<&str>)> {

@@ -168,7 +168,7 @@ pub struct Checkpoint {
 }
 
 impl Checkpoint {
-    /// Whether there is a checkpoint at `path`, whole or damaged.
+    /// Returns whether there is a checkpoint at `path`, whole or damaged.
     pub fn is_at(path: &Path) -> bool {
         place::follow(path).join(STATE).is_file()
     }
@@ -179,38 +179,11 @@ impl Checkpoint {
     /// The state is missing, damaged, or of a version that this program does not know.
     pub fn open(path: &Path) -> Result<Self> {
         let path = &*place::follow(path);
-        let open = || -> Result<Manifest> {
-            let text =
-                fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
-            let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
-            ensure!(
-                manifest.format == FORMAT,
-                "its format is version {}, not {FORMAT}",
-                manifest.format
-            );
-            let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
-            let step = manifest.state.step;
-            let named: Option<u64> = name
-                .strip_prefix("step-")
-                .and_then(|step| step.parse().ok());
-            ensure!(
-                named.is_none_or(|named| named == step),
-                "it is named `{name}`, but is of step {step}"
-            );
-            for file in manifest.files.keys() {
-                ensure!(
-                    [MODEL, OPTIMIZER, EMA].contains(&&**file),
-                    "it names an unknown file `{file}`"
-                );
-            }
-            ensure!(manifest.files.contains_key(MODEL), "it has no `{MODEL}`");
-            Ok(manifest)
-        };
-        let Manifest { state, files, .. } = open().map_err(|error| damaged(path, error))?;
+        let manifest = read_manifest(path).map_err(|error| damaged(path, error))?;
         Ok(Self {
             path: path.to_owned(),
-            state,
-            files,
+            state: manifest.state,
+            files: manifest.files,
         })
     }
 
@@ -220,18 +193,12 @@ impl Checkpoint {
     /// Something cannot be written, or does not read back as it was written; what was there is
     /// still there then.
     pub fn write(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
-        let beside = place::sibling(path, place::UNFINISHED);
-        let replace = || -> Result<()> {
-            remove_directory(&beside)?;
-            fill(&beside, content, state)?;
-            place::replace(&beside, path)?;
-            Ok(path.parent().map_or(Ok(()), sync_directory)?)
-        };
-        let written = replace();
+        let unfinished = place::sibling(path, place::UNFINISHED);
+        let written = write_and_replace(&unfinished, path, content, state);
         if written.is_err() {
             // A part of a checkpoint is of no use, and the room that it takes may be what is
             // lacking.
-            let _ = remove_directory(&beside);
+            let _ = remove_directory(&unfinished);
         }
         written.with_context(|| format!("cannot write the checkpoint `{}`", path.display()))
     }
@@ -246,12 +213,12 @@ impl Checkpoint {
             .try_for_each(|file| self.bytes(file).map(drop))
     }
 
-    /// SHA-256 of the file of the weights, in hexadecimal digits.
+    /// Returns the SHA-256 of the file of the weights, in hexadecimal digits.
     pub fn model_hash(&self) -> Option<&str> {
         self.files.get(MODEL).map(String::as_str)
     }
 
-    /// The weights.
+    /// Reads the weights.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
@@ -259,7 +226,7 @@ impl Checkpoint {
         self.weights(MODEL)
     }
 
-    /// The optimizer's state.
+    /// Reads the optimizer's state.
     ///
     /// # Errors
     /// There is none, as in an average; it cannot be read, or is damaged.
@@ -272,7 +239,7 @@ impl Checkpoint {
         self.weights(OPTIMIZER)
     }
 
-    /// The exponential moving average of the weights.
+    /// Reads the exponential moving average of the weights.
     ///
     /// # Errors
     /// The run keeps none (`train.ema_decay` is 0); it cannot be read, or is damaged.
@@ -285,7 +252,7 @@ impl Checkpoint {
         self.weights(EMA)
     }
 
-    /// Number of trained values.
+    /// Counts the parameters of the model.
     ///
     /// # Errors
     /// The file cannot be read, or is damaged.
@@ -298,17 +265,62 @@ impl Checkpoint {
     }
 
     fn bytes(&self, file: &str) -> Result<Vec<u8>> {
-        let read = || -> Result<Vec<u8>> {
-            let bytes = fs::read(self.path.join(file))
-                .with_context(|| format!("cannot read its `{file}`"))?;
-            ensure!(
-                self.files.get(file) == Some(&sha256(&bytes)),
-                "its `{file}` is not what was written"
-            );
-            Ok(bytes)
-        };
-        read().map_err(|error| damaged(&self.path, error))
+        self.read(file).map_err(|error| damaged(&self.path, error))
     }
+
+    fn read(&self, file: &str) -> Result<Vec<u8>> {
+        let bytes =
+            fs::read(self.path.join(file)).with_context(|| format!("cannot read its `{file}`"))?;
+        ensure!(
+            self.files.get(file) == Some(&sha256(&bytes)),
+            "its `{file}` is not what was written"
+        );
+        Ok(bytes)
+    }
+}
+
+/// Reads and checks what the state of the checkpoint at `path` says of it.
+fn read_manifest(path: &Path) -> Result<Manifest> {
+    let text = fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
+    let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
+    ensure!(
+        manifest.format == FORMAT,
+        "its format is version {}, not {FORMAT}",
+        manifest.format
+    );
+    // A directory that was renamed by hand would be resumed as another step.
+    let name = path.file_name().and_then(OsStr::to_str).unwrap_or_default();
+    let step = manifest.state.step;
+    let named: Option<u64> = name
+        .strip_prefix("step-")
+        .and_then(|step| step.parse().ok());
+    ensure!(
+        named.is_none_or(|named| named == step),
+        "it is named `{name}`, but is of step {step}"
+    );
+    for file in manifest.files.keys() {
+        ensure!(
+            [MODEL, OPTIMIZER, EMA].contains(&&**file),
+            "it names an unknown file `{file}`"
+        );
+    }
+    ensure!(manifest.files.contains_key(MODEL), "it has no `{MODEL}`");
+    Ok(manifest)
+}
+
+/// Writes a checkpoint under another name, and renames it once the disk has confirmed it: whatever
+/// happens in between, there is a whole checkpoint at `path` if there was one.
+fn write_and_replace(
+    unfinished: &Path,
+    path: &Path,
+    content: &Content,
+    state: &TrainState,
+) -> Result<()> {
+    remove_directory(unfinished)?;
+    fill(unfinished, content, state)?;
+    place::replace(unfinished, path)?;
+    // The new name is on the disk only then.
+    Ok(path.parent().map_or(Ok(()), sync_directory)?)
 }
 
 fn damaged(path: &Path, error: TrainError) -> TrainError {
@@ -333,22 +345,20 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
         if !tensors.is_empty() {
             let path = path.join(file);
             weights::write(&path, tensors)?;
+            // A disk that loses bytes is noticed now, while the weights are still in memory.
             let written = fs::read(&path)?;
             weights::confirm(&written, tensors)
                 .with_context(|| format!("`{file}` does not read back"))?;
             files.insert(file.to_owned(), sha256(&written));
         }
     }
-    file::replace(
-        &path.join(STATE),
-        Manifest {
-            format: FORMAT,
-            state: state.clone(),
-            files,
-        }
-        .text()?
-        .as_bytes(),
-    )?;
+    let manifest = Manifest {
+        format: FORMAT,
+        state: state.clone(),
+        files,
+    };
+    // Last, as it has the hashes of the others, and a directory without it is no checkpoint.
+    file::replace(&path.join(STATE), manifest.text()?.as_bytes())?;
     Ok(sync_directory(path)?)
 }
 

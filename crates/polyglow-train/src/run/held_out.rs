@@ -63,8 +63,7 @@ impl RunDirectory {
     /// Writes the text of every validation and test set that the run does not have yet, each file
     /// as a whole or not at all.
     ///
-    /// A set that was kept before and has other content now is not kept again, of which a warning
-    /// tells.
+    /// A set that was kept before and has other content now is not kept again, but warned of.
     ///
     /// # Errors
     /// A set cannot be read; the disk refuses.
@@ -78,11 +77,10 @@ impl RunDirectory {
         }
         let mut sums = self.sums()?;
         for split in splits(data) {
-            let is_there = |file: &String| self.held_out_path(file).is_file();
-            if file_names(content, split)
+            let is_kept = file_names(content, split)
                 .iter()
-                .all(|file| sums.contains_key(file) && is_there(file))
-            {
+                .all(|file| sums.contains_key(file) && self.held_out_path(file).is_file());
+            if is_kept {
                 continue;
             }
             let corpus = match Corpus::open(data, content, split) {
@@ -303,13 +301,12 @@ impl Kept {
         })
     }
 
-    /// Whether the run has kept other text under the same names.
+    /// Returns whether the run has kept other text under the same names.
     fn differs_from(&self, sums: &BTreeMap<String, String>) -> bool {
-        let differs = |(file, text): &(String, String)| {
-            sums.get(file)
-                .is_some_and(|sum| *sum != sha256(text.as_bytes()))
-        };
-        self.files.iter().any(differs)
+        self.files.iter().any(|(file, text)| {
+            let sum = sums.get(file);
+            sum.is_some_and(|sum| *sum != sha256(text.as_bytes()))
+        })
     }
 }
 

@@ -2,7 +2,7 @@
 //! for all of them, as NFS does.
 
 use std::fs::{self, File, TryLockError};
-use std::io::Write;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 
 use polyglow_predict::error::{Context, Result, failed, with_hint};
@@ -25,50 +25,33 @@ impl Lock {
     /// Another process trains in it: the message names that; or the file cannot be written.
     pub(super) fn take(root: &Path) -> Result<Self> {
         let path = root.join(LOCK);
-        let failed = || format!("cannot lock `{}`", path.display());
-        let mut file = File::options()
-            .read(true)
-            .write(true)
-            .create(true)
-            .truncate(false)
-            .open(&path)
-            .with_context(failed)?;
-        match file.try_lock() {
-            Ok(()) => {}
+        match open_and_lock(&path) {
+            Ok(mut file) => {
+                write_holder(&mut file).with_context(|| cannot_lock(&path))?;
+                Ok(Self { file, path })
+            }
             Err(TryLockError::WouldBlock) => {
-                // Windows lets nobody read a file that is locked.
+                // Windows lets no one read a file that is locked.
                 let holder = fs::read_to_string(&path)
                     .map_or("another process".to_owned(), |text| named(&text, &host()));
                 let error = failed!("`{}` is in use: {holder} trains there", root.display());
-                return Err(with_hint(
+                Err(with_hint(
                     error,
                     "stop that one first, with Ctrl-C or `kill`, or give another directory",
-                ));
+                ))
             }
-            Err(TryLockError::Error(error)) => return Err(error).with_context(failed),
+            Err(TryLockError::Error(error)) => Err(error).with_context(|| cannot_lock(&path)),
         }
-        let holder = format!("{} on {}\n", std::process::id(), host());
-        // It is never empty in between, so that a run is known by it even if this process is killed
-        // here.
-        let write = file
-            .write_all(holder.as_bytes())
-            .and_then(|()| file.set_len(holder.len() as u64));
-        write.with_context(failed)?;
-        Ok(Self { file, path })
     }
 
-    /// Whether the file in the directory is still the one that was locked, and not gone or somebody
-    /// else's.
+    /// Returns whether the file in the directory is still the one that was locked, and not removed
+    /// or that of another training.
     pub fn is_held(&self) -> bool {
         #[cfg(unix)]
         {
-            use std::os::unix::fs::MetadataExt;
-            let identity = |metadata: fs::Metadata| (metadata.dev(), metadata.ino());
-            let (there, ours) = (
-                fs::metadata(&self.path).map(identity),
-                self.file.metadata().map(identity),
-            );
-            there.is_ok_and(|there| ours.is_ok_and(|ours| there == ours))
+            let current = fs::metadata(&self.path).map(|metadata| identity(&metadata));
+            let locked = self.file.metadata().map(|metadata| identity(&metadata));
+            current.is_ok_and(|current| locked.is_ok_and(|locked| current == locked))
         }
         #[cfg(not(unix))]
         {
@@ -78,8 +61,41 @@ impl Lock {
     }
 }
 
-/// Whether there is a lock file at `path` that a training wrote: `12 on HOST`. Trainings of earlier
-/// versions wrote the number alone, as other programs do, too; it counts beside a config.
+fn cannot_lock(path: &Path) -> String {
+    format!("cannot lock `{}`", path.display())
+}
+
+fn open_and_lock(path: &Path) -> Result<File, TryLockError> {
+    let file = File::options()
+        .read(true)
+        .write(true)
+        .create(true)
+        .truncate(false)
+        .open(path)
+        .map_err(TryLockError::Error)?;
+    file.try_lock()?;
+    Ok(file)
+}
+
+/// Writes this process and its machine into a lock file: `12 on HOST`.
+fn write_holder(file: &mut File) -> io::Result<()> {
+    let holder = format!("{} on {}\n", std::process::id(), host());
+    // Shortened after the write and not before: a run is recognized by this file even if the
+    // process is killed in between.
+    file.write_all(holder.as_bytes())?;
+    file.set_len(holder.len() as u64)
+}
+
+/// Returns the numbers that identify a file, whatever its path.
+#[cfg(unix)]
+fn identity(metadata: &fs::Metadata) -> (u64, u64) {
+    use std::os::unix::fs::MetadataExt;
+    (metadata.dev(), metadata.ino())
+}
+
+/// Returns whether there is a lock file at `path` that a training wrote: `12 on HOST`. Trainings of
+/// earlier versions wrote the number alone, as other programs do, too; it counts only next to a
+/// config.
 pub(super) fn is_lock(path: &Path) -> bool {
     match fs::read_to_string(path) {
         Ok(text) => {
@@ -93,7 +109,7 @@ pub(super) fn is_lock(path: &Path) -> bool {
     }
 }
 
-/// The process that a lock file names, `12 on a`, with its machine if that is not `here`.
+/// Describes the process that a lock file names, `12 on a`, with its machine if that is not `here`.
 fn named(text: &str, here: &str) -> String {
     let text = text.trim();
     let holder = text
@@ -103,7 +119,7 @@ fn named(text: &str, here: &str) -> String {
     format!("process {holder}")
 }
 
-/// The name of this machine.
+/// Returns the name of this machine.
 fn host() -> String {
     #[cfg(unix)]
     return rustix::system::uname()

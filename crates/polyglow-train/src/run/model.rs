@@ -38,23 +38,20 @@ impl TrainedModel {
     }
 }
 
-/// The run and the checkpoint that `path` means: a run's best, or a checkpoint in one.
+/// Returns the run and the checkpoint that `path` means: a run's best, or a checkpoint in one.
 fn run_of(path: &Path) -> Result<(RunDirectory, String)> {
-    match path
-        .parent()
-        .and_then(Path::parent)
-        .filter(|_| Checkpoint::is_at(path))
-    {
-        Some(run) => Ok((
+    // A checkpoint is at `RUN/checkpoints/NAME`.
+    match path.parent().and_then(Path::parent) {
+        Some(run) if Checkpoint::is_at(path) => Ok((
             RunDirectory::existing(run)?,
             path.to_string_lossy().into_owned(),
         )),
-        None => Ok((RunDirectory::existing(path)?, "best".to_owned())),
+        _ => Ok((RunDirectory::existing(path)?, "best".to_owned())),
     }
 }
 
 /// Loads the model at `path`, the best checkpoint of a run directory or a checkpoint in one, to be
-/// searched as the run's config says, but for what a request asks for.
+/// searched as the run's config says, unless a request has other options.
 ///
 /// ```
 /// use polyglow_model::search::SearchRequest;
@@ -105,8 +102,8 @@ pub fn load_runner_with<M: Module>(
     Ok(Runner::new(model, &tokenizers, options))
 }
 
-/// What runs these models together; at least one, all of the same target vocabulary. `plan` is that
-/// of the first, with another search or other sizes if those are wanted.
+/// Makes a runner of these models, at least one, which all have the same target vocabulary. `plan`
+/// is that of the first, which the caller may change to have another search or other sizes.
 ///
 /// # Errors
 /// The tasks, the target languages or the target vocabularies differ; the beam is wider than the
@@ -115,33 +112,15 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
     let first = models.first().context("there is no model")?;
     let tgt = Arc::clone(&first.tokenizers.tgt);
     for other in &models[1..] {
-        let (ours, theirs) = (
-            first.checkpoint.path.display(),
-            other.checkpoint.path.display(),
-        );
-        let refuse = |why: &str| {
-            let error = failed!("`{ours}` and `{theirs}` cannot be an ensemble: {why}");
+        if let Some(why) = obstacle(first, other)? {
+            let error = failed!(
+                "`{}` and `{}` cannot be an ensemble: {why}",
+                first.checkpoint.path.display(),
+                other.checkpoint.path.display()
+            );
             let advice = "an ensemble is of models of the same languages with the same tokenizer: train the second with \
                           `tokenizer.path` set to the first run's `tokenizer.json`, and another `seed` or `[model]`";
-            Err(with_hint(usage(error), advice))
-        };
-        if other.plan.task.facts().name != first.plan.task.facts().name {
-            return refuse("they were trained for different tasks");
-        }
-        let languages =
-            |model: &TrainedModel| Some(model.plan.config.data.languages().ok()?.1.to_owned());
-        let shapes = [first, other].map(|model| model.plan.config.data.images().shape());
-        if first.plan.task.facts().reads_images() && shapes[0] != shapes[1] {
-            return refuse("they read images of different sizes");
-        }
-        match (languages(first), languages(other)) {
-            (Some(ours), Some(theirs)) if ours != theirs => {
-                return refuse(&format!("one writes `{ours}`, the other `{theirs}`"));
-            }
-            _ => {}
-        }
-        if other.tokenizers.tgt.to_json()? != tgt.to_json()? {
-            return refuse("their target vocabularies differ");
+            return Err(with_hint(usage(error), advice));
         }
     }
     check_beam(&plan.config.search, &first.tokenizers)?;
@@ -159,4 +138,30 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         .collect();
     let options = plan.runner_options(plan.config.search.clone(), longest);
     Ok(Runner::from_members(members, tgt, options))
+}
+
+/// Says why two models cannot be an ensemble; returns `None` if they can.
+fn obstacle(first: &TrainedModel, other: &TrainedModel) -> Result<Option<String>> {
+    let facts = first.plan.task.facts();
+    if other.plan.task.facts().name != facts.name {
+        return Ok(Some("they were trained for different tasks".to_owned()));
+    }
+    let shapes = [first, other].map(|model| model.plan.config.data.images().shape());
+    if facts.reads_images() && shapes[0] != shapes[1] {
+        return Ok(Some("they read images of different sizes".to_owned()));
+    }
+    if let (Some(ours), Some(theirs)) = (target_language(first), target_language(other))
+        && ours != theirs
+    {
+        return Ok(Some(format!("one writes `{ours}`, the other `{theirs}`")));
+    }
+    if other.tokenizers.tgt.to_json()? != first.tokenizers.tgt.to_json()? {
+        return Ok(Some("their target vocabularies differ".to_owned()));
+    }
+    Ok(None)
+}
+
+fn target_language(model: &TrainedModel) -> Option<&str> {
+    let (_, tgt) = model.plan.config.data.languages().ok()?;
+    Some(tgt)
 }

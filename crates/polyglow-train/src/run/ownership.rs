@@ -46,13 +46,13 @@ impl RunDirectory {
     /// # Errors
     /// It holds other files and no run, or a run that has lost its config (exit code 2).
     pub fn check_is_ours(&self) -> Result<()> {
-        let has = |name: &&&str| self.root().join(name).symlink_metadata().is_ok();
-        let records = RECORDS
-            .iter()
-            .find(has)
-            .filter(|_| !self.config_path().is_file());
-        if let Some(name) = records {
-            return Err(not_complete(self.root(), name));
+        if !self.config_path().is_file() {
+            let record = RECORDS
+                .iter()
+                .find(|name| self.root().join(name).symlink_metadata().is_ok());
+            if let Some(name) = record {
+                return Err(not_complete(self.root(), name));
+            }
         }
         if self.is_run()? {
             return Ok(());
@@ -79,8 +79,8 @@ impl RunDirectory {
         ];
         for (name, is_ours) in directories {
             let directory = self.root().join(name);
-            let failed = || format!("cannot clear `{}`", directory.display());
-            remove_unfinished(&directory, is_ours).with_context(failed)?;
+            remove_unfinished(&directory, is_ours)
+                .with_context(|| format!("cannot clear `{}`", directory.display()))?;
         }
         Ok(())
     }
@@ -109,16 +109,16 @@ fn is_validation_output(name: &str) -> bool {
     step.is_some_and(|step| !step.is_empty() && step.bytes().all(|byte| byte.is_ascii_digit()))
 }
 
-/// The names in a directory that are neither a beginning of a run nor of no account, in order.
+/// Lists the names in a directory, in order, without those that any directory may have and those
+/// that a run begins with.
 fn other_files(dir: &Path) -> Result<Vec<String>> {
-    let failed = || format!("cannot read `{}`", dir.display());
     let entries = match fs::read_dir(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        entries => entries.with_context(failed)?,
+        entries => entries.with_context(|| cannot_read(dir))?,
     };
     let mut names = Vec::new();
     for entry in entries {
-        let entry = entry.with_context(failed)?;
+        let entry = entry.with_context(|| cannot_read(dir))?;
         let name = entry.file_name().to_string_lossy().into_owned();
         // A training that was killed at its very first write leaves an empty lock file.
         let is_unwritten_lock = name == LOCK
@@ -132,6 +132,10 @@ fn other_files(dir: &Path) -> Result<Vec<String>> {
     }
     names.sort_unstable();
     Ok(names)
+}
+
+fn cannot_read(dir: &Path) -> String {
+    format!("cannot read `{}`", dir.display())
 }
 
 fn not_complete(root: &Path, name: &str) -> TrainError {

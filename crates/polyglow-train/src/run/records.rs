@@ -28,17 +28,16 @@ pub struct Records {
 }
 
 impl Records {
-    /// Opens the file of a run that stands after `step`, and writes TensorBoard's beside it if
-    /// `tensorboard` says so.
+    /// Opens the file of a run that resumes after `step`, and with `tensorboard` also writes
+    /// TensorBoard's file.
     ///
-    /// What will be made again is removed first: records of later steps, tests, and a line that was
-    /// cut off in the middle.
+    /// Records that will be written again are removed first: those of later steps, of tests, and a
+    /// line that was cut off in the middle.
     ///
     /// # Errors
     /// It cannot be written.
     pub fn open(run: &RunDirectory, step: u64, tensorboard: bool) -> Result<Self> {
         let path = &run.metrics_path();
-        let context = || cannot_write(path);
         let old = match fs::read(path) {
             Ok(old) => old,
             Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
@@ -46,32 +45,29 @@ impl Records {
                 return Err(error).with_context(|| format!("cannot read `{}`", path.display()));
             }
         };
-        let lines = || old.split_inclusive(|&byte| byte == b'\n');
-        let unreadable: Vec<usize> = (1..)
-            .zip(lines())
-            .filter(|(_, line)| !is_record(line))
-            .map(|(number, _)| number)
-            .collect();
+        let mut kept = Vec::with_capacity(old.len());
+        let mut unreadable = Vec::new();
+        for (number, line) in (1..).zip(old.split_inclusive(|&byte| byte == b'\n')) {
+            if !is_record(line) {
+                unreadable.push(number);
+            }
+            if stays(line, step) {
+                kept.extend_from_slice(line);
+            }
+        }
         if let Some(first) = unreadable.first() {
-            let (count, path) = (unreadable.len(), path.display());
+            let count = unreadable.len();
             tracing::warn!(
-                "lines of `{path}` are removed that are not complete records: {count}, the first is line {first}"
+                "lines of `{}` are removed that are not complete records: {count}, the first is line {first}",
+                path.display()
             );
         }
-        let keep: Vec<u8> = lines()
-            .filter(|line| stays(line, step))
-            .flatten()
-            .copied()
-            .collect();
-        if keep != old {
-            file::replace(path, &keep).with_context(context)?;
+        if kept != old {
+            file::replace(path, &kept).with_context(|| cannot_write(path))?;
         }
-        let file = OpenOptions::new()
-            .create(true)
-            .append(true)
-            .open(path)
-            .with_context(context)?;
-        let len = file.metadata().with_context(context)?.len();
+        let file = OpenOptions::new().create(true).append(true).open(path);
+        let file = file.with_context(|| cannot_write(path))?;
+        let len = file.metadata().with_context(|| cannot_write(path))?.len();
         let mut records = Self {
             path: path.to_owned(),
             file: Some(file),
@@ -86,7 +82,7 @@ impl Records {
         Ok(records)
     }
 
-    /// Of a process that writes nothing, since another of its group does.
+    /// Makes the records of a process that writes nothing, since rank 0 of its group does.
     pub fn nowhere() -> Self {
         Self {
             path: PathBuf::new(),
@@ -139,9 +135,14 @@ impl Records {
     /// Writes what could not be written before and has the disk confirm all records, so that no
     /// checkpoint is ahead of them; warns where it cannot.
     pub fn settle(&mut self) {
-        let written = self.flush();
-        let sync = |file: &File| file.sync_data().with_context(|| cannot_write(&self.path));
-        warn(written.and_then(|()| self.file.as_ref().map_or(Ok(()), sync)));
+        warn(self.flush().and_then(|()| self.sync()));
+    }
+
+    fn sync(&self) -> Result<()> {
+        match &self.file {
+            Some(file) => file.sync_data().with_context(|| cannot_write(&self.path)),
+            None => Ok(()),
+        }
     }
 
     /// Writes what could not be written before.
@@ -155,7 +156,7 @@ impl Records {
         if let Some(file) = &mut self.file
             && let Err(error) = file.write_all(&self.pending)
         {
-            // A part of a line may have been written.
+            // A part of a line may have been written, after which the next could not be read.
             let _ = file.set_len(self.len);
             return Err(error).with_context(|| cannot_write(&self.path));
         }

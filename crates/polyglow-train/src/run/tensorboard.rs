@@ -54,21 +54,17 @@ impl EventFile {
         let mut time = first_time(&run.root().join(NAME))
             .filter(|_| resumes)
             .unwrap_or_else(|| began(run));
-        let write = || -> Result<File> {
-            fs::create_dir_all(dir)?;
-            let version = Event {
-                time,
-                version: Some(VERSION.to_owned()),
-                ..Event::default()
-            };
-            let mut bytes = version.framed();
-            for record in records {
-                bytes.extend(event(run, record, &mut time).framed());
-            }
-            file::replace(&path, &bytes)?;
-            Ok(OpenOptions::new().append(true).open(&path)?)
+        let version = Event {
+            time,
+            version: Some(VERSION.to_owned()),
+            ..Event::default()
         };
-        let file = write().with_context(|| format!("cannot write `{}`", path.display()))?;
+        let mut bytes = version.framed();
+        for record in records {
+            bytes.extend(event(run, record, &mut time).framed());
+        }
+        let file = replace_and_open(&path, &bytes)
+            .with_context(|| format!("cannot write `{}`", path.display()))?;
         Ok(Self {
             run: run.clone(),
             path,
@@ -88,14 +84,23 @@ impl EventFile {
             .with_context(|| format!("cannot write `{}`", self.path.display()))
     }
 
-    /// Where it is.
+    /// Returns the path of the file.
     pub fn path(&self) -> &Path {
         &self.path
     }
 }
 
-/// When a run began, in seconds since 1970: when the oldest of the files was written that it begins
-/// with. A resumed run writes its config again.
+/// Writes a file, and its directory if there is none; returns it open, to append to.
+fn replace_and_open(path: &Path, bytes: &[u8]) -> Result<File> {
+    if let Some(dir) = path.parent() {
+        fs::create_dir_all(dir)?;
+    }
+    file::replace(path, bytes)?;
+    Ok(OpenOptions::new().append(true).open(path)?)
+}
+
+/// Returns when a run began, in seconds since 1970: when the oldest of the files was written that
+/// it begins with. A resumed run writes its config again.
 fn began(run: &RunDirectory) -> f64 {
     let files =
         ["config.toml", "tokenizer.json", "tokenizer.src.json"].map(|name| run.root().join(name));

@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use polyglow_data::batching::EpochPlan;
 use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape};
 use polyglow_predict::device::has_own_memory;
@@ -15,16 +16,17 @@ use crate::plan::Plan;
 use crate::tasks::{Setting, Task, TrainingData, built_in};
 use crate::workload::BatchShape;
 
-/// Where a GPU is tried beyond which it hardly gets faster: its cores have been busy long before.
+/// The largest size that is tried: a GPU is busy long before, and larger batches hardly make it
+/// faster.
 const MOST: usize = 1 << 16;
-/// Halvings of what lies between a size that fits and one that does not.
+/// Bisections between a size that fits and one that does not.
 const HALVINGS: usize = 2;
-/// The part of the largest size that fits that is used: memory falls into pieces in a long training.
+/// The part of the largest fitting size that is used: memory gets fragmented in a long training.
 const KEPT: f64 = 0.9;
-/// Sizes are multiples of this, where they are larger.
+/// The result is a multiple of this, unless it is smaller.
 const MULTIPLE: usize = 64;
 
-/// The largest `train.max_tokens` for this model, data and device.
+/// Finds the largest `train.max_tokens` for this model, data and device.
 ///
 /// On a GPU with memory of its own, steps on batches of its longest examples are tried: from the
 /// default on, each twice as large as the one before as long as they fit, up to 65536, and then in
@@ -76,8 +78,10 @@ fn search<T: Task<Model = Model>>(
     let best = largest(least, start, |tokens| {
         observer.activity(&format!("looking for the largest batch: {tokens} tokens"));
         let items = longest.batch(tokens);
-        let batch = || Ok(vec![source.batch(0, &items).map_err(Into::into)?]);
-        let fits = try_step(task, plan, fresh.clone(), batch);
+        let fits = try_step(task, plan, fresh.clone(), || {
+            Ok(vec![source.batch(0, &items).map_err(Into::into)?])
+        });
+        // The next size must find the memory that this one has used.
         plan.device.memory_cleanup();
         if let Err(error) = &fits {
             tracing::info!("{tokens} tokens do not fit: {error}");
@@ -97,7 +101,7 @@ fn search<T: Task<Model = Model>>(
     Ok((best * drawn / planned.max(1)).max(least))
 }
 
-/// The items that make the largest batches, of which there may be all in one.
+/// The items that make the largest batches: they are repeated until a batch is full.
 struct LongestItems {
     /// The item with the longest source and the one with the longest target, the larger one first.
     items: [u32; 2],
@@ -109,13 +113,7 @@ impl LongestItems {
     /// Finds them in the first epoch of a source.
     fn new<S: BatchSource<Error: Into<TrainError>>>(source: &S) -> Result<Self> {
         let epoch = source.plan(0).map_err(Into::into)?;
-        let widest = |side: usize| {
-            (0..epoch.len())
-                .flat_map(|batch| epoch.batch(batch).iter().copied())
-                .max_by_key(|&item| (source.size(0, &[item]).0[side], tokens(source, item)))
-                .unwrap_or(0)
-        };
-        let mut items = [widest(1), widest(2)];
+        let mut items = [1, 2].map(|side| widest_item(source, &epoch, side));
         items.sort_by_key(|&item| Reverse(tokens(source, item)));
         Ok(Self {
             items,
@@ -123,21 +121,29 @@ impl LongestItems {
         })
     }
 
-    /// The items of a batch of as many tokens, and of one item at least.
+    /// Returns the items of a batch of `tokens` tokens, and at least one item.
     fn batch(&self, tokens: usize) -> Vec<u32> {
         let len = (tokens / self.tokens).max(1);
         self.items.into_iter().cycle().take(len).collect()
     }
 }
 
-/// Tokens of an item, as `max_tokens` counts them.
+/// Returns the item of an epoch that is the longest on a side: 1 for the source, 2 for the target.
+fn widest_item<S: BatchSource>(source: &S, epoch: &EpochPlan, side: usize) -> u32 {
+    let items = (0..epoch.len()).flat_map(|batch| epoch.batch(batch).iter().copied());
+    items
+        .max_by_key(|&item| (source.size(0, &[item]).0[side], tokens(source, item)))
+        .unwrap_or(0)
+}
+
+/// Counts the tokens of an item as `max_tokens` does.
 fn tokens<S: BatchSource>(source: &S, item: u32) -> usize {
     let [rows, src_len, tgt_len] = source.size(0, &[item]).0;
     rows * src_len.max(tgt_len)
 }
 
-/// Returns whether a step on batches of so many tokens takes no more than half of the memory that
-/// is free, by the formula of [`MemoryEstimate`].
+/// Makes a function that returns whether a step on batches of a number of tokens takes no more than
+/// half of the memory that is free, by the formula of [`MemoryEstimate`].
 fn fits_in_memory<S: BatchSource>(
     plan: &Plan,
     shape: &ModelShape,
@@ -156,7 +162,7 @@ fn fits_in_memory<S: BatchSource>(
     }
 }
 
-/// The first of `start` and its halves that fits, and at least `least`.
+/// Returns the first of `start` and its halves that fits, and at least `least`.
 fn halved(least: usize, start: usize, fits: impl Fn(usize) -> bool) -> usize {
     let sizes = std::iter::successors(Some(start), |tokens| Some(tokens / 2));
     sizes
@@ -165,38 +171,39 @@ fn halved(least: usize, start: usize, fits: impl Fn(usize) -> bool) -> usize {
         .unwrap_or(least)
 }
 
-/// The largest size that fits on a GPU by trial, between `least` and [`MOST`]; `start` is tried
-/// first.
+/// Returns the largest size that fits on a GPU by trial, between `least` and [`MOST`]; `start` is
+/// tried first.
 ///
 /// # Errors
 /// The error of the smallest size, if none fits.
 fn largest(least: usize, start: usize, mut fits: impl FnMut(usize) -> Result<()>) -> Result<usize> {
-    let mut fails = |tokens| fits(tokens).err();
     let mut good = None;
     let mut bad = None;
+    // Upwards, until one does not fit.
     let mut tokens = start;
     while bad.is_none() && tokens <= MOST {
-        match fails(tokens) {
-            None => good = Some(tokens),
-            Some(_) => bad = Some(tokens),
+        match fits(tokens) {
+            Ok(()) => good = Some(tokens),
+            Err(_) => bad = Some(tokens),
         }
         tokens *= 2;
     }
+    // Downwards, if not even the first fits.
     while good.is_none() {
         let smaller = (bad.unwrap_or(start) / 2).max(least);
-        match fails(smaller) {
-            None => good = Some(smaller),
-            Some(error) if smaller == least => return Err(error),
-            Some(_) => bad = Some(smaller),
+        match fits(smaller) {
+            Ok(()) => good = Some(smaller),
+            Err(error) if smaller == least => return Err(error),
+            Err(_) => bad = Some(smaller),
         }
     }
     let mut good = good.ok_or_else(|| failed!("no size was tried"))?;
     for _ in 0..HALVINGS {
         let Some(limit) = bad else { break };
         let middle = good.midpoint(limit);
-        match fails(middle) {
-            None => good = middle,
-            Some(_) => bad = Some(middle),
+        match fits(middle) {
+            Ok(()) => good = middle,
+            Err(_) => bad = Some(middle),
         }
     }
     let kept = (good as f64 * KEPT) as usize;

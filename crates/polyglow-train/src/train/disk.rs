@@ -12,13 +12,13 @@ use super::memory::FLOAT;
 use super::optimizer::state_len;
 use crate::config::TrainConfig;
 
-/// What a checkpoint takes beside its numbers: names, shapes, `state.json`.
+/// Bytes of a checkpoint apart from its values: names, shapes, `state.json`.
 const OVERHEAD: u64 = 1 << 14;
 /// Checkpoints for which there must be room before the first step: the first, and the second while
 /// the first is kept.
 const FIRST: u64 = 2;
 
-/// What a run takes on the disk, in bytes.
+/// The space that a run takes on the disk, in bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub struct DiskEstimate {
     /// A checkpoint: the weights, the optimizer's state, and the moving average where one is kept.
@@ -32,13 +32,13 @@ pub struct DiskEstimate {
     pub cache: u64,
     /// All of it.
     pub total: u64,
-    /// What is free where the run is to be; none where the system does not tell.
+    /// Free space where the run is to be; `None` where the system does not report it.
     pub free: Option<u64>,
 }
 
 impl DiskEstimate {
-    /// The estimate for a training of so many steps, with a validation set or without, whose ids
-    /// take `cache` bytes on the disk, in a directory that need not be there yet.
+    /// Estimates a training of a number of steps, with a validation set or without, whose ids take
+    /// `cache` bytes on the disk, in a directory that need not exist yet.
     pub fn new(
         train: &TrainConfig,
         model: &impl Module,
@@ -67,7 +67,7 @@ impl DiskEstimate {
     }
 }
 
-/// Bytes of a checkpoint, with an optimizer that keeps so many values.
+/// Computes the bytes of a checkpoint, with an optimizer that keeps `state_len` values.
 fn checkpoint_bytes(state_len: usize, train: &TrainConfig, model: &impl Module) -> u64 {
     let weights = parameter::count(model);
     let average = if train.ema_decay > 0.0 { weights } else { 0 };
@@ -75,9 +75,10 @@ fn checkpoint_bytes(state_len: usize, train: &TrainConfig, model: &impl Module) 
 }
 
 /// Makes sure that a training does not compute for hours what it cannot save: there is room for a
-/// checkpoint, and for the next one beside it. A training that goes on has the first already.
+/// checkpoint and the next one together. A training that resumes has the first already.
 pub(super) fn ensure_room(training: &Training, model: &impl Module) -> Result<()> {
-    let (train, root) = (&training.plan.config.train, training.run.root());
+    let train = &training.plan.config.train;
+    let root = training.run.root();
     let Some(free) = free_space(root) else {
         return Ok(());
     };
@@ -116,18 +117,18 @@ impl std::fmt::Display for Bytes {
     }
 }
 
-/// Bytes that may still be written below `path`, which need not be there yet; none where the system
-/// does not tell.
+/// Returns the bytes that may still be written below `path`, which need not exist yet; `None` where
+/// the system does not report them.
 #[cfg(unix)]
 fn free_space(path: &Path) -> Option<u64> {
     let absolute = std::path::absolute(path).ok()?;
-    let found = absolute
+    let file_system = absolute
         .ancestors()
         .find_map(|directory| rustix::fs::statvfs(directory).ok())?;
-    Some(found.f_bavail * found.f_frsize)
+    Some(file_system.f_bavail * file_system.f_frsize)
 }
 
-/// Bytes that may still be written below `path`; this system does not tell.
+/// Returns `None`: this system does not report free space.
 #[cfg(not(unix))]
 fn free_space(_path: &Path) -> Option<u64> {
     None

@@ -12,24 +12,25 @@ use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Task, parameter};
-use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_model::{Model, Task, parameter};
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_weights;
 use polyglow_predict::tasks::facts;
 use polyglow_predict::weights::Weights;
 use serde::{Deserialize, Serialize};
 
 use self::vocabulary::Vocabularies;
-use crate::config::{Config, Difference};
+use super::resume::change;
+use crate::config::Config;
 use crate::plan::Plan;
 use crate::run::{Checkpoint, Content, RunDirectory, TextHashes, TrainState};
 use crate::train::{Optimizer, UpdateRule};
 
-/// What a model and its ids depend on, in the beginnings of keys.
+/// The beginnings of keys that a model and its ids depend on.
 const FIXED: [&str; 2] = ["model.", TOKENIZER];
-/// What only its ids depend on.
+/// The beginning of keys that only its ids depend on.
 const TOKENIZER: &str = "tokenizer.";
-/// What of it may change: it acts during training only.
+/// Keys among them that may change: they act during training only.
 const FREE: [&str; 4] = [
     "model.dropout",
     "model.attention_dropout",
@@ -37,10 +38,10 @@ const FREE: [&str; 4] = [
     "tokenizer.dropout",
 ];
 
-/// How the parameters of a head begin.
+/// The beginning of the names of a head's parameters.
 const HEAD: &str = "head.";
 
-/// What says in a run's directory that it is a fork, and of what: `origin.json`.
+/// The file in a run's directory that says that it is a fork, and of which run.
 const ORIGIN: &str = "origin.json";
 
 /// The weights that a new run starts from.
@@ -78,16 +79,17 @@ impl Source {
     }
 }
 
-/// Makes sure that a run is not what was left of a fork that never got its weights.
+/// Makes sure that a run is not an interrupted fork that never got its weights.
 ///
 /// # Errors
 /// It is (exit code 2).
 pub(super) fn check_is_no_fork(run: &RunDirectory) -> Result<()> {
     match Source::read(run)? {
         Some(Source { run: origin, .. }) if run.checkpoints(1).steps()?.is_empty() => {
-            let (root, origin) = (run.root().display(), origin.display());
             let error = failed!(
-                "`{root}` was started as a fork of `{origin}`, but the weights were never copied"
+                "`{}` was started as a fork of `{}`, but the weights were never copied",
+                run.root().display(),
+                origin.display()
             );
             Err(with_hint(
                 usage(error),
@@ -98,31 +100,30 @@ pub(super) fn check_is_no_fork(run: &RunDirectory) -> Result<()> {
     }
 }
 
-/// The run that a fork comes from, as an absolute path; none where the run is no fork, or does not
-/// say.
+/// Returns the run that a fork comes from, as an absolute path; `None` where the run is no fork, or
+/// its file cannot be read.
 pub(super) fn origin_of(run: &RunDirectory) -> Option<PathBuf> {
     Source::read(run).ok().flatten().map(|source| source.run)
 }
 
-/// Where a fork comes from, read whole.
+/// The run that a fork comes from, with the weights of its checkpoint.
 pub(super) struct Origin {
     source: Source,
     tokenizers: Tokenizers,
     /// Whether the new model has another head.
     new_head: bool,
     new_vocabulary: bool,
-    found: Checkpoint,
+    checkpoint: Checkpoint,
     weights: Weights,
 }
 
 impl Origin {
-    /// Reads the checkpoint of that name in `run`, from which `new` is to start. None if it has
-    /// started: then `run` may be gone.
+    /// Reads the checkpoint that `start` names, from which the run `new` is to begin. Returns
+    /// `None` if it has begun: then the old run may be gone.
     ///
     /// # Errors
-    /// There is no run in `run`, no such checkpoint in it, or it is `new` itself; `new` is a run
-    /// that comes from somewhere else; the new config asks for another model or tokenizer (exit
-    /// code 2).
+    /// There is no such run, no such checkpoint in it, or it is `new` itself; `new` is a run that
+    /// has another origin; the new config has another model or tokenizer (exit code 2).
     pub(super) fn find(start: &Start, new: &RunDirectory, config: &Config) -> Result<Option<Self>> {
         let Start {
             run,
@@ -134,27 +135,10 @@ impl Origin {
             run: absolute,
             checkpoint: checkpoint.clone(),
         };
-        let root = new.root().display();
         if !new.checkpoints(1).steps()?.is_empty() {
             return match Source::read(new)? {
                 Some(old) if old == source => Ok(None),
-                old => {
-                    let is = old.map_or_else(
-                        || "not a fork".to_owned(),
-                        |old| {
-                            format!(
-                                "a fork of `{}`, checkpoint `{}`",
-                                old.run.display(),
-                                old.checkpoint
-                            )
-                        },
-                    );
-                    let error = usage(failed!("`{root}` exists, and is {is}"));
-                    Err(with_hint(
-                        error,
-                        "name another directory with `--fork`, or resume this one with `--run`",
-                    ))
-                }
+                old => Err(other_origin(new, old.as_ref())),
             };
         }
         let run = RunDirectory::existing(run).map_err(|error| {
@@ -163,11 +147,11 @@ impl Origin {
         let new_head = has_new_head(config, &run.config()?);
         check_fits(config, &run, new_head, *new_vocabulary)?;
         let tokenizers = run.tokenizers()?;
-        let (found, weights) = run.weights(checkpoint)?;
+        let (checkpoint, weights) = run.weights(checkpoint)?;
         if weights.is_int8() {
             let error = failed!(
                 "`{}` has 8-bit matrices, which cannot be trained",
-                found.path.display()
+                checkpoint.path.display()
             );
             return Err(with_hint(
                 usage(error),
@@ -179,13 +163,13 @@ impl Origin {
             tokenizers,
             new_head,
             new_vocabulary: *new_vocabulary,
-            found,
+            checkpoint,
             weights,
         }))
     }
 
-    /// The tokenizers of the new run: those of the old one, but for the labels of a new head, which
-    /// are `train`'s; none if it is to have its own.
+    /// Returns the tokenizers of the new run: those of the old one, but for the labels of a new
+    /// head, which are those of `train`; `None` if it is to have its own.
     ///
     /// # Errors
     /// The labels cannot be read.
@@ -227,8 +211,8 @@ impl Origin {
         rule: Box<dyn UpdateRule>,
     ) -> Result<()> {
         let Self {
-            found,
-            mut weights,
+            checkpoint,
+            weights,
             new_head,
             new_vocabulary,
             tokenizers: old,
@@ -243,21 +227,11 @@ impl Origin {
             new: tokenizers,
         });
         let model = if new_head || new_vocabulary {
-            let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
-            let model = parameter::replace(fresh, |name, shape| {
-                match (drawn.get(name), &vocabularies) {
-                    (Some(values), _) if new_head && name.starts_with(HEAD) => Ok(values.clone()),
-                    (Some(values), Some(vocabularies)) => {
-                        vocabularies.carry(name, shape, values, &mut weights)
-                    }
-                    _ => weights.take(name, shape),
-                }
-            })?;
-            weights.finish()?;
-            model
+            carry_over(fresh, weights, new_head, vocabularies.as_ref())?
         } else {
             load_weights(fresh, weights)?
         };
+        // Fresh, as the old optimizer's means belong to other data and another learning rate.
         let optimizer = Optimizer::with_rule(rule, &config.train, &model);
         let content = Content {
             model: parameter::read(&model),
@@ -285,14 +259,48 @@ impl Origin {
         tracing::info!(
             "forked from `{}`, after step {}: carried over are {carried} the steps, the learning rate, the optimizer's \
              state, the EMA, the order of the data and the best score start again",
-            found.path.display(),
-            found.state.step
+            checkpoint.path.display(),
+            checkpoint.state.step
         );
         Ok(())
     }
 }
 
-/// Whether an encoder that was taught hidden tokens is to be taught labels.
+/// Replaces the parameters of a fresh model by those of the old one, except for a new head, and for
+/// the tokens that only the new vocabulary has.
+fn carry_over(
+    fresh: Model,
+    mut weights: Weights,
+    new_head: bool,
+    vocabularies: Option<&Vocabularies<'_>>,
+) -> Result<Model> {
+    let drawn: HashMap<String, TensorData> = parameter::read(&fresh).into_iter().collect();
+    let model = parameter::replace(fresh, |name, shape| match (drawn.get(name), vocabularies) {
+        (Some(values), _) if new_head && name.starts_with(HEAD) => Ok(values.clone()),
+        (Some(values), Some(vocabularies)) => vocabularies.carry(name, shape, values, &mut weights),
+        _ => weights.take(name, shape),
+    })?;
+    weights.finish()?;
+    Ok(model)
+}
+
+/// Makes the error of a run that has begun, but not as this fork.
+fn other_origin(new: &RunDirectory, old: Option<&Source>) -> TrainError {
+    let root = new.root().display();
+    let is = match old {
+        Some(old) => {
+            let run = old.run.display();
+            format!("a fork of `{run}`, checkpoint `{}`", old.checkpoint)
+        }
+        None => "not a fork".to_owned(),
+    };
+    with_hint(
+        usage(failed!("`{root}` exists, and is {is}")),
+        "name another directory with `--fork`, or resume this one with `--run`",
+    )
+}
+
+/// Returns whether an encoder that was trained on hidden tokens is to be trained on labels.
 fn has_new_head(config: &Config, old: &Config) -> bool {
     old.model.task() == Task::Masked && facts(config.model.task()).gives_labels()
 }
@@ -304,19 +312,16 @@ fn check_fits(
     new_head: bool,
     new_vocabulary: bool,
 ) -> Result<()> {
-    let fixed = |difference: &Difference| {
+    let mut changes = Vec::new();
+    for difference in config.differences(&run.config()?)? {
         let key = difference.key.as_str();
-        let free = FREE.contains(&key)
+        let is_free = FREE.contains(&key)
             || new_head && key == "model.head"
             || new_vocabulary && key.starts_with(TOKENIZER) && key != "tokenizer.shared";
-        FIXED.iter().any(|fixed| key.starts_with(fixed)) && !free
-    };
-    let changes: Vec<String> = config
-        .differences(&run.config()?)?
-        .into_iter()
-        .filter(fixed)
-        .map(|Difference { key, ours, theirs }| format!("`{key} = {theirs}`, now `{ours}`"))
-        .collect();
+        if FIXED.iter().any(|fixed| key.starts_with(fixed)) && !is_free {
+            changes.push(change(&difference));
+        }
+    }
     if changes.is_empty() {
         return Ok(());
     }

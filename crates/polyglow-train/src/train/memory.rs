@@ -14,7 +14,7 @@ use crate::workload::BatchShape;
 /// Bytes of an `f32`, in which everything is computed.
 pub(super) const FLOAT: u64 = 4;
 
-/// What training takes on the device, in bytes.
+/// The memory that training takes on the device, in bytes.
 ///
 /// With `P` parameters, `4 P` bytes for the weights, for the gradients of each shard that is worked
 /// on, for their sum where there are several, for the sum over micro-batches where there are
@@ -38,22 +38,20 @@ pub struct MemoryEstimate {
     pub optimizer: u64,
     /// The exponential moving average of the weights.
     pub ema: u64,
-    /// What the forward passes that run at once keep of the largest batch for the backward pass.
+    /// The values of the largest batch that forward passes in progress keep for the backward pass.
     pub activations: u64,
     /// All of it.
     pub total: u64,
 }
 
 impl MemoryEstimate {
-    /// The estimate for `model`, which is of this shape, and this largest batch.
+    /// Estimates the training of `model`, which is of this shape, with this largest batch.
     pub fn new(plan: &Plan, shape: &ModelShape, model: &impl Module, largest: BatchShape) -> Self {
-        let (train, weights) = (&plan.config.train, FLOAT * parameter::count(model) as u64);
-        let Shards {
-            all: shards,
-            at_once,
-        } = Shards::new(plan, largest);
-        let sums = u64::from(shards > 1) + u64::from(train.accumulate_steps > 1);
-        let gradients = (at_once + sums) * weights;
+        let train = &plan.config.train;
+        let weights = FLOAT * parameter::count(model) as u64;
+        let shards = Shards::new(plan, largest);
+        let sums = u64::from(shards.all > 1) + u64::from(train.accumulate_steps > 1);
+        let gradients = (shards.at_once + sums) * weights;
         let optimizer = FLOAT * state_len(&*rule(train), model) as u64;
         let ema = if train.ema_decay > 0.0 { weights } else { 0 };
         let activations = activations(plan, shape, largest);
@@ -69,15 +67,13 @@ impl MemoryEstimate {
     }
 }
 
-/// Bytes that the forward passes which run at once keep of a batch for the backward pass. With a
-/// few more positions a batch may have more shards, so that a smaller part of it is worked on at
-/// once.
+/// Estimates the bytes of a batch that forward passes in progress keep for the backward pass. With
+/// a few more positions a batch may have more shards, so that a smaller part of it is in progress.
 pub fn activations(plan: &Plan, model: &ModelShape, batch: BatchShape) -> u64 {
-    let Shards { all, at_once } = Shards::new(plan, batch);
-    FLOAT
-        * model.activations([batch.rows, batch.src_len, batch.tgt_len], plan.has_kernels)
-        * at_once
-        / all
+    let sizes = [batch.rows, batch.src_len, batch.tgt_len];
+    let whole = FLOAT * model.activations(sizes, plan.has_kernels);
+    let shards = Shards::new(plan, batch);
+    whole * shards.at_once / shards.all
 }
 
 /// The shards of a batch.
@@ -96,20 +92,22 @@ impl Shards {
     }
 }
 
-/// Peak memory of this process, in bytes; `None` if the system does not report it.
+/// Returns the peak memory of this process, in bytes; `None` if the system does not report it.
 pub fn peak_memory() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    proc_value("/proc/self/status", "VmHWM:")
 }
 
-/// Memory that the system could give to a process, in bytes; none where it does not tell.
+/// Returns the memory that the system could give to a process, in bytes; `None` if it does not
+/// report it.
 pub fn available_memory() -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo").ok()?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
-    Some(line.trim().strip_suffix("kB")?.trim().parse::<u64>().ok()? * 1024)
+    proc_value("/proc/meminfo", "MemAvailable:")
+}
+
+/// Reads a value from a file of Linux's `/proc`, which has lines such as `VmHWM:  1024 kB`; returns
+/// it in bytes.
+fn proc_value(path: &str, key: &str) -> Option<u64> {
+    let text = fs::read_to_string(path).ok()?;
+    let value = text.lines().find_map(|line| line.strip_prefix(key))?;
+    let kibibytes = value.trim().strip_suffix("kB")?.trim();
+    Some(kibibytes.parse::<u64>().ok()? * 1024)
 }

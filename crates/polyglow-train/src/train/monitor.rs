@@ -1,4 +1,5 @@
-//! What the steps left on the device, read together now and then, with the skipped ones counted.
+//! The results of steps, which stay on the device until they are read together, with the skipped
+//! ones counted.
 
 use std::path::Path;
 use std::time::Duration;
@@ -18,7 +19,7 @@ const NAMED_LINES: usize = 5;
 /// checkpoint, so that a resumed run reports what a straight one does.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Interval {
-    /// Steps that moved the weights.
+    /// Steps that updated the weights.
     pub steps: u64,
     /// Steps that were skipped, as their loss or gradient was not finite; the first checkpoints did
     /// not have it.
@@ -39,23 +40,23 @@ pub struct Interval {
 }
 
 impl Interval {
-    /// Mean smoothed cross-entropy, in nats per target token: what is minimized. NaN, as the other
-    /// means, where all steps were skipped.
+    /// Returns the mean smoothed cross-entropy, in nats per target token, which is minimized. It is
+    /// NaN, as the other means, where all steps were skipped.
     pub fn loss(&self) -> f64 {
         self.loss_sum / self.tokens as f64
     }
 
-    /// `exp` of the mean cross-entropy without smoothing.
+    /// Returns `exp` of the mean cross-entropy without smoothing.
     pub fn perplexity(&self) -> f64 {
         (self.nll_sum / self.tokens as f64).exp()
     }
 
-    /// Mean norm of the gradients before clipping.
+    /// Returns the mean norm of the gradients before clipping.
     pub fn grad_norm(&self) -> f64 {
         self.grad_norm_sum / self.steps as f64
     }
 
-    /// Share of the positions that are padding, 0 to 1.
+    /// Returns the share of the positions that are padding, 0 to 1.
     pub fn padding(&self) -> f64 {
         1.0 - self.real_positions as f64 / self.positions as f64
     }
@@ -77,19 +78,19 @@ pub struct TrainReport<'a> {
     /// The tokens that were seen in that time; fewer than the interval's in the first report after
     /// a resume.
     pub timed_tokens: u64,
-    /// What exchanges have cost each rank of a group in that time; nothing of a process by itself.
+    /// The time of each rank of a group for exchanges; empty for a single process.
     pub times: &'a [Times],
 }
 
 impl TrainReport<'_> {
-    /// Target tokens a second, without padding.
+    /// Returns the target tokens per second, without padding.
     pub fn tokens_per_second(&self) -> f64 {
         self.timed_tokens as f64 / self.seconds()
     }
 
-    /// The record for `metrics.jsonl`: `skipped` is there where steps were, and means are null
-    /// where all were. Of a group it has how many ranks there are, and the means over them of what
-    /// they waited and exchanged, in seconds.
+    /// Makes the record for `metrics.jsonl`: `skipped` is there where steps were skipped, and means
+    /// are null where all were. For a group it has the number of ranks, and the means over them of
+    /// the seconds in which they waited and exchanged.
     pub fn record(&self) -> Value {
         let Self {
             step,
@@ -108,16 +109,11 @@ impl TrainReport<'_> {
             record["skipped"] = interval.skipped.into();
         }
         if !times.is_empty() {
-            let mean = |of: fn(&Times) -> Duration| {
-                times
-                    .iter()
-                    .map(|times| of(times).as_secs_f64())
-                    .sum::<f64>()
-                    / times.len() as f64
-            };
+            let waiting = times.iter().map(|times| times.waiting);
+            let exchanging = times.iter().map(|times| times.exchanging);
             record["ranks"] = times.len().into();
-            record["wait_seconds"] = mean(|times| times.waiting).into();
-            record["exchange_seconds"] = mean(|times| times.exchanging).into();
+            record["wait_seconds"] = mean_seconds(waiting).into();
+            record["exchange_seconds"] = mean_seconds(exchanging).into();
         }
         record
     }
@@ -127,6 +123,11 @@ impl TrainReport<'_> {
     }
 }
 
+fn mean_seconds(durations: impl ExactSizeIterator<Item = Duration>) -> f64 {
+    let count = durations.len() as f64;
+    durations.map(|time| time.as_secs_f64()).sum::<f64>() / count
+}
+
 /// A step that has not been read, and the examples it was made from.
 #[derive(Debug)]
 struct Pending {
@@ -134,7 +135,7 @@ struct Pending {
     examples: Vec<u32>,
 }
 
-/// Steps whose numbers still lie on the device.
+/// Steps whose results are still on the device.
 #[derive(Debug, Default)]
 pub(super) struct Monitor {
     pending: Vec<Pending>,
@@ -147,8 +148,8 @@ impl Monitor {
     }
 
     /// Reads everything that is pending in one transfer, and adds it to the interval of `state`. A
-    /// skipped step is told and counted; its sums are left out. `origin` says where an example is
-    /// from.
+    /// skipped step is reported and counted; its sums are left out. `origin` returns the file and
+    /// line of an example.
     ///
     /// # Errors
     /// More than `max_skipped` steps in a row were skipped: names the last of them, where its text
@@ -194,7 +195,7 @@ impl Monitor {
     }
 }
 
-/// What is not finite in a step, and the lines that it was made from.
+/// Describes what is not finite in a step, and the lines that it was made from.
 fn describe(
     record: &StepRecord,
     values: StepValues,

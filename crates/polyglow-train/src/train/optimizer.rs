@@ -1,5 +1,5 @@
-//! How weights move: the mean gradient, clipped by its norm, goes to an update rule; and the moving
-//! average of the weights.
+//! The update of the weights: the mean gradient, clipped by its norm, goes to an update rule, and
+//! the moving average follows.
 
 mod adafactor;
 mod adam;
@@ -29,27 +29,27 @@ use crate::config::{OptimizerKind, TrainConfig};
 /// Keeps the division by the norm finite where all gradients are zero; PyTorch's value.
 const NORM_EPSILON: f64 = 1e-6;
 
-/// How one parameter moves: what is an optimizer of its own in the literature.
+/// The update of one parameter: what the literature calls an optimizer.
 ///
 /// To add one: a file in this folder, a variant of [`OptimizerKind`], and a line in [`rule`]. One
 /// that is not part of this library goes to [`Training::with_rule`](super::Training::with_rule).
 pub trait UpdateRule: Debug + Send {
-    /// What is kept of a parameter of this name and shape from step to step: for each part its name
-    /// in checkpoints, and how many values it has. All are 0 before the first step.
+    /// Lists the parts of the state that is kept of a parameter of this name and shape from step to
+    /// step: the name of each in checkpoints, and its number of elements. All are 0 before the
+    /// first step.
     fn state(&self, name: &str, shape: &[usize]) -> Vec<(&'static str, usize)>;
 
-    /// Whether a number's update depends on nothing but itself, its state and its gradient: neither
-    /// on its neighbors nor on name or shape. Small parameters are then joined where that saves
-    /// launches.
+    /// Returns whether an element's update depends on nothing but itself, its state and its
+    /// gradient: neither on its neighbors nor on name or shape. Small parameters are then joined
+    /// where that saves launches.
     fn is_elementwise(&self) -> bool {
         false
     }
 
-    /// The new values of a parameter and of the parts of its state, in their order. `gradient` is a
-    /// sum, to be multiplied by [`ParameterStep::scale`].
+    /// Returns the new values of a parameter and of the parts of its state, in their order.
+    /// `gradient` is a sum, to be multiplied by [`ParameterStep::scale`].
     ///
-    /// Nothing is read from the device. Where the gradient is not finite, the result is thrown
-    /// away.
+    /// It must not read from the device. Where the gradient is not finite, the result is discarded.
     ///
     /// # Shapes
     /// - `weight`, `gradient`: `[len]`; `state`: as [`Self::state`] says, each flat; output: as
@@ -63,24 +63,24 @@ pub trait UpdateRule: Debug + Send {
     ) -> (Tensor<1>, Vec<Tensor<1>>);
 }
 
-/// What an update of one parameter depends on beside its tensors.
+/// The arguments of an update of one parameter, apart from its tensors.
 #[derive(Clone, Copy, Debug)]
 pub struct ParameterStep<'a> {
     /// The parameter's name, as in `decoder.layers.0.feed_forward.inner.weight`.
     pub name: &'a str,
     /// The parameter's shape, before it was made flat.
     pub shape: &'a [usize],
-    /// What makes the gradient the mean over all tokens, clipped, `[1]`.
+    /// The factor that makes the gradient the mean over all tokens, clipped, `[1]`.
     pub scale: &'a Tensor<1>,
     /// The learning rate.
     pub lr: f64,
     /// The step's number, from 1; steps that were skipped count.
     pub step: u64,
-    /// Weight decay; 0 for parameters that are to have none.
+    /// Weight decay; 0 for parameters that have none.
     pub weight_decay: f64,
 }
 
-/// The update rule that a configuration names.
+/// Makes the update rule that a configuration names.
 pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
     let &TrainConfig { betas, eps, .. } = config;
     match config.optimizer {
@@ -99,22 +99,22 @@ pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
     }
 }
 
-/// How many values an optimizer keeps for a model, beside its weights and their moving average.
+/// Returns the number of values that an optimizer keeps for a model, apart from its weights and
+/// their moving average.
 pub(super) fn state_len(rule: &dyn UpdateRule, model: &impl Module) -> usize {
-    let len = |Parameter { name, shape, .. }: &Parameter| {
-        rule.state(name, shape)
-            .iter()
-            .map(|(_, len)| len)
-            .sum::<usize>()
-    };
-    parameters(model).iter().map(len).sum()
+    let mut sum = 0;
+    for Parameter { name, shape, .. } in parameters(model) {
+        let parts = rule.state(&name, &shape);
+        sum += parts.iter().map(|(_, len)| len).sum::<usize>();
+    }
+    sum
 }
 
-/// What makes the update rule of a training from its config.
+/// A function that makes the update rule of a training from its config.
 pub(crate) type MakeRule = Box<dyn Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync>;
 
-/// An update rule with its state for every parameter, and the moving average of the weights if one
-/// is asked for.
+/// An update rule with its state for every parameter, and the moving average of the weights if
+/// `ema_decay` is set.
 #[derive(Debug)]
 pub struct Optimizer {
     rule: Box<dyn UpdateRule>,
@@ -123,19 +123,19 @@ pub struct Optimizer {
     ema_decay: f64,
     on_host: bool,
     slots: Vec<Slot>,
-    /// What linear maps round weights to.
+    /// The precision to which linear maps round weights.
     factors: Factors,
-    /// With f16 alone.
+    /// With f16 alone: the exponents of other types reach as far as those of f32.
     loss_scale: Option<LossScale>,
 }
 
 impl Optimizer {
-    /// The configured optimizer, before its first step.
+    /// Makes the configured optimizer for a model, before its first step.
     pub fn new(config: &TrainConfig, model: &impl Module) -> Self {
         Self::with_rule(rule(config), config, model)
     }
 
-    /// As [`Self::new`], with another rule than the configured one.
+    /// Makes an optimizer with another rule than the configured one.
     pub fn with_rule(rule: Box<dyn UpdateRule>, config: &TrainConfig, model: &impl Module) -> Self {
         let TrainConfig {
             weight_decay,
@@ -143,17 +143,20 @@ impl Optimizer {
             ema_decay,
             ..
         } = *config;
-        // Asked once: a GPU would have to finish its work to answer.
-        let on_host = model
-            .devices()
+        let devices = model.devices();
+        // Once, and not in each step: a GPU would have to finish its work to answer.
+        let on_host = devices
             .iter()
             .all(|device| device.memory_pool_usage().is_none());
+        // In host memory there are no launches to save, and a parameter by itself is updated in
+        // place.
         let joins = rule.is_elementwise() && !on_host;
         let slots = slots(&*rule, parameters(model), joins, ema_decay > 0.0);
-        let device = model.devices().into_iter().next().map(Device::inner);
-        let loss_scale = device
+        let loss_scale = devices
+            .into_iter()
+            .next()
             .filter(|_| config.precision == Precision::F16)
-            .map(|device| LossScale::new(&device));
+            .map(|device| LossScale::new(&device.inner()));
         Self {
             rule,
             weight_decay,
@@ -166,20 +169,21 @@ impl Optimizer {
         }
     }
 
-    /// What losses are multiplied by for this step's gradients, `[1]`; `None` where they are not.
+    /// Returns the factor by which losses are multiplied for this step's gradients, `[1]`; `None`
+    /// where they are not.
     pub fn loss_scale(&self) -> Option<Tensor<1>> {
         Some(self.loss_scale.as_ref()?.scale.clone())
     }
 
-    /// Rounds the weights that the last step left, of which many are one tensor; others are rounded
-    /// when they are used.
+    /// Rounds the joined parameters, of which many are one tensor, to the training precision;
+    /// others are rounded when they are used.
     pub(super) fn round_weights(&self, rounded: &RoundedOnce) {
-        self.slots
-            .iter()
-            .for_each(|slot| slot.round(rounded, self.factors));
+        for slot in &self.slots {
+            slot.round(rounded, self.factors);
+        }
     }
 
-    /// Moves every weight once; returns the model and the norm of the mean gradient before
+    /// Updates every weight once; returns the model and the norm of the mean gradient before
     /// clipping, `[1]`.
     ///
     /// `sums` are divided by their number of tokens here. `step` counts from 1. Weight decay acts
@@ -196,14 +200,14 @@ impl Optimizer {
         step: u64,
     ) -> (M, Tensor<1>) {
         if self.on_host {
-            // In one of the threads that share the work, or each operation, of which most are
-            // small, would have to wake one.
-            return rayon::scope(|_| self.move_weights(model, sums, lr, step));
+            // On one of the pool's threads: from another, each operation, of which most are small,
+            // would wake one and wait for it.
+            return rayon::scope(|_| self.update_weights(model, sums, lr, step));
         }
-        self.move_weights(model, sums, lr, step)
+        self.update_weights(model, sums, lr, step)
     }
 
-    fn move_weights<M: Module>(
+    fn update_weights<M: Module>(
         &mut self,
         model: M,
         sums: WindowSums,
@@ -217,33 +221,23 @@ impl Optimizer {
         if let Some(unscale) = &unscale {
             norm = norm * unscale.clone();
         }
-        // No number is above the largest, and NaN is not below it either.
+        // One comparison for all three: an infinite value makes the sum infinite, and a comparison
+        // with NaN is false.
         let sizes = norm.clone().abs() + sums.loss_sum.abs() + sums.nll_sum.abs();
         let finite = sizes.lower_equal_elem(f32::MAX);
         let mut skipped = None;
         if !self.on_host {
             skipped = Some(finite.bool_not());
         } else if !finite.into_scalar::<bool>() {
-            // In host memory a number costs nothing to read, and nothing need be computed.
+            // In host memory a value costs nothing to read, and nothing need be computed.
             self.scale_after(&Tensor::ones([1], &norm.device()));
             return (model, norm);
         }
-        let mut scale = if self.clip_norm > 0.0 {
-            (norm.clone() + NORM_EPSILON)
-                .recip()
-                .mul_scalar(self.clip_norm)
-                .clamp_max(1.0)
-                / num_tokens
-        } else {
-            norm.zeros_like() + 1.0 / num_tokens
-        };
+        let mut scale = self.gradient_scale(&norm, num_tokens);
         if let Some(unscale) = unscale {
             scale = scale * unscale;
-            self.scale_after(
-                skipped
-                    .as_ref()
-                    .unwrap_or(&Tensor::zeros([1], &norm.device())),
-            );
+            let not_skipped = Tensor::zeros([1], &norm.device());
+            self.scale_after(skipped.as_ref().unwrap_or(&not_skipped));
         }
         let gradients = gradients
             .into_iter()
@@ -261,74 +255,85 @@ impl Optimizer {
         (model.map(&mut ready), norm)
     }
 
+    /// Returns the factor of summed gradients that makes them the mean over tokens, and no longer
+    /// than `clip_norm`, `[1]`.
+    fn gradient_scale(&self, norm: &Tensor<1>, num_tokens: f64) -> Tensor<1> {
+        if self.clip_norm <= 0.0 {
+            return norm.zeros_like() + 1.0 / num_tokens;
+        }
+        let inverse = (norm.clone() + NORM_EPSILON).recip();
+        inverse.mul_scalar(self.clip_norm).clamp_max(1.0) / num_tokens
+    }
+
+    /// Adapts the scale of losses, if there is one, to whether this step was skipped.
     fn scale_after(&mut self, skipped: &Tensor<1, Bool>) {
         self.loss_scale = self.loss_scale.take().map(|scale| scale.after(skipped));
     }
 
-    /// The gradients of each slot, with the length of their rows, from those of each parameter.
+    /// Joins the gradients of each parameter to those of each slot, with the length of their rows.
     fn join(&self, gradients: Vec<(Tensor<1>, usize)>) -> Vec<(Tensor<1>, usize)> {
         let mut gradients: Vec<_> = gradients.into_iter().map(Some).collect();
+        // Moved out, so that the memory of a gradient is free once it is joined.
         let mut take = |index: usize| {
             gradients[index]
                 .take()
                 .expect("each parameter is in one slot")
         };
-        let of_slot = |slot: &Slot| match &slot.members[..] {
-            [only] => take(only.index),
-            members => (
-                joined(members.iter().map(|member| take(member.index).0).collect()),
-                slot.row(),
-            ),
-        };
-        self.slots.iter().map(of_slot).collect()
+        let mut all = Vec::with_capacity(self.slots.len());
+        for slot in &self.slots {
+            all.push(match &slot.members[..] {
+                [only] => take(only.index),
+                members => {
+                    let parts = members.iter().map(|member| take(member.index).0);
+                    (joined(parts.collect()), slot.row())
+                }
+            });
+        }
+        all
     }
 
-    /// The state by name, for a checkpoint: `<part>.<parameter>`, as in `mean.encoder.norm.gamma`,
-    /// in the parameters' order.
+    /// Returns the state by name, for a checkpoint: `<part>.<parameter>`, as in
+    /// `mean.encoder.norm.gamma`, in the parameters' order.
     pub fn state(&self) -> Vec<(String, TensorData)> {
-        let mut all: Vec<_> = self
-            .slots
-            .iter()
-            .flat_map(|slot| slot.read(&slot.state.iter().collect::<Vec<_>>()))
-            .collect();
+        let mut all: Vec<(&Member, Vec<TensorData>)> = Vec::new();
+        for slot in &self.slots {
+            all.extend(slot.read(&slot.state.iter().collect::<Vec<_>>()));
+        }
         all.sort_by_key(|(member, _)| member.index);
-        let named = |(member, values): (&Member, Vec<TensorData>)| {
+        let mut state = Vec::new();
+        for (member, values) in all {
             let parts = self.rule.state(&member.name, &member.shape);
-            parts
-                .into_iter()
-                .zip(values)
-                .map(|((part, _), value)| (member.part(part), value))
-                .collect::<Vec<_>>()
-        };
-        let of_scale = self.loss_scale.as_ref().map(LossScale::state);
+            for ((part, _), value) in parts.into_iter().zip(values) {
+                state.push((member.part(part), value));
+            }
+        }
+        state.extend(self.loss_scale.iter().flat_map(LossScale::state));
+        state
+    }
+
+    /// Returns the exponential moving average of the weights by parameter name, in the parameters'
+    /// shapes; it is empty unless `ema_decay` is set.
+    pub fn ema(&self) -> Vec<(String, TensorData)> {
+        let mut all: Vec<(&Member, Vec<TensorData>)> = Vec::new();
+        for slot in &self.slots {
+            if let Some(ema) = &slot.ema {
+                all.extend(slot.read(&[ema]));
+            }
+        }
+        all.sort_by_key(|(member, _)| member.index);
         all.into_iter()
-            .flat_map(named)
-            .chain(of_scale.into_iter().flatten())
+            .map(|(member, mut values)| {
+                let value = reshape(values.remove(0), &member.shape);
+                (member.name.clone(), value)
+            })
             .collect()
     }
 
-    /// The exponential moving average of the weights by parameter name, in the parameters' shapes;
-    /// empty unless `ema_decay` asks for it.
-    pub fn ema(&self) -> Vec<(String, TensorData)> {
-        let averages = self
-            .slots
-            .iter()
-            .filter_map(|slot| Some((slot, slot.ema.as_ref()?)));
-        let mut all: Vec<_> = averages.flat_map(|(slot, ema)| slot.read(&[ema])).collect();
-        all.sort_by_key(|(member, _)| member.index);
-        let named = |(member, mut values): (&Member, Vec<TensorData>)| {
-            (
-                member.name.clone(),
-                reshape(values.remove(0), &member.shape),
-            )
-        };
-        all.into_iter().map(named).collect()
-    }
-
-    /// Takes back what [`Self::state`] gave.
+    /// Restores what [`Self::state`] has returned: `state` is called with the name and the shape of
+    /// each part.
     ///
     /// # Errors
-    /// The first error of `state`, which is asked for each name and its shape.
+    /// The first error of `state`.
     pub fn restore_state<E>(
         &mut self,
         device: &Device,
@@ -353,34 +358,32 @@ impl Optimizer {
         Ok(())
     }
 
-    /// Takes back what [`Self::ema`] gave.
+    /// Restores what [`Self::ema`] has returned: `ema` is called with the name and the shape of
+    /// each parameter.
     ///
     /// # Errors
-    /// The first error of `ema`, which is asked for each name and its shape.
+    /// The first error of `ema`.
     pub fn restore_ema<E>(
         &mut self,
         device: &Device,
         mut ema: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,
     ) -> Result<(), E> {
-        for Slot {
-            members, ema: kept, ..
-        } in &mut self.slots
-        {
-            if let Some(kept) = kept {
-                let mut read = |member: &Member| {
-                    Ok(Tensor::from_data(
-                        reshape(ema(&member.name, &member.shape)?, &[member.len()]),
-                        device,
-                    ))
-                };
-                *kept = joined(members.iter().map(&mut read).collect::<Result<_, E>>()?);
+        for slot in &mut self.slots {
+            let Some(kept) = &mut slot.ema else {
+                continue;
+            };
+            let mut parts = Vec::with_capacity(slot.members.len());
+            for member in &slot.members {
+                let values = ema(&member.name, &member.shape)?;
+                parts.push(Tensor::from_data(reshape(values, &[member.len()]), device));
             }
+            *kept = joined(parts);
         }
         Ok(())
     }
 }
 
-/// The same numbers in another shape.
+/// Returns the same values in another shape.
 fn reshape(data: TensorData, shape: &[usize]) -> TensorData {
     let dtype = data.dtype();
     TensorData::from_bytes(data.into_bytes(), shape.to_vec(), dtype)
@@ -393,16 +396,16 @@ struct Parameter {
     shape: Vec<usize>,
     /// Flat.
     value: Tensor<1>,
-    /// What the tensor is called, where tensors have names.
+    /// The identity of the tensor, on backends that have one.
     tensor: Option<u64>,
     is_frozen: bool,
 }
 
-/// All parameters, in their order.
+/// Lists all parameters, in their order.
 fn parameters(model: &impl Module) -> Vec<Parameter> {
-    let mut found = Parameters::default();
-    model.visit(&mut found);
-    found.all
+    let mut visitor = Parameters::default();
+    model.visit(&mut visitor);
+    visitor.all
 }
 
 #[derive(Default)]
@@ -421,21 +424,20 @@ impl ModuleVisitor for Parameters {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let (name, shape, value) = (self.path.name(), param.dims().to_vec(), param.val());
-        let (is_frozen, tensor) = (!value.is_require_grad(), polyglow_kernels::name(&value));
+        let value = param.val();
         self.all.push(Parameter {
-            name,
-            shape,
+            name: self.path.name(),
+            shape: param.dims().to_vec(),
+            tensor: polyglow_kernels::name(&value),
+            is_frozen: !value.is_require_grad(),
             value: value.inner().reshape([-1]),
-            tensor,
-            is_frozen,
         });
     }
 }
 
-/// The parts of a state, as many as the rule has.
+/// Takes the parts of a state apart, as many as the rule has.
 fn parts<const N: usize>(state: Vec<Tensor<1>>) -> [Tensor<1>; N] {
     state
         .try_into()
-        .expect("the state has the parts that its rule asked for")
+        .expect("the state has the parts that its rule lists")
 }

@@ -60,11 +60,11 @@ pub struct Training {
     pub tokenizers: Tokenizers,
     /// What is trained on, as models read it.
     pub data: TrainingData,
-    /// How BLEU splits lines.
+    /// The tokenizer of BLEU.
     pub bleu: BleuTokenizer,
-    /// What keeps other trainings out of the directory; rank 0 has it.
+    /// Prevents concurrent training in the directory; rank 0 has it.
     pub(super) lock: Option<Lock>,
-    /// What the texts and tokenizers are, for checkpoints to remember.
+    /// The hashes of the texts and tokenizers, which checkpoints keep.
     pub(super) hashes: TextHashes,
     origin: Option<Origin>,
     /// The update rule of the weights.
@@ -130,7 +130,7 @@ impl Training {
     /// As [`Self::prepare`], on data that is in memory; `config.data` then names none, and only
     /// says how it is read: [`Config::for_memory`] makes such a config.
     ///
-    /// Whoever resumes the run gives the same data again.
+    /// To resume the run, pass the same data again.
     ///
     /// # Errors
     /// As [`Self::prepare`]; the data does not have the content that the config's model reads.
@@ -141,16 +141,9 @@ impl Training {
         observer: &mut dyn Observer,
     ) -> Result<Self> {
         config.validate_for_memory().map_err(usage)?;
-        let wanted = config.content();
-        for (name, corpus) in [
-            ("training", Some(&text.train)),
-            ("validation", text.valid.as_ref()),
-        ] {
-            let found = corpus.map_or(wanted, Corpus::content);
-            ensure!(
-                found == wanted,
-                "the {name} data is {found:?}, and the config's model reads {wanted:?}"
-            );
+        check_content(&config, "training", &text.train)?;
+        if let Some(valid) = &text.valid {
+            check_content(&config, "validation", valid)?;
         }
         let run = RunDirectory::new(run.as_ref());
         Self::prepare_in(
@@ -200,7 +193,10 @@ impl Training {
         let text = text(&plan)?;
         let mut lock = None;
         let mut origin = None;
+        // Rank 0 alone looks into the run and locks it: the others may be on machines that do not
+        // see it, and would find it locked where they do.
         group.share(|| {
+            // Before the lock, which writes a file: a wrong name of a run leaves nothing behind.
             origin = find_origin(&run, &plan.config)?;
             lock = Some(run.lock()?);
             check_leaves_nothing_behind(&run)?;
@@ -210,9 +206,11 @@ impl Training {
         if plan.task.facts().has_references() {
             plan = plan.with_tokenizer(bleu.name());
         }
-        let (tokenizers, hashes) = shared_tokenizers(&**group, &text, || {
+        let shared = shared_tokenizers(&**group, &text, || {
             tokenizers(&run, origin.as_ref(), &plan.config, &text, observer)
         })?;
+        let (tokenizers, hashes) = shared;
+        // In turn, so that the ranks of a machine read the ids that the first of them has written.
         let data = group.in_turn(|| {
             if !group.is_first() {
                 run.make_cache()?;
@@ -222,6 +220,7 @@ impl Training {
         if plan.config.train.max_tokens == MaxTokens::Auto {
             let setting = setting(&plan, &tokenizers, &text, &bleu)?;
             let own = find_max_tokens(setting, &plan.model_shape(&tokenizers)?, &data, observer)?;
+            // What fits the smallest device: all ranks must plan the same batches.
             let max_tokens = group.gather(own)?.into_iter().min().unwrap_or(own);
             tracing::info!(
                 "train.max_tokens = {max_tokens}: what fits the memory of a GPU, or on a CPU the default; this run keeps the value"
@@ -245,7 +244,7 @@ impl Training {
         })
     }
 
-    /// Whether no step has been made in the directory.
+    /// Returns whether no step has been made in the directory.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -253,13 +252,13 @@ impl Training {
         Ok(self.run.checkpoints(1).steps()?.is_empty())
     }
 
-    /// The run whose weights this one begins with, if it is a fork.
+    /// Returns the run whose weights this one begins with, if it is a fork.
     pub fn origin(&self) -> Option<PathBuf> {
         fork::origin_of(&self.run)
     }
 
-    /// With an optimizer of one's own instead of `train.optimizer`. To resume the run, give the
-    /// same one again.
+    /// Replaces `train.optimizer` by an update rule of the caller's own. To resume the run, pass
+    /// the same one again.
     #[must_use]
     pub fn with_rule(
         mut self,
@@ -300,7 +299,7 @@ impl Training {
         self
     }
 
-    /// What the built-in tasks take from this training.
+    /// Returns what the built-in tasks take from this training.
     ///
     /// # Errors
     /// The config's model does not fit the tokenizers.
@@ -308,7 +307,8 @@ impl Training {
         setting(&self.plan, &self.tokenizers, &self.text, &self.bleu)
     }
 
-    /// Trains to the end, or until `stop` or the observer asks for it.
+    /// Trains to the end, or until `stop` or the observer requests it; returns why training ended,
+    /// and its last state.
     ///
     /// # Errors
     /// Too many losses or gradients in a row are not finite; the device or the disk fails.
@@ -334,8 +334,9 @@ impl Training {
         fit(self, &task, model, stop, observer)
     }
 
-    /// As [`Self::run`], of a task or a model of one's own. `model` makes it on the device that it
-    /// is given; its weights are replaced by those of the newest checkpoint where there is one.
+    /// As [`Self::run`], for a task or a model of the caller's own. `model` makes the model on the
+    /// device that it is called with; its weights are replaced by those of the newest checkpoint
+    /// where there is one.
     ///
     /// # Errors
     /// As [`Self::run`]; the training is a fork, which only the built-in models can be.
@@ -372,7 +373,18 @@ fn begun(run: &RunDirectory) -> Result<(Selection, Option<String>)> {
     Ok((run.selection()?, config))
 }
 
-/// A training that begins with weights of its own.
+/// Makes sure that data in memory has the content that the config's model reads.
+fn check_content(config: &Config, name: &str, corpus: &Corpus) -> Result<()> {
+    let required = config.content();
+    let content = corpus.content();
+    ensure!(
+        content == required,
+        "the {name} data is {content:?}, and the config's model reads {required:?}"
+    );
+    Ok(())
+}
+
+/// Makes sure that a training may begin with weights of its own.
 fn no_origin(run: &RunDirectory) -> Result<Option<Origin>> {
     fork::check_is_no_fork(run).map(|()| None)
 }
@@ -384,18 +396,17 @@ fn setting(
     bleu: &BleuTokenizer,
 ) -> Result<Setting> {
     let longest = plan.model_shape(tokenizers)?.vocabulary().max_len - 1;
-    let (plan, tokenizers, bleu) = (plan.clone(), tokenizers.clone(), bleu.clone());
     Ok(Setting {
-        plan,
-        tokenizers,
+        plan: plan.clone(),
+        tokenizers: tokenizers.clone(),
         valid: Arc::clone(&text.held_out),
-        bleu,
+        bleu: bleu.clone(),
         longest,
     })
 }
 
-/// BLEU's tokenizer, by the script of the validation text or else of the training text where no key
-/// decides it.
+/// Chooses BLEU's tokenizer: by its key, or else by the script of the validation text or, without
+/// one, of the training text.
 fn bleu_tokenizer(plan: &Plan, text: &Text) -> Result<BleuTokenizer> {
     if !plan.task.facts().has_references() {
         return Ok(BleuTokenizer::default());
@@ -413,9 +424,10 @@ fn check_leaves_nothing_behind(run: &RunDirectory) -> Result<()> {
     if !checkpoints.steps()?.is_empty() || left.is_empty() {
         return Ok(());
     }
-    let (root, left) = (run.root().display(), left.join("`, `"));
     let error = failed!(
-        "`{root}` has the checkpoint `{left}`, but no `step-N` to resume from, and a new training would replace its records"
+        "`{}` has the checkpoint `{}`, but no `step-N` to resume from, and a new training would replace its records",
+        run.root().display(),
+        left.join("`, `")
     );
     Err(with_hint(
         error,

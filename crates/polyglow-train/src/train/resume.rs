@@ -1,4 +1,4 @@
-//! What must not change between the start of a run and its resumption.
+//! Checks that config, text and tokenizers are the same when a run is resumed.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -16,7 +16,8 @@ use crate::run::{RunDirectory, TextHashes, hash, hexadecimal};
 /// Changed files that a message names at most.
 const NAMED_FILES: usize = 5;
 
-/// A run is resumed only with the config it started with, except for what cannot change its result.
+/// Makes sure that a run is resumed with the config it started with, except for what cannot change
+/// its result.
 pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<()> {
     if !run.config_path().is_file() {
         return Ok(());
@@ -24,9 +25,10 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     let mut old = run.config()?;
     adopt_free_keys(&mut old.train, &config.train);
     if old.device != config.device {
-        let (old, new) = (&old.device, &config.device);
         tracing::warn!(
-            "the run began on `{old}`; on `{new}` it continues with other dropout masks and other rounding"
+            "the run began on `{}`; on `{}` it continues with other dropout masks and other rounding",
+            old.device,
+            config.device
         );
     }
     old.device.clone_from(&config.device);
@@ -39,8 +41,6 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
         // Nothing has been trained, as after a check that failed.
         return Ok(());
     }
-    let change =
-        |Difference { key, ours, theirs }: &Difference| format!("`{key} = {theirs}`, now `{ours}`");
     let changes: Vec<String> = differences.iter().map(change).collect();
     let error = failed!(
         "`{}` was trained with another config: {}",
@@ -49,20 +49,23 @@ pub(super) fn check_same_config(run: &RunDirectory, config: &Config) -> Result<(
     );
     let advice = "set it back to resume, start again in another directory with `--run NEW_RUN`, or, with a model of the same \
                   sizes, continue from these weights in a new run with `--fork NEW_RUN`";
-    let end = differences
+    let moves_end = differences
         .iter()
         .any(|change| matches!(&*change.key, "train.max_steps" | "train.max_epochs"));
-    Err(with_hint(
-        usage(error),
-        if end {
-            format!("{}; {advice}", why_no_other_end(&config.train))
-        } else {
-            advice.to_owned()
-        },
-    ))
+    let hint = if moves_end {
+        format!("{}; {advice}", why_no_other_end(&config.train))
+    } else {
+        advice.to_owned()
+    };
+    Err(with_hint(usage(error), hint))
 }
 
-/// What the steps so far were computed with, and what those to come are.
+/// Shows a difference between a run's config and the new one.
+pub(super) fn change(Difference { key, ours, theirs }: &Difference) -> String {
+    format!("`{key} = {theirs}`, now `{ours}`")
+}
+
+/// Warns if the steps so far were computed with other CPU instructions than those to come.
 pub(super) fn warn_of_other_instructions(old: Option<&str>, new: Option<&str>) {
     if let (Some(old), Some(new)) = (old, new)
         && old != new
@@ -73,7 +76,7 @@ pub(super) fn warn_of_other_instructions(old: Option<&str>, new: Option<&str>) {
     }
 }
 
-/// Why the end of a training could not be moved.
+/// Says why the end of a training cannot be moved.
 fn why_no_other_end(train: &TrainConfig) -> &'static str {
     if train.schedule.aims_at_the_end() {
         "the learning rate of every step depends on the last step"
@@ -84,9 +87,9 @@ fn why_no_other_end(train: &TrainConfig) -> &'static str {
     }
 }
 
-/// Lets those keys differ that do not change what a step does: how often something is shown or
-/// kept, how many steps may be skipped in a row, where a file lies, and a later end where the
-/// schedule does not aim at the end.
+/// Lets keys differ that do not change the result of a step: how often something is shown or kept,
+/// how many steps may be skipped in a row, the path of a file, and a later end where the schedule
+/// does not aim at the end.
 fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.log_every = new.log_every;
     old.save_every = new.save_every;
@@ -97,18 +100,23 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     // Only one dictionary and hardly more than one model fit a tokenizer, wherever they lie.
     old.dictionary.clone_from(&new.dictionary);
     old.spm.clone_from(&new.spm);
-    let end = |limit: Option<u64>| limit.unwrap_or(u64::MAX);
     // With patience the validation at the old end counts, which a later end would not have.
     let may_end_later = !new.schedule.aims_at_the_end() && new.patience == 0;
     if may_end_later
-        && end(new.max_steps) >= end(old.max_steps)
-        && end(new.max_epochs) >= end(old.max_epochs)
+        && is_no_earlier(new.max_steps, old.max_steps)
+        && is_no_earlier(new.max_epochs, old.max_epochs)
     {
-        (old.max_steps, old.max_epochs) = (new.max_steps, new.max_epochs);
+        old.max_steps = new.max_steps;
+        old.max_epochs = new.max_epochs;
     }
 }
 
-/// The hashes of what a run is trained on.
+/// Compares two ends of a training; `None` is no end.
+fn is_no_earlier(new: Option<u64>, old: Option<u64>) -> bool {
+    new.unwrap_or(u64::MAX) >= old.unwrap_or(u64::MAX)
+}
+
+/// Computes the hashes of the data and the tokenizers of a run.
 ///
 /// # Errors
 /// A file cannot be read.
@@ -119,10 +127,13 @@ pub(super) fn text_hashes(
 ) -> Result<TextHashes> {
     let train = train.hashes()?;
     let valid = valid.map(Corpus::hashes).transpose()?;
-    let both = || [Some(&train), valid.as_ref()].into_iter().flatten();
+    let splits = [Some(&train), valid.as_ref()];
+    let splits: Vec<_> = splits.into_iter().flatten().collect();
+    let files = splits.iter().flat_map(|split| &split.files);
+    let images = splits.iter().flat_map(|split| &split.images);
     Ok(TextHashes {
-        files: both().flat_map(|split| &split.files).map(named).collect(),
-        images: both().flat_map(|split| &split.images).map(named).collect(),
+        files: files.map(named).collect(),
+        images: images.map(named).collect(),
         train: hexadecimal(&train.whole),
         valid: valid
             .as_ref()
@@ -132,13 +143,13 @@ pub(super) fn text_hashes(
     })
 }
 
-/// A hash with the path of its file, as checkpoints have it.
+/// Writes a hash and the path of its file as checkpoints have them.
 fn named((path, hash): &(PathBuf, [u8; 32])) -> (String, String) {
     (path.display().to_string(), hexadecimal(hash))
 }
 
-/// A run is resumed only with the text and the tokenizers it started with. The first checkpoints
-/// may not know them.
+/// Makes sure that a run is resumed with the text and the tokenizers it started with. The first
+/// checkpoints may not know them.
 ///
 /// # Errors
 /// One of them is another (exit code 2): the message names which, and the files that differ.
@@ -189,8 +200,8 @@ pub(super) fn check_same_text(run: &RunDirectory, text: &TextHashes) -> Result<(
     Err(with_hint(usage(error), advice))
 }
 
-/// The files and images whose content is not what it was, and when they were written, a few of
-/// them. Of a run whose checkpoints do not know them, none.
+/// Lists a few of the files and images whose content has changed, and when they were written. It is
+/// empty for a run whose checkpoints do not know them.
 fn changed_files(old: &TextHashes, new: &TextHashes) -> Vec<String> {
     let mut changed = changes(&old.files, &new.files);
     changed.extend(changes(&old.images, &new.images));
@@ -206,40 +217,34 @@ fn changes(old: &BTreeMap<String, String>, new: &BTreeMap<String, String>) -> Ve
     if old.is_empty() {
         return Vec::new();
     }
-    let changed = new
-        .iter()
-        .filter(|(path, hash)| old.get(*path) != Some(hash))
-        .map(|(path, _)| {
-            let written = fs::metadata(path)
-                .and_then(|file| file.modified())
-                .ok()
-                .and_then(|time| time.elapsed().ok());
-            let written = written
+    let mut changes = Vec::new();
+    for (path, hash) in new {
+        if old.get(path) != Some(hash) {
+            let written = age(path)
                 .map(|age| format!(" (written {} ago)", words(age)))
                 .unwrap_or_default();
-            format!("`{path}` has changed{written}")
-        });
-    let gone = old
-        .keys()
-        .filter(|path| !new.contains_key(*path))
-        .map(|path| format!("`{path}` is not read any more"));
-    changed.chain(gone).collect()
+            changes.push(format!("`{path}` has changed{written}"));
+        }
+    }
+    let gone = old.keys().filter(|path| !new.contains_key(*path));
+    changes.extend(gone.map(|path| format!("`{path}` is not read any more")));
+    changes
 }
 
-/// A duration in one unit: `5 minutes`.
+/// Returns the time since a file was written; `None` where that is not known.
+fn age(path: &str) -> Option<Duration> {
+    let written = fs::metadata(path).ok()?.modified().ok()?;
+    written.elapsed().ok()
+}
+
+/// Shows a duration in one unit: `5 minutes`.
 fn words(age: Duration) -> String {
-    let seconds = age.as_secs();
-    let units = [
-        (86_400, "day"),
-        (3600, "hour"),
-        (60, "minute"),
-        (1, "second"),
-    ];
-    let (size, unit) = units
-        .into_iter()
-        .find(|(size, _)| seconds >= *size)
-        .unwrap_or((1, "second"));
-    counted(seconds / size, unit)
+    match age.as_secs() {
+        seconds @ 86_400.. => counted(seconds / 86_400, "day"),
+        seconds @ 3600.. => counted(seconds / 3600, "hour"),
+        seconds @ 60.. => counted(seconds / 60, "minute"),
+        seconds => counted(seconds, "second"),
+    }
 }
 
 #[cfg(test)]

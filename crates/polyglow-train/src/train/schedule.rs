@@ -34,10 +34,6 @@ pub(super) fn check_same(trained: Option<&str>, now: Option<&str>) -> Result<()>
     if trained == now {
         return Ok(());
     }
-    let shown = |name: Option<&str>| match name {
-        Some(name) => format!("the schedule `{name}`"),
-        None => "the schedule of `train.schedule`".to_owned(),
-    };
     let error = failed!(
         "the run was trained with {}, now with {}",
         shown(trained),
@@ -46,6 +42,13 @@ pub(super) fn check_same(trained: Option<&str>, now: Option<&str>) -> Result<()>
     let advice = "resume it with a program that gives it the same schedule (`Training::with_schedule`), or \
                   start again in another directory";
     Err(with_hint(usage(error), advice))
+}
+
+fn shown(name: Option<&str>) -> String {
+    match name {
+        Some(name) => format!("the schedule `{name}`"),
+        None => "the schedule of `train.schedule`".to_owned(),
+    }
 }
 
 /// A schedule with everything it depends on.
@@ -60,7 +63,8 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The configured schedule for a training of `last_step` steps of a model of width `d_model`.
+    /// Makes the configured schedule of a training of `last_step` steps, of a model of width
+    /// `d_model`.
     pub fn new(config: &TrainConfig, last_step: u64, d_model: usize) -> Self {
         Self {
             kind: config.schedule,
@@ -93,7 +97,7 @@ impl Schedule {
         Ok(lr)
     }
 
-    /// The learning rate of a step, the first of which is step 1.
+    /// Returns the learning rate of a step, the first of which is step 1.
     ///
     /// - `noam`: `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al.,
     ///   2017, section 5.3)

@@ -1,5 +1,6 @@
 //! A training under way: the model, the optimizer, and where it stands.
 
+mod divergence;
 mod improvement;
 mod report;
 mod save;
@@ -17,6 +18,7 @@ use polyglow_predict::device::instructions;
 use polyglow_predict::error::{Result, failed, with_hint};
 use serde_json::json;
 
+use self::divergence::Divergence;
 use self::window::Window;
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
@@ -32,9 +34,9 @@ use crate::run::{Best, Checkpoints, TrainState};
 use crate::tasks::Task;
 use crate::workload::BatchShape;
 
-/// A training under way.
+/// A training under way: it makes steps, validates, reports and saves, each when the loop calls it.
 pub struct Session<'a, T: Task> {
-    /// Where it stands.
+    /// How far the training is, after the last step.
     pub state: TrainState,
     training: &'a Training,
     task: &'a T,
@@ -45,24 +47,39 @@ pub struct Session<'a, T: Task> {
     checkpoints: Checkpoints,
     /// The newest whole checkpoint.
     saved: Option<PathBuf>,
-    /// The best validation before the newest that was better, and those since: the newest may not
-    /// be written yet.
-    before_best: (Option<Best>, u64),
+    /// The state to return to if the checkpoint of the newest best validation cannot be written.
+    before_best: BeforeBest,
+    /// Time that steps have taken since the last report.
     stepping: Duration,
     /// Tokens of the interval that an earlier process saw, in time that this one does not know.
     untimed_tokens: u64,
     /// The newest batch that the device was given, for the message should it fail.
     batch: Cell<Option<BatchShape>>,
-    /// Whether it has been said that the ranks do not compute the same bits.
+    /// Whether there was a warning that the ranks do not compute the same bits.
     warned_of_drift: bool,
-    /// The lowest loss of the reports so far, in nats per target token.
-    lowest_loss: f64,
-    /// Whether it has been said that the loss has diverged.
-    warned_of_divergence: bool,
+    /// Watches the losses of the reports.
+    divergence: Divergence,
+}
+
+/// What a state knew of its validations before the one that is the best now.
+#[derive(Clone, Copy, Debug, Default)]
+struct BeforeBest {
+    best: Option<Best>,
+    stale_validations: u64,
+}
+
+impl BeforeBest {
+    fn from_state(state: &TrainState) -> Self {
+        Self {
+            best: state.best,
+            stale_validations: state.stale_validations,
+        }
+    }
 }
 
 impl<'a, T: Task> Session<'a, T> {
-    /// Continues from the newest whole checkpoint of the run, or starts with the weights of `model`.
+    /// Continues from the newest whole checkpoint of the run, or starts with the weights of
+    /// `model`.
     ///
     /// # Errors
     /// There are checkpoints and none is whole; one does not fit the configuration; the training
@@ -74,10 +91,12 @@ impl<'a, T: Task> Session<'a, T> {
         let mut stepper = new_stepper(training, task, model)?;
         // Only rank 0 reads, so that all agree which checkpoint is the newest.
         let resumed = group.share(|| resume(training, &checkpoints, &mut stepper))?;
-        let (mut state, saved) = match resumed {
-            Some((state, path)) => (serde_json::from_str(&state)?, Some(path)),
-            None => (TrainState::default(), None),
-        };
+        let mut state = TrainState::default();
+        let mut saved = None;
+        if let Some((restored, path)) = resumed {
+            state = serde_json::from_str(&restored)?;
+            saved = Some(path);
+        }
         let own_schedule = training.schedule.as_ref().map(|own| &*own.name);
         if state.step > 0 {
             check_same(state.schedule.as_deref(), own_schedule)?;
@@ -89,6 +108,7 @@ impl<'a, T: Task> Session<'a, T> {
         let schedule = Schedule::new(&config.train, last_step, training.plan.d_model)
             .replaced_by(training.schedule.clone());
         let untimed_tokens = state.interval.tokens;
+        let divergence = Divergence::new(&state);
         let mut session = Self {
             state,
             training,
@@ -99,17 +119,18 @@ impl<'a, T: Task> Session<'a, T> {
             monitor: Monitor::default(),
             checkpoints,
             saved,
-            before_best: (None, 0),
+            before_best: BeforeBest::default(),
             stepping: Duration::ZERO,
             untimed_tokens,
             batch: Cell::default(),
             warned_of_drift: false,
-            lowest_loss: f64::INFINITY,
-            warned_of_divergence: false,
+            divergence,
         };
         if !group.is_alone() {
+            // The others have not read the checkpoint.
             session.take_from_first()?;
         }
+        // A training that is over computes no more steps, on whatever instructions.
         if !session.is_last() {
             let instructions = instructions(&training.plan.device);
             warn_of_other_instructions(session.state.instructions.as_deref(), instructions);
@@ -118,7 +139,7 @@ impl<'a, T: Task> Session<'a, T> {
         Ok(session)
     }
 
-    /// Records who trains, if several processes do.
+    /// Records the hosts of the ranks, if there are several.
     pub(super) fn record_ranks(&self, records: &mut Records) -> Result<()> {
         let group = &self.training.plan.group;
         if group.is_alone() {
@@ -127,22 +148,22 @@ impl<'a, T: Task> Session<'a, T> {
         records.write(&json!({"kind": "ranks", "step": self.state.step, "hosts": group.hosts()}))
     }
 
-    /// Adds the sums of every step to those of other processes.
+    /// Makes every step a part of one over several processes, whose sums `across` adds.
     pub fn sum_across(&mut self, across: Box<SumAcross<'a>>) {
         self.stepper.sum_across(across);
     }
 
-    /// The step that training ends with.
+    /// Returns the step that training ends with.
     pub fn last_step(&self) -> u64 {
         self.last_step
     }
 
-    /// Whether the last step is done.
+    /// Returns whether the last step is done.
     pub fn is_last(&self) -> bool {
         self.state.step >= self.last_step || self.epochs_are_over()
     }
 
-    /// Whether there is a reason to end, and which.
+    /// Returns the reason to end after this step; `None` if training is to continue.
     pub fn ending(&self) -> Option<Ending> {
         let patience = self.training.plan.config.train.patience;
         if self.is_last() {
@@ -176,6 +197,7 @@ impl<'a, T: Task> Session<'a, T> {
         let first = window.first;
         let config = StepConfig { step, lr, first };
         let record = self.stepper.step(&window.micro_batches, config)?;
+        // Only now: a step that fails has not been made.
         self.state.step = step;
         self.state.tokens += record.num_tokens as u64;
         self.monitor.push(record, window.examples);
@@ -195,17 +217,13 @@ impl<'a, T: Task> Session<'a, T> {
     }
 
     fn epochs_are_over(&self) -> bool {
-        self.training
-            .plan
-            .config
-            .train
-            .max_epochs
-            .is_some_and(|epochs| self.state.epoch >= epochs)
+        let max_epochs = self.training.plan.config.train.max_epochs;
+        max_epochs.is_some_and(|epochs| self.state.epoch >= epochs)
     }
 }
 
-/// The stepper of a training before its first step, with the optimizer's rule that the training was
-/// given, and with sums over all ranks.
+/// Makes the stepper of a training before its first step, with the training's own update rule, and
+/// with sums over all ranks.
 fn new_stepper<'a, T: Task>(
     training: &'a Training,
     task: &'a T,

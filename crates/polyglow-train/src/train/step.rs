@@ -4,20 +4,20 @@ use std::time::Instant;
 
 use burn::tensor::{Tensor, Transaction};
 
-/// The arguments of a step beside its batches.
+/// The arguments of a step, apart from its batches.
 #[derive(Clone, Copy, Debug)]
 pub struct StepConfig {
     /// The step's number, from 1; with the seed of the run it decides the dropout.
     pub step: u64,
     /// The learning rate of this step.
     pub lr: f64,
-    /// The number, in the step, of the window's first micro-batch, from 0: where several processes
-    /// share a step, those before it are in others.
+    /// The number of the window's first micro-batch in the step, from 0: where several processes
+    /// share a step, others have those before it.
     pub first: usize,
 }
 
 impl StepConfig {
-    /// A step whose micro-batches are all in this process.
+    /// Makes the arguments of a step whose micro-batches are all in this process.
     pub fn new(step: u64, lr: f64) -> Self {
         Self { step, lr, first: 0 }
     }
@@ -104,10 +104,10 @@ impl StepValues {
     }
 }
 
-/// A phase of a step. All but the last come once for each shard.
+/// A phase of a step. All but the last are called once for each shard.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
-    /// Ids go to the device.
+    /// The upload of the batch to the device.
     Upload,
     /// The forward pass, with the loss; with kernels also with the gradients of the projection to
     /// the vocabulary.
@@ -119,15 +119,15 @@ pub enum Phase {
 }
 
 impl Phase {
-    /// All phases, in the order in which a shard comes to them.
+    /// All phases, in their order within a step.
     pub const ALL: [Self; 4] = [Self::Upload, Self::Forward, Self::Backward, Self::Update];
 
-    /// Its index in [`Self::ALL`].
+    /// Returns its index in [`Self::ALL`].
     pub fn index(self) -> usize {
         self as usize
     }
 
-    /// Its name in reports, as in `forward`.
+    /// Returns its name in reports, as in `forward`.
     pub fn name(self) -> &'static str {
         match self {
             Self::Upload => "upload",

@@ -70,7 +70,7 @@ pub struct Stepper<'a, T: Task> {
     across: Box<SumAcross<'a>>,
 }
 
-/// The parts that a [`Stepper`] is made of.
+/// The parts of a [`Stepper`].
 pub struct StepperParts<'a, T: Task> {
     /// The task, whose loss is minimized.
     pub task: &'a T,
@@ -85,8 +85,8 @@ pub struct StepperParts<'a, T: Task> {
 }
 
 impl<'a, T: Task> Stepper<'a, T> {
-    /// A stepper with the optimizer that the config of a plan names, before its first step. `model`
-    /// is on [`Plan::training_device`].
+    /// Makes a stepper with the optimizer that the config of a plan names, before its first step.
+    /// `model` is on [`Plan::training_device`].
     ///
     /// # Errors
     /// As [`Plan::training_device`].
@@ -101,7 +101,7 @@ impl<'a, T: Task> Stepper<'a, T> {
         }))
     }
 
-    /// A stepper with an optimizer of the caller's, or on a device that no plan names.
+    /// Makes a stepper with an optimizer of the caller's, or on a device that no plan names.
     pub fn from_parts(parts: StepperParts<'a, T>) -> Self {
         Self {
             task: parts.task,
@@ -120,8 +120,8 @@ impl<'a, T: Task> Stepper<'a, T> {
     }
 
     /// Runs the micro-batches of a window and updates the weights once, by the gradient of the mean
-    /// over all their target tokens together. Nothing is read from a GPU:
-    /// [`StepRecord::read`] waits for the end of the step.
+    /// over all their target tokens together. Nothing is read from a GPU: [`StepRecord::read`]
+    /// waits for the end of the step.
     ///
     /// On the CPU the shards of micro-batches run in parallel; the bits of the result do not depend
     /// on the number of threads.
@@ -147,6 +147,8 @@ impl<'a, T: Task> Stepper<'a, T> {
         observe: &Observe<'_>,
     ) -> Result<StepRecord> {
         let sums = self.window_sums(window, config, observe)?;
+        // Before anything is changed: where another process cannot be reached, the weights are as
+        // they were before the step.
         let sums = (self.across)(sums)?;
         let begin = Instant::now();
         let record = self.update(sums, config)?;
@@ -193,12 +195,14 @@ impl<'a, T: Task> Stepper<'a, T> {
 
     fn update(&mut self, sums: WindowSums, config: StepConfig) -> Result<StepRecord> {
         let StepConfig { step, lr, .. } = config;
+        // Copied first, since the optimizer consumes the sums and frees each gradient after its
+        // last use.
         let loss_sum = sums.loss_sum.clone();
         let nll_sum = sums.nll_sum.clone();
         let num_tokens = sums.num_tokens;
         let num_positions = sums.num_positions;
         let num_real_positions = sums.num_real_positions;
-        // Moved, not borrowed: each weight is updated where it lies in memory.
+        // Moved, not borrowed: a weight with one owner is updated in place.
         let model = self.model.take().context(NO_MODEL)?;
         let (model, grad_norm) = self.optimizer.step(model, sums, lr, step);
         self.model = Some(model);
@@ -214,7 +218,7 @@ impl<'a, T: Task> Stepper<'a, T> {
         })
     }
 
-    /// The model after the last step.
+    /// Returns the model after the last step.
     ///
     /// # Errors
     /// A step failed in its update, and the model is gone.
@@ -230,17 +234,17 @@ impl<'a, T: Task> Stepper<'a, T> {
         self.model.context(NO_MODEL)
     }
 
-    /// The optimizer, with its state after the last step.
+    /// Returns the optimizer, with its state after the last step.
     pub fn optimizer(&self) -> &Optimizer {
         &self.optimizer
     }
 
-    /// The optimizer, whose state may be replaced between two steps.
+    /// Returns the optimizer, whose state may be replaced between two steps.
     pub fn optimizer_mut(&mut self) -> &mut Optimizer {
         &mut self.optimizer
     }
 
-    /// The device of the steps.
+    /// Returns the device of the steps.
     pub fn device(&self) -> &Device {
         &self.device
     }

@@ -1,26 +1,26 @@
-//! Being asked to stop.
+//! Requests to stop a training.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
-/// Set once somebody wants training to end; clones share one flag.
+/// A flag that is set once training is to end, as by Ctrl-C; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
     asked: Arc<AtomicBool>,
 }
 
 impl Stop {
-    /// Asks for the end.
+    /// Requests the end of the training after the step in progress.
     pub fn ask(&self) {
         self.asked.store(true, Ordering::Relaxed);
     }
 
-    /// Whether the end has been asked for.
+    /// Returns whether the end has been requested.
     pub fn asked(&self) -> bool {
         self.asked.load(Ordering::Relaxed)
     }
 
-    /// The flag itself, for a signal handler to set.
+    /// Returns the flag itself, for a signal handler to set.
     pub fn flag(&self) -> Arc<AtomicBool> {
         Arc::clone(&self.asked)
     }

@@ -1,5 +1,4 @@
-//! What a step adds up before it moves the weights, and the place where several processes add
-//! theirs together.
+//! The sums of a step, from which the weights are updated, and their exchange between processes.
 
 use std::mem::take;
 use std::panic::resume_unwind;
@@ -12,8 +11,9 @@ use polyglow_kernels::square_sums;
 use polyglow_model::Precision;
 use polyglow_predict::error::{Result, TrainError};
 use polyglow_predict::group::Group;
+use serde::{Deserialize, Serialize};
 
-/// What the micro-batches of a window add up to: all that the update of a step is made from.
+/// The sums over the micro-batches of a window: all that the update of a step is made from.
 ///
 /// Everything in it is a sum, so that sums of several processes can be added field by field.
 #[derive(Debug)]
@@ -65,9 +65,23 @@ pub(super) fn among(
     precision: Precision,
     mut sums: WindowSums,
 ) -> Result<WindowSums> {
-    let device = sums.loss_sum.device();
     let parts = std::mem::take(&mut sums.gradients.parts);
-    sums.gradients.parts = thread::scope(|scope| {
+    sums.gradients.parts = exchange(group, precision, parts, &sums.loss_sum.device())?;
+    sum_scalars(group, sums)
+}
+
+/// Adds gradients over the ranks of a group, in a thread of its own, so that it sends one bucket
+/// while this thread reads the next from the device.
+///
+/// All ranks cut the same parameters into the same buckets, so that theirs meet.
+fn exchange(
+    group: &dyn Group,
+    precision: Precision,
+    parts: Vec<Tensor<1>>,
+    device: &Device,
+) -> Result<Vec<Tensor<1>>> {
+    thread::scope(|scope| {
+        // One bucket waits at most: what is read far ahead would fill the memory.
         let (sender, read) = sync_channel::<Bucket>(1);
         let (done, summed) = channel();
         let exchange = scope.spawn(move || {
@@ -85,70 +99,83 @@ pub(super) fn among(
             ranks: group.size(),
         };
         for bucket in buckets {
-            // If nobody takes it, the exchange has failed, and says why below.
+            // Without a receiver, the exchange has failed; `join` returns its error below.
             if sender.send(bucket?).is_err() {
                 break;
             }
-            tensors.extend(
-                summed
-                    .try_iter()
-                    .flat_map(|bucket| bucket.into_tensors(&device)),
-            );
+            for bucket in summed.try_iter() {
+                tensors.extend(bucket.into_tensors(device));
+            }
         }
+        // Ends the thread's loop, and with it the loop below.
         drop(sender);
-        tensors.extend(
-            summed
-                .iter()
-                .flat_map(|bucket| bucket.into_tensors(&device)),
-        );
+        for bucket in summed {
+            tensors.extend(bucket.into_tensors(device));
+        }
         exchange
             .join()
             .unwrap_or_else(|panic| resume_unwind(panic))?;
-        Ok::<_, TrainError>(tensors)
-    })?;
-    let mut read = Transaction::default()
-        .register(sums.loss_sum)
-        .register(sums.nll_sum)
-        .execute()
-        .into_iter();
-    let losses: Vec<f32> = read
-        .by_ref()
-        .flat_map(|data| data.iter::<f32>().collect::<Vec<_>>())
-        .collect();
-    let told = (
-        losses,
-        [sums.num_tokens, sums.num_positions, sums.num_real_positions],
-    );
-    let (losses, counts): (Vec<_>, Vec<_>) = group.gather(told)?.into_iter().unzip();
-    // A rank without a batch, where the epoch ends, has nothing to add: not even a zero, which may
-    // change the order.
-    let has_batch = |counts: &[usize; 3]| counts[0] > 0;
-    let loss = |which: usize| -> Tensor<1> {
-        let own = losses
-            .iter()
-            .zip(&counts)
-            .filter(|(_, counts)| has_batch(counts));
-        let values: Vec<f32> = own.map(|(losses, _)| losses[which]).collect();
-        Tensor::<1>::from_floats(&values[..], &device).sum()
-    };
-    let count = |which: usize| counts.iter().map(|counts| counts[which]).sum();
-    Ok(WindowSums {
-        gradients: sums.gradients,
-        loss_sum: loss(0),
-        nll_sum: loss(1),
-        num_tokens: count(0),
-        num_positions: count(1),
-        num_real_positions: count(2),
+        Ok(tensors)
     })
 }
 
-/// Values that are sent together among so many ranks, or one parameter if that is larger: 16 MiB,
-/// and 64 KiB for each rank if that is more, so that messages stay large.
+/// The losses and counts of one rank.
+#[derive(Serialize, Deserialize)]
+struct Scalars {
+    losses: Vec<f32>,
+    num_tokens: usize,
+    num_positions: usize,
+    num_real_positions: usize,
+}
+
+impl Scalars {
+    /// Returns whether the rank had a batch, which at the end of an epoch it may not.
+    fn has_batch(&self) -> bool {
+        self.num_tokens > 0
+    }
+}
+
+/// Adds losses and counts over the ranks of a group.
+fn sum_scalars(group: &dyn Group, sums: WindowSums) -> Result<WindowSums> {
+    let device = sums.loss_sum.device();
+    let read = Transaction::default()
+        .register(sums.loss_sum)
+        .register(sums.nll_sum)
+        .execute();
+    let all = group.gather(Scalars {
+        losses: read.iter().flat_map(|data| data.iter::<f32>()).collect(),
+        num_tokens: sums.num_tokens,
+        num_positions: sums.num_positions,
+        num_real_positions: sums.num_real_positions,
+    })?;
+    Ok(WindowSums {
+        gradients: sums.gradients,
+        loss_sum: sum_losses(&all, 0, &device),
+        nll_sum: sum_losses(&all, 1, &device),
+        num_tokens: all.iter().map(|rank| rank.num_tokens).sum(),
+        num_positions: all.iter().map(|rank| rank.num_positions).sum(),
+        num_real_positions: all.iter().map(|rank| rank.num_real_positions).sum(),
+    })
+}
+
+/// Adds the loss `index` of all ranks on the device, as the losses of micro-batches are added.
+fn sum_losses(all: &[Scalars], index: usize, device: &Device) -> Tensor<1> {
+    // A rank without a batch does not even add a zero, with which the sum may have another order.
+    let values: Vec<f32> = all
+        .iter()
+        .filter(|rank| rank.has_batch())
+        .map(|rank| rank.losses[index])
+        .collect();
+    Tensor::<1>::from_floats(&values[..], device).sum()
+}
+
+/// Returns the number of values that `ranks` ranks send together, unless one parameter has more: 16
+/// MiB, and 64 KiB for each rank if that is more, so that messages stay large.
 pub fn bucket_len(ranks: usize) -> usize {
     (1 << 22).max(ranks << 14)
 }
 
-/// Gradients of neighbors, one after the other.
+/// Gradients of successive parameters, one after the other.
 struct Bucket {
     values: Vec<f32>,
     lengths: Vec<usize>,
@@ -156,17 +183,21 @@ struct Bucket {
 
 impl Bucket {
     fn into_tensors(self, device: &Device) -> Vec<Tensor<1>> {
+        let mut tensors = Vec::with_capacity(self.lengths.len());
         let mut rest = &self.values[..];
-        let cut = |len| {
+        for len in self.lengths {
             let (part, later) = rest.split_at(len);
             rest = later;
-            Tensor::from_data(TensorData::new(part.to_vec(), [len]), device)
-        };
-        self.lengths.into_iter().map(cut).collect()
+            tensors.push(Tensor::from_data(
+                TensorData::new(part.to_vec(), [len]),
+                device,
+            ));
+        }
+        tensors
     }
 }
 
-/// Reads gradients from the device, so many at a time that they fill a bucket.
+/// Reads gradients from the device, a bucket at a time.
 struct Buckets {
     parts: vec::IntoIter<Tensor<1>>,
     /// The number of values is filled up to a multiple of it, with zeros: each rank adds as many.
@@ -177,7 +208,8 @@ impl Iterator for Buckets {
     type Item = Result<Bucket>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        let (mut read, mut lengths) = (Transaction::default(), Vec::new());
+        let mut read = Transaction::default();
+        let mut lengths = Vec::new();
         while lengths.iter().sum::<usize>() < bucket_len(self.ranks) {
             let Some(part) = self.parts.next() else { break };
             lengths.push(part.dims()[0]);
@@ -203,7 +235,7 @@ impl Iterator for Buckets {
     }
 }
 
-/// The gradients of a whole accumulation window, by the parameters' order, each flat.
+/// The gradients of a whole accumulation window, in the parameters' order, each flat.
 #[derive(Debug, Default)]
 pub struct GradientSum {
     parts: Vec<Tensor<1>>,
@@ -212,10 +244,10 @@ pub struct GradientSum {
 }
 
 impl GradientSum {
-    /// Adds the gradients that one backward pass left for `model`.
+    /// Adds the gradients of one backward pass through `model`.
     ///
-    /// A parameter without a gradient counts as zero; one that is frozen is a single zero, and
-    /// never moves.
+    /// A parameter without a gradient counts as zero; the gradient of one that is frozen is a
+    /// single zero, and is not used.
     pub fn add(&mut self, model: &impl Module, grads: Gradients) {
         let mut collector = Collector {
             sum: self,
@@ -231,7 +263,7 @@ impl GradientSum {
             *self = other;
             return;
         }
-        // Each is given away, so that it is added to where it lies.
+        // Moved out: a sum with one owner is added to in place.
         self.parts = take(&mut self.parts)
             .into_iter()
             .zip(other.parts)
@@ -248,19 +280,20 @@ impl GradientSum {
         });
     }
 
-    /// The sum of each parameter, flat, in the parameters' order, to be added to or replaced by one
-    /// of the same length.
+    /// Returns the sum of each parameter, flat, in the parameters' order, to be added to or
+    /// replaced by one of the same length.
     pub fn parts_mut(&mut self) -> &mut [Tensor<1>] {
         &mut self.parts
     }
 
-    /// The sum of each parameter, and the length of the rows by which its squares are summed.
+    /// Returns the sum of each parameter, and the length of the rows by which its squares are
+    /// summed.
     pub(super) fn into_parts(self) -> Vec<(Tensor<1>, usize)> {
         self.parts.into_iter().zip(self.rows).collect()
     }
 }
 
-/// The Euclidean norm over flat tensors together, `[1]`, each with the length of its rows.
+/// Computes the Euclidean norm over flat tensors together, `[1]`, each with the length of its rows.
 ///
 /// Rows are summed first and then their sums, in an order that does not depend on the number of
 /// threads.
@@ -283,11 +316,11 @@ impl ModuleVisitor for Collector<'_> {
         let value = param.val();
         let is_frozen = !value.is_require_grad();
         let row = if is_frozen { 1 } else { value.dims()[D - 1] };
-        let grad: Tensor<1> = match self
+        let grad = self
             .grads
             .as_mut()
-            .and_then(|grads| value.grad_remove(grads))
-        {
+            .and_then(|grads| value.grad_remove(grads));
+        let grad: Tensor<1> = match grad {
             Some(grad) => grad.reshape([-1]),
             None if is_frozen => Tensor::zeros([1], &value.inner().device()),
             None => value.inner().zeros_like().reshape([-1]),

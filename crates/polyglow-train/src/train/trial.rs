@@ -1,4 +1,4 @@
-//! One step of a throw-away model, which shows that device, sizes and memory will do.
+//! One step of a discarded model, which shows that device, sizes and memory suffice.
 
 use std::time::Instant;
 
@@ -23,8 +23,8 @@ pub struct TrialReport {
     pub loss: f64,
     /// Norm of the mean gradient.
     pub grad_norm: f64,
-    /// The most memory of this process so far, in bytes, data and tokenizers included; `None`
-    /// where the system does not tell. A GPU has memory of its own.
+    /// The most memory of this process so far, in bytes, data and tokenizers included; `None` where
+    /// the system does not tell. A GPU has memory of its own.
     pub peak_memory: Option<u64>,
 }
 

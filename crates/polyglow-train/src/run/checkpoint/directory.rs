@@ -115,13 +115,12 @@ impl Checkpoints {
     /// # Errors
     /// The directory cannot be read.
     pub fn newest_state(&self) -> Result<Option<TrainState>> {
-        let open = |step: u64| Checkpoint::open(&self.dir.join(format!("step-{step}"))).ok();
-        Ok(self
-            .steps()?
-            .into_iter()
-            .rev()
-            .find_map(open)
-            .map(|checkpoint| checkpoint.state))
+        for step in self.steps()?.into_iter().rev() {
+            if let Ok(checkpoint) = Checkpoint::open(&self.dir.join(format!("step-{step}"))) {
+                return Ok(Some(checkpoint.state));
+            }
+        }
+        Ok(None)
     }
 
     /// Whether there is a checkpoint or a link of that name, whole or damaged.
@@ -219,17 +218,19 @@ impl Checkpoints {
     /// # Errors
     /// The directory cannot be read; a missing one has none.
     pub fn named(&self) -> Result<Vec<String>> {
-        let is_named = |name: &String| {
-            let unfinished = [place::UNFINISHED, place::REPLACED]
-                .iter()
-                .any(|ending| name.ends_with(ending));
-            let path = self.dir.join(name);
-            let is_link = path.is_symlink() || path.is_file();
-            !name.starts_with("step-") && !unfinished && !is_link && Checkpoint::is_at(&path)
-        };
-        let mut names: Vec<String> = self.names()?.into_iter().filter(is_named).collect();
+        let mut names = self.names()?;
+        names.retain(|name| self.is_named(name));
         names.sort_unstable();
         Ok(names)
+    }
+
+    /// Returns whether `name` is that of a whole checkpoint of no step, and not a link to another.
+    fn is_named(&self, name: &str) -> bool {
+        let is_unfinished = name.ends_with(place::UNFINISHED) || name.ends_with(place::REPLACED);
+        let path = self.dir.join(name);
+        // Where the file system has no symbolic links, a file stands for one.
+        let is_link = path.is_symlink() || path.is_file();
+        !name.starts_with("step-") && !is_unfinished && !is_link && Checkpoint::is_at(&path)
     }
 
     fn names(&self) -> Result<Vec<String>> {
@@ -270,16 +271,19 @@ impl Checkpoints {
 
 /// Points the link `name` to `target`, both in `dir`, in one step.
 fn link(dir: &Path, name: &str, target: &str) -> Result<()> {
-    let beside = dir.join(format!("{name}.tmp"));
-    let replace = || -> io::Result<()> {
-        match fs::remove_file(&beside) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-            _ => place::point(&beside, target)?,
-        }
-        fs::rename(&beside, dir.join(name))?;
-        sync_directory(dir)
-    };
-    replace().with_context(|| format!("cannot point `{}` to `{target}`", dir.join(name).display()))
+    replace_link(dir, name, target)
+        .with_context(|| format!("cannot point `{}` to `{target}`", dir.join(name).display()))
+}
+
+fn replace_link(dir: &Path, name: &str, target: &str) -> io::Result<()> {
+    // A link cannot be changed, but a rename replaces it in one step.
+    let new = dir.join(format!("{name}.tmp"));
+    match fs::remove_file(&new) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => place::point(&new, target)?,
+    }
+    fs::rename(&new, dir.join(name))?;
+    sync_directory(dir)
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! A fork with another vocabulary: what a model knows of a token goes with its spelling.
+//! A fork with another vocabulary: tokens keep their embeddings by their spelling.
 
 use std::collections::HashMap;
 
@@ -7,29 +7,21 @@ use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
 use polyglow_predict::error::Result;
 use polyglow_predict::weights::Weights;
 
-/// The axis of a parameter that has a place for each token of a vocabulary.
+/// The axis of a parameter that has an index for each token of a vocabulary.
 struct VocabularyAxis {
-    of_source: bool,
+    is_source: bool,
     axis: usize,
 }
 
-/// Whether a parameter is over a vocabulary, and how.
+/// Returns the axis of a parameter that is over a vocabulary; `None` if it has none.
 fn vocabulary_axis(name: &str) -> Option<VocabularyAxis> {
-    Some(match name {
-        "src_embedding.weight" => VocabularyAxis {
-            of_source: true,
-            axis: 0,
-        },
-        "tgt_embedding.weight" | "embedding.weight" | "output_bias" => VocabularyAxis {
-            of_source: false,
-            axis: 0,
-        },
-        "output.weight" => VocabularyAxis {
-            of_source: false,
-            axis: 1,
-        },
+    let axis = match name {
+        "src_embedding.weight" | "tgt_embedding.weight" | "embedding.weight" | "output_bias" => 0,
+        "output.weight" => 1,
         _ => return None,
-    })
+    };
+    let is_source = name == "src_embedding.weight";
+    Some(VocabularyAxis { is_source, axis })
 }
 
 /// The vocabularies of a model and of its fork.
@@ -39,21 +31,20 @@ pub(super) struct Vocabularies<'a> {
 }
 
 impl Vocabularies<'_> {
-    /// The tokens of the fork, of both sides, and how many of them the old model has.
+    /// Counts the tokens of the fork, of both sides, and those of them that the old model has.
     pub(super) fn shared(&self) -> (usize, usize) {
-        let of_side = |old: &Tokenizer, new: &Tokenizer| {
-            (new.vocab_size(), old_ids(old, new).iter().flatten().count())
-        };
-        let (all, known) = of_side(&self.old.src, &self.new.src);
+        let src = &self.new.src;
+        let src_known = num_known(&self.old.src, src);
         if self.new.is_shared() {
-            return (all, known);
+            return (src.vocab_size(), src_known);
         }
-        let (all_of_tgt, known_of_tgt) = of_side(&self.old.tgt, &self.new.tgt);
-        (all + all_of_tgt, known + known_of_tgt)
+        let tgt = &self.new.tgt;
+        let tgt_known = num_known(&self.old.tgt, tgt);
+        (src.vocab_size() + tgt.vocab_size(), src_known + tgt_known)
     }
 
-    /// The parameter `name`, which has this shape in the fork: of tokens that both have from
-    /// `weights`, of others as drawn.
+    /// Returns the values of the parameter `name`, which has this shape in the fork: for tokens
+    /// that both have those of `weights`, for others the drawn ones.
     ///
     /// # Errors
     /// As [`Weights::take`].
@@ -64,34 +55,26 @@ impl Vocabularies<'_> {
         drawn: &TensorData,
         weights: &mut Weights,
     ) -> Result<TensorData> {
-        let Some(VocabularyAxis { of_source, axis }) = vocabulary_axis(name) else {
+        let Some(VocabularyAxis { is_source, axis }) = vocabulary_axis(name) else {
             return weights.take(name, shape);
         };
-        let (old, new) = if of_source {
-            (&self.old.src, &self.new.src)
-        } else {
-            (&self.old.tgt, &self.new.tgt)
-        };
+        let old = side(self.old, is_source);
+        let new = side(self.new, is_source);
         let mut old_shape = shape.to_vec();
         old_shape[axis] = old.vocab_size();
         let known: Vec<f32> = weights.take(name, &old_shape)?.iter().collect();
         let mut values: Vec<f32> = drawn.iter().collect();
         // `[outer, tokens, inner]`, whichever axis it is.
-        let (outer, inner): (usize, usize) = (
-            shape[..axis].iter().product(),
-            shape[axis + 1..].iter().product(),
-        );
+        let outer: usize = shape[..axis].iter().product();
+        let inner: usize = shape[axis + 1..].iter().product();
         let ids = old_ids(old, new);
         for outer in 0..outer {
-            for (new_id, old_id) in ids
-                .iter()
-                .enumerate()
-                .filter_map(|(new_id, old_id)| Some((new_id, (*old_id)?)))
-            {
-                let (to, from) = (
-                    (outer * shape[axis] + new_id) * inner,
-                    (outer * old_shape[axis] + old_id) * inner,
-                );
+            for (new_id, old_id) in ids.iter().enumerate() {
+                let Some(old_id) = old_id else {
+                    continue;
+                };
+                let to = (outer * shape[axis] + new_id) * inner;
+                let from = (outer * old_shape[axis] + old_id) * inner;
                 values[to..to + inner].copy_from_slice(&known[from..from + inner]);
             }
         }
@@ -99,24 +82,42 @@ impl Vocabularies<'_> {
     }
 }
 
-/// For each token of the new vocabulary its id in the old one, if it is there. Marks are the same
-/// whatever they are called.
+fn side(tokenizers: &Tokenizers, is_source: bool) -> &Tokenizer {
+    if is_source {
+        &tokenizers.src
+    } else {
+        &tokenizers.tgt
+    }
+}
+
+/// Counts the tokens of the new vocabulary that the old one has.
+fn num_known(old: &Tokenizer, new: &Tokenizer) -> usize {
+    old_ids(old, new).iter().flatten().count()
+}
+
+/// Returns for each token of the new vocabulary its id in the old one, if it is there. Special
+/// tokens are the same however they are spelled.
 fn old_ids(old: &Tokenizer, new: &Tokenizer) -> Vec<Option<usize>> {
     let by_spelling: HashMap<String, u32> = (0..old.vocab_size() as u32)
         .filter_map(|id| Some((old.token(id)?, id)))
         .collect();
-    let (ours, theirs) = (old.special(), new.special());
-    let marks = [
-        (theirs.pad, ours.pad),
-        (theirs.bos, ours.bos),
-        (theirs.eos, ours.eos),
-        (theirs.unk, ours.unk),
+    let new_special = new.special();
+    let old_special = old.special();
+    let special = [
+        (new_special.pad, old_special.pad),
+        (new_special.bos, old_special.bos),
+        (new_special.eos, old_special.eos),
+        (new_special.unk, old_special.unk),
     ];
-    let id = |id: u32| match marks.iter().find(|(theirs, _)| *theirs == id) {
-        Some((_, ours)) => Some(*ours),
-        None => by_spelling.get(&new.token(id)?).copied(),
-    };
-    (0..new.vocab_size() as u32)
-        .map(|new_id| id(new_id).map(|id| id as usize))
-        .collect()
+    let mut ids = Vec::with_capacity(new.vocab_size());
+    for new_id in 0..new.vocab_size() as u32 {
+        let old_id = match special.iter().find(|(special, _)| *special == new_id) {
+            Some((_, old_id)) => Some(*old_id),
+            None => new
+                .token(new_id)
+                .and_then(|token| by_spelling.get(&token).copied()),
+        };
+        ids.push(old_id.map(|id| id as usize));
+    }
+    ids
 }

@@ -25,7 +25,7 @@ const CLIP_THRESHOLD: f64 = 1.0;
 ///
 /// `t` counts skipped steps, as in Adam. There is no bias to be corrected, as `β` is 0 in step 1;
 /// where step 1 was skipped the next underestimates the second moment, and the limit on `RMS(U)`
-/// bounds what comes of it.
+/// bounds the result.
 #[derive(Debug)]
 pub(super) struct Adafactor;
 
@@ -48,10 +48,11 @@ impl UpdateRule for Adafactor {
     ) -> (Tensor<1>, Vec<Tensor<1>>) {
         let gradient = gradient * step.scale.clone();
         let keep = 1.0 - (step.step as f64).powf(DECAY_EXPONENT);
-        let (update, state) = match matrices(step.shape) {
+        let result = match matrices(step.shape) {
             Some(shape) => factored(gradient, parts(state), shape, keep),
             None => in_full(gradient, parts(state), keep),
         };
+        let (update, state) = result;
         let len: usize = step.shape.iter().product();
         let row = step.shape.last().copied().unwrap_or(1);
         let rms = (square_sums(&update, row).sum() / len as f64).sqrt();
@@ -65,15 +66,14 @@ impl UpdateRule for Adafactor {
     }
 }
 
-/// A parameter's shape as that of matrices, `[count, rows, columns]`; of more than two axes the
-/// last two are factored.
+/// Returns a parameter's shape as that of matrices, `[count, rows, columns]`; of more than two axes
+/// the last two are factored. A vector has none.
 fn matrices(shape: &[usize]) -> Option<[usize; 3]> {
-    let (&[rows, columns], before) = shape
-        .split_last_chunk()
-        .map(|(before, last)| (last, before))?;
+    let (before, &[rows, columns]) = shape.split_last_chunk()?;
     Some([before.iter().product(), rows, columns])
 }
 
+/// Returns the update of matrices before the learning rate, and their new row and column means.
 fn factored(
     gradient: Tensor<1>,
     [row, column]: [Tensor<1>; 2],
@@ -95,6 +95,7 @@ fn factored(
     )
 }
 
+/// Returns the update of a vector before the learning rate, and its new second moment.
 fn in_full(
     gradient: Tensor<1>,
     [square]: [Tensor<1>; 1],

@@ -48,31 +48,20 @@ impl UpdateRule for Adam {
             decay if self.decoupled => WeightDecay::Decoupled(decay),
             decay => WeightDecay::Coupled(decay),
         };
-        let &ParameterStep {
-            scale, lr, step, ..
-        } = step;
         let [mean, square] = parts(state);
-        let step = AdamStep {
-            betas: self.betas,
-            eps: self.eps,
-            lr,
-            step,
-            decay,
-        };
-        let AdamState {
+        let old = AdamState {
             weight,
             mean,
             square,
-        } = adam(
-            AdamState {
-                weight,
-                mean,
-                square,
-            },
-            gradient,
-            scale,
-            step,
-        );
-        (weight, vec![mean, square])
+        };
+        let adam_step = AdamStep {
+            betas: self.betas,
+            eps: self.eps,
+            lr: step.lr,
+            step: step.step,
+            decay,
+        };
+        let new = adam(old, gradient, step.scale, adam_step);
+        (new.weight, vec![new.mean, new.square])
     }
 }

@@ -1,8 +1,8 @@
-//! `train.freeze`: parameters that stay as they are.
+//! `train.freeze`: parameters that are not trained.
 
 use burn::module::Module;
 use polyglow_model::parameter;
-use polyglow_predict::error::{Result, failed, usage, with_hint};
+use polyglow_predict::error::{Result, TrainError, failed, usage, with_hint};
 
 use super::parameters;
 
@@ -14,39 +14,47 @@ pub(in crate::train) fn freeze<M: Module>(model: M, names: &[String]) -> Result<
     if names.is_empty() {
         return Ok(model);
     }
-    let is_of = |parameter: &str, name: &str| {
-        parameter
-            .strip_prefix(name)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
-    };
     let all: Vec<String> = parameters(&model)
         .into_iter()
         .map(|parameter| parameter.name)
         .collect();
-    if let Some(name) = names
+    let unknown = names
         .iter()
-        .find(|name| !all.iter().any(|parameter| is_of(parameter, name)))
-    {
-        let mut known: Vec<&str> = all
-            .iter()
-            .map(|parameter| parameter.split('.').next().unwrap_or_default())
-            .collect();
-        known.dedup();
-        let error = usage(failed!(
-            "`train.freeze` names `{name}`, and the model has no parameter of that name"
-        ));
-        return Err(with_hint(
-            error,
-            format!("names begin with {}", known.join(", ")),
-        ));
+        .find(|name| !all.iter().any(|parameter| is_within(parameter, name)));
+    if let Some(name) = unknown {
+        return Err(no_such_parameter(name, &all));
     }
-    let is_frozen = |parameter: &str| names.iter().any(|name| is_of(parameter, name));
-    if all.iter().all(|parameter| is_frozen(parameter)) {
+    if all.iter().all(|parameter| is_frozen(parameter, names)) {
         return Err(usage(failed!(
             "`train.freeze` freezes every parameter: nothing would be trained"
         )));
     }
-    Ok(parameter::freeze(model, is_frozen))
+    Ok(parameter::freeze(model, |parameter| {
+        is_frozen(parameter, names)
+    }))
+}
+
+/// Returns whether a parameter is called `name`, or lies in a module of that name.
+fn is_within(parameter: &str, name: &str) -> bool {
+    parameter
+        .strip_prefix(name)
+        .is_some_and(|rest| rest.is_empty() || rest.starts_with('.'))
+}
+
+fn is_frozen(parameter: &str, names: &[String]) -> bool {
+    names.iter().any(|name| is_within(parameter, name))
+}
+
+fn no_such_parameter(name: &str, all: &[String]) -> TrainError {
+    let mut known: Vec<&str> = all
+        .iter()
+        .map(|parameter| parameter.split('.').next().unwrap_or_default())
+        .collect();
+    known.dedup();
+    let error = usage(failed!(
+        "`train.freeze` names `{name}`, and the model has no parameter of that name"
+    ));
+    with_hint(error, format!("names begin with {}", known.join(", ")))
 }
 
 #[cfg(test)]

@@ -6,9 +6,9 @@ use super::{ParameterStep, UpdateRule, parts};
 
 /// `w -= lr (sign(β₁ m + (1 - β₁) g) + λ w)`, `m = β₂ m + (1 - β₂) g`.
 ///
-/// Every weight moves by the learning rate, which is therefore to be a third to a tenth of Adam's.
-/// State: `mean`, as large as the weights. A step that was skipped leaves no trace, as nothing here
-/// depends on the number of the step.
+/// Every weight changes by the learning rate, which is therefore to be a third to a tenth of
+/// Adam's. State: `mean`, as large as the weights. A step that was skipped leaves no trace, as
+/// nothing here depends on the number of the step.
 #[derive(Debug)]
 pub(super) struct Lion {
     /// β₁ and β₂.

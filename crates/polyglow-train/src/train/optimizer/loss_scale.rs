@@ -1,16 +1,16 @@
-//! What the loss is multiplied by while gradients are computed in f16, so that small ones do not
-//! become 0 (Micikevicius et al., 2018, section 3.2).
+//! The factor of the loss while gradients are computed in f16, so that small ones do not become 0
+//! (Micikevicius et al., 2018, section 3.2).
 
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 
-/// Before the first step. A loss is a sum over tokens, and so thousands of times the mean that
-/// others begin to scale at 65,536.
+/// The scale before the first step. Here a loss is a sum over tokens, and so thousands of times the
+/// mean that other programs scale by 65,536 at first.
 const FIRST: f64 = 1.0;
-/// After so many steps in a row that were not skipped the scale is doubled.
+/// The number of steps in a row without a skipped one after which the scale is doubled.
 const PATIENCE: f64 = 1000.0;
-/// The scale stays between one over this and this.
+/// The largest scale; the smallest is its inverse.
 const MOST: f64 = (1 << 24) as f64;
-/// What checkpoints call it.
+/// The name in checkpoints.
 const NAME: &str = "loss_scale";
 
 /// A scale that is halved by each skipped step, and doubled by each thousandth step in a row that
@@ -31,32 +31,30 @@ impl LossScale {
         }
     }
 
-    /// The scale of the next step, from whether this one was skipped, `[1]`.
+    /// Returns the scale of the next step; `skipped`, `[1]`, says whether this one was skipped.
     pub(super) fn after(self, skipped: &Tensor<1, Bool>) -> Self {
         let steps = (self.steps + 1.0).mask_fill(skipped.clone(), 0.0);
-        let doubles = steps.clone().greater_equal_elem(PATIENCE);
+        let is_patient = steps.clone().greater_equal_elem(PATIENCE);
+        let doubled = self.scale.clone() * 2.0;
+        let halved = self.scale.clone() * 0.5;
         let scale = self
             .scale
-            .clone()
-            .mask_where(doubles.clone(), self.scale.clone() * 2.0);
-        let scale = scale
-            .mask_where(skipped.clone(), self.scale * 0.5)
+            .mask_where(is_patient.clone(), doubled)
+            .mask_where(skipped.clone(), halved)
             .clamp(1.0 / MOST, MOST);
         Self {
             scale,
-            steps: steps.mask_fill(doubles, 0.0),
+            steps: steps.mask_fill(is_patient, 0.0),
         }
     }
 
-    /// By the names that checkpoints have for it.
+    /// Returns the scale and its steps as one tensor, by its name in checkpoints.
     pub(super) fn state(&self) -> Vec<(String, TensorData)> {
-        vec![(
-            NAME.to_owned(),
-            Tensor::cat(vec![self.scale.clone(), self.steps.clone()], 0).into_data(),
-        )]
+        let both = Tensor::cat(vec![self.scale.clone(), self.steps.clone()], 0);
+        vec![(NAME.to_owned(), both.into_data())]
     }
 
-    /// Takes back what [`Self::state`] gave.
+    /// Restores what [`Self::state`] has returned: `state` is called with the name and the shape.
     pub(super) fn restore<E>(
         device: &Device,
         mut state: impl FnMut(&str, &[usize]) -> Result<TensorData, E>,

@@ -1,4 +1,4 @@
-//! What is kept of parameters: of one, or of several that are updated together.
+//! The state of a parameter, or of several that are updated together.
 
 use burn::tensor::{Tensor, TensorData, Transaction};
 use polyglow_kernels::{Factors, RoundedOnce, joined};
@@ -6,17 +6,17 @@ use polyglow_kernels::{Factors, RoundedOnce, joined};
 use super::update::decays;
 use super::{Parameter, UpdateRule};
 
-/// The most numbers that are updated together: what takes 128 MiB, every driver gives a kernel as
+/// The most elements that are updated together: every driver lets a kernel bind their 128 MiB as
 /// one tensor.
-const MOST_NUMBERS: usize = 1 << 25;
-/// Numbers of a row by which squares are summed, if there are as many.
+const MOST_ELEMENTS: usize = 1 << 25;
+/// The elements of a row by which squares are summed, if there are as many.
 const ROW: usize = 1024;
-/// A view must begin at a multiple of so many numbers, and end so far from its tensor's end, or it
-/// is a copy: 256 bytes, in 16 bits as well. CUDA asks for 512: a rounded embedding beside an odd
-/// number of vectors of 128 numbers is a copy there.
+/// The elements to a multiple of which a view must begin, and end before its tensor's end, or it is
+/// a copy: 256 bytes, in f16 as well. CUDA requires 512 bytes: a rounded embedding next to an odd
+/// number of vectors of 128 elements is a copy there.
 const ALIGNMENT: usize = 128;
 
-/// Parameters that are updated together, and what is kept of them, one after the other.
+/// Parameters that are updated together, with their state, one after the other.
 #[derive(Debug)]
 pub(super) struct Slot {
     pub members: Vec<Member>,
@@ -24,22 +24,22 @@ pub(super) struct Slot {
     pub state: Vec<Tensor<1>>,
     /// The exponential moving average, flat.
     pub ema: Option<Tensor<1>>,
-    /// The parameters as the last update left them, if there are several.
-    pub left: Option<Left>,
+    /// The result of the last update, if there are several parameters.
+    pub updated: Option<Joined>,
 }
 
-/// Parameters that an update has left, of which those of the model are parts.
+/// The joined parameters after an update, of which those of the model are views.
 #[derive(Debug)]
-pub(super) struct Left {
+pub(super) struct Joined {
     pub values: Tensor<1>,
-    /// What the parameters of the model are called, by which they are known again.
+    /// The identities of the model's tensors, by which a replaced one is noticed.
     pub names: Vec<Option<u64>>,
 }
 
 /// One parameter.
 #[derive(Debug)]
 pub(super) struct Member {
-    /// Its place in the model.
+    /// Its index in the model.
     pub index: usize,
     pub name: String,
     pub shape: Vec<usize>,
@@ -50,9 +50,14 @@ impl Member {
         self.shape.iter().product()
     }
 
-    /// The name of a part of the state in checkpoints.
+    /// Returns the name of a part of the state in checkpoints.
     pub(super) fn part(&self, part: &str) -> String {
         format!("{part}.{}", self.name)
+    }
+
+    /// Returns the shape of a matrix, which linear maps round.
+    fn matrix(&self) -> Option<[usize; 2]> {
+        <[usize; 2]>::try_from(&*self.shape).ok()
     }
 
     pub(super) fn decays(&self) -> bool {
@@ -61,52 +66,57 @@ impl Member {
 }
 
 impl Slot {
-    /// The length of the rows by which squares are summed.
+    /// Returns the length of the rows by which squares are summed: the largest power of two up to
+    /// [`ROW`] that divides the length.
     pub(super) fn row(&self) -> usize {
         let len: usize = self.members.iter().map(Member::len).sum();
         ROW.min(1 << len.trailing_zeros().min(30))
     }
 
-    /// The part of each member of flat values.
+    /// Cuts flat values into the part of each member.
     pub(super) fn parts(&self, values: &Tensor<1>) -> Vec<Tensor<1>> {
+        // Whole: a rule may keep less state of a parameter than it has elements, and such a
+        // parameter is by itself.
         if let [_] = &self.members[..] {
             return vec![values.clone()];
         }
+        let mut parts = Vec::with_capacity(self.members.len());
         let mut first = 0;
-        let part = |member: &Member| {
+        for member in &self.members {
+            parts.push(values.clone().narrow(0, first, member.len()));
             first += member.len();
-            values.clone().narrow(0, first - member.len(), member.len())
-        };
-        self.members.iter().map(part).collect()
+        }
+        parts
     }
 
-    /// Rounds the weights that the last update left together.
+    /// Rounds the joined parameters in one operation, and keeps the matrices among them in
+    /// `rounded`, where linear maps look for them.
     pub(super) fn round(&self, rounded: &RoundedOnce, factors: Factors) {
-        let Some(Left { values, names }) = &self.left else {
+        let Some(Joined { values, names }) = &self.updated else {
             return;
         };
-        let matrix = |member: &Member| <[usize; 2]>::try_from(&*member.shape).ok();
-        if factors == Factors::F32 || !self.members.iter().any(|member| matrix(member).is_some()) {
+        let has_matrix = self.members.iter().any(|member| member.matrix().is_some());
+        if factors == Factors::F32 || !has_matrix {
             return;
         }
         let parts = self.parts(&factors.rounded(values.clone()));
         for ((member, name), part) in self.members.iter().zip(names).zip(parts) {
-            if let (Some(shape), Some(name)) = (matrix(member), name) {
+            if let (Some(shape), Some(name)) = (member.matrix(), name) {
                 rounded.keep(*name, factors, part.reshape(shape));
             }
         }
     }
 
-    /// The part of each member of several flat values, all read together.
+    /// Reads several flat values in one transfer; returns each member with its part of every one.
     pub(super) fn read(&self, all: &[&Tensor<1>]) -> Vec<(&Member, Vec<TensorData>)> {
-        // A rule may keep less of a parameter than it has numbers, and then it is by itself.
         let parts: Vec<Vec<Tensor<1>>> = all.iter().map(|values| self.parts(values)).collect();
-        let by_member = (0..self.members.len())
-            .flat_map(|place| parts.iter().map(move |parts| parts[place].clone()));
-        let mut read = by_member
-            .fold(Transaction::default(), Transaction::register)
-            .execute()
-            .into_iter();
+        let mut transaction = Transaction::default();
+        for index in 0..self.members.len() {
+            for parts in &parts {
+                transaction = transaction.register(parts[index].clone());
+            }
+        }
+        let mut read = transaction.execute().into_iter();
         self.members
             .iter()
             .map(|member| (member, read.by_ref().take(all.len()).collect()))
@@ -114,67 +124,79 @@ impl Slot {
     }
 }
 
-/// The slots of all parameters; with `joins` parameters share them.
+/// Parameters that a slot is to have, with their values.
+#[derive(Default)]
+struct Group {
+    members: Vec<Member>,
+    values: Vec<Tensor<1>>,
+}
+
+impl Group {
+    fn has_room_for(&self, member: &Member) -> bool {
+        let len: usize = self.members.iter().map(Member::len).sum();
+        len + member.len() <= MOST_ELEMENTS
+    }
+
+    /// Makes the slot before its first step, with a state of zeros.
+    fn into_slot(self, rule: &dyn UpdateRule, keeps_ema: bool) -> Slot {
+        let mut lengths: Vec<usize> = Vec::new();
+        for member in &self.members {
+            let parts = rule.state(&member.name, &member.shape);
+            lengths.resize(parts.len(), 0);
+            for (sum, (_, len)) in lengths.iter_mut().zip(parts) {
+                *sum += len;
+            }
+        }
+        let device = self.values[0].device();
+        let state = lengths
+            .into_iter()
+            .map(|len| Tensor::zeros([len], &device))
+            .collect();
+        Slot {
+            members: self.members,
+            state,
+            ema: keeps_ema.then(|| joined(self.values)),
+            updated: None,
+        }
+    }
+}
+
+/// Makes the slots of all parameters; with `joins`, parameters share them.
 pub(super) fn slots(
     rule: &dyn UpdateRule,
     parameters: Vec<Parameter>,
     joins: bool,
     keeps_ema: bool,
 ) -> Vec<Slot> {
-    let mut all: Vec<(Vec<Member>, Vec<Tensor<1>>)> = Vec::new();
-    // The open slots of parameters that do not decay, and of those that do; each of those that
-    // would shift others, and of the rest.
-    let mut open = [[None; 2]; 2];
-    for (
-        index,
-        Parameter {
-            name,
-            shape,
-            value,
-            is_frozen,
-            ..
-        },
-    ) in parameters.into_iter().enumerate()
-    {
-        let member = Member { index, name, shape };
-        let open = &mut open[usize::from(member.decays())]
-            [usize::from(member.len().is_multiple_of(ALIGNMENT))];
-        let fits = |place: usize| {
-            let len: usize = all[place].0.iter().map(Member::len).sum();
-            len + member.len() <= MOST_NUMBERS
+    let mut groups: Vec<Group> = Vec::new();
+    // The index of the group that the next parameter of a kind joins. Kinds are kept apart by
+    // weight decay, which is one value in a slot, and by length: a parameter that is no multiple of
+    // the alignment would turn the views of those behind it into copies.
+    let mut open: [[Option<usize>; 2]; 2] = [[None; 2]; 2];
+    for (index, parameter) in parameters.into_iter().enumerate() {
+        let is_frozen = parameter.is_frozen;
+        let member = Member {
+            index,
+            name: parameter.name,
+            shape: parameter.shape,
         };
-        let place = open.filter(|&place: &usize| joins && !is_frozen && fits(place));
-        let place = place.unwrap_or_else(|| {
-            all.push(Default::default());
-            all.len() - 1
-        });
-        all[place].0.push(member);
-        all[place].1.push(value);
+        let is_aligned = member.len().is_multiple_of(ALIGNMENT);
+        let open = &mut open[usize::from(member.decays())][usize::from(is_aligned)];
+        let group = match *open {
+            Some(group) if joins && !is_frozen && groups[group].has_room_for(&member) => group,
+            _ => {
+                groups.push(Group::default());
+                groups.len() - 1
+            }
+        };
+        groups[group].members.push(member);
+        groups[group].values.push(parameter.value);
         if !is_frozen {
-            *open = Some(place);
+            *open = Some(group);
         }
     }
-    let slot = |(members, values): (Vec<Member>, Vec<Tensor<1>>)| {
-        let mut lengths: Vec<usize> = Vec::new();
-        for member in &members {
-            let of_member = rule.state(&member.name, &member.shape);
-            lengths.resize(of_member.len(), 0);
-            lengths
-                .iter_mut()
-                .zip(of_member)
-                .for_each(|(sum, (_, len))| *sum += len);
-        }
-        let device = values[0].device();
-        let state = lengths
-            .into_iter()
-            .map(|len| Tensor::zeros([len], &device))
-            .collect();
-        Slot {
-            members,
-            state,
-            ema: keeps_ema.then(|| joined(values)),
-            left: None,
-        }
-    };
-    all.into_iter().map(slot).collect()
+    groups
+        .into_iter()
+        .map(|group| group.into_slot(rule, keeps_ema))
+        .collect()
 }

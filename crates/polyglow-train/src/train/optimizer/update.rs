@@ -4,62 +4,55 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Bool, Tensor};
 use polyglow_kernels::joined;
 
-use super::slot::{Left, Member, Slot};
+use super::slot::{Joined, Slot};
 use super::{Optimizer, Parameter, ParameterStep, parameters};
 
 /// One step of an [`Optimizer`], slot by slot.
 pub(super) struct Update<'a> {
     pub optimizer: &'a mut Optimizer,
-    /// Of each slot.
+    /// The summed gradients of each slot.
     pub gradients: Vec<Tensor<1>>,
+    /// See [`ParameterStep::scale`].
     pub scale: Tensor<1>,
-    /// Whether everything stays as it is, `[1]`, where only the device knows.
+    /// Whether everything stays as it is, `[1]`; `None` where that is already known not to be so.
     pub skipped: Option<Tensor<1, Bool>>,
     pub lr: f64,
     pub step: u64,
 }
 
-/// Gives every parameter its new value: one that is by itself is updated where it lies.
+/// Maps every parameter of a model to its new value.
+///
+/// Joined parameters are updated before the visit, as they need the values of all members. Others
+/// are updated during it, when the visit gives up its value: with one owner it is updated in place.
 pub(super) struct Ready<'a> {
     update: Update<'a>,
-    /// By the parameters' order.
+    /// In the parameters' order.
     all: Vec<Part>,
     index: usize,
 }
 
-/// Where a parameter is, and its new value where that is known.
+/// The slot of a parameter, and its new value where that is known.
 struct Part {
     slot: usize,
-    place: usize,
+    /// Its index in the slot.
+    member: usize,
     new: Option<Tensor<1>>,
 }
 
 impl<'a> Ready<'a> {
+    /// Updates the joined parameters of a model.
     pub(super) fn new(mut update: Update<'a>, model: &impl Module) -> Self {
-        let is_joined = |slot: &Slot| slot.members.len() > 1;
-        let any = update.optimizer.slots.iter().any(is_joined);
-        let parameters = if any { parameters(model) } else { Vec::new() };
-        let mut all = Vec::new();
+        let joins = update.optimizer.slots.iter().any(is_joined);
+        // Without joined parameters the visit below is the only one.
+        let parameters = if joins { parameters(model) } else { Vec::new() };
+        let mut all: Vec<(usize, Part)> = Vec::new();
         for slot in 0..update.optimizer.slots.len() {
-            let members: Vec<usize> = update.optimizer.slots[slot]
-                .members
-                .iter()
-                .map(|member| member.index)
-                .collect();
-            let parts = if members.len() > 1 {
-                let old = update.optimizer.slots[slot].weights(&members, &parameters);
-                let new = update.update(slot, old);
-                let slot = &mut update.optimizer.slots[slot];
-                slot.left = Some(Left {
-                    values: new.clone(),
-                    names: vec![None; members.len()],
-                });
-                slot.parts(&new).into_iter().map(Some).collect()
-            } else {
-                vec![None]
-            };
-            let parts = members.into_iter().zip(parts).enumerate();
-            all.extend(parts.map(|(place, (index, new))| (index, Part { slot, place, new })));
+            let new = update.update_joined(slot, &parameters);
+            let members = &update.optimizer.slots[slot].members;
+            for (member, new) in new.into_iter().enumerate() {
+                let index = members[member].index;
+                all.push((index, Part { slot, member, new }));
+            }
         }
         all.sort_by_key(|(index, _)| *index);
         Self {
@@ -70,35 +63,39 @@ impl<'a> Ready<'a> {
     }
 }
 
+fn is_joined(slot: &Slot) -> bool {
+    slot.members.len() > 1
+}
+
 impl Slot {
-    /// The parameters one after the other: as the last update left them, unless somebody has
-    /// changed one since.
-    fn weights(&mut self, members: &[usize], parameters: &[Parameter]) -> Tensor<1> {
-        let is_known = |(&index, name): (&usize, &Option<u64>)| {
-            name.is_some() && parameters[index].tensor == *name
-        };
-        let left = self
-            .left
-            .take()
-            .filter(|left| members.iter().zip(&left.names).all(is_known));
-        left.map_or_else(
-            || {
-                joined(
-                    members
-                        .iter()
-                        .map(|&index| parameters[index].value.clone())
-                        .collect(),
-                )
-            },
-            |left| left.values,
-        )
+    /// Returns the parameters one after the other: the result of the last update, unless the caller
+    /// has replaced one since, as when it restores a checkpoint.
+    fn weights(&mut self, parameters: &[Parameter]) -> Tensor<1> {
+        if let Some(last) = self.updated.take()
+            && self.is_current(&last, parameters)
+        {
+            return last.values;
+        }
+        let values = self
+            .members
+            .iter()
+            .map(|member| parameters[member.index].value.clone());
+        joined(values.collect())
+    }
+
+    /// Returns whether the tensors of the model are still those that `last` has given it.
+    fn is_current(&self, last: &Joined, parameters: &[Parameter]) -> bool {
+        let mut pairs = self.members.iter().zip(&last.names);
+        pairs.all(|(member, name)| name.is_some() && parameters[member.index].tensor == *name)
     }
 }
 
 impl ModuleMapper for Ready<'_> {
     fn map_float<const D: usize>(&mut self, param: Param<Tensor<D>>) -> Param<Tensor<D>> {
         let part = &mut self.all[self.index];
-        let (slot, place, new) = (part.slot, part.place, part.new.take());
+        let slot = part.slot;
+        let member = part.member;
+        let new = part.new.take();
         self.index += 1;
         param.map(|value| {
             // Frozen.
@@ -113,8 +110,8 @@ impl ModuleMapper for Ready<'_> {
                 Some(strategy) => updated.with_gradient_checkpointing_strategy(strategy),
                 None => updated,
             };
-            if let Some(left) = &mut self.update.optimizer.slots[slot].left {
-                left.names[place] = polyglow_kernels::name(&updated);
+            if let Some(joined) = &mut self.update.optimizer.slots[slot].updated {
+                joined.names[member] = polyglow_kernels::name(&updated);
             }
             updated.require_grad()
         })
@@ -122,44 +119,50 @@ impl ModuleMapper for Ready<'_> {
 }
 
 impl Update<'_> {
-    /// The new values of a slot; everything flat and outside the autodiff graph.
+    /// Updates the parameters of a slot if they are joined; returns the new value of each member,
+    /// `None` for one by itself.
+    fn update_joined(&mut self, slot: usize, parameters: &[Parameter]) -> Vec<Option<Tensor<1>>> {
+        if !is_joined(&self.optimizer.slots[slot]) {
+            return vec![None];
+        }
+        let old = self.optimizer.slots[slot].weights(parameters);
+        let new = self.update(slot, old);
+        let slot = &mut self.optimizer.slots[slot];
+        slot.updated = Some(Joined {
+            values: new.clone(),
+            // Known once the model has its tensors.
+            names: vec![None; slot.members.len()],
+        });
+        slot.parts(&new).into_iter().map(Some).collect()
+    }
+
+    /// Returns the new values of a slot; everything is flat and outside the autodiff graph.
     fn update(&mut self, slot: usize, weight: Tensor<1>) -> Tensor<1> {
-        let Optimizer {
-            rule,
-            weight_decay,
-            ema_decay,
-            slots,
-            ..
-        } = &mut *self.optimizer;
-        let gradient = std::mem::replace(
-            &mut self.gradients[slot],
-            Tensor::empty([0], &weight.device()),
-        );
-        let Slot {
-            members,
-            state,
-            ema,
-            ..
-        } = &mut slots[slot];
+        let optimizer = &mut *self.optimizer;
+        let slot_state = &mut optimizer.slots[slot];
         let skipped = self.skipped.as_ref();
-        // Taken out, so that nobody else holds them and they can be written where they lie.
-        let old_state = std::mem::take(state);
+        // Both are moved out, so that they have one owner and the rule can write in place.
+        let empty = Tensor::empty([0], &weight.device());
+        let gradient = std::mem::replace(&mut self.gradients[slot], empty);
+        let old_state = std::mem::take(&mut slot_state.state);
+        // Where only the device knows whether the step is skipped, the old values are needed after
+        // the update.
         let old = skipped.map(|skipped| (skipped, weight.clone(), old_state.clone()));
-        let Member { name, shape, .. } = &members[0];
-        let weight_decay = if members[0].decays() {
-            *weight_decay
-        } else {
-            0.0
-        };
+        // Those of a joined slot are all alike in what a rule for single elements may look at.
+        let member = &slot_state.members[0];
         let step = ParameterStep {
-            name,
-            shape,
+            name: &member.name,
+            shape: &member.shape,
             scale: &self.scale,
             lr: self.lr,
             step: self.step,
-            weight_decay,
+            weight_decay: if member.decays() {
+                optimizer.weight_decay
+            } else {
+                0.0
+            },
         };
-        let (mut weight, mut new_state) = rule.update(weight, old_state, gradient, &step);
+        let (mut weight, mut new_state) = optimizer.rule.update(weight, old_state, gradient, &step);
         if let Some((skipped, old_weight, old_state)) = old {
             weight = choose(skipped, old_weight, weight);
             new_state = old_state
@@ -168,11 +171,11 @@ impl Update<'_> {
                 .map(|(old, new)| choose(skipped, old, new))
                 .collect();
         }
-        *state = new_state;
-        if let Some(ema) = ema {
+        slot_state.state = new_state;
+        if let Some(ema) = &mut slot_state.ema {
             let time = self.step as f64;
             // A young average forgets faster, so that it does not hold on to the initial weights.
-            let decay = ema_decay.min((1.0 + time) / (10.0 + time));
+            let decay = optimizer.ema_decay.min((1.0 + time) / (10.0 + time));
             let new = ema.clone() * decay + weight.clone() * (1.0 - decay);
             *ema = match skipped {
                 Some(skipped) => choose(skipped, ema.clone(), new),
@@ -183,15 +186,15 @@ impl Update<'_> {
     }
 }
 
-/// The bits of `old` if `skipped`, `[1]`, is true, else those of `new`. Not a sum of products: 0
-/// times NaN is NaN.
+/// Returns the bits of `old` if `skipped`, `[1]`, is true, else those of `new`. It is not a sum of
+/// products: 0 times NaN is NaN.
 fn choose(skipped: &Tensor<1, Bool>, old: Tensor<1>, new: Tensor<1>) -> Tensor<1> {
     let len = new.dims();
     new.mask_where(skipped.clone().expand(len), old)
 }
 
-/// Whether weight decay acts on a parameter: weight matrices, but not embeddings and positions.
-/// `context.weight` are the vectors of words beside others, the second embedding of word vectors.
+/// Returns whether weight decay acts on a parameter: on weight matrices, but not on embeddings and
+/// positions. `context.weight` is the second embedding of word vectors, that of context words.
 pub(super) fn decays(name: &str, rank: usize) -> bool {
     let embeds = ["embedding.weight", "position.weight"]
         .iter()

@@ -6,7 +6,7 @@ use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
-use polyglow_predict::error::{Context, Result, ensure, failed, with_hint};
+use polyglow_predict::error::{Context, Result, TrainError, ensure, failed, with_hint};
 use polyglow_predict::model::check_beam;
 use polyglow_predict::tasks::Reads;
 use polyglow_predict::tasks::labels::label_ids;
@@ -20,7 +20,7 @@ use crate::tasks::TrainingData;
 use crate::train::fork::Origin;
 
 /// Makes the run's directory and its tokenizers, as far as that has not been done; nothing is
-/// written for a run that may not go on.
+/// written for a run that may not be resumed.
 pub(super) fn tokenizers(
     run: &RunDirectory,
     origin: Option<&Origin>,
@@ -29,7 +29,7 @@ pub(super) fn tokenizers(
     observer: &mut dyn Observer,
 ) -> Result<(Tokenizers, TextHashes)> {
     let begins = run.checkpoints(1).steps()?.is_empty();
-    // Those of a training that came to nothing may be of other text.
+    // Those of a training without a checkpoint may be of other text.
     let known = if !begins && run.has_tokenizers() {
         Some(text.fit(run, run.tokenizers()?)?)
     } else {
@@ -50,7 +50,7 @@ pub(super) fn tokenizers(
     let tokenizers = match carried {
         Some(tokenizers) => tokenizers,
         None => Tokenizers::train(&config.tokenizer, &text.train, &mut |stage, count| {
-            tell(observer, stage, count);
+            show_progress(observer, stage, count);
         })?,
     };
     let fitting = text.fit(run, tokenizers)?;
@@ -76,13 +76,6 @@ pub(super) fn encode(
             .check_held_out(&tokenizers.tgt, &held_out.examples())
             .context("in the validation set")?;
     }
-    let unknown_labels = || {
-        let error = failed!("the training set has labels that the model does not know");
-        with_hint(
-            error,
-            "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels",
-        )
-    };
     if let Some((images, parts)) = text.train.training_images() {
         let names: Vec<&str> = images.labels.names().iter().map(String::as_str).collect();
         let ids = label_ids(&names, &tokenizers.tgt)?;
@@ -91,13 +84,11 @@ pub(super) fn encode(
             .iter()
             .map(|&label| ids[label as usize])
             .collect();
-        let (found, wanted) = (
-            [images.height, images.width, images.channels],
-            plan.config.data.images().shape(),
-        );
+        let shape = [images.height, images.width, images.channels];
+        let configured = plan.config.data.images().shape();
         ensure!(
-            found == wanted,
-            "the images are {found:?} (height, width, bytes), and the config wants {wanted:?}"
+            shape == configured,
+            "the images are {shape:?} (height, width, bytes), and the config wants {configured:?}"
         );
         let unk = tokenizers.tgt.special().unk as i32;
         if labels.contains(&unk) {
@@ -116,16 +107,17 @@ pub(super) fn encode(
     }
     let path = run.cache_path("train");
     let filter = configured_filter(&plan.config.data, plan.content);
-    let mut progress = |stage, count| tell(observer, stage, count);
-    // Names of images are no text.
+    // The source side of captions has names of images, which are no text.
     let is_captions = facts.reads == Reads::ImageAndTarget;
     let corpus = if is_captions {
         &text.train.clone().target_side()
     } else {
         &text.train
     };
-    let (cache, report) =
+    let mut progress = |stage, count| show_progress(observer, stage, count);
+    let opened =
         IdCache::open_or_build(&path, corpus, tokenizers, filter.as_deref(), &mut progress)?;
+    let (cache, report) = opened;
     observer.idle();
     tracing::info!("training text: {report}");
     if facts.gives_labels() && report.tgt.unknown > 0 {
@@ -146,7 +138,15 @@ pub(super) fn encode(
     Ok(TrainingData::Text(cache))
 }
 
-fn tell(observer: &mut dyn Observer, stage: Stage, count: u64) {
+fn unknown_labels() -> TrainError {
+    let error = failed!("the training set has labels that the model does not know");
+    with_hint(
+        error,
+        "a fork of a classifier keeps its labels; start a new run, or fork from a run without labels",
+    )
+}
+
+fn show_progress(observer: &mut dyn Observer, stage: Stage, count: u64) {
     if stage == Stage::LearningVocabulary {
         tracing::info!("learning a vocabulary of at most {count} tokens");
     }

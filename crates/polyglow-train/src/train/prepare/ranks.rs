@@ -1,4 +1,4 @@
-//! What a training needs to be shared: one config, work for every rank, the same tokenizers, the
+//! Checks before ranks train together: one config, work for every rank, the same tokenizers, the
 //! same text.
 
 use std::path::Path;
@@ -20,8 +20,8 @@ const OF_A_RANK: [&str; 2] = ["device", "tokenizer.path"];
 const COMPARED_BY_CONTENT: [&str; 2] = ["data.train", "data.valid"];
 
 /// Makes sure that all ranks train with the config of rank 0. Nothing may be exchanged before: with
-/// another number of steps, saves or micro-batches a rank would come to other exchanges, and wait
-/// for ever.
+/// another number of steps, saves or micro-batches a rank would come to other exchanges, and they
+/// would deadlock.
 ///
 /// # Errors
 /// A rank has another config: which keys differ, and their values (exit code 2), in every rank.
@@ -38,11 +38,10 @@ pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
             differences.map_err(|error| error.context(group.name(rank)))?;
         others.push((rank, differences));
     }
-    let others = others
-        .into_iter()
-        .filter(|(_, differences)| !differences.is_empty());
+    others.retain(|(_, differences)| !differences.is_empty());
     let others: Vec<String> = others
-        .map(|(rank, differences)| other_config(&group.name(rank), &differences))
+        .iter()
+        .map(|(rank, differences)| other_config(&group.name(*rank), differences))
         .collect();
     if others.is_empty() {
         return Ok(());
@@ -54,24 +53,24 @@ pub fn check_one_config(group: &dyn Group, config: &Config) -> Result<()> {
     ))
 }
 
-/// The keys in which a rank's config differs from that of rank 0, with the values of both.
+/// Lists the keys in which a rank's config differs from that of rank 0, with the values of both.
 fn differences(own: &str, first: &str) -> Result<Vec<(String, String, String)>> {
-    let (own, first) = (
-        Config::parse(own)?,
-        Config::parse(first).context("the config of rank 0")?,
-    );
-    let matters = |Difference { key, ours, theirs }: &Difference| {
-        let are_paths = ours.starts_with('"') && theirs.starts_with('"');
-        let is_compared_by_content = are_paths && COMPARED_BY_CONTENT.contains(&&**key);
-        !is_compared_by_content && !OF_A_RANK.contains(&&**key)
-    };
+    let own = Config::parse(own)?;
+    let first = Config::parse(first).context("the config of rank 0")?;
     let differences = own.differences(&first)?.into_iter().filter(matters);
     Ok(differences
         .map(|Difference { key, ours, theirs }| (key, ours, theirs))
         .collect())
 }
 
-/// `rank 1 on b has `train.lr = 0.1` (rank 0: `0.2`)`.
+/// Returns whether a difference between the configs of two ranks changes the training.
+fn matters(Difference { key, ours, theirs }: &Difference) -> bool {
+    let are_paths = ours.starts_with('"') && theirs.starts_with('"');
+    let is_compared_by_content = are_paths && COMPARED_BY_CONTENT.contains(&&**key);
+    !is_compared_by_content && !OF_A_RANK.contains(&&**key)
+}
+
+/// Describes a rank's config: `rank 1 on b has `train.lr = 0.1` (rank 0: `0.2`)`.
 fn other_config(name: &str, differences: &[(String, String, String)]) -> String {
     let values = differences
         .iter()
@@ -96,7 +95,7 @@ pub(super) fn check_share(group: &dyn Group, config: &Config) -> Result<()> {
     Err(with_hint(usage(error), advice))
 }
 
-/// The tokenizers of rank 0, which are learned or read there, in every rank.
+/// Returns in every rank the tokenizers of rank 0, which are learned or read there by `find`.
 pub(super) fn shared_tokenizers(
     group: &dyn Group,
     text: &Text,
@@ -106,7 +105,7 @@ pub(super) fn shared_tokenizers(
         return find();
     }
     let mut own = None;
-    let (src, tgt, first) = group.share(|| {
+    let shared = group.share(|| {
         let (tokenizers, hashes) = own.insert(find()?);
         let tgt = if tokenizers.is_shared() {
             None
@@ -115,19 +114,30 @@ pub(super) fn shared_tokenizers(
         };
         Ok((tokenizers.src.to_json()?, tgt, hashes_of_content(hashes)))
     })?;
-    let (tokenizers, hashes) = if let Some(own) = own {
+    let (src, tgt, first) = shared;
+    let own = if let Some(own) = own {
         own
     } else {
         let tokenizers = Tokenizers::parse(src.as_bytes(), tgt.as_ref().map(String::as_bytes))?;
         let hashes = text.hashes(&tokenizers)?;
         (tokenizers, hashes)
     };
-    let own = hashes_of_content(&hashes);
-    let difference = own.iter().zip(&first).position(|(own, first)| own != first);
+    check_same_content(group, text, &hashes_of_content(&own.1), &first)?;
+    Ok(own)
+}
+
+/// Makes sure that the hashes of every rank are those of rank 0.
+fn check_same_content(
+    group: &dyn Group,
+    text: &Text,
+    own: &[String; 3],
+    first: &[String; 3],
+) -> Result<()> {
+    let difference = own.iter().zip(first).position(|(own, first)| own != first);
     let mut differences = group.gather(difference)?.into_iter().enumerate();
     let Some((rank, difference)) = differences.find_map(|(rank, index)| Some((rank, index?)))
     else {
-        return Ok((tokenizers, hashes));
+        return Ok(());
     };
     let content = text.train.content();
     let data = match (content.has_images(), content.target) {
@@ -147,20 +157,16 @@ pub(super) fn shared_tokenizers(
     ))
 }
 
-/// What ranks compare: hashes of the training data, of the validation data, and of the images that
-/// have captions.
+/// Returns the hashes that ranks compare: of the training data, of the validation data, and of the
+/// images that have captions.
 fn hashes_of_content(hashes: &TextHashes) -> [String; 3] {
-    // Ranks may have the same images at different paths, which need not be in the same order.
-    let name = |path: &str| {
-        Path::new(path)
-            .file_name()
-            .map(|name| name.to_string_lossy().into_owned())
-    };
-    let mut images: Vec<String> = hashes
-        .images
-        .iter()
-        .map(|(path, hash)| format!("{hash}  {}", name(path).unwrap_or_default()))
-        .collect();
+    // Ranks may have the same images at different paths, which need not be in the same order: only
+    // the names of their files count.
+    let mut images = Vec::with_capacity(hashes.images.len());
+    for (path, hash) in &hashes.images {
+        let name = Path::new(path).file_name().unwrap_or_default();
+        images.push(format!("{hash}  {}", name.to_string_lossy()));
+    }
     images.sort_unstable();
     [
         hashes.train.clone(),

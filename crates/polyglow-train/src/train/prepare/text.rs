@@ -13,7 +13,7 @@ use crate::run::{RunDirectory, TextHashes};
 use crate::tasks::HeldOut;
 use crate::train::resume::{check_same_text, text_hashes};
 
-/// Lines by which a script is recognized.
+/// The number of lines by which a script is recognized.
 const SOME: usize = 1000;
 
 /// The data of a training: what a config names, or what a program has in memory.
@@ -28,32 +28,27 @@ pub struct Text {
 }
 
 impl Text {
-    /// Corpora in memory, such as those of [`Corpus::from_pairs`].
+    /// Makes the data of a training from corpora, such as those of [`Corpus::from_pairs`].
     ///
     /// # Errors
     /// The validation set cannot be read.
     pub fn new(train: Corpus, valid: Option<Corpus>) -> Result<Self> {
-        let held_out = Arc::new(
-            valid
-                .as_ref()
-                .map(HeldOut::read)
-                .transpose()?
-                .unwrap_or_default(),
-        );
+        let held_out = valid.as_ref().map(HeldOut::read).transpose()?;
         Ok(Self {
             train,
             valid,
-            held_out,
+            held_out: Arc::new(held_out.unwrap_or_default()),
         })
     }
 
-    /// Opens what a config names, and makes sure that the test sets are there, which are only read
-    /// at the end.
+    /// Opens the data that a config names, and makes sure that the test sets are there, which are
+    /// only read at the end.
     ///
     /// # Errors
     /// A file is missing or cannot be read.
     pub fn open(plan: &Plan) -> Result<Self> {
-        let (data, content) = (&plan.config.data, plan.content);
+        let data = &plan.config.data;
+        let content = plan.content;
         let all = Corpus::open(data, content, Split::Train)?;
         let train = match plan.selection {
             Selection::V1 => all,
@@ -71,8 +66,8 @@ impl Text {
         Self::new(train, valid)
     }
 
-    /// Some lines to translate into, by which a script is known: of the validation text, or else of
-    /// the training text.
+    /// Returns some lines of the target side, by which a script is recognized: of the validation
+    /// text, or else of the training text.
     ///
     /// # Errors
     /// The training text cannot be read.
@@ -107,7 +102,7 @@ impl Text {
         Ok((tokenizers, hashes))
     }
 
-    /// What the text and the tokenizers are.
+    /// Computes the hashes of the text and the tokenizers.
     pub(super) fn hashes(&self, tokenizers: &Tokenizers) -> Result<TextHashes> {
         text_hashes(&self.train, self.valid.as_ref(), tokenizers)
     }

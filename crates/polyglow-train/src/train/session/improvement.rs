@@ -1,4 +1,4 @@
-//! Which validation is the best so far, and whether training still gains by going on.
+//! Which validation is the best so far, and whether training still improves.
 
 use crate::run::{Best, TrainState};
 
@@ -16,12 +16,10 @@ impl TrainState {
         loss: f64,
         warms_up: bool,
     ) -> bool {
-        let ranks = |score: f64, loss: f64| (rank(score), -loss);
         let is_best = self
             .best
-            .is_none_or(|best| ranks(score, loss) > ranks(best.score, best.loss));
-        // The first checkpoints did not have the lowest loss.
-        let lowest = self.lowest_loss.or(self.best.map(|best| best.loss));
+            .is_none_or(|best| (rank(score), -loss) > (rank(best.score), -best.loss));
+        let lowest = self.lowest_known_loss();
         let loss_fell = lowest.is_none_or(|lowest| loss < lowest);
         if is_best {
             self.best = Some(Best {
@@ -37,6 +35,12 @@ impl TrainState {
             self.stale_validations + 1
         };
         is_best
+    }
+
+    /// Returns the lowest validation loss so far. The first checkpoints did not have it; of them,
+    /// that of the best validation is the lowest that is known.
+    pub(super) fn lowest_known_loss(&self) -> Option<f64> {
+        self.lowest_loss.or(self.best.map(|best| best.loss))
     }
 }
 
@@ -110,7 +114,7 @@ mod tests {
     }
 
     #[test]
-    fn a_run_of_before_goes_on_with_the_loss_of_its_best() {
+    fn an_old_run_continues_with_the_loss_of_its_best() {
         let best = Best {
             step: 10,
             score: 30.0,

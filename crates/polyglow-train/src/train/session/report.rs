@@ -12,12 +12,6 @@ use crate::run::records::Records;
 use crate::tasks::Task;
 use crate::train::TrainReport;
 
-/// A loss has risen if it is above the lowest by this part of the loss of a model that has learned
-/// nothing.
-const RISEN: f64 = 0.1;
-/// No model begins with a loss that is so many times that of a model that has learned nothing.
-const FAR: f64 = 1.5;
-
 impl<T: Task> Session<'_, T> {
     /// Reads the results of the steps since the last check from the device.
     ///
@@ -41,7 +35,8 @@ impl<T: Task> Session<'_, T> {
         self.check()?;
         let interval = take(&mut self.state.interval);
         let step = self.state.step;
-        // The epoch of that step, counted from 1; the state names that of the next.
+        // The epoch of that step, counted from 1; the state names that of the next micro-batch,
+        // which at the end of an epoch is already the following one.
         let epoch = self.state.epoch + u64::from(self.state.position > 0);
         let lr = self.schedule.learning_rate(step);
         let elapsed = take(&mut self.stepping);
@@ -67,29 +62,18 @@ impl<T: Task> Session<'_, T> {
         records.write(&record)
     }
 
-    /// Warns once if a loss after the warm-up is above that of a model that has learned nothing,
-    /// and is not merely on its way down from there: it has been lower, or is far above.
+    /// Warns once that the loss of a report has diverged.
     fn warn_of_divergence(&mut self, loss: f64) {
-        let lowest = self.lowest_loss.min(loss);
-        self.lowest_loss = lowest;
         let Some(uniform) = self.task.uniform_loss() else {
             return;
         };
-        let warms_up = self.state.step <= self.training.plan.config.train.warmup_steps;
-        let has_risen = loss > lowest + RISEN * uniform || loss > FAR * uniform;
-        if warms_up
-            || self.warned_of_divergence
-            || loss <= uniform
-            || !has_risen
-            || !loss.is_finite()
-        {
-            return;
-        }
-        self.warned_of_divergence = true;
         let step = self.state.step;
-        tracing::warn!(
-            "the loss has diverged: at step {step} it is {loss:.3}, and guessing at random has {uniform:.3}; stop, and \
-             start again with a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`"
-        );
+        let warms_up = step <= self.training.plan.config.train.warmup_steps;
+        if self.divergence.begins(loss, uniform, warms_up) {
+            tracing::warn!(
+                "the loss has diverged: at step {step} it is {loss:.3}, and guessing at random has {uniform:.3}; stop, and \
+                 start again with a lower `train.lr`, more `train.warmup_steps`, or `train.clip_norm = 1.0`"
+            );
+        }
     }
 }

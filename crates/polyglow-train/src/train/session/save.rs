@@ -1,6 +1,6 @@
-//! How a training is saved, and what becomes of it where it cannot be.
+//! Saving a training, and its state after a save that fails.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use burn::tensor::TensorData;
@@ -20,22 +20,18 @@ impl<T: Task> Session<'_, T> {
     pub fn content(&mut self) -> Result<Content> {
         self.check()?;
         let mut content = self.stepper.content()?;
-        let group = Arc::clone(&self.training.plan.group);
-        if !group.is_alone() {
-            let hashes = group.gather(hash(&content))?;
-            if hashes.iter().any(|hash| *hash != hashes[0]) {
-                if !std::mem::replace(&mut self.warned_of_drift, true) {
-                    tracing::warn!(
-                        "the ranks have computed slightly different weights, as processors of different kinds do; \
-                         from here on, and at each save, those of rank 0 count"
-                    );
-                }
-                self.take_from_first()?;
-                content = self.stepper.content()?;
+        if self.have_drifted(&content)? {
+            if !self.warned_of_drift {
+                tracing::warn!(
+                    "the ranks have computed slightly different weights, as processors of different kinds do; \
+                     from here on, and at each save, those of rank 0 count"
+                );
             }
+            self.warned_of_drift = true;
+            self.take_from_first()?;
+            content = self.stepper.content()?;
         }
-        let is_finite = |(_, data): &(String, TensorData)| data.iter::<f32>().all(f32::is_finite);
-        if !content.model.iter().all(is_finite) {
+        if !content.model.iter().all(|(_, values)| is_finite(values)) {
             let error = failed!(
                 "after step {} a weight is not finite: nothing is saved",
                 self.state.step
@@ -49,11 +45,23 @@ impl<T: Task> Session<'_, T> {
         Ok(content)
     }
 
+    /// Returns whether another rank has other bits than rank 0, in which case a run that resumes
+    /// from the checkpoint of rank 0 would differ from one that was not interrupted.
+    fn have_drifted(&self, content: &Content) -> Result<bool> {
+        let group = &self.training.plan.group;
+        if group.is_alone() {
+            return Ok(false);
+        }
+        let hashes = group.gather(hash(content))?;
+        Ok(hashes.iter().any(|hash| *hash != hashes[0]))
+    }
+
     /// Gives every rank the weights, the optimizer's state and the moving average of rank 0.
     pub(super) fn take_from_first(&mut self) -> Result<()> {
         let group = Arc::clone(&self.training.plan.group);
         let content = self.stepper.content()?;
         let mut shared = Vec::new();
+        // One after the other, so that no message is larger than the weights.
         for tensors in [&content.model, &content.optimizer, &content.ema] {
             let own = if group.is_first() {
                 weights::to_bytes(tensors)?
@@ -73,41 +81,44 @@ impl<T: Task> Session<'_, T> {
         self.stepper.restore_ema(ema)
     }
 
-    /// Writes a checkpoint of this step.
+    /// Writes `content`, which [`Self::content`] has returned after this step, as a checkpoint.
     ///
     /// # Errors
     /// It cannot be written. The newest before it is still there, and so is the best.
     pub fn save(&mut self, content: &Content) -> Result<()> {
-        let training = self.training;
-        let written = training.plan.group.share(|| {
-            if training.lock.as_ref().is_some_and(Lock::is_held) {
-                return self.checkpoints.save(content, &self.state);
-            }
-            let run = training.run.root().display();
-            Err(failed!(
-                "cannot write to `{run}`: it is gone, or another training has taken its place"
-            ))
-        });
+        let written = self.training.plan.group.share(|| self.write(content));
         match written {
             Ok(path) => {
                 self.saved = Some(path);
                 Ok(())
             }
             Err(error) => {
-                if self
-                    .state
-                    .best
-                    .is_some_and(|best| best.step == self.state.step)
-                {
-                    // A best that is nowhere to be found is none, and its validation brought
-                    // nothing.
-                    let (best, stale_validations) = self.before_best;
-                    self.state.best = best;
-                    self.state.stale_validations = stale_validations + 1;
-                }
+                self.forget_best_of_this_step();
                 let advice = error.hint().map(|hint| hint + "; ").unwrap_or_default();
                 Err(with_hint(error, advice + &self.what_is_left()))
             }
+        }
+    }
+
+    /// Writes a checkpoint if the run still belongs to this process; returns its path.
+    fn write(&self, content: &Content) -> Result<PathBuf> {
+        // A directory that was removed and made again by another training has the same path.
+        if self.training.lock.as_ref().is_some_and(Lock::is_held) {
+            return self.checkpoints.save(content, &self.state);
+        }
+        let run = self.training.run.root().display();
+        Err(failed!(
+            "cannot write to `{run}`: it is gone, or another training has taken its place"
+        ))
+    }
+
+    /// Takes back that this step is the best: a best without a checkpoint is none, and its
+    /// validation counts as stale.
+    fn forget_best_of_this_step(&mut self) {
+        let step = self.state.step;
+        if self.state.best.is_some_and(|best| best.step == step) {
+            self.state.best = self.before_best.best;
+            self.state.stale_validations = self.before_best.stale_validations + 1;
         }
     }
 
@@ -123,13 +134,17 @@ impl<T: Task> Session<'_, T> {
     }
 }
 
-/// A hash that is the same in ranks with the same bits.
+fn is_finite(values: &TensorData) -> bool {
+    values.iter::<f32>().all(f32::is_finite)
+}
+
+/// Computes a hash that is the same in ranks with the same bits.
 fn hash(content: &Content) -> Vec<u8> {
     let mut hash = Sha256::new();
-    let tensors = [&content.model, &content.optimizer, &content.ema];
-    tensors
-        .into_iter()
-        .flatten()
-        .for_each(|(_, data)| hash.update(data.as_bytes()));
+    for tensors in [&content.model, &content.optimizer, &content.ema] {
+        for (_, values) in tensors {
+            hash.update(values.as_bytes());
+        }
+    }
     hash.finalize().to_vec()
 }

@@ -5,7 +5,7 @@ use polyglow_data::file;
 use polyglow_predict::error::{Result, ensure};
 use polyglow_predict::evaluation::Scores;
 
-use super::Session;
+use super::{BeforeBest, Session};
 use crate::config::BestMetric;
 use crate::observer::Observer;
 use crate::run::records::Records;
@@ -24,17 +24,15 @@ impl<T: Task> Session<'_, T> {
         observer: &mut dyn Observer,
     ) -> Result<()> {
         let training = self.training;
-        let is_fork = training
-            .plan
-            .group
-            .share(|| Ok(training.origin().is_some()))?;
+        let group = &training.plan.group;
+        let is_fork = group.share(|| Ok(training.origin().is_some()))?;
         if is_fork && self.state.step == 0 {
             self.validate(records, observer)?;
         }
         Ok(())
     }
 
-    /// Scores the validation set and keeps what the model wrote; returns whether this validation is
+    /// Scores the validation set and keeps the model's outputs; returns whether this validation is
     /// the best so far.
     ///
     /// # Errors
@@ -42,6 +40,7 @@ impl<T: Task> Session<'_, T> {
     pub fn validate(&mut self, records: &mut Records, observer: &mut dyn Observer) -> Result<bool> {
         let step = self.state.step;
         observer.validating(step);
+        // The training's batches are done; a device that fails from here on fails without one.
         self.check()?;
         self.batch.set(None);
         observer.batch(None);
@@ -75,7 +74,7 @@ impl<T: Task> Session<'_, T> {
         self.task.validate(model)
     }
 
-    /// Keeps what the model wrote in the run, a line for each example.
+    /// Writes the model's outputs into the run, a line for each example.
     fn write_outputs(&self, outputs: &[String]) {
         if outputs.is_empty() || !self.training.plan.group.is_first() {
             return;
@@ -90,16 +89,18 @@ impl<T: Task> Session<'_, T> {
         }
     }
 
-    /// Returns in every rank whether rank 0 finds these scores the best so far: on another
-    /// processor a score may differ in its last digit.
+    /// Returns in every rank whether these are the best scores so far, as rank 0 decides: on
+    /// another processor a score may differ in its last digit.
     fn is_improvement(&mut self, scores: &Scores) -> Result<bool> {
         let group = &self.training.plan.group;
-        let (is_best, state) = group.share(|| {
+        let decided = group.share(|| {
             let is_best = self.compare(scores);
+            // As JSON, which checkpoints use too: `f64` survives it with all its bits.
             Ok((is_best, serde_json::to_string(&self.state)?))
         })?;
+        let (is_best, state) = decided;
         if !group.is_first() {
-            self.before_best = (self.state.best, self.state.stale_validations);
+            self.before_best = BeforeBest::from_state(&self.state);
             self.state = serde_json::from_str(&state)?;
         }
         Ok(is_best)
@@ -108,12 +109,8 @@ impl<T: Task> Session<'_, T> {
     /// Returns whether these scores are the best so far, and remembers them if so.
     fn compare(&mut self, scores: &Scores) -> bool {
         let train = &self.training.plan.config.train;
-        let (score, sign) = match (self.training.plan.best_metric, &scores.translations) {
-            (BestMetric::Bleu, Some(translations)) => (translations.bleu, 1.0),
-            (BestMetric::Chrf, Some(translations)) => (translations.chrf, 1.0),
-            (BestMetric::Loss, _) | (_, None) => (scores.loss, -1.0),
-        };
-        let before = (self.state.best, self.state.stale_validations);
+        let Chosen { score, sign } = Chosen::from_scores(self.training.plan.best_metric, scores);
+        let before = BeforeBest::from_state(&self.state);
         let warms_up = self.state.step <= train.warmup_steps;
         let is_best = self
             .state
@@ -122,5 +119,31 @@ impl<T: Task> Session<'_, T> {
             self.before_best = before;
         }
         is_best
+    }
+}
+
+/// The score by which validations are compared.
+struct Chosen {
+    score: f64,
+    /// 1 where a higher score is better, -1 where a lower one is.
+    sign: f64,
+}
+
+impl Chosen {
+    /// Picks the score of `metric`, or the loss where nothing was translated.
+    fn from_scores(metric: BestMetric, scores: &Scores) -> Self {
+        let translations = scores.translations.as_ref();
+        let score = match metric {
+            BestMetric::Bleu => translations.map(|translations| translations.bleu),
+            BestMetric::Chrf => translations.map(|translations| translations.chrf),
+            BestMetric::Loss => None,
+        };
+        match score {
+            Some(score) => Self { score, sign: 1.0 },
+            None => Self {
+                score: scores.loss,
+                sign: -1.0,
+            },
+        }
     }
 }

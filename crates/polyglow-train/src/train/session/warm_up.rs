@@ -38,8 +38,8 @@ impl<T: Task> Session<'_, T> {
         let epoch_plan = source.plan(epoch).map_err(Into::into)?;
         let positions = one_of_each_shape(&**source, &epoch_plan, epoch);
         let mut gradients = GradientSum::default();
-        // With several micro-batches a step, gradients are there while the next one is worked on:
-        // those of the smallest.
+        // With several micro-batches a step, gradients of one are in memory while the next is
+        // computed. Those of the smallest batch take as much, and the least time: it comes first.
         let sums = plan.config.train.accumulate_steps > 1;
         let first = positions.last().filter(|_| sums);
         let computed = 1 + usize::from(first.is_some());
@@ -74,16 +74,14 @@ impl<T: Task> Session<'_, T> {
     }
 }
 
-/// The position of a batch of each shape that an epoch has, the largest first: what does not fit
-/// should fail soon.
+/// Returns the position of a batch of each shape that an epoch has, the largest first: what does
+/// not fit should fail soon.
 fn one_of_each_shape<S: BatchSource>(source: &S, plan: &EpochPlan, epoch: u64) -> Vec<usize> {
-    let shape = |position| {
-        (
-            BatchShape::from(source.size(epoch, plan.batch(position)).0),
-            position,
-        )
-    };
-    let shapes: BTreeMap<BatchShape, usize> = (0..plan.len()).map(shape).collect();
+    let mut shapes: BTreeMap<BatchShape, usize> = BTreeMap::new();
+    for position in 0..plan.len() {
+        let shape = BatchShape::from(source.size(epoch, plan.batch(position)).0);
+        shapes.insert(shape, position);
+    }
     let mut shapes: Vec<(BatchShape, usize)> = shapes.into_iter().collect();
     shapes.sort_by_key(|(shape, _)| Reverse(shape.positions()));
     shapes.into_iter().map(|(_, position)| position).collect()

@@ -56,6 +56,7 @@ impl<T: Task> Window<T> {
                 micro_batches.push(batch);
             }
             number += 1;
+            // A window does not reach into the next epoch: `last_step` counts whole windows.
             if ends_epoch || number >= len {
                 return Ok(Self {
                     micro_batches,
@@ -67,12 +68,12 @@ impl<T: Task> Window<T> {
         }
     }
 
-    /// The shape of the largest micro-batch, of all its shards together; `None` without any.
+    /// Returns the shape of the largest micro-batch, of all its shards together; `None` without
+    /// any.
     pub(super) fn largest(&self, task: &T) -> Option<BatchShape> {
-        let shape = |shards: &MicroBatch<T>| {
-            BatchSize::of_all(shards.iter().map(|shard| task.size(shard))).shape
-        };
-        let shapes = self.micro_batches.iter().map(shape);
-        shapes.max_by_key(BatchShape::positions)
+        self.micro_batches
+            .iter()
+            .map(|shards| BatchSize::of_all(shards.iter().map(|shard| task.size(shard))).shape)
+            .max_by_key(BatchShape::positions)
     }
 }

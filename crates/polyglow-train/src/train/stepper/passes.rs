@@ -26,7 +26,10 @@ pub(super) struct StepKey {
 }
 
 impl StepKey {
-    /// The key of a shard, from its index and that of its micro-batch in the window.
+    /// Derives the key of a shard from its index and that of its micro-batch in the window.
+    ///
+    /// A micro-batch is numbered over all processes, so that dropout is the same however many of
+    /// them share a step.
     fn shard(&self, micro_batch: usize, shard: usize) -> u64 {
         let micro_batch = (self.first + micro_batch) as u64;
         mix(&[self.seed, self.step, micro_batch, shard as u64])
@@ -64,38 +67,24 @@ impl<T: Task> Passes<'_, T> {
         scale: Option<&Tensor<1>>,
     ) -> Result<WindowSums> {
         let shards: Vec<Shard<'_, T>> = shards(window);
-        let on_host = computes_on_host(self.device);
-        let threads = if on_host {
-            // No more at once than a micro-batch has, so that activations take no more memory than
-            // those of one.
-            let most = window.iter().map(Vec::len).max().unwrap_or(1);
-            rayon::current_num_threads().min(most)
-        } else {
-            1
-        };
+        let threads = self.num_threads(window);
         let is_parallel = threads > 1;
-        let pass = |index: usize| {
-            let shard = &shards[index];
-            let key = key.shard(shard.micro_batch, shard.index);
-            let pass = || self.pass(shard.batch, key, scale, is_parallel);
-            // On one of the pool's threads: from another, each small operation would wake one and
-            // wait for it.
-            Ok(if on_host {
-                rayon::scope(|_| pass())
-            } else {
-                pass()
-            })
-        };
         let mut window_sum = Sum::default();
         let mut micro_batch_sum = Sum::default();
-        each(shards.len(), threads, pass, |index, passed| {
-            micro_batch_sum.add(passed);
-            if shards[index].is_last {
-                window_sum.add(take(&mut micro_batch_sum).total(self.device));
-            }
-        })?;
+        each(
+            shards.len(),
+            threads,
+            |index| Ok(self.pass(&shards[index], key, scale, is_parallel)),
+            |index, passed| {
+                micro_batch_sum.add(passed);
+                if shards[index].is_last {
+                    window_sum.add(take(&mut micro_batch_sum).total(self.device));
+                }
+            },
+        )?;
         let mut total = window_sum.total(self.device);
-        // Other processes may have batches where this one has none.
+        // Other processes may have batches where this one has none; its gradients still need their
+        // shapes, to be added to theirs.
         if shards.is_empty() {
             total.gradients.add_nothing(self.model);
         }
@@ -113,9 +102,37 @@ impl<T: Task> Passes<'_, T> {
         })
     }
 
-    /// Makes the forward and the backward pass of a shard; `is_parallel` says whether others run
-    /// at the same time.
+    /// Returns the number of shards that run in parallel.
+    fn num_threads(&self, window: &[MicroBatch<T>]) -> usize {
+        if !computes_on_host(self.device) {
+            // A GPU is one queue, which one thread fills.
+            return 1;
+        }
+        // No more at once than a micro-batch has, so that activations take no more memory than
+        // those of one.
+        let most = window.iter().map(Vec::len).max().unwrap_or(1);
+        rayon::current_num_threads().min(most)
+    }
+
+    /// Makes the forward and the backward pass of a shard; `is_parallel` says whether others run at
+    /// the same time.
     fn pass(
+        &self,
+        shard: &Shard<'_, T>,
+        key: StepKey,
+        scale: Option<&Tensor<1>>,
+        is_parallel: bool,
+    ) -> Passed {
+        let key = key.shard(shard.micro_batch, shard.index);
+        if computes_on_host(self.device) {
+            // On one of the pool's threads: from another, each small operation would wake one and
+            // wait for it.
+            return rayon::scope(|_| self.differentiate(shard.batch, key, scale, is_parallel));
+        }
+        self.differentiate(shard.batch, key, scale, is_parallel)
+    }
+
+    fn differentiate(
         &self,
         batch: &BatchOf<T>,
         key: u64,
@@ -141,7 +158,7 @@ impl<T: Task> Passes<'_, T> {
         }
     }
 
-    /// The loss of one batch; `key` decides its dropout.
+    /// Computes the loss of one batch; `key` decides its dropout.
     pub(super) fn forward(&self, model: &T::Model, batch: &BatchOf<T>, key: u64) -> Loss {
         let begin = Instant::now();
         let inputs = self.task.upload(batch, self.device);
@@ -153,7 +170,7 @@ impl<T: Task> Passes<'_, T> {
     }
 }
 
-/// The batches of a window, in the order in which their sums are added.
+/// Lists the batches of a window, in the order in which their sums are added.
 fn shards<T: Task>(window: &[MicroBatch<T>]) -> Vec<Shard<'_, T>> {
     let mut shards = Vec::new();
     for (micro_batch, batches) in window.iter().enumerate() {
@@ -169,9 +186,10 @@ fn shards<T: Task>(window: &[MicroBatch<T>]) -> Vec<Shard<'_, T>> {
     shards
 }
 
+/// Multiplies a loss by `scale`, so that small gradients do not become 0 in f16.
 fn scaled(loss: Tensor<1>, scale: &Tensor<1>) -> Tensor<1> {
     let scale = Tensor::from_inner(scale.clone());
-    // Both sides of a product must keep, or compute again, in the same way.
+    // Both factors must have the same strategy: to keep activations, or to compute them again.
     let scale = match loss.gradient_checkpointing_strategy() {
         Some(strategy) => scale.with_gradient_checkpointing_strategy(strategy),
         None => scale,
@@ -186,7 +204,7 @@ struct Passed {
     nll_sum: Tensor<1>,
 }
 
-/// A sum under way. Losses are kept one by one, and need a single operation at the end.
+/// A sum in progress. Losses are kept one by one, and need a single operation at the end.
 #[derive(Default)]
 struct Sum {
     gradients: GradientSum,
@@ -210,6 +228,7 @@ impl Sum {
     }
 }
 
+/// Adds tensors of one value; the sum of none is 0.
 fn total(mut sums: Vec<Tensor<1>>, device: &Device) -> Tensor<1> {
     match sums[..] {
         [] => Tensor::zeros([1], &device.clone().inner()),
