@@ -1,6 +1,7 @@
-//! The attention weights of a model: of all layers and heads on one pair of sentences, and from
-//! word to word.
+//! The attention weights of a model: of all layers and heads on one pair of sentences or on an
+//! image, and from word to word.
 
+mod images;
 mod words;
 
 use burn::tensor::{TensorData, Transaction};
@@ -14,6 +15,7 @@ use crate::device::upload_rows;
 use crate::error::{Result, TrainError};
 use crate::runner::{Member, Runner};
 use crate::tasks::Reads;
+pub use images::{CaptionWeights, HeadWeights, caption_weights, image_weights};
 pub use words::{UnitLink, WordAttention, of_words, strongest, unit_links};
 
 /// The name of the trained vector that an encoder may have before its text.
@@ -119,7 +121,9 @@ impl PairAttention {
             Map {
                 queries: texts(queries),
                 keys: texts(keys),
-                weights: own.map(|layer| heads(&layer, queries, keys)).collect(),
+                weights: own
+                    .map(|layer| shown_heads(&layer, queries, keys))
+                    .collect(),
             }
         });
         Ok(Self {
@@ -151,18 +155,40 @@ fn texts(tokens: &[(String, usize)]) -> Vec<String> {
     tokens.iter().map(|(text, _)| text.clone()).collect()
 }
 
-/// The weights of each head of a layer, `[1, heads, queries, keys]`, by shown tokens.
-fn heads(
+/// Returns the counts of positions that tokens stand for.
+fn counts(tokens: &[(String, usize)]) -> Vec<usize> {
+    tokens.iter().map(|(_, count)| *count).collect()
+}
+
+/// Returns the weights of each head of a layer, `[queries * keys]` by shown tokens.
+///
+/// # Shapes
+/// - `layer`: `[1, heads, queries, keys]`
+fn shown_heads(
     layer: &TensorData,
     queries: &[(String, usize)],
     keys: &[(String, usize)],
 ) -> Vec<Vec<f32>> {
+    let queries = counts(queries);
+    let keys = counts(keys);
+    let heads = head_weights(layer);
+    heads
+        .iter()
+        .map(|head| join(head, &queries, &keys))
+        .collect()
+}
+
+/// Returns the weights of each head of a layer, `[queries * keys]`.
+///
+/// # Shapes
+/// - `layer`: `[1, heads, queries, keys]`
+fn head_weights(layer: &TensorData) -> Vec<Vec<f32>> {
     let [_, _, num_queries, num_keys] = layer.shape()[..] else {
         return Vec::new();
     };
     let values: Vec<f32> = layer.iter().collect();
     let heads = values.chunks(num_queries * num_keys);
-    heads.map(|head| joined(head, queries, keys)).collect()
+    heads.map(<[f32]>::to_vec).collect()
 }
 
 impl Map {
@@ -191,21 +217,22 @@ pub fn head_or_mean(heads: &[Vec<f32>], head: Option<usize>) -> Vec<f32> {
     mean
 }
 
-/// The weights of a head, `[queries * keys]`, where each query and key stands for a count of tokens.
-fn joined(head: &[f32], queries: &[(String, usize)], keys: &[(String, usize)]) -> Vec<f32> {
-    let num_keys: usize = keys.iter().map(|(_, count)| count).sum();
+/// Joins positions of a head, `[positions * positions]`, that are shown as one: `queries[i]` rows
+/// become their mean, `keys[j]` columns their sum. Output: `[queries.len() * keys.len()]`.
+fn join(head: &[f32], queries: &[usize], keys: &[usize]) -> Vec<f32> {
+    let num_keys: usize = keys.iter().sum();
     let mut rows = head.chunks(num_keys);
     let mut joined = Vec::with_capacity(queries.len() * keys.len());
-    for (_, count) in queries {
+    for &count in queries {
         let mut mean = vec![0.0; num_keys];
-        for row in rows.by_ref().take(*count) {
+        for row in rows.by_ref().take(count) {
             for (mean, weight) in mean.iter_mut().zip(row) {
-                *mean += weight / *count as f32;
+                *mean += weight / count as f32;
             }
         }
         let mut columns = mean.into_iter();
-        for (_, count) in keys {
-            joined.push(columns.by_ref().take(*count).sum());
+        for &count in keys {
+            joined.push(columns.by_ref().take(count).sum());
         }
     }
     joined
@@ -217,20 +244,8 @@ mod tests {
 
     #[test]
     fn parts_of_a_character_are_one_row_and_one_column() {
-        let tokens = |counts: &[usize]| {
-            counts
-                .iter()
-                .map(|count| (String::new(), *count))
-                .collect::<Vec<_>>()
-        };
         let head = [0.5, 0.25, 0.25, 0.0, 1.0, 0.0, 0.25, 0.25, 0.5];
-        assert_eq!(
-            joined(&head, &tokens(&[1, 1, 1]), &tokens(&[1, 1, 1])),
-            head
-        );
-        assert_eq!(
-            joined(&head, &tokens(&[1, 2]), &tokens(&[2, 1])),
-            [0.75, 0.25, 0.75, 0.25]
-        );
+        assert_eq!(join(&head, &[1, 1, 1], &[1, 1, 1]), head);
+        assert_eq!(join(&head, &[1, 2], &[2, 1]), [0.75, 0.25, 0.75, 0.25]);
     }
 }

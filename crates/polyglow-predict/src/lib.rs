@@ -46,6 +46,7 @@ pub mod sentences;
 pub mod settings;
 pub mod source;
 mod split;
+pub mod states;
 pub mod suggestion;
 pub mod tasks;
 pub mod teacher_forcing;

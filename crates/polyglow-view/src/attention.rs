@@ -11,7 +11,6 @@ mod pair;
 mod patched;
 mod picture;
 mod selection;
-mod weights;
 
 pub use caption::CaptionAttention;
 pub use image::ImageAttention;

@@ -4,7 +4,8 @@
 //! and analogies, and which of its tokens are frequent words ([`WholeWord`]); [`project`] with
 //! [`Plot`] draws them on a plane; [`Company`] shows how attention over them changes a word.
 //! [`Sentences`] compares whole lines. [`Bank`] compares a word in its sentence with the words of
-//! other sentences, layer by layer. The last two run a model through a [`Reader`].
+//! other sentences, layer by layer. The last two take
+//! the states of a model from a [`Reader`](polyglow_predict::states::Reader).
 
 mod company;
 mod context;
@@ -12,7 +13,6 @@ mod directions;
 mod neighbors;
 mod plot;
 mod projection;
-mod reader;
 mod sentences;
 mod vectors;
 mod whole_words;
@@ -23,7 +23,6 @@ pub use directions::Directions;
 pub use neighbors::Neighbor;
 pub use plot::{Groups, Plot};
 pub use projection::{Projection, project};
-pub use reader::Reader;
 pub use sentences::{NearLine, Pool, Sentences};
 pub use vectors::Embeddings;
 pub use whole_words::WholeWord;

@@ -10,7 +10,7 @@
 //! dark theme. Pictures for papers and slides are always dark on white.
 //!
 //! Functions return their results or write them to a path, and print nothing; warnings go through
-//! `tracing`. Models are run in two files only, `attention/weights.rs` and `embeddings/reader.rs`.
+//! `tracing`. Models are run by `polyglow-predict`.
 
 pub mod attention;
 mod document;

@@ -6,13 +6,12 @@ use std::path::Path;
 
 use maud::{Markup, html};
 use polyglow_model::ModelShape;
-use polyglow_predict::attention::head_or_mean;
+use polyglow_predict::attention::{CaptionWeights, caption_weights, head_or_mean};
 use polyglow_predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
 use super::patched::PatchedImage;
-use super::weights::{CaptionWeights, caption_weights};
 use crate::document::document;
 use crate::drawing::{Drawing, Format, Shape, write};
 

@@ -4,13 +4,12 @@ use std::path::Path;
 
 use maud::{Markup, html};
 use polyglow_model::{ModelShape, Pooling};
-use polyglow_predict::attention::head_or_mean;
+use polyglow_predict::attention::{head_or_mean, image_weights};
 use polyglow_predict::runner::Runner;
 use polyglow_train::{Result, TrainError};
 
 use super::Selection;
 use super::patched::PatchedImage;
-use super::weights::image_weights;
 use crate::document::document;
 use crate::drawing::{Format, encode, write};
 

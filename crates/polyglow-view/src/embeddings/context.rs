@@ -3,10 +3,11 @@
 use std::collections::HashMap;
 
 use polyglow_predict::error::usage;
+use polyglow_predict::states::Reader;
 use polyglow_train::{Result, TrainError};
 use serde::Serialize;
 
-use super::{Directions, Reader, bare, mean, with_known};
+use super::{Directions, bare, mean, with_known};
 
 /// The states of all words of some sentences at every layer, which words of other sentences are
 /// compared with.

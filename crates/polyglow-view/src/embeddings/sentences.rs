@@ -1,9 +1,10 @@
 //! Sentences as vectors, and which of them are similar.
 
+use polyglow_predict::states::Reader;
 use polyglow_train::Result;
 use serde::Serialize;
 
-use super::{Directions, Embeddings, Reader, mean};
+use super::{Directions, Embeddings, mean};
 
 /// The way in which the states of a sentence's tokens become one vector.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -16,11 +16,12 @@ use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_model::Side;
 use polyglow_predict::error::hint_of_system;
+use polyglow_predict::states::Reader;
 use polyglow_predict::tasks::Reads;
 use polyglow_train::run::{RunDirectory, TrainedModel};
 use polyglow_train::{Plan, device};
 use polyglow_view::Format;
-use polyglow_view::embeddings::{Attending, Bank, Embeddings, Neighbor, Reader};
+use polyglow_view::embeddings::{Attending, Bank, Embeddings, Neighbor};
 use serde::Serialize;
 
 use super::model::ModelArgs;

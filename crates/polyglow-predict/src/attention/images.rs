@@ -1,23 +1,25 @@
-//! Runs models of images, and reads their attention weights from the device.
+//! The attention weights of models that read images, on patches.
 
-use burn::tensor::{Device, Tensor};
+use burn::tensor::Device;
 use polyglow_data::padded::Padded;
 use polyglow_model::{Image, Inspect, Model, Pair};
-use polyglow_predict::device::{upload, upload_rows};
-use polyglow_predict::runner::Runner;
-use polyglow_predict::tasks::images::image;
-use polyglow_train::Result;
+
+use super::{counts, head_weights, join, texts};
+use crate::device::{upload, upload_rows};
+use crate::error::Result;
+use crate::runner::Runner;
+use crate::tasks::images::image;
 
 /// Weights of all layers and heads, `[layer][head]`; each head is a matrix row by row, whose rows
 /// are queries and whose columns are patches.
-pub(super) type HeadWeights = Vec<Vec<Vec<f32>>>;
+pub type HeadWeights = Vec<Vec<Vec<f32>>>;
 
 /// The weights from the words of a caption to the patches of its image.
-pub(super) struct CaptionWeights {
+pub struct CaptionWeights {
     /// The shown tokens of the caption and its EOS token.
-    pub(super) tokens: Vec<String>,
+    pub tokens: Vec<String>,
     /// A row for each of `tokens`: the weights with which it is predicted.
-    pub(super) weights: HeadWeights,
+    pub weights: HeadWeights,
 }
 
 /// Runs a Vision Transformer over an image, and returns how much each patch is attended to by what
@@ -28,7 +30,7 @@ pub(super) struct CaptionWeights {
 ///
 /// # Shapes
 /// - `pixels`: `[height, width, channels]` row by row; output: one row of `[patches]` a head
-pub(super) fn image_weights(
+pub fn image_weights(
     model: &Model,
     pixels: &[u8],
     has_class: bool,
@@ -41,7 +43,7 @@ pub(super) fn image_weights(
     let mut weights = Vec::new();
     for layer in Inspect::attention(model, image.into()).encoder {
         let [_, _, _, num_keys] = layer.dims();
-        let heads = read_heads(layer);
+        let heads = head_weights(&layer.into_data());
         let pooled = heads
             .iter()
             .map(|head| pooled_weights(head, num_keys, has_class));
@@ -58,7 +60,7 @@ pub(super) fn image_weights(
 ///
 /// # Errors
 /// The caption cannot be encoded.
-pub(super) fn caption_weights(
+pub fn caption_weights(
     runner: &Runner,
     pixels: &[u8],
     caption: &str,
@@ -69,7 +71,6 @@ pub(super) fn caption_weights(
     tgt.truncate(runner.longest);
     let predicted = [&tgt[..], &[special.eos]].concat();
     let shown = runner.tgt.shown_together(&predicted);
-    let (tokens, counts): (Vec<String>, Vec<usize>) = shown.into_iter().unzip();
 
     let tgt_in = Padded::begun(&[tgt], special.bos, special.pad, 1);
     let inputs = Pair {
@@ -77,26 +78,18 @@ pub(super) fn caption_weights(
         tgt_in: upload_rows(&tgt_in, &runner.device),
     };
     let model = &runner.members[0].model;
+    let queries = counts(&shown);
+    let patches = vec![1; num_patches];
     let mut weights = Vec::new();
     for layer in Inspect::attention(model, inputs.into()).cross {
-        let heads = read_heads(layer);
-        let joined = heads
-            .iter()
-            .map(|head| join_rows(head, &counts, num_patches));
+        let heads = head_weights(&layer.into_data());
+        let joined = heads.iter().map(|head| join(head, &queries, &patches));
         weights.push(joined.collect());
     }
-    Ok(CaptionWeights { tokens, weights })
-}
-
-/// Reads the weights of a layer from the device.
-///
-/// # Shapes
-/// - `layer`: `[1, heads, queries, keys]`; output: `[queries * keys]` a head
-fn read_heads(layer: Tensor<4>) -> Vec<Vec<f32>> {
-    let [_, _, num_queries, num_keys] = layer.dims();
-    let values: Vec<f32> = layer.into_data().iter().collect();
-    let heads = values.chunks(num_queries * num_keys);
-    heads.map(<[f32]>::to_vec).collect()
+    Ok(CaptionWeights {
+        tokens: texts(&shown),
+        weights,
+    })
 }
 
 /// The weights of a head on the patches: those of the class vector, which is the first query and
@@ -112,34 +105,9 @@ fn pooled_weights(head: &[f32], num_keys: usize, has_class: bool) -> Vec<f32> {
     weights
 }
 
-/// The weights of a head where tokens that are parts of one character are one row: the mean of
-/// `counts[i]` rows each.
-fn join_rows(head: &[f32], counts: &[usize], num_patches: usize) -> Vec<f32> {
-    let mut rows = head.chunks(num_patches);
-    let mut joined = Vec::with_capacity(counts.len() * num_patches);
-    for &count in counts {
-        let mut mean = vec![0.0; num_patches];
-        for row in rows.by_ref().take(count) {
-            for (mean, weight) in mean.iter_mut().zip(row) {
-                *mean += weight / count as f32;
-            }
-        }
-        joined.extend(mean);
-    }
-    joined
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn parts_of_a_character_are_one_word() {
-        assert_eq!(
-            join_rows(&[1.0, 0.0, 0.0, 1.0, 0.5, 0.5], &[2, 1], 2),
-            [0.5, 0.5, 0.5, 0.5]
-        );
-    }
 
     #[test]
     fn a_label_is_read_from_the_class_vector_or_from_all_patches() {

@@ -1,11 +1,12 @@
-//! The hidden states of a model as it reads lines.
+//! The hidden states of a model at the tokens of lines.
 
 use burn::tensor::{Device, Tensor, Transaction};
 use polyglow_data::batch::TextBatch;
 use polyglow_data::padded::Padded;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_model::{Model, Side};
-use polyglow_predict::device::upload_rows;
+
+use crate::device::upload_rows;
 
 /// The most positions in a batch, padding included.
 const POSITIONS: usize = 4096;
