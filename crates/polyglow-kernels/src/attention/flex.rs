@@ -1,13 +1,17 @@
-//! Attention on the CPU, with autodiff and without: one task for each row of the batch.
+//! Attention on Burn's CPU backend Flex, with autodiff and without: one task for each element of the
+//! batch.
 //!
-//! The formulas and the layout are those of [`crate::attention`]. Within a task, heads are
-//! processed one after the other on one core ([`heads`]): the scores of a head,
-//! `[query_len, key_len]`, stay in the core's cache between the two products and the softmax.
+//! The formulas and the layout are those of [`crate::attention`]. The output columns of the heads
+//! of an element interleave, so that threads could not borrow them apart: the heads of an element
+//! are processed one after the other on one core ([`heads`]), and a batch of one uses one core. The
+//! scores of a head, `[query_len, key_len]`, stay in the core's cache between the two products and
+//! the softmax.
 //!
-//! Of the intermediate matrices the forward pass keeps only the weights, and the backward pass
-//! ([`backward`]) recomputes the mask of dropout. From 256 keys on the weights would be most of the
-//! memory of a training step, so [`long`] keeps nothing and computes them again, a block of queries
-//! at a time. A search has another kernel, for few queries and many keys ([`cached`]).
+//! Of the intermediate matrices the forward pass keeps only the attention weights (the
+//! probabilities), and the backward pass ([`backward`]) recomputes the mask of dropout. From
+//! [`long::LONG`] keys on, [`long`] keeps nothing and computes the weights again, a block of queries
+//! at a time; with fewer keys it is faster to keep them. A search has another kernel, for few
+//! queries and many keys ([`cached`]).
 
 mod backward;
 mod cached;
@@ -29,7 +33,8 @@ use crate::flex::{
     record,
 };
 
-/// [`super::self_attention`] on flex.
+/// [`super::self_attention`] on Flex. `None` makes the caller compute it by Burn's operations: on
+/// other devices, and where autodiff needs more than the gradient of the output.
 pub(super) fn self_attention(
     qkv: &Tensor<3>,
     mask: &Tensor<4, Bool>,
@@ -37,7 +42,7 @@ pub(super) fn self_attention(
     dropped: Option<Dropped>,
 ) -> Option<Tensor<3>> {
     let mode = mode(qkv)?;
-    // Dropout belongs to training: the kernel without autodiff has no mask.
+    // Dropout belongs to training: the kernel for inference does not implement it.
     if mode == Mode::Inference && dropped.is_some() {
         return None;
     }
@@ -49,8 +54,8 @@ pub(super) fn self_attention(
         return Some(close(from_values(output, sizes.output_shape())));
     }
     let (output, weights) = sizes.forward(qkv.slice(), qkv.slice(), &forbidden, dropped);
-    let state = SelfAttention {
-        heads: State {
+    let backward = SelfAttentionBackward {
+        saved: Saved {
             sizes,
             weights,
             forbidden,
@@ -59,13 +64,14 @@ pub(super) fn self_attention(
         qkv,
     };
     Some(record(
-        state,
+        backward,
         [node],
         from_values(output, sizes.output_shape()),
     ))
 }
 
-/// [`super::cross_attention`] on flex.
+/// [`super::cross_attention`] on Flex; `None` as in [`self_attention`], and where one of the inputs
+/// has a gradient and the other has none.
 pub(super) fn cross_attention(
     query: &Tensor<3>,
     key_value: &Tensor<3>,
@@ -86,8 +92,8 @@ pub(super) fn cross_attention(
         return Some(close(from_values(output, sizes.output_shape())));
     }
     let (output, weights) = sizes.forward(query.slice(), key_value.slice(), &forbidden, dropped);
-    let state = CrossAttention {
-        heads: State {
+    let backward = CrossAttentionBackward {
+        saved: Saved {
             sizes,
             weights,
             forbidden,
@@ -97,7 +103,7 @@ pub(super) fn cross_attention(
         key_value,
     };
     Some(record(
-        state,
+        backward,
         [query_node, key_value_node],
         from_values(output, sizes.output_shape()),
     ))
@@ -105,18 +111,19 @@ pub(super) fn cross_attention(
 
 /// The data that the forward pass keeps for the gradients, apart from the projections.
 #[derive(Clone, Debug)]
-struct State {
+struct Saved {
     sizes: Sizes,
-    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty if
-    /// rows are long.
+    /// `[batch, num_heads, query_len, key_len]`, before dropout, whose mask is recomputed; empty with
+    /// [`long::LONG`] keys or more.
     weights: Vec<f32>,
     forbidden: Forbidden,
     dropped: Option<Dropped>,
 }
 
-impl State {
-    /// The parts of everything that belong to a batch row.
-    fn row<'a>(
+impl Saved {
+    /// The slices of the projections, of what was saved and of the gradient that belong to one
+    /// element of the batch.
+    fn element<'a>(
         &'a self,
         row: usize,
         query: &'a Contiguous,
@@ -136,15 +143,15 @@ impl State {
 
 /// The backward pass of [`self_attention`].
 #[derive(Clone, Debug)]
-struct SelfAttention {
-    heads: State,
+struct SelfAttentionBackward {
+    saved: Saved,
     qkv: Contiguous,
 }
 
-impl BackwardPass<1> for SelfAttention {
+impl BackwardPass<1> for SelfAttentionBackward {
     fn gradients(self, gradient: FlexTensor, _: [bool; 1]) -> [Option<FlexTensor>; 1] {
-        let Self { heads, qkv } = self;
-        let sizes = heads.sizes;
+        let Self { saved, qkv } = self;
+        let sizes = saved.sizes;
         let gradient = Contiguous::new(gradient);
         let Sizes {
             batch,
@@ -153,11 +160,12 @@ impl BackwardPass<1> for SelfAttention {
         } = sizes;
         let mut grad_qkv = vec![0.0; batch * len * width];
         grad_qkv
+            // A chunk may not be empty, as that of an empty batch would be.
             .par_chunks_mut((len * width).max(1))
             .enumerate()
             .for_each(|(row, grad_qkv)| {
                 sizes.backward(
-                    heads.row(row, &qkv, &qkv, &gradient),
+                    saved.element(row, &qkv, &qkv, &gradient),
                     Gradients::Joined(grad_qkv),
                 );
             });
@@ -167,20 +175,20 @@ impl BackwardPass<1> for SelfAttention {
 
 /// The backward pass of [`cross_attention`].
 #[derive(Clone, Debug)]
-struct CrossAttention {
-    heads: State,
+struct CrossAttentionBackward {
+    saved: Saved,
     query: Contiguous,
     key_value: Contiguous,
 }
 
-impl BackwardPass<2> for CrossAttention {
+impl BackwardPass<2> for CrossAttentionBackward {
     fn gradients(self, gradient: FlexTensor, _: [bool; 2]) -> [Option<FlexTensor>; 2] {
         let Self {
-            heads,
+            saved,
             query,
             key_value,
         } = self;
-        let sizes = heads.sizes;
+        let sizes = saved.sizes;
         let gradient = Contiguous::new(gradient);
         let Sizes {
             batch,
@@ -188,26 +196,26 @@ impl BackwardPass<2> for CrossAttention {
             key: key_side,
             ..
         } = sizes;
-        let mut query_gradient = vec![0.0; batch * query_side.len * query_side.width];
-        let mut key_value_gradient = vec![0.0; batch * key_side.len * key_side.width];
-        let rows = query_gradient
+        let mut grad_query_all = vec![0.0; batch * query_side.len * query_side.width];
+        let mut grad_key_value_all = vec![0.0; batch * key_side.len * key_side.width];
+        let rows = grad_query_all
             .par_chunks_mut((query_side.len * query_side.width).max(1))
-            .zip(key_value_gradient.par_chunks_mut((key_side.len * key_side.width).max(1)))
+            .zip(grad_key_value_all.par_chunks_mut((key_side.len * key_side.width).max(1)))
             .enumerate();
         rows.for_each(|(row, (grad_query, grad_key_value))| {
             let grads = Gradients::Separate {
                 query: grad_query,
                 key_value: grad_key_value,
             };
-            sizes.backward(heads.row(row, &query, &key_value, &gradient), grads);
+            sizes.backward(saved.element(row, &query, &key_value, &gradient), grads);
         });
         [
             Some(from_values(
-                query_gradient,
+                grad_query_all,
                 [batch, query_side.len, query_side.width],
             )),
             Some(from_values(
-                key_value_gradient,
+                grad_key_value_all,
                 [batch, key_side.len, key_side.width],
             )),
         ]
@@ -261,8 +269,9 @@ pub(super) mod tests {
         all.clone().narrow(2, index * d_model, d_model)
     }
 
-    /// Forbids the last position of the second batch row, and with `causal` the future and
-    /// everything in the first row.
+    /// Forbids the last position of the second element of the batch, and with `causal` the future,
+    /// and for the first query every key: [`FORBIDDEN`] is finite, so that the weights of such a
+    /// query are equal, and not NaN.
     fn mask(len: usize, other_len: usize, causal: bool) -> Tensor<4, Bool> {
         let rows = if causal { len } else { 1 };
         let mut values = Vec::new();
@@ -282,7 +291,8 @@ pub(super) mod tests {
 
     #[test]
     fn the_kernel_gives_what_the_plain_version_gives() {
-        // The last two are long rows: a whole number of blocks and not, and more queries than keys.
+        // The last two have `LONG` keys or more. Their queries are a whole number of blocks, and not;
+        // the last has more queries than keys.
         for (len, other_len, d_model) in [
             (1, 2, 4),
             (5, 3, 6),

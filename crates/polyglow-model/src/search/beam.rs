@@ -4,9 +4,11 @@
 //! The unfinished hypotheses of all sentences form the rows of one batch, sentence by sentence and
 //! within a sentence group by group. Each pass of the loop in [`search`] adds a token to every row:
 //!
-//! 1. Each row has a [`Rule`] for its next token; the scorer proposes candidates that satisfy it.
-//! 2. Each group collects the continuations of its rows ([`continuations`]), and keeps the best
-//!    ([`Search::choose`]).
+//! 1. Each row has a [`Rule`] for its next token. The scorer returns the row's most probable tokens,
+//!    with as many to spare as the rule may exclude, and the tokens that the rule requests
+//!    ([`candidates`]).
+//! 2. Each group collects the continuations of its rows that the rules allow ([`continuations`]),
+//!    and keeps the best ([`Search::choose`]).
 //! 3. A continuation by EOS is a result; the others are the rows of the next pass
 //!    ([`Search::extend`]).
 
@@ -19,10 +21,12 @@ use super::{Candidate, NextToken, SearchConfig, SearchMethod, constraint, sample
 ///
 /// `next` starts with one row per sentence. The beam of a sentence is divided into groups of the
 /// same width: one group, unless [`SearchConfig::diversity_groups`] says otherwise; one for each
-/// sample or branch. At every position each group keeps its best unfinished hypotheses; one that
-/// ends among the best is set aside. A group is done when as many as it is wide have ended, and its
-/// rows leave the batch. If none has ended at the maximum length, the best unfinished ones are
-/// returned.
+/// sample or branch. At every position each group keeps its best unfinished hypotheses. One whose
+/// EOS ranks among the best `width`, the width of the group, is finished and becomes a result.
+///
+/// A group is done, and its rows leave the batch, when `width` hypotheses are finished, at the
+/// maximum length, or where no token is possible. A group without a finished hypothesis then returns
+/// its best unfinished ones. The results of all groups of a sentence are ranked together.
 ///
 /// With a beam of one this is greedy search: the most probable token at each position until EOS.
 pub fn search(
@@ -41,13 +45,13 @@ pub fn search(
     let mut ended: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len() * search.num_groups];
     while !live.is_empty() {
         let rules = search.rules(&live);
-        let newest = search.newest(&live);
-        let candidates = candidates(next, &newest, &rules, num_candidates(config));
+        let last_tokens = search.last_tokens(&live);
+        let candidates = candidates(next, &last_tokens, &rules, num_candidates(config));
         let kept = search.step(&live, &candidates, &rules, &mut ended);
         // Where every row stays in place, as in most steps of greedy search, caches need no copy.
-        let is_unchanged = kept.rows.iter().copied().eq(0..live.len());
+        let is_unchanged = kept.parents.iter().copied().eq(0..live.len());
         if !kept.hypotheses.is_empty() && !is_unchanged {
-            next.select(&kept.rows);
+            next.select(&kept.parents);
         }
         live = kept.hypotheses;
     }
@@ -68,10 +72,11 @@ struct Search<'a> {
     width: usize,
 }
 
-/// Unfinished hypotheses after a step, and the row of the batch that each one continues.
+/// Unfinished hypotheses after a step, and the row of the batch that each one continues (its
+/// back-pointer).
 #[derive(Debug, Default)]
 struct Kept {
-    rows: Vec<usize>,
+    parents: Vec<usize>,
     hypotheses: Vec<Live>,
 }
 
@@ -87,7 +92,8 @@ impl<'a> Search<'a> {
         }
     }
 
-    /// An empty hypothesis for each group of each sentence.
+    /// An empty hypothesis for each group of each sentence. It is one whatever the width, since
+    /// copies of it would all continue by the same tokens.
     fn start(&self) -> Vec<Live> {
         let mut live = Vec::with_capacity(self.sentences.len() * self.num_groups);
         for (index, sentence) in self.sentences.iter().enumerate() {
@@ -99,7 +105,7 @@ impl<'a> Search<'a> {
     }
 
     /// The last token of each hypothesis; BOS before the first position.
-    fn newest(&self, live: &[Live]) -> Vec<u32> {
+    fn last_tokens(&self, live: &[Live]) -> Vec<u32> {
         live.iter()
             .map(|hypothesis| *hypothesis.ids.last().unwrap_or(&self.special.bos))
             .collect()
@@ -133,9 +139,10 @@ impl<'a> Search<'a> {
             let sentence = &self.sentences[index];
             let ended = &mut ended[index * self.num_groups + group[0].group];
 
-            let choices = continuations(group, &candidates[rows.clone()], &rules[rows]);
-            let choices = self.choose(choices, group, taken.in_sentence(index));
-            let mut longer = self.extend(group, first_row, &choices, ended);
+            taken.start_sentence(index);
+            let continuations = continuations(group, &candidates[rows.clone()], &rules[rows]);
+            let chosen = self.choose(continuations, group, &taken.ids);
+            let mut longer = self.extend(group, first_row, &chosen, ended);
             taken.add(&longer.hypotheses);
 
             let is_last_position = group[0].ids.len() + 1 >= sentence.max_len;
@@ -143,14 +150,15 @@ impl<'a> Search<'a> {
                 // No token is possible here, so the hypotheses before it are the results.
                 *ended = self.unfinished(group);
             } else if is_last_position {
-                // Hypotheses that ended are better results than those that were cut off.
+                // Within a group, hypotheses that ended are better results than those that were cut
+                // off.
                 if ended.is_empty() {
                     *ended = self.unfinished(&longer.hypotheses);
                 }
             } else if ended.len() < self.width {
                 // A group is done only when `width` hypotheses have ended: a later one may score
                 // better, since the length penalty favors long ones.
-                kept.rows.append(&mut longer.rows);
+                kept.parents.append(&mut longer.parents);
                 kept.hypotheses.append(&mut longer.hypotheses);
             }
             first_row += group.len();
@@ -158,12 +166,19 @@ impl<'a> Search<'a> {
         kept
     }
 
-    /// The continuations that a group chooses among, best first: by probability, by chance, by the
-    /// branch's index, or with regard to constraints and to earlier groups.
+    /// Chooses among the continuations of a group:
     ///
-    /// `taken` are the tokens that earlier groups of the sentence chose at this position. Each
-    /// occurrence of a token there costs the diversity penalty (Vijayakumar et al., 2018, equation
-    /// 5 with Hamming diversity).
+    /// - when sampling, one drawn token;
+    /// - a branch that has just written the prefix: the token with the branch's index, by
+    ///   probability;
+    /// - with constraints, what [`constraint::allocate`] chooses: continuations by EOS first, at most
+    ///   `width` of them, then the others, best first;
+    /// - else the best, best first: one in greedy search, otherwise twice the width.
+    ///
+    /// `taken` are the tokens by which earlier groups of the sentence have continued at this
+    /// position. Each occurrence of a token there costs the diversity penalty (Vijayakumar et al.,
+    /// 2018, equation 5 with Hamming diversity). EOS is never among them: a group that ends does not
+    /// keep later groups from ending.
     fn choose(
         &self,
         mut choices: Vec<Continuation>,
@@ -196,41 +211,43 @@ impl<'a> Search<'a> {
             let eos = self.special.eos;
             return constraint::allocate(&choices, group, &sentence.constraints, self.width, eos);
         }
-        // Each hypothesis has one continuation by EOS, so at most `width` of twice the width end,
-        // and enough go on to fill the group. Greedy search takes the best, even if it is EOS.
+        // Each hypothesis has one continuation by EOS. So of the best `2 * width` continuations at
+        // most `width` are by EOS, and at least `width` others remain, if there are that many.
+        // Greedy search takes the best, even if it is EOS.
         choices.truncate(if self.width == 1 { 1 } else { 2 * self.width });
         choices
     }
 
-    /// Extends the hypotheses of a group, whose first row in the batch is `first_row`, by its
-    /// choices, which are given best first. Returns at most `width` unfinished ones; those that end
-    /// go to `ended`.
+    /// Extends the hypotheses of a group, whose first row in the batch is `first_row`, by the
+    /// continuations that [`Self::choose`] gave, in their order. Returns at most `width` unfinished
+    /// ones; those that end go to `ended`.
     fn extend(
         &self,
         group: &[Live],
         first_row: usize,
-        choices: &[Continuation],
+        chosen: &[Continuation],
         ended: &mut Vec<Hypothesis>,
     ) -> Kept {
         let mut longer = Kept {
-            rows: Vec::with_capacity(self.width),
+            parents: Vec::with_capacity(self.width),
             hypotheses: Vec::with_capacity(self.width),
         };
-        for (rank, choice) in choices.iter().enumerate() {
+        for (rank, choice) in chosen.iter().enumerate() {
             let hypothesis = &group[choice.row];
             if choice.id == self.special.eos {
-                // Only an end among the best `width` counts: without the extra choices, the group
-                // would not have kept a worse one.
+                // An EOS that ranks below `width` would not be in a beam of that width: only the
+                // spare continuations brought it here. (With constraints none ranks there.)
                 if rank < self.width {
                     ended.push(Hypothesis {
                         ids: hypothesis.ids.clone(),
                         log_prob: choice.log_prob,
+                        // EOS counts as a token of the length.
                         score: self.config.score(choice.score, hypothesis.ids.len() + 1),
                     });
                 }
             } else if longer.hypotheses.len() < self.width {
                 let constraints = &self.sentences[hypothesis.sentence].constraints;
-                longer.rows.push(first_row + choice.row);
+                longer.parents.push(first_row + choice.row);
                 longer
                     .hypotheses
                     .push(hypothesis.extended(choice, constraints));
@@ -264,7 +281,7 @@ impl<'a> Search<'a> {
         let ids = hypothesis.ids.clone();
         if ids.is_empty() {
             // A hypothesis without tokens means that none is possible, as with NaN weights: it
-            // ranks behind all others.
+            // ranks behind all others. (One with a prefix keeps its score.)
             return Hypothesis {
                 ids,
                 log_prob: f32::NEG_INFINITY,
@@ -284,10 +301,10 @@ fn is_same_group(left: &Live, right: &Live) -> bool {
 }
 
 /// The candidates for the next token of each row: the `count` most probable tokens, as many more as
-/// the row's rule may exclude, and those that the rule requests.
+/// the row's rule may exclude or move down, and those that the rule requests.
 fn candidates(
     next: &mut impl NextToken,
-    newest: &[u32],
+    last_tokens: &[u32],
     rules: &[Rule],
     count: usize,
 ) -> Vec<Vec<Candidate>> {
@@ -301,7 +318,7 @@ fn candidates(
         // Without requests, a scorer on a GPU need not gather their scores.
         requested.clear();
     }
-    let mut rows = next.advance(newest, most, &requested);
+    let mut rows = next.advance(last_tokens, most, &requested);
     // The scorer gives every row as many candidates as the most demanding row needs. The excess is
     // removed, so that the result for a sentence does not depend on its batch.
     for (row, candidates) in rows.iter_mut().enumerate() {
@@ -323,8 +340,8 @@ fn num_candidates(config: &SearchConfig) -> usize {
         SearchMethod::Sample => usize::MAX,
         SearchMethod::Branch => config.beam_size,
         SearchMethod::Beam if config.beam_size == 1 => 1,
-        // Half of twice the width may be EOS, see `Search::choose`. A group also avoids the tokens
-        // of earlier groups, which are at most as many as the beam is wide.
+        // Up to `width` of these may be EOS, see `Search::choose`. A group also avoids the tokens of
+        // earlier groups, which are at most as many as the beam is wide.
         SearchMethod::Beam => 2 * width + if num_groups > 1 { config.beam_size } else { 0 },
     }
 }
@@ -335,14 +352,14 @@ fn continuations(
     candidates: &[Vec<Candidate>],
     rules: &[Rule],
 ) -> Vec<Continuation> {
-    let mut choices = Vec::with_capacity(candidates.iter().map(Vec::len).sum());
+    let mut continuations = Vec::with_capacity(candidates.iter().map(Vec::len).sum());
     for (row, hypothesis) in group.iter().enumerate() {
         for &candidate in &candidates[row] {
             let Some(penalized) = rules[row].score(candidate) else {
                 continue;
             };
             let score = hypothesis.score + penalized;
-            choices.push(Continuation {
+            continuations.push(Continuation {
                 row,
                 id: candidate.id,
                 log_prob: hypothesis.log_prob + candidate.log_prob,
@@ -351,7 +368,7 @@ fn continuations(
             });
         }
     }
-    choices
+    continuations
 }
 
 /// Subtracts `penalty` from the sort key of a continuation for each time that its token is among
@@ -363,7 +380,7 @@ fn penalize(choices: &mut [Continuation], taken: &[u32], penalty: f32) {
     }
 }
 
-/// The tokens that the groups of a sentence have chosen so far at one position.
+/// The tokens by which the groups of a sentence have continued so far at one position.
 #[derive(Debug, Default)]
 struct TakenTokens {
     sentence: usize,
@@ -371,21 +388,21 @@ struct TakenTokens {
 }
 
 impl TakenTokens {
-    /// The tokens that groups of this sentence have chosen; groups come sentence by sentence.
-    fn in_sentence(&mut self, sentence: usize) -> &[u32] {
+    /// Forgets the tokens of the sentence before, if the groups of another begin; groups come
+    /// sentence by sentence.
+    fn start_sentence(&mut self, sentence: usize) {
         if self.sentence != sentence {
             self.sentence = sentence;
             self.ids.clear();
         }
-        &self.ids
     }
 
-    /// Adds the newest tokens of a group.
+    /// Adds the last tokens of a group.
     fn add(&mut self, hypotheses: &[Live]) {
-        let newest = hypotheses
+        let last = hypotheses
             .iter()
             .filter_map(|hypothesis| hypothesis.ids.last());
-        self.ids.extend(newest);
+        self.ids.extend(last);
     }
 }
 

@@ -1,5 +1,7 @@
-//! The model in training, and its steps: teacher forcing on every shard of every micro-batch of a
-//! window, the sums over all of them, then one update of the weights.
+//! The model in training, and its steps, with gradient accumulation: a window is the micro-batches
+//! of one update, and a micro-batch is cut into shards, which run in parallel on the CPU. A step
+//! makes the forward and the backward pass of every shard, adds the gradients of all of them, and
+//! updates the weights once.
 
 mod passes;
 
@@ -20,13 +22,14 @@ use crate::plan::Plan;
 use crate::run::Content;
 use crate::tasks::{BatchOf, MicroBatch, Task};
 
-/// The error of a stepper whose update has failed, as in a panic of the device.
-const NO_MODEL: &str = "a step failed before this one";
+/// The error of a stepper that has lost its model: its update panicked, as on a lost device, or a
+/// checkpoint could not be restored.
+const NO_MODEL: &str = "the model is gone: an update or a restoration before this step has failed";
 
 /// A model in training, with all that its steps need.
 ///
-/// A training makes its steps with one, and so do `polyglow check` and `polyglow bench`. A loop of
-/// one's own passes it the micro-batches of each step, its number and its learning rate:
+/// [`Training`](crate::Training) uses it, and so do `polyglow check` and `polyglow bench`. Your own
+/// training loop calls it with the micro-batches of each step, its number and its learning rate:
 ///
 /// ```
 /// use std::sync::Arc;
@@ -62,7 +65,7 @@ const NO_MODEL: &str = "a step failed before this one";
 /// ```
 pub struct Stepper<'a, T: Task> {
     task: &'a T,
-    /// `None` after an update that failed.
+    /// `None` after a panic in an update, or a checkpoint that could not be restored.
     model: Option<T::Model>,
     optimizer: Optimizer,
     device: Device,
@@ -78,7 +81,7 @@ pub struct StepperParts<'a, T: Task> {
     pub model: T::Model,
     /// An optimizer that was made for this model.
     pub optimizer: Optimizer,
-    /// The device of the model, which differentiates.
+    /// The device of the model, with autodiff.
     pub device: Device,
     /// The seed of the run, which with the number of a step decides its dropout.
     pub seed: u64,
@@ -113,15 +116,16 @@ impl<'a, T: Task> Stepper<'a, T> {
         }
     }
 
-    /// Makes every step a part of one over the windows of several processes, whose sums `across`
-    /// adds.
+    /// Makes every step data-parallel: `across` adds the sums of the windows of several processes
+    /// (all-reduce), each of which then makes the same update.
     pub fn sum_across(&mut self, across: Box<SumAcross<'a>>) {
         self.across = across;
     }
 
     /// Runs the micro-batches of a window and updates the weights once, by the gradient of the mean
-    /// over all their target tokens together. Nothing is read from a GPU: [`StepRecord::read`]
-    /// waits for the end of the step.
+    /// over all their target tokens together. In a single process nothing is read from a GPU:
+    /// [`StepRecord::read`] waits for the end of the step. Several processes read their sums to add
+    /// them.
     ///
     /// On the CPU the shards of micro-batches run in parallel; the bits of the result do not depend
     /// on the number of threads.
@@ -130,13 +134,14 @@ impl<'a, T: Task> Stepper<'a, T> {
     /// [`Optimizer::step`].
     ///
     /// # Errors
-    /// A thread cannot be started; the error of the function that adds the sums of other processes.
-    /// The weights are as they were then.
+    /// A thread cannot be started, or other processes cannot be reached; the weights are unchanged
+    /// then. The model is gone (see [`Self::model`]).
     pub fn step(&mut self, window: &[MicroBatch<T>], config: StepConfig) -> Result<StepRecord> {
         self.observed_step(window, config, &|_, _| {})
     }
 
-    /// Makes the same step, and calls `observe` after each of its phases.
+    /// Makes the same step, and calls `observe` after each phase of each shard, on whichever thread
+    /// it ran, and after the update.
     ///
     /// # Errors
     /// As [`Self::step`].
@@ -170,14 +175,16 @@ impl<'a, T: Task> Stepper<'a, T> {
             first: config.first,
         };
         let scale = self.optimizer.loss_scale();
-        // Until the end of the passes, each weight is rounded at most once.
+        // On a GPU that multiplies in f16 or bf16, each weight is rounded once for all passes: joined
+        // parameters here, in one operation, the others where they are first used.
         let rounded = RoundedOnce::begin();
         self.optimizer.round_weights(&rounded);
         passes.sum(window, key, scale.as_ref())
     }
 
-    /// Makes the forward and the backward pass of one batch, and returns its gradients: a step
-    /// without an update, so that the device has compiled its kernels.
+    /// Makes the forward and the backward pass of one batch, so that the device compiles their
+    /// kernels before the first step. Returns the gradients, so that their addition can be compiled,
+    /// too.
     pub(super) fn rehearse(&self, batch: &BatchOf<T>) -> Result<Gradients> {
         let passes = self.passes(&|_, _| {})?;
         let loss = passes.forward(passes.model, batch, self.seed);
@@ -221,7 +228,7 @@ impl<'a, T: Task> Stepper<'a, T> {
     /// Returns the model after the last step.
     ///
     /// # Errors
-    /// A step failed in its update, and the model is gone.
+    /// The model is gone, because an update panicked or a checkpoint could not be restored.
     pub fn model(&self) -> Result<&T::Model> {
         self.model.as_ref().context(NO_MODEL)
     }
@@ -261,10 +268,11 @@ impl<'a, T: Task> Stepper<'a, T> {
         })
     }
 
-    /// Replaces the weights by those of a checkpoint.
+    /// Replaces the weights by those of a checkpoint. The old ones are given up first, so that the
+    /// device never holds both.
     ///
     /// # Errors
-    /// A tensor is missing, left over, or of another shape.
+    /// A tensor is missing, left over, or of another shape. The model is gone then.
     pub(super) fn restore_model(&mut self, weights: Weights) -> Result<()> {
         let model = self.model.take().context(NO_MODEL)?;
         self.model = Some(load_weights(model, weights)?);
@@ -274,7 +282,7 @@ impl<'a, T: Task> Stepper<'a, T> {
     /// Replaces the state of the optimizer by that of a checkpoint.
     ///
     /// # Errors
-    /// As [`Self::restore_model`].
+    /// A tensor is missing or of another shape.
     pub(super) fn restore_state(&mut self, mut state: Weights) -> Result<()> {
         let device = self.device.clone().inner();
         self.optimizer
@@ -284,7 +292,7 @@ impl<'a, T: Task> Stepper<'a, T> {
     /// Replaces the moving average of the weights, if there is one, by that of a checkpoint.
     ///
     /// # Errors
-    /// As [`Self::restore_model`].
+    /// A tensor is missing or of another shape.
     pub(super) fn restore_ema(&mut self, mut ema: Weights) -> Result<()> {
         let device = self.device.clone().inner();
         self.optimizer
