@@ -29,6 +29,7 @@ use polyglow_predict::runner::Runner;
 use polyglow_predict::samples::spread;
 use polyglow_predict::tasks as predict;
 
+use crate::train::short_type_name;
 use crate::workload::BatchShape;
 pub use any::{AnyBatch, AnySource, AnyTask};
 pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
@@ -103,6 +104,13 @@ pub trait Task: Send + Sync + 'static {
 
     /// The loss of a batch, as sums over its targets.
     fn loss(&self, model: &Self::Model, inputs: Self::Inputs) -> Loss;
+
+    /// Returns the name by which a run keeps a task that its config does not name; the run is resumed
+    /// only with a task of the same name. The default is the name of the type. Settings on which
+    /// the results depend may stand in it. `None` for the built-in tasks.
+    fn name(&self) -> Option<String> {
+        Some(short_type_name::<Self>())
+    }
 
     /// The loss of a model that has learned nothing, and finds all targets equally probable, in
     /// nats per target: a loss above it has diverged. `None` if that says nothing of the task, as

@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 pub use directory::Checkpoints;
 
 use super::sha256;
-use crate::train::Interval;
+use crate::train::{Interval, OwnParts};
 
 /// Version of the directory's layout and of its tensor names.
 const FORMAT: u32 = 1;
@@ -66,9 +66,9 @@ pub struct TrainState {
     /// computed none on a CPU, and in the first checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// The name of a schedule of the caller's own; `None` for that of the config.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub schedule: Option<String>,
+    /// The parts that came from the program, and not from the config.
+    #[serde(default, skip_serializing_if = "OwnParts::is_empty")]
+    pub parts: OwnParts,
     /// The rules that select what is trained on; checkpoints of before did not name theirs.
     #[serde(default = "Selection::unrecorded")]
     pub selection: Selection,

@@ -43,6 +43,10 @@ impl<M: Module + Sync + 'static> Task for AnyTask<M> {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        self.task.name()
+    }
+
     fn size(&self, batch: &AnyBatch) -> BatchSize {
         self.task.size(batch)
     }
@@ -66,6 +70,7 @@ impl<M: Module + Sync + 'static> Task for AnyTask<M> {
 
 /// The methods of [`Task`] without its types.
 trait HiddenTask<M>: Send + Sync {
+    fn name(&self) -> Option<String>;
     fn size(&self, batch: &AnyBatch) -> BatchSize;
     fn upload(&self, batch: &AnyBatch, device: &Device) -> Box<dyn Any>;
     fn loss(&self, model: &M, inputs: Box<dyn Any>) -> Loss;
@@ -74,6 +79,10 @@ trait HiddenTask<M>: Send + Sync {
 }
 
 impl<T: Task> HiddenTask<T::Model> for T {
+    fn name(&self) -> Option<String> {
+        Task::name(self)
+    }
+
     fn size(&self, batch: &AnyBatch) -> BatchSize {
         Task::size(self, batch_of::<T>(batch))
     }

@@ -38,6 +38,10 @@ impl Task for Captions {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     fn size(&self, batch: &CaptionBatch) -> BatchSize {
         let CaptionBatch {
             pixels,

@@ -40,6 +40,10 @@ impl Task for HiddenTokens {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     fn size(&self, batch: &MaskedBatch) -> BatchSize {
         let MaskedBatch {
             shown,

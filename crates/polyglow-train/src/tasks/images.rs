@@ -38,6 +38,10 @@ impl Task for Images {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     fn size(&self, batch: &ImageBatch) -> BatchSize {
         let (rows, pixels) = (batch.labels.len(), batch.pixels.len());
         let shape = BatchShape {

@@ -37,6 +37,10 @@ impl Task for Labels {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     fn size(&self, batch: &LabelBatch) -> BatchSize {
         let rows = batch.labels.len();
         let bytes = ID_BYTES * (batch.texts.ids.len() + rows);

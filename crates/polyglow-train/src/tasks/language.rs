@@ -2,6 +2,7 @@
 
 mod counting;
 
+use std::any::TypeId;
 use std::sync::Arc;
 
 use burn::tensor::Device;
@@ -13,6 +14,7 @@ use polyglow_predict::error::{Result, TrainError};
 
 pub use self::counting::{NgramScores, ngram_scores};
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use crate::train::short_type_name;
 use crate::workload::BatchShape;
 
 /// Learning what comes next in a text, line by line or in windows, as its source of batches has it.
@@ -41,6 +43,13 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 
     fn source(&self) -> &Arc<S> {
         &self.source
+    }
+
+    fn name(&self) -> Option<String> {
+        // A source of the caller's own is a part that the config does not name.
+        let built_in = [TypeId::of::<LineSource>(), TypeId::of::<WindowSource>()];
+        let is_built_in = built_in.contains(&TypeId::of::<S>());
+        (!is_built_in).then(short_type_name::<Self>)
     }
 
     fn size(&self, batch: &TextBatch) -> BatchSize {

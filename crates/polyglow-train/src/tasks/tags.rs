@@ -40,6 +40,10 @@ impl Task for Tags {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     fn size(&self, batch: &TagBatch) -> BatchSize {
         let TagBatch {
             texts,

@@ -2,6 +2,7 @@
 
 pub mod alignment;
 
+use std::any::TypeId;
 use std::marker::PhantomData;
 use std::sync::Arc;
 
@@ -15,6 +16,7 @@ use polyglow_predict::error::{Result, TrainError};
 use polyglow_predict::tasks::translation::evaluate;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use crate::train::short_type_name;
 use crate::workload::BatchShape;
 
 /// Learning to translate, with any model that predicts pairs and can be searched, and from any
@@ -71,6 +73,12 @@ where
 
     fn source(&self) -> &Arc<S> {
         &self.source
+    }
+
+    fn name(&self) -> Option<String> {
+        // A source of the caller's own is a part that the config does not name.
+        let is_built_in = TypeId::of::<S>() == TypeId::of::<PairSource>();
+        (!is_built_in).then(short_type_name::<Self>)
     }
 
     fn size(&self, batch: &PairBatch) -> BatchSize {

@@ -39,6 +39,10 @@ impl Task for WordVectors {
         &self.source
     }
 
+    fn name(&self) -> Option<String> {
+        None
+    }
+
     fn size(&self, batch: &SkipGramBatch) -> BatchSize {
         let (rows, targets) = (batch.centers.len(), batch.candidates.len());
         BatchSize {

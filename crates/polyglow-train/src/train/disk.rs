@@ -82,7 +82,7 @@ pub(super) fn ensure_room(training: &Training, model: &impl Module) -> Result<()
     let Some(free) = free_space(root) else {
         return Ok(());
     };
-    let state_len = state_len(&*(training.rule)(train), model);
+    let state_len = state_len(&*(training.rule.make)(train), model);
     let checkpoint = checkpoint_bytes(state_len, train, model);
     let needed = checkpoint * if training.is_new()? { FIRST } else { 1 };
     if free >= needed {

@@ -111,7 +111,14 @@ pub(super) fn state_len(rule: &dyn UpdateRule, model: &impl Module) -> usize {
 }
 
 /// A function that makes the update rule of a training from its config.
-pub(crate) type MakeRule = Box<dyn Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync>;
+type Make = Box<dyn Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync>;
+
+/// The update rule of a training, made once its config is known.
+pub(crate) struct MakeRule {
+    /// The name under which a run keeps a rule of the caller's own; `None` for that of the config.
+    pub(crate) name: Option<String>,
+    pub(crate) make: Make,
+}
 
 /// An update rule with its state for every parameter, and the moving average of the weights if
 /// `ema_decay` is set.

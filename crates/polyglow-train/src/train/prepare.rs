@@ -228,7 +228,10 @@ impl Training {
             plan = plan.with_max_tokens(max_tokens);
         }
         group.share(|| run.create(&plan.config))?;
-        let rule: MakeRule = Box::new(rule);
+        let rule = MakeRule {
+            name: None,
+            make: Box::new(rule),
+        };
         Ok(Self {
             plan,
             run,
@@ -257,14 +260,20 @@ impl Training {
         fork::origin_of(&self.run)
     }
 
-    /// Replaces `train.optimizer` by an update rule of the caller's own. To resume the run, pass
-    /// the same one again.
+    /// Replaces `train.optimizer` by an update rule of the caller's own.
+    ///
+    /// The run keeps `name`, in which the settings of the rule may stand, and is resumed only with
+    /// a rule of the same name.
     #[must_use]
     pub fn with_rule(
         mut self,
+        name: impl Into<String>,
         rule: impl Fn(&TrainConfig) -> Box<dyn UpdateRule> + Send + Sync + 'static,
     ) -> Self {
-        self.rule = Box::new(rule);
+        self.rule = MakeRule {
+            name: Some(name.into()),
+            make: Box::new(rule),
+        };
         self
     }
 
@@ -323,7 +332,7 @@ impl Training {
                 &self.plan,
                 &self.tokenizers,
                 &self.hashes,
-                (self.rule)(&self.plan.config.train),
+                (self.rule.make)(&self.plan.config.train),
             )?;
         }
         let model = self
@@ -337,6 +346,9 @@ impl Training {
     /// As [`Self::run`], for a task or a model of the caller's own. `model` makes the model on the
     /// device that it is called with; its weights are replaced by those of the newest checkpoint
     /// where there is one.
+    ///
+    /// The run keeps the names of the model's type and of the task ([`Task::name`]), and is resumed
+    /// only with the same.
     ///
     /// # Errors
     /// As [`Self::run`]; the training is a fork, which only the built-in models can be.

@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::Arc;
 
-use polyglow_predict::error::{Result, ensure, failed, usage, with_hint};
+use polyglow_predict::error::{Result, ensure};
 
 use crate::config::{ScheduleKind, TrainConfig};
 
@@ -22,32 +22,6 @@ impl Debug for OwnSchedule {
             .debug_struct("OwnSchedule")
             .field("name", &self.name)
             .finish_non_exhaustive()
-    }
-}
-
-/// Makes sure that a run is resumed with the schedule that it was trained with; `None` stands for
-/// that of the config.
-///
-/// # Errors
-/// It is another (exit code 2).
-pub(super) fn check_same(trained: Option<&str>, now: Option<&str>) -> Result<()> {
-    if trained == now {
-        return Ok(());
-    }
-    let error = failed!(
-        "the run was trained with {}, now with {}",
-        shown(trained),
-        shown(now)
-    );
-    let advice = "resume it with a program that gives it the same schedule (`Training::with_schedule`), or \
-                  start again in another directory";
-    Err(with_hint(usage(error), advice))
-}
-
-fn shown(name: Option<&str>) -> String {
-    match name {
-        Some(name) => format!("the schedule `{name}`"),
-        None => "the schedule of `train.schedule`".to_owned(),
     }
 }
 

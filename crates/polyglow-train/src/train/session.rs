@@ -22,8 +22,9 @@ use self::divergence::Divergence;
 use self::window::Window;
 use super::monitor::Monitor;
 use super::optimizer::{Optimizer, freeze};
+use super::parts::OwnParts;
 use super::resume::warn_of_other_instructions;
-use super::schedule::{Schedule, check_same};
+use super::schedule::Schedule;
 use super::step::StepConfig;
 use super::stepper::{Stepper, StepperParts};
 use super::sums::{SumAcross, among};
@@ -89,19 +90,20 @@ impl<'a, T: Task> Session<'a, T> {
         let group = &training.plan.group;
         let checkpoints = training.run.checkpoints(config.train.keep_last);
         let mut stepper = new_stepper(training, task, model)?;
+        let parts = OwnParts {
+            optimizer: training.rule.name.clone(),
+            schedule: training.schedule.as_ref().map(|own| own.name.clone()),
+            ..OwnParts::for_task(task)
+        };
         // Only rank 0 reads, so that all agree which checkpoint is the newest.
-        let resumed = group.share(|| resume(training, &checkpoints, &mut stepper))?;
+        let resumed = group.share(|| resume(training, &parts, &checkpoints, &mut stepper))?;
         let mut state = TrainState::default();
         let mut saved = None;
         if let Some((restored, path)) = resumed {
             state = serde_json::from_str(&restored)?;
             saved = Some(path);
         }
-        let own_schedule = training.schedule.as_ref().map(|own| &*own.name);
-        if state.step > 0 {
-            check_same(state.schedule.as_deref(), own_schedule)?;
-        }
-        state.schedule = own_schedule.map(str::to_owned);
+        state.parts = parts;
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
@@ -232,7 +234,7 @@ fn new_stepper<'a, T: Task>(
     let train = &training.plan.config.train;
     let device = training.plan.training_device()?;
     let model = freeze(model, &train.freeze)?;
-    let optimizer = Optimizer::with_rule((training.rule)(train), train, &model);
+    let optimizer = Optimizer::with_rule((training.rule.make)(train), train, &model);
     let mut stepper = Stepper::from_parts(StepperParts {
         task,
         model,
@@ -248,10 +250,11 @@ fn new_stepper<'a, T: Task>(
     Ok(stepper)
 }
 
-/// Continues from the newest whole checkpoint if there is one; returns its state, as JSON, and its
-/// path.
+/// Continues from the newest whole checkpoint if there is one, which was trained with the same
+/// parts; returns its state, as JSON, and its path.
 fn resume<T: Task>(
     training: &Training,
+    parts: &OwnParts,
     checkpoints: &Checkpoints,
     stepper: &mut Stepper<'_, T>,
 ) -> Result<Option<(String, PathBuf)>> {
@@ -268,6 +271,10 @@ fn resume<T: Task>(
             "restore one, or remove `checkpoints` in it to start again",
         ));
     };
+    // That of step 0 was not trained: it is the beginning of a fork.
+    if checkpoint.state.step > 0 {
+        checkpoint.state.parts.check_same(parts)?;
+    }
     stepper.restore_model(checkpoint.model()?)?;
     stepper.restore_state(checkpoint.optimizer()?)?;
     if training.plan.config.train.ema_decay > 0.0 {

@@ -4,6 +4,7 @@ mod config;
 mod language;
 mod old_runs;
 mod optimizer;
+mod parts;
 mod ranks;
 mod runner;
 mod schedule;

@@ -69,7 +69,7 @@ impl UpdateRule for Momentum {
 fn train(run: &Path, keep: f64, max_steps: u64) -> polyglow_train::Result<()> {
     let config = Config::from_text(CONFIG, &[format!("train.max_steps={max_steps}")])?;
     let mut training = Training::prepare(config, run, &mut Silent)?
-        .with_rule(move |_| Box::new(Momentum { keep }));
+        .with_rule("momentum", move |_| Box::new(Momentum { keep }));
     training.run(&Stop::default(), &mut Silent).map(drop)
 }
 

@@ -70,7 +70,7 @@ fn a_run_is_resumed_with_its_own_schedule_alone() {
     assert!(
         error
             .to_string()
-            .contains("trained with the schedule `zigzag`"),
+            .contains("trained with the schedule `zigzag`, now with the schedule of its config"),
         "{error}"
     );
 }
