@@ -69,6 +69,9 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
         let again = format!("{format}-run");
         place.succeed(&["import", format, "--run", &again]);
         assert_eq!(translate(&again), expected, "{format}");
+        // Its config names no text.
+        let (info, _) = place.succeed(&["info", &again]);
+        assert!(info.contains("state "), "{info}");
         let message = place.fail(2, &["export", "run", "--to", format, "--out", format]);
         assert!(message.contains("is there already"), "{message}");
         assert!(

@@ -50,6 +50,10 @@ fn a_moved_run_is_scored_on_the_text_that_it_keeps() {
         );
     }
     let away = moved(&home);
+    away.succeed(&["info", "run"]);
+    // An export is verified on the text that the run keeps.
+    let (_, message) = away.succeed(&["export", "run", "--to", "huggingface", "--out", "out"]);
+    assert!(message.contains("lines as the run does"), "{message}");
     away.succeed(&["report", "run"]);
     let page = fs::read_to_string(away.path().join("report.html")).expect("it was written");
     assert!(

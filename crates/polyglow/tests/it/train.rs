@@ -319,6 +319,29 @@ fn signals_save_and_the_same_command_goes_on() {
 
 #[cfg(unix)]
 #[test]
+fn a_signal_while_the_text_is_prepared_ends_a_training_that_is_not_done() {
+    let config = "data.corpus = 'mini-en-de'
+        tokenizer = { kind = 'unigram', vocab_size = 400 }
+        model = { d_model = 8, d_ff = 8, num_heads = 1, num_encoder_layers = 1, num_decoder_layers = 1 }
+        train = { max_steps = 1000000 }";
+    let place = Workplace::with(config);
+    let mut command = place.command(&["train", "tiny.toml", "--run", "run"]);
+    command.stdout(Stdio::null()).stderr(Stdio::null());
+    let mut child = command.spawn().expect("it starts");
+    // The lock comes before the tokenizers.
+    wait_until("the run is locked", || {
+        place.path().join("run/lock").exists()
+    });
+    send(&["-TERM"], &child);
+    assert_eq!(child.wait().expect("it ends").code(), Some(STOPPED));
+    assert!(
+        !place.path().join("run/checkpoints/last").exists(),
+        "the text was prepared before the signal came"
+    );
+}
+
+#[cfg(unix)]
+#[test]
 fn a_loop_starts_a_stopped_training_again_until_it_is_done() {
     let place = place();
     let program = env!("CARGO_BIN_EXE_polyglow");
