@@ -11,11 +11,9 @@ use crate::document::{Document, run_aside};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole_number};
 use crate::html::{Options, Page};
+use crate::limits::check_translations;
 use crate::server::Shared;
 
-/// Translations of an answer, at most: sentences, times the translations of each. One takes some
-/// hundred bytes besides its text.
-const MAX_TRANSLATIONS: usize = 100_000;
 /// The source that asks the server to detect the language.
 const AUTO: &str = "auto";
 
@@ -77,7 +75,7 @@ pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields)
     let source = fields.required("source")?;
     let target = fields.required("target")?;
     let n_best = 1 + alternatives(&fields, server.limits.alternatives)?;
-    check_size(&server, &texts.texts)?;
+    server.limits.check_texts(&texts.texts)?;
     let is_html = is_html(&fields)?;
     let attributes = is_html && translates_attributes(&fields)?;
     let detected = if source != AUTO {
@@ -234,41 +232,6 @@ fn unavailable(source: &str, target: &str) -> Failure {
     ))
 }
 
-/// Checks that there are not too many texts, and that none is too long.
-///
-/// # Errors
-/// A limit is exceeded.
-pub(crate) fn check_size(server: &Shared, texts: &[String]) -> Result<(), Failure> {
-    check_limit(texts.len(), server.limits.texts)?;
-    for text in texts {
-        check_limit(text.chars().count(), server.limits.characters)?;
-    }
-    Ok(())
-}
-
-fn check_limit(size: usize, limit: Option<usize>) -> Result<(), Failure> {
-    match limit {
-        Some(limit) if size > limit => Err(Failure::bad_request(format!(
-            "Invalid request: request ({size}) exceeds text limit ({limit})"
-        ))),
-        _ => Ok(()),
-    }
-}
-
-/// Checks that there is memory for `n_best` translations of each sentence.
-///
-/// # Errors
-/// There may not be enough.
-pub(crate) fn check_translations(num_sentences: usize, n_best: usize) -> Result<(), Failure> {
-    let translations = num_sentences.saturating_mul(n_best);
-    if translations > MAX_TRANSLATIONS {
-        return Err(Failure::bad_request(format!(
-            "Invalid request: {translations} translations exceed the limit ({MAX_TRANSLATIONS})"
-        )));
-    }
-    Ok(())
-}
-
 /// Returns the sentences of pages. Their language is detected from these alone, since the scripts
 /// and addresses of a page are in another.
 ///
@@ -324,7 +287,7 @@ fn detect_language(server: &Shared, texts: &[String], target: &str) -> Result<De
 pub(crate) async fn detect(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
     server.keys.check(fields.text("api_key")?.as_deref())?;
     let texts = Texts::read(&fields)?.texts;
-    check_size(&server, &texts)?;
+    server.limits.check_texts(&texts)?;
     let detected = detect::detect(&texts.join("\n"), &server.routes.sources());
     // English if the language is unknown, as LibreTranslate answers.
     let Detected { code, confidence } = detected.unwrap_or_else(|| Detected {

@@ -1,6 +1,12 @@
-//! The limits of a server.
+//! The limits of a server, and the checks of requests against them.
 
 use std::time::Duration;
+
+use crate::failure::Failure;
+
+/// Translations of an answer, at most: sentences, times the translations of each. One takes some
+/// hundred bytes besides its text.
+const MAX_TRANSLATIONS: usize = 100_000;
 
 /// The limits that a server sets to its clients.
 #[derive(Clone, Debug)]
@@ -37,4 +43,41 @@ impl Default for Limits {
             connections: 512,
         }
     }
+}
+
+impl Limits {
+    /// Checks that there are not too many texts, and that none is too long.
+    ///
+    /// # Errors
+    /// A limit is exceeded.
+    pub(crate) fn check_texts(&self, texts: &[String]) -> Result<(), Failure> {
+        check_limit(texts.len(), self.texts)?;
+        for text in texts {
+            check_limit(text.chars().count(), self.characters)?;
+        }
+        Ok(())
+    }
+}
+
+fn check_limit(size: usize, limit: Option<usize>) -> Result<(), Failure> {
+    match limit {
+        Some(limit) if size > limit => Err(Failure::bad_request(format!(
+            "Invalid request: request ({size}) exceeds text limit ({limit})"
+        ))),
+        _ => Ok(()),
+    }
+}
+
+/// Checks that there is memory for `n_best` translations of each sentence.
+///
+/// # Errors
+/// There may not be enough.
+pub(crate) fn check_translations(num_sentences: usize, n_best: usize) -> Result<(), Failure> {
+    let translations = num_sentences.saturating_mul(n_best);
+    if translations > MAX_TRANSLATIONS {
+        return Err(Failure::bad_request(format!(
+            "Invalid request: {translations} translations exceed the limit ({MAX_TRANSLATIONS})"
+        )));
+    }
+    Ok(())
 }

@@ -18,7 +18,8 @@ use crate::engine::{LinkedTranslation, TranslateOptions};
 use crate::failure::Failure;
 use crate::fields::{Body, whole_number};
 use crate::html::Translation as Text;
-use crate::libre::{check_size, check_translations, unsupported};
+use crate::libre::unsupported;
+use crate::limits::check_translations;
 use crate::server::Shared;
 use crate::stream::stream_answer;
 use crate::{detect, numbering};
@@ -114,7 +115,7 @@ pub(crate) async fn translate(
     if request.texts.is_empty() {
         return Err(Failure::missing("texts"));
     }
-    check_size(&server, &request.texts)?;
+    server.limits.check_texts(&request.texts)?;
     let options = options(&server, &request)?;
     let language = server.routes.source(options.model).to_owned();
     let request = Arc::new(request);

@@ -1,4 +1,4 @@
-//! Which elements are open where: what is translated, and which tags belong together.
+//! The elements of a page: which are open where, what is translated, and which tags belong together.
 
 use super::attribute;
 use super::element::{
@@ -9,13 +9,13 @@ use super::markup::{Tag, Token, Tokens};
 use super::piece::{Piece, append};
 use super::sentence::Sentences;
 
-/// Elements inside each other that are kept apart; browsers have the same limit.
-const DEEPEST: usize = 512;
-/// Formatting elements that are opened again in a block; a page with more has forgotten their end
+/// The largest depth of elements; browsers have the same limit.
+const MAX_DEPTH: usize = 512;
+/// Formatting elements that are opened again in a block, at most; a page with more lacks their end
 /// tags.
-const MOST_SUSPENDED: usize = 32;
+const MAX_SUSPENDED: usize = 32;
 
-/// A part of a page, by what it means for the sentences around it.
+/// A part of a page, by its effect on the sentences around it.
 pub(super) enum Node {
     /// Text to translate, with its entities decoded.
     Text { text: String, is_preformatted: bool },
@@ -25,22 +25,22 @@ pub(super) enum Node {
         is_inline: bool,
         partner: Partner,
     },
-    /// What may stand inside a sentence and has no text of it.
+    /// Markup that may be inside a sentence and adds no text to it.
     Point(Vec<Piece>),
     /// Text that is not translated.
     Untranslated(Vec<Piece>),
-    /// What stands between sentences.
+    /// Markup that is between sentences.
     Break(Vec<Piece>),
 }
 
-/// Where the other tag of an element is.
+/// The other tag of an element.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum Partner {
-    /// Nowhere, or not where it belongs.
+    /// It does not exist, or is not where it belongs.
     Missing,
-    /// At the node with this index.
+    /// It is the node with this index.
     Node(usize),
-    /// In another block: browsers open a formatting element again in each block until its end tag
+    /// It is in another block: browsers open a formatting element again in each block until its end tag
     /// comes.
     OtherBlock,
 }
@@ -52,9 +52,9 @@ pub(super) enum Partner {
 )]
 struct Element {
     name: String,
-    /// Its start tag.
+    /// The index of the node of its start tag.
     node: usize,
-    /// What the element itself says of its translation.
+    /// Whether its content is translated, if the element itself says so.
     own: Option<bool>,
     is_translated: bool,
     is_preformatted: bool,
@@ -66,7 +66,7 @@ struct Element {
     is_resumed: bool,
 }
 
-/// The nodes of a page. `on_tag` is called with each tag as it was written, in order.
+/// Returns the nodes of a page. `on_tag` is called with each tag as it was written, in order.
 pub(super) fn nodes<'p>(
     page: &'p str,
     sentences: &mut Sentences,
@@ -100,12 +100,13 @@ pub(super) fn nodes<'p>(
     tree.nodes
 }
 
+/// The state of reading a page.
 struct Tree<'s> {
     nodes: Vec<Node>,
-    /// From the outermost.
+    /// The open elements, from the outermost.
     open: Vec<Element>,
-    /// Formatting elements that a block ended before their end tags came, from the outermost: of
-    /// HTML's list of active formatting elements those that are not open.
+    /// Formatting elements that the end of a block ended before their end tags, from the outermost:
+    /// those in HTML's list of active formatting elements that are not open.
     suspended: Vec<Element>,
     sentences: &'s mut Sentences,
 }
@@ -147,7 +148,7 @@ impl Tree<'_> {
             self.end_from(num_open);
         }
         if matches!(&*tag.name, "a" | "nobr") {
-            // A second one ends the first.
+            // A second one ends the first, which is then not opened again.
             self.suspended.retain(|element| element.name != tag.name);
         }
         let is_foreign = self.is_foreign() || is_foreign(&tag.name);
@@ -176,7 +177,7 @@ impl Tree<'_> {
         if is_scope_of_formatting(&tag.name) {
             self.suspended.clear();
         }
-        if !is_empty && self.open.len() < DEEPEST {
+        if !is_empty && self.open.len() < MAX_DEPTH {
             let around = self.open.last();
             self.open.push(Element {
                 name: tag.name.clone(),
@@ -200,29 +201,24 @@ impl Tree<'_> {
 
     fn end(&mut self, name: &str, raw: &str) {
         let is_inline = self.is_foreign() || is_inline(name);
-        let tag = |partner| Node::Tag {
-            markup: kept(raw),
-            is_start: false,
-            is_inline,
-            partner,
-        };
-        // What comes after the end of `body` or `html` still belongs to it.
+        // Content after the end tag of `body` or `html` still belongs to it.
         let ended = ended_by(name, &self.names()).filter(|_| !matches!(name, "body" | "html"));
         let Some(index) = ended else {
-            self.nodes.push(tag(Partner::Missing));
+            self.nodes.push(end_tag(raw, is_inline, Partner::Missing));
             return;
         };
         if is_formatting(name) && self.began_in_other_block(index) {
             let partner = self.end_in_other_block(index);
-            self.nodes.push(tag(partner));
+            self.nodes.push(end_tag(raw, is_inline, partner));
             return;
         }
         let Some(element) = self.end_from(index).filter(|element| !element.is_crossed) else {
-            self.nodes.push(tag(Partner::Missing));
+            self.nodes.push(end_tag(raw, is_inline, Partner::Missing));
             return;
         };
         self.set_partner(element.node, Partner::Node(self.nodes.len()));
-        self.nodes.push(tag(Partner::Node(element.node)));
+        let partner = Partner::Node(element.node);
+        self.nodes.push(end_tag(raw, is_inline, partner));
         if is_inline && element.own == Some(false) && self.is_translated() {
             self.join_untranslated(element.node);
         }
@@ -234,7 +230,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Ends the open elements from an index on, and returns the first of them. If that is a block,
+    /// Ends the open elements from an index on and returns the first of them. If that is a block, the
     /// formatting elements in it are suspended.
     fn end_from(&mut self, index: usize) -> Option<Element> {
         let mut ended = self.open.split_off(index).into_iter();
@@ -248,16 +244,17 @@ impl Tree<'_> {
                 self.suspended.clear();
                 break;
             }
-            if element.is_resumed || !element_is_inline(&first) && goes_on_in_blocks(&element) {
+            if element.is_resumed || !element_is_inline(&first) && reopens_in_blocks(&element) {
                 self.suspend(element);
             }
         }
         Some(first)
     }
 
+    /// Keeps an element that [`Self::resume`] opens again.
     fn suspend(&mut self, element: Element) {
         self.set_partner(element.node, Partner::OtherBlock);
-        if self.suspended.len() == MOST_SUSPENDED {
+        if self.suspended.len() == MAX_SUSPENDED {
             self.suspended.remove(0);
         }
         self.suspended.push(element);
@@ -273,7 +270,7 @@ impl Tree<'_> {
             return;
         }
         for mut element in std::mem::take(&mut self.suspended) {
-            if self.open.len() < DEEPEST {
+            if self.open.len() < MAX_DEPTH {
                 element.is_translated = element.own.unwrap_or_else(|| self.is_translated());
                 element.is_preformatted = self
                     .open
@@ -285,7 +282,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Whether an open element began before the block that is open now.
+    /// Returns whether an open element began before the block that is open now.
     fn began_in_other_block(&self, index: usize) -> bool {
         self.open[index].is_resumed
             || self.open[index + 1..]
@@ -293,14 +290,14 @@ impl Tree<'_> {
                 .any(|inner| !element_is_inline(inner))
     }
 
-    /// Ends a formatting element that began in another block, without what is in it, and returns
-    /// where its start tag is for its end tag.
+    /// Ends a formatting element that began in another block, but not the elements inside it, and
+    /// returns the partner of its end tag.
     fn end_in_other_block(&mut self, index: usize) -> Partner {
         let inner = &self.open[index + 1..];
         let block = inner.iter().rposition(|inner| !element_is_inline(inner));
         let in_block = &inner[block.map_or(0, |block| block + 1)..];
-        // What began in the same block and goes on after the end tag would be neither inside the
-        // element nor outside.
+        // An element that begins in the same block and ends after the end tag would be neither inside
+        // the formatting element nor outside.
         let is_crossing = in_block.iter().any(|inner| !inner.is_resumed);
         if is_crossing && block.is_none() {
             self.end_from(index);
@@ -321,15 +318,10 @@ impl Tree<'_> {
         Partner::OtherBlock
     }
 
-    /// Makes one point of an inline element that is not translated, unless something in it is a
-    /// block or is translated.
+    /// Replaces an inline element that is not translated by one point, unless it contains a block or
+    /// translated text.
     fn join_untranslated(&mut self, start: usize) {
-        let is_inside = |node: &Node| match node {
-            Node::Tag { is_inline, .. } => *is_inline,
-            Node::Point(_) | Node::Untranslated(_) => true,
-            Node::Text { .. } | Node::Break(_) => false,
-        };
-        if !self.nodes[start..].iter().all(is_inside) {
+        if !self.nodes[start..].iter().all(is_untranslated_inline) {
             return;
         }
         let mut all = Vec::new();
@@ -340,8 +332,27 @@ impl Tree<'_> {
     }
 }
 
-/// Whether an element whose block ends without its end tag is opened again in the next.
-fn goes_on_in_blocks(element: &Element) -> bool {
+/// Returns whether a node is inline and has no text to translate.
+fn is_untranslated_inline(node: &Node) -> bool {
+    match node {
+        Node::Tag { is_inline, .. } => *is_inline,
+        Node::Point(_) | Node::Untranslated(_) => true,
+        Node::Text { .. } | Node::Break(_) => false,
+    }
+}
+
+/// Returns the node of an end tag.
+fn end_tag(raw: &str, is_inline: bool, partner: Partner) -> Node {
+    Node::Tag {
+        markup: kept(raw),
+        is_start: false,
+        is_inline,
+        partner,
+    }
+}
+
+/// Returns whether an element whose block ends without its end tag is opened again in the next.
+fn reopens_in_blocks(element: &Element) -> bool {
     is_formatting(&element.name) && !element.is_foreign && !element.is_crossed
 }
 
@@ -350,7 +361,7 @@ fn element_is_inline(element: &Element) -> bool {
 }
 
 impl Node {
-    /// What it is written as; a text is none.
+    /// Returns the pieces of its markup; a text has none.
     pub(super) fn into_markup(self) -> Vec<Piece> {
         match self {
             Self::Tag { markup, .. }
@@ -366,14 +377,11 @@ fn kept(raw: &str) -> Vec<Piece> {
     vec![Piece::Kept(raw.to_owned())]
 }
 
-/// What a tag says of the translation of its content and its attributes, by the attribute
-/// `translate` or the class `notranslate`.
+/// Returns whether a tag declares its content and attributes to be translated, by the attribute
+/// `translate` or the class `notranslate`; `None` if it has neither.
 fn declared_translation(tag: &Tag) -> Option<bool> {
-    match tag
-        .attribute("translate")
-        .map(str::to_ascii_lowercase)
-        .as_deref()
-    {
+    let translate = tag.attribute("translate").map(str::to_ascii_lowercase);
+    match translate.as_deref() {
         Some("" | "yes") => return Some(true),
         Some("no") => return Some(false),
         _ => {}
@@ -385,8 +393,8 @@ fn declared_translation(tag: &Tag) -> Option<bool> {
     is_excluded.then_some(false)
 }
 
-/// Whether the content of an element is translated, by what its tag says or by what it is; `None`
-/// if it is as around it.
+/// Returns whether the content of an element is translated, as its tag declares or its name implies;
+/// `None` if it is treated like the content around it.
 fn own_translation(name: &str, declared: Option<bool>) -> Option<bool> {
     if is_opaque(name) {
         return Some(false);
