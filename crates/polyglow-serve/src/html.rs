@@ -11,6 +11,7 @@ mod attribute;
 mod block;
 mod element;
 mod markup;
+mod node;
 mod piece;
 mod placement;
 mod sentence;
@@ -24,10 +25,10 @@ use std::ops::Range;
 use polyglow_predict::sentences::gap;
 
 use block::Block;
+use node::{Node, Partner};
 use piece::{Piece, append, escape_text, escape_value};
 use placement::MarkPosition;
 use sentence::{Mark, MarkKind, Sentence, Sentences, Space};
-use tree::{Node, Partner};
 
 /// A page, split into sentences and everything else.
 #[derive(Clone, Debug)]

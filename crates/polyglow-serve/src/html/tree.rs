@@ -6,7 +6,8 @@ use super::element::{
     is_scope_of_formatting, is_untranslated, is_void, open_after_start, takes_formatting,
 };
 use super::markup::{Tag, Token, Tokens};
-use super::piece::{Piece, append};
+use super::node::{Node, Partner, end_tag, is_untranslated_inline, kept};
+use super::piece::append;
 use super::sentence::Sentences;
 
 /// The largest depth of elements; browsers have the same limit.
@@ -14,36 +15,6 @@ const MAX_DEPTH: usize = 512;
 /// Formatting elements that are opened again in a block, at most; a page with more lacks their end
 /// tags.
 const MAX_SUSPENDED: usize = 32;
-
-/// A part of a page, by its effect on the sentences around it.
-pub(super) enum Node {
-    /// Text to translate, with its entities decoded.
-    Text { text: String, is_preformatted: bool },
-    Tag {
-        markup: Vec<Piece>,
-        is_start: bool,
-        is_inline: bool,
-        partner: Partner,
-    },
-    /// Markup that may be inside a sentence and adds no text to it.
-    Point(Vec<Piece>),
-    /// Text that is not translated.
-    Untranslated(Vec<Piece>),
-    /// Markup that is between sentences.
-    Break(Vec<Piece>),
-}
-
-/// The other tag of an element.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Partner {
-    /// It does not exist, or is not where it belongs.
-    Missing,
-    /// It is the node with this index.
-    Node(usize),
-    /// It is in another block: browsers open a formatting element again in each block until its end tag
-    /// comes.
-    OtherBlock,
-}
 
 /// An open element.
 #[expect(
@@ -332,25 +303,6 @@ impl Tree<'_> {
     }
 }
 
-/// Returns whether a node is inline and has no text to translate.
-fn is_untranslated_inline(node: &Node) -> bool {
-    match node {
-        Node::Tag { is_inline, .. } => *is_inline,
-        Node::Point(_) | Node::Untranslated(_) => true,
-        Node::Text { .. } | Node::Break(_) => false,
-    }
-}
-
-/// Returns the node of an end tag.
-fn end_tag(raw: &str, is_inline: bool, partner: Partner) -> Node {
-    Node::Tag {
-        markup: kept(raw),
-        is_start: false,
-        is_inline,
-        partner,
-    }
-}
-
 /// Returns whether an element whose block ends without its end tag is opened again in the next.
 fn reopens_in_blocks(element: &Element) -> bool {
     is_formatting(&element.name) && !element.is_foreign && !element.is_crossed
@@ -358,23 +310,6 @@ fn reopens_in_blocks(element: &Element) -> bool {
 
 fn element_is_inline(element: &Element) -> bool {
     element.is_foreign || is_inline(&element.name)
-}
-
-impl Node {
-    /// Returns the pieces of its markup; a text has none.
-    pub(super) fn into_markup(self) -> Vec<Piece> {
-        match self {
-            Self::Tag { markup, .. }
-            | Self::Point(markup)
-            | Self::Untranslated(markup)
-            | Self::Break(markup) => markup,
-            Self::Text { .. } => Vec::new(),
-        }
-    }
-}
-
-fn kept(raw: &str) -> Vec<Piece> {
-    vec![Piece::Kept(raw.to_owned())]
 }
 
 /// Returns whether a tag declares its content and attributes to be translated, by the attribute
