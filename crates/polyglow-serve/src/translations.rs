@@ -252,7 +252,7 @@ fn model(server: &Shared, request: &TranslateRequest) -> Result<usize, Failure> 
     if let Some(model) = routes.direct(&source, &target) {
         return Ok(model);
     }
-    // Scores, alignments and prefixes have no meaning over a pivot language.
+    // Scores, alignments and prefixes are those of one model, so two are not chained here.
     let hint = match routes.find(&source, &target) {
         Some(_) => "; `/translate` does over a third language",
         None => "",

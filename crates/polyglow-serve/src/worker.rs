@@ -35,8 +35,8 @@ pub(crate) struct Job {
     pub(crate) options: TranslateOptions,
     /// The lines that are still to be translated.
     pub(crate) lines: VecDeque<Request>,
-    // Fields are dropped in this order: the permit is released before the client sees the end of
-    // its answer, so that its next request finds the slot free.
+    // Fields are dropped in this order: the worker's share of the permit is gone before the client
+    // sees the end of its answer, so that the slot is free once the client has dropped its own.
     #[expect(dead_code, reason = "it is held, and dropped with the job")]
     pub(crate) permit: Permit,
     pub(crate) slices: mpsc::Sender<Slice>,
