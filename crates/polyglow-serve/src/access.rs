@@ -8,7 +8,8 @@ use crate::failure::Failure;
 /// The keys of the clients that may use the server.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    /// SHA-256 of each: all have one length, so that a comparison takes the same time for every key.
+    /// SHA-256 of each: all have one length, so that a comparison takes the same time for every
+    /// key.
     hashes: Vec<[u8; 32]>,
     /// Whether requests without a key are turned away.
     pub required: bool,

@@ -11,7 +11,8 @@ const CERTAIN: f64 = 0.5;
 const MAX_SIMILAR: f64 = 0.1;
 /// The trigram score of texts in languages that are not similar to the detected one. Measured on a
 /// sentence or two in each of 60 languages: texts in the detected language have 0.15 to 0.5; those
-/// in a language that the detector does not know have 0.04 to 0.2, unless it knows a close relative.
+/// in a language that the detector does not know have 0.04 to 0.2, unless it knows a close
+/// relative.
 const UNRELATED_SCORE: f64 = 0.1;
 /// How much better than [`UNRELATED_SCORE`] texts in the detected language score.
 const SCORE_MARGIN: f64 = 0.1;

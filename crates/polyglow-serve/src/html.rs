@@ -52,8 +52,8 @@ pub struct Options<'a> {
 pub struct Translation {
     /// The text, without markup.
     pub text: String,
-    /// The parts of the sentence that its parts are translated from; empty if they are unknown: then
-    /// tags are placed by relative position.
+    /// The parts of the sentence that its parts are translated from; empty if they are unknown:
+    /// then tags are placed by relative position.
     pub links: Vec<Link>,
 }
 
@@ -145,7 +145,8 @@ impl Page {
         self.sentences.iter().map(|sentence| &*sentence.text)
     }
 
-    /// Returns whether there is markup inside sentences, so that links between words have an effect.
+    /// Returns whether there is markup inside sentences, so that links between words have an
+    /// effect.
     pub fn needs_links(&self) -> bool {
         let mut marks = self.sentences.iter().flat_map(|sentence| &sentence.marks);
         marks.any(|mark| mark.kind != MarkKind::Blank)
@@ -193,8 +194,8 @@ impl Page {
         let start = page.len();
         let mut written = 0;
         let mut needs_space = false;
-        // Whether the last mark touches no word after it in the sentence, so that it is to touch none
-        // in the translation.
+        // Whether the last mark touches no word after it in the sentence, so that it is to touch
+        // none in the translation.
         let mut touches_no_word = false;
         for MarkPosition { at, mark } in placement::positions(sentence, translation) {
             // Marks keep their order, so one may have to stand later than its own position.
@@ -311,8 +312,8 @@ fn is_break(node: &Node) -> bool {
 /// Returns nodes, each with whether it ends a sentence. Blocks do, tags without their partner, and
 /// both tags of inline elements that contain such a node: they cannot be inside one sentence.
 fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
-    // Counts of breaks before each node. Those of two tags differ if a break is between them, so that
-    // each element takes constant time.
+    // Counts of breaks before each node. Those of two tags differ if a break is between them, so
+    // that each element takes constant time.
     let mut before = Vec::with_capacity(nodes.len());
     let mut count = 0_usize;
     for node in &nodes {

@@ -21,12 +21,14 @@ const TRANSLATING: [&str; 2] = ["/translate", "/v1/translations"];
 /// The statuses that operators set alarms for.
 const FAILURES: [u16; 3] = [500, 503, 504];
 
+/// The labels of a count of requests.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct RequestLabels {
     path: String,
     status: u16,
 }
 
+/// The label of a histogram. It has no status: each label multiplies the buckets that are stored.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct PathLabel {
     path: String,

@@ -57,8 +57,8 @@ impl Routes {
         distinct(self.pairs.iter().map(|(source, _)| source))
     }
 
-    /// Returns the languages that a language can be translated to: itself, those that a model writes,
-    /// and those that two models write one after the other.
+    /// Returns the languages that a language can be translated to: itself, those that a model
+    /// writes, and those that two models write one after the other.
     pub(crate) fn targets(&self, source: &str) -> Vec<String> {
         self.languages()
             .into_iter()
@@ -66,8 +66,8 @@ impl Routes {
             .collect()
     }
 
-    /// Returns the code that models have for a language. Case does not matter, and `en-US` is `en` if
-    /// no model has it.
+    /// Returns the code that models have for a language. Case does not matter, and `en-US` is `en`
+    /// if no model has it.
     pub(crate) fn language(&self, code: &str) -> Option<String> {
         if let Some(known) = self.known(code) {
             return Some(known);

@@ -11,8 +11,8 @@ use super::sentence::{Sentence, Sentences};
 /// The names of these attributes.
 const READ: [&str; 4] = ["alt", "aria-label", "placeholder", "title"];
 
-/// Returns the pieces of a tag: the sentences in the values of attributes that people read are added
-/// to `sentences`, all else is kept.
+/// Returns the pieces of a tag: the sentences in the values of attributes that people read are
+/// added to `sentences`, all else is kept.
 pub(super) fn translated(tag: &Tag, sentences: &mut Sentences) -> Vec<Piece> {
     let mut read: Vec<(Range<usize>, &str)> = Vec::new();
     for attribute in &tag.attributes {
@@ -64,8 +64,8 @@ fn push_value(pieces: &mut Vec<Piece>, value: &str, sentences: &mut Sentences) {
     }
 }
 
-/// Returns the bytes of the value whose name ends at `name_end`, quotation marks included; `None` if
-/// there is none.
+/// Returns the bytes of the value whose name ends at `name_end`, quotation marks included; `None`
+/// if there is none.
 fn value_range(tag: &str, name_end: usize) -> Option<Range<usize>> {
     let after_name = tag.get(name_end..)?.trim_ascii_start();
     let value = after_name.strip_prefix('=')?.trim_ascii_start();

@@ -28,8 +28,8 @@ impl Block {
         });
     }
 
-    /// Adds text. Unless it is preformatted, white space becomes one space, and none at the start or
-    /// after another, as browsers show it.
+    /// Adds text. Unless it is preformatted, white space becomes one space, and none at the start
+    /// or after another, as browsers show it.
     pub(super) fn push_text(&mut self, text: &str, is_preformatted: bool) {
         if is_preformatted {
             self.text.push_str(text);
@@ -94,6 +94,7 @@ impl Block {
 
     /// Appends the block to the pieces of a page, and its sentences to `sentences`.
     pub(super) fn write(mut self, pieces: &mut Vec<Piece>, sentences: &mut Sentences) {
+        // Only now, since a point does not know what follows it when it is added.
         self.note_spaces();
         let Self {
             text,
@@ -209,6 +210,7 @@ impl Writer<'_> {
                 at += 1;
                 continue;
             }
+            // The text up to the next white space is written as it is.
             let following = self.spaces.partition_point(|(space, _)| *space < at);
             let next = self
                 .spaces
@@ -228,9 +230,9 @@ impl Writer<'_> {
         }
     }
 
-    /// Writes the marks before a sentence, with `gap` after the end tags among them, and returns the
-    /// marks inside it. `ends` has the bytes at which the elements end that are opened by the marks
-    /// from the next on.
+    /// Writes the marks before a sentence, with `gap` after the end tags among them, and returns
+    /// the marks inside it. `ends` has the bytes at which the elements end that are opened by the
+    /// marks from the next on.
     ///
     /// Elements that contain the whole sentence stay around it, and marks at its edges stay there,
     /// unless they are in an element that contains a part of the sentence.

@@ -5,8 +5,8 @@
 const VOID: &str = "area base basefont bgsound br col embed frame hr img input keygen link meta param source \
     track wbr";
 
-/// Elements that end a sentence: those that begin a line, table cells, and those with a box of their
-/// own. All others, also unknown ones, are inline.
+/// Elements that end a sentence: those that begin a line, table cells, and those with a box of
+/// their own. All others, also unknown ones, are inline.
 const BLOCKS: &str = "address applet article aside audio base basefont bgsound blockquote body br button canvas \
     caption center col colgroup datalist dd details dialog dir div dl dt fieldset figcaption \
     figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend \
@@ -55,18 +55,22 @@ fn has(names: &str, name: &str) -> bool {
     names.split_ascii_whitespace().any(|listed| listed == name)
 }
 
+/// Returns whether an element has neither content nor an end tag.
 pub(super) fn is_void(name: &str) -> bool {
     has(VOID, name)
 }
 
+/// Returns whether an element may be inside a sentence.
 pub(super) fn is_inline(name: &str) -> bool {
     !has(BLOCKS, name)
 }
 
+/// Returns whether an element is opened again in the blocks after the one that it begins in.
 pub(super) fn is_formatting(name: &str) -> bool {
     has(FORMATTING, name)
 }
 
+/// Returns whether formatting elements end at the edges of an element.
 pub(super) fn is_scope_of_formatting(name: &str) -> bool {
     has(FORMATTING_SCOPES, name)
 }
@@ -76,10 +80,12 @@ pub(super) fn takes_formatting(name: &str) -> bool {
     !has(WITHOUT_FORMATTING, name)
 }
 
+/// Returns whether the text of an element is not translated unless its tag says so.
 pub(super) fn is_untranslated(name: &str) -> bool {
     has(UNTRANSLATED, name)
 }
 
+/// Returns whether the content of an element is never translated.
 pub(super) fn is_opaque(name: &str) -> bool {
     has(OPAQUE, name)
 }
@@ -97,6 +103,7 @@ pub(super) fn is_foreign(name: &str) -> bool {
 /// Returns how many of the open elements, listed from the outermost, stay open at a start tag.
 pub(super) fn open_after_start(name: &str, open: &[&str]) -> usize {
     let mut rest = open.len();
+    // `head` may lack its end tag: it ends at the first element that it cannot contain.
     if open.last() == Some(&"head") && !has(IN_HEAD, name) {
         rest -= 1;
     }

@@ -104,8 +104,8 @@ impl<'s> Tokens<'s> {
         None
     }
 
-    /// Returns the bytes of a text. If a page ends in a reference such as `&amp;`, the library omits
-    /// its last byte, although the text has the character.
+    /// Returns the bytes of a text. If a page ends in a reference such as `&amp;`, the library
+    /// omits its last byte, although the text has the character.
     fn text_span(&mut self, span: Span<usize>) -> Span<usize> {
         self.read_ahead = self.read_token();
         let rest = self.source.get(span.end..).unwrap_or_default();
@@ -118,8 +118,8 @@ impl<'s> Tokens<'s> {
         }
     }
 
-    /// Returns the token at `span`, or before it the bytes that the library skipped. `token` makes it
-    /// from its bytes and their start.
+    /// Returns the token at `span`, or before it the bytes that the library skipped. `token` makes
+    /// it from its bytes and their start.
     fn placed(
         &mut self,
         span: Span<usize>,
@@ -135,6 +135,7 @@ impl<'s> Tokens<'s> {
             self.end = end;
             return token;
         }
+        // Two tokens at once; the second waits, since each call returns one.
         self.end = start;
         self.next = Some((token, end));
         Token::Other(skipped)
@@ -174,6 +175,7 @@ impl<'s> Iterator for Tokens<'s> {
                 html5gum::Token::Error(_) => unreachable!("errors were left out"),
             });
         }
+        // The library drops a tag that the page ends in; it stays in the page.
         let rest = &self.source[self.end..];
         self.end = self.source.len();
         (!rest.is_empty()).then_some(Token::Other(rest))

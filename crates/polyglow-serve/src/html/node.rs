@@ -6,6 +6,7 @@ use super::piece::Piece;
 pub(super) enum Node {
     /// Text to translate, with its entities decoded.
     Text { text: String, is_preformatted: bool },
+    /// The start tag or end tag of an element with content.
     Tag {
         markup: Vec<Piece>,
         is_start: bool,
@@ -27,8 +28,8 @@ pub(super) enum Partner {
     Missing,
     /// It is the node with this index.
     Node(usize),
-    /// It is in another block: browsers open a formatting element again in each block until its end tag
-    /// comes.
+    /// It is in another block: browsers open a formatting element again in each block until its end
+    /// tag comes.
     OtherBlock,
 }
 

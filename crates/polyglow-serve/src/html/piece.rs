@@ -11,8 +11,8 @@ pub(super) enum Piece {
     Sentence(usize),
     /// The translation of the sentence with this index, in the value of an attribute.
     Value(usize),
-    /// A space, if the target language has one, between the translations of these sentences and that
-    /// of the sentence with the index at their end. In the page nothing is between them.
+    /// A space, if the target language has one, between the translations of these sentences and
+    /// that of the sentence with the index at their end. In the page nothing is between them.
     Gap(Range<usize>),
 }
 

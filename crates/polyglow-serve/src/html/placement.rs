@@ -154,8 +154,8 @@ impl Placing<'_> {
             *stretch = stretch.start + region.start..stretch.end + region.start;
         }
         let mut order: Vec<usize> = (0..children.len()).collect();
-        // At the same unit, an empty stretch comes before one that begins there: after it, it would be
-        // inside. Otherwise the order is that of the sentence.
+        // At the same unit, an empty stretch comes before one that begins there: after it, it would
+        // be inside. Otherwise the order is that of the sentence.
         order.sort_by_key(|&index| (stretches[index].start, !stretches[index].is_empty(), index));
         for index in order {
             self.place(&children[index], stretches[index].clone());

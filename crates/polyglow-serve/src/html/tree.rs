@@ -1,4 +1,5 @@
-//! The elements of a page: which are open where, what is translated, and which tags belong together.
+//! The elements of a page: which are open where, what is translated, and which tags belong
+//! together.
 
 use super::attribute;
 use super::element::{
@@ -83,19 +84,24 @@ struct Tree<'s> {
 }
 
 impl Tree<'_> {
+    /// Returns whether text is translated here: outside of all elements it is.
     fn is_translated(&self) -> bool {
         self.open.last().is_none_or(|element| element.is_translated)
     }
 
+    /// Returns whether the innermost open element is in `svg` or `math`.
     fn is_foreign(&self) -> bool {
         self.open.last().is_some_and(|element| element.is_foreign)
     }
 
+    /// Returns the names of the open elements, from the outermost.
     fn names(&self) -> Vec<&str> {
         self.open.iter().map(|element| &*element.name).collect()
     }
 
+    /// Adds text, which `raw` is in the page.
     fn text(&mut self, text: String, raw: &str) {
+        // White space alone opens no formatting element again: it is usually that between blocks.
         if !raw.trim_ascii().is_empty() {
             self.resume();
         }
@@ -113,7 +119,9 @@ impl Tree<'_> {
         });
     }
 
+    /// Adds a start tag, after ending the elements that it ends.
     fn start(&mut self, tag: &Tag) {
+        // Inside `svg` and `math` the rules are those of XML: nothing ends without an end tag.
         if !self.is_foreign() {
             let num_open = open_after_start(&tag.name, &self.names());
             self.end_from(num_open);
@@ -129,6 +137,7 @@ impl Tree<'_> {
         }
         let declared = declared_translation(tag);
         let has_read_attributes = declared.unwrap_or_else(|| self.is_translated());
+        // The content of `code` is not translated, but its attributes are those of the page around.
         let own = own_translation(&tag.name, declared);
         let is_translated = own.unwrap_or_else(|| self.is_translated());
         let markup = if has_read_attributes && self.sentences.attributes {
@@ -141,6 +150,7 @@ impl Tree<'_> {
         } else {
             is_void(&tag.name)
         };
+        // An image or a `wbr` stands inside the sentence; a `br` or an `hr` ends it.
         if is_empty && is_inline {
             self.nodes.push(Node::Point(markup));
             return;
@@ -148,6 +158,8 @@ impl Tree<'_> {
         if is_scope_of_formatting(&tag.name) {
             self.suspended.clear();
         }
+        // Deeper elements are not opened, so that their tags have no partner and each ends a
+        // sentence: the time of a tag grows with the number of open elements.
         if !is_empty && self.open.len() < MAX_DEPTH {
             let around = self.open.last();
             self.open.push(Element {
@@ -170,6 +182,7 @@ impl Tree<'_> {
         });
     }
 
+    /// Adds an end tag, after ending its element and those inside it.
     fn end(&mut self, name: &str, raw: &str) {
         let is_inline = self.is_foreign() || is_inline(name);
         // Content after the end tag of `body` or `html` still belongs to it.
@@ -195,14 +208,15 @@ impl Tree<'_> {
         }
     }
 
+    /// Sets the partner of the tag at a node.
     fn set_partner(&mut self, node: usize, other: Partner) {
         if let Node::Tag { partner, .. } = &mut self.nodes[node] {
             *partner = other;
         }
     }
 
-    /// Ends the open elements from an index on and returns the first of them. If that is a block, the
-    /// formatting elements in it are suspended.
+    /// Ends the open elements from an index on and returns the first of them. If that is a block,
+    /// the formatting elements in it are suspended.
     fn end_from(&mut self, index: usize) -> Option<Element> {
         let mut ended = self.open.split_off(index).into_iter();
         let first = ended.next()?;
@@ -267,8 +281,8 @@ impl Tree<'_> {
         let inner = &self.open[index + 1..];
         let block = inner.iter().rposition(|inner| !element_is_inline(inner));
         let in_block = &inner[block.map_or(0, |block| block + 1)..];
-        // An element that begins in the same block and ends after the end tag would be neither inside
-        // the formatting element nor outside.
+        // An element that begins in the same block and ends after the end tag would be neither
+        // inside the formatting element nor outside.
         let is_crossing = in_block.iter().any(|inner| !inner.is_resumed);
         if is_crossing && block.is_none() {
             self.end_from(index);
@@ -289,8 +303,8 @@ impl Tree<'_> {
         Partner::OtherBlock
     }
 
-    /// Replaces an inline element that is not translated by one point, unless it contains a block or
-    /// translated text.
+    /// Replaces an inline element that is not translated by one point, unless it contains a block
+    /// or translated text.
     fn join_untranslated(&mut self, start: usize) {
         if !self.nodes[start..].iter().all(is_untranslated_inline) {
             return;
@@ -308,6 +322,7 @@ fn reopens_in_blocks(element: &Element) -> bool {
     is_formatting(&element.name) && !element.is_foreign && !element.is_crossed
 }
 
+/// Returns whether an open element is inline: in `svg` and `math` all are.
 fn element_is_inline(element: &Element) -> bool {
     element.is_foreign || is_inline(&element.name)
 }
@@ -328,8 +343,8 @@ fn declared_translation(tag: &Tag) -> Option<bool> {
     is_excluded.then_some(false)
 }
 
-/// Returns whether the content of an element is translated, as its tag declares or its name implies;
-/// `None` if it is treated like the content around it.
+/// Returns whether the content of an element is translated, as its tag declares or its name
+/// implies; `None` if it is treated like the content around it.
 fn own_translation(name: &str, declared: Option<bool>) -> Option<bool> {
     if is_opaque(name) {
         return Some(false);

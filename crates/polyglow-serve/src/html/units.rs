@@ -100,8 +100,8 @@ fn overlapping<'l>(links: &'l [Link], range: &Range<usize>) -> impl Iterator<Ite
 }
 
 /// Adds a cell as up to three units: the part before its first letter or digit, the part up to the
-/// last, and the part after it. Each is linked with the same parts of the sources, so that a quotation
-/// mark follows a quotation mark.
+/// last, and the part after it. Each is linked with the same parts of the sources, so that a
+/// quotation mark follows a quotation mark.
 fn push_units(
     units: &mut Vec<Unit>,
     source: &str,

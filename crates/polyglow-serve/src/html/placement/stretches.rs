@@ -72,9 +72,9 @@ struct Run {
     score: i32,
 }
 
-/// Returns for each child that begins and ends in the sentence the stretch with the most units of it,
-/// minus words of no child; `None` if it has no unit. As in the search for the subarray with the
-/// largest sum, a run whose score is not positive is dropped.
+/// Returns for each child that begins and ends in the sentence the stretch with the most units of
+/// it, minus words of no child; `None` if it has no unit. As in the search for the subarray with
+/// the largest sum, a run whose score is not positive is dropped.
 fn best_stretches(
     children: &[Item],
     units: &[Unit],
@@ -155,8 +155,8 @@ struct SourceLink {
 }
 
 /// Returns for each child the index of the unit that it is expected before. A child that follows a
-/// space belongs to the word after it, any other to the word before it; if there is no such word, to
-/// the other one, or else it is before the first unit.
+/// space belongs to the word after it, any other to the word before it; if there is no such word,
+/// to the other one, or else it is before the first unit.
 fn expected_units(children: &[Item], units: &[Unit]) -> Vec<usize> {
     let mut links = Vec::new();
     for (unit, Unit { sources, .. }) in units.iter().enumerate() {
