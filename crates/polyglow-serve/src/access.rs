@@ -1,22 +1,22 @@
-//! Who may ask.
+//! The keys of clients.
 
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use crate::failure::Failure;
 
-/// Keys with which one may ask.
+/// The keys of the clients that may use the server.
 #[derive(Clone, Debug, Default)]
 pub struct Keys {
-    /// SHA-256 of each: all of one length, so that a comparison takes the same time whatever is
-    /// compared.
+    /// SHA-256 of each: all have one length, so that a comparison takes the same time for every
+    /// key.
     hashes: Vec<[u8; 32]>,
-    /// Whether nobody may ask without one.
+    /// Whether requests without a key are turned away.
     pub required: bool,
 }
 
 impl Keys {
-    /// Reads keys, one a line; blank lines and what begins with `#` are none.
+    /// Reads keys, one per line; blank lines and lines that begin with `#` are ignored.
     pub fn parse(text: &str, required: bool) -> Self {
         let lines = text
             .lines()
@@ -28,18 +28,18 @@ impl Keys {
         }
     }
 
-    /// Whether there are any.
+    /// Returns whether there are no keys.
     pub fn is_empty(&self) -> bool {
         self.hashes.is_empty()
     }
 
-    /// Makes sure that whoever has this key, or none, may ask.
+    /// Checks the key of a request for translations; an empty one counts as none.
     ///
     /// # Errors
-    /// It is none of these; one is required.
+    /// It is not among the keys; it is missing, and one is required.
     pub(crate) fn check(&self, key: Option<&str>) -> Result<(), Failure> {
         match key.filter(|key| !key.is_empty()) {
-            None if self.required => Err(Failure::bad(
+            None if self.required => Err(Failure::bad_request(
                 "Please contact the server operator to get an API key",
             )),
             Some(key) if !self.is_empty() && !self.knows(key) => {
@@ -49,26 +49,28 @@ impl Keys {
         }
     }
 
-    /// Makes sure that whoever reads the counts has a key, if nobody may ask without one.
+    /// Checks the key of a request for metrics, which needs one if translations do.
     ///
     /// # Errors
-    /// It is none of these, or there is none.
+    /// It is not among the keys or missing, and one is required.
     pub(crate) fn check_reader(&self, key: Option<&str>) -> Result<(), Failure> {
         if self.required && !key.is_some_and(|key| self.knows(key)) {
-            Err(Failure::unknown())
+            Err(Failure::unauthorized())
         } else {
             Ok(())
         }
     }
 
-    /// All keys are compared, and every byte of them, so that the time says nothing of how much was
-    /// right.
+    /// Returns whether a key is among the keys.
     fn knows(&self, key: &str) -> bool {
         let hash: [u8; 32] = Sha256::digest(key).into();
-        self.hashes
-            .iter()
-            .fold(0, |found, known| found | known.ct_eq(&hash).unwrap_u8())
-            == 1
+        // Every byte of all keys is compared: otherwise the time would tell an attacker how many
+        // bytes of a guess were right.
+        let mut is_known = 0;
+        for known in &self.hashes {
+            is_known |= known.ct_eq(&hash).unwrap_u8();
+        }
+        is_known == 1
     }
 }
 
@@ -87,11 +89,11 @@ mod tests {
             (Some("# of the library"), false, Some(403)),
             (None, true, Some(400)),
         ] {
-            let found = keys(required)
+            let status = keys(required)
                 .check(key)
                 .err()
                 .map(|failure| failure.status.as_u16());
-            assert_eq!(found, expected, "{key:?}");
+            assert_eq!(status, expected, "{key:?}");
         }
         Keys::default()
             .check(Some("any"))

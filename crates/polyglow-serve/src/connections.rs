@@ -1,4 +1,4 @@
-//! Connections: how many at a time, and how long each may keep us waiting.
+//! The connections of clients: their number, and the time that each may keep the server waiting.
 
 use std::convert::Infallible;
 use std::io::{self, IoSlice};
@@ -17,83 +17,87 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 use tokio::time::Sleep;
 
-/// How long nobody is let in when there are no more file descriptors or no more memory for it.
-const PAUSE: Duration = Duration::from_millis(200);
+/// The time until the next try to accept a connection after the system had no file descriptor or no
+/// memory for one. Without it, the loop would try again and again at full speed.
+const ACCEPT_RETRY: Duration = Duration::from_millis(200);
 
-/// Those who ask.
+/// The connections of clients.
 pub(crate) struct Connections {
     router: Router,
-    /// How long the head of a request may take to arrive, the next one on the same connection
-    /// included, and how long a client may take nothing of its answer.
+    /// The time within which the head of a request must arrive, also that of the next one on the
+    /// same connection, and within which a client must take some of its answer.
     time: Duration,
-    places: Arc<Semaphore>,
+    permits: Arc<Semaphore>,
     open: JoinSet<()>,
-    /// Dropped when no more requests are taken.
-    taking: watch::Sender<()>,
+    /// Dropped when no more requests are accepted, which all connections see.
+    accepting: watch::Sender<()>,
 }
 
 impl Connections {
-    /// As many as `most` at a time; others wait until there is a place, as long as they like.
-    pub(crate) fn new(router: Router, most: usize, time: Duration) -> Self {
-        let places = Arc::new(Semaphore::new(most));
+    /// Accepts at most `max_open` at a time; the system keeps others waiting until one ends.
+    pub(crate) fn new(router: Router, max_open: usize, time: Duration) -> Self {
         Self {
             router,
             time,
-            places,
+            permits: Arc::new(Semaphore::new(max_open)),
             open: JoinSet::new(),
-            taking: watch::channel(()).0,
+            accepting: watch::channel(()).0,
         }
     }
 
-    /// Lets clients in, until it is dropped.
+    /// Accepts connections until the returned future is dropped.
     pub(crate) async fn accept(&mut self, listener: &TcpListener) -> Infallible {
         loop {
-            let (stream, place) = accept(listener, &self.places).await;
-            // What has ended is forgotten.
+            let (stream, permit) = accept(listener, &self.permits).await;
+            // Removes connections that have ended: a `JoinSet` keeps their results until then.
             while self.open.try_join_next().is_some() {}
-            // A part of an answer does not wait until the client has told that it got the one
-            // before.
+            // Without it, the system holds back a part of a stream until the client has confirmed
+            // that it received the part before.
             let _ = stream.set_nodelay(true);
             self.open.spawn(serve(
                 stream,
                 self.router.clone(),
                 self.time,
-                self.taking.subscribe(),
-                place,
+                self.accepting.subscribe(),
+                permit,
             ));
         }
     }
 
-    /// Takes no more requests, and returns when those that have come are answered. Dropped before,
-    /// it cuts them off.
-    pub(crate) async fn end(mut self) {
-        drop(self.taking);
+    /// Accepts no more requests, and returns when those that have arrived are answered. If its
+    /// future is dropped before, connections that are still open are cut off.
+    pub(crate) async fn finish(mut self) {
+        drop(self.accepting);
         while self.open.join_next().await.is_some() {}
     }
 }
 
+/// Accepts a connection as soon as there is a permit for it.
 async fn accept(
     listener: &TcpListener,
-    places: &Arc<Semaphore>,
+    permits: &Arc<Semaphore>,
 ) -> (TcpStream, OwnedSemaphorePermit) {
-    let place = Arc::clone(places)
+    // The permit first: what is not accepted waits in the queue of the system, and takes no file
+    // descriptor.
+    let permit = Arc::clone(permits)
         .acquire_owned()
         .await
         .expect("the semaphore is never closed");
     loop {
         match listener.accept().await {
-            Ok((stream, _)) => return (stream, place),
-            // Only that client is gone.
-            Err(error) if is_of_a_client(&error) => {}
+            Ok((stream, _)) => return (stream, permit),
+            // That client is gone; others may be waiting.
+            Err(error) if is_client_error(&error) => {}
             Err(error) => {
-                tracing::warn!("nobody can be let in at the moment: {error}");
-                tokio::time::sleep(PAUSE).await;
+                tracing::warn!("cannot accept connections: {error}");
+                tokio::time::sleep(ACCEPT_RETRY).await;
             }
         }
     }
 }
 
-fn is_of_a_client(error: &io::Error) -> bool {
+/// Returns whether an error concerns one client alone.
+fn is_client_error(error: &io::Error) -> bool {
     use io::ErrorKind::{ConnectionAborted, ConnectionRefused, ConnectionReset};
     matches!(
         error.kind(),
@@ -101,60 +105,65 @@ fn is_of_a_client(error: &io::Error) -> bool {
     )
 }
 
-/// Answers the requests of a client.
+/// Answers the requests of a client until it disconnects, or until `accepting` is closed and the
+/// request in progress is answered.
 async fn serve(
     stream: TcpStream,
     router: Router,
     time: Duration,
-    mut taking: watch::Receiver<()>,
-    _place: OwnedSemaphorePermit,
+    mut accepting: watch::Receiver<()>,
+    _permit: OwnedSemaphorePermit,
 ) {
-    let stream = TokioIo::new(Patient {
+    let stream = TokioIo::new(TimedStream {
         stream,
         time,
-        until: None,
+        deadline: None,
     });
     let mut builder = Builder::new();
     builder.timer(TokioTimer::new()).header_read_timeout(time);
     let mut connection = pin!(builder.serve_connection(stream, TowerToHyperService::new(router)));
-    // What a client does wrong, or that it goes away, is no matter of the log.
+    // Errors of a connection, such as a client that sends no HTTP or disconnects, are not logged:
+    // any client could fill the log with them.
     tokio::select! {
         _ = connection.as_mut() => return,
-        _ = taking.changed() => connection.as_mut().graceful_shutdown(),
+        _ = accepting.changed() => connection.as_mut().graceful_shutdown(),
     }
     let _ = connection.await;
 }
 
-/// A connection that is given up when its client takes nothing for so long.
-struct Patient {
+/// A connection whose writes fail if the client takes nothing for `time`.
+struct TimedStream {
     stream: TcpStream,
     time: Duration,
-    /// The end of our patience, while the client takes nothing.
-    until: Option<Pin<Box<Sleep>>>,
+    /// When the pending write fails; `None` while none is pending.
+    deadline: Option<Pin<Box<Sleep>>>,
 }
 
-impl Patient {
-    fn patiently<T>(
+impl TimedStream {
+    /// Returns the result of a write, or an error if writes have been pending for too long.
+    fn with_timeout<T>(
         &mut self,
         context: &mut Context<'_>,
         written: Poll<io::Result<T>>,
     ) -> Poll<io::Result<T>> {
         if written.is_ready() {
-            self.until = None;
+            self.deadline = None;
             return written;
         }
         let time = self.time;
-        let until = self
-            .until
+        let deadline = self
+            .deadline
             .get_or_insert_with(|| Box::pin(tokio::time::sleep(time)));
-        until
+        // Polling the timer registers the task with it, so that it wakes up also if the client
+        // never does anything.
+        deadline
             .as_mut()
             .poll(context)
             .map(|()| Err(io::ErrorKind::TimedOut.into()))
     }
 }
 
-impl AsyncRead for Patient {
+impl AsyncRead for TimedStream {
     fn poll_read(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
@@ -164,14 +173,14 @@ impl AsyncRead for Patient {
     }
 }
 
-impl AsyncWrite for Patient {
+impl AsyncWrite for TimedStream {
     fn poll_write(
         mut self: Pin<&mut Self>,
         context: &mut Context<'_>,
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write(context, bytes);
-        self.patiently(context, written)
+        self.with_timeout(context, written)
     }
 
     fn poll_write_vectored(
@@ -180,7 +189,7 @@ impl AsyncWrite for Patient {
         bytes: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let written = Pin::new(&mut self.stream).poll_write_vectored(context, bytes);
-        self.patiently(context, written)
+        self.with_timeout(context, written)
     }
 
     fn is_write_vectored(&self) -> bool {

@@ -1,93 +1,98 @@
-//! Which language a text is in, among those that can be translated.
+//! Detection of the language of a text, among those that can be translated.
 
 use isolang::Language;
 use whatlang::dev::{RawLangInfo, raw_detect, raw_detect_script};
 use whatlang::{Detector, Info, Lang, Script};
 
-/// From this confidence on a text is in the language that it seems to be in, and in no other.
+/// The confidence from which on a text is in the detected language, and in no other.
 const CERTAIN: f64 = 0.5;
-/// The confidence that a text is in the most similar of some languages where it seems to be in
-/// another, at most.
-const SIMILAR: f64 = 0.1;
-/// The score by trigrams of texts in languages that are not similar to one, and how much better
-/// texts in the language are. Measured on a sentence or two in each of 60 languages: in the right
-/// language they have 0.15 to 0.5, and in those that the detector does not know, 0.04 to 0.2 where
-/// no close relative is known.
-const WORST: f64 = 0.1;
-const BETTER: f64 = 0.1;
-/// Confidence by a script that other languages have, too: Tigrinya is written as Amharic is.
+/// The largest confidence that a text is in the most similar of the known languages if another
+/// language is detected.
+const MAX_SIMILAR: f64 = 0.1;
+/// The trigram score of texts in languages that are not similar to the detected one. Measured on a
+/// sentence or two in each of 60 languages: texts in the detected language have 0.15 to 0.5; those
+/// in a language that the detector does not know have 0.04 to 0.2, unless it knows a close
+/// relative.
+const UNRELATED_SCORE: f64 = 0.1;
+/// How much better than [`UNRELATED_SCORE`] texts in the detected language score.
+const SCORE_MARGIN: f64 = 0.1;
+/// The confidence by a script that other languages have, too: Tigrinya is written like Amharic.
 const SHARED_SCRIPT: f64 = 0.4;
-/// Letters that no language has which the detector knows: of Icelandic and Maltese; of Kazakh,
-/// Kyrgyz, Tatar, Mongolian and Tajik; of Pashto, Sindhi, Uyghur and Kurdish; of Assamese.
+/// Letters of no language that the detector knows: of Icelandic and Maltese; of Kazakh, Kyrgyz,
+/// Tatar, Mongolian and Tajik; of Pashto, Sindhi, Uyghur and Kurdish; of Assamese.
 const FOREIGN: &str = "þðħ әғқңөұүһҗҷҳӣӯ ټډړږښګڼېۍڪٿڏڙٽڀڻڄڃڦڳڱڌڇۇۆۈۋەڭڕڵێ ৰৱ";
 /// The largest share of such letters, as in names, in a text of a language that the detector knows.
-const MOST_FOREIGN: f64 = 0.02;
+const MAX_FOREIGN: f64 = 0.02;
 
-/// A language and how sure it is, in percent.
+/// A language and its confidence, in percent.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Detected {
     pub(crate) code: String,
     pub(crate) confidence: f64,
 }
 
-/// The English name of a language, or its code where none is known.
+/// Returns the English name of a language, or its code if the name is unknown.
 pub(crate) fn name(code: &str) -> &str {
     language(code).map_or(code, |language| language.to_name())
 }
 
-/// Variants such as `zh-Hans` and `pt_BR` are known by their first part.
+/// Returns the name of a language with its code, for messages.
+pub(crate) fn name_with_code(code: &str) -> String {
+    format!("{} ({code})", name(code))
+}
+
+/// Returns the language of a code. Variants such as `zh-Hans` and `pt_BR` are known by their first
+/// part.
 fn language(code: &str) -> Option<Language> {
     let first = code.split(['-', '_']).next().unwrap_or(code).to_lowercase();
     Language::from_639_1(&first).or_else(|| Language::from_639_3(&first))
 }
 
-/// The language of a text among some codes; `None` if it is in none of those, or cannot be told.
+/// Returns the language of a text among some codes; `None` if it is in none of these, or cannot be
+/// detected.
 ///
-/// Of a single code nothing has to be told: it is the answer, with the confidence that the text is
-/// in it. A text that is similar to several languages, as most of a few words are, is in the most
-/// similar of the codes, with little confidence.
+/// A single code is the answer for every text, with the confidence that the text is in it. A text
+/// that is similar to several languages, as most of a few words are, is in the most similar of the
+/// codes, with little confidence.
 pub(crate) fn detect(text: &str, codes: &[String]) -> Option<Detected> {
+    let guess = Guess::new(text);
+    if let [code] = codes {
+        let guess = guess.filter(|guess| Some(guess.lang) == lang(code));
+        return Some(Detected {
+            code: code.clone(),
+            confidence: percent(guess.map_or(0.0, |guess| guess.confidence)),
+        });
+    }
+    let guess = guess?;
     let known: Vec<(Lang, &String)> = codes
         .iter()
         .filter_map(|code| Some((lang(code)?, code)))
         .collect();
-    let code_of = |found: Lang| {
-        known
-            .iter()
-            .find(|(lang, _)| *lang == found)
-            .map(|(_, code)| (*code).clone())
-    };
-    let found = Guess::of(text);
-    if let [code] = codes {
-        let confidence = found
-            .filter(|found| Some(found.lang) == lang(code))
-            .map_or(0.0, |found| found.confidence);
-        return Some(Detected {
-            code: code.clone(),
-            confidence: percent(confidence),
-        });
-    }
-    let found = found?;
-    if let Some(code) = code_of(found.lang) {
+    if let Some(code) = code_of(guess.lang, &known) {
         return Some(Detected {
             code,
-            confidence: percent(found.confidence),
+            confidence: percent(guess.confidence),
         });
     }
     // Chinese characters alone may be Japanese, too.
-    if found.confidence >= CERTAIN && found.lang != Lang::Cmn {
+    if guess.confidence >= CERTAIN && guess.lang != Lang::Cmn {
         return None;
     }
-    let similar =
-        Detector::with_allowlist(known.iter().map(|(lang, _)| *lang).collect()).detect(text)?;
-    let confidence = similar.confidence().min(SIMILAR);
+    let langs = known.iter().map(|(lang, _)| *lang).collect();
+    let similar = Detector::with_allowlist(langs).detect(text)?;
     Some(Detected {
-        code: code_of(similar.lang())?,
-        confidence: percent(confidence),
+        code: code_of(similar.lang(), &known)?,
+        confidence: percent(similar.confidence().min(MAX_SIMILAR)),
     })
 }
 
-/// What the detector says of a text among all languages that it knows.
+/// Returns the code of a language of the detector.
+fn code_of(lang: Lang, known: &[(Lang, &String)]) -> Option<String> {
+    let entry = known.iter().find(|(known, _)| *known == lang);
+    entry.map(|(_, code)| (*code).clone())
+}
+
+/// The detector's guess among all languages that it knows.
 struct Guess {
     lang: Lang,
     /// How sure it is, 0 to 1.
@@ -95,13 +100,13 @@ struct Guess {
 }
 
 impl Guess {
-    /// `None` for a text without letters of a script that the detector knows.
-    fn of(text: &str) -> Option<Self> {
-        let found = whatlang::detect(text)?;
-        let lang = found.lang();
-        let confidence = found.confidence() * share_of_script(text, &found) * fit(text, &found);
+    /// Guesses the language of a text; `None` if it has no letters of a script that the detector
+    /// knows.
+    fn new(text: &str) -> Option<Self> {
+        let info = whatlang::detect(text)?;
+        let confidence = info.confidence() * share_of_script(text, &info) * fit(text, &info);
         Some(Self {
-            lang,
+            lang: info.lang(),
             confidence: if confidence.is_finite() {
                 confidence
             } else {
@@ -111,44 +116,43 @@ impl Guess {
     }
 }
 
-/// The share of a text's letters that are of the script of a language, 0 to 1.
-fn share_of_script(text: &str, found: &Info) -> f64 {
-    let scripts: &[Script] = match found.lang() {
+/// Returns the share of a text's letters in the script of the detected language, 0 to 1.
+fn share_of_script(text: &str, info: &Info) -> f64 {
+    let scripts: &[Script] = match info.lang() {
         Lang::Jpn => &[Script::Hiragana, Script::Katakana, Script::Mandarin],
         Lang::Kor => &[Script::Hangul, Script::Mandarin],
-        _ => &[found.script()],
+        _ => &[info.script()],
     };
-    let counts = raw_detect_script(text).counters.into_iter();
-    let in_script: usize = counts
-        .filter(|(script, _)| scripts.contains(script))
-        .map(|(_, count)| count)
-        .sum();
+    let mut in_script = 0;
+    for (script, count) in raw_detect_script(text).counters {
+        if scripts.contains(&script) {
+            in_script += count;
+        }
+    }
     (in_script as f64 / num_letters(text) as f64).min(1.0)
 }
 
-/// How well a text fits a language, 0 to 1. The detector's confidence says how much better than all
-/// others that it knows, and is high also for languages that it does not know, as Kazakh, which it
-/// takes for Belarusian.
-fn fit(text: &str, found: &Info) -> f64 {
+/// Returns how well a text fits the detected language, 0 to 1. The detector's own confidence
+/// compares the languages that it knows with each other, so it is high also for texts in languages
+/// that it does not know, such as Kazakh, which it takes for Belarusian.
+fn fit(text: &str, info: &Info) -> f64 {
     let num_foreign = text
         .to_lowercase()
         .chars()
         .filter(|&letter| letter != ' ' && FOREIGN.contains(letter))
         .count();
-    if num_foreign as f64 > MOST_FOREIGN * num_letters(text) as f64 {
+    if num_foreign as f64 > MAX_FOREIGN * num_letters(text) as f64 {
         return 0.0;
     }
     if let Some(RawLangInfo::MultiScript(scores)) = raw_detect(text).lang_info {
-        let trigrams = scores
-            .trigram_raw_outcome
-            .scores
-            .iter()
-            .find(|(lang, _)| *lang == found.lang());
-        let score = trigrams.map_or(0.0, |(_, score)| *score);
-        return ((score - WORST) / BETTER).clamp(0.0, 1.0);
+        let scores = scores.trigram_raw_outcome.scores;
+        let detected = scores.iter().find(|(lang, _)| *lang == info.lang());
+        let score = detected.map_or(0.0, |(_, score)| *score);
+        return ((score - UNRELATED_SCORE) / SCORE_MARGIN).clamp(0.0, 1.0);
     }
-    // These are told by their script alone, of which the detector knows one language.
-    if found.lang() == Lang::Amh {
+    // Languages without scores are detected by their script alone, of which the detector knows one
+    // language.
+    if info.lang() == Lang::Amh {
         SHARED_SCRIPT
     } else {
         1.0
@@ -161,6 +165,7 @@ fn num_letters(text: &str) -> usize {
         .count()
 }
 
+/// Returns the language of the detector for a code; `None` if it knows none.
 fn lang(code: &str) -> Option<Lang> {
     Lang::from_code(match language(code)?.to_639_3() {
         // The detector's own choice among the codes of a language.
@@ -172,6 +177,7 @@ fn lang(code: &str) -> Option<Lang> {
     })
 }
 
+/// Returns a confidence in percent, with one decimal place.
 fn percent(confidence: f64) -> f64 {
     (1000.0 * confidence).round() / 10.0
 }
@@ -179,6 +185,10 @@ fn percent(confidence: f64) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn codes(codes: &[&str]) -> Vec<String> {
+        codes.iter().map(|&code| code.to_owned()).collect()
+    }
 
     #[test]
     fn languages_have_names() {
@@ -193,13 +203,7 @@ mod tests {
     }
 
     #[test]
-    fn a_language_is_found_among_those_asked_for() {
-        let codes = |codes: &[&str]| {
-            codes
-                .iter()
-                .map(|&code| code.to_owned())
-                .collect::<Vec<_>>()
-        };
+    fn a_language_is_detected_among_some_codes() {
         for (text, among, expected) in [
             (
                 "Das ist ein ganz gewöhnlicher deutscher Satz.",
@@ -213,30 +217,24 @@ mod tests {
             ),
             ("这是一个普通的句子。", &["en", "de", "zh"], "zh"),
         ] {
-            let found = detect(text, &codes(among)).expect("it is one of them");
-            assert_eq!(found.code, expected);
+            let detected = detect(text, &codes(among)).expect("it is one of them");
+            assert_eq!(detected.code, expected);
             assert!(
-                found.confidence > 0.0 && found.confidence <= 100.0,
-                "{found:?}"
+                detected.confidence > 0.0 && detected.confidence <= 100.0,
+                "{detected:?}"
             );
         }
-        let only = |text| {
-            detect(text, &codes(&["en"]))
-                .expect("there is one")
-                .confidence
-        };
-        assert!(only("This is quite an ordinary English sentence.") > 50.0);
-        assert!(only("Das ist ein ganz gewöhnlicher deutscher Satz.") < 1e-9);
+        for (text, range) in [
+            ("This is quite an ordinary English sentence.", 50.0..=100.0),
+            ("Das ist ein ganz gewöhnlicher deutscher Satz.", 0.0..=1e-9),
+        ] {
+            let detected = detect(text, &codes(&["en"])).expect("there is one");
+            assert!(range.contains(&detected.confidence), "{detected:?}");
+        }
     }
 
     #[test]
     fn a_language_that_is_not_among_them_is_unknown_or_has_little_confidence() {
-        let codes = |codes: &[&str]| {
-            codes
-                .iter()
-                .map(|&code| code.to_owned())
-                .collect::<Vec<_>>()
-        };
         let cases = [
             // The detector knows these, and does not know those.
             "J'ai oublié mes clés au bureau, donc je dois attendre que ma femme rentre du travail.",
@@ -264,8 +262,8 @@ mod tests {
             "OK",
             "x",
         ];
-        // Whatever the server reads: languages that the detector knows, or one that it does not
-        // know beside others.
+        // Whichever languages the server has: some that the detector knows, or one that it
+        // does not know.
         for among in [
             &["en", "de"][..],
             &["en", "is"],
@@ -274,7 +272,8 @@ mod tests {
             &["ja", "en"],
         ] {
             for text in cases {
-                let confidence = detect(text, &codes(among)).map_or(0.0, |found| found.confidence);
+                let confidence =
+                    detect(text, &codes(among)).map_or(0.0, |detected| detected.confidence);
                 assert!(confidence <= 10.0, "{among:?} {confidence} {text}");
             }
         }
@@ -300,7 +299,7 @@ mod tests {
             ),
         ] {
             let confidence =
-                detect(text, &codes(&["en", among])).map_or(0.0, |found| found.confidence);
+                detect(text, &codes(&["en", among])).map_or(0.0, |detected| detected.confidence);
             assert!(confidence < 50.0, "{among} {confidence} {text}");
         }
     }
@@ -346,10 +345,10 @@ mod tests {
                 "hi",
             ),
         ] {
-            let found = detect(text, &codes).expect("it is one of them");
+            let detected = detect(text, &codes).expect("it is one of them");
             assert!(
-                found.code == expected && found.confidence > 50.0,
-                "{found:?}"
+                detected.code == expected && detected.confidence > 50.0,
+                "{detected:?}"
             );
         }
     }

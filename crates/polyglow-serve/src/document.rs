@@ -1,4 +1,4 @@
-//! Texts and pages as sentences, with all that is between them.
+//! Texts and pages as sentences, with everything between them.
 
 use polyglow_predict::sentences::{self, gap};
 use tokio::task::spawn_blocking;
@@ -6,11 +6,11 @@ use tokio::task::spawn_blocking;
 use crate::failure::Failure;
 use crate::html::{Options, Page, Translation};
 
-/// Bytes of texts that are worth a thread: reading fewer takes less than a millisecond, and the way to
-/// another thread would let later requests overtake.
-const LONG: usize = 1 << 14;
+/// Bytes of texts from which on they are read on another thread. Reading fewer takes less than a
+/// millisecond, and while they waited for another thread, later requests would overtake.
+const MIN_BYTES_FOR_THREAD: usize = 1 << 14;
 
-/// What a text is made of.
+/// A part of a text.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Part {
     /// Spaces, line breaks, symbols.
@@ -35,31 +35,30 @@ pub(crate) enum Document {
 }
 
 impl Document {
-    /// Cuts a text into lines, and lines into sentences, by the abbreviations of a language.
+    /// Splits a text into lines, and lines into sentences, by the abbreviations of its language.
     pub(crate) fn from_text(text: &str, language: &str) -> Self {
-        let part = |part| match part {
-            sentences::Part::Kept(kept) => Part::Kept(kept.to_owned()),
-            sentences::Part::Sentence(sentence) => Part::Sentence(sentence.to_owned()),
-        };
-        Self::Text(
-            sentences::parts(text, language)
-                .into_iter()
-                .map(part)
-                .collect(),
-        )
+        let mut parts = Vec::new();
+        for part in sentences::parts(text, language) {
+            parts.push(match part {
+                sentences::Part::Kept(kept) => Part::Kept(kept.to_owned()),
+                sentences::Part::Sentence(sentence) => Part::Sentence(sentence.to_owned()),
+            });
+        }
+        Self::Text(parts)
     }
 
-    /// A text that is not cut.
+    /// Takes a text as one sentence.
     pub(crate) fn from_sentence(text: &str) -> Self {
         Self::Text(vec![Part::Sentence(text.to_owned())])
     }
 
-    /// Cuts the text of a page into sentences, without the tags inside them.
+    /// Splits the text of a page into sentences, without the tags inside them.
     pub(crate) fn from_html(page: &str, options: Options) -> Self {
         Self::Page(Page::read(page, options))
     }
 
-    /// The parts of a text; a page has none, since it is whole only with its translations.
+    /// Returns the parts of a text. A page has none: its tags are placed only once all translations
+    /// are known.
     pub(crate) fn parts(&self) -> &[Part] {
         match self {
             Self::Text(parts) => parts,
@@ -67,7 +66,7 @@ impl Document {
         }
     }
 
-    /// The sentences, in order.
+    /// Returns the sentences, in order.
     pub(crate) fn sentences(&self) -> Vec<&str> {
         match self {
             Self::Text(parts) => parts.iter().filter_map(sentence).collect(),
@@ -83,12 +82,13 @@ impl Document {
         }
     }
 
-    /// Whether links between words are of use.
+    /// Returns whether [`Self::with`] uses links between words.
     pub(crate) fn needs_links(&self) -> bool {
         matches!(self, Self::Page(page) if page.needs_links())
     }
 
-    /// The text or page with these in place of its sentences, as many as there are.
+    /// Returns the text or page with translations in place of its sentences, of which there are as
+    /// many.
     pub(crate) fn with(&self, translations: &[Translation]) -> String {
         let parts = match self {
             Self::Text(parts) => parts,
@@ -98,40 +98,43 @@ impl Document {
         let mut text = String::new();
         let mut follows_sentence = false;
         for part in parts {
-            let is_sentence = matches!(part, Part::Sentence(_));
             match part {
-                Part::Kept(kept) => text.push_str(kept),
+                Part::Kept(kept) => {
+                    text.push_str(kept);
+                    follows_sentence = false;
+                }
                 Part::Sentence(_) => {
-                    let translation = translations
-                        .next()
-                        .map_or("", |translation| &translation.text);
+                    let next = translations.next();
+                    let translation = next.map_or("", |next| &next.text);
+                    // Where the source has no space, as in Chinese, the target may need one.
                     if follows_sentence {
                         text.push_str(gap(&text, translation));
                     }
                     text.push_str(translation);
+                    follows_sentence = true;
                 }
             }
-            follows_sentence = is_sentence;
         }
         text
     }
 }
 
-/// Runs work on `num_bytes` of texts and pages: that on long ones on another thread, so that this
-/// one answers other requests meanwhile.
+/// Runs `work` on texts and pages of `num_bytes`: on another thread if they are long, so that this
+/// thread answers other requests meanwhile.
 ///
 /// # Errors
-/// Work on another thread panics.
+/// The work panics on another thread.
 pub(crate) async fn run_aside<T: Send + 'static>(
     num_bytes: usize,
     work: impl FnOnce() -> T + Send + 'static,
 ) -> Result<T, Failure> {
-    if num_bytes < LONG {
+    if num_bytes < MIN_BYTES_FOR_THREAD {
         return Ok(work());
     }
-    spawn_blocking(work).await.map_err(|_| Failure::broken())
+    spawn_blocking(work).await.map_err(|_| Failure::internal())
 }
 
+/// Returns the sentence that a part is, if it is one.
 fn sentence(part: &Part) -> Option<&str> {
     match part {
         Part::Sentence(sentence) => Some(sentence),
@@ -172,13 +175,16 @@ mod tests {
 
     #[tokio::test]
     async fn work_on_long_texts_alone_runs_on_another_thread() {
-        for (num_bytes, is_here) in [(LONG - 1, true), (LONG, false)] {
+        for (num_bytes, is_here) in [
+            (MIN_BYTES_FOR_THREAD - 1, true),
+            (MIN_BYTES_FOR_THREAD, false),
+        ] {
             let worker = run_aside(num_bytes, || std::thread::current().id())
                 .await
                 .expect("it does not panic");
             assert_eq!(worker == std::thread::current().id(), is_here);
         }
-        let failure = run_aside(LONG, || panic!("this is a test"))
+        let failure = run_aside(MIN_BYTES_FOR_THREAD, || panic!("this is a test"))
             .await
             .expect_err("it panics");
         assert_eq!(

@@ -1,4 +1,4 @@
-//! The way to the thread that owns the models.
+//! The handle of the thread that owns the models.
 
 use std::collections::VecDeque;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -14,22 +14,22 @@ use tokio::sync::{Notify, OwnedSemaphorePermit, Semaphore, mpsc};
 
 use crate::failure::Failure;
 use crate::metrics::Metrics;
-use crate::worker::{Job, Order, Worker};
+use crate::worker::{Job, Message, Worker};
 
-/// Slices that wait for whoever asked for them, at most. A request with as many is passed over, so
-/// that what nobody reads does not pile up; fewer would keep a reader waiting who is busy for a
-/// moment.
-const AHEAD: usize = 4;
+/// Slices that a client has not read, at most. The worker skips a request with as many, so that
+/// translations do not pile up for a client that reads slowly; with fewer, a client that is busy
+/// for a moment would have to wait for the worker afterwards.
+const MAX_UNREAD_SLICES: usize = 4;
 
-/// What is asked of the translations of a request. Requests that ask for the same share batches.
+/// The options of the translations of a request. Requests with equal options share batches.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Asked {
-    /// Which model.
+pub(crate) struct TranslateOptions {
+    /// The index of the model.
     pub(crate) model: usize,
     /// How translations are searched for, how many of each line are returned at most, and whether
     /// with scores.
     pub(crate) search: SearchRequest,
-    /// Whether what the words of translations look at is found.
+    /// Whether the attention of the words of translations is returned.
     pub(crate) attention: bool,
     /// Whether the units of the best translations are linked with those of the sources.
     pub(crate) links: bool,
@@ -39,152 +39,166 @@ pub(crate) struct Asked {
 #[derive(Clone, Debug)]
 pub(crate) struct LinkedTranslation {
     pub(crate) translation: Translated,
-    /// What each of its words looks at in the last layer; empty if not asked for.
+    /// The attention of each of its words in the last layer; empty if not requested.
     pub(crate) attention: WordAttention,
-    /// Which parts of the line its parts are translated from; empty if not asked for.
+    /// The parts of the line that its parts are translated from; empty if not requested.
     pub(crate) links: Vec<UnitLink>,
 }
 
-/// The translations of some lines, the best of each first.
+/// The translations of some lines of a request, the best of each line first.
 pub(crate) type Slice = Result<Vec<Vec<LinkedTranslation>>, Failure>;
 
-/// A place in the queue, free again when nobody holds it any more: neither whoever asked nor the
-/// thread.
-pub(crate) type Place = Arc<OwnedSemaphorePermit>;
+/// A slot in the queue, released when the client and the worker have dropped it.
+pub(crate) type Permit = Arc<OwnedSemaphorePermit>;
 
-/// The translations of a request as they come. Whoever drops it wants no more.
+/// The translations of a request as they are made. Dropping it cancels the rest.
 pub(crate) struct Slices {
     translations: mpsc::Receiver<Slice>,
-    orders: mpsc::UnboundedSender<Order>,
-    _place: Place,
+    worker: mpsc::UnboundedSender<Message>,
+    _permit: Permit,
 }
 
 impl Slices {
-    /// The next of them, in order; `None` when no more can come.
+    /// Returns the next slice, in the order of the lines; `None` after the last, or if the worker
+    /// has ended.
     pub(crate) async fn next(&mut self) -> Option<Slice> {
         let slice = self.translations.recv().await;
-        // There is room again. A thread that has ended needs no telling.
-        let _ = self.orders.send(Order::Look);
+        // The worker may sleep because this channel was full. If it has ended, it needs no message.
+        let _ = self.worker.send(Message::Wake);
         slice
     }
 }
 
 impl Drop for Slices {
     fn drop(&mut self) {
-        // In this order, so that the thread sees that it is closed when it looks.
+        // Close before waking: otherwise the worker could check the channel before it is closed,
+        // and keep the job until the next message.
         self.translations.close();
-        let _ = self.orders.send(Order::Look);
+        let _ = self.worker.send(Message::Wake);
     }
 }
 
-/// The way to the thread.
+/// The handle of the thread that owns the models.
 #[derive(Clone)]
 pub(crate) struct Engine {
-    orders: mpsc::UnboundedSender<Order>,
-    places: Arc<Semaphore>,
+    worker: mpsc::UnboundedSender<Message>,
+    permits: Arc<Semaphore>,
     health: Arc<Health>,
 }
 
-/// Whether the thread works.
+/// Whether the thread has failed.
 #[derive(Default)]
 struct Health {
     failed: AtomicBool,
     on_failure: Notify,
 }
 
+impl Health {
+    fn fail(&self) {
+        // Stored before the notification, so that a task that wakes up sees it.
+        self.failed.store(true, Ordering::SeqCst);
+        // `notify_waiters` wakes the tasks that wait now; `notify_one` leaves a permit for a task
+        // that has read `failed` before and is about to wait.
+        self.on_failure.notify_waiters();
+        self.on_failure.notify_one();
+    }
+}
+
 impl Engine {
-    /// Starts the thread. `queue` is the number of requests that are taken at a time.
+    /// Starts the thread. `queue` is the number of requests that are accepted at a time.
     pub(crate) fn start(models: Vec<Runner>, queue: usize, metrics: Arc<Metrics>) -> Self {
-        let (orders, waiting) = mpsc::unbounded_channel();
+        // Unbounded, because the permits bound the jobs in it.
+        let (worker, messages) = mpsc::unbounded_channel();
         let health = Arc::new(Health::default());
         let engine = Self {
-            orders,
-            places: Arc::new(Semaphore::new(queue)),
+            worker,
+            permits: Arc::new(Semaphore::new(queue)),
             health: Arc::clone(&health),
         };
+        // A thread of its own and no task: a batch occupies it for seconds, without an `.await`.
         thread::spawn(move || {
-            let work = AssertUnwindSafe(|| Worker::new(models, metrics).work(waiting));
+            let work = AssertUnwindSafe(|| Worker::new(models, metrics).run(messages));
             if !matches!(catch_unwind(work), Ok(Ok(()))) {
-                health.failed.store(true, Ordering::SeqCst);
-                // To whoever waits now, and to whoever asks later.
-                health.on_failure.notify_waiters();
-                health.on_failure.notify_one();
+                health.fail();
             }
         });
         engine
     }
 
-    /// Takes a place in the queue, with which one may ask several times, one after the other.
+    /// Takes a slot in the queue, with which a request may translate several times, one after the
+    /// other.
     ///
     /// # Errors
     /// Too many requests wait.
-    pub(crate) fn place(&self) -> Result<Place, Failure> {
-        Arc::clone(&self.places)
-            .try_acquire_owned()
-            .map(Arc::new)
-            .map_err(|_| Failure::busy())
+    pub(crate) fn permit(&self) -> Result<Permit, Failure> {
+        // Turned away at once instead of waiting: a client that knows it can go to another server.
+        match Arc::clone(&self.permits).try_acquire_owned() {
+            Ok(permit) => Ok(Arc::new(permit)),
+            Err(_) => Err(Failure::busy()),
+        }
     }
 
-    /// Asks for translations of lines, which come in slices, in order.
+    /// Starts to translate lines, and returns the translations as slices in the order of the lines.
     ///
     /// # Errors
     /// The models have failed.
     pub(crate) fn translate(
         &self,
-        place: &Place,
-        asked: Asked,
+        permit: &Permit,
+        options: TranslateOptions,
         lines: Vec<Request>,
     ) -> Result<Slices, Failure> {
-        let (answer, translations) = mpsc::channel(AHEAD);
+        let (slices, translations) = mpsc::channel(MAX_UNREAD_SLICES);
         let job = Job {
-            asked,
+            options,
             lines: VecDeque::from(lines),
-            place: Arc::clone(place),
-            answer,
+            permit: Arc::clone(permit),
+            slices,
         };
-        self.orders
-            .send(Order::Translate(job))
-            .map_err(|_| Failure::broken())?;
+        self.worker
+            .send(Message::Translate(job))
+            .map_err(|_| Failure::internal())?;
         Ok(Slices {
             translations,
-            orders: self.orders.clone(),
-            _place: Arc::clone(place),
+            worker: self.worker.clone(),
+            _permit: Arc::clone(permit),
         })
     }
 
-    /// As [`Self::translate`], all slices together.
+    /// Translates lines as [`Self::translate`] does, and returns all translations together.
     ///
     /// # Errors
-    /// As [`Self::translate`]; a line cannot be translated as it is asked.
+    /// The models have failed; a line cannot be translated with these options.
     pub(crate) async fn translate_all(
         &self,
-        place: &Place,
-        asked: Asked,
+        permit: &Permit,
+        options: TranslateOptions,
         lines: Vec<Request>,
     ) -> Result<Vec<Vec<LinkedTranslation>>, Failure> {
         let num_lines = lines.len();
         if num_lines == 0 {
             return Ok(Vec::new());
         }
-        let mut slices = self.translate(place, asked, lines)?;
+        let mut slices = self.translate(permit, options, lines)?;
         let mut translations = Vec::with_capacity(num_lines);
         while let Some(slice) = slices.next().await {
             translations.extend(slice?);
         }
+        // Fewer, if the worker ended in between.
         if translations.len() == num_lines {
             Ok(translations)
         } else {
-            Err(Failure::broken())
+            Err(Failure::internal())
         }
     }
 
-    /// Puts another model in the place of one; what is being translated ends with the old one.
+    /// Replaces a model; the batch that is being translated ends with the old one.
     pub(crate) fn replace(&self, model: usize, runner: Runner) {
-        // A thread that has ended is told by `failed`.
-        let _ = self.orders.send(Order::Replace(model, Box::new(runner)));
+        // If the thread has ended, `failed` has returned, and the server stops.
+        let _ = self.worker.send(Message::Replace(model, Box::new(runner)));
     }
 
-    /// Whether the models have failed, so that nothing more will be translated.
+    /// Returns whether the models have failed, so that nothing more will be translated.
     pub(crate) fn has_failed(&self) -> bool {
         self.health.failed.load(Ordering::SeqCst)
     }

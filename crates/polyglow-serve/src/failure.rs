@@ -1,11 +1,11 @@
-//! What is answered when a request cannot be fulfilled.
+//! Answers to requests that fail.
 
 use axum::Json;
-use axum::http::{StatusCode, header};
+use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use serde_json::json;
 
-/// A status, and a sentence for the one who asked.
+/// An answer with a status and a sentence for the client.
 #[derive(Clone, Debug)]
 pub(crate) struct Failure {
     pub(crate) status: StatusCode,
@@ -20,43 +20,43 @@ impl Failure {
         }
     }
 
-    /// The request is wrong.
-    pub(crate) fn bad(error: impl Into<String>) -> Self {
+    /// Status 400: the request is wrong.
+    pub(crate) fn bad_request(error: impl Into<String>) -> Self {
         Self::new(StatusCode::BAD_REQUEST, error)
     }
 
-    /// A field is missing, or empty.
+    /// Status 400: a field is missing or empty.
     pub(crate) fn missing(field: &str) -> Self {
-        Self::bad(format!("Invalid request: missing {field} parameter"))
+        Self::bad_request(format!("Invalid request: missing {field} parameter"))
     }
 
-    /// Whoever asks may not.
+    /// Status 403: the client may not do this.
     pub(crate) fn forbidden(error: impl Into<String>) -> Self {
         Self::new(StatusCode::FORBIDDEN, error)
     }
 
-    /// Whoever asks has not said who it is.
-    pub(crate) fn unknown() -> Self {
+    /// Status 401: the request has no valid key.
+    pub(crate) fn unauthorized() -> Self {
         Self::new(
             StatusCode::UNAUTHORIZED,
             "This needs the header `Authorization: Bearer KEY`",
         )
     }
 
-    /// There is nothing at this path.
-    pub(crate) fn nothing() -> Self {
+    /// Status 404: the path is no route.
+    pub(crate) fn not_found() -> Self {
         Self::new(StatusCode::NOT_FOUND, "There is nothing here")
     }
 
-    /// The path knows other methods only.
-    pub(crate) fn method() -> Self {
+    /// Status 405: the route has other methods only.
+    pub(crate) fn method_not_allowed() -> Self {
         Self::new(
             StatusCode::METHOD_NOT_ALLOWED,
             "This path does not answer this method",
         )
     }
 
-    /// Too many requests wait.
+    /// Status 503: too many requests wait.
     pub(crate) fn busy() -> Self {
         Self::new(
             StatusCode::SERVICE_UNAVAILABLE,
@@ -64,13 +64,14 @@ impl Failure {
         )
     }
 
-    /// It took too long.
+    /// Status 504: the translation took too long.
     pub(crate) fn timeout() -> Self {
         Self::new(StatusCode::GATEWAY_TIMEOUT, "The translation took too long")
     }
 
-    /// The models have failed.
-    pub(crate) fn broken() -> Self {
+    /// Status 500: the translation or the models have failed. Clients are not told why, since the
+    /// reason may contain the text of another client.
+    pub(crate) fn internal() -> Self {
         Self::new(StatusCode::INTERNAL_SERVER_ERROR, "The translation failed")
     }
 }
@@ -78,14 +79,13 @@ impl Failure {
 impl IntoResponse for Failure {
     fn into_response(self) -> Response {
         let mut response = (self.status, Json(json!({ "error": self.error }))).into_response();
-        let (name, value) = match self.status {
-            StatusCode::SERVICE_UNAVAILABLE => (header::RETRY_AFTER, "1"),
-            StatusCode::UNAUTHORIZED => (header::WWW_AUTHENTICATE, "Bearer"),
-            _ => return response,
-        };
-        response
-            .headers_mut()
-            .insert(name, header::HeaderValue::from_static(value));
+        let headers = response.headers_mut();
+        if self.status == StatusCode::SERVICE_UNAVAILABLE {
+            headers.insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
+        }
+        if self.status == StatusCode::UNAUTHORIZED {
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+        }
         response
     }
 }

@@ -1,4 +1,4 @@
-//! What a request says: as JSON, as a form, or in its address.
+//! The fields of a request: in JSON, in a form, or in its address.
 
 use std::sync::Arc;
 
@@ -12,11 +12,11 @@ use crate::failure::Failure;
 use crate::form;
 use crate::server::Shared;
 
-/// The fields of a request, whichever way they came.
+/// The fields of a request to LibreTranslate's interface, which takes JSON as well as forms.
 pub(crate) struct Fields(Map<String, Value>);
 
 impl Fields {
-    /// A field with text; `None` if it is missing, null or empty.
+    /// Returns the text of a field, or its number as text; `None` if it is missing, null or empty.
     ///
     /// # Errors
     /// It is something else.
@@ -25,20 +25,21 @@ impl Fields {
             None | Some(Value::Null) => Ok(None),
             Some(Value::String(text)) => Ok(Some(text.clone()).filter(|text| !text.is_empty())),
             Some(Value::Number(number)) => Ok(Some(number.to_string())),
-            Some(_) => Err(Failure::bad(format!(
+            Some(_) => Err(Failure::bad_request(format!(
                 "Invalid request: {name} parameter is not a text"
             ))),
         }
     }
 
-    /// As [`Self::text`], of a field that must be there.
+    /// Returns the text of a field, as [`Self::text`] does.
     ///
     /// # Errors
-    /// As [`Self::text`]; it is missing.
+    /// It is missing or empty; it is something else.
     pub(crate) fn required(&self, name: &str) -> Result<String, Failure> {
         self.text(name)?.ok_or_else(|| Failure::missing(name))
     }
 
+    /// Returns the value of a field; one of a form is a text.
     pub(crate) fn value(&self, name: &str) -> Option<&Value> {
         self.0.get(name)
     }
@@ -54,14 +55,19 @@ impl FromRequest<Arc<Shared>> for Fields {
         if is_type(&content_type, "application/json") {
             return match serde_json::from_slice(&body) {
                 Ok(Value::Object(fields)) => Ok(Self(fields)),
-                Ok(_) => Err(Failure::bad("Invalid JSON format: it is not an object")),
-                Err(error) => Err(Failure::bad(format!("Invalid JSON format: {error}"))),
+                Ok(_) => Err(Failure::bad_request(
+                    "Invalid JSON format: it is not an object",
+                )),
+                Err(error) => Err(Failure::bad_request(format!(
+                    "Invalid JSON format: {error}"
+                ))),
             };
         }
         let is_multipart = is_type(&content_type, "multipart/form-data");
-        // What curl's `--data` sends says that it is a form, whatever it is.
+        // The usual mistake: `curl --data` sends the content type of a form with whatever it is
+        // given, so that JSON would be read as one field with a strange name.
         if !is_multipart && body.trim_ascii_start().starts_with(b"{") {
-            return Err(Failure::bad(
+            return Err(Failure::bad_request(
                 "Invalid request: JSON needs the header `Content-Type: application/json`",
             ));
         }
@@ -76,9 +82,9 @@ impl FromRequest<Arc<Shared>> for Fields {
     }
 }
 
-/// A request in JSON of a known form.
+/// A request in JSON that is read as a `T`.
 pub(crate) struct Body<T> {
-    pub(crate) asked: T,
+    pub(crate) request: T,
     /// The key in the header `Authorization: Bearer KEY`.
     pub(crate) key: Option<String>,
 }
@@ -90,36 +96,40 @@ impl<T: DeserializeOwned> FromRequest<Arc<Shared>> for Body<T> {
         let key = bearer(request.headers());
         let body = body(request, server).await?;
         Ok(Self {
-            asked: parse(&body)?,
+            request: parse(&body)?,
             key,
         })
     }
 }
 
-/// Reads JSON; an error names the field that is wrong.
+/// Reads JSON.
+///
+/// # Errors
+/// It is not the JSON of a `T`; the message names the field that is wrong.
 fn parse<T: DeserializeOwned>(body: &[u8]) -> Result<T, Failure> {
     let mut json = serde_json::Deserializer::from_slice(body);
-    let asked = serde_path_to_error::deserialize(&mut json).map_err(|error| {
-        let (path, error) = (error.path().to_string(), error.inner());
-        // Of what is wrong as a whole the path is a dot.
-        let field = if path == "." {
-            String::new()
+    let value = serde_path_to_error::deserialize(&mut json).map_err(|error| {
+        let path = error.path().to_string();
+        let error = error.inner();
+        // The path of an error that concerns the whole request is a dot.
+        if path == "." {
+            Failure::bad_request(format!("Invalid request: {error}"))
         } else {
-            format!("`{path}`: ")
-        };
-        Failure::bad(format!("Invalid request: {field}{error}"))
+            Failure::bad_request(format!("Invalid request: `{path}`: {error}"))
+        }
     })?;
     json.end()
-        .map_err(|error| Failure::bad(format!("Invalid request: {error}")))?;
-    Ok(asked)
+        .map_err(|error| Failure::bad_request(format!("Invalid request: {error}")))?;
+    Ok(value)
 }
 
-/// A whole number, as JSON has it or written out in a form; what is beyond 64 bits is the largest
-/// or the smallest that they hold.
+/// Returns a whole number of JSON, or one that a form has as text; `None` if the value is something
+/// else. Numbers beyond 64 bits become the largest or the smallest that these hold, so that the
+/// error says that they are out of range, and not that they are no numbers.
 pub(crate) fn whole_number(value: &Value) -> Option<i64> {
     let text = match value {
         Value::String(text) => text.trim().to_owned(),
-        // `2.0` is a whole number, too.
+        // `2.0` is a whole number, too: some clients write all numbers as floats.
         Value::Number(number) => match number.as_f64().filter(|_| number.is_f64()) {
             Some(float) if float.fract() == 0.0 => format!("{float:.0}"),
             Some(_) => return None,
@@ -131,15 +141,15 @@ pub(crate) fn whole_number(value: &Value) -> Option<i64> {
     if digits.is_empty() || !digits.bytes().all(|digit| digit.is_ascii_digit()) {
         return None;
     }
-    let beyond = if text.starts_with('-') {
+    let limit = if text.starts_with('-') {
         i64::MIN
     } else {
         i64::MAX
     };
-    Some(text.parse().unwrap_or(beyond))
+    Some(text.parse().unwrap_or(limit))
 }
 
-/// The content type of a request, with its parameters; empty if it has none.
+/// Returns the content type of a request, with its parameters; empty if it has none.
 fn content_type(headers: &HeaderMap) -> String {
     let kind = headers
         .get(header::CONTENT_TYPE)
@@ -147,6 +157,7 @@ fn content_type(headers: &HeaderMap) -> String {
     kind.unwrap_or_default().to_owned()
 }
 
+/// Returns whether a content type has this name, with whichever parameters.
 fn is_type(content_type: &str, name: &str) -> bool {
     content_type
         .split(';')
@@ -154,17 +165,16 @@ fn is_type(content_type: &str, name: &str) -> bool {
         .is_some_and(|kind| kind.trim().eq_ignore_ascii_case(name))
 }
 
-/// The key in the header `Authorization: Bearer KEY`.
+/// Returns the key in the header `Authorization: Bearer KEY`; `None` if there is none.
 pub(crate) fn bearer(headers: &HeaderMap) -> Option<String> {
-    headers
-        .get(header::AUTHORIZATION)?
-        .to_str()
-        .ok()?
-        .strip_prefix("Bearer ")
-        .map(str::to_owned)
+    let value = headers.get(header::AUTHORIZATION)?.to_str().ok()?;
+    value.strip_prefix("Bearer ").map(str::to_owned)
 }
 
-/// The body, which may be neither too large nor too slow.
+/// Reads the body of a request.
+///
+/// # Errors
+/// It is too large or arrives too slowly.
 async fn body(request: Request, server: &Shared) -> Result<Bytes, Failure> {
     let body = tokio::time::timeout(server.limits.time, Bytes::from_request(request, &())).await;
     match body {
@@ -194,7 +204,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn whole_numbers_are_told_from_others() {
+    fn whole_numbers_are_distinguished_from_others() {
         for (value, expected) in [
             (json!(3), Some(3)),
             (json!(-1), Some(-1)),

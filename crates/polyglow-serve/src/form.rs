@@ -1,6 +1,5 @@
-//! Forms, as browsers and clients of LibreTranslate send them. Of several fields of one name the
-//! first counts, as for LibreTranslate; and so does what is in the address before what is in the
-//! body.
+//! Forms, as browsers and clients of LibreTranslate send them. Of several fields with one name the
+//! first counts, as in LibreTranslate; fields of the address come before those of the body.
 
 use std::convert::Infallible;
 
@@ -12,19 +11,21 @@ use serde_json::{Map, Value};
 
 use crate::failure::Failure;
 
-/// Parts of a form, at most: as many as the framework of LibreTranslate reads.
-const PARTS: usize = 1000;
+/// Parts of a form, at most: the limit of LibreTranslate's framework.
+const MAX_PARTS: usize = 1000;
 /// The names of the character sets that are read.
 const CHARACTER_SETS: [&str; 3] = ["utf-8", "utf8", "us-ascii"];
 
-/// Adds the fields of an address or of an `application/x-www-form-urlencoded`.
+/// Adds the fields of an address, or of a body of type `application/x-www-form-urlencoded`.
 ///
 /// # Errors
 /// It is not UTF-8.
 pub(crate) fn add_urlencoded(fields: &mut Map<String, Value>, text: &[u8]) -> Result<(), Failure> {
-    // All at once: what is between fields is ASCII.
+    // Checked for all fields at once: what stands between them is ASCII.
     if percent_decode(text).decode_utf8().is_err() {
-        return Err(Failure::bad("Invalid request: the form is not UTF-8"));
+        return Err(Failure::bad_request(
+            "Invalid request: the form is not UTF-8",
+        ));
     }
     for (name, value) in form_urlencoded::parse(text) {
         fields.entry(name).or_insert_with(|| value.into());
@@ -32,8 +33,8 @@ pub(crate) fn add_urlencoded(fields: &mut Map<String, Value>, text: &[u8]) -> Re
     Ok(())
 }
 
-/// Adds the fields of a `multipart/form-data`, whose content type names what is between its parts.
-/// Files are left out.
+/// Adds the fields of a body of type `multipart/form-data`, whose content type names the boundary
+/// between its parts. Files are ignored.
 ///
 /// # Errors
 /// It is damaged, has too many parts, or has text that is not UTF-8.
@@ -42,28 +43,26 @@ pub(crate) async fn add_multipart(
     content_type: &str,
     body: Bytes,
 ) -> Result<(), Failure> {
-    let Some(boundary) = parse_boundary(content_type)
-        .ok()
-        .filter(|boundary| !boundary.is_empty())
-    else {
-        return Err(Failure::bad(
+    let boundary = parse_boundary(content_type).unwrap_or_default();
+    if boundary.is_empty() {
+        return Err(Failure::bad_request(
             "Invalid request: the content type multipart/form-data needs a boundary",
         ));
-    };
+    }
     let mut parts = Multipart::new(stream::iter([Ok::<_, Infallible>(body)]), boundary);
     let mut num_parts = 0;
     while let Some(part) = parts.next_field().await.map_err(|error| damaged(&error))? {
         num_parts += 1;
-        if num_parts > PARTS {
-            return Err(Failure::bad(format!(
-                "Invalid request: the form has more than {PARTS} parts"
+        if num_parts > MAX_PARTS {
+            return Err(Failure::bad_request(format!(
+                "Invalid request: the form has more than {MAX_PARTS} parts"
             )));
         }
         if part.file_name().is_some() {
             continue;
         }
         let Some(name) = part.name().map(str::to_owned) else {
-            return Err(Failure::bad(
+            return Err(Failure::bad_request(
                 "Invalid request: a part of the form has no name",
             ));
         };
@@ -73,24 +72,25 @@ pub(crate) async fn add_multipart(
     Ok(())
 }
 
-/// The text of a part.
+/// Returns the text of a part.
+///
+/// # Errors
+/// It is not UTF-8.
 async fn text(part: Field<'_>, name: &str) -> Result<String, Failure> {
-    if let Some(charset) = part
-        .content_type()
-        .and_then(|kind| kind.get_param("charset"))
-    {
+    let content_type = part.content_type();
+    if let Some(charset) = content_type.and_then(|kind| kind.get_param("charset")) {
         let charset = charset.as_str().to_lowercase();
         if !CHARACTER_SETS.contains(&&*charset) {
             let error =
                 format!("Invalid request: {name} is in the character set {charset}; send UTF-8");
-            return Err(Failure::bad(error));
+            return Err(Failure::bad_request(error));
         }
     }
     let bytes = part.bytes().await.map_err(|error| damaged(&error))?;
     String::from_utf8(bytes.into())
-        .map_err(|_| Failure::bad(format!("Invalid request: {name} is not UTF-8")))
+        .map_err(|_| Failure::bad_request(format!("Invalid request: {name} is not UTF-8")))
 }
 
 fn damaged(error: &multer::Error) -> Failure {
-    Failure::bad(format!("Invalid request: the form is damaged: {error}"))
+    Failure::bad_request(format!("Invalid request: the form is damaged: {error}"))
 }

@@ -1,15 +1,17 @@
-//! Pages as sentences, and translations as pages again. It knows neither HTTP nor a model.
+//! The sentences of HTML pages, and pages from their translations. This module knows neither HTTP
+//! nor a model.
 //!
-//! [`Page::read`] takes a page apart as a browser reads it: which text is shown together, which
-//! white space is shown, which elements end without an end tag, and what is not to be translated.
+//! [`Page::read`] splits a page by a browser's rules: which text is shown together, which white
+//! space is shown, which elements end without an end tag, and what is not to be translated.
 //! [`Page::sentences`] are plain text, without the tags inside them. [`Page::with`] takes their
-//! translations, with links between the words where there are some, and gives the page with every
-//! tag of the original in it, exactly once, and elements inside each other as they were.
+//! translations, with links between the words if they are known, and returns the page with every
+//! tag of the original exactly once and the same nesting of elements.
 
 mod attribute;
 mod block;
 mod element;
 mod markup;
+mod node;
 mod piece;
 mod placement;
 mod sentence;
@@ -23,12 +25,12 @@ use std::ops::Range;
 use polyglow_predict::sentences::gap;
 
 use block::Block;
+use node::{Node, Partner};
 use piece::{Piece, append, escape_text, escape_value};
 use placement::MarkPosition;
 use sentence::{Mark, MarkKind, Sentence, Sentences, Space};
-use tree::{Node, Partner};
 
-/// A page in parts.
+/// A page, split into sentences and everything else.
 #[derive(Clone, Debug)]
 pub struct Page {
     num_bytes: usize,
@@ -36,10 +38,10 @@ pub struct Page {
     sentences: Vec<Sentence>,
 }
 
-/// How a page is read.
+/// The options by which a page is read.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Options<'a> {
-    /// The code of the page's language, such as `de`; empty if it is not known.
+    /// The code of the page's language, such as `de`; empty if it is unknown.
     pub language: &'a str,
     /// Whether the values of `alt`, `aria-label`, `placeholder` and `title` are translated.
     pub attributes: bool,
@@ -50,13 +52,13 @@ pub struct Options<'a> {
 pub struct Translation {
     /// The text, without markup.
     pub text: String,
-    /// Which parts of the sentence its parts are translated from; empty if that is not known. Tags
-    /// are then placed by relative position.
+    /// The parts of the sentence that its parts are translated from; empty if they are unknown:
+    /// then tags are placed by relative position.
     pub links: Vec<Link>,
 }
 
-/// A part of a translation and a part of the sentence that it is translated from, usually a word
-/// each, in bytes. Those of translations overlap only where they are equal.
+/// A part of a translation and the part of the sentence that it is translated from, usually a word
+/// each. Parts of a translation are equal or do not overlap.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Link {
     /// The bytes of the sentence.
@@ -65,8 +67,8 @@ pub struct Link {
     pub target: Range<usize>,
 }
 
-/// Links in bytes, from those between words, `[source, target]`, which white space divides and
-/// which are counted from 0.
+/// Converts links between words, `(source, target)`, to links in bytes. Words are divided by white
+/// space and counted from 0; links to words that do not exist are left out.
 pub fn word_links(source: &str, target: &str, links: &[(usize, usize)]) -> Vec<Link> {
     let sources = units::words(source);
     let targets = units::words(target);
@@ -83,8 +85,8 @@ pub fn word_links(source: &str, target: &str, links: &[(usize, usize)]) -> Vec<L
 }
 
 impl Page {
-    /// Takes a page apart. Whatever it is, it can be read; the character NUL, which no page may
-    /// have, is left out.
+    /// Reads a page. Any text can be read; the character NUL, which is an error in HTML, is left
+    /// out.
     ///
     /// ```
     /// use polyglow_serve::html::{Options, Page, Translation};
@@ -137,53 +139,50 @@ impl Page {
         self.num_bytes
     }
 
-    /// The sentences to translate, in the order in which [`Self::with`] takes their translations.
+    /// Returns the sentences to translate, in the order in which [`Self::with`] takes their
+    /// translations.
     pub fn sentences(&self) -> impl Iterator<Item = &str> {
         self.sentences.iter().map(|sentence| &*sentence.text)
     }
 
-    /// Whether there is markup inside sentences, so that links between words have an effect.
+    /// Returns whether there is markup inside sentences, so that links between words have an
+    /// effect.
     pub fn needs_links(&self) -> bool {
         let mut marks = self.sentences.iter().flat_map(|sentence| &sentence.marks);
         marks.any(|mark| mark.kind != MarkKind::Blank)
     }
 
-    /// The page with these translations in place of its sentences. Missing ones are empty.
+    /// Returns the page with translations in place of its sentences. Missing ones are empty.
     pub fn with(&self, translations: &[Translation]) -> String {
         let mut page = String::new();
         self.write(&self.pieces, translations, &mut page);
         page
     }
 
+    /// Appends pieces to a page. Markup inside a sentence has pieces of its own: a tag may have
+    /// translated attributes.
     fn write(&self, pieces: &[Piece], translations: &[Translation], page: &mut String) {
         let empty = Translation::default();
-        let text = |index: usize| {
-            translations
-                .get(index)
-                .map_or("", |translation| &*translation.text)
-        };
         for piece in pieces {
             match piece {
                 Piece::Kept(markup) => page.push_str(markup),
-                Piece::Value(index) => escape_value(text(*index), page),
+                Piece::Value(index) => escape_value(text(translations, *index), page),
                 Piece::Sentence(index) => {
                     let translation = translations.get(*index).unwrap_or(&empty);
                     self.write_sentence(&self.sentences[*index], translation, translations, page);
                 }
                 Piece::Gap(before) => {
-                    let next = text(before.end);
-                    let last = before
-                        .clone()
-                        .rev()
-                        .map(text)
-                        .find(|text| next.is_empty() || !text.is_empty());
-                    page.push_str(gap(last.unwrap_or_default(), next));
+                    let next = text(translations, before.end);
+                    page.push_str(gap(last_text(translations, before, next), next));
                 }
             }
         }
     }
 
-    /// Writes a translation with the marks of its sentence.
+    /// Appends a translation with the marks of its sentence.
+    ///
+    /// Where a mark comes to stand beside other words than in the sentence, spaces of the sentence
+    /// are missing: `a <img> b` has them around the image, and the translation has none there.
     fn write_sentence(
         &self,
         sentence: &Sentence,
@@ -195,9 +194,11 @@ impl Page {
         let start = page.len();
         let mut written = 0;
         let mut needs_space = false;
-        // Whether the last mark touched no word after it in the sentence.
+        // Whether the last mark touches no word after it in the sentence, so that it is to touch
+        // none in the translation.
         let mut touches_no_word = false;
         for MarkPosition { at, mark } in placement::positions(sentence, translation) {
+            // Marks keep their order, so one may have to stand later than its own position.
             let at = at.max(written);
             let mark = &sentence.marks[mark];
             if at > written {
@@ -239,28 +240,48 @@ impl Page {
     }
 }
 
-/// Whether a word of the sentence ends where a mark stands, so that they may touch in a
+/// Returns the text of a translation; empty if it is missing.
+fn text(translations: &[Translation], index: usize) -> &str {
+    translations
+        .get(index)
+        .map_or("", |translation| &translation.text)
+}
+
+/// Returns the text that a gap follows: of the translations in `range` the last that is not empty,
+/// so that an empty translation makes neither two gaps nor none. Before an empty `next` there is no
+/// gap, whatever the last is.
+fn last_text<'t>(translations: &'t [Translation], range: &Range<usize>, next: &str) -> &'t str {
+    for index in range.clone().rev() {
+        let text = text(translations, index);
+        if next.is_empty() || !text.is_empty() {
+            return text;
+        }
+    }
+    ""
+}
+
+/// Returns whether a word of the sentence ends where a mark stands, so that both may touch in a
 /// translation, too.
 fn follows_word(sentence: &Sentence, mark: &Mark) -> bool {
     sentence.text[..mark.at].ends_with(char::is_alphanumeric)
 }
 
-/// Whether a word of the sentence begins where a mark stands.
+/// Returns whether a word of the sentence begins where a mark stands.
 fn precedes_word(sentence: &Sentence, mark: &Mark) -> bool {
     sentence.text[mark.at..].starts_with(char::is_alphanumeric)
 }
 
-/// Whether a text begins with a word of a script that has spaces between words.
+/// Returns whether a text begins with a word of a script that has spaces between words.
 fn begins_with_spaced_word(text: &str) -> bool {
     text.starts_with(char::is_alphanumeric) && !gap("a", text).is_empty()
 }
 
-/// Whether a text ends with a word of a script that has spaces between words.
+/// Returns whether a text ends with a word of a script that has spaces between words.
 fn ends_with_spaced_word(text: &str) -> bool {
     text.ends_with(char::is_alphanumeric) && !gap(text, "a").is_empty()
 }
 
-/// The tags of a page as they are written, in order: start tags and end tags, whether or not they
+/// Returns the start tags and end tags of a page as they are written, in order, whether or not they
 /// belong together.
 pub fn tags(page: &str) -> Vec<&str> {
     let mut tags = Vec::new();
@@ -270,14 +291,14 @@ pub fn tags(page: &str) -> Vec<&str> {
     tags
 }
 
-/// Adds a space unless there is one.
+/// Appends a space, unless the page ends with one or `next` begins with one.
 fn push_space_between(page: &mut String, next: &str) {
     if !page.ends_with(char::is_whitespace) && !next.starts_with(char::is_whitespace) {
         page.push(' ');
     }
 }
 
-/// Whether a node ends a sentence by itself.
+/// Returns whether a node ends a sentence by itself.
 fn is_break(node: &Node) -> bool {
     match node {
         Node::Text { .. } | Node::Point(_) => false,
@@ -288,10 +309,11 @@ fn is_break(node: &Node) -> bool {
     }
 }
 
-/// The nodes, each with whether it ends a sentence: blocks do, tags without the other of their
-/// element, and the tags of inline elements with such a node inside.
+/// Returns nodes, each with whether it ends a sentence. Blocks do, tags without their partner, and
+/// both tags of inline elements that contain such a node: they cannot be inside one sentence.
 fn with_breaks(nodes: Vec<Node>) -> Vec<(Node, bool)> {
-    // How many breaks there are before each node.
+    // Counts of breaks before each node. Those of two tags differ if a break is between them, so
+    // that each element takes constant time.
     let mut before = Vec::with_capacity(nodes.len());
     let mut count = 0_usize;
     for node in &nodes {

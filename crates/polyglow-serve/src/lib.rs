@@ -1,8 +1,8 @@
 //! Translations over HTTP: by LibreTranslate's interface, which existing clients know, by one of
-//! our own for what that cannot say, and by a page for people.
+//! our own for what that lacks, and by a page for people.
 //!
-//! [`Server`] takes models and limits, and answers until it is told to stop. One thread owns the
-//! models; what waits is translated together.
+//! [`Server`] takes models and limits, and answers until it is stopped. One thread owns the models
+//! and translates the lines of waiting requests in batches.
 
 mod access;
 mod connections;
@@ -13,10 +13,14 @@ mod failure;
 mod fields;
 mod form;
 pub mod html;
+mod inference;
 mod libre;
+mod limits;
 mod metrics;
+mod middleware;
 mod numbering;
 mod page;
+mod pivot;
 mod routes;
 mod server;
 mod stream;
@@ -24,5 +28,6 @@ mod translations;
 mod worker;
 
 pub use access::Keys;
+pub use limits::Limits;
 pub use routes::{Model, Reload};
-pub use server::{Ended, Limits, Server};
+pub use server::{Ended, Server};

@@ -11,49 +11,45 @@ use crate::document::{Document, run_aside};
 use crate::failure::Failure;
 use crate::fields::{Fields, whole_number};
 use crate::html::{Options, Page};
+use crate::limits::check_translations;
 use crate::server::Shared;
 
-/// Translations of an answer, at most: sentences, times the translations of each. One takes some
-/// hundred bytes besides its text.
-const TRANSLATIONS: usize = 100_000;
-/// The language that is found out from the text.
+/// The source that asks the server to detect the language.
 const AUTO: &str = "auto";
 
 type Answer = Result<Json<Value>, Failure>;
 
-/// What is to be translated.
+/// The texts of a request.
 struct Texts {
     texts: Vec<String>,
-    /// Whether it was an array, so that the answer is one.
+    /// Whether they came as an array, so that the answer is one.
     is_array: bool,
 }
 
 impl Texts {
-    fn of(fields: &Fields) -> Result<Self, Failure> {
-        let text = |value: &Value| value.as_str().map(str::to_owned);
-        let missing = || Failure::missing("q");
-        let found = match fields.value("q").ok_or_else(missing)? {
-            Value::Array(values) => {
-                let texts: Option<Vec<String>> = values.iter().map(text).collect();
-                Self {
-                    texts: texts.ok_or_else(missing)?,
-                    is_array: true,
-                }
-            }
-            value => Self {
-                texts: vec![text(value).ok_or_else(missing)?],
-                is_array: false,
-            },
+    /// Reads the field `q`, a text or an array of texts.
+    ///
+    /// # Errors
+    /// It is missing, empty, or something else.
+    fn read(fields: &Fields) -> Result<Self, Failure> {
+        let q = fields.value("q");
+        let texts = match q {
+            Some(Value::Array(values)) => texts_of_array(values),
+            // LibreTranslate takes an empty text in an array, but not by itself.
+            Some(Value::String(text)) if !text.is_empty() => Some(vec![text.clone()]),
+            _ => None,
         };
-        let is_empty = if found.is_array {
-            found.texts.is_empty()
-        } else {
-            found.texts[0].is_empty()
-        };
-        if is_empty { Err(missing()) } else { Ok(found) }
+        match texts {
+            Some(texts) if !texts.is_empty() => Ok(Self {
+                texts,
+                is_array: matches!(q, Some(Value::Array(_))),
+            }),
+            _ => Err(Failure::missing("q")),
+        }
     }
 
-    /// One value for each text: as an array, or by itself.
+    /// Returns values, one for each text, in the form of the request: as an array, or as the only
+    /// one.
     fn answer<T: Into<Value>>(&self, values: Vec<T>) -> Value {
         let mut values: Vec<Value> = values.into_iter().map(Into::into).collect();
         if self.is_array {
@@ -64,167 +60,180 @@ impl Texts {
     }
 }
 
+/// Returns the texts of an array; `None` if one of its values is something else.
+fn texts_of_array(values: &[Value]) -> Option<Vec<String>> {
+    values
+        .iter()
+        .map(|value| value.as_str().map(str::to_owned))
+        .collect()
+}
+
 /// `POST /translate`
 pub(crate) async fn translate(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
     server.keys.check(fields.text("api_key")?.as_deref())?;
-    let texts = Texts::of(&fields)?;
+    let texts = Texts::read(&fields)?;
     let source = fields.required("source")?;
     let target = fields.required("target")?;
-    let alternatives = alternatives(&fields, server.limits.alternatives)?;
-    check_size(&server, &texts.texts)?;
-    let format = fields.text("format")?.unwrap_or_else(|| "text".to_owned());
-    let is_html = match &*format {
-        "text" => false,
-        "html" => true,
-        other => return Err(Failure::bad(format!("{other} format is not supported"))),
-    };
+    let n_best = 1 + alternatives(&fields, server.limits.alternatives)?;
+    server.limits.check_texts(&texts.texts)?;
+    let is_html = is_html(&fields)?;
     let attributes = is_html && translates_attributes(&fields)?;
     let detected = if source != AUTO {
         None
     } else if is_html {
         let sentences = sentences_of_pages(texts.texts.clone(), attributes).await?;
-        Some(find_language(&server, &sentences, &target)?)
+        Some(detect_language(&server, &sentences, &target)?)
     } else {
-        Some(find_language(&server, &texts.texts, &target)?)
+        Some(detect_language(&server, &texts.texts, &target)?)
     };
     let source = detected.as_ref().map_or(&source, |detected| &detected.code);
-    let known = |code: &str| {
-        server
-            .routes
-            .language(code)
-            .ok_or_else(|| Failure::bad(format!("{code} is not supported")))
-    };
-    let source = known(source)?;
-    let target = known(&target)?;
-    let route = server.routes.find(&source, &target).ok_or_else(|| {
-        let [from, to] = [&source, &target].map(|code| format!("{} ({code})", detect::name(code)));
-        Failure::bad(format!(
-            "{to} is not available as a target language from {from}"
-        ))
-    })?;
-    server
-        .metrics
-        .text(texts.texts.iter().map(|text| text.chars().count()).sum());
-    let read_texts = texts.texts.clone();
-    let num_bytes = read_texts.iter().map(String::len).sum();
+    let source = known_language(&server, source)?;
+    let target = known_language(&server, &target)?;
+    let route = server
+        .routes
+        .find(&source, &target)
+        .ok_or_else(|| unavailable(&source, &target))?;
+    server.metrics.texts(&texts.texts);
+    let read = texts.texts.clone();
+    let num_bytes = read.iter().map(String::len).sum();
     let documents = run_aside(num_bytes, move || {
-        let mut documents = Vec::with_capacity(read_texts.len());
-        for text in &read_texts {
-            documents.push(if is_html {
-                Document::from_html(
-                    text,
-                    Options {
-                        language: &source,
-                        attributes,
-                    },
-                )
-            } else {
-                Document::from_text(&text.replace("\r\n", "\n"), &source)
-            });
-        }
-        documents
-    });
-    let documents = documents.await?;
-    check_translations(
-        documents
-            .iter()
-            .map(|document| document.sentences().len())
-            .sum(),
-        1 + alternatives,
-    )?;
+        let read = read.iter();
+        read.map(|text| document(text, &source, is_html, attributes))
+            .collect::<Vec<Document>>()
+    })
+    .await?;
+    let num_sentences = documents
+        .iter()
+        .map(|document| document.sentences().len())
+        .sum();
+    check_translations(num_sentences, n_best)?;
     let versions = server
-        .translate_documents(&route, documents, 1 + alternatives)
+        .translate_documents(&route, documents, n_best)
         .await?;
-    let apart = versions
-        .into_iter()
-        .map(|versions| best_and_others(versions, is_html));
-    let (best, others): (Vec<String>, Vec<Vec<String>>) = apart.unzip();
+    Ok(Json(answer(&texts, versions, is_html, n_best, detected)))
+}
+
+/// Splits a text or page in a language.
+fn document(text: &str, language: &str, is_html: bool, attributes: bool) -> Document {
+    if is_html {
+        let options = Options {
+            language,
+            attributes,
+        };
+        Document::from_html(text, options)
+    } else {
+        // Browsers send the lines of a form with CRLF.
+        Document::from_text(&text.replace("\r\n", "\n"), language)
+    }
+}
+
+/// Returns the answer with the versions of each text, of which the first is the best.
+fn answer(
+    texts: &Texts,
+    versions: Vec<Vec<String>>,
+    is_html: bool,
+    n_best: usize,
+    detected: Option<Detected>,
+) -> Value {
+    let mut best = Vec::with_capacity(versions.len());
+    let mut alternatives = Vec::with_capacity(versions.len());
+    for mut versions in versions {
+        best.push(versions.remove(0));
+        alternatives.push(distinct_alternatives(versions, best.last(), is_html));
+    }
     let mut answer = json!({ "translatedText": texts.answer(best) });
-    if alternatives > 0 {
-        answer["alternatives"] = texts.answer(others);
+    if n_best > 1 {
+        answer["alternatives"] = texts.answer(alternatives);
     }
     if let Some(Detected { code, confidence }) = detected {
         let detected = json!({ "language": code, "confidence": confidence });
         answer["detectedLanguage"] = texts.answer(vec![detected; texts.texts.len()]);
     }
-    Ok(Json(answer))
+    answer
 }
 
-/// The best of some translations, and the others without doubles; of pages there are none.
-fn best_and_others(mut versions: Vec<String>, is_html: bool) -> (String, Vec<String>) {
-    let best = versions.remove(0);
-    let mut others: Vec<String> = Vec::new();
-    for other in versions {
-        if !is_html && other != best && !others.contains(&other) {
-            others.push(other);
+/// Returns translations without repetitions and without the best. Pages have no alternatives, as in
+/// LibreTranslate.
+fn distinct_alternatives(
+    versions: Vec<String>,
+    best: Option<&String>,
+    is_html: bool,
+) -> Vec<String> {
+    let mut alternatives: Vec<String> = Vec::new();
+    for version in versions {
+        if !is_html && best != Some(&version) && !alternatives.contains(&version) {
+            alternatives.push(version);
         }
     }
-    (best, others)
+    alternatives
 }
 
-/// Whether the attributes of HTML that people read are translated, too.
+/// Returns whether the texts of a request are pages.
+fn is_html(fields: &Fields) -> Result<bool, Failure> {
+    match fields.text("format")?.as_deref() {
+        None | Some("text") => Ok(false),
+        Some("html") => Ok(true),
+        Some(other) => Err(Failure::bad_request(format!(
+            "{other} format is not supported"
+        ))),
+    }
+}
+
+/// Returns whether the attributes of HTML that people read are translated, too.
 fn translates_attributes(fields: &Fields) -> Result<bool, Failure> {
     match fields.value("translate_attributes") {
         None | Some(Value::Null) => Ok(false),
-        Some(Value::Bool(is_asked)) => Ok(*is_asked),
+        Some(Value::Bool(value)) => Ok(*value),
+        // Forms have no other values than texts.
         Some(Value::String(text)) if matches!(&**text, "" | "0" | "false") => Ok(false),
         Some(Value::String(text)) if matches!(&**text, "1" | "true") => Ok(true),
-        Some(_) => Err(Failure::bad(
+        Some(_) => Err(Failure::bad_request(
             "Invalid request: translate_attributes parameter is not true or false",
         )),
     }
 }
 
-/// How many other translations are asked for.
-fn alternatives(fields: &Fields, most: usize) -> Result<usize, Failure> {
+/// Returns the number of alternatives that a request asks for.
+fn alternatives(fields: &Fields, limit: usize) -> Result<usize, Failure> {
     let value = match fields.value("alternatives") {
         None | Some(Value::Null) => return Ok(0),
         Some(Value::String(text)) if text.is_empty() => return Ok(0),
         Some(value) => value,
     };
-    let wrong =
-        |what: &str| Failure::bad(format!("Invalid request: alternatives parameter {what}"));
-    let number = whole_number(value).ok_or_else(|| wrong("is not a number"))?;
+    let number = whole_number(value).ok_or_else(|| wrong_alternatives("is not a number"))?;
     match usize::try_from(number) {
-        Err(_) if number < 0 => Err(wrong("must be >= 0")),
-        Ok(number) if number <= most => Ok(number),
-        _ => Err(wrong(&format!("must be <= {most}"))),
+        Err(_) if number < 0 => Err(wrong_alternatives("must be >= 0")),
+        Ok(number) if number <= limit => Ok(number),
+        _ => Err(wrong_alternatives(&format!("must be <= {limit}"))),
     }
 }
 
-/// Makes sure that there are not too many texts, and that none is too long.
-///
-/// # Errors
-/// There are, or one is.
-pub(crate) fn check_size(server: &Shared, texts: &[String]) -> Result<(), Failure> {
-    let check = |size: usize, limit: Option<usize>| match limit {
-        Some(limit) if size > limit => Err(Failure::bad(format!(
-            "Invalid request: request ({size}) exceeds text limit ({limit})"
-        ))),
-        _ => Ok(()),
-    };
-    check(texts.len(), server.limits.texts)?;
-    texts
-        .iter()
-        .try_for_each(|text| check(text.chars().count(), server.limits.characters))
+fn wrong_alternatives(reason: &str) -> Failure {
+    Failure::bad_request(format!("Invalid request: alternatives parameter {reason}"))
 }
 
-/// Makes sure that there is memory for so many translations of each of so many sentences.
-///
-/// # Errors
-/// There may not be.
-pub(crate) fn check_translations(sentences: usize, n_best: usize) -> Result<(), Failure> {
-    let translations = sentences.saturating_mul(n_best);
-    if translations > TRANSLATIONS {
-        let error = format!(
-            "Invalid request: {translations} translations exceed the limit ({TRANSLATIONS})"
-        );
-        return Err(Failure::bad(error));
-    }
-    Ok(())
+/// Returns the code that models have for a language.
+fn known_language(server: &Shared, code: &str) -> Result<String, Failure> {
+    let known = server.routes.language(code);
+    known.ok_or_else(|| unsupported(code))
 }
 
-/// What is translated of pages: the language of a page is not that of its scripts and addresses.
+/// Returns the error for a language that no model has.
+pub(crate) fn unsupported(code: &str) -> Failure {
+    Failure::bad_request(format!("{code} is not supported"))
+}
+
+/// Returns the error for languages that no models lead from and to.
+fn unavailable(source: &str, target: &str) -> Failure {
+    let from = detect::name_with_code(source);
+    let to = detect::name_with_code(target);
+    Failure::bad_request(format!(
+        "{to} is not available as a target language from {from}"
+    ))
+}
+
+/// Returns the sentences of pages. Their language is detected from these alone, since the scripts
+/// and addresses of a page are in another.
 ///
 /// # Errors
 /// Reading a page panics.
@@ -244,30 +253,32 @@ async fn sentences_of_pages(pages: Vec<String>, attributes: bool) -> Result<Vec<
     .await
 }
 
-/// The language of texts that are in one. What has no letter is the same in all languages, so that
-/// any will do.
+/// Returns the language of texts, which are all in one. Texts without letters are the same in all
+/// languages, so any that leads to the target will do.
 ///
 /// # Errors
-/// It cannot be told, and there are several.
-fn find_language(server: &Shared, texts: &[String], target: &str) -> Result<Detected, Failure> {
-    let (text, sources) = (texts.join("\n"), server.routes.sources());
+/// The language cannot be detected, and there are several.
+fn detect_language(server: &Shared, texts: &[String], target: &str) -> Result<Detected, Failure> {
+    let text = texts.join("\n");
+    let sources = server.routes.sources();
     if let Some(detected) = detect::detect(&text, &sources) {
         return Ok(detected);
     }
     if text.contains(char::is_alphabetic) {
         let known = sources.join(", ");
-        let error = format!(
+        return Err(Failure::bad_request(format!(
             "Invalid request: the language of the text is unknown; set source to one of {known}"
-        );
-        return Err(Failure::bad(error));
+        )));
     }
-    let leads = |source: &&String| {
-        let target = server.routes.language(target);
-        target.is_some_and(|target| server.routes.find(source, &target).is_some())
+    let routes = &server.routes;
+    let leading = match routes.language(target) {
+        Some(target) => sources
+            .iter()
+            .find(|source| routes.find(source, &target).is_some()),
+        None => None,
     };
-    let code = sources.iter().find(leads).unwrap_or(&sources[0]).clone();
     Ok(Detected {
-        code,
+        code: leading.unwrap_or(&sources[0]).clone(),
         confidence: 0.0,
     })
 }
@@ -275,15 +286,14 @@ fn find_language(server: &Shared, texts: &[String], target: &str) -> Result<Dete
 /// `POST /detect`
 pub(crate) async fn detect(State(server): State<Arc<Shared>>, fields: Fields) -> Answer {
     server.keys.check(fields.text("api_key")?.as_deref())?;
-    let texts = Texts::of(&fields)?.texts;
-    check_size(&server, &texts)?;
-    // As LibreTranslate has it.
-    let unknown = || Detected {
+    let texts = Texts::read(&fields)?.texts;
+    server.limits.check_texts(&texts)?;
+    let detected = detect::detect(&texts.join("\n"), &server.routes.sources());
+    // English if the language is unknown, as LibreTranslate answers.
+    let Detected { code, confidence } = detected.unwrap_or_else(|| Detected {
         code: "en".to_owned(),
         confidence: 0.0,
-    };
-    let Detected { code, confidence } =
-        detect::detect(&texts.join("\n"), &server.routes.sources()).unwrap_or_else(unknown);
+    });
     Ok(Json(
         json!([{ "language": code, "confidence": confidence }]),
     ))
@@ -291,14 +301,21 @@ pub(crate) async fn detect(State(server): State<Arc<Shared>>, fields: Fields) ->
 
 /// `GET /languages`
 pub(crate) async fn languages(State(server): State<Arc<Shared>>) -> Json<Value> {
-    let entry = |code: String| json!({ "code": code, "name": detect::name(&code), "targets": server.routes.targets(&code) });
-    Json(server.routes.languages().into_iter().map(entry).collect())
+    let mut languages = Vec::new();
+    for code in server.routes.languages() {
+        languages.push(json!({
+            "code": code,
+            "name": detect::name(&code),
+            "targets": server.routes.targets(&code),
+        }));
+    }
+    Json(languages.into())
 }
 
 /// `GET /health`
 pub(crate) async fn health(State(server): State<Arc<Shared>>) -> Answer {
     if server.engine.has_failed() {
-        Err(Failure::broken())
+        Err(Failure::internal())
     } else {
         Ok(Json(json!({ "status": "ok" })))
     }
@@ -307,27 +324,39 @@ pub(crate) async fn health(State(server): State<Arc<Shared>>) -> Answer {
 /// `GET /frontend/settings`
 pub(crate) async fn settings(State(server): State<Arc<Shared>>) -> Json<Value> {
     let sources = server.routes.sources();
-    let source = if sources.len() == 1 {
-        sources[0].clone()
-    } else {
-        AUTO.to_owned()
+    let first = &sources[0];
+    let source: &str = if sources.len() == 1 { first } else { AUTO };
+    // A language other than the source, to which it is translated without a model.
+    let targets = server.routes.targets(first);
+    let target = targets.iter().find(|target| *target != first);
+    // Clients expect -1 for no limit.
+    let char_limit = match server.limits.characters {
+        Some(limit) => i64::try_from(limit).unwrap_or(i64::MAX),
+        None => -1,
     };
-    let target = server
-        .routes
-        .targets(&sources[0])
-        .into_iter()
-        .find(|target| *target != sources[0]);
-    let language = |code: &str| json!({ "code": code, "name": if code == AUTO { "Auto Detect" } else { detect::name(code) } });
     Json(json!({
-        "charLimit": server.limits.characters.map_or(-1, |limit| i64::try_from(limit).unwrap_or(i64::MAX)),
+        "charLimit": char_limit,
         "frontendTimeout": 500,
         "apiKeys": !server.keys.is_empty(),
         "keyRequired": server.keys.required,
         "suggestions": false,
         "filesTranslation": false,
         "supportedFilesFormat": [],
-        "language": { "source": language(&source), "target": language(target.as_deref().unwrap_or(&sources[0])) },
+        "language": {
+            "source": language_entry(source),
+            "target": language_entry(target.unwrap_or(first)),
+        },
     }))
+}
+
+/// Returns a language as the settings list it.
+fn language_entry(code: &str) -> Value {
+    let name = if code == AUTO {
+        "Auto Detect"
+    } else {
+        detect::name(code)
+    };
+    json!({ "code": code, "name": name })
 }
 
 /// `POST /translate_file`

@@ -1,17 +1,18 @@
-//! The numbers of sentences in a request: what their draws depend on besides the seed, where
-//! samples are drawn.
+//! The numbers of the sentences of a request. Where samples are drawn, the draws of a sentence
+//! depend on its numbers and the seed alone.
 
 use polyglow_predict::translate::Request;
 
 use crate::document::Document;
 
-/// The number of a text: texts are counted from 1, as the lines of a file are.
+/// Returns the number of the text with this index: texts are counted from 1, as the lines of a file
+/// are.
 pub(crate) fn number(text: usize) -> u64 {
     text as u64 + 1
 }
 
-/// The sentences of some texts, each with the number of its text and its own in it, so that the
-/// draws of a text do not depend on how many sentences the texts before it have.
+/// Returns the sentences of texts, each with the number of its text and its own index in it. The
+/// draws of a text so do not depend on the number of sentences in the texts before it.
 pub(crate) fn requests(documents: &[Document]) -> Vec<Request> {
     let mut requests = Vec::new();
     for (text, document) in documents.iter().enumerate() {

@@ -8,7 +8,7 @@ pub(crate) async fn page() -> Html<&'static str> {
     Html(include_str!("page.html"))
 }
 
-/// `GET /spec`: the interface as `OpenAPI` has it.
+/// `GET /spec`: the description of both interfaces, in the format of `OpenAPI`.
 pub(crate) async fn spec() -> impl IntoResponse {
     (
         [(header::CONTENT_TYPE, "application/json")],

@@ -1,13 +1,13 @@
-//! Which models lead from one language to another.
+//! The languages of the models, and the models that lead from one language to another.
 
 use std::error::Error;
 
 use polyglow_predict::runner::Runner;
 
-/// How a model is loaded again.
+/// A function that loads a model again.
 pub type Reload = Box<dyn Fn() -> Result<Runner, Box<dyn Error + Send + Sync>> + Send + Sync>;
 
-/// A model, and the languages that it is for.
+/// A model and its languages.
 pub struct Model {
     /// Code of the language that it reads, as in `en` or `zh-Hans`.
     pub source: String,
@@ -15,7 +15,7 @@ pub struct Model {
     pub target: String,
     /// The model itself.
     pub runner: Runner,
-    /// Loads it again, or a better one.
+    /// Loads the model again, or a newer one in its place.
     pub reload: Reload,
 }
 
@@ -28,41 +28,37 @@ pub(crate) struct Routes {
 
 impl Routes {
     pub(crate) fn new(models: &[Model]) -> Self {
-        Self {
-            pairs: models
-                .iter()
-                .map(|model| (model.source.clone(), model.target.clone()))
-                .collect(),
-        }
+        let pairs = models
+            .iter()
+            .map(|model| (model.source.clone(), model.target.clone()))
+            .collect();
+        Self { pairs }
     }
 
-    /// The languages of a model, for messages.
+    /// Returns the languages of a model, for messages.
     pub(crate) fn name(&self, model: usize) -> String {
         let (source, target) = &self.pairs[model];
         format!("{source}-{target}")
     }
 
-    /// The language that a model reads.
+    /// Returns the language that a model reads.
     pub(crate) fn source(&self, model: usize) -> &str {
         &self.pairs[model].0
     }
 
-    /// All languages, in the order of the models.
+    /// Returns all languages, in the order of the models.
     pub(crate) fn languages(&self) -> Vec<String> {
-        distinct(
-            self.pairs
-                .iter()
-                .flat_map(|(source, target)| [source, target]),
-        )
+        let pairs = self.pairs.iter();
+        distinct(pairs.flat_map(|(source, target)| [source, target]))
     }
 
-    /// What can be translated.
+    /// Returns the languages that can be translated.
     pub(crate) fn sources(&self) -> Vec<String> {
         distinct(self.pairs.iter().map(|(source, _)| source))
     }
 
-    /// What a language can be translated to: itself, what a model writes, and what two models write
-    /// one after the other.
+    /// Returns the languages that a language can be translated to: itself, those that a model
+    /// writes, and those that two models write one after the other.
     pub(crate) fn targets(&self, source: &str) -> Vec<String> {
         self.languages()
             .into_iter()
@@ -70,18 +66,24 @@ impl Routes {
             .collect()
     }
 
-    /// A language as the models call it; codes do not depend on case, and `en-US` is `en` where no
-    /// model knows it.
+    /// Returns the code that models have for a language. Case does not matter, and `en-US` is `en`
+    /// if no model has it.
     pub(crate) fn language(&self, code: &str) -> Option<String> {
-        let find = |code: &str| {
-            self.languages()
-                .into_iter()
-                .find(|known| known.eq_ignore_ascii_case(code))
-        };
-        find(code).or_else(|| find(code.split_once('-')?.0))
+        if let Some(known) = self.known(code) {
+            return Some(known);
+        }
+        let (language, _variant) = code.split_once('-')?;
+        self.known(language)
     }
 
-    /// The languages of the only model, if it is that.
+    /// Returns the code of a model that equals `code` but for case.
+    fn known(&self, code: &str) -> Option<String> {
+        self.languages()
+            .into_iter()
+            .find(|known| known.eq_ignore_ascii_case(code))
+    }
+
+    /// Returns the languages of the model if there is only one.
     pub(crate) fn only(&self) -> Option<(String, String)> {
         if let [pair] = &self.pairs[..] {
             Some(pair.clone())
@@ -90,15 +92,15 @@ impl Routes {
         }
     }
 
-    /// The model from one language to another.
+    /// Returns the model from one language to another.
     pub(crate) fn direct(&self, from: &str, to: &str) -> Option<usize> {
         self.pairs
             .iter()
             .position(|(source, target)| source == from && target == to)
     }
 
-    /// The models that lead from one language to another, one after the other: none if they are the
-    /// same, or one if there is one, or two over a third language.
+    /// Returns the models that lead from one language to another, one after the other: none if the
+    /// languages are the same, one model if there is one for them, or two over a pivot language.
     pub(crate) fn find(&self, source: &str, target: &str) -> Option<Vec<usize>> {
         if source == target {
             return Some(Vec::new());
@@ -106,23 +108,27 @@ impl Routes {
         if let Some(model) = self.direct(source, target) {
             return Some(vec![model]);
         }
-        let from_source = (0..)
-            .zip(&self.pairs)
-            .filter(|(_, (from, _))| from == source);
-        from_source
-            .into_iter()
-            .find_map(|(first, (_, between))| Some(vec![first, self.direct(between, target)?]))
+        // At most two models: each adds its errors to those of the one before.
+        for (first, (from, pivot)) in self.pairs.iter().enumerate() {
+            if from == source
+                && let Some(second) = self.direct(pivot, target)
+            {
+                return Some(vec![first, second]);
+            }
+        }
+        None
     }
 }
 
+/// Returns codes without repetitions, in the order of their first occurrence.
 fn distinct<'a>(codes: impl IntoIterator<Item = &'a String>) -> Vec<String> {
-    let mut found: Vec<String> = Vec::new();
+    let mut distinct: Vec<String> = Vec::new();
     for code in codes {
-        if !found.contains(code) {
-            found.push(code.clone());
+        if !distinct.contains(code) {
+            distinct.push(code.clone());
         }
     }
-    found
+    distinct
 }
 
 #[cfg(test)]
@@ -130,7 +136,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_third_language_is_between_two_that_no_model_connects() {
+    fn a_pivot_language_is_between_two_that_no_model_connects() {
         let pairs = [("de", "en"), ("en", "fr"), ("en", "de"), ("fr", "it")];
         let routes = Routes {
             pairs: pairs

@@ -1,4 +1,4 @@
-//! Attributes that people read.
+//! Attributes whose values people read.
 
 use std::ops::Range;
 
@@ -8,10 +8,11 @@ use super::markup::Tag;
 use super::piece::{Piece, escape_value, push_kept};
 use super::sentence::{Sentence, Sentences};
 
-/// The attributes whose values are text.
+/// The names of these attributes.
 const READ: [&str; 4] = ["alt", "aria-label", "placeholder", "title"];
 
-/// A tag, with gaps for the sentences in the values of the attributes that people read.
+/// Returns the pieces of a tag: the sentences in the values of attributes that people read are
+/// added to `sentences`, all else is kept.
 pub(super) fn translated(tag: &Tag, sentences: &mut Sentences) -> Vec<Piece> {
     let mut read: Vec<(Range<usize>, &str)> = Vec::new();
     for attribute in &tag.attributes {
@@ -22,11 +23,13 @@ pub(super) fn translated(tag: &Tag, sentences: &mut Sentences) -> Vec<Piece> {
             read.push((range, &attribute.value));
         }
     }
+    // The library gives attributes in the order of their names.
     read.sort_by_key(|(range, _)| range.start);
     let mut pieces = Vec::new();
     let mut end = 0;
     for (range, value) in read {
         push_kept(&mut pieces, &tag.raw[end..range.start]);
+        // Quotation marks in any case: the value may have had none, and a translation has spaces.
         push_kept(&mut pieces, "\"");
         push_value(&mut pieces, value, sentences);
         push_kept(&mut pieces, "\"");
@@ -36,8 +39,9 @@ pub(super) fn translated(tag: &Tag, sentences: &mut Sentences) -> Vec<Piece> {
     pieces
 }
 
+/// Appends a value, of which each sentence is added to `sentences`.
 fn push_value(pieces: &mut Vec<Piece>, value: &str, sentences: &mut Sentences) {
-    // The first of the sentences that follow each other with nothing between.
+    // The first of the sentences that directly follow each other.
     let mut first = None;
     for part in parts(value, &sentences.language) {
         match part {
@@ -60,8 +64,8 @@ fn push_value(pieces: &mut Vec<Piece>, value: &str, sentences: &mut Sentences) {
     }
 }
 
-/// The bytes of a value, quotation marks included, whose name ends at `name_end`; `None` if there
-/// is none.
+/// Returns the bytes of the value whose name ends at `name_end`, quotation marks included; `None`
+/// if there is none.
 fn value_range(tag: &str, name_end: usize) -> Option<Range<usize>> {
     let after_name = tag.get(name_end..)?.trim_ascii_start();
     let value = after_name.strip_prefix('=')?.trim_ascii_start();

@@ -1,25 +1,25 @@
-//! The inline content of a block: its text as a browser shows it, the markup in it, and the
-//! sentences of it.
+//! The inline content of a block: its text as a browser shows it, its markup, and its sentences.
 
 use polyglow_predict::sentences::{Part, parts};
 
 use super::piece::{Piece, append, escape_text, push_kept};
 use super::sentence::{Mark, MarkKind, Sentence, Sentences, Space};
 
-/// Punctuation that no space comes before, also where something without text stood between the two.
+/// Punctuation that no space comes before, not even if markup without text is between them.
 const CLOSING: &str = ".,;:!?)]}…。，、；：！？";
 
-/// Text and markup between two ends of blocks.
+/// Text and markup between two breaks.
 #[derive(Default)]
 pub(super) struct Block {
     /// Without markup, and with single spaces where it is not preformatted.
     text: String,
     marks: Vec<Mark>,
-    /// For a space of the text, what it was written as.
+    /// The byte of a space in the text, and the white space that it stands for.
     spaces: Vec<(usize, String)>,
 }
 
 impl Block {
+    /// Adds markup without text.
     pub(super) fn push_mark(&mut self, kind: MarkKind, markup: Vec<Piece>) {
         self.marks.push(Mark {
             at: self.text.len(),
@@ -28,8 +28,8 @@ impl Block {
         });
     }
 
-    /// Adds text, in which white space is one space, and none at the start or after another, as
-    /// browsers show it.
+    /// Adds text. Unless it is preformatted, white space becomes one space, and none at the start
+    /// or after another, as browsers show it.
     pub(super) fn push_text(&mut self, text: &str, is_preformatted: bool) {
         if is_preformatted {
             self.text.push_str(text);
@@ -50,6 +50,7 @@ impl Block {
         }
     }
 
+    /// Adds white space: as a space if it is shown, or else as a mark.
     fn push_space(&mut self, space: &str) {
         if space.is_empty() {
             return;
@@ -62,22 +63,25 @@ impl Block {
         self.text.push(' ');
     }
 
-    /// Where points stand between a space and punctuation, takes the space out of the text.
+    /// Takes a space that only points separate from the punctuation to come out of the text, and
+    /// keeps it as a mark: a model should read `a.` for `a <img>.`
     fn take_space_before_points(&mut self) {
         let end = self.text.len();
         let first = self.marks.partition_point(|mark| mark.at < end);
-        let are_points = self.marks[first..]
+        let after_space = &self.marks[first..];
+        let are_points = after_space
             .iter()
             .all(|mark| matches!(mark.kind, MarkKind::Point(_)));
-        if first == self.marks.len()
-            || !are_points
-            || self.spaces.last().is_none_or(|(at, _)| at + 1 != end)
-        {
+        if after_space.is_empty() || !are_points {
             return;
         }
+        let Some((at, space)) = self.spaces.pop_if(|(at, _)| *at + 1 == end) else {
+            return;
+        };
         self.text.pop();
-        let (at, space) = self.spaces.pop().unwrap_or_default();
-        self.marks[first..].iter_mut().for_each(|mark| mark.at = at);
+        for mark in &mut self.marks[first..] {
+            mark.at = at;
+        }
         self.marks.insert(
             first,
             Mark {
@@ -88,8 +92,9 @@ impl Block {
         );
     }
 
-    /// Adds the block to a page, its sentences as gaps.
+    /// Appends the block to the pieces of a page, and its sentences to `sentences`.
     pub(super) fn write(mut self, pieces: &mut Vec<Piece>, sentences: &mut Sentences) {
+        // Only now, since a point does not know what follows it when it is added.
         self.note_spaces();
         let Self {
             text,
@@ -105,7 +110,7 @@ impl Block {
         };
         let mut written = 0;
         let mut start = 0;
-        // The first of the sentences that follow each other with nothing between.
+        // The first of the sentences that directly follow each other.
         let mut first = None;
         for part in parts(&text, &sentences.language) {
             match part {
@@ -133,30 +138,29 @@ impl Block {
         writer.marks_before(usize::MAX);
     }
 
-    /// Notes for each point whether white space is around it.
+    /// Sets for each point whether white space is shown around it.
     fn note_spaces(&mut self) {
         for index in 0..self.marks.len() {
             let MarkKind::Point(_) = self.marks[index].kind else {
                 continue;
             };
             let at = self.marks[index].at;
-            let is_blank = |mark: Option<&Mark>| {
-                mark.is_some_and(|mark| mark.at == at && mark.kind == MarkKind::Blank)
-            };
-            let before = self.text[..at].ends_with(char::is_whitespace)
-                || is_blank(
-                    index
-                        .checked_sub(1)
-                        .and_then(|before| self.marks.get(before)),
-                );
-            let after = self.text[at..].starts_with(char::is_whitespace)
-                || is_blank(self.marks.get(index + 1));
+            let follows_blank = index > 0 && self.is_blank_at(index - 1, at);
+            let before = follows_blank || self.text[..at].ends_with(char::is_whitespace);
+            let precedes_blank = self.is_blank_at(index + 1, at);
+            let after = precedes_blank || self.text[at..].starts_with(char::is_whitespace);
             self.marks[index].kind = MarkKind::Point(Space { before, after });
         }
     }
+
+    /// Returns whether the mark with this index is a blank at byte `at`.
+    fn is_blank_at(&self, index: usize, at: usize) -> bool {
+        let mark = self.marks.get(index);
+        mark.is_some_and(|mark| mark.at == at && mark.kind == MarkKind::Blank)
+    }
 }
 
-/// For each mark that opens an element, where that is closed; for all others nothing.
+/// Returns for each mark that opens an element the byte at which it is closed; `None` for others.
 fn pair_ends(marks: &[Mark]) -> Vec<Option<usize>> {
     let mut open: Vec<usize> = Vec::new();
     let mut ends = vec![None; marks.len()];
@@ -174,7 +178,7 @@ fn pair_ends(marks: &[Mark]) -> Vec<Option<usize>> {
     ends
 }
 
-/// Writes a block in order.
+/// A writer of the pieces of a block, in order.
 struct Writer<'b> {
     text: &'b str,
     marks: std::iter::Peekable<std::vec::IntoIter<Mark>>,
@@ -194,6 +198,7 @@ impl Writer<'_> {
         }
     }
 
+    /// Writes text without marks in it, with white space as it was written.
     fn write_text(&mut self, start: usize, end: usize) {
         let mut at = start;
         while at < end {
@@ -205,6 +210,7 @@ impl Writer<'_> {
                 at += 1;
                 continue;
             }
+            // The text up to the next white space is written as it is.
             let following = self.spaces.partition_point(|(space, _)| *space < at);
             let next = self
                 .spaces
@@ -224,12 +230,12 @@ impl Writer<'_> {
         }
     }
 
-    /// Takes the marks inside a sentence, after writing those that stand before it, with `gap`
-    /// after the end tags among them. `ends` says where the elements end that the marks from the
-    /// next on open.
+    /// Writes the marks before a sentence, with `gap` after the end tags among them, and returns
+    /// the marks inside it. `ends` has the bytes at which the elements end that are opened by the
+    /// marks from the next on.
     ///
-    /// Elements that hold the whole sentence stay around it, and what stands at its edges stays
-    /// there, unless an element that holds a part of the sentence holds it, too.
+    /// Elements that contain the whole sentence stay around it, and marks at its edges stay there,
+    /// unless they are in an element that contains a part of the sentence.
     fn marks_inside(
         &mut self,
         start: usize,
@@ -239,8 +245,10 @@ impl Writer<'_> {
     ) -> Vec<Mark> {
         for closed in ends {
             let holds_part = closed.is_some_and(|closed| start < closed && closed < end);
-            let is_before = |mark: &Mark| mark.at < start || mark.at == start && !holds_part;
-            let Some(mark) = self.marks.next_if(is_before) else {
+            let Some(mark) = self
+                .marks
+                .next_if(|mark| mark.at < start || mark.at == start && !holds_part)
+            else {
                 break;
             };
             if mark.kind != MarkKind::Close {

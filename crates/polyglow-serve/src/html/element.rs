@@ -1,12 +1,12 @@
-//! What kinds of elements there are, and which tags end which: the rules of HTML's tree
-//! construction that matter here.
+//! The kinds of elements, and which tags end which: the rules of HTML's tree construction that
+//! matter for sentences.
 
 /// Elements without content and end tag.
 const VOID: &str = "area base basefont bgsound br col embed frame hr img input keygen link meta param source \
     track wbr";
 
-/// Elements that end a sentence: those that begin a line, table cells, and what has a box of its
-/// own. All others, unknown ones among them, are inline.
+/// Elements that end a sentence: those that begin a line, table cells, and those with a box of
+/// their own. All others, also unknown ones, are inline.
 const BLOCKS: &str = "address applet article aside audio base basefont bgsound blockquote body br button canvas \
     caption center col colgroup datalist dd details dialog dir div dl dt fieldset figcaption \
     figure footer form frame frameset h1 h2 h3 h4 h5 h6 head header hgroup hr html iframe legend \
@@ -19,14 +19,14 @@ const END_PARAGRAPHS: &str = "address article aside blockquote center dd details
     figure footer form h1 h2 h3 h4 h5 h6 header hgroup hr li listing main menu nav ol p \
     plaintext pre search section summary table ul xmp";
 
-/// Elements whose end tag may come after blocks that began inside them and go on, and that blocks
-/// end only for themselves.
+/// Formatting elements. Their end tag may come inside a block that began in them, and where the end
+/// of a block ends them, they are opened again in the next block.
 const FORMATTING: &str = "a b big code em font i nobr s small strike strong tt u";
 
-/// Elements that no end tag and no implied end reaches out of.
+/// Elements that no end tag inside ends anything outside of.
 const SCOPES: &str = "applet caption html marquee math object svg table td template th";
 
-/// Elements out of which no formatting element goes on, and into which none does from before them.
+/// Elements whose formatting elements are not opened again outside, nor those from outside in them.
 const FORMATTING_SCOPES: &str = "applet caption marquee object td template th";
 
 /// Elements in which formatting elements are not opened again.
@@ -43,56 +43,67 @@ const OPAQUE: &str = "iframe noembed noframes plaintext script style xmp";
 /// Elements that do not end an open `head`.
 const IN_HEAD: &str =
     "base basefont bgsound link meta noframes noscript script style template title";
+
+/// Headings: a heading ends one before that is not ended.
 const HEADINGS: &str = "h1 h2 h3 h4 h5 h6";
+
+/// Parts of a table.
 const TABLE_PARTS: &str = "caption colgroup tbody td tfoot th thead tr";
 
-/// Whether one of the names in a list, which spaces divide, is this one.
+/// Returns whether a name is in a list of names, which are divided by spaces.
 fn has(names: &str, name: &str) -> bool {
     names.split_ascii_whitespace().any(|listed| listed == name)
 }
 
+/// Returns whether an element has neither content nor an end tag.
 pub(super) fn is_void(name: &str) -> bool {
     has(VOID, name)
 }
 
+/// Returns whether an element may be inside a sentence.
 pub(super) fn is_inline(name: &str) -> bool {
     !has(BLOCKS, name)
 }
 
+/// Returns whether an element is opened again in the blocks after the one that it begins in.
 pub(super) fn is_formatting(name: &str) -> bool {
     has(FORMATTING, name)
 }
 
+/// Returns whether formatting elements end at the edges of an element.
 pub(super) fn is_scope_of_formatting(name: &str) -> bool {
     has(FORMATTING_SCOPES, name)
 }
 
-/// Whether formatting elements that a block ended are opened again in an element.
+/// Returns whether formatting elements that a block ended are opened again in an element.
 pub(super) fn takes_formatting(name: &str) -> bool {
     !has(WITHOUT_FORMATTING, name)
 }
 
+/// Returns whether the text of an element is not translated unless its tag says so.
 pub(super) fn is_untranslated(name: &str) -> bool {
     has(UNTRANSLATED, name)
 }
 
+/// Returns whether the content of an element is never translated.
 pub(super) fn is_opaque(name: &str) -> bool {
     has(OPAQUE, name)
 }
 
-/// Whether white space in the element is shown as it is.
+/// Returns whether white space in the element is shown as it is.
 pub(super) fn is_preformatted(name: &str) -> bool {
     matches!(name, "listing" | "pre" | "textarea")
 }
 
-/// Whether an element is one whose content follows the rules of XML.
+/// Returns whether the content of an element follows the rules of XML.
 pub(super) fn is_foreign(name: &str) -> bool {
     matches!(name, "math" | "svg")
 }
 
-/// How many of the open elements, given from the outermost, stay open when a start tag comes.
+/// Returns how many of the open elements, listed from the outermost, stay open at a start tag.
 pub(super) fn open_after_start(name: &str, open: &[&str]) -> usize {
     let mut rest = open.len();
+    // `head` may lack its end tag: it ends at the first element that it cannot contain.
     if open.last() == Some(&"head") && !has(IN_HEAD, name) {
         rest -= 1;
     }
@@ -124,9 +135,23 @@ pub(super) fn open_after_start(name: &str, open: &[&str]) -> usize {
     }
 }
 
-/// The index of the open element that an end tag ends; `None` if there is none.
+/// Returns the index of the open element that an end tag ends; `None` if it ends none.
 pub(super) fn ended_by(name: &str, open: &[&str]) -> Option<usize> {
-    let stops = |open: &str| match name {
+    let is_heading = has(HEADINGS, name);
+    // First whether it is open at all, which is quick: in a page with many stray end tags most are
+    // not.
+    let innermost = open
+        .iter()
+        .rposition(|open| *open == name || is_heading && has(HEADINGS, open))?;
+    let is_in_reach = !open[innermost + 1..]
+        .iter()
+        .any(|open| stops_end_tag(name, open));
+    is_in_reach.then_some(innermost)
+}
+
+/// Returns whether an open element prevents an end tag inside it from ending an element outside.
+fn stops_end_tag(name: &str, open: &str) -> bool {
+    match name {
         "table" => open == "template",
         _ if has(TABLE_PARTS, name) => matches!(open, "table" | "template"),
         _ if is_foreign(name) => false,
@@ -134,24 +159,17 @@ pub(super) fn ended_by(name: &str, open: &[&str]) -> Option<usize> {
         "p" => has(SCOPES, open) || open == "button",
         _ if is_inline(name) && !is_formatting(name) => !is_inline(open) || has(SCOPES, open),
         _ => has(SCOPES, open),
-    };
-    // What is not open at all is the usual case in a page with many stray tags.
-    let is_heading = has(HEADINGS, name);
-    let innermost = open
-        .iter()
-        .rposition(|open| *open == name || is_heading && has(HEADINGS, open))?;
-    let is_in_reach = !open[innermost + 1..].iter().any(|open| stops(open));
-    is_in_reach.then_some(innermost)
+    }
 }
 
-/// A search for an open item of a list goes through what is inline, and through `div`, `address`
-/// and `p`.
+/// Returns whether the search for an open item of a list stops at an element: it passes inline
+/// elements, `div`, `address` and `p`.
 fn ends_search_for_items(open: &str) -> bool {
     has(SCOPES, open) || !is_inline(open) && !matches!(open, "address" | "div" | "p")
 }
 
-/// How many elements stay open without the innermost of some, and what is in it, that is found
-/// before the search stops.
+/// Returns how many elements stay open if the innermost one with one of these names is ended, with
+/// everything in it. It is ended only if no element inside it stops the search.
 fn without(open: &[&str], names: &str, stops: impl Fn(&str) -> bool) -> usize {
     let Some(innermost) = open.iter().rposition(|open| has(names, open)) else {
         return open.len();
@@ -160,7 +178,8 @@ fn without(open: &[&str], names: &str, stops: impl Fn(&str) -> bool) -> usize {
     if is_in_reach { innermost } else { open.len() }
 }
 
-/// How many elements stay open without all of some that are inside the innermost `root`.
+/// Returns how many elements stay open if all with these names inside the innermost `root` are
+/// ended.
 fn without_all(open: &[&str], names: &str, root: &str) -> usize {
     let from = open
         .iter()
@@ -170,7 +189,7 @@ fn without_all(open: &[&str], names: &str, root: &str) -> usize {
     ended.map_or(open.len(), |ended| from + ended)
 }
 
-/// The open elements without a caption or a group of columns of the innermost table.
+/// Returns the open elements without a caption or a group of columns of the innermost table.
 fn without_part<'o, 'n>(open: &'o [&'n str]) -> &'o [&'n str] {
     &open[..without_all(open, "caption colgroup", "table")]
 }
@@ -181,7 +200,7 @@ mod tests {
 
     #[test]
     fn start_tags_end_what_html_lets_be_unclosed() {
-        for (name, open, left) in [
+        for (name, open, expected) in [
             ("li", "ul li b", "ul"),
             ("li", "ul li ul", "ul li ul"),
             ("p", "div p i", "div"),
@@ -201,8 +220,8 @@ mod tests {
             ("span", "p", "p"),
         ] {
             let open: Vec<&str> = open.split_whitespace().collect();
-            let found = open[..open_after_start(name, &open)].join(" ");
-            assert_eq!(found, left, "{name} in {open:?}");
+            let still_open = open[..open_after_start(name, &open)].join(" ");
+            assert_eq!(still_open, expected, "{name} in {open:?}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! A page as tags, text and the rest, each with the bytes that it was written in.
+//! The tags, texts and other tokens of a page, each with the bytes as which it was written.
 
 use html5gum::{DefaultEmitter, Span, State, StringReader, Tokenizer};
 
@@ -15,7 +15,7 @@ pub(super) enum Token<'s> {
         raw: &'s str,
     },
     Comment(&'s str),
-    /// A document type, or what is left of a tag that the page ends in.
+    /// A document type, or an unfinished tag at the end of the page.
     Other(&'s str),
 }
 
@@ -40,6 +40,7 @@ pub(super) struct Attribute {
 }
 
 impl Tag<'_> {
+    /// Returns the value of an attribute; `None` if the tag does not have it.
     pub(super) fn attribute(&self, name: &str) -> Option<&str> {
         self.attributes
             .iter()
@@ -48,15 +49,16 @@ impl Tag<'_> {
     }
 }
 
-/// The tokens of a page, in order. One after the other they are the page, byte for byte.
+/// The tokens of a page, in order. Joined, they are the page byte for byte.
 pub(super) struct Tokens<'s> {
     source: &'s str,
     tokenizer: Tokenizer<StringReader<'s>, DefaultEmitter<usize>>,
     /// Where the last token ended.
     end: usize,
-    /// A token that comes after what was skipped before it.
+    /// A token that the library has returned already, and its end. The bytes that the library
+    /// skipped before it come first.
     next: Option<(Token<'s>, usize)>,
-    /// What the library read after a text, to know whether the page ends there.
+    /// The token after a text, which is read to know whether the page ends there.
     read_ahead: Option<html5gum::Token<usize>>,
 }
 
@@ -72,8 +74,8 @@ impl<'s> Tokens<'s> {
         }
     }
 
-    /// Reads what follows as the content of an element, which may have no tags but its own end tag.
-    /// It is to be called after each start tag, but not inside `svg` and `math`.
+    /// Sets how the content of an element is read: in some, only their own end tag is a tag. It is
+    /// to be called after each start tag, but not inside `svg` and `math`.
     pub(super) fn enter(&mut self, name: &str) {
         let state = match name {
             "title" | "textarea" => State::RcData,
@@ -85,21 +87,25 @@ impl<'s> Tokens<'s> {
         self.tokenizer.set_state(state);
     }
 
-    /// The next token of the library that is not an error.
+    /// Returns the library's next token that is not an error.
     fn read_token(&mut self) -> Option<html5gum::Token<usize>> {
         if let Some(token) = self.read_ahead.take() {
             return Some(token);
         }
-        let tokens = self.tokenizer.by_ref().map(|token| match token {
-            Ok(token) => token,
-            Err(never) => match never {},
-        });
-        let mut others = tokens.filter(|token| !matches!(token, html5gum::Token::Error(_)));
-        others.next()
+        for token in self.tokenizer.by_ref() {
+            let token = match token {
+                Ok(token) => token,
+                Err(never) => match never {},
+            };
+            if !matches!(token, html5gum::Token::Error(_)) {
+                return Some(token);
+            }
+        }
+        None
     }
 
-    /// The bytes of a text. Where a page ends in a reference such as `&amp;`, the library leaves
-    /// out its last byte, although the text has its character.
+    /// Returns the bytes of a text. If a page ends in a reference such as `&amp;`, the library
+    /// omits its last byte, although the text has the character.
     fn text_span(&mut self, span: Span<usize>) -> Span<usize> {
         self.read_ahead = self.read_token();
         let rest = self.source.get(span.end..).unwrap_or_default();
@@ -112,7 +118,8 @@ impl<'s> Tokens<'s> {
         }
     }
 
-    /// A token that stands at `span`; what was skipped before it comes first.
+    /// Returns the token at `span`, or before it the bytes that the library skipped. `token` makes
+    /// it from its bytes and their start.
     fn placed(
         &mut self,
         span: Span<usize>,
@@ -128,6 +135,7 @@ impl<'s> Tokens<'s> {
             self.end = end;
             return token;
         }
+        // Two tokens at once; the second waits, since each call returns one.
         self.end = start;
         self.next = Some((token, end));
         Token::Other(skipped)
@@ -167,29 +175,32 @@ impl<'s> Iterator for Tokens<'s> {
                 html5gum::Token::Error(_) => unreachable!("errors were left out"),
             });
         }
+        // The library drops a tag that the page ends in; it stays in the page.
         let rest = &self.source[self.end..];
         self.end = self.source.len();
         (!rest.is_empty()).then_some(Token::Other(rest))
     }
 }
 
+/// Converts a start tag of the library, which begins at byte `start` of the page.
 fn read(tag: html5gum::StartTag<usize>, raw: &str, start: usize) -> Tag<'_> {
-    let attribute = |(name, value): (
-        html5gum::HtmlString,
-        html5gum::Spanned<html5gum::HtmlString, usize>,
-    )| Attribute {
-        name: lossy(&name),
-        value: lossy(&value.value),
-        start: value.span.start.saturating_sub(start),
-    };
+    let mut attributes = Vec::with_capacity(tag.attributes.len());
+    for (name, value) in tag.attributes {
+        attributes.push(Attribute {
+            name: lossy(&name),
+            value: lossy(&value.value),
+            start: value.span.start.saturating_sub(start),
+        });
+    }
     Tag {
         name: lossy(&tag.name),
         raw,
-        attributes: tag.attributes.into_iter().map(attribute).collect(),
+        attributes,
         is_self_closing: tag.self_closing,
     }
 }
 
+/// Converts text of the library, which is UTF-8 since the page is.
 fn lossy(text: &[u8]) -> String {
     String::from_utf8_lossy(text).into_owned()
 }

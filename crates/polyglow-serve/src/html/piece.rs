@@ -1,23 +1,24 @@
-//! What a page with gaps is made of.
+//! The pieces that a page is written from.
 
 use std::ops::Range;
 
-/// A part of the output.
+/// A piece of a page.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Piece {
-    /// Markup and text that stay to the letter.
+    /// Markup and text that stay as they are.
     Kept(String),
-    /// The translation of the sentence with this index, in text.
+    /// The translation of the sentence with this index, between tags.
     Sentence(usize),
-    /// The same, in the value of an attribute.
+    /// The translation of the sentence with this index, in the value of an attribute.
     Value(usize),
-    /// A space, if one belongs between the translations of these sentences and that of the sentence
-    /// with the index at their end: nothing stands between them in the page.
+    /// A space, if the target language has one, between the translations of these sentences and
+    /// that of the sentence with the index at their end. In the page nothing is between them.
     Gap(Range<usize>),
 }
 
-/// Adds markup that stays to the letter.
+/// Appends markup that stays as it is.
 pub(super) fn push_kept(pieces: &mut Vec<Piece>, markup: &str) {
+    // Joined with the piece before: a page of many tags would have many tiny pieces.
     match pieces.last_mut() {
         _ if markup.is_empty() => {}
         Some(Piece::Kept(before)) => before.push_str(markup),
@@ -25,7 +26,7 @@ pub(super) fn push_kept(pieces: &mut Vec<Piece>, markup: &str) {
     }
 }
 
-/// Adds pieces after others.
+/// Appends pieces.
 pub(super) fn append(pieces: &mut Vec<Piece>, more: Vec<Piece>) {
     for piece in more {
         match piece {
@@ -35,7 +36,7 @@ pub(super) fn append(pieces: &mut Vec<Piece>, more: Vec<Piece>) {
     }
 }
 
-/// A text as it is written between tags, as browsers write it.
+/// Appends a text as browsers write it between tags.
 pub(super) fn escape_text(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {
@@ -48,7 +49,7 @@ pub(super) fn escape_text(text: &str, out: &mut String) {
     }
 }
 
-/// A text as it is written in a value between double quotation marks.
+/// Appends a text as it is written in a value between double quotation marks.
 pub(super) fn escape_value(text: &str, out: &mut String) {
     for character in text.chars() {
         match character {

@@ -1,9 +1,9 @@
-//! Where the markup inside a sentence goes in its translation.
+//! The positions of the markup inside a sentence in its translation.
 //!
 //! The elements inside a sentence are a tree, and stay one: each gets an unbroken stretch of the
-//! translation inside that of the element around it, and apart from those of its siblings, which
-//! may come in another order. Of all such stretches it is the one with the most words that are
-//! translated from the element's, less those that are not.
+//! translation, inside that of the element around it and apart from those of its siblings, whose
+//! order may change. Of all such stretches it gets the one with the most words that are translated
+//! from its own, minus those that are not.
 
 mod stretches;
 
@@ -14,7 +14,7 @@ use super::sentence::{MarkKind, Sentence};
 use super::units::{Unit, units};
 use stretches::stretches;
 
-/// Where a mark of a sentence goes in the translation.
+/// The position of a mark of a sentence in the translation.
 pub(super) struct MarkPosition {
     /// The byte of the translation that the mark stands before.
     pub(super) at: usize,
@@ -22,9 +22,9 @@ pub(super) struct MarkPosition {
     pub(super) mark: usize,
 }
 
-/// The positions of all marks of a sentence but blanks, in the order of the output, in which
-/// elements are inside each other as in the sentence. A byte may be less than the one before, which
-/// then holds.
+/// Returns the positions of all marks of a sentence except blanks, in the order in which they are
+/// written, with the nesting of elements as in the sentence. If a position is less than the one
+/// before, the mark stands at that one.
 pub(super) fn positions(sentence: &Sentence, translation: &Translation) -> Vec<MarkPosition> {
     if sentence.marks.is_empty() {
         return Vec::new();
@@ -41,13 +41,15 @@ pub(super) fn positions(sentence: &Sentence, translation: &Translation) -> Vec<M
     placing.positions
 }
 
-/// An element or a point, with its marks and the bytes of the sentence that it holds.
+/// An element or a point, with its marks and its bytes of the sentence.
 struct Item {
+    /// The mark of its start tag; `None` if it begins before the sentence.
     open: Option<usize>,
+    /// The mark of its end tag; `None` if it ends after the sentence.
     close: Option<usize>,
-    /// What it stands before, if it is a point.
+    /// The only mark of a point; `None` for an element.
     point: Option<usize>,
-    /// Whether a space is before it, if it is a point.
+    /// Whether a space is before a point.
     is_apart: bool,
     source: Range<usize>,
     children: Vec<Item>,
@@ -65,18 +67,18 @@ impl Item {
         }
     }
 
-    /// Whether the element begins before the sentence.
+    /// Returns whether it is an element that begins before the sentence.
     fn begins_before(&self) -> bool {
         self.point.is_none() && self.open.is_none()
     }
 
-    /// Whether the element ends after the sentence.
+    /// Returns whether it is an element that ends after the sentence.
     fn ends_after(&self) -> bool {
         self.point.is_none() && self.close.is_none()
     }
 }
 
-/// The tree of the marks of a sentence, below an item that is none of them.
+/// Returns the tree of the marks of a sentence, under a root that stands for the whole sentence.
 fn tree(sentence: &Sentence) -> Item {
     let mut open = vec![Item::new(0, None)];
     for (index, mark) in sentence.marks.iter().enumerate() {
@@ -90,22 +92,14 @@ fn tree(sentence: &Sentence) -> Item {
                 add(&mut open, item);
             }
             MarkKind::Close => {
-                let mut item =
-                    if open.len() > 1 { open.pop() } else { None }.unwrap_or_else(|| {
-                        // It began before the sentence, and so holds all that came until now.
-                        let mut around = Item::new(0, None);
-                        around.children = open
-                            .last_mut()
-                            .map(|root| std::mem::take(&mut root.children))
-                            .unwrap_or_default();
-                        around
-                    });
+                let mut item = close(&mut open);
                 item.close = Some(index);
                 item.source.end = mark.at;
                 add(&mut open, item);
             }
         }
     }
+    // Elements that end after the sentence.
     while open.len() > 1 {
         if let Some(mut item) = open.pop() {
             item.source.end = sentence.text.len();
@@ -117,12 +111,30 @@ fn tree(sentence: &Sentence) -> Item {
     root
 }
 
+/// Removes the innermost open element, or makes the one that began before the sentence if there is
+/// none but the root.
+fn close(open: &mut Vec<Item>) -> Item {
+    if open.len() > 1
+        && let Some(item) = open.pop()
+    {
+        return item;
+    }
+    // It began before the sentence, so it contains everything up to here.
+    let mut item = Item::new(0, None);
+    if let Some(root) = open.last_mut() {
+        item.children = std::mem::take(&mut root.children);
+    }
+    item
+}
+
+/// Adds an item to the children of the innermost open element.
 fn add(open: &mut [Item], item: Item) {
     if let Some(around) = open.last_mut() {
         around.children.push(item);
     }
 }
 
+/// The state of placing the marks of a sentence.
 struct Placing<'u> {
     source: &'u str,
     text_len: usize,
@@ -142,17 +154,18 @@ impl Placing<'_> {
             *stretch = stretch.start + region.start..stretch.end + region.start;
         }
         let mut order: Vec<usize> = (0..children.len()).collect();
-        // At the same unit, what is empty comes before what begins there; else it is as in the
-        // sentence.
+        // At the same unit, an empty stretch comes before one that begins there: after it, it would
+        // be inside. Otherwise the order is that of the sentence.
         order.sort_by_key(|&index| (stretches[index].start, !stretches[index].is_empty(), index));
         for index in order {
             self.place(&children[index], stretches[index].clone());
         }
     }
 
-    /// Places the marks of an item, and what is in it.
+    /// Places the marks of an item and of its children.
     fn place(&mut self, item: &Item, stretch: Range<usize>) {
         if let Some(mark) = item.point {
+            // A point stays beside the word that it touches in the sentence.
             let at = if item.is_apart {
                 self.before(stretch.start)
             } else {
@@ -176,14 +189,15 @@ impl Placing<'_> {
         }
     }
 
-    /// The byte before the unit with this index.
+    /// Returns the first byte of the unit with this index; the end of the translation if there is
+    /// none.
     fn before(&self, unit: usize) -> usize {
         self.units
             .get(unit)
             .map_or(self.text_len, |unit| unit.target.start)
     }
 
-    /// The byte after the unit before this index.
+    /// Returns the byte after the unit before this index; 0 if there is none.
     fn after(&self, unit: usize) -> usize {
         unit.checked_sub(1)
             .map_or(0, |before| self.units[before].target.end)

@@ -11,7 +11,7 @@ pub(super) struct Sentence {
     pub(super) marks: Vec<Mark>,
 }
 
-/// All sentences of a page, in the order in which they were found.
+/// All sentences of a page, in the order in which they are read.
 pub(super) struct Sentences {
     /// The code of the page's language.
     pub(super) language: String,
@@ -20,7 +20,7 @@ pub(super) struct Sentences {
     list: Vec<Sentence>,
 }
 
-/// A tag, or something else without text, between two characters of a text.
+/// A tag, or other markup without text, between two characters of a text.
 #[derive(Clone, Debug)]
 pub(super) struct Mark {
     /// The byte of the text that it stands before.
@@ -29,6 +29,7 @@ pub(super) struct Mark {
     pub(super) markup: Vec<Piece>,
 }
 
+/// The kind of a mark.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) enum MarkKind {
     /// The start tag of an element, which may end in a later block.
@@ -41,7 +42,7 @@ pub(super) enum MarkKind {
     Blank,
 }
 
-/// Whether white space is shown before and after something.
+/// Whether white space is shown before and after a mark.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(super) struct Space {
     pub(super) before: bool,
@@ -63,7 +64,7 @@ impl Sentences {
         self.list.len() - 1
     }
 
-    /// The index that the next sentence will have.
+    /// Returns the index that the next sentence will have.
     pub(super) fn next_index(&self) -> usize {
         self.list.len()
     }

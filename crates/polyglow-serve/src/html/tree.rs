@@ -1,4 +1,5 @@
-//! Which elements are open where: what is translated, and which tags belong together.
+//! The elements of a page: which are open where, what is translated, and which tags belong
+//! together.
 
 use super::attribute;
 use super::element::{
@@ -6,44 +7,15 @@ use super::element::{
     is_scope_of_formatting, is_untranslated, is_void, open_after_start, takes_formatting,
 };
 use super::markup::{Tag, Token, Tokens};
-use super::piece::{Piece, append};
+use super::node::{Node, Partner, end_tag, is_untranslated_inline, kept};
+use super::piece::append;
 use super::sentence::Sentences;
 
-/// Elements inside each other that are kept apart; browsers have the same limit.
-const DEEPEST: usize = 512;
-/// Formatting elements that are opened again in a block; a page with more has forgotten their end
+/// The largest depth of elements; browsers have the same limit.
+const MAX_DEPTH: usize = 512;
+/// Formatting elements that are opened again in a block, at most; a page with more lacks their end
 /// tags.
-const MOST_SUSPENDED: usize = 32;
-
-/// A part of a page, by what it means for the sentences around it.
-pub(super) enum Node {
-    /// Text to translate, with its entities decoded.
-    Text { text: String, is_preformatted: bool },
-    Tag {
-        markup: Vec<Piece>,
-        is_start: bool,
-        is_inline: bool,
-        partner: Partner,
-    },
-    /// What may stand inside a sentence and has no text of it.
-    Point(Vec<Piece>),
-    /// Text that is not translated.
-    Untranslated(Vec<Piece>),
-    /// What stands between sentences.
-    Break(Vec<Piece>),
-}
-
-/// Where the other tag of an element is.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub(super) enum Partner {
-    /// Nowhere, or not where it belongs.
-    Missing,
-    /// At the node with this index.
-    Node(usize),
-    /// In another block: browsers open a formatting element again in each block until its end tag
-    /// comes.
-    OtherBlock,
-}
+const MAX_SUSPENDED: usize = 32;
 
 /// An open element.
 #[expect(
@@ -52,9 +24,9 @@ pub(super) enum Partner {
 )]
 struct Element {
     name: String,
-    /// Its start tag.
+    /// The index of the node of its start tag.
     node: usize,
-    /// What the element itself says of its translation.
+    /// Whether its content is translated, if the element itself says so.
     own: Option<bool>,
     is_translated: bool,
     is_preformatted: bool,
@@ -66,7 +38,7 @@ struct Element {
     is_resumed: bool,
 }
 
-/// The nodes of a page. `on_tag` is called with each tag as it was written, in order.
+/// Returns the nodes of a page. `on_tag` is called with each tag as it was written, in order.
 pub(super) fn nodes<'p>(
     page: &'p str,
     sentences: &mut Sentences,
@@ -100,30 +72,36 @@ pub(super) fn nodes<'p>(
     tree.nodes
 }
 
+/// The state of reading a page.
 struct Tree<'s> {
     nodes: Vec<Node>,
-    /// From the outermost.
+    /// The open elements, from the outermost.
     open: Vec<Element>,
-    /// Formatting elements that a block ended before their end tags came, from the outermost: of
-    /// HTML's list of active formatting elements those that are not open.
+    /// Formatting elements that the end of a block ended before their end tags, from the outermost:
+    /// those in HTML's list of active formatting elements that are not open.
     suspended: Vec<Element>,
     sentences: &'s mut Sentences,
 }
 
 impl Tree<'_> {
+    /// Returns whether text is translated here: outside of all elements it is.
     fn is_translated(&self) -> bool {
         self.open.last().is_none_or(|element| element.is_translated)
     }
 
+    /// Returns whether the innermost open element is in `svg` or `math`.
     fn is_foreign(&self) -> bool {
         self.open.last().is_some_and(|element| element.is_foreign)
     }
 
+    /// Returns the names of the open elements, from the outermost.
     fn names(&self) -> Vec<&str> {
         self.open.iter().map(|element| &*element.name).collect()
     }
 
+    /// Adds text, which `raw` is in the page.
     fn text(&mut self, text: String, raw: &str) {
+        // White space alone opens no formatting element again: it is usually that between blocks.
         if !raw.trim_ascii().is_empty() {
             self.resume();
         }
@@ -141,13 +119,15 @@ impl Tree<'_> {
         });
     }
 
+    /// Adds a start tag, after ending the elements that it ends.
     fn start(&mut self, tag: &Tag) {
+        // Inside `svg` and `math` the rules are those of XML: nothing ends without an end tag.
         if !self.is_foreign() {
             let num_open = open_after_start(&tag.name, &self.names());
             self.end_from(num_open);
         }
         if matches!(&*tag.name, "a" | "nobr") {
-            // A second one ends the first.
+            // A second one ends the first, which is then not opened again.
             self.suspended.retain(|element| element.name != tag.name);
         }
         let is_foreign = self.is_foreign() || is_foreign(&tag.name);
@@ -157,6 +137,7 @@ impl Tree<'_> {
         }
         let declared = declared_translation(tag);
         let has_read_attributes = declared.unwrap_or_else(|| self.is_translated());
+        // The content of `code` is not translated, but its attributes are those of the page around.
         let own = own_translation(&tag.name, declared);
         let is_translated = own.unwrap_or_else(|| self.is_translated());
         let markup = if has_read_attributes && self.sentences.attributes {
@@ -169,6 +150,7 @@ impl Tree<'_> {
         } else {
             is_void(&tag.name)
         };
+        // An image or a `wbr` stands inside the sentence; a `br` or an `hr` ends it.
         if is_empty && is_inline {
             self.nodes.push(Node::Point(markup));
             return;
@@ -176,7 +158,9 @@ impl Tree<'_> {
         if is_scope_of_formatting(&tag.name) {
             self.suspended.clear();
         }
-        if !is_empty && self.open.len() < DEEPEST {
+        // Deeper elements are not opened, so that their tags have no partner and each ends a
+        // sentence: the time of a tag grows with the number of open elements.
+        if !is_empty && self.open.len() < MAX_DEPTH {
             let around = self.open.last();
             self.open.push(Element {
                 name: tag.name.clone(),
@@ -198,44 +182,41 @@ impl Tree<'_> {
         });
     }
 
+    /// Adds an end tag, after ending its element and those inside it.
     fn end(&mut self, name: &str, raw: &str) {
         let is_inline = self.is_foreign() || is_inline(name);
-        let tag = |partner| Node::Tag {
-            markup: kept(raw),
-            is_start: false,
-            is_inline,
-            partner,
-        };
-        // What comes after the end of `body` or `html` still belongs to it.
+        // Content after the end tag of `body` or `html` still belongs to it.
         let ended = ended_by(name, &self.names()).filter(|_| !matches!(name, "body" | "html"));
         let Some(index) = ended else {
-            self.nodes.push(tag(Partner::Missing));
+            self.nodes.push(end_tag(raw, is_inline, Partner::Missing));
             return;
         };
         if is_formatting(name) && self.began_in_other_block(index) {
             let partner = self.end_in_other_block(index);
-            self.nodes.push(tag(partner));
+            self.nodes.push(end_tag(raw, is_inline, partner));
             return;
         }
         let Some(element) = self.end_from(index).filter(|element| !element.is_crossed) else {
-            self.nodes.push(tag(Partner::Missing));
+            self.nodes.push(end_tag(raw, is_inline, Partner::Missing));
             return;
         };
         self.set_partner(element.node, Partner::Node(self.nodes.len()));
-        self.nodes.push(tag(Partner::Node(element.node)));
+        let partner = Partner::Node(element.node);
+        self.nodes.push(end_tag(raw, is_inline, partner));
         if is_inline && element.own == Some(false) && self.is_translated() {
             self.join_untranslated(element.node);
         }
     }
 
+    /// Sets the partner of the tag at a node.
     fn set_partner(&mut self, node: usize, other: Partner) {
         if let Node::Tag { partner, .. } = &mut self.nodes[node] {
             *partner = other;
         }
     }
 
-    /// Ends the open elements from an index on, and returns the first of them. If that is a block,
-    /// formatting elements in it are suspended.
+    /// Ends the open elements from an index on and returns the first of them. If that is a block,
+    /// the formatting elements in it are suspended.
     fn end_from(&mut self, index: usize) -> Option<Element> {
         let mut ended = self.open.split_off(index).into_iter();
         let first = ended.next()?;
@@ -248,16 +229,17 @@ impl Tree<'_> {
                 self.suspended.clear();
                 break;
             }
-            if element.is_resumed || !element_is_inline(&first) && goes_on_in_blocks(&element) {
+            if element.is_resumed || !element_is_inline(&first) && reopens_in_blocks(&element) {
                 self.suspend(element);
             }
         }
         Some(first)
     }
 
+    /// Keeps an element that [`Self::resume`] opens again.
     fn suspend(&mut self, element: Element) {
         self.set_partner(element.node, Partner::OtherBlock);
-        if self.suspended.len() == MOST_SUSPENDED {
+        if self.suspended.len() == MAX_SUSPENDED {
             self.suspended.remove(0);
         }
         self.suspended.push(element);
@@ -273,7 +255,7 @@ impl Tree<'_> {
             return;
         }
         for mut element in std::mem::take(&mut self.suspended) {
-            if self.open.len() < DEEPEST {
+            if self.open.len() < MAX_DEPTH {
                 element.is_translated = element.own.unwrap_or_else(|| self.is_translated());
                 element.is_preformatted = self
                     .open
@@ -285,7 +267,7 @@ impl Tree<'_> {
         }
     }
 
-    /// Whether an open element began before the block that is open now.
+    /// Returns whether an open element began before the block that is open now.
     fn began_in_other_block(&self, index: usize) -> bool {
         self.open[index].is_resumed
             || self.open[index + 1..]
@@ -293,14 +275,14 @@ impl Tree<'_> {
                 .any(|inner| !element_is_inline(inner))
     }
 
-    /// Ends a formatting element that began in another block, without what is in it, and returns
-    /// where its start tag is for its end tag.
+    /// Ends a formatting element that began in another block, but not the elements inside it, and
+    /// returns the partner of its end tag.
     fn end_in_other_block(&mut self, index: usize) -> Partner {
         let inner = &self.open[index + 1..];
         let block = inner.iter().rposition(|inner| !element_is_inline(inner));
         let in_block = &inner[block.map_or(0, |block| block + 1)..];
-        // What began in the same block and goes on after the end tag would be neither inside the
-        // element nor outside.
+        // An element that begins in the same block and ends after the end tag would be neither
+        // inside the formatting element nor outside.
         let is_crossing = in_block.iter().any(|inner| !inner.is_resumed);
         if is_crossing && block.is_none() {
             self.end_from(index);
@@ -321,15 +303,10 @@ impl Tree<'_> {
         Partner::OtherBlock
     }
 
-    /// Makes one point of an inline element that is not translated, unless something in it is a
-    /// block or is translated.
+    /// Replaces an inline element that is not translated by one point, unless it contains a block
+    /// or translated text.
     fn join_untranslated(&mut self, start: usize) {
-        let is_inside = |node: &Node| match node {
-            Node::Tag { is_inline, .. } => *is_inline,
-            Node::Point(_) | Node::Untranslated(_) => true,
-            Node::Text { .. } | Node::Break(_) => false,
-        };
-        if !self.nodes[start..].iter().all(is_inside) {
+        if !self.nodes[start..].iter().all(is_untranslated_inline) {
             return;
         }
         let mut all = Vec::new();
@@ -340,40 +317,21 @@ impl Tree<'_> {
     }
 }
 
-/// Whether an element whose block ends without its end tag is opened again in the next.
-fn goes_on_in_blocks(element: &Element) -> bool {
+/// Returns whether an element whose block ends without its end tag is opened again in the next.
+fn reopens_in_blocks(element: &Element) -> bool {
     is_formatting(&element.name) && !element.is_foreign && !element.is_crossed
 }
 
+/// Returns whether an open element is inline: in `svg` and `math` all are.
 fn element_is_inline(element: &Element) -> bool {
     element.is_foreign || is_inline(&element.name)
 }
 
-impl Node {
-    /// What it is written as; a text is none.
-    pub(super) fn into_markup(self) -> Vec<Piece> {
-        match self {
-            Self::Tag { markup, .. }
-            | Self::Point(markup)
-            | Self::Untranslated(markup)
-            | Self::Break(markup) => markup,
-            Self::Text { .. } => Vec::new(),
-        }
-    }
-}
-
-fn kept(raw: &str) -> Vec<Piece> {
-    vec![Piece::Kept(raw.to_owned())]
-}
-
-/// What a tag says of the translation of its content and its attributes, by the attribute
-/// `translate` or the class `notranslate`.
+/// Returns whether a tag declares its content and attributes to be translated, by the attribute
+/// `translate` or the class `notranslate`; `None` if it has neither.
 fn declared_translation(tag: &Tag) -> Option<bool> {
-    match tag
-        .attribute("translate")
-        .map(str::to_ascii_lowercase)
-        .as_deref()
-    {
+    let translate = tag.attribute("translate").map(str::to_ascii_lowercase);
+    match translate.as_deref() {
         Some("" | "yes") => return Some(true),
         Some("no") => return Some(false),
         _ => {}
@@ -385,8 +343,8 @@ fn declared_translation(tag: &Tag) -> Option<bool> {
     is_excluded.then_some(false)
 }
 
-/// Whether the content of an element is translated, by what its tag says or by what it is; `None`
-/// if it is as around it.
+/// Returns whether the content of an element is translated, as its tag declares or its name
+/// implies; `None` if it is treated like the content around it.
 fn own_translation(name: &str, declared: Option<bool>) -> Option<bool> {
     if is_opaque(name) {
         return Some(false);

@@ -1,10 +1,10 @@
-//! A sentence and its translation in units: words, with the punctuation around them apart.
+//! The units of a translation: words, and apart from them the punctuation around them.
 
 use std::ops::Range;
 
 use super::{Link, Translation};
 
-/// A part of a translation, with the parts of the sentence that it is translated from.
+/// A part of a translation and the parts of the sentence that it is translated from.
 pub(super) struct Unit {
     pub(super) target: Range<usize>,
     pub(super) sources: Vec<Range<usize>>,
@@ -12,14 +12,18 @@ pub(super) struct Unit {
     pub(super) is_word: bool,
 }
 
-/// The units of a translation of `source`, in order. Without links, words are linked by relative
-/// position.
+/// Returns the units of a translation of `source`, in order. Without links, words are linked by
+/// relative position.
 pub(super) fn units(source: &str, translation: &Translation) -> Vec<Unit> {
     let text = &*translation.text;
-    let is_valid = |link: &&Link| {
-        source.get(link.source.clone()).is_some() && text.get(link.target.clone()).is_some()
-    };
-    let mut links: Vec<Link> = translation.links.iter().filter(is_valid).cloned().collect();
+    let mut links = Vec::with_capacity(translation.links.len());
+    for link in &translation.links {
+        // Links are public input: one beyond the text or inside a character would be a panic.
+        let is_in_source = source.get(link.source.clone()).is_some();
+        if is_in_source && text.get(link.target.clone()).is_some() {
+            links.push(link.clone());
+        }
+    }
     if links.is_empty() {
         links = by_position(&words(source), &words(text));
     }
@@ -34,7 +38,7 @@ pub(super) fn units(source: &str, translation: &Translation) -> Vec<Unit> {
     units
 }
 
-/// The words of a text, divided by white space, in bytes.
+/// Returns the words of a text, which white space divides, in bytes.
 pub(super) fn words(text: &str) -> Vec<Range<usize>> {
     let mut words = Vec::new();
     let mut start = None;
@@ -57,35 +61,37 @@ fn by_position(source: &[Range<usize>], target: &[Range<usize>]) -> Vec<Link> {
     if source.is_empty() {
         return Vec::new();
     }
-    let link = |(index, word): (usize, &Range<usize>)| {
-        let place = (2 * index + 1) * source.len() / (2 * target.len());
-        Link {
-            source: source[place].clone(),
+    let mut links = Vec::with_capacity(target.len());
+    for (index, word) in target.iter().enumerate() {
+        // The source word at the relative position of the middle of the target word.
+        let middle = (2 * index + 1) * source.len() / (2 * target.len());
+        links.push(Link {
+            source: source[middle].clone(),
             target: word.clone(),
-        }
-    };
-    target.iter().enumerate().map(link).collect()
+        });
+    }
+    links
 }
 
-/// A word, cut where a link begins or ends inside it.
+/// Splits a word where a link begins or ends inside it.
 fn cells(word: Range<usize>, links: &[Link]) -> Vec<Range<usize>> {
     let mut cuts: Vec<usize> = vec![word.start, word.end];
     for link in overlapping(links, &word) {
-        cuts.extend(
-            [link.target.start, link.target.end]
-                .iter()
-                .filter(|cut| word.contains(cut)),
-        );
+        for cut in [link.target.start, link.target.end] {
+            if word.contains(&cut) {
+                cuts.push(cut);
+            }
+        }
     }
     cuts.sort_unstable();
     cuts.dedup();
     cuts.windows(2).map(|ends| ends[0]..ends[1]).collect()
 }
 
-/// The links of which the target shares bytes with a range; they are sorted, and overlap only where
-/// they are equal.
+/// Returns the links whose target shares bytes with a range. They are sorted, and their targets are
+/// equal or do not overlap, so that these links follow each other.
 fn overlapping<'l>(links: &'l [Link], range: &Range<usize>) -> impl Iterator<Item = &'l Link> {
-    let (start, end) = (range.start, range.end);
+    let Range { start, end } = *range;
     let first = links.partition_point(|link| link.target.end <= start);
     links[first..]
         .iter()
@@ -93,8 +99,9 @@ fn overlapping<'l>(links: &'l [Link], range: &Range<usize>) -> impl Iterator<Ite
         .filter(move |link| link.target.end > start)
 }
 
-/// Adds a cell as up to three units: what is before its first letter or digit, what is after the
-/// last, and what is between.
+/// Adds a cell as up to three units: the part before its first letter or digit, the part up to the
+/// last, and the part after it. Each is linked with the same parts of the sources, so that a
+/// quotation mark follows a quotation mark.
 fn push_units(
     units: &mut Vec<Unit>,
     source: &str,
@@ -107,34 +114,32 @@ fn push_units(
         .iter()
         .map(|link| apart(source, link.source.clone()))
         .collect();
-    for (place, target) in [before, word, after].into_iter().enumerate() {
+    for (index, target) in [before, word, after].into_iter().enumerate() {
         if target.is_empty() {
             continue;
         }
-        let own = sources
-            .iter()
-            .map(|parts| parts[place].clone())
-            .filter(|source| !source.is_empty());
+        let same_parts = sources.iter().map(|parts| parts[index].clone());
         units.push(Unit {
             target,
-            sources: own.collect(),
-            is_word: place == 1,
+            sources: same_parts.filter(|source| !source.is_empty()).collect(),
+            is_word: index == 1,
         });
     }
 }
 
-/// What is before the first letter or digit of a part of a text, what is between that and the last,
-/// and what is after it; of a part without any, all is between.
+/// Splits a part of a text before its first letter or digit and after its last. Without any, all of
+/// it is in the middle.
 fn apart(text: &str, part: Range<usize>) -> [Range<usize>; 3] {
     let Range { start, end } = part;
-    let inner = text[start..end].trim_start_matches(|character: char| !character.is_alphanumeric());
+    let inner = text[start..end].trim_start_matches(is_punctuation);
     if inner.is_empty() {
         return [start..start, start..end, end..end];
     }
     let word_start = end - inner.len();
-    let word_end = word_start
-        + inner
-            .trim_end_matches(|character: char| !character.is_alphanumeric())
-            .len();
+    let word_end = word_start + inner.trim_end_matches(is_punctuation).len();
     [start..word_start, word_start..word_end, word_end..end]
+}
+
+fn is_punctuation(character: char) -> bool {
+    !character.is_alphanumeric()
 }

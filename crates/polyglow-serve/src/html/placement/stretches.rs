@@ -1,5 +1,5 @@
-//! The stretch of a translation that each child of an element gets. The time grows with the words
-//! and the children, but for a logarithm: a page may have thousands of tags in one sentence.
+//! The stretch of a translation that each child of an element gets. The time is linear in words and
+//! children except for a logarithm, since a page may have thousands of tags in one sentence.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap, HashMap};
@@ -8,11 +8,13 @@ use std::ops::Range;
 use super::Item;
 use crate::html::units::Unit;
 
-/// The stretch of each child, as indices of `units`, which are those of the element around: none
-/// overlaps another. `source` is the text of the sentence.
+/// Returns the stretch of each child, as indices of `units`, which are those of the element around.
+/// No two overlap. `source` is the text of the sentence.
 pub(super) fn stretches(children: &[Item], source: &str, units: &[Unit]) -> Vec<Range<usize>> {
     let owners = owners(children, units);
     let mut stretches = best_stretches(children, units, &owners);
+    // In this order: what is placed first limits the rest. Elements that cross the edges of the
+    // sentence must reach these, and children without a word of their own take what is left.
     place_crossing(children, &owners, &mut stretches);
     if stretches.iter().any(Option::is_none) {
         let expected = expected_units(children, units);
@@ -25,9 +27,10 @@ pub(super) fn stretches(children: &[Item], source: &str, units: &[Unit]) -> Vec<
         .collect()
 }
 
-/// For each unit the child that it is translated from, if it is of one.
+/// Returns for each unit the child that it is translated from; `None` if it is from none.
 fn owners(children: &[Item], units: &[Unit]) -> Vec<Option<usize>> {
-    // Many units may be translated from one part of the sentence, in which many children may be.
+    // Cached: many units may be translated from one part of the sentence that has many children,
+    // which would take the product of both.
     let mut shares = HashMap::new();
     let mut owners = Vec::with_capacity(units.len());
     for unit in units {
@@ -43,8 +46,8 @@ fn owners(children: &[Item], units: &[Unit]) -> Vec<Option<usize>> {
     owners
 }
 
-/// The child with the most bytes of a part of the sentence, the first of equals, after the number
-/// of these bytes.
+/// Returns the child with the most bytes of a part of the sentence, the first of equals, after the
+/// number of these bytes: in this order tuples compare by bytes first.
 fn largest_share(children: &[Item], part: &Range<usize>) -> Option<(usize, Reverse<usize>)> {
     // Children are in order and do not overlap.
     let first = children.partition_point(|item| item.source.end <= part.start);
@@ -62,15 +65,16 @@ fn largest_share(children: &[Item], part: &Range<usize>) -> Option<(usize, Rever
     largest
 }
 
-/// Units of one child, with words of none between them.
+/// Consecutive units of one child and units of no child between them.
 struct Run {
     child: usize,
     start: usize,
     score: i32,
 }
 
-/// For each child that begins and ends in the sentence the stretch with the most units of it, less
-/// words of no child; none if it has no unit.
+/// Returns for each child that begins and ends in the sentence the stretch with the most units of
+/// it, minus words of no child; `None` if it has no unit. As in the search for the subarray with
+/// the largest sum, a run whose score is not positive is dropped.
 fn best_stretches(
     children: &[Item],
     units: &[Unit],
@@ -91,6 +95,7 @@ fn best_stretches(
             start: index,
             score: 0,
         });
+        // Words count more than punctuation, which translations often add or leave out.
         current.score += if unit.is_word { 2 } else { 1 };
         if best[child]
             .as_ref()
@@ -100,15 +105,16 @@ fn best_stretches(
         }
         run = Some(current);
     }
-    let is_whole =
-        |item: &Item| item.point.is_none() && !item.begins_before() && !item.ends_after();
-    let best = best.into_iter().zip(children);
-    best.map(|(best, item)| best.filter(|_| is_whole(item)).map(|(_, stretch)| stretch))
-        .collect()
+    let mut stretches = Vec::with_capacity(children.len());
+    for (best, item) in best.into_iter().zip(children) {
+        let is_whole = item.open.is_some() && item.close.is_some();
+        stretches.push(best.filter(|_| is_whole).map(|(_, stretch)| stretch));
+    }
+    stretches
 }
 
-/// Places the child that began before the sentence and the one that ends after it: from the first
-/// unit, and to the last, as far as their words go and siblings let them.
+/// Places the child that begins before the sentence, from the first unit on, and the one that ends
+/// after it, up to the last unit: each as far as its words go, but not over siblings.
 fn place_crossing(
     children: &[Item],
     owners: &[Option<usize>],
@@ -148,8 +154,9 @@ struct SourceLink {
     end: usize,
 }
 
-/// For each child the index of the unit that it is expected before: the one that is translated from
-/// what comes after the child's start, or after what comes before it, or else the first.
+/// Returns for each child the index of the unit that it is expected before. A child that follows a
+/// space belongs to the word after it, any other to the word before it; if there is no such word,
+/// to the other one, or else it is before the first unit.
 fn expected_units(children: &[Item], units: &[Unit]) -> Vec<usize> {
     let mut links = Vec::new();
     for (unit, Unit { sources, .. }) in units.iter().enumerate() {
@@ -160,6 +167,7 @@ fn expected_units(children: &[Item], units: &[Unit]) -> Vec<usize> {
         }));
     }
     links.sort_unstable();
+    // Children are in order, so one pass over the links suffices.
     let mut following = links.into_iter().peekable();
     let mut passed = Passed::default();
     let mut expected = Vec::with_capacity(children.len());
@@ -180,12 +188,12 @@ fn expected_units(children: &[Item], units: &[Unit]) -> Vec<usize> {
     expected
 }
 
-/// Links to parts of the sentence that begin before a byte, which grows.
+/// The links to parts of the sentence that begin before a byte, which increases.
 #[derive(Default)]
 struct Passed {
-    /// Unit and end of those that may reach to the byte, as the word around a `<wbr>` does.
+    /// Unit and end of the parts that may reach to the byte, as the word around a `<wbr>` does.
     reaching: BinaryHeap<(usize, usize)>,
-    /// End and unit of the one that ends last.
+    /// End and unit of the part that ends last.
     latest: Option<(usize, usize)>,
 }
 
@@ -195,9 +203,10 @@ impl Passed {
         self.latest = self.latest.max(Some((link.end, link.unit)));
     }
 
-    /// The last unit that is translated from a part which reaches to `start`, or else from the part
-    /// that ends last.
+    /// Returns the last unit that is translated from a part which reaches to `start`, or else from
+    /// the part that ends last.
     fn nearest(&mut self, start: usize) -> Option<usize> {
+        // The byte increases, so a part that does not reach to it is never needed again.
         while self.reaching.peek().is_some_and(|(_, end)| *end < start) {
             self.reaching.pop();
         }
@@ -207,7 +216,8 @@ impl Passed {
 }
 
 /// Gives each child with words and without a stretch the nearest word that is translated from no
-/// child and is in no stretch: one without a link if there is any.
+/// child and is in no stretch. Words without a link come first: one with a link is known to be the
+/// translation of other words.
 fn give_free_words(
     children: &[Item],
     source: &str,
@@ -222,17 +232,15 @@ fn give_free_words(
     }
     let mut unlinked = BTreeSet::new();
     let mut linked = BTreeSet::new();
-    for (index, unit) in units
-        .iter()
-        .enumerate()
-        .filter(|(index, unit)| is_free[*index] && unit.is_word)
-    {
-        let free = if unit.sources.is_empty() {
-            &mut unlinked
+    for (index, unit) in units.iter().enumerate() {
+        if !is_free[index] || !unit.is_word {
+            continue;
+        }
+        if unit.sources.is_empty() {
+            unlinked.insert(index);
         } else {
-            &mut linked
-        };
-        free.insert(index);
+            linked.insert(index);
+        }
     }
     for (child, item) in children.iter().enumerate() {
         let has_words = source[item.source.clone()].contains(char::is_alphanumeric);
@@ -244,21 +252,21 @@ fn give_free_words(
     }
 }
 
-/// Removes and returns the number that is nearest to another, the lesser of two.
-fn take_nearest(numbers: &mut BTreeSet<usize>, wanted: usize) -> Option<usize> {
-    let below = numbers.range(..=wanted).next_back().copied();
-    let above = numbers.range(wanted..).next().copied();
+/// Removes and returns the index that is nearest to `target`, the lesser of two.
+fn take_nearest(indices: &mut BTreeSet<usize>, target: usize) -> Option<usize> {
+    let below = indices.range(..=target).next_back().copied();
+    let above = indices.range(target..).next().copied();
     let nearest = below
         .into_iter()
         .chain(above)
-        .min_by_key(|number| number.abs_diff(wanted))?;
-    numbers.remove(&nearest);
+        .min_by_key(|index| index.abs_diff(target))?;
+    indices.remove(&nearest);
     Some(nearest)
 }
 
-/// Gives each child that has no stretch an empty one where it is expected, or at the nearest edge
-/// of the stretch that it would be inside of: after the end of what begins before the sentence, and
-/// before the start of what ends after it.
+/// Gives each child without a stretch an empty one where it is expected, or at the nearest edge of
+/// the stretch that this is inside of. It stays after an element that begins before the sentence,
+/// and before one that ends after it.
 fn place_empty(
     children: &[Item],
     num_units: usize,
@@ -286,15 +294,18 @@ fn place_empty(
     }
 }
 
-/// The index itself, or the nearest edge of the stretch that it is inside of. The stretches are in
-/// order.
+/// Returns the index itself, or the nearest edge of the stretch that it is inside of. The stretches
+/// are in order.
 fn nearest_edge(stretches: &[Range<usize>], at: usize) -> usize {
     let around = stretches.partition_point(|stretch| stretch.end <= at);
-    match stretches.get(around) {
-        Some(stretch) if stretch.start < at && at - stretch.start < stretch.end - at => {
-            stretch.start
-        }
-        Some(stretch) if stretch.start < at => stretch.end,
-        _ => at,
+    let Some(stretch) = stretches.get(around) else {
+        return at;
+    };
+    if stretch.start >= at {
+        at
+    } else if at - stretch.start < stretch.end - at {
+        stretch.start
+    } else {
+        stretch.end
     }
 }
