@@ -84,7 +84,7 @@ pub struct Evaluation {
 
 impl Evaluation {
     /// Of what was found at the targets of each example.
-    pub fn of_forced(forced: Vec<Forced>) -> Self {
+    pub fn from_forced(forced: Vec<Forced>) -> Self {
         let num_targets = forced
             .iter()
             .map(|example| example.log_probs.len())

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_predict::attention::{of_words, unit_links};
+use polyglow_predict::attention::{word_attention, unit_links};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::translate::Request;
 use tokio::sync::mpsc;
@@ -297,7 +297,7 @@ fn attend(runner: &Runner, pairs: &mut [(&Request, &mut LinkedTranslation)]) -> 
         .iter()
         .map(|(line, found)| [&*line.text, &*found.translation.text])
         .collect();
-    let attention = of_words(runner, &texts).map_err(|error| error.to_string())?;
+    let attention = word_attention(runner, &texts).map_err(|error| error.to_string())?;
     for ((_, found), mut layers) in pairs.iter_mut().zip(attention) {
         found.attention = layers.pop().unwrap_or_default();
     }

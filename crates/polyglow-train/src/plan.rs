@@ -75,7 +75,7 @@ impl Plan {
     /// # Errors
     /// The device is not there.
     pub fn new(config: Config) -> Result<Self> {
-        Self::of_rank(config, alone())
+        Self::for_rank(config, alone())
     }
 
     /// As [`Self::new`], of one of several processes, each of which has a device of its own where
@@ -83,9 +83,9 @@ impl Plan {
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_rank(config: Config, group: Arc<dyn Group>) -> Result<Self> {
+    pub fn for_rank(config: Config, group: Arc<dyn Group>) -> Result<Self> {
         let device = device::open_for(&config.device, group.local_rank())?;
-        Ok(Self::on(config, device, None).among(group))
+        Ok(Self::on(config, device, None).with_group(group))
     }
 
     /// As [`Self::new`], on a device that is open already. `before` is the config of the run that
@@ -143,7 +143,7 @@ impl Plan {
 
     /// The plan of one of several processes.
     #[must_use]
-    pub fn among(mut self, group: Arc<dyn Group>) -> Self {
+    pub fn with_group(mut self, group: Arc<dyn Group>) -> Self {
         self.group = group;
         self
     }

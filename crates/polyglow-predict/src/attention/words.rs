@@ -50,7 +50,7 @@ impl Tokens {
 ///
 /// # Errors
 /// A line cannot be encoded.
-pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
+pub fn word_attention<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
     pairs: &[[&str; 2]],
 ) -> Result<Vec<Vec<WordAttention>>> {
@@ -76,7 +76,7 @@ pub type UnitLink = (Range<usize>, Range<usize>);
 
 /// For each pair, `[source, target]`, a link for each unit of the target: to the source unit with
 /// the most attention in the last decoder layer, heads averaged. There are none if the model has no
-/// attention to the source. As [`of_words`] else.
+/// attention to the source. As [`word_attention`] else.
 ///
 /// # Errors
 /// A line cannot be encoded.

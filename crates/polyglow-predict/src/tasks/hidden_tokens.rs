@@ -92,5 +92,5 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
         .iter_mut()
         .zip(truncated)
         .for_each(|(forced, truncated)| forced.truncated = truncated);
-    Ok(Evaluation::of_forced(forced))
+    Ok(Evaluation::from_forced(forced))
 }

@@ -94,7 +94,7 @@ pub(crate) fn evaluate(runner: &Runner, images: &[LabeledImage]) -> Result<Evalu
             Ok(found.iter().map(|row| Forced::new(row)).collect())
         },
     )?;
-    let evaluation = Evaluation::of_forced(forced).with_accuracy();
+    let evaluation = Evaluation::from_forced(forced).with_accuracy();
     let scores = label_scores(&runner.tgt, &names, evaluation.first.iter().flatten())?;
     Ok(evaluation.with_labels(scores))
 }

@@ -109,7 +109,7 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
             Ok(texts.iter().zip(&found).map(forced).collect())
         },
     )?;
-    let evaluation = Evaluation::of_forced(forced).with_accuracy();
+    let evaluation = Evaluation::from_forced(forced).with_accuracy();
     let scores = label_scores(&runner.tgt, &names, evaluation.first.iter().flatten())?;
     Ok(evaluation.with_labels(scores))
 }

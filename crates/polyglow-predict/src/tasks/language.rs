@@ -85,7 +85,7 @@ pub(crate) fn evaluate(
         "there is nothing to evaluate: all lines are blank"
     );
     let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
-    Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
+    Ok(Evaluation::from_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
 }
 
 /// How probable the models find each target, given what stands before it. As in training, a line

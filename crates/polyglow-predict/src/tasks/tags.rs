@@ -128,7 +128,7 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
         sentence.num_correct += of_piece.num_correct;
     }
 
-    let evaluation = Evaluation::of_forced(forced);
+    let evaluation = Evaluation::from_forced(forced);
     let mut hypotheses: Vec<Vec<String>> = Vec::with_capacity(pairs.len());
     for ids in &evaluation.first {
         hypotheses.push(names(tags, ids)?);

@@ -85,7 +85,7 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
             hypotheses[index].clone_from(translation);
         }
     }
-    Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
+    Ok(Evaluation::from_forced(forced).with_translations(hypotheses, scores))
 }
 
 /// Returns how probable the models find the target of each pair, given its source and all targets

@@ -133,7 +133,7 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair], config: SkipGrams) -> Re
             .collect();
         found[*line as usize].extend(&predicted);
     }
-    Ok(Evaluation::of_forced(found).with_accuracy())
+    Ok(Evaluation::from_forced(found).with_accuracy())
 }
 
 /// Whether the first candidate of a row, the real one, scores above all others, each of which has
