@@ -7,7 +7,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_predict::attention::{word_attention, unit_links};
+use polyglow_predict::attention::{unit_links, word_attention};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::translate::Request;
 use tokio::sync::mpsc;

@@ -12,7 +12,7 @@ use crate::workload::BatchShape;
 pub enum StopRequest {
     /// There is no request: training continues.
     #[default]
-    GoOn,
+    None,
     /// Training ends after this step, with a checkpoint.
     Stop,
     /// Training ends at once, without a checkpoint of the last steps.

@@ -14,7 +14,7 @@ use polyglow_model::{
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, failed};
 use polyglow_predict::runner::Runner;
-use polyglow_predict::tasks::images::image;
+use polyglow_predict::tasks::images::upload_images;
 use serde::Serialize;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
@@ -60,7 +60,7 @@ impl Task for Captions {
 
     fn upload(&self, batch: &CaptionBatch, device: &Device) -> (Inputs, Targets) {
         let inputs = Inputs {
-            src: image(&batch.pixels, batch.tgt_in.num_rows(), device).into(),
+            src: upload_images(&batch.pixels, batch.tgt_in.num_rows(), device).into(),
             tgt_in: upload_rows(&batch.tgt_in, device),
         };
         let targets = upload_targets(&batch.tgt_out.ids, self.pad_id, device);
@@ -177,7 +177,7 @@ fn hits(runner: &Runner, gazes: &[Gaze], num_patches: usize) -> Result<Vec<Vec<V
         let captions: Vec<&[u32]> = rows.iter().map(|row| &*row.ids).collect();
         let batch = CaptionBatch::new(pixels.concat(), &captions, special, runner.pad_multiple);
         let inputs = Inputs {
-            src: image(&batch.pixels, rows.len(), &runner.device).into(),
+            src: upload_images(&batch.pixels, rows.len(), &runner.device).into(),
             tgt_in: upload_rows(&batch.tgt_in, &runner.device),
         };
         let layers = Inspect::cross_attention(model, inputs.into());

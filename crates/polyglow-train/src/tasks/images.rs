@@ -8,7 +8,7 @@ use polyglow_data::sources::ImageSource;
 use polyglow_model::{Image, Model, Predict};
 use polyglow_predict::device::upload;
 use polyglow_predict::error::{Result, bail};
-use polyglow_predict::tasks::images::image;
+use polyglow_predict::tasks::images::upload_images;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
@@ -57,7 +57,7 @@ impl Task for Images {
     fn upload(&self, batch: &ImageBatch, device: &Device) -> Self::Inputs {
         let rows = batch.labels.len();
         let labels = upload(batch.labels.clone(), 1, device).flatten(0, 1);
-        (image(&batch.pixels, rows, device), labels)
+        (upload_images(&batch.pixels, rows, device), labels)
     }
 
     fn loss(&self, model: &Model, (image, labels): Self::Inputs) -> Loss {

@@ -9,7 +9,7 @@ use polyglow_data::sources::SkipGramSource;
 use polyglow_model::{Model, Predict, Words};
 use polyglow_predict::device::upload;
 use polyglow_predict::error::Result;
-use polyglow_predict::tasks::words::words;
+use polyglow_predict::tasks::words::upload_words;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
@@ -57,7 +57,7 @@ impl Task for WordVectors {
 
     fn upload(&self, batch: &SkipGramBatch, device: &Device) -> Self::Inputs {
         let is_real = upload(batch.is_real(), 1, device).flatten(0, 1);
-        (words(batch, device), is_real)
+        (upload_words(batch, device), is_real)
     }
 
     fn loss(&self, model: &Model, (words, is_real): Self::Inputs) -> Loss {

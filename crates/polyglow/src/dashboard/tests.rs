@@ -251,7 +251,10 @@ fn a_terminal_that_is_gone_is_given_up_and_the_training_goes_on() {
     dashboard.validating();
     dashboard.advance(2);
     assert_eq!(
-        (*drawn.lock().expect("nobody panics"), dashboard.stop_request()),
+        (
+            *drawn.lock().expect("nobody panics"),
+            dashboard.stop_request()
+        ),
         (1, StopRequest::None)
     );
 }
