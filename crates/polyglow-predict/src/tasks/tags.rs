@@ -95,7 +95,11 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let labels = label_scores(tags, &names, given)?;
     let mut evaluation = evaluation.with_labels(labels);
     if has_spans(names.iter()) {
-        let scores = span_scores(&hypotheses, &references)?;
+        let mut tags: Vec<Vec<&str>> = Vec::with_capacity(hypotheses.len());
+        for sentence in &hypotheses {
+            tags.push(sentence.iter().map(String::as_str).collect());
+        }
+        let scores = span_scores(&tags, &references)?;
         evaluation = evaluation
             .with_score(SPAN_PRECISION.key, scores.precision)
             .with_score(SPAN_RECALL.key, scores.recall)
