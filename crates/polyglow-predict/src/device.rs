@@ -374,7 +374,10 @@ fn numbered(backend: &str, devices: Vec<(&'static str, Device)>) -> Vec<ListedDe
     feature = "cuda",
     feature = "rocm"
 ))]
-fn of_kind(kind: &'static str, devices: Vec<Device>) -> Vec<(&'static str, Device)> {
+fn of_kind(
+    kind: &'static str,
+    devices: impl IntoIterator<Item = Device>,
+) -> Vec<(&'static str, Device)> {
     devices.into_iter().map(|device| (kind, device)).collect()
 }
 
