@@ -463,7 +463,7 @@ mod tests {
         ] {
             let error = open(name).expect_err("there is no such backend");
             assert!(
-                error.hint().is_some_and(|found| found.contains(hint)),
+                error.hint().is_some_and(|actual| actual.contains(hint)),
                 "{name}: {:?}",
                 error.hint()
             );

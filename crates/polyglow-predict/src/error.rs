@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The result of everything here that can fail.
 pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
-/// What an error means for the caller.
+/// The kind of an error, by which a caller decides what to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -26,7 +26,7 @@ pub enum ErrorKind {
     NotFinite,
     /// The device failed, mostly for lack of memory.
     Device,
-    /// The observer asked for the end at once, without a last checkpoint.
+    /// The observer requested the end at once, without a last checkpoint.
     Aborted,
     /// Anything else: files, disks, data.
     #[default]
@@ -35,12 +35,12 @@ pub enum ErrorKind {
 
 /// An error, in one line with all its causes when it is displayed.
 ///
-/// One type with a kind, as that of [`std::io`], instead of an enum: a run can fail in some 150
-/// places, and a caller who wants more than the message asks for its [`kind`](Self::kind) and its
-/// [`hint`](Self::hint).
+/// It is one type with a kind, as that of [`std::io`], instead of an enum: there are some 150 ways in
+/// which a run can fail, and a caller who needs more than the message has its [`kind`](Self::kind) and
+/// its [`hint`](Self::hint).
 ///
-/// With [`Debug`](fmt::Debug) it is displayed as well, with its hint on a second line, so that a
-/// program whose `main` returns it prints what its user can read:
+/// [`Debug`](fmt::Debug) displays it as well, with its hint on a second line, so that a program whose
+/// `main` returns it prints a readable message:
 ///
 /// ```
 /// use polyglow_predict::error::{TrainError, with_hint};

@@ -409,12 +409,12 @@ mod tests {
                 .map(|value| value.to_bits())
                 .collect::<Vec<_>>()
         };
-        let found: Vec<f32> = read2
+        let values_read: Vec<f32> = read2
             .take("b", &[2, 3])
             .expect("it is there")
             .iter::<f32>()
             .collect();
-        assert_eq!(bits(&found), bits(&values));
+        assert_eq!(bits(&values_read), bits(&values));
         read2.finish().expect("nothing is left");
     }
 
@@ -422,7 +422,7 @@ mod tests {
     fn matrices_in_8_bits_come_back_within_half_a_step() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("a.safetensors");
-        let values: Vec<f32> = (0..6).map(|place| (place as f32).sin()).collect();
+        let values: Vec<f32> = (0..6).map(|index| (index as f32).sin()).collect();
         let tensor = |name: &str, shape: Vec<usize>| {
             (name.to_owned(), TensorData::new(values.clone(), shape))
         };

@@ -19,7 +19,7 @@ struct Device {
     memory: f64,
     /// Floating-point operations a second in products of f32; of tf32 where `cuda` rounds to it.
     f32: f64,
-    /// The same of f16 and bf16 with f32 sums, without sparsity.
+    /// Floating-point operations a second in products of f16 and bf16 with f32 sums, without sparsity.
     half: f64,
     /// Floating-point operations a second of units for single numbers of f32.
     lanes: f64,

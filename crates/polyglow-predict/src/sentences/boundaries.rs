@@ -337,12 +337,13 @@ mod tests {
                     text.lines().map(|line| format!("{line}{space}")).collect();
                 let text = lines.concat();
                 let gold: Vec<&str> = lines.iter().map(String::as_str).collect();
-                let found = split(&text, language);
-                assert_eq!(found.concat(), text);
-                let found: Vec<&str> = found.iter().map(String::as_str).collect();
-                let (found, gold) = (boundaries(&text, &found), boundaries(&text, &gold));
-                common += found.intersection(&gold).count();
-                all += found.len() + gold.len();
+                let sentences = split(&text, language);
+                assert_eq!(sentences.concat(), text);
+                let sentences: Vec<&str> = sentences.iter().map(String::as_str).collect();
+                let predicted = boundaries(&text, &sentences);
+                let gold = boundaries(&text, &gold);
+                common += predicted.intersection(&gold).count();
+                all += predicted.len() + gold.len();
             }
         }
         200.0 * common as f64 / all as f64
@@ -353,8 +354,8 @@ mod tests {
     }
 
     fn by_lists(text: &str, language: &str) -> Vec<String> {
-        let found = sentencex::get_sentence_boundaries(language, text);
-        found
+        let sentences = sentencex::get_sentence_boundaries(language, text);
+        sentences
             .into_iter()
             .map(|sentence| sentence.text.to_owned())
             .collect()

@@ -133,11 +133,10 @@ pub struct TrainConfig {
     /// Largest number of steps in a row that are skipped because their loss or gradient is not
     /// finite; one more ends training; with 0 the first does; default 20.
     pub max_skipped_steps: u64,
-    /// In a training of several processes: how long they wait for one that does not come, in
-    /// seconds; default 1800.
+    /// Seconds that the processes of a training wait for one that does not answer; default 1800.
     pub rank_timeout: u64,
-    /// In a training of several processes: how gradients are sent, `"f32"`, or `"bf16"` for half
-    /// the bytes, rounded to 8 significant bits; they are added in f32; default `"f32"`.
+    /// The format in which the processes of a training exchange gradients: `"f32"`, or `"bf16"` for
+    /// half the bytes, rounded to 8 significant bits; they are added in f32; default `"f32"`.
     pub exchange_precision: Precision,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,

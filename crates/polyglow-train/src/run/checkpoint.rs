@@ -5,7 +5,7 @@
 //! average is kept, and `state.json`.
 
 mod directory;
-mod place;
+mod storage;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -170,7 +170,7 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Returns whether there is a checkpoint at `path`, whole or damaged.
     pub fn is_at(path: &Path) -> bool {
-        place::follow(path).join(STATE).is_file()
+        storage::follow(path).join(STATE).is_file()
     }
 
     /// Opens a checkpoint directory. Only its state is read.
@@ -178,7 +178,7 @@ impl Checkpoint {
     /// # Errors
     /// The state is missing, damaged, or of a version that this program does not know.
     pub fn open(path: &Path) -> Result<Self> {
-        let path = &*place::follow(path);
+        let path = &*storage::follow(path);
         let manifest = read_manifest(path).map_err(|error| damaged(path, error))?;
         Ok(Self {
             path: path.to_owned(),
@@ -193,7 +193,7 @@ impl Checkpoint {
     /// Something cannot be written, or does not read back as it was written; what was there is
     /// still there then.
     pub fn write(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
-        let unfinished = place::sibling(path, place::UNFINISHED);
+        let unfinished = storage::sibling(path, storage::UNFINISHED);
         let written = write_and_replace(&unfinished, path, content, state);
         if written.is_err() {
             // A part of a checkpoint is of no use, and a full disk may be why it could not be written.
@@ -318,7 +318,7 @@ fn write_and_replace(
 ) -> Result<()> {
     remove_directory(unfinished)?;
     fill(unfinished, content, state)?;
-    place::replace(unfinished, path)?;
+    storage::replace(unfinished, path)?;
     // The new name is on the disk only then.
     Ok(path.parent().map_or(Ok(()), sync_directory)?)
 }

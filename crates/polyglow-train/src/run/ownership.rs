@@ -18,7 +18,7 @@ const RECORDS: [&str; 4] = [
     "validation",
     "inspection.json",
 ];
-/// Files of a run that are written beside their destination and renamed.
+/// Files of a run that are written under a temporary name and renamed.
 const REPLACED: [&str; 7] = [
     "config.toml",
     "tokenizer.json",

@@ -163,7 +163,7 @@ fn event(run: &RunDirectory, record: &Json, time: &mut f64) -> Event {
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     #[prost(double, tag = "1")]
     time: f64,
     #[prost(int64, tag = "2")]
@@ -290,36 +290,41 @@ mod tests {
 
     use super::*;
 
-    /// The events of a file, whose check sums are right.
+    /// The events of a file, whose checksums are right.
     fn read(path: &Path) -> Vec<Event> {
-        let (bytes, mut place, mut events) = (fs::read(path).expect("it is there"), 0, Vec::new());
-        while place < bytes.len() {
-            let (length, rest) = bytes[place..].split_first_chunk::<8>().expect("a length");
-            let (sum, rest) = rest.split_first_chunk::<4>().expect("a check sum");
+        let bytes = fs::read(path).expect("it is there");
+        let mut events = Vec::new();
+        let mut position = 0;
+        while position < bytes.len() {
+            let (length, rest) = bytes[position..]
+                .split_first_chunk::<8>()
+                .expect("a length");
+            let (sum, rest) = rest.split_first_chunk::<4>().expect("a checksum");
             assert_eq!(u32::from_le_bytes(*sum), masked(length));
             let len = u64::from_le_bytes(*length) as usize;
             assert_eq!(rest[len..len + 4], masked(&rest[..len]).to_le_bytes());
             events.push(Event::decode(&rest[..len]).expect("an event"));
-            place += len + 16;
+            // A length of 8 bytes, and two checksums of 4.
+            position += len + 16;
         }
         events
     }
 
     #[test]
-    fn the_check_sum_is_the_published_one() {
+    fn the_checksum_is_the_published_one() {
         // RFC 3720, B.4.
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
     }
 
     #[test]
     fn the_clock_stays_when_a_run_resumes_and_writes_its_config_again() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let run = RunDirectory::new(place.path());
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(dir.path());
         let write = |name: &str, seconds: u64| {
-            fs::write(place.path().join(name), "").expect("there is room");
+            fs::write(dir.path().join(name), "").expect("there is room");
             let file = File::options()
                 .append(true)
-                .open(place.path().join(name))
+                .open(dir.path().join(name))
                 .expect("it is there");
             file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds))
                 .expect("it is ours");
@@ -334,26 +339,26 @@ mod tests {
         };
         write("tokenizer.json", 1000);
         write("config.toml", 1001);
-        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        assert_eq!(times(dir.path()), [1000.0, 1003.0]);
         write("config.toml", 5000);
-        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        assert_eq!(times(dir.path()), [1000.0, 1003.0]);
         assert_eq!(
-            times(&place.path().join("elsewhere")),
+            times(&dir.path().join("elsewhere")),
             [1000.0, 1003.0],
             "as `report --tensorboard` writes it"
         );
         // As after a copy, which is newer: the old events tell.
         write("tokenizer.json", 6000);
-        assert_eq!(times(place.path()), [1000.0, 1003.0]);
-        fs::remove_file(place.path().join(NAME)).expect("it is there");
-        assert_eq!(times(place.path()), [5000.0, 5003.0]);
-        let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
+        assert_eq!(times(dir.path()), [1000.0, 1003.0]);
+        fs::remove_file(dir.path().join(NAME)).expect("it is there");
+        assert_eq!(times(dir.path()), [5000.0, 5003.0]);
+        let began_again = EventFile::create(&run, dir.path(), []).expect("there is room");
         write("config.toml", 7000);
         assert_eq!(
             read(began_again.path())[0].time.to_bits(),
             5000_f64.to_bits()
         );
-        let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
+        let began_again = EventFile::create(&run, dir.path(), []).expect("there is room");
         assert_eq!(
             read(began_again.path())[0].time.to_bits(),
             6000_f64.to_bits(),
@@ -363,14 +368,14 @@ mod tests {
 
     #[test]
     fn records_become_events_and_a_file_that_is_made_anew_has_each_once() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let run = RunDirectory::new(place.path());
-        fs::create_dir(place.path().join("validation")).expect("there is room");
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(dir.path());
+        fs::create_dir(dir.path().join("validation")).expect("there is room");
         fs::write(run.validation_path(20), "a dog\na cat\n").expect("there is room");
         let train = json!({"kind": "train", "step": 10, "loss": 2.5, "lr": 0.5, "seconds": 3.0});
         let valid = json!({"kind": "valid", "split": "valid", "step": 20, "bleu": 12.5, "signatures": {"bleu": "nrefs:1"}});
         for _ in 0..2 {
-            let mut file = EventFile::create(&run, place.path(), [&train]).expect("there is room");
+            let mut file = EventFile::create(&run, dir.path(), [&train]).expect("there is room");
             file.add(&valid).expect("there is room");
             let events = read(file.path());
             assert_eq!(

@@ -113,7 +113,7 @@ pub struct Pointing {
     /// For each decoder layer, from the lowest, the share of words whose most looked-at patch touches
     /// a shape that the word is about, heads averaged, 0 to 1.
     pub layers: Vec<f64>,
-    /// The same share for a patch drawn at random.
+    /// The share that a patch drawn at random would have.
     pub chance: f64,
     /// Number of words about shapes.
     pub words: usize,

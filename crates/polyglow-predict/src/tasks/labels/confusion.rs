@@ -18,10 +18,10 @@ pub struct LabelScores {
     pub examples: usize,
     /// The number of examples that were given it.
     pub given: usize,
-    /// Of the examples that were given this label, the share that has it, 0 to 1; `None` if it was
+    /// The share of the examples that were given this label which have it, 0 to 1; `None` if it was
     /// never given.
     pub precision: Option<f64>,
-    /// Of the examples that have this label, the share that was given it, 0 to 1; `None` if no
+    /// The share of the examples that have this label which were given it, 0 to 1; `None` if no
     /// example has it.
     pub recall: Option<f64>,
     /// The other labels that examples that have it were given, with their counts, the most frequent

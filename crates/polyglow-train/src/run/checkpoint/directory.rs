@@ -7,7 +7,7 @@ use std::{fs, io};
 use polyglow_data::file::sync_directory;
 use polyglow_predict::error::{Context, Result, TrainError, failed, with_hint};
 
-use super::{Checkpoint, Content, TrainState, place, remove_directory};
+use super::{Checkpoint, Content, TrainState, remove_directory, storage};
 
 /// The `checkpoints` directory of a run. It holds `step-N/`, checkpoints that were made from those,
 /// such as `average/`, and the relative links `last` and `best`.
@@ -69,7 +69,7 @@ impl Checkpoints {
         if !self.dir.is_dir() {
             return Ok(());
         }
-        place::tidy(&self.dir, ours)
+        storage::tidy(&self.dir, ours)
             .with_context(|| format!("cannot clear `{}`", self.dir.display()))
     }
 
@@ -236,7 +236,8 @@ impl Checkpoints {
 
     /// Returns whether `name` is that of a whole checkpoint of no step, and not a link to another.
     fn is_named(&self, name: &str) -> bool {
-        let is_unfinished = name.ends_with(place::UNFINISHED) || name.ends_with(place::REPLACED);
+        let is_unfinished =
+            name.ends_with(storage::UNFINISHED) || name.ends_with(storage::REPLACED);
         let path = self.dir.join(name);
         // Where the file system has no symbolic links, a file stands for one.
         let is_link = path.is_symlink() || path.is_file();
@@ -295,7 +296,7 @@ fn replace_link(dir: &Path, name: &str, target: &str) -> io::Result<()> {
     let new = dir.join(format!("{name}.tmp"));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => place::point(&new, target)?,
+        _ => storage::point(&new, target)?,
     }
     fs::rename(&new, dir.join(name))?;
     sync_directory(dir)
@@ -439,7 +440,7 @@ mod tests {
             "{:#}",
             checkpoints
                 .find("last")
-                .and_then(|found| found.model())
+                .and_then(|checkpoint| checkpoint.model())
                 .expect_err("damaged")
         );
         assert!(
