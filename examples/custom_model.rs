@@ -152,7 +152,7 @@ struct StopAfter(u64, Stop);
 impl Observer for StopAfter {
     fn step(&mut self, step: u64) {
         if step == self.0 {
-            self.1.ask();
+            self.1.request();
         }
     }
 }

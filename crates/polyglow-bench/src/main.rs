@@ -1,6 +1,5 @@
-//! Measurements for those who develop polyglow: what a GPU does in a training step (`launches`),
-//! and what a training gains from several machines (`ranks`). Those for everybody are in
-//! `polyglow bench`.
+//! Measurements for developers of polyglow: the work of a GPU in a training step (`launches`), and the
+//! gain of a training from several machines (`ranks`). Measurements for users are in `polyglow bench`.
 
 mod launches;
 mod ranks;
@@ -12,7 +11,7 @@ use clap::{Parser, Subcommand};
 #[global_allocator]
 static ALLOCATOR: polyglow::allocator::Allocator = polyglow::allocator::Allocator;
 
-/// Measurements for those who develop polyglow.
+/// Measurements for developers of polyglow.
 #[derive(Parser)]
 #[command(version, arg_required_else_help = true)]
 struct Cli {

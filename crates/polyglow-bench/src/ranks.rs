@@ -1,4 +1,4 @@
-//! `polyglow-bench ranks`: what a training gains from several processes, each on a machine of its
+//! `polyglow-bench ranks`: the gain of a training from several processes, each on a machine of its
 //! own.
 
 mod estimate;

@@ -16,7 +16,7 @@ use crate::error::{Result, TrainError};
 use crate::runner::{Member, Runner};
 use crate::tasks::Reads;
 pub use images::{CaptionWeights, HeadWeights, caption_weights, image_weights};
-pub use words::{UnitLink, WordAttention, of_words, strongest, unit_links};
+pub use words::{UnitLink, WordAttention, strongest, unit_links, word_attention};
 
 /// The name of the trained vector that an encoder may have before its text.
 const CLASS: &str = "[class]";

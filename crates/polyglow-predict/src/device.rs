@@ -1,4 +1,5 @@
-//! Names of devices (`flex`, `wgpu:1`, `cuda`) and the Burn devices they stand for on this machine.
+//! Names of devices (`flex`, `wgpu:1`, `cuda`) and the Burn devices that they stand for on this
+//! machine.
 
 use std::panic::{self, AssertUnwindSafe};
 
@@ -23,8 +24,8 @@ use crate::error::{ErrorKind, Result, TrainError, failed, usage, with_hint};
 use crate::suggestion::nearest;
 use crate::wording::counted;
 
-/// Every backend that can be built in: its name, which is also its Cargo feature; whether this
-/// build has it; and what a machine must have for it.
+/// Every backend that can be built in: its name, which is also its Cargo feature; whether this build
+/// has it; and the hardware and drivers that it needs.
 const BACKENDS: [(&str, bool, &str); 7] = [
     ("flex", cfg!(feature = "flex"), "a CPU"),
     ("ndarray", cfg!(feature = "ndarray"), "a CPU"),
@@ -48,39 +49,36 @@ const BACKENDS: [(&str, bool, &str); 7] = [
 pub struct DeviceInfo {
     /// The backend: `wgpu`.
     pub backend: &'static str,
-    /// What `--device` and the key `device` take: `wgpu:0`.
+    /// The value for `--device` and the key `device`: `wgpu:0`.
     pub name: String,
-    /// What the hardware calls itself.
+    /// The name that the hardware reports.
     pub adapter: String,
     /// `cpu`, `discrete gpu`, `integrated gpu`, `virtual gpu` or `gpu`.
     pub kind: &'static str,
 }
 
-/// The widest instructions that kernels use on this device: those of `flex`, which is the CPU,
-/// unless this build has no kernels.
+/// Returns the widest instructions that kernels use on this device. Only `flex`, which is the CPU, has
+/// them, and only in builds with kernels.
 pub fn instructions(device: &Device) -> Option<&'static str> {
     instruction_set().filter(|_| has_int8_kernels(device))
 }
 
-/// How many threads a step on the CPU computes with.
+/// Returns the number of threads with which a step on the CPU computes.
 pub fn threads() -> usize {
     rayon::current_num_threads()
 }
 
-/// A device that was found but not opened.
-struct Found {
+/// A device that the driver lists, before it is opened.
+struct ListedDevice {
     name: String,
     kind: &'static str,
     device: Device,
 }
 
-/// The names of the backends in this build.
+/// Returns the names of the backends in this build.
 pub fn compiled_in() -> Vec<&'static str> {
-    BACKENDS
-        .iter()
-        .filter(|(_, compiled_in, _)| *compiled_in)
-        .map(|(name, ..)| *name)
-        .collect()
+    let backends = BACKENDS.iter().filter(|(_, compiled_in, _)| *compiled_in);
+    backends.map(|(name, ..)| *name).collect()
 }
 
 /// Opens the device called `name`: a backend, or a backend and one of its devices, as in `cuda:1`
@@ -108,7 +106,7 @@ pub fn open(name: &str) -> Result<Device> {
             format!("build it in: `cargo run --release --features {backend} -- ...`"),
         ));
     }
-    let mut devices = find(backend)?;
+    let mut devices = list_devices(backend)?;
     if devices.is_empty() {
         let error =
             failed!("device `{name}`: the backend `{backend}` finds no device on this machine");
@@ -117,10 +115,11 @@ pub fn open(name: &str) -> Result<Device> {
             format!("`{backend}` needs {needs}; `polyglow devices` lists what is there"),
         ));
     }
-    let Some(index) = devices.iter().position(|found| is_called(found, name)) else {
+    let position = devices.iter().position(|device| is_called(device, name));
+    let Some(index) = position else {
         let names: Vec<_> = devices
             .iter()
-            .map(|found| format!("`{}`", found.name))
+            .map(|device| format!("`{}`", device.name))
             .collect();
         let error = usage(failed!(
             "device `{name}`: there is only {}",
@@ -136,8 +135,8 @@ pub fn open(name: &str) -> Result<Device> {
     Ok(device)
 }
 
-/// As [`open`], of a process that is number `local_rank` on its machine: where `name` is that of a
-/// backend with several devices, each process has one of its own, as long as there are enough.
+/// As [`open`], for the process with the index `local_rank` on its machine. If `name` is that of a
+/// backend with several devices, each process opens another, as long as there are enough.
 ///
 /// # Errors
 /// As [`open`].
@@ -145,22 +144,16 @@ pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
     let is_plain = BACKENDS
         .iter()
         .any(|(known, compiled_in, _)| *known == name && *compiled_in);
-    let devices = if is_plain && local_rank > 0 {
-        find(name)?
-    } else {
-        Vec::new()
-    };
-    // Without a software driver, on which no process wants to be.
-    let names: Vec<&str> = devices
-        .iter()
-        .filter(|found| found.kind != "cpu")
-        .map(|found| &*found.name)
-        .collect();
-    open(if names.is_empty() {
-        name
-    } else {
-        names[local_rank % names.len()]
-    })
+    if !is_plain || local_rank == 0 {
+        return open(name);
+    }
+    // Without software drivers, which are slow.
+    let mut devices = list_devices(name)?;
+    devices.retain(|device| device.kind != "cpu");
+    if devices.is_empty() {
+        return open(name);
+    }
+    open(&devices[local_rank % devices.len()].name)
 }
 
 /// Lists every device of every backend in this build, opened to learn its name.
@@ -169,11 +162,11 @@ pub fn open_for(name: &str, local_rank: usize) -> Result<Device> {
 pub fn list() -> Vec<DeviceInfo> {
     let mut list = Vec::new();
     for backend in compiled_in() {
-        let devices = find(backend).unwrap_or_else(|error| {
+        let devices = list_devices(backend).unwrap_or_else(|error| {
             tracing::warn!("cannot look for devices of `{backend}`: {error}");
             Vec::new()
         });
-        for Found { name, kind, device } in devices {
+        for ListedDevice { name, kind, device } in devices {
             let adapter =
                 adapter(&device).unwrap_or_else(|error| format!("cannot be opened: {error}"));
             list.push(DeviceInfo {
@@ -195,14 +188,14 @@ pub fn list() -> Vec<DeviceInfo> {
 pub fn has_own_memory(name: &str) -> Result<bool> {
     let backend = name.split_once(':').map_or(name, |(backend, _)| backend);
     let is_discrete = matches!(backend, "cuda" | "rocm");
-    let devices = find(backend)?;
-    let mut named = devices.iter().filter(|found| is_called(found, name));
-    Ok(named.any(|found| is_discrete || found.kind == "discrete gpu"))
+    let devices = list_devices(backend)?;
+    let mut named = devices.iter().filter(|device| is_called(device, name));
+    Ok(named.any(|device| is_discrete || device.kind == "discrete gpu"))
 }
 
-/// Returns whether `name` means a device; it may be that of its backend alone.
-fn is_called(found: &Found, name: &str) -> bool {
-    found.name == name || found.name.strip_suffix(":0") == Some(name)
+/// Returns whether `name` stands for a device. The name of a backend alone stands for its first device.
+fn is_called(device: &ListedDevice, name: &str) -> bool {
+    device.name == name || device.name.strip_suffix(":0") == Some(name)
 }
 
 fn unknown(name: &str) -> TrainError {
@@ -212,7 +205,7 @@ fn unknown(name: &str) -> TrainError {
         known.map(|name| format!("`{name}`")).join(", ")
     ));
     match nearest(name, known) {
-        // What other programs call it.
+        // The names that other programs have for it.
         _ if name.eq_ignore_ascii_case("cpu") => with_hint(error, "the CPU is `flex`"),
         _ if name.eq_ignore_ascii_case("gpu") => {
             with_hint(error, "`polyglow devices` lists the GPUs of this machine")
@@ -225,17 +218,17 @@ fn unknown(name: &str) -> TrainError {
     }
 }
 
-/// The devices of a backend, without opening them.
-fn find(backend: &str) -> Result<Vec<Found>> {
+/// Lists the devices of a backend, without opening them.
+fn list_devices(backend: &str) -> Result<Vec<ListedDevice>> {
     guard(|| match backend {
         #[cfg(feature = "flex")]
-        "flex" => vec![Found {
+        "flex" => vec![ListedDevice {
             name: "flex".to_owned(),
             kind: "cpu",
             device: Device::flex(),
         }],
         #[cfg(feature = "ndarray")]
-        "ndarray" => vec![Found {
+        "ndarray" => vec![ListedDevice {
             name: "ndarray".to_owned(),
             kind: "cpu",
             device: ndarray(),
@@ -255,29 +248,19 @@ fn find(backend: &str) -> Result<Vec<Found>> {
             Device::metal,
         ),
         #[cfg(feature = "cuda")]
-        "cuda" => number(
-            "cuda",
-            Device::enumerate(DeviceType::Cuda)
-                .into_iter()
-                .map(|device| ("gpu", device)),
-        ),
+        "cuda" => numbered("cuda", of_kind("gpu", Device::enumerate(DeviceType::Cuda))),
         #[cfg(feature = "rocm")]
-        "rocm" => number(
-            "rocm",
-            Device::enumerate(DeviceType::Rocm)
-                .into_iter()
-                .map(|device| ("gpu", device)),
-        ),
+        "rocm" => numbered("rocm", of_kind("gpu", Device::enumerate(DeviceType::Rocm))),
         _ => Vec::new(),
     })
 }
 
-/// Opens a GPU, which is how a driver that fails is found out.
+/// Opens a device: only then does a broken driver fail.
 fn start(device: &Device) -> Result<()> {
     Ok(guard(|| device.sync())??)
 }
 
-/// What the hardware behind a device calls itself.
+/// Returns the name that the hardware of a device reports.
 fn adapter(device: &Device) -> Result<String> {
     start(device)?;
     #[cfg(any(
@@ -300,8 +283,8 @@ fn adapter(device: &Device) -> Result<String> {
     ))
 }
 
-/// Burn has no errors of its own: a driver that fails, or a device without memory, is a panic,
-/// which becomes an error here.
+/// Turns a panic of `work` into an error. Burn has no errors of its own: it panics where a driver fails
+/// or a device has no memory left.
 ///
 /// # Errors
 /// `work` panicked: of the kind [`ErrorKind::Device`], with the panic's message.
@@ -315,7 +298,8 @@ pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T> {
     })
 }
 
-/// Burn is about to drop this backend; until then it is a second opinion on the results of `flex`.
+/// Returns the device of a backend that Burn is about to drop; until then it is a second opinion on the
+/// results of `flex`.
 #[cfg(feature = "ndarray")]
 #[expect(deprecated, reason = "offered as long as Burn has it")]
 fn ndarray() -> Device {
@@ -324,42 +308,45 @@ fn ndarray() -> Device {
 
 /// Numbers the adapters of a graphics interface: discrete GPUs first, then integrated, virtual and
 /// unclassified ones; a software driver has no number and is called `cpu`.
-///
-/// Burn tells adapters apart by a kind and a number within the kind, so the devices of each kind
-/// are built one after the other until one is not among those that exist.
 #[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
-fn adapters(backend: &str, existing: &[Device], build: fn(DeviceKind) -> Device) -> Vec<Found> {
-    let of_kind = |name: &'static str, kind: fn(usize) -> DeviceKind| {
-        (0..)
-            .map(move |index| build(kind(index)))
+fn adapters(
+    backend: &str,
+    existing: &[Device],
+    build: fn(DeviceKind) -> Device,
+) -> Vec<ListedDevice> {
+    let kinds: [(&'static str, fn(usize) -> DeviceKind); 3] = [
+        ("discrete gpu", DeviceKind::DiscreteGpu),
+        ("integrated gpu", DeviceKind::IntegratedGpu),
+        ("virtual gpu", DeviceKind::VirtualGpu),
+    ];
+    let mut unclassified = existing.to_vec();
+    let mut gpus = Vec::new();
+    for (kind, device_kind) in kinds {
+        // Burn tells adapters apart by a kind and an index within the kind, so those of each kind are
+        // built one after the other until one does not exist.
+        let built = (0..).map(|index| build(device_kind(index)));
+        let of_this_kind: Vec<Device> = built
             .take_while(|device| existing.contains(device))
-            .map(move |device| (name, device))
-    };
-    let software = Some(build(DeviceKind::Cpu)).filter(|device| existing.contains(device));
-    let classified: Vec<_> = of_kind("discrete gpu", DeviceKind::DiscreteGpu)
-        .chain(of_kind("integrated gpu", DeviceKind::IntegratedGpu))
-        .chain(of_kind("virtual gpu", DeviceKind::VirtualGpu))
-        .collect();
-    let is_left = |device: &&Device| {
-        Some(*device) != software.as_ref()
-            && classified
-                .iter()
-                .all(|(_, classified)| classified != *device)
-    };
-    let left: Vec<_> = existing
-        .iter()
-        .filter(is_left)
-        .map(|device| ("gpu", device.clone()))
-        .collect();
-    let mut found = number(backend, classified.into_iter().chain(left));
-    found.extend(software.map(|device| Found {
-        name: format!("{backend}:cpu"),
-        kind: "cpu",
-        device,
-    }));
-    found
+            .collect();
+        unclassified.retain(|device| !of_this_kind.contains(device));
+        gpus.extend(of_kind(kind, of_this_kind));
+    }
+    let software = build(DeviceKind::Cpu);
+    unclassified.retain(|device| *device != software);
+    gpus.extend(of_kind("gpu", unclassified));
+
+    let mut devices = numbered(backend, gpus);
+    if existing.contains(&software) {
+        devices.push(ListedDevice {
+            name: format!("{backend}:cpu"),
+            kind: "cpu",
+            device: software,
+        });
+    }
+    devices
 }
 
+/// Names devices by their backend and their index in it: `cuda:0`.
 #[cfg(any(
     feature = "wgpu",
     feature = "vulkan",
@@ -367,13 +354,31 @@ fn adapters(backend: &str, existing: &[Device], build: fn(DeviceKind) -> Device)
     feature = "cuda",
     feature = "rocm"
 ))]
-fn number(backend: &str, devices: impl Iterator<Item = (&'static str, Device)>) -> Vec<Found> {
-    let name = |(index, (kind, device))| Found {
-        name: format!("{backend}:{index}"),
-        kind,
-        device,
-    };
-    devices.enumerate().map(name).collect()
+fn numbered(backend: &str, devices: Vec<(&'static str, Device)>) -> Vec<ListedDevice> {
+    let mut numbered = Vec::with_capacity(devices.len());
+    for (index, (kind, device)) in devices.into_iter().enumerate() {
+        numbered.push(ListedDevice {
+            name: format!("{backend}:{index}"),
+            kind,
+            device,
+        });
+    }
+    numbered
+}
+
+/// Pairs devices with the name of their kind.
+#[cfg(any(
+    feature = "wgpu",
+    feature = "vulkan",
+    feature = "metal",
+    feature = "cuda",
+    feature = "rocm"
+))]
+fn of_kind(
+    kind: &'static str,
+    devices: impl IntoIterator<Item = Device>,
+) -> Vec<(&'static str, Device)> {
+    devices.into_iter().map(|device| (kind, device)).collect()
 }
 
 /// Brings rows of ids, each of `len` ids, to a device.
@@ -393,7 +398,8 @@ pub fn upload_rows(rows: &Padded, device: &Device) -> Tensor<2, Int> {
     upload(rows.ids.clone(), rows.len, device)
 }
 
-/// Brings rows of targets to a device, one after the other; rows that are `pad_id` do not count.
+/// Brings the targets of a batch to a device, row after row. Positions with `pad_id` do not count in a
+/// loss; on a GPU they are left out beforehand.
 pub fn upload_targets(ids: &[i32], pad_id: u32, device: &Device) -> Targets {
     if computes_on_host(device) {
         return upload(ids.to_vec(), ids.len(), device)
@@ -432,9 +438,9 @@ mod tests {
     #[test]
     fn every_listed_name_is_known_to_open() {
         for info in list() {
-            let known = find(info.backend).expect("the backend was listed a moment ago");
+            let known = list_devices(info.backend).expect("the backend was listed a moment ago");
             assert!(
-                known.iter().any(|found| found.name == info.name),
+                known.iter().any(|device| device.name == info.name),
                 "{}",
                 info.name
             );
@@ -457,7 +463,7 @@ mod tests {
         ] {
             let error = open(name).expect_err("there is no such backend");
             assert!(
-                error.hint().is_some_and(|found| found.contains(hint)),
+                error.hint().is_some_and(|actual| actual.contains(hint)),
                 "{name}: {:?}",
                 error.hint()
             );

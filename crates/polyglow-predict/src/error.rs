@@ -1,5 +1,4 @@
-//! Every error of the crate: what failed, what it means for the caller, and what can be done about
-//! it.
+//! The error of the crate: a message, what it means for the caller, and a hint for the user.
 
 use std::error::Error;
 use std::fmt::{self, Display};
@@ -13,7 +12,7 @@ use serde::{Deserialize, Serialize};
 /// The result of everything here that can fail.
 pub type Result<T, E = TrainError> = std::result::Result<T, E>;
 
-/// What an error means for the caller.
+/// The kind of an error, by which a caller decides what to do.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[non_exhaustive]
 pub enum ErrorKind {
@@ -27,7 +26,7 @@ pub enum ErrorKind {
     NotFinite,
     /// The device failed, mostly for lack of memory.
     Device,
-    /// The observer asked for the end at once, without a last checkpoint.
+    /// The observer requested the end at once, without a last checkpoint.
     Aborted,
     /// Anything else: files, disks, data.
     #[default]
@@ -36,12 +35,12 @@ pub enum ErrorKind {
 
 /// An error, in one line with all its causes when it is displayed.
 ///
-/// One type with a kind, as that of [`std::io`], instead of an enum: a run can fail in some 150
-/// places, and a caller who wants more than the message asks for its [`kind`](Self::kind) and its
-/// [`hint`](Self::hint).
+/// It is one type with a kind, as that of [`std::io`], instead of an enum: there are some 150 ways in
+/// which a run can fail, and a caller who needs more than the message has its [`kind`](Self::kind) and
+/// its [`hint`](Self::hint).
 ///
-/// With [`Debug`](fmt::Debug) it is displayed as well, with its hint on a second line, so that a
-/// program whose `main` returns it prints what its user can read:
+/// [`Debug`](fmt::Debug) displays it as well, with its hint on a second line, so that a program whose
+/// `main` returns it prints a readable message:
 ///
 /// ```
 /// use polyglow_predict::error::{TrainError, with_hint};
@@ -55,7 +54,7 @@ pub struct TrainError(Box<Inner>);
 struct Inner {
     kind: ErrorKind,
     hint: Option<String>,
-    /// What was being done, the outermost last.
+    /// The actions that failed because of the cause, the outermost last.
     context: Vec<String>,
     cause: Cause,
 }
@@ -66,34 +65,28 @@ enum Cause {
 }
 
 impl TrainError {
-    /// An error with this message.
+    /// Makes an error with this message.
     pub fn new(message: impl Into<String>) -> Self {
         Self::from_cause(Cause::Message(message.into()))
     }
 
-    /// The same error, of another kind.
+    /// Sets the kind.
     #[must_use]
     pub fn with_kind(mut self, kind: ErrorKind) -> Self {
         self.0.kind = kind;
         self
     }
 
-    /// The same error with what was being done when it arose, in front of its message.
+    /// Puts the action that failed in front of the message.
     #[must_use]
     pub fn context(mut self, context: impl Into<String>) -> Self {
         self.0.context.push(context.into());
         self
     }
 
-    /// What it means for the caller.
+    /// Returns what the error means for the caller. An error of another crate about the config is
+    /// [`ErrorKind::Usage`], unless it was given another kind.
     pub fn kind(&self) -> ErrorKind {
-        let is_config = |cause: &(dyn Error + 'static)| {
-            matches!(cause.downcast_ref(), Some(DataError::Config { .. }))
-                || matches!(
-                    cause.downcast_ref(),
-                    Some(ModelError::Config { .. } | ModelError::Foreign { .. })
-                )
-        };
         if self.0.kind == ErrorKind::Other && self.causes().any(is_config) {
             ErrorKind::Usage
         } else {
@@ -101,22 +94,15 @@ impl TrainError {
         }
     }
 
-    /// What can be done about it, if there is something.
+    /// Returns what the user can do about the error: the hint that was set, or else that of a cause.
     pub fn hint(&self) -> Option<String> {
-        let of_data =
-            |cause: &(dyn Error + 'static)| cause.downcast_ref().and_then(DataError::hint);
-        let of_system = |cause: &(dyn Error + 'static)| {
-            cause
-                .downcast_ref()
-                .map(|error| hint_of_system(error).to_owned())
-        };
         let given = self.0.hint.clone();
         given
-            .or_else(|| self.causes().find_map(of_data))
-            .or_else(|| self.causes().find_map(of_system))
+            .or_else(|| self.causes().find_map(data_hint))
+            .or_else(|| self.causes().find_map(system_hint))
     }
 
-    /// The errors of other crates behind it, the outermost first.
+    /// Returns the errors of other crates that caused it, the outermost first.
     pub fn causes(&self) -> impl Iterator<Item = &(dyn Error + 'static)> {
         let first = match &self.0.cause {
             Cause::Message(_) => None,
@@ -143,6 +129,27 @@ impl TrainError {
     }
 }
 
+/// Returns whether an error of another crate is about a wrong config.
+fn is_config(cause: &(dyn Error + 'static)) -> bool {
+    if let Some(error) = cause.downcast_ref() {
+        return matches!(error, DataError::Config { .. });
+    }
+    let error = cause.downcast_ref();
+    matches!(
+        error,
+        Some(ModelError::Config { .. } | ModelError::Foreign { .. })
+    )
+}
+
+fn data_hint(cause: &(dyn Error + 'static)) -> Option<String> {
+    cause.downcast_ref().and_then(DataError::hint)
+}
+
+fn system_hint(cause: &(dyn Error + 'static)) -> Option<String> {
+    let error = cause.downcast_ref()?;
+    Some(hint_of_system(error).to_owned())
+}
+
 impl Display for TrainError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         for context in self.0.context.iter().rev() {
@@ -160,7 +167,7 @@ impl Display for TrainError {
     }
 }
 
-/// As it is displayed, with the hint on a line of its own.
+/// Displays the error, with its hint on a line of its own.
 impl fmt::Debug for TrainError {
     fn fmt(&self, formatter: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(formatter, "{self}")?;
@@ -171,7 +178,7 @@ impl fmt::Debug for TrainError {
     }
 }
 
-/// Without a source: the message names all causes, and [`TrainError::causes`] lists them.
+/// It has no source: the message names all causes, and [`TrainError::causes`] lists them.
 impl Error for TrainError {}
 
 macro_rules! from_errors {
@@ -207,7 +214,7 @@ pub fn with_hint(error: impl Into<TrainError>, hint: impl Into<String>) -> Train
     error
 }
 
-/// Adds to an error, or to a `None`, what was being done.
+/// Adds the action that failed to an error, or makes an error of a `None`.
 pub trait Context<T> {
     /// Returns the value, or an error that begins with `context`.
     ///
@@ -215,7 +222,7 @@ pub trait Context<T> {
     /// There is no value.
     fn context(self, context: impl Into<String>) -> Result<T>;
 
-    /// As [`Self::context`], with words that are only made where something failed.
+    /// As [`Self::context`], with a function that is only called where something failed.
     ///
     /// # Errors
     /// There is no value.
@@ -266,7 +273,7 @@ macro_rules! ensure {
 
 pub use crate::{bail, ensure, failed};
 
-/// What can be done about an error of the system.
+/// Returns a hint for an error of the operating system.
 pub fn hint_of_system(error: &io::Error) -> &'static str {
     use io::ErrorKind as Kind;
     match error.kind() {

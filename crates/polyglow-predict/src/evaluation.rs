@@ -13,12 +13,12 @@ use crate::scoring::TranslationScores;
 use crate::tasks::labels::confusion::LabelScores;
 use crate::teacher_forcing::Forced;
 
-/// How held-out examples are scored where a model writes text for them.
+/// The options by which text that a model writes for held-out examples is scored.
 #[derive(Clone, Debug)]
 pub struct EvaluationOptions {
     /// BLEU's tokenizer.
     pub bleu: BleuTokenizer,
-    /// How the text that is scored is searched for.
+    /// The search that finds the text.
     pub search: SearchRequest,
 }
 
@@ -32,28 +32,26 @@ impl From<BleuTokenizer> for EvaluationOptions {
     }
 }
 
-/// Scores on one set, teacher-forced but for those of translations.
+/// The scores of a model on one set. All but those of translations are teacher-forced.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Scores {
-    /// The best hypotheses against the references; none of a language model, which translates
-    /// nothing.
+    /// The scores of the best hypotheses against the references; `None` for models without references.
     #[serde(flatten)]
     pub translations: Option<TranslationScores>,
-    /// Share of answers that are right, 0 to 1: of texts or images whose label is ranked first, or
-    /// of words of a context that score above all words drawn beside them. None of models that
-    /// write or find tokens.
+    /// The share of answers that are right, 0 to 1: of texts or images whose label is ranked first, or
+    /// of words of a context that score above all drawn words. `None` for models that predict tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub accuracy: Option<f64>,
-    /// Share of tokens that the model ranks first, 0 to 1: of a target given those before them, or
-    /// of those that are hidden in a text. None of models with an accuracy, whose answers are no
+    /// The share of tokens that the model ranks first, 0 to 1: of a target given those before them, or
+    /// of those that are hidden in a text. `None` for models with an accuracy, whose answers are no
     /// tokens.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub token_accuracy: Option<f64>,
-    /// Cross-entropy without smoothing, in nats per target token.
+    /// The cross-entropy without smoothing, in nats per target token.
     pub loss: f64,
     /// `exp(loss)`.
     pub perplexity: f64,
-    /// Cross-entropy of a language model in bits per byte of the text that was scored, its line
+    /// The cross-entropy of a language model in bits per byte of the text that was scored, its line
     /// breaks included, which is the same measure whatever the tokens are.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub bits_per_byte: Option<f64>,
@@ -66,49 +64,47 @@ pub struct Scores {
     pub truncated: Option<usize>,
 }
 
-/// Scores and the translations that they are of.
+/// The scores of a model on one set, with the outputs that were scored.
 #[derive(Clone, Debug)]
 pub struct Evaluation {
     /// The scores.
     pub scores: Scores,
-    /// One translation a pair, in order; none of a language model.
+    /// The output for each pair, in order; empty for models that write no text.
     pub hypotheses: Vec<String>,
-    /// What each target position was taken for, pair by pair.
+    /// The id that was ranked first at each target position, pair by pair.
     pub first: Vec<Vec<u32>>,
-    /// Scores of each label that occurs; none of models that give no labels.
+    /// The scores of each label that occurs; empty for models that give no labels.
     pub labels: Vec<LabelScores>,
-    /// How many examples were scored: of language models that read line by line, all lines but
-    /// blank ones.
+    /// The number of examples that were scored. Language models that read line by line skip blank
+    /// lines.
     pub num_scored: usize,
 }
 
 impl Evaluation {
-    /// Of what was found at the targets of each example.
-    pub fn of_forced(forced: Vec<Forced>) -> Self {
-        let num_targets = forced
-            .iter()
-            .map(|example| example.log_probs.len())
-            .sum::<usize>() as f64;
-        let num_correct = forced
-            .iter()
-            .map(|example| example.num_correct)
-            .sum::<usize>() as f64;
-        let loss = -forced.iter().map(Forced::log_prob).sum::<f64>() / num_targets;
-        let truncated = forced.iter().filter(|example| example.truncated).count();
+    /// Makes the evaluation of the predictions at the targets of each example.
+    pub fn from_forced(forced: Vec<Forced>) -> Self {
+        let mut num_targets = 0;
+        let mut num_correct = 0;
+        let mut truncated = 0;
+        let mut num_scored = 0;
+        for example in &forced {
+            num_targets += example.log_probs.len();
+            num_correct += example.num_correct;
+            truncated += usize::from(example.truncated);
+            num_scored += usize::from(!example.log_probs.is_empty());
+        }
+        let log_prob = forced.iter().map(Forced::log_prob).sum::<f64>();
+        let loss = -log_prob / num_targets as f64;
         let scores = Scores {
             translations: None,
             accuracy: None,
-            token_accuracy: Some(num_correct / num_targets),
+            token_accuracy: Some(num_correct as f64 / num_targets as f64),
             loss,
             perplexity: loss.exp(),
             bits_per_byte: None,
             others: BTreeMap::new(),
             truncated: (truncated > 0).then_some(truncated),
         };
-        let num_scored = forced
-            .iter()
-            .filter(|example| !example.log_probs.is_empty())
-            .count();
         let first = forced.into_iter().map(|example| example.first).collect();
         Self {
             scores,
@@ -119,7 +115,7 @@ impl Evaluation {
         }
     }
 
-    /// With what was translated, and its scores.
+    /// Adds the outputs of a model, and their scores against references.
     #[must_use]
     pub fn with_translations(mut self, hypotheses: Vec<String>, scores: TranslationScores) -> Self {
         self.hypotheses = hypotheses;
@@ -127,7 +123,7 @@ impl Evaluation {
         self
     }
 
-    /// With the loss in bits per byte.
+    /// Adds the loss in bits per byte.
     #[must_use]
     pub fn with_bits_per_byte(mut self, bits: f64) -> Self {
         self.scores.bits_per_byte = Some(bits);
@@ -148,7 +144,7 @@ impl Evaluation {
         self
     }
 
-    /// With what is right counted as answers, not as tokens.
+    /// Turns the token accuracy into an accuracy, for models whose answers are no tokens.
     #[must_use]
     pub fn with_accuracy(mut self) -> Self {
         self.scores.accuracy = self.scores.token_accuracy.take();
@@ -156,7 +152,7 @@ impl Evaluation {
     }
 }
 
-/// On one line, for people: two spaces are between scores.
+/// Displays the scores on one line, with two spaces between them.
 impl Display for Scores {
     fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
         let Self {

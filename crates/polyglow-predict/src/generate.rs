@@ -9,8 +9,8 @@ use crate::runner::Runner;
 use crate::translate::{Scores, Translated};
 
 impl<M: Generate> Runner<M> {
-    /// Writes up to `search.n_best` texts that begin with `prompt`, without line breaks. They have
-    /// at most `max_len` tokens, prompt included; as many as the models can write if it is `None`.
+    /// Writes up to `search.n_best` texts that begin with `prompt`, without line breaks. They have at
+    /// most `max_len` tokens, prompt included; with `None` the limit is that of the models.
     ///
     /// # Errors
     /// `search` or `max_len` is out of range; the prompt is too long, or has words or characters
@@ -30,6 +30,7 @@ impl<M: Generate> Runner<M> {
             let source = upload(vec![special.bos as i32], 1, &self.device);
             sources.push((&member.model, source));
         }
+        // No text has these tokens; EOS ends it.
         let mut next = Incremental::new(sources, &[special.pad, special.bos, special.unk]);
         let special_tokens = SpecialTokens {
             bos: special.bos,
@@ -74,7 +75,7 @@ impl<M: Generate> Runner<M> {
         );
         Ok(Sentence {
             min_len: 0,
-            // With EOS.
+            // EOS included.
             max_len: most + 1,
             prefix,
             ..Sentence::default()

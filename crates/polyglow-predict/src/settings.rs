@@ -1,4 +1,4 @@
-//! What a model needs of the config of its run in order to be used.
+//! The keys of a run's config on which the use of its model depends.
 
 use std::sync::Arc;
 
@@ -11,11 +11,12 @@ use serde::{Deserialize, Deserializer};
 use crate::error::{Result, failed, usage};
 use crate::tasks::{TaskUse, task_use};
 
-/// Tokens of a batch where the config names no number.
+/// The number of tokens of a batch if the config names none.
 pub const DEFAULT_MAX_TOKENS: usize = 4096;
 
-/// Returns what padded lengths are multiples of where the config does not say: kernels of a GPU are
-/// tuned and compiled for each shape, so there should be few; a CPU computes only what it must.
+/// Returns the number that padded lengths are rounded up to multiples of if the config names none: 8 on
+/// a GPU, whose kernels are tuned and compiled for each shape, so that there should be few shapes; 1 on
+/// a CPU, which has no such cost.
 pub fn default_pad_multiple(on_host: bool) -> usize {
     if on_host { 1 } else { 8 }
 }
@@ -34,15 +35,15 @@ pub fn default_pad_multiple(on_host: bool) -> usize {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default)]
 pub struct Settings {
-    /// The languages, and how images are read.
+    /// The languages, and the size of images.
     pub data: DataConfig,
-    /// How text becomes ids.
+    /// The tokenizers, of which the lengths matter here.
     pub tokenizer: TokenizerConfig,
     /// The size and the variant of the model.
     pub model: ModelConfig,
-    /// How translations are searched for.
+    /// The defaults of search requests.
     pub search: SearchConfig,
-    /// What training and use have in common.
+    /// The keys that training and use have in common.
     pub train: SharedWithTraining,
 }
 
@@ -50,12 +51,13 @@ pub struct Settings {
 #[derive(Clone, Copy, Debug, Deserialize)]
 #[serde(default)]
 pub struct SharedWithTraining {
-    /// The format of numbers that products are computed in.
+    /// The floating-point format that products are computed in.
     pub precision: Precision,
     /// Padded positions of a batch at most.
     #[serde(deserialize_with = "number_or_default")]
     pub max_tokens: usize,
-    /// What padded lengths are multiples of; `None` for what suits the device.
+    /// The number that padded lengths are rounded up to multiples of; `None` for the default of the
+    /// device.
     pub pad_multiple: Option<usize>,
 }
 
@@ -69,7 +71,7 @@ impl Default for SharedWithTraining {
     }
 }
 
-/// Reads a number of tokens; of `"auto"`, which is a matter of training, the default.
+/// Reads a number of tokens; returns the default for `"auto"`, which only a training resolves.
 fn number_or_default<'de, D: Deserializer<'de>>(deserializer: D) -> Result<usize, D::Error> {
     #[derive(Deserialize)]
     #[serde(untagged)]
@@ -99,7 +101,7 @@ impl Settings {
         })
     }
 
-    /// Returns what the model was trained for.
+    /// Returns the task that the model was trained for.
     pub fn task(&self) -> Arc<dyn TaskUse> {
         task_use(&self.model, &self.data)
     }

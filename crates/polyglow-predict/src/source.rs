@@ -9,7 +9,7 @@ use crate::device::upload_rows;
 use crate::error::{Result, TrainError};
 use crate::runner::{Member, Runner};
 use crate::tasks::TaskUse;
-use crate::tasks::images::image;
+use crate::tasks::images::upload_images;
 
 /// Images whose pixels are in memory together.
 const IMAGES_AT_A_TIME: usize = 512;
@@ -191,7 +191,7 @@ impl<M> Runner<M> {
             }
         }
         if !images.is_empty() {
-            return image(&images.concat(), images.len(), &self.device).into();
+            return upload_images(&images.concat(), images.len(), &self.device).into();
         }
         let special = self.members[index].src.special();
         let rows = Padded::ended(&texts, special.eos, special.pad, self.pad_multiple);

@@ -1,19 +1,20 @@
-//! Lines that are longer than a model can read, cut where it hurts least, and put back together.
+//! Lines that are longer than a model can read: cut where it harms the translation least, and joined
+//! again.
 
 use crate::sentences::gap;
 use crate::translate::{Scores, Translated};
 
-/// Where a text may be cut, the best places first.
+/// The kinds of positions at which a text may be cut, the best first.
 #[derive(Clone, Copy, Debug)]
-enum Place {
+enum CutPoint {
     SentenceEnd,
     ClauseEnd,
     Space,
     Anywhere,
 }
 
-impl Place {
-    /// The kind of place to try when a part between places of this kind is still too long.
+impl CutPoint {
+    /// Returns the kind to try when a part between positions of this kind is still too long.
     fn next(self) -> Self {
         match self {
             Self::SentenceEnd => Self::ClauseEnd,
@@ -22,7 +23,7 @@ impl Place {
         }
     }
 
-    /// Whether `text` may be cut between the characters `left` and `right`.
+    /// Returns whether a text may be cut between the characters `left` and `right`.
     fn is_between(self, left: char, right: char) -> bool {
         match self {
             Self::SentenceEnd => {
@@ -36,13 +37,15 @@ impl Place {
         }
     }
 
+    /// Cuts a text at every position of this kind.
     fn cut(self, text: &str) -> Vec<&str> {
         let mut parts = Vec::new();
-        let (mut start, mut left) = (0, None);
-        for (place, right) in text.char_indices() {
+        let mut start = 0;
+        let mut left = None;
+        for (position, right) in text.char_indices() {
             if left.is_some_and(|left| self.is_between(left, right)) {
-                parts.push(&text[start..place]);
-                start = place;
+                parts.push(&text[start..position]);
+                start = position;
             }
             left = Some(right);
         }
@@ -55,7 +58,7 @@ impl Place {
 /// to the spaces between them: at ends of sentences, or else of clauses, or else between words, or
 /// else anywhere.
 ///
-/// `count` gives the number of tokens of each of some texts.
+/// `count` returns the number of tokens of each text that it is called with.
 ///
 /// # Errors
 /// Those of `count`.
@@ -65,36 +68,40 @@ pub(super) fn split<'t, E>(
     count: &impl Fn(&[&str]) -> Result<Vec<usize>, E>,
 ) -> Result<Vec<&'t str>, E> {
     let mut pieces = Vec::new();
-    split_at(text, Place::SentenceEnd, longest, count, &mut pieces)?;
+    split_at(text, CutPoint::SentenceEnd, longest, count, &mut pieces)?;
     Ok(pieces)
 }
 
+/// Cuts a text at positions of one kind, packs the parts into as few pieces as possible, and cuts parts
+/// that are still too long at positions of the next kind.
 fn split_at<'t, E>(
     text: &'t str,
-    place: Place,
+    point: CutPoint,
     longest: usize,
     count: &impl Fn(&[&str]) -> Result<Vec<usize>, E>,
     pieces: &mut Vec<&'t str>,
 ) -> Result<(), E> {
-    let parts = place.cut(text);
+    let parts = point.cut(text);
     let lens = count(&parts)?;
-    // Byte positions of the piece that is being packed, and its tokens.
-    let (mut start, mut end, mut tokens) = (0, 0, 0);
+    // The byte range of the piece that is being packed, and its tokens.
+    let mut start = 0;
+    let mut end = 0;
+    let mut tokens = 0;
     for (part, len) in parts.into_iter().zip(lens) {
         if tokens + len > longest {
             push(&text[start..end], pieces);
-            (start, tokens) = (end, 0);
+            start = end;
+            tokens = 0;
         }
         end += part.len();
         if len <= longest {
             tokens += len;
-        } else if let Place::Anywhere = place {
-            // A single character of more tokens than a model has positions: nothing can be done
-            // about it here.
+        } else if let CutPoint::Anywhere = point {
+            // A single character of more tokens than a model has positions: the runner cuts it.
             push(part, pieces);
             start = end;
         } else {
-            split_at(part, place.next(), longest, count, pieces)?;
+            split_at(part, point.next(), longest, count, pieces)?;
             start = end;
         }
     }
@@ -108,9 +115,9 @@ fn push<'t>(piece: &'t str, pieces: &mut Vec<&'t str>) {
     }
 }
 
-/// Puts the translated pieces of each line, given as (line, translations) in their order, back
-/// together: the best of each, the second of each, and so on. `scores` says whether lines without a
-/// piece have scores, too.
+/// Joins the translated pieces of each line, given as (line, translations) in their order: the best
+/// translation of each piece, the second best of each, and so on. `scores` says whether lines without
+/// a piece have scores, too.
 pub(super) fn join(
     pieces: Vec<(usize, Vec<Translated>)>,
     num_lines: usize,
@@ -123,6 +130,7 @@ pub(super) fn join(
             *line = translations;
             continue;
         }
+        // There are as many translations of a line as of the piece with the fewest.
         line.truncate(translations.len());
         for (whole, piece) in line.iter_mut().zip(translations) {
             whole.text.push_str(gap(&whole.text, &piece.text));

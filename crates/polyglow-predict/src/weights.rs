@@ -1,4 +1,4 @@
-//! Named tensors in safetensors files: a format that is data and nothing else.
+//! Named tensors in safetensors files, a format that holds data and no code.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,9 +11,9 @@ use polyglow_model::quantization::{self, Int8Weights, Layout, MOST_INT8_INPUTS};
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
 
-use crate::error::{Context, Result, TrainError, bail, ensure, failed};
+use crate::error::{Context, Result, bail, ensure, failed};
 
-/// What the name of a matrix in 8 bits is followed by in that of its scales.
+/// The ending of the name of a matrix in 8 bits that makes the name of its scales.
 const SCALE: &str = ".scale";
 
 /// The tensors of one file, read whole.
@@ -23,34 +23,31 @@ pub struct Weights {
     tensors: BTreeMap<String, TensorData>,
 }
 
-/// The name that a parameter has now; those of a Vision Transformer's patches had none in common.
-fn renamed(name: String) -> String {
+/// Returns the current name of a parameter. Files of earlier versions had other names for the patches
+/// of a Vision Transformer.
+fn current_name(name: &str) -> String {
     if let Some(rest) = name.strip_prefix("patch.") {
         return format!("patches.projection.{rest}");
     }
-    let is_old = ["row_position.", "column_position."]
-        .iter()
-        .any(|old| name.starts_with(old));
-    if is_old {
-        format!("patches.{name}")
-    } else {
-        name
+    if name.starts_with("row_position.") || name.starts_with("column_position.") {
+        return format!("patches.{name}");
     }
+    name.to_owned()
 }
 
 impl Weights {
-    /// Reads every tensor of a file; sizes and offsets are checked against the file before anything
-    /// is made of them.
+    /// Reads every tensor of a file. Sizes and offsets are checked against the file before memory is
+    /// allocated for them. `F16` and `BF16` become `F32`.
     ///
     /// # Errors
-    /// A file that cannot be read, is not a safetensors file, or holds numbers of another kind than
-    /// `F32`, `F16`, `BF16` (both become `F32`) and `I8`.
+    /// The file cannot be read, is not a safetensors file, or holds another type of elements than
+    /// `F32`, `F16`, `BF16` and `I8`.
     pub fn read(path: &Path) -> Result<Self> {
         let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
         Self::parse(&bytes, path)
     }
 
-    /// Reads every tensor of a file's content; `path` is for error messages.
+    /// Reads every tensor from the bytes of a file; `path` is for error messages.
     ///
     /// # Errors
     /// As [`Self::read`].
@@ -60,53 +57,25 @@ impl Weights {
             SafeTensors::deserialize(bytes).with_context(|| format!("`{file}` is damaged"))?;
         let mut tensors = BTreeMap::new();
         for (name, view) in parsed.iter() {
-            let shape = view.shape().to_vec();
-            let (fours, twos) = (
-                view.data().as_chunks::<4>().0.iter(),
-                view.data().as_chunks::<2>().0.iter(),
-            );
-            let data = match view.dtype() {
-                Dtype::F32 => TensorData::new(
-                    fours.map(|bytes| f32::from_le_bytes(*bytes)).collect(),
-                    shape,
-                ),
-                Dtype::F16 => TensorData::new(
-                    twos.map(|bytes| f16::from_le_bytes(*bytes).to_f32())
-                        .collect(),
-                    shape,
-                ),
-                Dtype::BF16 => TensorData::new(
-                    twos.map(|bytes| bf16::from_le_bytes(*bytes).to_f32())
-                        .collect(),
-                    shape,
-                ),
-                Dtype::I8 => TensorData::new(
-                    view.data()
-                        .iter()
-                        .map(|byte| *byte as i8)
-                        .collect::<Vec<_>>(),
-                    shape,
-                ),
-                dtype => {
-                    bail!("`{file}`: tensor `{name}` holds {dtype:?}, not F32, F16, BF16 or I8")
-                }
-            };
-            tensors.insert(renamed(name.to_owned()), data);
+            let data = tensor_data(&view).with_context(|| {
+                let dtype = view.dtype();
+                format!("`{file}`: tensor `{name}` holds {dtype:?}, not F32, F16, BF16 or I8")
+            })?;
+            tensors.insert(current_name(name), data);
         }
         Self::new(path, tensors)
     }
 
-    /// Tensors that were read from the file at `path`.
+    /// Makes them of tensors that were read from the file at `path`.
     ///
     /// # Errors
-    /// One holds a number that is not finite.
+    /// A tensor holds NaN or infinity.
     pub fn new(path: &Path, tensors: BTreeMap<String, TensorData>) -> Result<Self> {
         for (name, data) in &tensors {
-            let finite = data
-                .as_slice::<f32>()
-                .map_or(true, |values| values.iter().all(|value| value.is_finite()));
+            // Matrices in 8 bits are no slice of f32, and always finite.
+            let values = data.as_slice::<f32>().unwrap_or_default();
             ensure!(
-                finite,
+                values.iter().all(|value| value.is_finite()),
                 "`{}`: tensor `{name}` holds NaN or infinity",
                 path.display()
             );
@@ -117,7 +86,7 @@ impl Weights {
         })
     }
 
-    /// Whether there are matrices in 8 bits.
+    /// Returns whether there are matrices in 8 bits.
     pub fn is_int8(&self) -> bool {
         self.tensors.values().any(|data| data.dtype() == DType::I8)
     }
@@ -125,7 +94,7 @@ impl Weights {
     /// Takes the tensor of this name and shape out.
     ///
     /// # Errors
-    /// It is not there, has another shape (the message names both), or has 8 bits.
+    /// There is no such tensor, or it has another shape (the message names both), or 8 bits.
     pub fn take(&mut self, name: &str, shape: &[usize]) -> Result<TensorData> {
         self.take_typed(name, shape, DType::F32)
     }
@@ -142,29 +111,25 @@ impl Weights {
     ) -> Result<Int8Weights> {
         let scales = scale_shape(name, shape, layout)
             .with_context(|| format!("`{}`", self.path.display()))?;
-        let values = self
-            .take_typed(name, &shape, DType::I8)?
-            .iter::<i8>()
-            .collect();
-        let scales = self
-            .take(&format!("{name}{SCALE}"), &scales)?
-            .iter::<f32>()
-            .collect();
-        Ok(Int8Weights { values, scales })
+        let values = self.take_typed(name, &shape, DType::I8)?;
+        let scales = self.take(&format!("{name}{SCALE}"), &scales)?;
+        Ok(Int8Weights {
+            values: values.iter::<i8>().collect(),
+            scales: scales.iter::<f32>().collect(),
+        })
     }
 
-    /// Matrices in 8 bits as what they stand for; the others as they are.
+    /// Replaces matrices in 8 bits by the f32 values that they stand for; other tensors stay.
     ///
     /// # Errors
     /// The scales of a matrix are missing, or of another shape.
     pub fn dequantize(mut self) -> Result<Self> {
-        let int8 = self
-            .tensors
-            .iter()
-            .filter(|(_, data)| data.dtype() == DType::I8);
-        let int8: Vec<(String, Vec<usize>)> = int8
-            .map(|(name, data)| (name.clone(), data.shape().to_vec()))
-            .collect();
+        let mut int8 = Vec::new();
+        for (name, data) in &self.tensors {
+            if data.dtype() == DType::I8 {
+                int8.push((name.clone(), data.shape().to_vec()));
+            }
+        }
         for (name, shape) in int8 {
             let shape: [usize; 2] = shape.try_into().map_err(|shape| {
                 failed!(
@@ -172,18 +137,16 @@ impl Weights {
                     self.path.display()
                 )
             })?;
-            let scale = self
-                .tensors
-                .get(&format!("{name}{SCALE}"))
-                .map(|data| data.shape().to_vec());
-            let layout = if scale == Some(vec![1, shape[1]]) {
+            // The file does not name the layout, but the shape of the scales shows it.
+            let scales = self.tensors.get(&format!("{name}{SCALE}"));
+            let is_in_out = scales.is_some_and(|scales| scales.shape().to_vec() == [1, shape[1]]);
+            let layout = if is_in_out {
                 Layout::InOut
             } else {
                 Layout::OutIn
             };
-            let values = self
-                .take_int8(&name, shape, layout)?
-                .dequantize(shape, layout);
+            let matrix = self.take_int8(&name, shape, layout)?;
+            let values = matrix.dequantize(shape, layout);
             self.tensors.insert(name, TensorData::new(values, shape));
         }
         Ok(self)
@@ -195,28 +158,28 @@ impl Weights {
             .tensors
             .remove(name)
             .with_context(|| format!("`{file}` has no tensor `{name}`"))?;
-        let found = data.shape().to_vec();
+        let actual = data.shape().to_vec();
         ensure!(
-            found == shape,
-            "`{file}`: tensor `{name}` is {found:?}, not {shape:?} as the config asks for"
+            actual == shape,
+            "`{file}`: tensor `{name}` is {actual:?}, not {shape:?} as the config asks for"
         );
-        let kind = data.dtype();
+        let actual = data.dtype();
         ensure!(
-            kind == dtype,
-            "`{file}`: tensor `{name}` holds {kind:?}, but must hold {dtype:?}"
+            actual == dtype,
+            "`{file}`: tensor `{name}` holds {actual:?}, but must hold {dtype:?}"
         );
         Ok(data)
     }
 
-    /// What has not been taken, by name.
+    /// Returns the tensors that have not been taken, by name.
     pub fn rest(&self) -> impl Iterator<Item = (&String, &TensorData)> {
         self.tensors.iter()
     }
 
-    /// Checks that everything has been taken.
+    /// Checks that every tensor has been taken.
     ///
     /// # Errors
-    /// Names a tensor that nobody asked for.
+    /// A tensor is left, which the message names.
     pub fn finish(self) -> Result<()> {
         match self.tensors.keys().next() {
             None => Ok(()),
@@ -228,28 +191,65 @@ impl Weights {
     }
 }
 
-/// Number of values in a file, from its header alone.
+/// Returns the elements of a tensor, f16 and bf16 as f32; `None` for other types.
+fn tensor_data(view: &TensorView<'_>) -> Option<TensorData> {
+    let shape = view.shape().to_vec();
+    let bytes = view.data();
+    let (fours, _) = bytes.as_chunks::<4>();
+    let (twos, _) = bytes.as_chunks::<2>();
+    let values: Vec<f32> = match view.dtype() {
+        Dtype::F32 => fours.iter().map(|four| f32::from_le_bytes(*four)).collect(),
+        Dtype::F16 => twos
+            .iter()
+            .map(|two| f16::from_le_bytes(*two).to_f32())
+            .collect(),
+        Dtype::BF16 => twos
+            .iter()
+            .map(|two| bf16::from_le_bytes(*two).to_f32())
+            .collect(),
+        Dtype::I8 => {
+            let values: Vec<i8> = bytes.iter().map(|byte| *byte as i8).collect();
+            return Some(TensorData::new(values, shape));
+        }
+        _ => return None,
+    };
+    Some(TensorData::new(values, shape))
+}
+
+/// Counts the values in a file, from its header alone.
 ///
 /// # Errors
 /// The file cannot be read, or is not a safetensors file.
 pub fn count(path: &Path) -> Result<u64> {
-    let read = || -> Result<u64> {
-        let mut file = File::open(path)?;
-        let mut length = [0; 8];
-        file.read_exact(&mut length)?;
-        let mut header = Vec::new();
-        file.take(u64::from_le_bytes(length))
-            .read_to_end(&mut header)?;
-        let metadata: Metadata = serde_json::from_slice(&header)?;
-        let product = |size: u64, &dim: &usize| size.checked_mul(dim as u64);
-        let add =
-            |total: u64, shape: &[usize]| total.checked_add(shape.iter().try_fold(1, product)?);
-        let mut shapes = metadata.tensors().into_values().map(|info| &*info.shape);
-        shapes
-            .try_fold(0, add)
-            .context("its tensors have too many values")
-    };
-    read().with_context(|| format!("cannot read `{}`", path.display()))
+    let metadata = read_header(path);
+    metadata
+        .and_then(|metadata| num_values(&metadata).context("its tensors have too many values"))
+        .with_context(|| format!("cannot read `{}`", path.display()))
+}
+
+/// Reads the header of a file: its length in 8 bytes, and then JSON.
+fn read_header(path: &Path) -> Result<Metadata> {
+    let mut file = File::open(path)?;
+    let mut length = [0; 8];
+    file.read_exact(&mut length)?;
+    let mut header = Vec::new();
+    // Without an allocation of that length first: a damaged file may name any number.
+    file.take(u64::from_le_bytes(length))
+        .read_to_end(&mut header)?;
+    Ok(serde_json::from_slice(&header)?)
+}
+
+/// Counts the values of all tensors; returns `None` for more than fit in 64 bits.
+fn num_values(metadata: &Metadata) -> Option<u64> {
+    let mut total: u64 = 0;
+    for info in metadata.tensors().into_values() {
+        let mut size: u64 = 1;
+        for &dim in &info.shape {
+            size = size.checked_mul(dim as u64)?;
+        }
+        total = total.checked_add(size)?;
+    }
+    Some(total)
 }
 
 /// Writes tensors to a new file and has the disk confirm it.
@@ -257,56 +257,49 @@ pub fn count(path: &Path) -> Result<u64> {
 /// # Errors
 /// The file cannot be written.
 pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<()> {
-    let views = views(tensors)?;
-    let write = || -> Result<()> {
-        // The library's files are the owner's alone; these are to be like all others of a run.
-        let permissions = File::create(path)?.metadata()?.permissions();
-        safetensors::serialize_to_file(views, None, path).map_err(|error| match error {
-            // It says what its cause says.
-            SafeTensorError::IoError(error) => TrainError::from(error),
-            error => error.into(),
-        })?;
-        fs::set_permissions(path, permissions)?;
-        Ok(File::open(path)?.sync_all()?)
-    };
-    // Not with its directory, which has a passing name until the checkpoint is complete.
-    write().with_context(|| {
-        format!(
-            "cannot write `{}`",
-            path.file_name().unwrap_or_default().display()
-        )
-    })
+    let written = write_views(path, views(tensors)?);
+    // Without its directory, which has a temporary name until the checkpoint is complete.
+    let name = path.file_name().unwrap_or_default().display();
+    written.with_context(|| format!("cannot write `{name}`"))
 }
 
-/// What [`write()`] writes.
+fn write_views(path: &Path, views: Vec<(&str, TensorView<'_>)>) -> Result<()> {
+    // The library makes files that only their owner can read; these get the permissions that all
+    // other files of a run have.
+    let permissions = File::create(path)?.metadata()?.permissions();
+    match safetensors::serialize_to_file(views, None, path) {
+        // Its cause alone, whose message it would repeat.
+        Err(SafeTensorError::IoError(error)) => return Err(error.into()),
+        written => written?,
+    }
+    fs::set_permissions(path, permissions)?;
+    Ok(File::open(path)?.sync_all()?)
+}
+
+/// Returns the bytes that [`write()`] writes.
 ///
 /// # Errors
-/// As [`write()`], but for the file.
+/// A tensor has another type of elements than f32 and i8.
 pub fn to_bytes(tensors: &[(String, TensorData)]) -> Result<Vec<u8>> {
     Ok(safetensors::serialize(views(tensors)?, None)?)
 }
 
 fn views(tensors: &[(String, TensorData)]) -> Result<Vec<(&str, TensorView<'_>)>> {
-    let view = |(name, data)| {
-        let (name, data): (&String, &TensorData) = (name, data);
+    let mut views = Vec::with_capacity(tensors.len());
+    for (name, data) in tensors {
         let dtype = match data.dtype() {
             DType::F32 => Dtype::F32,
             DType::I8 => Dtype::I8,
             dtype => bail!("tensor `{name}` holds {dtype:?}, not F32 or I8"),
         };
-        Ok((
-            name.as_str(),
-            TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?,
-        ))
-    };
-    tensors
-        .iter()
-        .map(|(name, data)| view((name, data)))
-        .collect()
+        let view = TensorView::new(dtype, data.shape().to_vec(), data.as_bytes())?;
+        views.push((name.as_str(), view));
+    }
+    Ok(views)
 }
 
-/// Tensors with every matrix in 8 bits, and with its scales, by which its values are to be
-/// multiplied.
+/// Returns the tensors with every weight matrix in 8 bits, followed by its scales, by which its values
+/// are multiplied.
 ///
 /// # Errors
 /// A matrix has more inputs than can be summed.
@@ -321,32 +314,36 @@ pub fn quantize(weights: &Weights) -> Result<Vec<(String, TensorData)>> {
         let scales = scale_shape(name, shape, layout)?;
         let values: Vec<f32> = data.iter::<f32>().collect();
         let int8 = Int8Weights::quantize(&values, shape, layout);
+        let scales = TensorData::new(int8.scales, scales);
         tensors.push((name.clone(), TensorData::new(int8.values, shape)));
-        tensors.push((
-            format!("{name}{SCALE}"),
-            TensorData::new(int8.scales, scales),
-        ));
+        tensors.push((format!("{name}{SCALE}"), scales));
     }
     Ok(tensors)
 }
 
-/// The shape of a matrix's scales, one per output, in a form that broadcasts over the matrix.
+/// Returns the shape of a matrix's scales, one per output, in a form that broadcasts over the matrix.
+///
+/// # Errors
+/// The matrix has more inputs than can be summed.
 fn scale_shape(name: &str, [rows, columns]: [usize; 2], layout: Layout) -> Result<[usize; 2]> {
-    let (d_in, shape) = match layout {
-        Layout::InOut => (rows, [1, columns]),
-        Layout::OutIn => (columns, [rows, 1]),
+    let d_in = match layout {
+        Layout::InOut => rows,
+        Layout::OutIn => columns,
     };
     ensure!(
         d_in <= MOST_INT8_INPUTS,
         "the {d_in} inputs of `{name}` are too many for sums of bytes"
     );
-    Ok(shape)
+    Ok(match layout {
+        Layout::InOut => [1, columns],
+        Layout::OutIn => [rows, 1],
+    })
 }
 
-/// Checks that a file's content is these tensors, bit for bit.
+/// Checks that the bytes of a file hold these tensors, bit for bit.
 ///
 /// # Errors
-/// It is not a safetensors file, or holds something else.
+/// They are no safetensors file, or hold other tensors.
 pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
     let parsed = SafeTensors::deserialize(bytes)?;
     ensure!(
@@ -382,7 +379,7 @@ mod tests {
             "patches.column_position.weight",
             "output.weight",
         ];
-        assert_eq!(names.map(|name| super::renamed(name.to_owned())), expected);
+        assert_eq!(names.map(super::current_name), expected);
     }
 
     use super::*;
@@ -412,12 +409,12 @@ mod tests {
                 .map(|value| value.to_bits())
                 .collect::<Vec<_>>()
         };
-        let found: Vec<f32> = read2
+        let values_read: Vec<f32> = read2
             .take("b", &[2, 3])
             .expect("it is there")
             .iter::<f32>()
             .collect();
-        assert_eq!(bits(&found), bits(&values));
+        assert_eq!(bits(&values_read), bits(&values));
         read2.finish().expect("nothing is left");
     }
 
@@ -425,7 +422,7 @@ mod tests {
     fn matrices_in_8_bits_come_back_within_half_a_step() {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("a.safetensors");
-        let values: Vec<f32> = (0..6).map(|place| (place as f32).sin()).collect();
+        let values: Vec<f32> = (0..6).map(|index| (index as f32).sin()).collect();
         let tensor = |name: &str, shape: Vec<usize>| {
             (name.to_owned(), TensorData::new(values.clone(), shape))
         };

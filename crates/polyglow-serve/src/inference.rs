@@ -1,6 +1,6 @@
 //! A batch of lines through a model: translations, and what a request wants to know of them.
 
-use polyglow_predict::attention::{of_words, unit_links};
+use polyglow_predict::attention::{unit_links, word_attention};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::translate::Request;
 
@@ -62,7 +62,7 @@ fn add_attention(
         pairs.extend(best.iter_mut().map(|translation| (line, translation)));
     }
     for pairs in pairs.chunks_mut(ATTENTION_CHUNK) {
-        let attention = of_words(runner, &texts(pairs)).map_err(|error| error.to_string())?;
+        let attention = word_attention(runner, &texts(pairs)).map_err(|error| error.to_string())?;
         for ((_, translation), mut layers) in pairs.iter_mut().zip(attention) {
             translation.attention = layers.pop().unwrap_or_default();
         }

@@ -25,7 +25,7 @@ pub mod train;
 pub mod workload;
 
 pub use config::Config;
-pub use observer::{Observer, Silent, Wish};
+pub use observer::{Observer, Silent, StopRequest};
 pub use plan::Plan;
 pub use polyglow_predict::{
     ErrorKind, Group, Result, Runner, TaskFacts, TaskUse, TrainError, alone, device,

@@ -7,15 +7,15 @@ use crate::run::RunDirectory;
 use crate::train::TrainReport;
 use crate::workload::BatchShape;
 
-/// What the observer of a training wants.
+/// The request of an observer to end its training.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum Wish {
-    /// Training continues.
+pub enum StopRequest {
+    /// There is no request: training continues.
     #[default]
-    GoOn,
-    /// The end after this step, with a checkpoint.
+    None,
+    /// Training ends after this step, with a checkpoint.
     Stop,
-    /// The end at once, without a checkpoint of the last steps.
+    /// Training ends at once, without a checkpoint of the last steps.
     Abort,
 }
 
@@ -23,7 +23,7 @@ pub enum Wish {
 /// nothing.
 ///
 /// ```
-/// use polyglow_train::{Config, Ending, Observer, Stop, Training, Wish};
+/// use polyglow_train::{Config, Ending, Observer, Stop, Training, StopRequest};
 ///
 /// /// Counts steps, and stops after the first.
 /// struct Once(u64);
@@ -33,8 +33,8 @@ pub enum Wish {
 ///         self.0 = step;
 ///     }
 ///
-///     fn wish(&self) -> Wish {
-///         if self.0 > 0 { Wish::Stop } else { Wish::GoOn }
+///     fn stop_request(&self) -> StopRequest {
+///         if self.0 > 0 { StopRequest::Stop } else { StopRequest::None }
 ///     }
 /// }
 ///
@@ -58,13 +58,14 @@ pub trait Observer {
         Ok(())
     }
 
-    /// Called as work other than steps is done, with what it is and how far it is.
+    /// Called while work other than steps is done, with its name and its progress.
     fn activity(&mut self, _what: &str) {}
 
-    /// Called when that work is done.
+    /// Called when such work is done.
     fn idle(&mut self) {}
 
-    /// Called before the first step, which comes after `step`; the last is `last_step`.
+    /// Called before the first step. A training that resumes has done `step` steps; the number of
+    /// its last is `last_step`.
     ///
     /// # Errors
     /// The training cannot be observed; it then ends.
@@ -72,13 +73,14 @@ pub trait Observer {
         Ok(())
     }
 
-    /// Called before the device gets a batch of this shape; with `None` once all are done.
+    /// Called before a batch of this shape is sent to the device, and with `None` once all batches
+    /// of a step are done.
     fn batch(&mut self, _shape: Option<BatchShape>) {}
 
     /// Called after each step.
     fn step(&mut self, _step: u64) {}
 
-    /// Called with the results of the steps since the last report, and their record in
+    /// Called with a summary of the steps since the last report, and its record in
     /// `metrics.jsonl`.
     fn report(&mut self, _report: &TrainReport<'_>, _record: &serde_json::Value) {}
 
@@ -88,12 +90,12 @@ pub trait Observer {
     /// Called with the scores of a validation, and their record in `metrics.jsonl`.
     fn scores(&mut self, _step: u64, _scores: &Scores, _record: &serde_json::Value) {}
 
-    /// Called after the last step, whatever the reason, also after an error.
+    /// Called once after the last step, also where training ends with an error.
     fn end(&mut self) {}
 
-    /// Returns whether training is to continue; called after each step.
-    fn wish(&self) -> Wish {
-        Wish::GoOn
+    /// Returns whether training is to end, and how; called after each step.
+    fn stop_request(&self) -> StopRequest {
+        StopRequest::None
     }
 }
 

@@ -1,5 +1,4 @@
-//! What the user wrote becomes what runs: everything that a config leaves open is decided here,
-//! once.
+//! From a config to what runs: everything that a config leaves open is decided here, once.
 
 use std::sync::Arc;
 
@@ -14,7 +13,7 @@ use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{ModelShape, Precision, Task as TaskKind, computes_on_host};
 use polyglow_predict::device;
-use polyglow_predict::error::{Result, failed, usage, with_hint};
+use polyglow_predict::error::{Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::group::{Group, alone};
 use polyglow_predict::runner::Options;
 use polyglow_predict::settings::{DEFAULT_MAX_TOKENS, default_pad_multiple};
@@ -22,11 +21,11 @@ use polyglow_predict::tasks::{TaskFacts, TaskUse, facts, task_use};
 
 use crate::config::{BestMetric, Config, MaxTokens, TrainConfig};
 
-/// Shards of a micro-batch at most on the CPU: cores that one keeps busy. Another number is another
-/// training, to the last digits.
+/// Shards of a micro-batch at most on the CPU: the number of cores that one keeps busy. Gradients are
+/// summed shard by shard, so another number would change the last digits of every training.
 const MOST_SHARDS: usize = 8;
 
-/// What runs: a config and, as plain values, all that it leaves open.
+/// The plan of a run: a config and, as plain values, all that it leaves open.
 ///
 /// ```
 /// use polyglow_train::{Config, Plan};
@@ -39,58 +38,58 @@ const MOST_SHARDS: usize = 8;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Plan {
-    /// The config as a run keeps it, with the keys that were left open filled in. A training that
-    /// is prepared also replaces `train.max_tokens = "auto"` by the number that it found
-    /// ([`Plan::with_max_tokens`]), and a `train.tokenize` that depends on the text
+    /// The config as a run keeps it, with the keys that were left open filled in. Where a training is
+    /// prepared, `train.max_tokens = "auto"` is also replaced by the number that fits the device
+    /// ([`Plan::with_max_tokens`]), and a `train.tokenize` that depends on the text by a name
     /// ([`Plan::with_tokenizer`]).
     pub config: Config,
-    /// What is learned.
+    /// The task that a model is trained for.
     pub task: Arc<dyn TaskUse>,
-    /// What the corpus is made of.
+    /// The kinds of examples that the corpus consists of.
     pub content: Content,
-    /// Where it runs, without autodiff.
+    /// The device that computes, without autodiff.
     pub device: Device,
-    /// Whether that computes in host memory.
+    /// Whether the device computes in host memory.
     pub on_host: bool,
     /// Whether training runs the fused kernels of polyglow-kernels.
     pub has_kernels: bool,
-    /// Padded positions of a batch at most: `train.max_tokens`. For `"auto"` it is the default,
-    /// with which everything runs but a training, which looks for the number first.
+    /// Padded positions of a batch at most: `train.max_tokens`. For `"auto"` it is the default, which
+    /// everything uses but a training, which measures first what fits.
     pub max_tokens: usize,
-    /// What padded lengths are multiples of.
+    /// The number that padded lengths are rounded up to multiples of.
     pub pad_multiple: usize,
     /// The width of the model's hidden states, by which one of the schedules scales.
     pub d_model: usize,
     /// The score by which the best checkpoint is chosen.
     pub best_metric: BestMetric,
-    /// The processes that it runs in.
+    /// The group of processes that run it together; one alone is a group, too.
     pub group: Arc<dyn Group>,
-    /// The rules that select what is trained on: those that the run began with.
+    /// The rules that select the examples of each epoch: those that the run began with.
     pub selection: Selection,
 }
 
 impl Plan {
-    /// Plans what a config asks for, on the device that it names.
+    /// Plans the run of a config on the device that the config names.
     ///
     /// # Errors
-    /// The device is not there.
+    /// The device is not available.
     pub fn new(config: Config) -> Result<Self> {
-        Self::of_rank(config, alone())
+        Self::for_rank(config, alone())
     }
 
-    /// As [`Self::new`], of one of several processes, each of which has a device of its own where
-    /// there are several.
+    /// As [`Self::new`], for one of the processes of a group. Those of one machine take a device each,
+    /// as far as there are several.
     ///
     /// # Errors
     /// As [`Self::new`].
-    pub fn of_rank(config: Config, group: Arc<dyn Group>) -> Result<Self> {
+    pub fn for_rank(config: Config, group: Arc<dyn Group>) -> Result<Self> {
         let device = device::open_for(&config.device, group.local_rank())?;
-        Ok(Self::on(config, device, None).among(group))
+        Ok(Self::on(config, device, None).with_group(group))
     }
 
-    /// As [`Self::new`], on a device that is open already. `before` is the config of the run that
-    /// is resumed, if one is: what that found out when it began is kept, since the order of the
-    /// data depends on it.
+    /// As [`Self::new`], on a device that is open already. `before` is the config of the run that is
+    /// resumed, if any: the values that were decided when it began are kept, since the order of the
+    /// data depends on them.
     pub fn on(config: Config, device: Device, before: Option<&Config>) -> Self {
         let on_host = computes_on_host(&device);
         let mut config = Config {
@@ -112,7 +111,8 @@ impl Plan {
         config.train.pad_multiple = Some(pad_multiple);
         fill_in_data(&mut config, facts);
         let train = &config.train;
-        // They are for `flex` and for every GPU, and keep what their backward pass needs.
+        // The fused kernels are for `flex` and for GPUs. They keep what their backward pass needs,
+        // while checkpointing is to recompute it.
         let has_kernels = (has_int8_kernels(&device) || !on_host) && !train.gradient_checkpointing;
         let task = task_use(&config.model, &config.data);
         Self {
@@ -131,31 +131,31 @@ impl Plan {
         }
     }
 
-    /// Batches of `source` as a training takes them: in shards where it runs on the cores of a CPU.
+    /// Wraps a source so that on a CPU each of its batches comes in shards, one for each core.
     pub fn sharded<S: BatchSource>(&self, source: &Arc<S>) -> Arc<Sharded<S>> {
         Arc::new(Sharded::new(Arc::clone(source), self.most_shards()))
     }
 
-    /// Shards of a micro-batch at most: as many cores as one can keep busy.
+    /// Returns the number of shards of a micro-batch at most.
     pub(crate) fn most_shards(&self) -> usize {
         if self.on_host { MOST_SHARDS } else { 1 }
     }
 
-    /// The plan of one of several processes.
+    /// Returns the plan as a process of this group has it.
     #[must_use]
-    pub fn among(mut self, group: Arc<dyn Group>) -> Self {
+    pub fn with_group(mut self, group: Arc<dyn Group>) -> Self {
         self.group = group;
         self
     }
 
-    /// The plan of a run that began with these rules.
+    /// Returns the plan of a run that began with these rules.
     #[must_use]
     pub fn with_selection(mut self, selection: Selection) -> Self {
         self.selection = selection;
         self
     }
 
-    /// The plan with this size of batches, in tokens.
+    /// Returns the plan with this size of batches, in tokens, also in its config.
     #[must_use]
     pub fn with_max_tokens(mut self, max_tokens: usize) -> Self {
         self.max_tokens = max_tokens;
@@ -163,7 +163,7 @@ impl Plan {
         self
     }
 
-    /// The plan with this tokenizer of BLEU.
+    /// Returns the plan with this tokenizer of BLEU in its config.
     #[must_use]
     pub fn with_tokenizer(mut self, name: TokenizerName) -> Self {
         self.config.train.tokenize = TokenizerChoice::Named(name);
@@ -178,7 +178,7 @@ impl Plan {
         self.config.settings().shape(tokenizers)
     }
 
-    /// Returns how a model is used that reads `longest` tokens of a side at most.
+    /// Returns the options of a runner for a model that reads `longest` tokens of a side at most.
     pub fn runner_options(&self, search: SearchConfig, longest: usize) -> Options {
         Options {
             task: Arc::clone(&self.task),
@@ -192,7 +192,7 @@ impl Plan {
         }
     }
 
-    /// How examples are put into batches.
+    /// Returns the sizes, the seed and the rules by which examples are put into batches.
     pub fn batching(&self) -> BatchingConfig {
         BatchingConfig {
             max_tokens: self.max_tokens,
@@ -203,38 +203,21 @@ impl Plan {
         }
     }
 
-    /// The device that a model is trained on: one that differentiates, in the way that the config
-    /// asks for.
+    /// Returns the device that a model is trained on: one that differentiates, with gradient
+    /// checkpointing if the config has it.
     ///
     /// # Errors
     /// It does not compute in `train.precision` ([`ErrorKind::Usage`](crate::ErrorKind::Usage)), or
     /// only in kernels that another key turns off.
     pub fn training_device(&self) -> Result<Device> {
         let train = &self.config.train;
-        let format = train.precision.name();
         if !train.precision.is_supported(&self.device) {
-            let name = &self.config.device;
-            let reason = if self.config.device != "flex" {
-                ""
-            } else if cfg!(feature = "avx512") {
-                ": this CPU has neither AMX-BF16 nor AVX512-BF16"
-            } else {
-                ": this build, without the feature `avx512`, uses neither AMX-BF16 nor AVX512-BF16"
-            };
-            let error = failed!(
-                "`train.precision = \"{format}\"`: the device `{name}` does not compute in {format}{reason}"
-            );
-            let advice = if train.precision == Precision::F16 {
-                "set `train.precision = \"f32\"`, or take a GPU with f16, as nearly all have"
-            } else {
-                "set `train.precision = \"f32\"`, on GPUs `\"f16\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere, or \
-                 `flex` on Intel's server CPUs since Sapphire Rapids and AMD's since Zen 4"
-            };
-            return Err(with_hint(usage(error), advice));
+            return Err(self.unsupported_precision());
         }
         if train.precision != Precision::F32 && self.on_host && train.gradient_checkpointing {
             let error = failed!(
-                "`train.precision = \"{format}\"`: on a CPU kernels round, and `train.gradient_checkpointing` turns them off"
+                "`train.precision = \"{}\"`: on a CPU kernels round, and `train.gradient_checkpointing` turns them off",
+                train.precision.name()
             );
             return Err(with_hint(
                 usage(error),
@@ -248,9 +231,34 @@ impl Plan {
             device
         })
     }
+
+    /// Makes the error of a device that does not compute in `train.precision`.
+    fn unsupported_precision(&self) -> TrainError {
+        let precision = self.config.train.precision;
+        let format = precision.name();
+        let name = &self.config.device;
+        let reason = if name != "flex" {
+            ""
+        } else if cfg!(feature = "avx512") {
+            ": this CPU has neither AMX-BF16 nor AVX512-BF16"
+        } else {
+            ": this build, without the feature `avx512`, uses neither AMX-BF16 nor AVX512-BF16"
+        };
+        let error = failed!(
+            "`train.precision = \"{format}\"`: the device `{name}` does not compute in {format}{reason}"
+        );
+        let advice = if precision == Precision::F16 {
+            "set `train.precision = \"f32\"`, or take a GPU with f16, as nearly all have"
+        } else {
+            "set `train.precision = \"f32\"`, on GPUs `\"f16\"`, or take a device that does: `cuda` on NVIDIA GPUs since Ampere, or \
+             `flex` on Intel's server CPUs since Sapphire Rapids and AMD's since Zen 4"
+        };
+        with_hint(usage(error), advice)
+    }
 }
 
-/// Keeps what the run that is resumed found out when it began, where the config leaves it open.
+/// Takes over the values that were decided when the run that is resumed began, where the config
+/// leaves them open.
 fn keep(train: &mut TrainConfig, before: &TrainConfig) {
     train.pad_multiple = train.pad_multiple.or(before.pad_multiple);
     if train.max_tokens == MaxTokens::Auto {
@@ -261,8 +269,8 @@ fn keep(train: &mut TrainConfig, before: &TrainConfig) {
     }
 }
 
-/// Returns the score that decides where a config does not say: only what is compared with
-/// references can be scored by another measure than the loss.
+/// Returns the default of `train.best_metric`: BLEU for output that is compared with references,
+/// without which there is no other measure than the loss.
 fn default_metric(facts: &TaskFacts) -> BestMetric {
     if facts.has_references() {
         BestMetric::Bleu
@@ -271,7 +279,7 @@ fn default_metric(facts: &TaskFacts) -> BestMetric {
     }
 }
 
-/// Fills in the keys that depend on what the data are: their tables, and the tokenizer of BLEU as
+/// Fills in the keys that depend on the kind of the data: their tables, and the tokenizer of BLEU as
 /// far as the language decides it.
 fn fill_in_data(config: &mut Config, facts: &TaskFacts) {
     let Config { data, train, .. } = config;

@@ -42,7 +42,7 @@ pub use sums::{GradientSum, SumAcross, WindowSums, alone, bucket_len};
 pub use trial::{TrialReport, try_step};
 
 use crate::config::TrainConfig;
-use crate::observer::{Observer, Wish};
+use crate::observer::{Observer, StopRequest};
 use crate::plan::Plan;
 use crate::run::TrainState;
 use crate::run::records::Records;
@@ -159,7 +159,7 @@ impl<T: Task> Loop<'_, '_, T> {
             }
             self.session.step(self.batches, self.observer)?;
             self.observer.step(self.session.state.step);
-            self.handle_wish()?;
+            self.handle_stop_request()?;
             if self.is_due(config.log_every) {
                 self.session.report(self.records, self.observer)?;
             }
@@ -167,10 +167,10 @@ impl<T: Task> Loop<'_, '_, T> {
             let improved = self.is_due(config.validate_every)
                 && self.session.validate(self.records, self.observer)?;
             // Again, since a validation may take long.
-            self.handle_wish()?;
+            self.handle_stop_request()?;
             // All ranks end after the same step, whichever of them has the request; otherwise the
             // others would wait for it in their next exchange.
-            let stops = self.plan.group.any(self.stop.asked())?;
+            let stops = self.plan.group.any(self.stop.is_requested())?;
             let ends = stops || self.session.ending().is_some();
             if self.is_due(config.save_every) || improved || ends {
                 // Records first: a run that resumes from this checkpoint continues after them.
@@ -201,15 +201,15 @@ impl<T: Task> Loop<'_, '_, T> {
         }
     }
 
-    /// Does what the observer wants: continues, requests a stop, or fails to end at once.
-    fn handle_wish(&self) -> Result<()> {
-        match self.observer.wish() {
-            Wish::GoOn => Ok(()),
-            Wish::Stop => {
-                self.stop.ask();
+    /// Does what the observer requests: continues, requests a stop, or fails to end at once.
+    fn handle_stop_request(&self) -> Result<()> {
+        match self.observer.stop_request() {
+            StopRequest::None => Ok(()),
+            StopRequest::Stop => {
+                self.stop.request();
                 Ok(())
             }
-            Wish::Abort => {
+            StopRequest::Abort => {
                 let error =
                     failed!("ended at once, as asked, without a checkpoint of the last steps");
                 let error = error.with_kind(ErrorKind::Aborted);

@@ -33,23 +33,20 @@ impl From<[usize; 3]> for BatchShape {
 }
 
 impl BatchShape {
-    /// All positions together.
+    /// Returns the number of positions, padding included.
     pub fn positions(&self) -> usize {
         self.rows * (self.src_len + self.tgt_len)
     }
 
-    /// Random sentences of these lengths, without padding.
+    /// Makes random sentences of these lengths, the same at each call, without padding.
     pub fn random_pairs(&self, vocab_size: usize) -> PairBatch {
-        let words = |side: u64, row: usize, len: usize| -> Vec<u32> {
-            (1..len)
-                .map(|place| word(&[side, row as u64, place as u64], vocab_size))
-                .collect()
-        };
-        let example = |row: usize| Example {
-            src: words(0, row, self.src_len),
-            tgt: words(1, row, self.tgt_len),
-        };
-        let examples: Vec<Example> = (0..self.rows).map(example).collect();
+        let mut examples = Vec::with_capacity(self.rows);
+        for row in 0..self.rows as u64 {
+            examples.push(Example {
+                src: words([0, row], self.src_len, vocab_size),
+                tgt: words([1, row], self.tgt_len, vocab_size),
+            });
+        }
         PairBatch::new(&examples, SPECIAL, SPECIAL, 1)
     }
 }
@@ -68,8 +65,16 @@ impl fmt::Display for BatchShape {
     }
 }
 
-/// An id of no special token, as a function of `key`; if the vocabulary has no other, the unknown
-/// word.
+/// Returns the ids of a side of a row, which with its end-of-sentence token takes up `len`
+/// positions.
+fn words([side, row]: [u64; 2], len: usize, vocab_size: usize) -> Vec<u32> {
+    (1..len as u64)
+        .map(|position| word(&[side, row, position], vocab_size))
+        .collect()
+}
+
+/// Returns an id as a function of `key`: that of no special token, unless the vocabulary has no
+/// other, where it is that of the unknown word.
 pub fn word(key: &[u64], vocab_size: usize) -> u32 {
     let words = (vocab_size as u64)
         .saturating_sub(u64::from(SPECIAL.unk) + 1)

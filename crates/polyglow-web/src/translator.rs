@@ -2,7 +2,7 @@
 
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::search::{SearchMethod, SearchRequest};
-use polyglow_predict::attention::{PairAttention, WordAttention, of_words};
+use polyglow_predict::attention::{PairAttention, WordAttention, word_attention};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::sentences::{Part, gap, parts};
 use polyglow_predict::translate::{Request, Translated};
@@ -245,7 +245,7 @@ fn add_attention(
     for (line, best) in lines.iter().zip(&*translations) {
         pairs.extend(best.iter().map(|translation| [*line, &*translation.text]));
     }
-    let attention = of_words(runner, &pairs)?;
+    let attention = word_attention(runner, &pairs)?;
     for (translation, mut layers) in translations.iter_mut().flatten().zip(attention) {
         translation.attention = layers.pop();
     }

@@ -15,7 +15,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use polyglow_train::Wish;
+use polyglow_train::StopRequest;
 use ratatui::backend::CrosstermBackend;
 use ratatui::crossterm::cursor::Show;
 use ratatui::crossterm::execute;
@@ -111,8 +111,8 @@ impl Dashboard {
     }
 
     /// Returns what the user has requested with keys.
-    pub(crate) fn wish(&self) -> Wish {
-        self.screen().board.wish()
+    pub(crate) fn stop_request(&self) -> StopRequest {
+        self.screen().board.stop_request()
     }
 
     fn screen(&self) -> MutexGuard<'_, Screen> {

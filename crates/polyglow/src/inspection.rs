@@ -232,7 +232,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
     };
     // The first rank of several inspects for all of them, so nothing here may wait for the others.
     let setting = Setting {
-        plan: plan.clone().among(alone()),
+        plan: plan.clone().with_group(alone()),
         ..training.setting()?
     };
     let Trials {

@@ -7,7 +7,7 @@ use polyglow_predict::evaluation::Scores;
 use polyglow_train::run::{RunDirectory, records};
 use polyglow_train::train::TrainReport;
 use polyglow_train::workload::BatchShape;
-use polyglow_train::{Observer, Result, Wish};
+use polyglow_train::{Observer, Result, StopRequest};
 use serde_json::Value;
 
 use crate::activity::{Activity, Pace, print_above};
@@ -212,10 +212,10 @@ impl Observer for Progress {
         self.redirect = None;
     }
 
-    fn wish(&self) -> Wish {
+    fn stop_request(&self) -> StopRequest {
         match &self.view {
-            View::Dashboard(dashboard) => dashboard.wish(),
-            View::Lines | View::Bar(_) => Wish::GoOn,
+            View::Dashboard(dashboard) => dashboard.stop_request(),
+            View::Lines | View::Bar(_) => StopRequest::None,
         }
     }
 }

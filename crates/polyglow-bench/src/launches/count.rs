@@ -1,6 +1,6 @@
-//! The counting of a step: it is made twice. Once with a few rows and dropped launches, which shows
-//! how many kernels each block of operations needs; `CubeCL` measures kernels for products there,
-//! so that it must be small. Then at its full size with weights that the device does not have: Burn
+//! Counts the work of a step, in two passes. The first has a few rows, and its launches are dropped: it
+//! shows how many kernels each block of operations needs. It must be small, since `CubeCL` measures
+//! kernels for products in it. The second has the full size, and weights whose computation failed: Burn
 //! then plans every block, and runs none.
 
 use std::cmp::Reverse;
@@ -26,13 +26,14 @@ use serde::Serialize;
 use super::ledger::{Block, KnownKernels, Ledger};
 use super::roofline::{Estimate, estimates};
 
-/// The rows of the batch whose kernels are compiled.
+/// The number of rows in the first pass, whose kernels are compiled.
 const FEW_ROWS: usize = 2;
-/// Plans are made in the first step, and used from the next on.
+/// The number of steps of a pass. Burn plans in the first step, and uses the plans from the second on;
+/// the last is counted.
 const STEPS: u64 = 3;
 /// The number of kinds of blocks that are listed.
 const KINDS: usize = 16;
-/// Learning rate of the steps, in which no weight changes.
+/// The learning rate of the steps; any will do, since no weight changes.
 const LR: f64 = 1e-4;
 
 /// A step of one batch on a GPU.
@@ -130,7 +131,7 @@ pub(super) fn count_launches(
     })
 }
 
-/// Makes a step with dropped launches; returns the kernels of its blocks.
+/// Runs the first pass: steps with dropped launches. Returns the kernels of their blocks.
 fn known_kernels(counted: &mut Counted<'_>) -> Result<KnownKernels> {
     let ledger = Arc::new(Ledger::default());
     let launches = LaunchObservation::new(ledger.clone());
@@ -146,7 +147,7 @@ fn known_kernels(counted: &mut Counted<'_>) -> Result<KnownKernels> {
     Ok(known)
 }
 
-/// The kinds of blocks that move the most bytes.
+/// Returns the kinds of blocks that move the most bytes.
 fn kinds(blocks: &[Block]) -> Vec<Counts> {
     let mut kinds: BTreeMap<&str, Vec<&Block>> = BTreeMap::new();
     for block in blocks {
@@ -161,7 +162,7 @@ fn kinds(blocks: &[Block]) -> Vec<Counts> {
     kinds
 }
 
-/// Launches by the name of the kernel.
+/// Counts the launches by the name of the kernel.
 fn kernels(blocks: &[Block]) -> BTreeMap<String, usize> {
     let mut kernels = BTreeMap::new();
     for &kernel in blocks.iter().flat_map(|block| &block.kernels) {
@@ -192,7 +193,8 @@ impl<'a> Counted<'a> {
         })
     }
 
-    /// The blocks of a step, by phase, with launches dropped; `prepare` is given the model first.
+    /// Returns the blocks of the last of a few steps, by phase, with launches dropped. `prepare` is called
+    /// with the model before the first step.
     fn step(
         &mut self,
         ledger: &Arc<Ledger>,
@@ -223,13 +225,13 @@ impl<'a> Counted<'a> {
             device.sync()?;
             ledger.begin_step();
             *phases.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
-            let observe = |phase: Phase, _| {
-                // A device that cannot be waited for has failed, which the next wait says.
+            stepper.observed_step(&window, StepConfig::new(step, LR), &|phase: Phase, _| {
+                // Blocks run when the device is waited for. An error of the device comes back from the
+                // next wait.
                 let _ = device.sync();
                 let mut phases = phases.lock().unwrap_or_else(PoisonError::into_inner);
                 phases[phase.index()].extend(ledger.take());
-            };
-            stepper.observed_step(&window, StepConfig::new(step, LR), &observe)?;
+            })?;
         }
         device.sync()?;
         drop(observation);
@@ -237,8 +239,8 @@ impl<'a> Counted<'a> {
     }
 }
 
-/// Replaces weights by such as the device does not have. Whatever is computed from them is planned,
-/// and does not run.
+/// Replaces weights by tensors whose computation failed. All that is computed from them is planned, and
+/// does not run.
 struct Poisoned(Tensor<1>);
 
 impl ModuleMapper for Poisoned {
@@ -254,10 +256,10 @@ impl ModuleMapper for Poisoned {
     }
 }
 
-/// A number whose computation failed.
+/// Makes a tensor whose computation failed.
 ///
 /// # Errors
-/// It did not.
+/// The computation did not fail: the device is no GPU.
 fn poison(device: &Device) -> anyhow::Result<Tensor<1>> {
     let device = device.clone().inner();
     device.sync()?;
@@ -272,7 +274,7 @@ fn poison(device: &Device) -> anyhow::Result<Tensor<1>> {
     Ok(poison)
 }
 
-/// Stops every block before it runs. Burn then holds its results for failed, and what is computed
+/// Stops every block before it runs. Burn then treats its results as failed, and all that is computed
 /// from them.
 struct Refusal;
 

@@ -1,4 +1,4 @@
-//! A record of the blocks that the fusion server runs, written as it runs them.
+//! A record of the blocks that Burn's fusion server runs, written while it runs them.
 
 use std::collections::{HashMap, VecDeque};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -13,8 +13,7 @@ use super::operations::{name, product};
 /// Operations that give a tensor other axes, and mostly move nothing.
 const VIEWS: [&str; 4] = ["Reshape", "SwapDims", "Permute", "Expand"];
 
-/// Operations that make no kernel: data that comes from the host, and blocks of nothing but dropped
-/// tensors.
+/// Operations that launch no kernel: data that comes from the host, and blocks that only drop tensors.
 const NOTHING: [&str; 2] = ["", "Init"];
 /// The name of a kernel whose block was not compiled.
 const UNKNOWN: &str = "not compiled";
@@ -22,17 +21,17 @@ const UNKNOWN: &str = "not compiled";
 /// Operations that run together: one fused kernel's, or a single one.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Block {
-    /// Their names, in their order: `Matmul Add Relu`.
+    /// The names of the operations, in order: `Matmul Add Relu`.
     pub(super) operations: String,
     /// The kernels that were launched for them.
     pub(super) kernels: Vec<&'static str>,
-    /// Bytes of tensors that come from outside, each once.
+    /// Bytes of the tensors that the block reads, each counted once.
     pub(super) read: u64,
-    /// Bytes of tensors that stay.
+    /// Bytes of the tensors that the block makes and that outlive it.
     pub(super) written: u64,
     /// Floating-point operations of their matrix products.
     pub(super) flops: f64,
-    /// The units that multiply.
+    /// The units of the device that compute the products; `None` without products.
     pub(super) units: Option<Units>,
 }
 
@@ -59,15 +58,18 @@ pub(super) struct Ledger {
 #[derive(Debug, Default)]
 struct State {
     blocks: Vec<Block>,
-    /// The kernels of blocks, where they are known from another step.
+    /// The kernels of blocks, if they are known from another step.
     known: Option<KnownKernels>,
+    /// The known kernels of the blocks that this step has not run yet.
     rest: KnownKernels,
+    /// Whether launches belong to the last block.
     is_open: bool,
     memory: Memory,
 }
 
 impl Ledger {
-    /// A record whose blocks launch what blocks of the same operations launched in another step.
+    /// Makes a record that gives each block the kernels of a block of the same operations in another
+    /// step.
     pub(super) fn knowing(known: KnownKernels) -> Self {
         Self {
             state: Mutex::new(State {
@@ -77,7 +79,7 @@ impl Ledger {
         }
     }
 
-    /// Forgets what ran so far, but not which tensors live.
+    /// Begins a step: forgets all blocks, but not the tensors that are alive.
     pub(super) fn begin_step(&self) {
         let state = &mut *self.state();
         state.blocks.clear();
@@ -85,12 +87,12 @@ impl Ledger {
         state.memory.peak = state.memory.live;
     }
 
-    /// The blocks since this was called last.
+    /// Takes the blocks since the last call.
     pub(super) fn take(&self) -> Vec<Block> {
         std::mem::take(&mut self.state().blocks)
     }
 
-    /// The most bytes of tensors at once since the step began.
+    /// Returns the most bytes of tensors that were alive at once since the step began.
     pub(super) fn peak(&self) -> u64 {
         self.state().memory.peak
     }
@@ -112,7 +114,7 @@ impl FusionObserver for Ledger {
             .collect();
         let names = names.join(" ");
         let kernels = state.rest.get_mut(&names).and_then(|blocks| {
-            // The last of them stands for those that are more here.
+            // The last one stands for all further blocks, if this step has more of them.
             if blocks.len() > 1 {
                 blocks.pop_front()
             } else {
@@ -122,7 +124,7 @@ impl FusionObserver for Ledger {
         let is_view = kernels
             .as_ref()
             .map_or_else(|| VIEWS.contains(&&*names), Vec::is_empty);
-        // What is fused in another way here than elsewhere is one kernel at least.
+        // Operations that were fused differently in the other step take at least one kernel.
         let unknown = if state.known.is_some() && !is_view && !NOTHING.contains(&&*names) {
             vec![UNKNOWN]
         } else {
@@ -149,7 +151,7 @@ impl FusionObserver for Ledger {
 
 impl LaunchObserver for Ledger {
     fn launched(&self, kernel: &'static str) {
-        // In a dry run only measurements are executed.
+        // In a dry run the only launches that are executed are `CubeCL`'s own measurements.
         if launch_mode() == LaunchMode::Execute {
             return;
         }
@@ -166,17 +168,22 @@ impl LaunchObserver for Ledger {
     }
 }
 
-/// The tensors that live, and their sizes. A view lives in the memory of the tensor that it shows.
+/// The tensors that are alive, and their sizes. A view shares the memory of the tensor that it shows.
 #[derive(Debug, Default)]
 struct Memory {
+    /// The tensor whose memory each tensor uses, mostly its own.
     owners: HashMap<TensorId, TensorId>,
-    /// Bytes, and how many tensors live in them.
+    /// By owner the bytes of the memory, and the number of tensors that use it.
     owned: HashMap<TensorId, (u64, usize)>,
+    /// Bytes of all memory now.
     live: u64,
+    /// The most bytes since the step began.
     peak: u64,
 }
 
 impl Memory {
+    /// Adds the tensors that operations make, frees those that they free, and fills in the bytes and the
+    /// products of their block.
     fn account(&mut self, operations: &BlockOperations<'_>, is_view: bool, block: &mut Block) {
         let mut made = Vec::new();
         let mut read = Vec::new();
@@ -206,7 +213,8 @@ impl Memory {
                 block.units = Some(units);
             }
         }
-        // What lives only inside of a fused kernel never has memory.
+        // Freed before the peak is taken: a tensor that is used only inside of a fused kernel never has
+        // memory.
         let (inside, outside): (Vec<TensorId>, Vec<TensorId>) =
             freed.into_iter().partition(|id| made.contains(id));
         for id in inside {
@@ -259,7 +267,8 @@ impl Memory {
         }
     }
 
-    /// The bytes that are read of a tensor: a view that repeats its elements has fewer in memory.
+    /// Returns the bytes that are read of a tensor. A view that repeats elements has fewer in memory than
+    /// its shape says.
     fn bytes(&self, tensor: &TensorIr) -> u64 {
         let owned = self.owned.get(&self.owner(tensor)).map(|(bytes, _)| *bytes);
         owned.unwrap_or(u64::MAX).min(size(tensor))
@@ -304,11 +313,29 @@ mod tests {
         (device, turn)
     }
 
+    /// Returns the number of kernels of a block. A product takes as many kernels as the fastest way that
+    /// was measured, so it counts as one.
+    fn num_kernels(block: &Block) -> usize {
+        if block.flops > 0.0 {
+            1
+        } else {
+            block.kernels.len()
+        }
+    }
+
+    /// Returns the operations of a block, its kernels, its bytes read and written, and its flops.
+    fn line(block: &Block) -> (String, usize, u64, u64, f64) {
+        let operations = block.operations.clone();
+        let kernels = num_kernels(block);
+        (operations, kernels, block.read, block.written, block.flops)
+    }
+
     #[test]
     fn blocks_are_those_that_a_reader_counts() {
         let (device, _turn) = device();
-        let tensor = |shape: [usize; 2]| Tensor::<2>::ones(shape, &device);
-        let (left, right, factor) = (tensor([32, 64]), tensor([64, 128]), tensor([32, 128]));
+        let left = Tensor::<2>::ones([32, 64], &device);
+        let right = Tensor::<2>::ones([64, 128], &device);
+        let factor = Tensor::<2>::ones([32, 128], &device);
         let (ledger, _kept) = ledger_of(&device, || {
             let product = left.matmul(right);
             device.sync().expect("the device works");
@@ -319,23 +346,6 @@ mod tests {
             result.transpose()
         });
         let blocks = ledger.take();
-        // A product takes as many kernels as the fastest way that was found.
-        let kernels = |block: &Block| {
-            if block.flops > 0.0 {
-                1
-            } else {
-                block.kernels.len()
-            }
-        };
-        let line = |block: &Block| {
-            (
-                block.operations.clone(),
-                kernels(block),
-                block.read,
-                block.written,
-                block.flops,
-            )
-        };
         let lines: Vec<_> = blocks.iter().map(line).collect();
         let product = 2.0 * 32.0 * 64.0 * 128.0;
         let [of_left, of_right, of_result] = [4 * 32 * 64, 4 * 64 * 128, 4 * 32 * 128];
@@ -365,7 +375,15 @@ mod tests {
         assert_eq!(ledger.peak(), 2 * of_result);
     }
 
-    /// The tensors that live are the memory that the driver was asked for, but for some arguments
+    /// Returns the bytes that the device's memory pool has handed out.
+    fn bytes_in_use(device: &Device) -> u64 {
+        device
+            .memory_pool_usage()
+            .expect("it has memory of its own")
+            .bytes_in_use
+    }
+
+    /// The tensors that are alive take the memory that the driver handed out, except for some arguments
     /// of kernels.
     #[test]
     fn bytes_are_those_of_the_devices_memory() {
@@ -373,13 +391,7 @@ mod tests {
         device.sync().expect("the device works");
         let ledger = Arc::new(Ledger::default());
         let fusion = FusionObservation::new(ledger.clone());
-        let used = || {
-            device
-                .memory_pool_usage()
-                .expect("it has memory of its own")
-                .bytes_in_use
-        };
-        let before = used();
+        let before = bytes_in_use(&device);
         let data: Vec<f32> = vec![1.0; 1 << 20];
         let ids = Tensor::<2, Int>::ones([1 << 10, 1 << 9], &device);
         let numbers = Tensor::<1>::from_floats(&data[..], &device);
@@ -389,7 +401,7 @@ mod tests {
         let check = |expected: u64| {
             ledger.begin_step();
             assert_eq!(ledger.peak(), expected);
-            let used = used() - before;
+            let used = bytes_in_use(&device) - before;
             assert!(
                 (expected..expected + 1024).contains(&used),
                 "{used} bytes are used, and {expected} live"

@@ -23,30 +23,37 @@ pub(super) fn name(operation: &OperationIr) -> String {
 /// Counts the floating-point operations of a matrix product, with the units that compute them;
 /// `None` for other operations.
 pub(super) fn product(operation: &OperationIr) -> Option<(f64, Units)> {
-    let (factor, inner, out) = match operation {
+    match operation {
         OperationIr::Float(_, FloatOperationIr::Matmul(product)) => {
-            (&product.lhs, last(&product.lhs), &product.out)
+            Some(matmul(&product.lhs, last(&product.lhs), &product.out))
         }
         OperationIr::Module(ModuleOperationIr::Linear(linear)) => {
-            (&linear.x, last(&linear.x), &linear.out)
+            Some(matmul(&linear.x, last(&linear.x), &linear.out))
         }
         OperationIr::Module(ModuleOperationIr::LinearXBackward(linear)) => {
-            (&linear.output_grad, last(&linear.output_grad), &linear.out)
+            let factor = &linear.output_grad;
+            Some(matmul(factor, last(factor), &linear.out))
         }
-        OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => (
-            &linear.x,
-            linear.x.shape.num_elements() / last(&linear.x).max(1),
-            &linear.out,
-        ),
-        OperationIr::Custom(custom) => return attention(custom).map(|flops| (flops, Units::Lanes)),
-        _ => return None,
-    };
+        OperationIr::Module(ModuleOperationIr::LinearWeightBackward(linear)) => {
+            // The gradient of the weights sums over all rows of the input.
+            let rows = linear.x.shape.num_elements() / last(&linear.x).max(1);
+            Some(matmul(&linear.x, rows, &linear.out))
+        }
+        OperationIr::Custom(custom) => attention(custom).map(|flops| (flops, Units::Lanes)),
+        _ => None,
+    }
+}
+
+/// Counts the floating-point operations of a product whose elements are sums of `inner` products; the
+/// units follow from the type of `factor`.
+fn matmul(factor: &TensorIr, inner: usize, out: &TensorIr) -> (f64, Units) {
     let units = if factor.dtype == DType::F32 {
         Units::F32
     } else {
         Units::Half
     };
-    Some((2.0 * inner as f64 * out.shape.num_elements() as f64, units))
+    // A multiplication and an addition each.
+    (2.0 * inner as f64 * out.shape.num_elements() as f64, units)
 }
 
 /// Counts the floating-point operations of attention; `None` for other operations. The forward pass

@@ -1,4 +1,4 @@
-//! How long a step would take on known devices: an estimate from public figures.
+//! Estimates of the time of a step on known devices, from public figures.
 
 use serde::Serialize;
 
@@ -19,7 +19,7 @@ struct Device {
     memory: f64,
     /// Floating-point operations a second in products of f32; of tf32 where `cuda` rounds to it.
     f32: f64,
-    /// The same of f16 and bf16 with f32 sums, without sparsity.
+    /// Floating-point operations a second in products of f16 and bf16 with f32 sums, without sparsity.
     half: f64,
     /// Floating-point operations a second of units for single numbers of f32.
     lanes: f64,
@@ -70,15 +70,19 @@ pub(super) struct Estimate {
 
 /// Estimates how long the blocks take one after the other on each known device.
 pub(super) fn estimates(blocks: &[Block]) -> Vec<Estimate> {
-    let estimates = DEVICES.iter().map(|device| Estimate {
-        device: device.name,
-        seconds: blocks.iter().map(|block| device.seconds(block)).sum(),
-    });
-    estimates.collect()
+    let mut estimates = Vec::with_capacity(DEVICES.len());
+    for device in &DEVICES {
+        estimates.push(Estimate {
+            device: device.name,
+            seconds: blocks.iter().map(|block| device.seconds(block)).sum(),
+        });
+    }
+    estimates
 }
 
 impl Device {
-    /// The longest of the times that a block's kernels, its bytes and its products take.
+    /// Returns the longest of the times that a block's launches, its bytes and its products take, as if
+    /// they overlapped perfectly.
     fn seconds(&self, block: &Block) -> f64 {
         let rate = match block.units {
             Some(Units::Half) => self.half,

@@ -154,16 +154,16 @@ mod tests {
     #[test]
     fn the_advice_has_the_efficiency_that_is_asked_for_and_no_less_has() {
         for ranks in [2, 16, 256] {
-            let found = row(WORK, NETWORK, ranks);
+            let row = row(WORK, NETWORK, ranks);
             let of = |micro_batches: u64| {
                 let alone = micro_batches as f64 * WORK.micro_batch_seconds + WORK.update_seconds;
-                alone / (alone + found.exchange_seconds)
+                alone / (alone + row.exchange_seconds)
             };
-            let micro_batches = found.accumulate_steps / ranks;
+            let micro_batches = row.accumulate_steps / ranks;
             assert!(
                 of(micro_batches) >= ADVISED
                     && (micro_batches == 1 || of(micro_batches - 1) < ADVISED),
-                "{found:?}"
+                "{row:?}"
             );
         }
     }

@@ -8,7 +8,7 @@ use super::{counts, head_weights, join, texts};
 use crate::device::{upload, upload_rows};
 use crate::error::Result;
 use crate::runner::Runner;
-use crate::tasks::images::image;
+use crate::tasks::images::upload_images;
 
 /// Weights of all layers and heads, `[layer][head]`; each head is a matrix row by row, whose rows
 /// are queries and whose columns are patches.
@@ -74,7 +74,7 @@ pub fn caption_weights(
 
     let tgt_in = Padded::begun(&[tgt], special.bos, special.pad, 1);
     let inputs = Pair {
-        src: image(pixels, 1, &runner.device).into(),
+        src: upload_images(pixels, 1, &runner.device).into(),
         tgt_in: upload_rows(&tgt_in, &runner.device),
     };
     let model = &runner.members[0].model;

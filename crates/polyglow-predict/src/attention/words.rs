@@ -1,4 +1,4 @@
-//! What the words of a translation look at.
+//! The attention of the words of a translation to the words of its source.
 
 use std::ops::Range;
 
@@ -24,7 +24,7 @@ struct Tokens {
 }
 
 impl Tokens {
-    /// Without what is beyond the longest length of a model.
+    /// Cuts both sides to the longest length of a model.
     fn cut(mut self, longest: usize) -> Self {
         for ids in [&mut self.src, &mut self.tgt] {
             ids.truncate(longest);
@@ -40,17 +40,17 @@ impl Tokens {
     }
 }
 
-/// For each pair, `[source, target]`, and each decoder layer, from the lowest, what target words
-/// look at, heads averaged.
+/// Returns for each pair, `[source, target]`, and each decoder layer, from the lowest, the attention of
+/// target words to source words, heads averaged.
 ///
-/// Words are what whitespace divides. The attention to a word is the sum over its tokens, that of a
+/// Words are divided by whitespace. The attention to a word is the sum over its tokens, that of a
 /// target word the mean over its tokens, each taken where the token is predicted; attention to EOS
 /// does not count. Sides that are longer than the model are cut, so that the words beyond have no
 /// weights. Of several models the first is used.
 ///
 /// # Errors
 /// A line cannot be encoded.
-pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
+pub fn word_attention<M: Inspect<Inputs: From<Pair>>>(
     runner: &Runner<M>,
     pairs: &[[&str; 2]],
 ) -> Result<Vec<Vec<WordAttention>>> {
@@ -74,9 +74,9 @@ pub fn of_words<M: Inspect<Inputs: From<Pair>>>(
 /// tokens in a script that has no spaces between words.
 pub type UnitLink = (Range<usize>, Range<usize>);
 
-/// For each pair, `[source, target]`, a link for each unit of the target: to the source unit with
-/// the most attention in the last decoder layer, heads averaged. There are none if the model has no
-/// attention to the source. As [`of_words`] else.
+/// Returns for each pair, `[source, target]`, a link for each unit of the target: to the source unit
+/// with the most attention in the last decoder layer, heads averaged. There are no links if the model
+/// has no attention to the source. Tokens count as in [`word_attention`].
 ///
 /// # Errors
 /// A line cannot be encoded.
@@ -99,13 +99,14 @@ pub fn unit_links<M: Inspect<Inputs: From<Pair>>>(
         units.push((src.units, tgt.units));
     }
     let mut links = Vec::with_capacity(pairs.len());
-    for ((src, tgt), mut layers) in units.iter().zip(token_attention(runner, &tokens)?) {
-        let last = strongest(&layers.pop().unwrap_or_default());
-        links.push(
-            last.into_iter()
-                .map(|(from, to)| (src[from].clone(), tgt[to].clone()))
-                .collect(),
-        );
+    for ((src, tgt), layers) in units.iter().zip(token_attention(runner, &tokens)?) {
+        let mut pair_links = Vec::new();
+        if let Some(last) = layers.last() {
+            for (from, to) in strongest(last) {
+                pair_links.push((src[from].clone(), tgt[to].clone()));
+            }
+        }
+        links.push(pair_links);
     }
     Ok(links)
 }
@@ -116,77 +117,73 @@ fn token_attention<M: Inspect<Inputs: From<Pair>>>(
     tokens: &[Tokens],
 ) -> Result<Vec<Vec<WordAttention>>> {
     let member = &runner.members[0];
-    let target = &runner.tgt;
+    let tgt_special = runner.tgt.special();
     runner.shortest_first(tokens, Tokens::width, |rows| {
-        let (sources, targets): (Vec<_>, Vec<_>) =
-            rows.iter().map(|row| (&row.src, &row.tgt)).unzip();
+        let sources: Vec<&[u32]> = rows.iter().map(|row| &*row.src).collect();
+        let targets: Vec<&[u32]> = rows.iter().map(|row| &*row.tgt).collect();
         let special = member.src.special();
         let multiple = runner.pad_multiple;
         let src = Padded::ended(&sources, special.eos, special.pad, multiple);
-        let tgt_in = Padded::begun(
-            &targets,
-            target.special().bos,
-            target.special().pad,
-            multiple,
-        );
-        let [src_ids, tgt_ids] = [&src, &tgt_in].map(|rows| upload_rows(rows, &runner.device));
-        let layers = member.model.cross_attention(
-            Pair {
-                src: src_ids.into(),
-                tgt_in: tgt_ids,
-            }
-            .into(),
-        );
-        let mut found = vec![Vec::new(); rows.len()];
-        for layer in layers
+        let tgt_in = Padded::begun(&targets, tgt_special.bos, tgt_special.pad, multiple);
+        let inputs = Pair {
+            src: upload_rows(&src, &runner.device).into(),
+            tgt_in: upload_rows(&tgt_in, &runner.device),
+        };
+        let layers = member.model.cross_attention(inputs.into());
+        // All layers in one transaction, since each read waits for the device.
+        let layers = layers
             .into_iter()
             .fold(Transaction::default(), Transaction::register)
-            .execute()
-        {
+            .execute();
+        let mut attention = vec![Vec::new(); rows.len()];
+        for layer in layers {
             let weights: Vec<f32> = layer.iter().collect();
             let weights = weights.chunks(tgt_in.len * src.len);
-            for ((row, weights), found) in rows.iter().zip(weights).zip(&mut found) {
-                found.push(gathered(row, weights, src.len));
+            for ((row, weights), attention) in rows.iter().zip(weights).zip(&mut attention) {
+                attention.push(sum_tokens(row, weights, src.len));
             }
         }
-        Ok(found)
+        Ok(attention)
     })
 }
 
-/// The source word with the most attention for each target word; the first of equals, so that equal
-/// weights give equal links.
+/// Returns a link from the source word with the most attention to each target word. Of source words
+/// with equal attention the first is linked, so that equal weights give equal links.
 pub fn strongest(words: &WordAttention) -> Vec<Link> {
-    let best = |row: &Vec<f32>| {
-        (0..row.len())
-            .rev()
-            .max_by(|&left, &right| row[left].total_cmp(&row[right]))
-    };
-    words
-        .iter()
-        .enumerate()
-        .filter_map(|(tgt, row)| Some((best(row)?, tgt)))
-        .collect()
+    let mut links = Vec::new();
+    for (tgt, row) in words.iter().enumerate() {
+        // In reverse, since `max_by` returns the last of equals.
+        let src = (0..row.len()).rev();
+        let src = src.max_by(|&left, &right| row[left].total_cmp(&row[right]));
+        links.extend(src.map(|src| (src, tgt)));
+    }
+    links
 }
 
-/// The attention of words, from that of their tokens.
-fn gathered(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
+/// Returns the attention of words from that of their tokens: the sum over the tokens of a source word,
+/// the mean over those of a target word.
+fn sum_tokens(tokens: &Tokens, weights: &[f32], src_len: usize) -> WordAttention {
     let Tokens {
         src_words,
         tgt_words,
         ..
     } = tokens;
-    let count = |words: &[usize]| words.last().map_or(0, |last| last + 1);
-    let mut found = vec![Vec::new(); count(tgt_words)];
+    let mut attention = vec![Vec::new(); num_words(tgt_words)];
     for (&tgt, query) in tgt_words.iter().zip(weights.chunks(src_len)) {
-        let row: &mut Vec<f32> = &mut found[tgt];
-        row.resize(count(src_words), 0.0);
-        let share = 1.0 / tgt_words.iter().filter(|word| **word == tgt).count() as f32;
-        src_words
-            .iter()
-            .zip(query)
-            .for_each(|(&word, weight)| row[word] += share * weight);
+        let row: &mut Vec<f32> = &mut attention[tgt];
+        row.resize(num_words(src_words), 0.0);
+        let num_tokens = tgt_words.iter().filter(|word| **word == tgt).count();
+        let share = 1.0 / num_tokens as f32;
+        for (&word, weight) in src_words.iter().zip(query) {
+            row[word] += share * weight;
+        }
     }
-    found
+    attention
+}
+
+/// Returns the number of words, given the word of each token.
+fn num_words(words: &[usize]) -> usize {
+    words.last().map_or(0, |last| last + 1)
 }
 
 #[cfg(test)]
@@ -208,7 +205,7 @@ mod tests {
 
     #[test]
     fn words_gather_the_attention_of_their_tokens() {
-        // Three source tokens in two words and the end mark; three target tokens in two words.
+        // Three source tokens in two words and EOS; three target tokens in two words.
         let tokens = Tokens {
             src: Vec::new(),
             tgt: Vec::new(),
@@ -218,10 +215,10 @@ mod tests {
         let weights = [
             0.4, 0.3, 0.2, 0.1, 0.3, 0.2, 0.2, 0.3, 0.1, 0.0, 0.0, 0.9, 0.0, 0.0, 0.0, 1.0,
         ];
-        let words = gathered(&tokens, &weights, 4);
+        let words = sum_tokens(&tokens, &weights, 4);
         let expected = [[0.35, 0.45], [0.1, 0.0]];
-        for (found, expected) in words.iter().flatten().zip(expected.as_flattened()) {
-            assert!((found - expected).abs() < 1e-6, "{words:?}");
+        for (weight, expected) in words.iter().flatten().zip(expected.as_flattened()) {
+            assert!((weight - expected).abs() < 1e-6, "{words:?}");
         }
     }
 }

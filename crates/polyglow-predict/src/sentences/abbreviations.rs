@@ -66,29 +66,30 @@ const BY_LANGUAGE: [(&str, &str); 14] = [
     ),
 ];
 
-/// Abbreviations of all languages that go on if a number follows, and may be words otherwise.
+/// Abbreviations of all languages before a number, without which they may be words that end a
+/// sentence.
 const BEFORE_NUMBERS: &str = "abb abs anm ap approx aprox art arts bd bde blz ca cap caps cca ch chap chs circa č čl env est \
      eq eqs f ff fig figs godz kap kl l ll lfg n nn no nos nr nrn num núm núms nº obr ok op p par parag poz pp pag pagg pág \
      págs pkt rozdz rys s sec sect secs st stor str t tab tbl tel tél tlf tom tz ust v vol vols vv vs ziff гл кн п пп рис с \
      ст стор стр т табл тел ч";
 
-/// German words that begin sentences and do not follow an ordinal.
+/// German words that often begin sentences and seldom follow an ordinal.
 const GERMAN_STARTERS: &str = "aber alle alles als also am an auch auf aus bei bis bitte da damit danach dann das dass dazu \
      dem den denn der des deshalb die dies diese dieser dieses doch dort du ein eine einer eines einige er es für heute \
      hier ich ihr ihre im in ist ja jede jeder jedes jetzt kein keine man mehr mein mit morgen nach nein nicht noch nun nur \
      ob obwohl oder schließlich sehr sein seine seit sie sind so später trotzdem um und uns unser vielleicht viele vom von vor \
      war wann waren warum was weil weitere wenn wer wie wir wo zu zuerst zum zur zwar";
 
-/// Whether a word in lower case, without its full stop, is an abbreviation in a language;
-/// `follows_number` where a digit comes after it.
-pub(super) fn is_abbreviation(word: &str, language: &str, follows_number: bool) -> bool {
+/// Returns whether a word in lower case, without its full stop, is an abbreviation in a language.
+/// `precedes_number` says whether a digit comes after it.
+pub(super) fn is_abbreviation(word: &str, language: &str, precedes_number: bool) -> bool {
     let own = BY_LANGUAGE.iter().find(|(code, _)| *code == language);
     own.is_some_and(|(_, words)| has_word(words, word))
-        || follows_number && has_word(BEFORE_NUMBERS, word)
+        || precedes_number && has_word(BEFORE_NUMBERS, word)
 }
 
-/// Whether a German word in lower case begins a sentence rather than being counted by a number
-/// before it.
+/// Returns whether a German word in lower case that follows a number and a full stop begins a sentence,
+/// so that the number is no ordinal.
 pub(super) fn begins_german_sentence(word: &str) -> bool {
     has_word(GERMAN_STARTERS, word)
 }

@@ -1,4 +1,4 @@
-//! Where the sentences of a line end.
+//! Boundaries between the sentences of a line.
 
 use std::collections::HashSet;
 
@@ -7,8 +7,8 @@ use unicode_segmentation::UnicodeSegmentation;
 
 use super::abbreviations::{begins_german_sentence, is_abbreviation};
 
-/// Bytes of the longest line that the library of abbreviations is called with: it takes time by the
-/// square of the quotation marks of a line.
+/// Bytes of the longest line that the library of abbreviations is called with: its time grows with the
+/// square of the number of quotation marks in a line.
 const LONGEST: usize = 1 << 15;
 /// Languages that write ordinals as German does, with a full stop and before capital letters.
 const GERMAN: [&str; 5] = ["de", "lb", "nds", "gsw", "bar"];
@@ -18,20 +18,20 @@ const ORDINAL: usize = 3;
 const SAID: [char; 10] = ['说', '說', '问', '問', '道', '喊', '答', '叫', '讲', '講'];
 /// Dashes that may stand between sentences.
 const DASHES: [char; 3] = ['-', '–', '—'];
-/// What ends a sentence before such a dash.
+/// Punctuation that ends a sentence before such a dash.
 const TERMINATORS: [char; 4] = ['.', '!', '?', '…'];
-/// "To know" in Chinese, which ends as a verb of saying does.
+/// "To know" in Chinese, whose last character is that of a verb of saying.
 const KNOW: [char; 2] = ['知', '道'];
-/// Characters of the longest such clause.
+/// Characters of the longest clause that may end with a verb of saying.
 const SAID_WITHIN: usize = 10;
 
 /// Cuts a line into sentences, each with the white space after it.
 ///
 /// A sentence ends where both Unicode's rules (UAX 29), which know the punctuation of every script,
-/// and the abbreviation lists of Wikimedia's `sentencex` see an end, but not after what
-/// [`continues`] knows besides. Where a quotation mark or bracket closes, Unicode's rules decide
-/// alone, but for an abbreviation in brackets. Between sentences, a dash by itself begins the next
-/// one, which neither of the two sees.
+/// and the abbreviation lists of Wikimedia's `sentencex` see an end, unless [`continues`] knows that
+/// the sentence continues. Where a quotation mark or bracket closes, Unicode's rules decide alone,
+/// except for an abbreviation in brackets. A dash by itself between sentences begins the next one,
+/// which neither of the two sees.
 pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
     let language = primary(language);
     let listed = (line.len() <= LONGEST).then(|| listed_ends(line, &language));
@@ -48,14 +48,13 @@ pub(super) fn sentences<'t>(line: &'t str, language: &str) -> Vec<&'t str> {
         if end <= start {
             continue;
         }
-        let is_closed =
-            line[start..end].trim_end().ends_with(closes) || begins_with_dash(&line[end..]);
-        let is_end = is_closed
-            || listed
-                .as_ref()
-                .is_none_or(|listed| listed.contains(&letters));
-        if end == line.len() || is_end && !continues(&line[start..end], &line[end..], &language) {
-            sentences.push(&line[start..end]);
+        let sentence = &line[start..end];
+        let rest = &line[end..];
+        let is_closed = sentence.trim_end().ends_with(closes) || begins_with_dash(rest);
+        let is_listed = listed.as_ref().is_none_or(|ends| ends.contains(&letters));
+        let is_end = is_closed || is_listed;
+        if rest.is_empty() || is_end && !continues(sentence, rest, &language) {
+            sentences.push(sentence);
             start = end;
         }
     }
@@ -80,7 +79,7 @@ fn cut_before_dashes((at, part): (usize, &str)) -> Vec<(usize, &str)> {
     pieces
 }
 
-/// Whether a text begins with a dash by itself and a word that may begin a sentence.
+/// Returns whether a text begins with a dash by itself and a word that may begin a sentence.
 fn begins_with_dash(text: &str) -> bool {
     let Some(rest) = text.strip_prefix(DASHES) else {
         return false;
@@ -94,17 +93,15 @@ fn closes_or_space(character: char) -> bool {
     character.is_whitespace() || closes(character)
 }
 
-/// The first part of a code in lower case: `pt` of `pt-BR`.
+/// Returns the first part of a language code in lower case: `pt` of `pt-BR`.
 fn primary(language: &str) -> String {
-    language
-        .split(['-', '_'])
-        .next()
-        .unwrap_or_default()
-        .to_lowercase()
+    let primary = language.split(['-', '_']).next();
+    primary.unwrap_or_default().to_lowercase()
 }
 
-/// How many letters and digits are before each end that the library sees: it and Unicode's rules
-/// put quotation marks and symbols to different sides of the same end.
+/// Returns the number of letters and digits before each end that the library sees. Byte positions
+/// would not do: it and Unicode's rules put quotation marks and symbols on different sides of the same
+/// end.
 fn listed_ends(line: &str, language: &str) -> HashSet<usize> {
     let mut letters = 0;
     let mut ends = HashSet::new();
@@ -121,11 +118,10 @@ fn count_letters(text: &str) -> usize {
         .count()
 }
 
-/// The bytes of quotation marks and brackets that close after a space, as in `« Non. » Puis`, with
-/// the white space after them.
+/// Counts the bytes of quotation marks and brackets that close after a space, as in `« Non. » Puis`,
+/// with the white space after them.
 fn closing_after_space(rest: &str) -> usize {
-    let is_closing = |character: char| character != '"' && closes(character);
-    let after = rest.trim_start_matches(is_closing);
+    let after = rest.trim_start_matches(closes_alone);
     let next = after.trim_start();
     let are_closing = after.len() < rest.len() && (next.is_empty() || next.len() < after.len());
     if are_closing {
@@ -135,15 +131,22 @@ fn closing_after_space(rest: &str) -> usize {
     }
 }
 
+/// Returns whether a character closes a quotation or brackets.
 fn closes(character: char) -> bool {
+    // It may also open a quotation, which its position tells.
+    character == '"' || closes_alone(character)
+}
+
+/// Returns whether a character closes a quotation or brackets and cannot open them.
+fn closes_alone(character: char) -> bool {
     let closing = [
         GeneralCategory::ClosePunctuation,
         GeneralCategory::FinalPunctuation,
     ];
-    character == '"' || closing.contains(&character.general_category())
+    closing.contains(&character.general_category())
 }
 
-/// Whether a sentence goes on after what looks like its end.
+/// Returns whether a sentence continues after what looks like its end.
 fn continues(before: &str, after: &str, language: &str) -> bool {
     let before = before.trim_end();
     if continues_quotation(before, after) {
@@ -166,22 +169,22 @@ fn continues(before: &str, after: &str, language: &str) -> bool {
     if before_word.is_none() && is_item(word) {
         return true;
     }
-    let follows_number = after.starts_with(char::is_numeric);
-    is_initial(word, before_word)
-        || is_title(word)
-        || language != "en" && is_dotted(word)
-        || is_abbreviation(
-            &after_apostrophe(word).to_lowercase(),
-            language,
-            follows_number,
-        )
-        || GERMAN.contains(&language)
-            && is_ordinal(word)
-            && !begins_german_sentence(&first_word(after))
+    if is_initial(word, before_word) || is_title(word) {
+        return true;
+    }
+    // English often ends sentences with such words, as in `at 5 p.m.`
+    if language != "en" && is_dotted(word) {
+        return true;
+    }
+    let stem = after_apostrophe(word).to_lowercase();
+    if is_abbreviation(&stem, language, after.starts_with(char::is_numeric)) {
+        return true;
+    }
+    GERMAN.contains(&language) && is_ordinal(word) && !begins_german_sentence(&first_word(after))
 }
 
-/// Whether a quotation that ends with a sentence is part of a longer one: `「…？」と`, `“…？”她问`,
-/// `«…?» — спросила`.
+/// Returns whether a quotation that ends with a sentence is part of a longer one: `「…？」と`,
+/// `“…？”她问`, `«…?» — спросила`.
 fn continues_quotation(before: &str, after: &str) -> bool {
     let next = after.trim_start();
     let after_dash = next.trim_start_matches(['-', '–', '—', ' ']);
@@ -198,7 +201,8 @@ fn continues_quotation(before: &str, after: &str) -> bool {
     {
         return true;
     }
-    // No more than decides, since there may be many quotations in a long line.
+    // Only as many characters as decide: in a long line of many quotations, reading each clause to its
+    // end would take time by the square of their number.
     let clause: Vec<char> = next
         .chars()
         .take_while(|character| !"，。！？：,.!?:".contains(*character))
@@ -217,7 +221,7 @@ fn is_closing_bracket(character: char) -> bool {
     character.general_category() == GeneralCategory::ClosePunctuation
 }
 
-/// Whether a word is the number or letter of an item of a list, as in `1.` or `a.`
+/// Returns whether a word is the number or letter of an item of a list, as in `1.` or `a.`
 fn is_item(word: &str) -> bool {
     let is_short = word.chars().nth(ORDINAL).is_none();
     !word.is_empty()
@@ -226,50 +230,58 @@ fn is_item(word: &str) -> bool {
             || word.chars().all(has_case) && word.chars().nth(1).is_none())
 }
 
-/// Whether a character is a letter of a script with capital and small letters: others, as Hangul,
-/// have whole words of one character.
+/// Returns whether a character is a letter of a script with capital and small letters. Other scripts,
+/// such as Hangul, have words of one character.
 fn has_case(character: char) -> bool {
     character.is_lowercase() || character.is_uppercase()
 }
 
-/// Whether a word is a single letter, as in `J. Smith` or `z. B.`; in lower case after a number it
-/// is a unit, and the Russian `я` is a word.
+/// Returns whether a word is a single letter that abbreviates, as in `J. Smith` or `z. B.` In lower
+/// case after a number a letter is a unit, and the Russian `я` is a word.
 fn is_initial(word: &str, before: Option<&str>) -> bool {
     let mut letters = word.chars();
-    let (Some(letter), None) = (letters.next(), letters.next()) else {
+    let Some(letter) = letters.next() else {
         return false;
     };
-    let is_unit =
-        letter.is_lowercase() && before.is_some_and(|before| before.ends_with(is_of_number));
-    has_case(letter) && letter != 'я' && !is_unit
+    if letters.next().is_some() || !has_case(letter) || letter == 'я' {
+        return false;
+    }
+    let follows_number = before.is_some_and(|before| before.ends_with(ends_number));
+    let is_unit = letter.is_lowercase() && follows_number;
+    !is_unit
 }
 
-/// Whether a character ends a number, Roman ones among them.
-fn is_of_number(character: char) -> bool {
+/// Returns whether a character may end a number, also a Roman one.
+fn ends_number(character: char) -> bool {
     character.is_numeric() || "IVX".contains(character)
 }
 
-/// Whether a word looks like a short title: a capital letter and one or two small ones, all
+/// Returns whether a word looks like a short title: a capital letter and one or two small ones, all
 /// consonants of the Latin alphabet without accents, as `Mr` or `Dr`.
 fn is_title(word: &str) -> bool {
     let mut letters = word.chars();
-    let begins = letters
+    let begins_with_capital = letters
         .next()
-        .is_some_and(|first| first.is_ascii_uppercase() && !"AEIOUY".contains(first));
-    let is_consonant = |letter: char| letter.is_ascii_lowercase() && !"aeiouy".contains(letter);
-    begins && matches!(letters.clone().count(), 1 | 2) && letters.all(is_consonant)
+        .is_some_and(|first| first.is_ascii_uppercase());
+    let is_short = matches!(letters.clone().count(), 1 | 2);
+    begins_with_capital
+        && is_short
+        && letters.all(|letter| letter.is_ascii_lowercase())
+        && !word.contains(['A', 'E', 'I', 'O', 'U', 'Y', 'a', 'e', 'i', 'o', 'u', 'y'])
 }
 
-/// Whether a word is letters with full stops or hyphens between them, as `z.B`, `S.p.A` or `J.-P`.
+/// Returns whether a word is letters with full stops or hyphens between them, as `z.B`, `S.p.A` or
+/// `J.-P`.
 fn is_dotted(word: &str) -> bool {
     let mut pieces = word.split('.').map(|piece| piece.trim_start_matches('-'));
-    let is_piece = |piece: &str| {
-        matches!(piece.chars().count(), 1 | 2) && piece.chars().all(char::is_alphabetic)
-    };
-    word.contains('.') && pieces.all(is_piece)
+    word.contains('.') && pieces.all(is_one_or_two_letters)
 }
 
-/// What an article is elided before, as `on` in `L'on`.
+fn is_one_or_two_letters(piece: &str) -> bool {
+    matches!(piece.chars().count(), 1 | 2) && piece.chars().all(char::is_alphabetic)
+}
+
+/// Returns the word before which an article is elided, as `on` in `L'on`.
 fn after_apostrophe(word: &str) -> &str {
     word.rsplit(['\'', '’']).next().unwrap_or(word)
 }
@@ -278,7 +290,7 @@ fn is_ordinal(word: &str) -> bool {
     !word.is_empty() && word.len() <= ORDINAL && word.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// The first word of a text in lower case.
+/// Returns the first word of a text in lower case.
 fn first_word(text: &str) -> String {
     let text = text.trim_start_matches(|character: char| !character.is_alphanumeric());
     let end = text
@@ -325,12 +337,13 @@ mod tests {
                     text.lines().map(|line| format!("{line}{space}")).collect();
                 let text = lines.concat();
                 let gold: Vec<&str> = lines.iter().map(String::as_str).collect();
-                let found = split(&text, language);
-                assert_eq!(found.concat(), text);
-                let found: Vec<&str> = found.iter().map(String::as_str).collect();
-                let (found, gold) = (boundaries(&text, &found), boundaries(&text, &gold));
-                common += found.intersection(&gold).count();
-                all += found.len() + gold.len();
+                let sentences = split(&text, language);
+                assert_eq!(sentences.concat(), text);
+                let sentences: Vec<&str> = sentences.iter().map(String::as_str).collect();
+                let predicted = boundaries(&text, &sentences);
+                let gold = boundaries(&text, &gold);
+                common += predicted.intersection(&gold).count();
+                all += predicted.len() + gold.len();
             }
         }
         200.0 * common as f64 / all as f64
@@ -341,8 +354,8 @@ mod tests {
     }
 
     fn by_lists(text: &str, language: &str) -> Vec<String> {
-        let found = sentencex::get_sentence_boundaries(language, text);
-        found
+        let sentences = sentencex::get_sentence_boundaries(language, text);
+        sentences
             .into_iter()
             .map(|sentence| sentence.text.to_owned())
             .collect()

@@ -1,18 +1,19 @@
-//! Symbols before and after a sentence, which models leave out or repeat: they stay as they are.
+//! Symbols before and after a sentence. Models leave them out or repeat them, so they are not
+//! translated, and stay as they are.
 
 use std::ops::Range;
 
 use unicode_properties::{GeneralCategory, UnicodeGeneralCategory};
 
-/// Punctuation that begins items of lists, also directly before a word.
+/// Punctuation that begins items of lists, with or without a space before the word.
 const BULLETS: &str = "•‣⁃·";
-/// Punctuation that does where it stands by itself; `#1`, `/path` and `…and` are words.
+/// Punctuation that begins items of lists if a space follows; `#1`, `/path` and `…and` are words.
 const MARKERS: &str = "*#_/\\|…";
-/// What may end a sentence after a symbol.
+/// Punctuation that may end a sentence after a symbol.
 const TERMINATORS: &str = ".!?…。！？";
 
-/// The byte range of a sentence that is translated, without white space and symbols around it;
-/// empty if it has no letter and no digit.
+/// Returns the byte range of a sentence that is translated, without white space and symbols around it;
+/// it is empty if the sentence has no letter and no digit.
 pub(super) fn translated(sentence: &str) -> Range<usize> {
     if !sentence.contains(char::is_alphanumeric) {
         return 0..0;
@@ -21,7 +22,7 @@ pub(super) fn translated(sentence: &str) -> Range<usize> {
     start..start + trailing(&sentence[start..])
 }
 
-/// The length of the symbols at the start of a text.
+/// Returns the length of the symbols at the start of a text.
 fn leading(text: &str) -> usize {
     let mut characters = text.char_indices().peekable();
     let mut start = 0;
@@ -35,34 +36,29 @@ fn leading(text: &str) -> usize {
     start
 }
 
-/// Whether a character at the start of a text stays, given the one after it.
+/// Returns whether a character at the start of a text is a symbol that is not translated, given the one
+/// after it.
 fn leads(character: char, next: Option<char>) -> bool {
-    let is_before = |test: fn(char) -> bool| next.is_some_and(test);
+    let precedes_number = next.is_some_and(char::is_numeric);
+    let precedes_word = next.is_some_and(char::is_alphanumeric);
     match character.general_category() {
         _ if is_blank(character) => true,
         // A sign of a number, as in `-5` or `±3`.
-        GeneralCategory::DashPunctuation | GeneralCategory::MathSymbol
-            if is_before(char::is_numeric) =>
-        {
-            false
-        }
+        GeneralCategory::DashPunctuation | GeneralCategory::MathSymbol if precedes_number => false,
         GeneralCategory::DashPunctuation => true,
         GeneralCategory::MathSymbol | GeneralCategory::ModifierSymbol if character.is_ascii() => {
-            is_before(char::is_whitespace)
+            next.is_some_and(char::is_whitespace)
         }
         // `№ 5`, `°C`, `∆T` and `㈱トヨタ` begin words; an emoji begins none, wherever it stands.
         _ if is_pictorial(character) => {
-            let begins_word = is_before(char::is_alphanumeric) || character == '№';
+            let begins_word = precedes_word || character == '№';
             is_emoji(character) || !begins_word
         }
-        _ => {
-            BULLETS.contains(character)
-                || MARKERS.contains(character) && !is_before(char::is_alphanumeric)
-        }
+        _ => BULLETS.contains(character) || MARKERS.contains(character) && !precedes_word,
     }
 }
 
-/// The length of a text without the symbols at its end, and without a terminator after those.
+/// Returns the length of a text without the symbols at its end, and without a terminator after those.
 fn trailing(text: &str) -> usize {
     let mut end = text.trim_end_matches(is_blank).len();
     let mut characters = text[..end].char_indices().rev().peekable();
@@ -86,8 +82,8 @@ fn trailing(text: &str) -> usize {
     end
 }
 
-/// White space, and characters without a look of their own: joiners, selectors of variants, marks
-/// of byte order.
+/// Returns whether a character is white space or invisible: a joiner, a variation selector, a byte
+/// order mark.
 fn is_blank(character: char) -> bool {
     character.is_whitespace()
         || character.general_category() == GeneralCategory::Format
@@ -98,7 +94,7 @@ fn is_selector(character: char) -> bool {
     matches!(character, '\u{fe00}'..='\u{fe0f}')
 }
 
-/// Emoji, arrows, check marks, and what modifies them.
+/// Returns whether a character is an emoji, an arrow, a check mark, or a modifier of these.
 fn is_pictorial(character: char) -> bool {
     let category = character.general_category();
     let is_symbol = matches!(
@@ -110,7 +106,7 @@ fn is_pictorial(character: char) -> bool {
     is_symbol && !character.is_ascii()
 }
 
-/// Pictures of the planes and blocks that hold emoji.
+/// Returns whether a character is a picture of the planes and blocks that hold emoji.
 fn is_emoji(character: char) -> bool {
     matches!(character, '\u{2190}'..='\u{2bff}' | '\u{1f000}'..='\u{1faff}')
         && is_pictorial(character)

@@ -1,4 +1,4 @@
-//! Captions, as a trained model writes them: translations whose source is an image.
+//! Captions, written by a trained model: translations whose source is an image.
 
 use polyglow_data::config::{Content, DataConfig, ImageConfig};
 use polyglow_data::pair::Pair;
@@ -29,9 +29,9 @@ pub const FACTS: TaskFacts = TaskFacts {
 /// Models that describe images.
 #[derive(Clone, Copy, Debug)]
 pub struct Captions {
-    /// How images are read.
+    /// The size and the channels that images are read with.
     pub images: ImageConfig,
-    /// Patches that an image is cut into: the positions that it takes up in a batch.
+    /// The number of patches that an image is cut into: the positions that it takes up in a batch.
     pub num_patches: usize,
 }
 

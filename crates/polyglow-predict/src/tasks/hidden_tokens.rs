@@ -1,4 +1,4 @@
-//! Hidden tokens, as a trained model finds them.
+//! Hidden tokens, predicted by a trained model.
 
 use polyglow_data::batch::MaskedBatch;
 use polyglow_data::config::Content;
@@ -30,7 +30,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     description: "An encoder that finds hidden tokens",
 };
 
-/// Models that find hidden tokens.
+/// Models that predict hidden tokens.
 #[derive(Clone, Copy, Debug)]
 pub struct HiddenTokens;
 
@@ -49,48 +49,58 @@ impl TaskUse for HiddenTokens {
     }
 }
 
-/// Hides tokens of each text, the same in every call, and scores how they are found. A text that is
-/// longer than the models is cut, with a warning.
+/// Hides tokens of each text, the same ones in every call, and scores their predictions. A text that
+/// is longer than the models is cut, with a warning.
 ///
 /// # Errors
 /// A text cannot be encoded.
 pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
-    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
-    let longest = runner.longest;
-    let mut rows: Vec<(u64, Vec<u32>)> = (0..)
-        .zip(
-            runner
-                .tgt
-                .encode_batch(&texts)
-                .context("encoding the text")?,
-        )
-        .collect();
-    let truncated: Vec<bool> = rows.iter().map(|(_, ids)| ids.len() > longest).collect();
-    LongLines::from_cut(truncated.iter().copied()).warn("text", longest, "scored");
-    let (special, vocab_size) = (runner.tgt.special(), runner.tgt.vocab_size());
-    for (_, ids) in &mut rows {
-        ids.truncate(longest);
+    let rows = encode(runner, pairs)?;
+    let truncated = rows.iter().map(|row| row.truncated);
+    LongLines::from_cut(truncated).warn("text", runner.longest, "scored");
+    let special = runner.tgt.special();
+    let vocab_size = runner.tgt.vocab_size();
+    let width = |row: &Row| row.ids.len() + 1;
+    let mut forced = runner.shortest_first(&rows, width, |rows| {
+        let mut texts = Vec::with_capacity(rows.len());
+        for row in rows {
+            texts.push(Masked::new(&row.ids, special, vocab_size, row.key));
+        }
+        let batch = MaskedBatch::new(&texts, special, runner.pad_multiple);
+        let MaskedBatch { shown, asked, .. } = batch;
+        let ids = upload_rows(&shown, &runner.device);
+        let log_probs = runner.log_probs(|_, member| {
+            Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits()
+        });
+        let predicted = at_targets(&log_probs, asked, shown.len, Some(special.pad), &[]);
+        Ok(predicted.iter().map(|row| Forced::new(row)).collect())
+    })?;
+    for (forced, row) in forced.iter_mut().zip(&rows) {
+        forced.truncated = row.truncated;
     }
-    let mut forced = runner.shortest_first(
-        &rows,
-        |(_, ids)| ids.len() + 1,
-        |rows| {
-            let hide =
-                |&&(key, ref ids): &&(u64, Vec<u32>)| Masked::new(ids, special, vocab_size, key);
-            let texts: Vec<Masked> = rows.iter().map(hide).collect();
-            let MaskedBatch { shown, asked, .. } =
-                MaskedBatch::new(&texts, special, runner.pad_multiple);
-            let ids = upload_rows(&shown, &runner.device);
-            let log_probs = runner.log_probs(|_, member| {
-                Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits()
-            });
-            let found = at_targets(&log_probs, asked, shown.len, Some(special.pad), &[]);
-            Ok(found.iter().map(|row| Forced::new(row)).collect())
-        },
-    )?;
-    forced
-        .iter_mut()
-        .zip(truncated)
-        .for_each(|(forced, truncated)| forced.truncated = truncated);
-    Ok(Evaluation::of_forced(forced))
+    Ok(Evaluation::from_forced(forced))
+}
+
+/// An encoded text, no longer than the models.
+struct Row {
+    ids: Vec<u32>,
+    /// The index of the text, which decides the tokens that are hidden in it.
+    key: u64,
+    truncated: bool,
+}
+
+fn encode(runner: &Runner, pairs: &[Pair]) -> Result<Vec<Row>> {
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.tgt.as_str()).collect();
+    let encoded = runner.tgt.encode_batch(&texts);
+    let mut rows = Vec::with_capacity(texts.len());
+    for (key, mut ids) in (0..).zip(encoded.context("encoding the text")?) {
+        let truncated = ids.len() > runner.longest;
+        ids.truncate(runner.longest);
+        rows.push(Row {
+            ids,
+            key,
+            truncated,
+        });
+    }
+    Ok(rows)
 }

@@ -1,4 +1,4 @@
-//! Labels of images, as a trained model gives them.
+//! Labels of images: classification and its scores with a trained model.
 
 use burn::tensor::{Device, Tensor, TensorData};
 use polyglow_data::config::{Content, ImageConfig};
@@ -32,7 +32,7 @@ pub const FACTS: TaskFacts = TaskFacts {
 /// Models that label images.
 #[derive(Clone, Copy, Debug)]
 pub struct Images {
-    /// How images are read.
+    /// The size and the channels that images are read with.
     pub images: ImageConfig,
 }
 
@@ -61,14 +61,15 @@ impl TaskUse for Images {
     }
 }
 
-/// Brings images to a device: a row of bytes each.
-pub fn image(pixels: &[u8], rows: usize, device: &Device) -> Image {
+/// Brings images of the same size to a device: `pixels` has the bytes of one after the other.
+///
+/// # Shapes
+/// - output: `[rows, bytes of an image]`
+pub fn upload_images(pixels: &[u8], rows: usize, device: &Device) -> Image {
     let values: Vec<i32> = pixels.iter().map(|&byte| i32::from(byte)).collect();
+    let shape = [rows, pixels.len() / rows.max(1)];
     Image {
-        pixels: Tensor::from_data(
-            TensorData::new(values, [rows, pixels.len() / rows.max(1)]),
-            device,
-        ),
+        pixels: Tensor::from_data(TensorData::new(values, shape), device),
     }
 }
 
@@ -90,37 +91,35 @@ pub(crate) fn evaluate(runner: &Runner, images: &[LabeledImage]) -> Result<Evalu
         |rows| {
             let pixels: Vec<&[u8]> = rows.iter().map(|(pixels, _)| *pixels).collect();
             let labels = rows.iter().map(|(_, label)| *label).collect();
-            let found = at_targets(&log_probs(runner, &pixels), labels, 1, None, &never);
-            Ok(found.iter().map(|row| Forced::new(row)).collect())
+            let predicted = at_targets(&log_probs(runner, &pixels), labels, 1, None, &never);
+            Ok(predicted.iter().map(|row| Forced::new(row)).collect())
         },
     )?;
-    let evaluation = Evaluation::of_forced(forced).with_accuracy();
+    let evaluation = Evaluation::from_forced(forced).with_accuracy();
     let scores = label_scores(&runner.tgt, &names, evaluation.first.iter().flatten())?;
     Ok(evaluation.with_labels(scores))
 }
 
 fn log_probs(runner: &Runner, images: &[&[u8]]) -> Tensor<2> {
-    let inputs = image(&images.concat(), images.len(), &runner.device);
+    let inputs = upload_images(&images.concat(), images.len(), &runner.device);
     runner.log_probs(|_, member| Predict::<Image>::predict(&member.model, inputs.clone()).logits())
 }
 
 /// Makes sure that the models read images of this many bytes.
 fn check_sizes(runner: &Runner, num_bytes: usize) -> Result<()> {
     for member in &*runner.members {
-        let wanted = member
-            .model
-            .vocabulary()
-            .image
-            .map_or(0, |image| image.num_bytes());
+        let image = member.model.vocabulary().image;
+        let expected = image.map_or(0, |image| image.num_bytes());
         ensure!(
-            num_bytes == wanted,
-            "an image has {num_bytes} bytes, and a model reads {wanted}: `data.images` must be as it was in training"
+            num_bytes == expected,
+            "an image has {num_bytes} bytes, and a model reads {expected}: `data.images` must be as it was in training"
         );
     }
     Ok(())
 }
 
-/// The most probable label of every image, each of which is as many bytes as the models read.
+/// Returns the most probable label of every image, each of which has as many bytes as the models
+/// read.
 ///
 /// # Errors
 /// There is no label, or an image is of another size.

@@ -1,4 +1,4 @@
-//! Labels of texts, as a trained model gives them.
+//! Labels of texts: classification and its scores with a trained model.
 
 pub mod confusion;
 
@@ -16,10 +16,10 @@ use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
 use crate::runner::Runner;
 use crate::source::EncodedSource;
-use crate::teacher_forcing::{Forced, Predicted, at_targets};
+use crate::teacher_forcing::{Forced, at_targets};
 use confusion::label_scores;
 
-/// Labels that are listed in a message.
+/// The number of labels that a message lists at most.
 const SHOWN_LABELS: usize = 50;
 
 /// The row of this task.
@@ -67,14 +67,15 @@ impl TaskUse for Labels {
     }
 }
 
-/// What a model answers that gives labels.
+/// The answer of a model that gives labels.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Guess {
-    /// The most probable label, or where each word has one all of them, with single spaces between.
+    /// The most probable label; where each word has a label, those of all words, with single spaces
+    /// between.
     pub label: String,
-    /// Its probability, 0 to 1.
+    /// The probability of the label, 0 to 1.
     pub probability: f64,
-    /// Whether what it is about was longer than the models, which have read the beginning.
+    /// Whether the text was longer than the models, which have read only its beginning.
     #[serde(default)]
     pub truncated: bool,
 }
@@ -101,21 +102,24 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
         |rows| {
             let texts: Vec<&Row> = rows.iter().map(|(row, _)| row).collect();
             let labels = rows.iter().map(|(_, label)| *label).collect();
-            let found = at_targets(&log_probs(runner, &texts), labels, 1, None, &never);
-            let forced = |(row, found): (&&Row, &Vec<Predicted>)| Forced {
-                truncated: row.truncated,
-                ..Forced::new(found)
-            };
-            Ok(texts.iter().zip(&found).map(forced).collect())
+            let predicted = at_targets(&log_probs(runner, &texts), labels, 1, None, &never);
+            let mut forced = Vec::with_capacity(texts.len());
+            for (text, predicted) in texts.iter().zip(&predicted) {
+                forced.push(Forced {
+                    truncated: text.truncated,
+                    ..Forced::new(predicted)
+                });
+            }
+            Ok(forced)
         },
     )?;
-    let evaluation = Evaluation::of_forced(forced).with_accuracy();
+    let evaluation = Evaluation::from_forced(forced).with_accuracy();
     let scores = label_scores(&runner.tgt, &names, evaluation.first.iter().flatten())?;
     Ok(evaluation.with_labels(scores))
 }
 
-/// The most probable label of every text. One that is longer than the models is cut, with a mark,
-/// of which [`LongLines`] warns.
+/// Returns the most probable label of every text. A text that is longer than the models is cut, and
+/// its label says so ([`Guess::truncated`]); [`LongLines`] warns of such texts.
 ///
 /// # Errors
 /// A text cannot be encoded.
@@ -133,7 +137,7 @@ pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
 /// Makes sure that a model knows all of these labels.
 ///
 /// # Errors
-/// The first one that it does not, with its number in the set.
+/// There is a label that it does not know: the message has the first one and its number in the set.
 pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
     let no_labels = no_labels(labels.special());
     for (number, name) in (1..).zip(names) {
@@ -145,24 +149,24 @@ pub fn check_labels(names: &[&str], labels: &Tokenizer) -> Result<()> {
             "number {number} of the set has the label `{name}`, which the model does not know"
         );
         let ids = (0..labels.vocab_size() as u32).filter(|id| !no_labels.contains(id));
-        let known = ids.filter_map(|id| labels.token(id)).take(SHOWN_LABELS);
-        let known: Vec<String> = known.map(|label| format!("`{label}`")).collect();
-        let advice = format!("it was trained for {}", known.join(", "));
+        let shown = ids.filter_map(|id| labels.token(id)).take(SHOWN_LABELS);
+        let shown: Vec<String> = shown.map(|label| format!("`{label}`")).collect();
+        let advice = format!("it was trained for {}", shown.join(", "));
         return Err(with_hint(error, advice));
     }
     Ok(())
 }
 
-/// The ids of a vocabulary of labels that are no labels.
+/// Returns the ids of a vocabulary of labels that are no labels.
 pub(crate) fn no_labels(special: SpecialIds) -> [u32; 4] {
     let SpecialIds { pad, bos, eos, unk } = special;
     [pad, bos, eos, unk]
 }
 
-/// The ids of labels; that of the unknown word for one that is not known.
+/// Returns the ids of labels; an unknown label has the id of the unknown word.
 ///
 /// # Errors
-/// A foreign tokenizer fails.
+/// The tokenizer of another toolkit fails.
 pub fn label_ids(names: &[&str], labels: &Tokenizer) -> Result<Vec<i32>> {
     let mut ids = Vec::with_capacity(names.len());
     for name in names {
@@ -203,7 +207,7 @@ struct Row {
 }
 
 impl Row {
-    /// Its positions, with the end mark.
+    /// Returns the number of its positions, EOS included.
     fn width(&self) -> usize {
         self.source.num_positions() + 1
     }

@@ -1,4 +1,4 @@
-//! Language models, as they are used: the probability of a text, token by token.
+//! Language models: the probability of a text, token by token.
 
 use std::num::NonZeroUsize;
 use std::ops::Range;
@@ -35,7 +35,8 @@ pub const FACTS: TaskFacts = TaskFacts {
 /// Language models.
 #[derive(Clone, Copy, Debug)]
 pub struct Language {
-    /// Positions of the windows in which the text is read as a stream; line by line without it.
+    /// The number of positions of the windows in which the text is read as a stream; `None` if it is
+    /// read line by line.
     pub context_len: Option<NonZeroUsize>,
 }
 
@@ -73,24 +74,22 @@ pub(crate) fn evaluate(
 ) -> Result<Evaluation> {
     let forced = teacher_forced(runner, pairs, context_len)?;
     let mut bytes = 0;
-    for (pair, _) in pairs
-        .iter()
-        .zip(&forced)
-        .filter(|(_, forced)| !forced.log_probs.is_empty())
-    {
-        bytes += num_bytes(&runner.tgt, pair)?;
+    for (pair, forced) in pairs.iter().zip(&forced) {
+        if !forced.log_probs.is_empty() {
+            bytes += num_bytes(&runner.tgt, pair)?;
+        }
     }
     ensure!(
         bytes > 0,
         "there is nothing to evaluate: all lines are blank"
     );
     let nats = -forced.iter().map(Forced::log_prob).sum::<f64>();
-    Ok(Evaluation::of_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
+    Ok(Evaluation::from_forced(forced).with_bits_per_byte(bits_per_byte(nats, bytes)))
 }
 
-/// How probable the models find each target, given what stands before it. As in training, a line
-/// without tokens is left out, and nothing found for it; but in windows it is a line like others,
-/// of an end mark alone.
+/// Returns the probability of each target under the models, given the text before it. As in training,
+/// a line without tokens is left out, and has no probabilities; but in windows it is a line like
+/// others, of EOS alone.
 pub(crate) fn teacher_forced(
     runner: &Runner,
     pairs: &[Pair],
@@ -98,7 +97,7 @@ pub(crate) fn teacher_forced(
 ) -> Result<Vec<Forced>> {
     let lines = encode(&runner.tgt, pairs)?;
     let Some(context_len) = context_len else {
-        return of_lines(runner, &lines);
+        return score_lines(runner, &lines);
     };
     let most = runner.longest + 1;
     if context_len.get() > most {
@@ -106,10 +105,10 @@ pub(crate) fn teacher_forced(
             "`data.context_len = {context_len}`: the model reads {most} positions, which limits the windows"
         );
     }
-    of_windows(runner, &lines, context_len.get().min(most))
+    score_windows(runner, &lines, context_len.get().min(most))
 }
 
-/// The line that a language model reads. One that consists of spaces is blank, even if the
+/// Returns the line that a language model reads. One that consists of spaces is blank, even if the
 /// tokenizer has tokens for spaces.
 fn line(pair: &Pair) -> &str {
     if pair.tgt.trim().is_empty() {
@@ -119,10 +118,10 @@ fn line(pair: &Pair) -> &str {
     }
 }
 
-/// Bytes of a line as it is encoded, with its break, for which its end-of-sentence token stands.
+/// Counts the bytes of a line as it is encoded, with its line break, for which its EOS stands.
 ///
 /// # Errors
-/// A foreign tokenizer fails.
+/// The tokenizer of another toolkit fails.
 pub fn num_bytes(tokenizer: &Tokenizer, pair: &Pair) -> Result<usize> {
     Ok(tokenizer.normalized(line(pair))?.len() + 1)
 }
@@ -137,113 +136,107 @@ pub fn bits_per_byte(nats: f64, bytes: usize) -> f64 {
 /// # Errors
 /// A line cannot be encoded.
 pub fn encode(tokenizer: &Tokenizer, pairs: &[Pair]) -> Result<Vec<Vec<u32>>> {
-    tokenizer
-        .encode_batch(&pairs.iter().map(line).collect::<Vec<_>>())
-        .context("encoding the text")
+    let lines: Vec<&str> = pairs.iter().map(line).collect();
+    tokenizer.encode_batch(&lines).context("encoding the text")
 }
 
-/// Runs the models over lines, each by itself. One that is longer than the models is read in
-/// windows.
-fn of_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
+/// Scores each line on its own. A line that is longer than the models is read in windows.
+fn score_lines(runner: &Runner, lines: &[Vec<u32>]) -> Result<Vec<Forced>> {
     let longest = runner.longest;
     let numbers = (0..lines.len()).filter(|&line| !lines[line].is_empty());
     let (short, long): (Vec<usize>, Vec<usize>) =
         numbers.partition(|&line| lines[line].len() <= longest);
-    if !long.is_empty() {
-        let (count, first) = (long.len(), long[0] + 1);
+    if let Some(first) = long.first() {
         tracing::info!(
-            "{count} lines are longer than the model's {longest} tokens, the first on line {first}: windows of them are scored"
+            "{} lines are longer than the model's {longest} tokens, the first on line {}: windows of them are scored",
+            long.len(),
+            first + 1
         );
     }
     let special = runner.tgt.special();
-    let of_short = runner.shortest_first(
-        &short,
-        |&line| lines[line].len() + 1,
-        |numbers| {
-            let lines: Vec<&[u32]> = numbers.iter().map(|&&line| &*lines[line]).collect();
-            let batch = TextBatch::of_lines(&lines, special, runner.pad_multiple);
-            Ok(forward(runner, batch)
-                .iter()
-                .map(|row| Forced::new(row))
-                .collect())
-        },
-    )?;
-    let mut found = vec![Forced::default(); lines.len()];
-    short
-        .into_iter()
-        .zip(of_short)
-        .for_each(|(line, forced)| found[line] = forced);
-    for line in long {
-        found[line] = of_windows(runner, &lines[line..=line], longest + 1)?.swap_remove(0);
+    let width = |&line: &usize| lines[line].len() + 1;
+    let forced_short = runner.shortest_first(&short, width, |numbers| {
+        let lines: Vec<&[u32]> = numbers.iter().map(|&&line| &*lines[line]).collect();
+        let batch = TextBatch::of_lines(&lines, special, runner.pad_multiple);
+        let predicted = predict(runner, batch);
+        Ok(predicted.iter().map(|row| Forced::new(row)).collect())
+    })?;
+    let mut forced = vec![Forced::default(); lines.len()];
+    for (line, forced_line) in short.into_iter().zip(forced_short) {
+        forced[line] = forced_line;
     }
-    Ok(found)
+    for line in long {
+        // With room for EOS.
+        forced[line] = score_windows(runner, &lines[line..=line], longest + 1)?.swap_remove(0);
+    }
+    Ok(forced)
 }
 
-/// Reads all lines as one text, in windows that overlap by half: but for the beginning, each token
-/// is predicted from at least half a window of what stands before it. No window is longer than a
-/// model.
-fn of_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result<Vec<Forced>> {
-    // Where each line begins in the text, and where the text ends.
+/// Scores all lines as one text, in windows that overlap by half: except at the beginning, each token
+/// is predicted from at least half a window of the text before it. No window is longer than a model.
+fn score_windows(runner: &Runner, lines: &[Vec<u32>], context_len: usize) -> Result<Vec<Forced>> {
+    // The position in the text at which each line begins, and the number of positions.
     let mut starts = vec![0];
-    starts.extend(lines.iter().scan(0, |end, ids| {
-        *end += ids.len() as u64 + 1;
-        Some(*end)
-    }));
-    let line_at = |position: u64| starts.partition_point(|&start| start <= position) - 1;
-    let mut found = vec![Forced::default(); lines.len()];
+    let mut num_positions = 0;
+    for ids in lines {
+        num_positions += ids.len() as u64 + 1;
+        starts.push(num_positions);
+    }
     let special = runner.tgt.special();
-    let windows = overlapping(starts[lines.len()], context_len as u64);
-    let batches: Vec<_> = windows
-        .chunks((runner.max_tokens / context_len).max(1))
-        .collect();
-    let read = runner.deal(&batches, |windows| {
-        let rows = windows.iter().map(|(window, _)| {
-            let first = line_at(window.start) as u32;
-            let text = |line: u32| {
-                Ok::<_, TrainError>((starts[line as usize], lines[line as usize].clone()))
-            };
-            pieces(window.clone(), first, text)
-        });
-        let rows: Vec<Vec<Piece>> = rows.collect::<Result<_, _>>()?;
-        Ok(forward(
-            runner,
-            TextBatch::of_windows(&rows, special, runner.pad_multiple),
-        ))
+    let windows = overlapping(num_positions, context_len as u64);
+    let windows_in_batch = (runner.max_tokens / context_len).max(1);
+    let batches: Vec<_> = windows.chunks(windows_in_batch).collect();
+    let predicted = runner.deal(&batches, |windows| {
+        let mut rows: Vec<Vec<Piece>> = Vec::with_capacity(windows.len());
+        for (window, _) in *windows {
+            let first = line_at(&starts, window.start) as u32;
+            rows.push(pieces(window.clone(), first, |line| {
+                let line = line as usize;
+                Ok::<_, TrainError>((starts[line], lines[line].clone()))
+            })?);
+        }
+        let batch = TextBatch::of_windows(&rows, special, runner.pad_multiple);
+        Ok(predict(runner, batch))
     })?;
-    for ((window, scored), predicted) in windows.iter().zip(read.into_iter().flatten()) {
+    let mut forced = vec![Forced::default(); lines.len()];
+    for ((window, scored), predicted) in windows.iter().zip(predicted.iter().flatten()) {
         for position in scored.clone() {
-            found[line_at(position)].extend(&predicted[(position - window.start) as usize..][..1]);
+            let index = (position - window.start) as usize;
+            forced[line_at(&starts, position)].extend(&predicted[index..=index]);
         }
     }
-    Ok(found)
+    Ok(forced)
 }
 
-fn forward(runner: &Runner, batch: TextBatch) -> Vec<Vec<Predicted>> {
+/// Returns the index of the line that has a position of the text, given the positions at which lines
+/// begin.
+fn line_at(starts: &[u64], position: u64) -> usize {
+    starts.partition_point(|&start| start <= position) - 1
+}
+
+fn predict(runner: &Runner, batch: TextBatch) -> Vec<Vec<Predicted>> {
     let TextBatch { inputs, targets } = batch;
     let ids = upload_rows(&inputs, &runner.device);
     let log_probs = runner.log_probs(|_, member| {
         Predict::<Text>::predict(&member.model, Text { ids: ids.clone() }).logits()
     });
-    at_targets(
-        &log_probs,
-        targets.ids,
-        targets.len,
-        Some(runner.tgt.special().pad),
-        &[],
-    )
+    let pad = runner.tgt.special().pad;
+    at_targets(&log_probs, targets.ids, targets.len, Some(pad), &[])
 }
 
-/// Windows of `context_len` over a text of this many positions, each with those of its positions
+/// Returns windows of `context_len` over a text of `num_positions`, each with those of its positions
 /// that no window before it has: all of the first window's, and about the second half of every
 /// other's.
 fn overlapping(num_positions: u64, context_len: u64) -> Vec<(Range<u64>, Range<u64>)> {
     let stride = context_len.div_ceil(2);
     let mut windows = Vec::new();
-    let (mut start, mut scored) = (0, 0);
+    let mut start = 0;
+    let mut scored = 0;
     while scored < num_positions {
         let end = (start + context_len).min(num_positions);
         windows.push((start..end, scored..end));
-        (start, scored) = (start + stride, end);
+        start += stride;
+        scored = end;
     }
     windows
 }

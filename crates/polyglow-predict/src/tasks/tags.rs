@@ -1,4 +1,4 @@
-//! Tags of words, as a trained model gives them.
+//! Tags of words: tagging and its scores with a trained model.
 
 use burn::tensor::{Int, Tensor, TensorData};
 use polyglow_data::config::Content;
@@ -9,7 +9,7 @@ use polyglow_metrics::{has_spans, span_scores};
 use polyglow_model::{Predict, Task, Text};
 
 use super::labels::confusion::label_scores;
-use super::labels::{Guess, guesses, no_labels};
+use super::labels::{Guess, guesses, label_ids, no_labels};
 use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, ensure};
@@ -84,51 +84,8 @@ impl TaskUse for Tags {
 /// A sentence cannot be encoded, or has not as many tags as words.
 pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let tags = &runner.tgt;
-    let mut references: Vec<Vec<&str>> = Vec::with_capacity(pairs.len());
-    let mut targets: Vec<Vec<i32>> = Vec::with_capacity(pairs.len());
-    for (number, pair) in (1..).zip(pairs) {
-        let names: Vec<&str> = pair.tgt.split_whitespace().collect();
-        let num_words = pair.src.split_whitespace().count();
-        ensure!(
-            names.len() == num_words,
-            "sentence {number} of the set has {num_words} words and {} tags",
-            names.len()
-        );
-        let mut ids = Vec::with_capacity(names.len());
-        for name in &names {
-            ids.push(tag_id(tags, name)? as i32);
-        }
-        references.push(names);
-        targets.push(ids);
-    }
-    let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
-    let never = no_labels(tags.special());
-    let pieces = pieces(runner, &texts)?;
-    let forced_pieces = runner.shortest_first(&pieces, Piece::width, |rows| {
-        let of_rows = rows
-            .iter()
-            .flat_map(|piece| &targets[piece.sentence][piece.words()]);
-        let log_probs = log_probs(runner, rows);
-        let predicted =
-            at_targets(&log_probs, of_rows.copied().collect(), 1, None, &never).concat();
-        let mut rest = predicted.as_slice();
-        let mut forced = Vec::with_capacity(rows.len());
-        for piece in rows {
-            let (own, others) = rest.split_at(piece.num_words);
-            forced.push(Forced::new(own));
-            rest = others;
-        }
-        Ok(forced)
-    })?;
-    let mut forced = vec![Forced::default(); pairs.len()];
-    for (piece, of_piece) in pieces.iter().zip(forced_pieces) {
-        let sentence = &mut forced[piece.sentence];
-        sentence.log_probs.extend(of_piece.log_probs);
-        sentence.first.extend(of_piece.first);
-        sentence.num_correct += of_piece.num_correct;
-    }
-
-    let evaluation = Evaluation::of_forced(forced);
+    let references = references(pairs)?;
+    let evaluation = Evaluation::from_forced(teacher_forced(runner, pairs, &references)?);
     let mut hypotheses: Vec<Vec<String>> = Vec::with_capacity(pairs.len());
     for ids in &evaluation.first {
         hypotheses.push(names(tags, ids)?);
@@ -138,11 +95,11 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     let labels = label_scores(tags, &names, given)?;
     let mut evaluation = evaluation.with_labels(labels);
     if has_spans(names.iter()) {
-        let hypotheses: Vec<Vec<&str>> = hypotheses
-            .iter()
-            .map(|tags| tags.iter().map(String::as_str).collect())
-            .collect();
-        let scores = span_scores(&hypotheses, &references)?;
+        let mut tags: Vec<Vec<&str>> = Vec::with_capacity(hypotheses.len());
+        for sentence in &hypotheses {
+            tags.push(sentence.iter().map(String::as_str).collect());
+        }
+        let scores = span_scores(&tags, &references)?;
         evaluation = evaluation
             .with_score(SPAN_PRECISION.key, scores.precision)
             .with_score(SPAN_RECALL.key, scores.recall)
@@ -150,6 +107,70 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair]) -> Result<Evaluation> {
     }
     evaluation.hypotheses = hypotheses.iter().map(|tags| tags.join(" ")).collect();
     Ok(evaluation)
+}
+
+/// Returns the tags of each sentence, one for each of its words.
+///
+/// # Errors
+/// A sentence has not as many tags as words.
+fn references(pairs: &[Pair]) -> Result<Vec<Vec<&str>>> {
+    let mut references = Vec::with_capacity(pairs.len());
+    for (number, pair) in (1..).zip(pairs) {
+        let tags: Vec<&str> = pair.tgt.split_whitespace().collect();
+        let num_words = pair.src.split_whitespace().count();
+        ensure!(
+            tags.len() == num_words,
+            "sentence {number} of the set has {num_words} words and {} tags",
+            tags.len()
+        );
+        references.push(tags);
+    }
+    Ok(references)
+}
+
+/// Returns the predictions at the words of each sentence, given the tags that they should have.
+fn teacher_forced(
+    runner: &Runner,
+    pairs: &[Pair],
+    references: &[Vec<&str>],
+) -> Result<Vec<Forced>> {
+    let mut targets = Vec::with_capacity(references.len());
+    for names in references {
+        targets.push(label_ids(names, &runner.tgt)?);
+    }
+    let texts: Vec<&str> = pairs.iter().map(|pair| pair.src.as_str()).collect();
+    let never = no_labels(runner.tgt.special());
+    let pieces = pieces(runner, &texts)?;
+    let forced_pieces = runner.shortest_first(&pieces, Piece::width, |rows| {
+        let mut row_targets = Vec::new();
+        for piece in rows {
+            row_targets.extend_from_slice(&targets[piece.sentence][piece.words()]);
+        }
+        let log_probs = log_probs(runner, rows);
+        let predicted = at_targets(&log_probs, row_targets, 1, None, &never).concat();
+        let by_piece = split_by_piece(&predicted, rows);
+        Ok(by_piece.into_iter().map(Forced::new).collect())
+    })?;
+    let mut forced = vec![Forced::default(); pairs.len()];
+    for (piece, forced_piece) in pieces.iter().zip(forced_pieces) {
+        let sentence = &mut forced[piece.sentence];
+        sentence.log_probs.extend(forced_piece.log_probs);
+        sentence.first.extend(forced_piece.first);
+        sentence.num_correct += forced_piece.num_correct;
+    }
+    Ok(forced)
+}
+
+/// Splits the results for the words of several pieces, one after the other, by piece.
+fn split_by_piece<'w, T>(words: &'w [T], pieces: &[&Piece]) -> Vec<&'w [T]> {
+    let mut rest = words;
+    let mut split = Vec::with_capacity(pieces.len());
+    for piece in pieces {
+        let (own, others) = rest.split_at(piece.num_words);
+        split.push(own);
+        rest = others;
+    }
+    split
 }
 
 /// Tags the words of texts. The label of a guess has a tag for each word, with single spaces
@@ -161,14 +182,8 @@ pub fn classify(runner: &Runner, texts: &[&str]) -> Result<Vec<Guess>> {
     let pieces = pieces(runner, texts)?;
     let tagged = runner.shortest_first(&pieces, Piece::width, |rows| {
         let words = guesses(log_probs(runner, rows), &runner.tgt)?;
-        let mut rest = words.as_slice();
-        let mut tagged = Vec::with_capacity(rows.len());
-        for piece in rows {
-            let (own, others) = rest.split_at(piece.num_words);
-            tagged.push(own.to_vec());
-            rest = others;
-        }
-        Ok(tagged)
+        let by_piece = split_by_piece(&words, rows);
+        Ok(by_piece.into_iter().map(<[Guess]>::to_vec).collect())
     })?;
     let mut words: Vec<Vec<Guess>> = vec![Vec::new(); texts.len()];
     for (piece, tagged) in pieces.iter().zip(tagged) {
@@ -210,8 +225,8 @@ struct Piece {
     num_words: usize,
     /// The ids for each member, none longer than the models.
     ids: Vec<Vec<u32>>,
-    /// For each member the position of each word's first token. That of a word without tokens is
-    /// the next word's, or the end mark's.
+    /// For each member the position of each word's first token. A word without tokens has the position
+    /// of the next word, or of EOS.
     positions: Vec<Vec<usize>>,
 }
 
@@ -243,12 +258,12 @@ impl Piece {
         sides.all(|(ids, tokens)| ids.len() + tokens.len() <= longest)
     }
 
-    /// Positions of the longest member's ids, with the end mark.
+    /// Returns the number of positions of the longest member's ids, EOS included.
     fn width(&self) -> usize {
         self.ids.iter().map(Vec::len).max().unwrap_or(0) + 1
     }
 
-    /// The indices of its words in the sentence.
+    /// Returns the indices of its words in the sentence.
     fn words(&self) -> std::ops::Range<usize> {
         self.first_word..self.first_word + self.num_words
     }
@@ -260,18 +275,19 @@ fn pieces(runner: &Runner, texts: &[&str]) -> Result<Vec<Piece>> {
     let mut pieces = Vec::with_capacity(texts.len());
     for (sentence, text) in texts.iter().enumerate() {
         let num_words = text.split_whitespace().count();
-        let mut of_members: Vec<Vec<Vec<u32>>> = Vec::with_capacity(num_members);
+        // For each member the ids of each word.
+        let mut members_words: Vec<Vec<Vec<u32>>> = Vec::with_capacity(num_members);
         for member in &*runner.members {
             let (ids, words) = member.src.encode_words(text).context("encoding the text")?;
-            let mut of_words = vec![Vec::new(); num_words];
+            let mut words_ids = vec![Vec::new(); num_words];
             for (id, word) in ids.into_iter().zip(words) {
-                of_words[word].push(id);
+                words_ids[word].push(id);
             }
-            of_members.push(of_words);
+            members_words.push(words_ids);
         }
         let mut piece = Piece::new(sentence, 0, num_members);
         for index in 0..num_words {
-            let word: Vec<&[u32]> = of_members.iter().map(|words| &*words[index]).collect();
+            let word: Vec<&[u32]> = members_words.iter().map(|words| &*words[index]).collect();
             if piece.num_words > 0 && !piece.has_room(&word, runner.longest) {
                 pieces.push(piece);
                 piece = Piece::new(sentence, index, num_members);

@@ -1,4 +1,4 @@
-//! Translation, as a trained model does it: the target, given the source.
+//! Translation with a trained model: the target, given the source.
 
 use std::sync::Arc;
 
@@ -85,12 +85,12 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
             hypotheses[index].clone_from(translation);
         }
     }
-    Ok(Evaluation::of_forced(forced).with_translations(hypotheses, scores))
+    Ok(Evaluation::from_forced(forced).with_translations(hypotheses, scores))
 }
 
 /// Returns how probable the models find the target of each pair, given its source and all targets
-/// before (teacher forcing). A side that is longer than the models is cut, with a mark, of which
-/// [`LongLines`] warns; a target that was cut has no end-of-sentence token.
+/// before (teacher forcing). A side that is longer than the models is cut, which the result says
+/// ([`Forced::truncated`]); [`LongLines`] warns of such pairs. A target that was cut has no EOS.
 ///
 /// # Errors
 /// A line cannot be encoded.
@@ -101,8 +101,7 @@ pub fn teacher_forced<M: Predict<Inputs>>(
     let rows = encode_pairs(runner, pairs)?;
     let special = runner.tgt.special();
     let multiple = runner.pad_multiple;
-    let width = |row: &Row| row.src.num_positions().max(row.tgt.len()) + 1;
-    runner.shortest_first(&rows, width, |rows| {
+    runner.shortest_first(&rows, Row::width, |rows| {
         let sources: Vec<&EncodedSource> = rows.iter().map(|row| &row.src).collect();
         let targets: Vec<&[u32]> = rows.iter().map(|row| &*row.tgt).collect();
         let tgt_in = Padded::begun(&targets, special.bos, special.pad, multiple);
@@ -127,42 +126,48 @@ fn encode_pairs<M>(runner: &Runner<M>, pairs: &[Pair]) -> Result<Vec<Row>> {
     let tgt = tgt.context("encoding the target")?;
     let src = runner.encode(&sources);
     let src = src.map_err(|error| error.context("encoding the source"))?;
-    let rows = src.into_iter().zip(tgt);
-    Ok(rows
-        .map(|(src, tgt)| Row::new(src, tgt, runner.longest))
-        .collect())
+    let mut rows = Vec::with_capacity(pairs.len());
+    for (src, tgt) in src.into_iter().zip(tgt) {
+        rows.push(Row::new(src, tgt, runner.longest));
+    }
+    Ok(rows)
 }
 
-/// An encoded pair, no side longer than the models read.
+/// An encoded pair, of which no side is longer than the models read.
 struct Row {
     src: EncodedSource,
     tgt: Vec<u32>,
     /// Whether a side was cut.
     truncated: bool,
-    /// Whether the target was cut, and does not end where its ids do.
-    goes_on: bool,
+    /// Whether the target was cut, so that no EOS follows its ids.
+    is_tgt_cut: bool,
 }
 
 impl Row {
     fn new(mut src: EncodedSource, mut tgt: Vec<u32>, longest: usize) -> Self {
-        let goes_on = tgt.len() > longest;
+        let is_tgt_cut = tgt.len() > longest;
         let is_src_cut = src.truncate(longest);
         tgt.truncate(longest);
         Self {
             src,
             tgt,
-            truncated: goes_on || is_src_cut,
-            goes_on,
+            truncated: is_tgt_cut || is_src_cut,
+            is_tgt_cut,
         }
     }
 
-    /// What was found at its targets and at the end mark behind them, which a target that goes on
-    /// does not have.
-    fn forced(&self, found: &[Predicted]) -> Forced {
-        let targets = if self.goes_on {
-            &found[..self.tgt.len()]
+    /// Returns the number of positions of the longer side, BOS or EOS included.
+    fn width(&self) -> usize {
+        self.src.num_positions().max(self.tgt.len()) + 1
+    }
+
+    /// Returns the result for the pair, given the predictions at its targets and at the EOS after
+    /// them, which does not count if the target was cut.
+    fn forced(&self, predicted: &[Predicted]) -> Forced {
+        let targets = if self.is_tgt_cut {
+            &predicted[..self.tgt.len()]
         } else {
-            found
+            predicted
         };
         Forced {
             truncated: self.truncated,

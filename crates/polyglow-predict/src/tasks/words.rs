@@ -1,4 +1,4 @@
-//! Word vectors, as they are scored.
+//! Word vectors and their scores.
 
 use burn::tensor::Device;
 use polyglow_data::batch::SkipGramBatch;
@@ -34,7 +34,7 @@ pub const FACTS: TaskFacts = TaskFacts {
 /// Word vectors.
 #[derive(Clone, Copy, Debug)]
 pub struct WordVectors {
-    /// How words beside a word are drawn.
+    /// The window around a word and the number of drawn words, as in training.
     pub skip_grams: SkipGrams,
 }
 
@@ -57,15 +57,15 @@ impl TaskUse for WordVectors {
     }
 }
 
-/// Brings words and candidates to a device.
-pub fn words(batch: &SkipGramBatch, device: &Device) -> Words {
+/// Brings words and their candidates to a device.
+pub fn upload_words(batch: &SkipGramBatch, device: &Device) -> Words {
     Words {
         centers: upload(batch.centers.clone(), 1, device),
         candidates: upload(batch.candidates.clone(), batch.count, device),
     }
 }
 
-/// Makes sure that a text has words beside words, by which word vectors are scored.
+/// Makes sure that a text has neighboring words, by which word vectors are scored.
 ///
 /// # Errors
 /// No line has two known words.
@@ -79,9 +79,10 @@ pub fn check_words(pairs: &[Pair], words: &Tokenizer) -> Result<()> {
     bail!("no line has two words of the vocabulary")
 }
 
-/// Tells the words beside each word from others, which are drawn by the frequencies of these texts,
-/// alike at each call. No word is left out for being frequent, so that short texts are scored, too.
-/// The words of a row count as correct where the real one scores above all that are drawn.
+/// Scores how well the models tell the neighbors of each word from drawn words. Words are drawn by the
+/// frequencies of these texts, the same ones at each call. No word is left out for being frequent, so
+/// that short texts are scored, too. The words of a row count as correct if the real one scores above
+/// all drawn ones.
 ///
 /// # Errors
 /// A line cannot be encoded, or none has two known words.
@@ -96,58 +97,49 @@ pub(crate) fn evaluate(runner: &Runner, pairs: &[Pair], config: SkipGrams) -> Re
         ..config
     };
     let sampler = SkipGramSampler::count(config, tgt.special(), tgt.vocab_size(), lines)?;
-    let rows = (0..).zip(&ids).flat_map(|(line, ids)| {
-        sampler
-            .rows(ids, &[line])
-            .into_iter()
-            .map(move |row| (line, row))
-    });
-    let rows: Vec<(u64, SkipGram)> = rows.collect();
-    let mut found = vec![Forced::default(); pairs.len()];
-    let batches: Vec<_> = rows
-        .chunks((runner.max_tokens / config.candidates()).max(1))
-        .collect();
-    let read = runner.deal(&batches, |rows| {
-        let rows: Vec<SkipGram> = rows.iter().map(|(_, row)| row.clone()).collect();
-        let batch = SkipGramBatch::new(&rows);
-        let inputs = words(&batch, &runner.device);
+    let mut rows: Vec<SkipGram> = Vec::new();
+    let mut lines: Vec<usize> = Vec::new();
+    for (line, ids) in ids.iter().enumerate() {
+        // The line is the key of its draws, so that other lines do not change them.
+        rows.extend(sampler.rows(ids, &[line as u64]));
+        lines.resize(rows.len(), line);
+    }
+    let rows_in_batch = (runner.max_tokens / config.candidates()).max(1);
+    let batches: Vec<&[SkipGram]> = rows.chunks(rows_in_batch).collect();
+    let predicted = runner.deal(&batches, |rows| {
+        let batch = SkipGramBatch::new(rows);
+        let inputs = upload_words(&batch, &runner.device);
         let log_probs = runner.log_probs(|_, member| {
             Predict::<Words>::predict(&member.model, inputs.clone()).logits()
         });
-        Ok(at_targets(
-            &log_probs,
-            batch.is_real(),
-            batch.count,
-            None,
-            &[],
-        ))
+        let is_real = batch.is_real();
+        Ok(at_targets(&log_probs, is_real, batch.count, None, &[]))
     })?;
-    for ((line, _), predicted) in rows.iter().zip(read.into_iter().flatten()) {
+    let mut forced = vec![Forced::default(); pairs.len()];
+    for (line, mut predicted) in lines.into_iter().zip(predicted.into_iter().flatten()) {
         let correct = is_first(&predicted);
-        let predicted: Vec<Predicted> = predicted
-            .iter()
-            .map(|&position| Predicted {
-                correct,
-                ..position
-            })
-            .collect();
-        found[*line as usize].extend(&predicted);
+        for position in &mut predicted {
+            position.correct = correct;
+        }
+        forced[line].extend(&predicted);
     }
-    Ok(Evaluation::of_forced(found).with_accuracy())
+    Ok(Evaluation::from_forced(forced).with_accuracy())
 }
 
-/// Whether the first candidate of a row, the real one, scores above all others, each of which has
-/// the probability of not being real.
+/// Returns whether the first candidate of a row, the real one, scores above all others. The others
+/// have the probability of not being real, so their scores have the other sign.
 fn is_first(predicted: &[Predicted]) -> bool {
-    // The score of which this is the logarithm of the sigmoid; of large ones too, where a
-    // probability would be 1.
-    let score = |position: &Predicted| -f64::from(-position.log_prob).exp_m1().ln();
-    let drawn = predicted
-        .iter()
-        .skip(1)
-        .map(|position| -score(position))
-        .fold(f64::NEG_INFINITY, f64::max);
-    predicted.first().is_some_and(|real| score(real) > drawn)
+    let Some((real, drawn)) = predicted.split_first() else {
+        return false;
+    };
+    let drawn = drawn.iter().map(|drawn| -score(drawn));
+    score(real) > drawn.fold(f64::NEG_INFINITY, f64::max)
+}
+
+/// Returns the score whose sigmoid is the probability of a position. Computed from the logarithm, as
+/// the probability of a large score rounds to 1.
+fn score(position: &Predicted) -> f64 {
+    -f64::from(-position.log_prob).exp_m1().ln()
 }
 
 #[cfg(test)]
@@ -163,7 +155,7 @@ mod tests {
                 correct: false,
             })
         };
-        // Those that are drawn are real with 0.1 and 0.3.
+        // The drawn words are real with probabilities of 0.1 and 0.3.
         assert!(is_first(&row([0.4, 0.9, 0.7])) && !is_first(&row([0.2, 0.9, 0.7])));
     }
 }

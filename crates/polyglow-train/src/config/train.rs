@@ -47,9 +47,9 @@ pub enum ScheduleKind {
 }
 
 impl ScheduleKind {
-    /// Whether the rate at a step depends on where training ends, so that a later end would change
-    /// every step.
-    pub fn aims_at_the_end(self) -> bool {
+    /// Returns whether the rate of every step depends on the number of the last one, so that a run
+    /// whose end is moved would have trained with other rates.
+    pub fn depends_on_last_step(self) -> bool {
         match self {
             Self::Linear | Self::Cosine => true,
             Self::Constant | Self::InverseSqrt | Self::Noam => false,
@@ -57,7 +57,8 @@ impl ScheduleKind {
     }
 }
 
-/// What decides between checkpoints and when patience ends, measured on the validation set.
+/// The score of the validation set that decides which checkpoint is the best, and when patience
+/// ends.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum BestMetric {
@@ -71,7 +72,7 @@ pub enum BestMetric {
 }
 
 impl BestMetric {
-    /// Its name in a config.
+    /// Returns its name in a config.
     pub fn name(self) -> &'static str {
         match self {
             Self::Bleu => "bleu",
@@ -132,11 +133,10 @@ pub struct TrainConfig {
     /// Largest number of steps in a row that are skipped because their loss or gradient is not
     /// finite; one more ends training; with 0 the first does; default 20.
     pub max_skipped_steps: u64,
-    /// In a training of several processes: how long they wait for one that does not come, in
-    /// seconds; default 1800.
+    /// Seconds that the processes of a training wait for one that does not answer; default 1800.
     pub rank_timeout: u64,
-    /// In a training of several processes: how gradients are sent, `"f32"`, or `"bf16"` for half
-    /// the bytes, rounded to 8 significant bits; they are added in f32; default `"f32"`.
+    /// The format in which the processes of a training exchange gradients: `"f32"`, or `"bf16"` for
+    /// half the bytes, rounded to 8 significant bits; they are added in f32; default `"f32"`.
     pub exchange_precision: Precision,
     /// Weight decay, on weight matrices only; default 0.
     pub weight_decay: f64,
@@ -166,9 +166,10 @@ pub struct TrainConfig {
     pub save_every: u64,
     /// Steps between progress reports; default 50.
     pub log_every: u64,
-    /// Whether the records are written for TensorBoard, too, beside `metrics.jsonl`; default false.
+    /// Whether the records are also written for TensorBoard, in addition to `metrics.jsonl`; default
+    /// false.
     pub tensorboard: bool,
-    /// Newest checkpoints to keep beside the best; default 5.
+    /// Newest checkpoints to keep, in addition to the best; default 5.
     pub keep_last: usize,
     /// Validations without improvement after which training ends; 0 never ends it; default 0.
     pub patience: u64,
@@ -224,7 +225,7 @@ impl TrainConfig {
         self.validate_schedule()
     }
 
-    /// BLEU's tokenizer, which is looked for in the references where it is left open.
+    /// Opens BLEU's tokenizer. Where the config leaves it open, the script of `references` decides.
     ///
     /// # Errors
     /// It needs a dictionary or a model that is missing or cannot be used

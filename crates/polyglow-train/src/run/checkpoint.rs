@@ -1,10 +1,11 @@
-//! One checkpoint: a directory, written beside, synced and renamed, with checksums inside.
+//! One checkpoint: a directory, written under another name, synced and renamed, with checksums
+//! inside.
 //!
 //! `step-N/` holds `model.safetensors`, `optimizer.safetensors`, `ema.safetensors` where a moving
 //! average is kept, and `state.json`.
 
 mod directory;
-mod place;
+mod storage;
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -24,7 +25,7 @@ pub use directory::Checkpoints;
 use super::sha256;
 use crate::train::{Interval, OwnParts};
 
-/// Version of the directory's layout and of its tensor names.
+/// The version of the directory's layout and of its tensor names.
 const FORMAT: u32 = 1;
 
 const STATE: &str = "state.json";
@@ -34,8 +35,8 @@ const MODEL: &str = "model.safetensors";
 const OPTIMIZER: &str = "optimizer.safetensors";
 const EMA: &str = "ema.safetensors";
 
-/// Where training stands after a step: with the weights and the config, all that the next step
-/// depends on.
+/// The state of a training after a step: with the weights, the optimizer's state and the config, all
+/// that the next step depends on.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct TrainState {
     /// Steps done.
@@ -56,10 +57,10 @@ pub struct TrainState {
     pub stale_validations: u64,
     /// Sums over the steps since the last report.
     pub interval: Interval,
-    /// Steps skipped since the last that was not; the first checkpoints did not have it.
+    /// Number of steps skipped since the last one that was not; the first checkpoints did not have it.
     #[serde(default)]
     pub skipped_in_a_row: u64,
-    /// What it was trained on; the first checkpoints did not have it.
+    /// The hashes of the text that it was trained on; the first checkpoints did not have it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<TextHashes>,
     /// The CPU's instructions with which kernels computed its newest steps; `None` where they
@@ -69,12 +70,12 @@ pub struct TrainState {
     /// The parts that came from the program, and not from the config.
     #[serde(default, skip_serializing_if = "OwnParts::is_empty")]
     pub parts: OwnParts,
-    /// The rules that select what is trained on; checkpoints of before did not name theirs.
+    /// The rules that select the examples of each epoch; earlier checkpoints did not name theirs.
     #[serde(default = "Selection::unrecorded")]
     pub selection: Selection,
 }
 
-/// SHA-256 of the content of what decides a run beside its config, in hexadecimal digits.
+/// SHA-256 of the files on which a run depends in addition to its config, in hexadecimal digits.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct TextHashes {
     /// The training text, with its alignments.
@@ -86,7 +87,7 @@ pub struct TextHashes {
     /// Each file of the text, by its path; the first checkpoints did not have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub files: BTreeMap<String, String>,
-    /// Each image that has captions, by its path; checkpoints of before did not have them.
+    /// Each image that has captions, by its path; earlier checkpoints did not have them.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub images: BTreeMap<String, String>,
 }
@@ -120,8 +121,7 @@ struct Manifest {
 }
 
 impl Manifest {
-    /// Reads a `state.json`, and confirms that it is as it was written; the first ones had no
-    /// checksum.
+    /// Parses a `state.json` and confirms its checksum, which the first ones did not have.
     fn parse(text: &[u8]) -> Result<Self> {
         let mut json: Map<String, Value> = serde_json::from_slice(text)?;
         if let Some(written) = json.remove(CHECKSUM) {
@@ -133,8 +133,8 @@ impl Manifest {
         Ok(serde_json::from_value(json.into())?)
     }
 
-    /// The `state.json`, with a checksum of all its other fields, written as JSON without spaces in
-    /// the order of their names.
+    /// Returns the content of `state.json`. Its checksum is that of all other fields as JSON without
+    /// spaces, in the order of their names.
     fn text(&self) -> Result<String> {
         let Value::Object(mut json) = serde_json::to_value(self)? else {
             bail!("a state is an object")
@@ -145,14 +145,14 @@ impl Manifest {
     }
 }
 
-/// What goes into a checkpoint beside the state; `ema` is empty if the run keeps none.
+/// The tensors of a checkpoint.
 #[derive(Debug)]
 pub struct Content {
     /// The weights.
     pub model: Vec<(String, TensorData)>,
     /// The optimizer's state.
     pub optimizer: Vec<(String, TensorData)>,
-    /// The exponential moving average of the weights.
+    /// The exponential moving average of the weights; empty if the run keeps none.
     pub ema: Vec<(String, TensorData)>,
 }
 
@@ -161,7 +161,7 @@ pub struct Content {
 pub struct Checkpoint {
     /// Its directory.
     pub path: PathBuf,
-    /// Where training stood.
+    /// The state of the training.
     pub state: TrainState,
     /// SHA-256 of each file.
     files: BTreeMap<String, String>,
@@ -170,15 +170,15 @@ pub struct Checkpoint {
 impl Checkpoint {
     /// Returns whether there is a checkpoint at `path`, whole or damaged.
     pub fn is_at(path: &Path) -> bool {
-        place::follow(path).join(STATE).is_file()
+        storage::follow(path).join(STATE).is_file()
     }
 
-    /// Opens a checkpoint directory, with no more than a look at its state.
+    /// Opens a checkpoint directory. Only its state is read.
     ///
     /// # Errors
     /// The state is missing, damaged, or of a version that this program does not know.
     pub fn open(path: &Path) -> Result<Self> {
-        let path = &*place::follow(path);
+        let path = &*storage::follow(path);
         let manifest = read_manifest(path).map_err(|error| damaged(path, error))?;
         Ok(Self {
             path: path.to_owned(),
@@ -193,11 +193,10 @@ impl Checkpoint {
     /// Something cannot be written, or does not read back as it was written; what was there is
     /// still there then.
     pub fn write(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
-        let unfinished = place::sibling(path, place::UNFINISHED);
+        let unfinished = storage::sibling(path, storage::UNFINISHED);
         let written = write_and_replace(&unfinished, path, content, state);
         if written.is_err() {
-            // A part of a checkpoint is of no use, and the room that it takes may be what is
-            // lacking.
+            // A part of a checkpoint is of no use, and a full disk may be why it could not be written.
             let _ = remove_directory(&unfinished);
         }
         written.with_context(|| format!("cannot write the checkpoint `{}`", path.display()))
@@ -208,9 +207,10 @@ impl Checkpoint {
     /// # Errors
     /// A file is missing or damaged.
     pub fn verify(&self) -> Result<()> {
-        self.files
-            .keys()
-            .try_for_each(|file| self.bytes(file).map(drop))
+        for file in self.files.keys() {
+            self.bytes(file)?;
+        }
+        Ok(())
     }
 
     /// Returns the SHA-256 of the file of the weights, in hexadecimal digits.
@@ -279,7 +279,7 @@ impl Checkpoint {
     }
 }
 
-/// Reads and checks what the state of the checkpoint at `path` says of it.
+/// Reads and checks the state of the checkpoint at `path`.
 fn read_manifest(path: &Path) -> Result<Manifest> {
     let text = fs::read(path.join(STATE)).with_context(|| format!("cannot read its `{STATE}`"))?;
     let manifest = Manifest::parse(&text).with_context(|| format!("in its `{STATE}`"))?;
@@ -318,7 +318,7 @@ fn write_and_replace(
 ) -> Result<()> {
     remove_directory(unfinished)?;
     fill(unfinished, content, state)?;
-    place::replace(unfinished, path)?;
+    storage::replace(unfinished, path)?;
     // The new name is on the disk only then.
     Ok(path.parent().map_or(Ok(()), sync_directory)?)
 }

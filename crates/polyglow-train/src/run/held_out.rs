@@ -1,16 +1,17 @@
-//! The text of the validation and test sets, kept with the run, so that it can be scored where the
-//! files of its config are not.
+//! Copies of the validation and test sets, kept with the run, so that it can be scored on a machine
+//! that does not have the files that its config names.
 //!
 //! `held-out/` has a file for each side of a set, a line for each example, and `SHA256SUMS`, which
-//! `sha256sum --check` reads, too. What a run kept only when it was resumed is listed in
-//! `since.json`, with the step after which that was. Images and generated corpora are not kept.
+//! `sha256sum --check` reads, too. Files that a run kept only when it was resumed are listed in
+//! `since.json`, with the step after which it was resumed. Images and generated corpora are not
+//! kept.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use polyglow_data::config::{Content, DataConfig, Split};
-use polyglow_data::corpus::Corpus;
+use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::error::DataError;
 use polyglow_data::file;
 use polyglow_data::pair::Pair;
@@ -20,7 +21,7 @@ use super::{RunDirectory, sha256};
 use crate::config::Config;
 
 const SUMS: &str = "SHA256SUMS";
-/// The step after which each file was kept that was not kept when training began.
+/// Lists the files that were not kept when training began, with the step after which each was.
 const SINCE: &str = "since.json";
 /// The sides of a set, as the endings of its files.
 const SRC: &str = "src";
@@ -28,8 +29,8 @@ const TGT: &str = "tgt";
 
 /// The text of one set, as it is kept.
 struct Kept {
-    /// The names of its files, and what is in them: the source side, if there is one, and the
-    /// target side.
+    /// The names and the contents of its files: the source side, if there is one, and the target
+    /// side.
     files: Vec<(String, String)>,
 }
 
@@ -38,8 +39,8 @@ impl RunDirectory {
     /// that the run has kept.
     ///
     /// `config` is the run's own, perhaps with overrides. A set that an override names is never
-    /// replaced. Which text it is, is said where it is the kept one, and where the files have
-    /// changed since it was kept.
+    /// replaced. A message says if the kept text is used, and if the files have changed since it was
+    /// kept.
     ///
     /// # Errors
     /// The files are missing and the run has no copy of them, or a damaged one; a file cannot be
@@ -63,7 +64,7 @@ impl RunDirectory {
     /// Writes the text of every validation and test set that the run does not have yet, each file
     /// as a whole or not at all.
     ///
-    /// A set that was kept before and has other content now is not kept again, but warned of.
+    /// A set that was kept before and has other content now is not kept again; a warning names it.
     ///
     /// # Errors
     /// A set cannot be read; the disk refuses.
@@ -77,10 +78,7 @@ impl RunDirectory {
         }
         let mut sums = self.sums()?;
         for split in splits(data) {
-            let is_kept = file_names(content, split)
-                .iter()
-                .all(|file| sums.contains_key(file) && self.held_out_path(file).is_file());
-            if is_kept {
+            if self.has_kept(&file_names(content, split), &sums) {
                 continue;
             }
             let corpus = match Corpus::open(data, content, split) {
@@ -102,8 +100,15 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Notes which files of a set are kept only now, after the first step; those of which there are
-    /// sums were kept before.
+    /// Returns whether all of these files are kept.
+    fn has_kept(&self, files: &[String], sums: &BTreeMap<String, String>) -> bool {
+        files
+            .iter()
+            .all(|file| sums.contains_key(file) && self.held_out_path(file).is_file())
+    }
+
+    /// Records the files of a set that are kept only now, after the first step. Those that `sums` has
+    /// were kept before.
     fn note_step(&self, kept: &Kept, sums: &BTreeMap<String, String>) -> Result<()> {
         let step = self
             .checkpoints(1)
@@ -111,14 +116,14 @@ impl RunDirectory {
             .map_or(0, |state| state.step);
         let mut since = self.since()?;
         let before = since.clone();
-        for (file, _) in kept
-            .files
-            .iter()
-            .filter(|(file, _)| !sums.contains_key(file))
-        {
+        for (file, _) in &kept.files {
+            if sums.contains_key(file) {
+                continue;
+            }
             if step > 0 {
                 since.insert(file.clone(), step);
             } else {
+                // A run that begins again may have a file of an earlier beginning.
                 since.remove(file);
             }
         }
@@ -129,8 +134,8 @@ impl RunDirectory {
         self.write_held_out(SINCE, &(serde_json::to_string_pretty(&since)? + "\n"))
     }
 
-    /// The step after which each file was kept; those that were kept when training began are not
-    /// listed.
+    /// Reads the step after which each file was kept; those that were kept when training began are
+    /// not listed.
     fn since(&self) -> Result<BTreeMap<String, u64>> {
         let path = self.held_out_path(SINCE);
         if !path.is_file() {
@@ -141,7 +146,7 @@ impl RunDirectory {
         serde_json::from_str(&text).with_context(|| format!("in `{}`", path.display()))
     }
 
-    /// When the run kept a set: `when training began`.
+    /// Says when the run kept a set: `when training began`.
     fn when_kept(&self, content: Content, split: Split<'_>) -> Result<String> {
         let since = self.since()?;
         let step = file_names(content, split)
@@ -165,7 +170,7 @@ impl RunDirectory {
         self.root().join("held-out").join(file)
     }
 
-    /// The hash of every file that was kept, by its name.
+    /// Reads the hash of every file that was kept, by its name.
     fn sums(&self) -> Result<BTreeMap<String, String>> {
         let path = self.held_out_path(SUMS);
         if !path.is_file() {
@@ -199,7 +204,7 @@ impl RunDirectory {
             .with_context(|| format!("cannot write `{}`", path.display()))
     }
 
-    /// The kept text of a set whose files are missing, as `error` says.
+    /// Opens the kept text of a set whose files are missing, as `error` says.
     fn open_kept(&self, error: DataError, content: Content, split: Split<'_>) -> Result<Corpus> {
         let missing = TrainError::from(error);
         if content.has_images() {
@@ -209,15 +214,19 @@ impl RunDirectory {
         let sums = self.sums()?;
         let when = self.when_kept(content, split)?;
         let files = file_names(content, split);
-        let texts = files
-            .iter()
-            .map(|file| self.read_kept(file, sums.get(file), &when));
-        let texts = texts.collect::<Result<Option<Vec<String>>>>()?;
-        let Some(texts) = texts else {
+        let mut texts = Vec::with_capacity(files.len());
+        for file in &files {
+            let Some(text) = self.read_kept(file, sums.get(file), &when)? else {
+                break;
+            };
+            texts.push(text);
+        }
+        // Both sides or none: one alone could not be scored.
+        if texts.len() < files.len() {
             let advice = "the run has no copy of it in `held-out`; start this command where the paths of its config lead \
                           to the text, or name it with `--set data.test=PATH`";
             return Err(with_hint(missing, advice));
-        };
+        }
         let directory = self.held_out_path("").display().to_string();
         let set = named(split);
         tracing::info!(
@@ -231,7 +240,7 @@ impl RunDirectory {
         })
     }
 
-    /// The text of a file that the run keeps since `when`; `None` if it keeps none of that name.
+    /// Reads a file that the run keeps since `when`; returns `None` if it keeps none of that name.
     fn read_kept(&self, file: &str, sum: Option<&String>, when: &str) -> Result<Option<String>> {
         let path = self.held_out_path(file);
         let Some(sum) = sum.filter(|_| path.is_file()) else {
@@ -252,37 +261,32 @@ impl RunDirectory {
         Ok(Some(text))
     }
 
-    /// Warns if the files of a set have other content than what the run keeps.
+    /// Warns if the files of a set differ from the text that the run keeps.
     fn warn_of_change(&self, corpus: &Corpus, content: Content, split: Split<'_>) -> Result<()> {
-        let sums = if content.has_images() {
-            BTreeMap::new()
-        } else {
-            self.sums()?
-        };
-        if file_names(content, split)
-            .iter()
-            .any(|file| sums.contains_key(file))
-            && Kept::read(corpus, content, split)?.differs_from(&sums)
-        {
-            let files: Vec<String> = corpus
-                .parts()
-                .iter()
-                .map(polyglow_data::corpus::Part::name)
-                .collect();
-            let when = self.when_kept(content, split)?;
-            tracing::warn!(
-                "{} is `{}`, which is not the text of {when}; that is in `{}`",
-                named(split),
-                files.join("`, `"),
-                self.held_out_path("").display()
-            );
+        if content.has_images() {
+            return Ok(());
         }
+        let sums = self.sums()?;
+        let files = file_names(content, split);
+        let has_copy = files.iter().any(|file| sums.contains_key(file));
+        // Only where there is a copy: the whole set is read to be compared.
+        if !has_copy || !Kept::read(corpus, content, split)?.differs_from(&sums) {
+            return Ok(());
+        }
+        let names: Vec<String> = corpus.parts().iter().map(Part::name).collect();
+        let when = self.when_kept(content, split)?;
+        tracing::warn!(
+            "{} is `{}`, which is not the text of {when}; that is in `{}`",
+            named(split),
+            names.join("`, `"),
+            self.held_out_path("").display()
+        );
         Ok(())
     }
 }
 
 impl Kept {
-    /// The text of a set.
+    /// Reads the text of a set.
     fn read(corpus: &Corpus, content: Content, split: Split<'_>) -> Result<Self> {
         let mut src = String::new();
         let mut tgt = String::new();
@@ -301,7 +305,7 @@ impl Kept {
         })
     }
 
-    /// Returns whether the run has kept other text under the same names.
+    /// Returns whether the run has kept a different text under the same names.
     fn differs_from(&self, sums: &BTreeMap<String, String>) -> bool {
         self.files.iter().any(|(file, text)| {
             let sum = sums.get(file);
@@ -310,7 +314,7 @@ impl Kept {
     }
 }
 
-/// Whether a file of that name may be in `held-out/`.
+/// Returns whether a file of that name may be in `held-out/`.
 pub(super) fn is_held_out_file(name: &str) -> bool {
     let is_of_a_set = name.starts_with("valid.") || name.starts_with("test.");
     let is_side = Path::new(name)
@@ -319,16 +323,17 @@ pub(super) fn is_held_out_file(name: &str) -> bool {
     name == SUMS || name == SINCE || is_of_a_set && is_side
 }
 
-/// The validation set, if there is one, and the test sets.
+/// Returns the validation set, if there is one, and the test sets.
 fn splits(data: &DataConfig) -> Vec<Split<'_>> {
-    let valid = data.has_valid().then_some(Split::Valid);
-    valid
-        .into_iter()
-        .chain(data.test_names().into_iter().map(Split::Test))
-        .collect()
+    let mut splits = Vec::new();
+    if data.has_valid() {
+        splits.push(Split::Valid);
+    }
+    splits.extend(data.test_names().into_iter().map(Split::Test));
+    splits
 }
 
-/// Whether two configs name the same validation and test sets.
+/// Returns whether two configs name the same validation and test sets.
 fn has_same_sets(left: &DataConfig, right: &DataConfig) -> bool {
     left.valid == right.valid
         && left.test == right.test
@@ -336,7 +341,8 @@ fn has_same_sets(left: &DataConfig, right: &DataConfig) -> bool {
         && left.tgt == right.tgt
 }
 
-/// The names of the files of a set: of its source side, if it has one, and of its target side.
+/// Returns the names of the files of a set: of its source side, if it has one, and of its target
+/// side.
 fn file_names(content: Content, split: Split<'_>) -> Vec<String> {
     let name = match split {
         Split::Train => "train".to_owned(),
@@ -352,12 +358,13 @@ fn file_names(content: Content, split: Split<'_>) -> Vec<String> {
     sides.iter().map(|side| format!("{name}.{side}")).collect()
 }
 
-/// Bytes of the longest name of a test set that is a part of the name of a file as it is: file
-/// systems allow 255 in all.
+/// Bytes of the longest name of a test set that is not shortened in the name of a file: file systems
+/// allow 255 in all.
 const LONGEST_NAME: usize = 120;
 
-/// The name of a test set, which may have any character, as a part of the name of a file: `%2F`
-/// stands for a slash. Of a long name the beginning stands there, and a part of its SHA-256.
+/// Escapes the name of a test set, which may have any character, for the name of a file: `%2F` stands
+/// for a slash. A long name is replaced by its beginning and a part of its SHA-256, so that different
+/// names stay different.
 fn escaped(name: &str) -> String {
     let mut escaped = String::new();
     for byte in name.bytes() {
@@ -381,22 +388,23 @@ fn named(split: Split<'_>) -> String {
     }
 }
 
-/// The examples of a set, of the text of its target side or of both sides.
+/// Returns the examples of a set, from the text of its target side or of both sides.
 fn pairs(texts: &[String]) -> Vec<Pair> {
+    let mut pairs = Vec::new();
     match texts {
-        [src, tgt] => lines(src)
-            .zip(lines(tgt))
-            .map(|(src, tgt)| Pair { src, tgt })
-            .collect(),
-        texts => texts
-            .iter()
-            .flat_map(|text| lines(text))
-            .map(|tgt| Pair {
-                src: String::new(),
-                tgt,
-            })
-            .collect(),
+        [src, tgt] => {
+            for (src, tgt) in lines(src).zip(lines(tgt)) {
+                pairs.push(Pair { src, tgt });
+            }
+        }
+        texts => {
+            for tgt in texts.iter().flat_map(|text| lines(text)) {
+                let src = String::new();
+                pairs.push(Pair { src, tgt });
+            }
+        }
     }
+    pairs
 }
 
 fn lines(text: &str) -> impl Iterator<Item = String> {

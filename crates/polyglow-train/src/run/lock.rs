@@ -1,5 +1,5 @@
-//! One training in a directory at a time, also from several machines, if their file system locks
-//! for all of them, as NFS does.
+//! The lock of a run's directory, which prevents concurrent trainings, also from several machines if
+//! their file system locks for all of them, as NFS does.
 
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write};
@@ -7,11 +7,11 @@ use std::path::{Path, PathBuf};
 
 use polyglow_predict::error::{Context, Result, failed, with_hint};
 
-/// The name of the file that is locked, which says who trains or trained last.
+/// The name of the file that is locked. It names the process that trains, or trained last.
 pub(super) const LOCK: &str = "lock";
 
-/// Keeps other trainings out of a run's directory; the operating system lets go of it when the
-/// process ends.
+/// Keeps other trainings out of a run's directory. The operating system releases it when the process
+/// ends, however it ends.
 #[derive(Debug)]
 pub struct Lock {
     file: File,

@@ -1,4 +1,4 @@
-//! A trained model as it comes out of a run directory.
+//! Trained models, loaded from run directories.
 
 use std::path::Path;
 use std::sync::Arc;
@@ -17,7 +17,7 @@ use crate::run::Checkpoint;
 
 /// A trained model with all that is needed to use it.
 pub struct TrainedModel {
-    /// What ran, on the device where the model is.
+    /// The plan of the run, on the device where the model is.
     pub plan: Plan,
     /// Both sides' tokenizers.
     pub tokenizers: Tokenizers,
@@ -80,9 +80,9 @@ pub fn load_runner(path: impl AsRef<Path>, device: &Device) -> Result<Runner> {
     runner(vec![model], &plan)
 }
 
-/// As [`load_runner`], of a model of one's own. `model` makes it for these tokenizers on the device
-/// that it is given; its weights are replaced by those of the checkpoint, which it computes in 32
-/// bits also where their matrices have 8.
+/// As [`load_runner`], for a model of the caller's own. `model` makes it for these tokenizers on this
+/// device; its weights are replaced by those of the checkpoint, and computed with in 32 bits also
+/// where their matrices have 8.
 ///
 /// # Errors
 /// As [`RunDirectory::load`].
@@ -124,18 +124,18 @@ pub fn runner(models: Vec<TrainedModel>, plan: &Plan) -> Result<Runner> {
         }
     }
     check_beam(&plan.config.search, &first.tokenizers)?;
-    let longest = models
+    // Without EOS. An ensemble reads what all of its members can read.
+    let lens = models
         .iter()
-        .map(|model| model.model.vocabulary().max_len - 1)
-        .min()
-        .unwrap_or(0);
-    let members = models
-        .into_iter()
-        .map(|model| Member {
+        .map(|model| model.model.vocabulary().max_len - 1);
+    let longest = lens.min().unwrap_or(0);
+    let mut members = Vec::with_capacity(models.len());
+    for model in models {
+        members.push(Member {
             model: model.model,
             src: model.tokenizers.src,
-        })
-        .collect();
+        });
+    }
     let options = plan.runner_options(plan.config.search.clone(), longest);
     Ok(Runner::from_members(members, tgt, options))
 }

@@ -1,5 +1,5 @@
-//! Whose a directory is: a training writes only into one that is empty or a run's, and removes only
-//! what runs leave there.
+//! The ownership of directories: a training writes only into one that is empty or a run's, and
+//! removes only files that runs leave there.
 
 use std::path::Path;
 use std::{fs, io};
@@ -10,15 +10,15 @@ use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_h
 use super::lock::{self, LOCK};
 use super::{RunDirectory, held_out, tensorboard};
 
-/// What a training writes after the config, so that a run that has one of them and no config has
-/// lost it.
+/// Files that a training writes after the config, so that a run that has one of them and no config
+/// has lost its config.
 const RECORDS: [&str; 4] = [
     "checkpoints",
     "metrics.jsonl",
     "validation",
     "inspection.json",
 ];
-/// Files of a run that are written beside their destination and renamed.
+/// Files of a run that are written under a temporary name and renamed.
 const REPLACED: [&str; 7] = [
     "config.toml",
     "tokenizer.json",
@@ -28,7 +28,7 @@ const REPLACED: [&str; 7] = [
     "inspection.json",
     "metrics.jsonl",
 ];
-/// What an empty disk has in its root.
+/// The directory that an empty disk has in its root.
 const LOST_AND_FOUND: &str = "lost+found";
 /// Tells whether a run writes files of a name into one of its directories.
 type IsOurs = fn(&str) -> bool;
@@ -85,23 +85,23 @@ impl RunDirectory {
         Ok(())
     }
 
-    /// Whether a training has written to the directory, or an import made it.
+    /// Returns whether a training has written to the directory, or an import made it.
     fn is_run(&self) -> Result<bool> {
         Ok(lock::is_lock(&self.root().join(LOCK)) || self.checkpoints(1).has_any()?)
     }
 }
 
-/// Whether a run writes a file of that name into its directory and replaces it.
+/// Returns whether a run writes a file of that name into its directory and replaces it.
 fn is_replaced(name: &str) -> bool {
     REPLACED.contains(&name) || name == tensorboard::NAME
 }
 
-/// Whether a run's cache of ids may have that name.
+/// Returns whether a run's cache of ids may have that name.
 fn is_cache(name: &str) -> bool {
     name == "train.ids"
 }
 
-/// Whether the output of a validation has that name: `step-N.txt`.
+/// Returns whether the output of a validation may have that name: `step-N.txt`.
 fn is_validation_output(name: &str) -> bool {
     let step = name
         .strip_prefix("step-")
@@ -150,11 +150,8 @@ fn not_complete(root: &Path, name: &str) -> TrainError {
 }
 
 fn not_a_run(root: &Path, others: &[String]) -> TrainError {
-    let named: Vec<String> = others
-        .iter()
-        .take(NAMED)
-        .map(|name| format!("`{name}`"))
-        .collect();
+    let first = others.iter().take(NAMED);
+    let named: Vec<String> = first.map(|name| format!("`{name}`")).collect();
     let more = match others.len() - named.len() {
         0 => String::new(),
         more => format!(" and {more} more"),

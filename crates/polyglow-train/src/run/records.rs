@@ -1,4 +1,4 @@
-//! `metrics.jsonl`: the numbers of a run, one JSON object a line, in the order of the steps.
+//! `metrics.jsonl`: the records of a run, one JSON object a line, in the order of the steps.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
@@ -14,16 +14,16 @@ use polyglow_data::file;
 use super::RunDirectory;
 use super::tensorboard::EventFile;
 
-/// The file, open for more records.
+/// The records of a run, with the file open for more.
 pub struct Records {
     path: PathBuf,
-    /// None where another process writes.
+    /// The open file; `None` in a process that writes no records.
     file: Option<File>,
     /// Bytes in the file that are whole records.
     len: u64,
-    /// Records that could not be written yet, as they will be.
+    /// The bytes of records that could not be written yet.
     pending: Vec<u8>,
-    /// The same for TensorBoard.
+    /// The file of the same records for TensorBoard; `None` if none is written.
     events: Option<EventFile>,
 }
 
@@ -31,7 +31,7 @@ impl Records {
     /// Opens the file of a run that resumes after `step`, and with `tensorboard` also writes
     /// TensorBoard's file.
     ///
-    /// Records that will be written again are removed first: those of later steps, of tests, and a
+    /// Records that will be written again are removed first: those of later steps and of tests, and a
     /// line that was cut off in the middle.
     ///
     /// # Errors
@@ -132,8 +132,8 @@ impl Records {
         Ok(())
     }
 
-    /// Writes what could not be written before and has the disk confirm all records, so that no
-    /// checkpoint is ahead of them; warns where it cannot.
+    /// Writes the pending records and has the disk confirm all of them, so that no checkpoint is
+    /// ahead of them. A failure is a warning.
     pub fn settle(&mut self) {
         warn(self.flush().and_then(|()| self.sync()));
     }
@@ -145,10 +145,10 @@ impl Records {
         }
     }
 
-    /// Writes what could not be written before.
+    /// Writes the pending records.
     ///
     /// # Errors
-    /// It still cannot.
+    /// They still cannot be written; they stay pending.
     pub fn flush(&mut self) -> Result<()> {
         if self.pending.is_empty() {
             return Ok(());
@@ -166,8 +166,8 @@ impl Records {
     }
 }
 
-/// The records of a run so far, none where there is no file; a line that was cut off by a crash is
-/// skipped.
+/// Reads the records of a run so far; there are none if there is no file. A line that was cut off by
+/// a crash is skipped.
 ///
 /// # Errors
 /// The file cannot be read.
@@ -198,23 +198,20 @@ fn warn(written: Result<()>) {
     }
 }
 
-/// Whether a line is whole and a record.
+/// Returns whether a line is whole and a record.
 fn is_record(line: &[u8]) -> bool {
     line.ends_with(b"\n")
         && serde_json::from_slice::<Value>(line).is_ok_and(|record| record["step"].is_u64())
 }
 
-/// Whether a line is a whole record of a step up to `step`, and not of a test, which follows the
-/// last step. A run that begins, or begins again, makes those of step 0.
+/// Returns whether a line is a whole record of a step up to `step`, and not of a test, which follows
+/// the last step. At step 0 none stays: a run that begins, or begins again, writes all of them.
 fn stays(line: &[u8], step: u64) -> bool {
     let Ok(record) = serde_json::from_slice::<Value>(line) else {
         return false;
     };
-    is_record(line)
-        && record["step"]
-            .as_u64()
-            .is_some_and(|of| step > 0 && of <= step)
-        && record["kind"] != "test"
+    let is_done = record["step"].as_u64().is_some_and(|done| done <= step);
+    is_record(line) && step > 0 && is_done && record["kind"] != "test"
 }
 
 #[cfg(test)]

@@ -1,12 +1,12 @@
-//! TensorBoard's event files, made of the records of a run.
+//! TensorBoard's event files, written from the records of a run.
 //!
-//! A file is a row of records, each between its length and check sums, that hold protocol buffers
-//! (TensorFlow's `record_writer.cc`, `event.proto` and `summary.proto`).
+//! A file is a sequence of protocol buffers (TensorFlow's `event.proto` and `summary.proto`), each
+//! framed by its length and by checksums (`record_writer.cc`).
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{Read, Write};
 use std::path::{Path, PathBuf};
-use std::time::UNIX_EPOCH;
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use polyglow_data::file;
 use polyglow_predict::error::{Context, Result};
@@ -17,13 +17,14 @@ use super::RunDirectory;
 
 /// Translations of the validation set that are shown with its scores.
 const SAMPLES: usize = 5;
-/// Without a time: a run has one file, which a resumed run writes anew.
+/// The name of the file. Other programs put the time in place of the zeros; a run has one file, which
+/// a resumed run writes anew.
 pub(super) const NAME: &str = "events.out.tfevents.0000000000.polyglow";
-/// What the first event of a file says.
+/// The version that the first event of a file names.
 const VERSION: &str = "brain.Event:2";
-/// Bytes of a length and of its check sum.
+/// Bytes of a length and of its checksum.
 const HEAD: usize = 12;
-/// The first event has fewer bytes.
+/// A bound on the bytes of the first event, so that a damaged length does not allocate much.
 const MOST_FIRST: usize = 256;
 
 /// The events of a run in a file, open for more.
@@ -32,12 +33,12 @@ pub struct EventFile {
     run: RunDirectory,
     path: PathBuf,
     file: File,
-    /// When the run began, and the time of training since then, in seconds.
+    /// The time when the run began, in seconds since 1970, plus the time of training since then.
     time: f64,
 }
 
 impl EventFile {
-    /// Writes the events of records into a directory, in place of what has been written there
+    /// Writes the events of records into a directory, in place of a file that was written there
     /// before.
     ///
     /// # Errors
@@ -49,7 +50,7 @@ impl EventFile {
     ) -> Result<Self> {
         let path = dir.join(NAME);
         let mut records = records.into_iter().peekable();
-        // Of a run that begins again, the old events are another training's.
+        // In a run that begins again, the old events are those of another training.
         let resumes = records.peek().is_some();
         let mut time = first_time(&run.root().join(NAME))
             .filter(|_| resumes)
@@ -99,20 +100,22 @@ fn replace_and_open(path: &Path, bytes: &[u8]) -> Result<File> {
     Ok(OpenOptions::new().append(true).open(path)?)
 }
 
-/// Returns when a run began, in seconds since 1970: when the oldest of the files was written that
-/// it begins with. A resumed run writes its config again.
+/// Returns the time when a run began, in seconds since 1970: that of the oldest of the files that it
+/// begins with. The config alone would not do, since a resumed run writes it again.
 fn began(run: &RunDirectory) -> f64 {
-    let files =
-        ["config.toml", "tokenizer.json", "tokenizer.src.json"].map(|name| run.root().join(name));
-    let written = files
-        .iter()
-        .filter_map(|file| fs::metadata(file).ok()?.modified().ok())
-        .min();
-    let since_1970 = written.and_then(|time| time.duration_since(UNIX_EPOCH).ok());
+    let mut oldest = None;
+    for name in ["config.toml", "tokenizer.json", "tokenizer.src.json"] {
+        let metadata = fs::metadata(run.root().join(name));
+        if let Ok(written) = metadata.and_then(|metadata| metadata.modified()) {
+            oldest = Some(oldest.map_or(written, |oldest| written.min(oldest)));
+        }
+    }
+    let since_1970 = oldest.and_then(|time: SystemTime| time.duration_since(UNIX_EPOCH).ok());
     since_1970.map_or(0.0, |time| time.as_secs_f64())
 }
 
-/// The time of the first event in a file; `None` if there is no such file, or it is none of ours.
+/// Reads the time of the first event in a file; returns `None` if there is no such file, or another
+/// program wrote it.
 fn first_time(path: &Path) -> Option<f64> {
     let mut file = File::open(path).ok()?;
     let mut head = [0; HEAD];
@@ -124,8 +127,8 @@ fn first_time(path: &Path) -> Option<f64> {
     (event.version.as_deref() == Some(VERSION)).then_some(event.time)
 }
 
-/// All numbers of a record, as `train/loss`, `valid/bleu` or `test_deep/chrf`, and of a validation
-/// some translations.
+/// Makes the event of a record: its numbers, named as `train/loss`, `valid/bleu` or `test_deep/chrf`,
+/// and for a validation some translations. Adds the seconds of the record to `time`.
 fn event(run: &RunDirectory, record: &Json, time: &mut f64) -> Event {
     *time += record["seconds"].as_f64().unwrap_or_default();
     let step = record["step"].as_u64().unwrap_or_default();
@@ -133,19 +136,14 @@ fn event(run: &RunDirectory, record: &Json, time: &mut f64) -> Event {
         .as_str()
         .or(record["kind"].as_str())
         .unwrap_or("train");
-    let numbers = record
-        .as_object()
-        .into_iter()
-        .flatten()
-        .filter(|(key, _)| !["step", "seconds"].contains(&key.as_str()));
-    let mut values: Vec<Value> = numbers
-        .filter_map(|(key, number)| {
-            Some(Value::scalar(
-                format!("{name}/{key}"),
-                number.as_f64()? as f32,
-            ))
-        })
-        .collect();
+    let mut values = Vec::new();
+    for (key, value) in record.as_object().into_iter().flatten() {
+        // The event has a step and a time of its own.
+        let is_position = ["step", "seconds"].contains(&key.as_str());
+        if let Some(number) = value.as_f64().filter(|_| !is_position) {
+            values.push(Value::scalar(format!("{name}/{key}"), number as f32));
+        }
+    }
     if record["kind"] == "valid"
         && let Ok(text) = fs::read_to_string(run.validation_path(step))
     {
@@ -165,7 +163,7 @@ fn event(run: &RunDirectory, record: &Json, time: &mut f64) -> Event {
 
 #[derive(Clone, PartialEq, Message)]
 struct Event {
-    /// In seconds since 1970.
+    /// The time in seconds since 1970.
     #[prost(double, tag = "1")]
     time: f64,
     #[prost(int64, tag = "2")]
@@ -229,7 +227,8 @@ struct Plugin {
 }
 
 impl Event {
-    /// The record of a file: length, its check sum, content, its check sum.
+    /// Encodes the event as a file has it: its length, the checksum of that, its content, the checksum
+    /// of that.
     fn framed(&self) -> Vec<u8> {
         let content = self.encode_to_vec();
         let length = (content.len() as u64).to_le_bytes();
@@ -250,8 +249,9 @@ impl Value {
         }
     }
 
-    /// In Markdown.
+    /// Makes a value that TensorBoard shows as Markdown.
     fn text(tag: String, text: String) -> Self {
+        // `DT_STRING` of TensorFlow's `types.proto`.
         const STRINGS: i32 = 7;
         let tensor = Tensor {
             dtype: STRINGS,
@@ -274,7 +274,8 @@ impl Value {
     }
 }
 
-/// The check sum (CRC-32C), turned and moved, so that a sum of bytes that hold sums stays a sum.
+/// Returns the masked checksum: CRC-32C, rotated and with a constant added, since a CRC of bytes that
+/// hold their own CRC would be weak.
 fn masked(bytes: &[u8]) -> u32 {
     crc32c::crc32c(bytes)
         .rotate_right(15)
@@ -289,36 +290,41 @@ mod tests {
 
     use super::*;
 
-    /// The events of a file, whose check sums are right.
+    /// The events of a file, whose checksums are right.
     fn read(path: &Path) -> Vec<Event> {
-        let (bytes, mut place, mut events) = (fs::read(path).expect("it is there"), 0, Vec::new());
-        while place < bytes.len() {
-            let (length, rest) = bytes[place..].split_first_chunk::<8>().expect("a length");
-            let (sum, rest) = rest.split_first_chunk::<4>().expect("a check sum");
+        let bytes = fs::read(path).expect("it is there");
+        let mut events = Vec::new();
+        let mut position = 0;
+        while position < bytes.len() {
+            let (length, rest) = bytes[position..]
+                .split_first_chunk::<8>()
+                .expect("a length");
+            let (sum, rest) = rest.split_first_chunk::<4>().expect("a checksum");
             assert_eq!(u32::from_le_bytes(*sum), masked(length));
             let len = u64::from_le_bytes(*length) as usize;
             assert_eq!(rest[len..len + 4], masked(&rest[..len]).to_le_bytes());
             events.push(Event::decode(&rest[..len]).expect("an event"));
-            place += len + 16;
+            // A length of 8 bytes, and two checksums of 4.
+            position += len + 16;
         }
         events
     }
 
     #[test]
-    fn the_check_sum_is_the_published_one() {
+    fn the_checksum_is_the_published_one() {
         // RFC 3720, B.4.
         assert_eq!(crc32c::crc32c(&[0; 32]), 0x8a91_36aa);
     }
 
     #[test]
     fn the_clock_stays_when_a_run_resumes_and_writes_its_config_again() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let run = RunDirectory::new(place.path());
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(dir.path());
         let write = |name: &str, seconds: u64| {
-            fs::write(place.path().join(name), "").expect("there is room");
+            fs::write(dir.path().join(name), "").expect("there is room");
             let file = File::options()
                 .append(true)
-                .open(place.path().join(name))
+                .open(dir.path().join(name))
                 .expect("it is there");
             file.set_modified(UNIX_EPOCH + Duration::from_secs(seconds))
                 .expect("it is ours");
@@ -333,26 +339,26 @@ mod tests {
         };
         write("tokenizer.json", 1000);
         write("config.toml", 1001);
-        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        assert_eq!(times(dir.path()), [1000.0, 1003.0]);
         write("config.toml", 5000);
-        assert_eq!(times(place.path()), [1000.0, 1003.0]);
+        assert_eq!(times(dir.path()), [1000.0, 1003.0]);
         assert_eq!(
-            times(&place.path().join("elsewhere")),
+            times(&dir.path().join("elsewhere")),
             [1000.0, 1003.0],
             "as `report --tensorboard` writes it"
         );
         // As after a copy, which is newer: the old events tell.
         write("tokenizer.json", 6000);
-        assert_eq!(times(place.path()), [1000.0, 1003.0]);
-        fs::remove_file(place.path().join(NAME)).expect("it is there");
-        assert_eq!(times(place.path()), [5000.0, 5003.0]);
-        let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
+        assert_eq!(times(dir.path()), [1000.0, 1003.0]);
+        fs::remove_file(dir.path().join(NAME)).expect("it is there");
+        assert_eq!(times(dir.path()), [5000.0, 5003.0]);
+        let began_again = EventFile::create(&run, dir.path(), []).expect("there is room");
         write("config.toml", 7000);
         assert_eq!(
             read(began_again.path())[0].time.to_bits(),
             5000_f64.to_bits()
         );
-        let began_again = EventFile::create(&run, place.path(), []).expect("there is room");
+        let began_again = EventFile::create(&run, dir.path(), []).expect("there is room");
         assert_eq!(
             read(began_again.path())[0].time.to_bits(),
             6000_f64.to_bits(),
@@ -362,14 +368,14 @@ mod tests {
 
     #[test]
     fn records_become_events_and_a_file_that_is_made_anew_has_each_once() {
-        let place = tempfile::tempdir().expect("a temporary directory");
-        let run = RunDirectory::new(place.path());
-        fs::create_dir(place.path().join("validation")).expect("there is room");
+        let dir = tempfile::tempdir().expect("a temporary directory");
+        let run = RunDirectory::new(dir.path());
+        fs::create_dir(dir.path().join("validation")).expect("there is room");
         fs::write(run.validation_path(20), "a dog\na cat\n").expect("there is room");
         let train = json!({"kind": "train", "step": 10, "loss": 2.5, "lr": 0.5, "seconds": 3.0});
         let valid = json!({"kind": "valid", "split": "valid", "step": 20, "bleu": 12.5, "signatures": {"bleu": "nrefs:1"}});
         for _ in 0..2 {
-            let mut file = EventFile::create(&run, place.path(), [&train]).expect("there is room");
+            let mut file = EventFile::create(&run, dir.path(), [&train]).expect("there is room");
             file.add(&valid).expect("there is room");
             let events = read(file.path());
             assert_eq!(

@@ -12,15 +12,15 @@ use polyglow_model::{
     ImageShape, Inspect, Model, ModelShape, Pair as Inputs, PatchShape, Predict, Targets,
 };
 use polyglow_predict::device::{upload_rows, upload_targets};
-use polyglow_predict::error::{Context, Result, TrainError, bail, ensure};
+use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, failed};
 use polyglow_predict::runner::Runner;
-use polyglow_predict::tasks::images::image;
+use polyglow_predict::tasks::images::upload_images;
 use serde::Serialize;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
-/// Learning to describe images.
+/// The task of describing images.
 struct Captions {
     source: Arc<CaptionSource>,
     setting: Setting,
@@ -64,7 +64,7 @@ impl Task for Captions {
 
     fn upload(&self, batch: &CaptionBatch, device: &Device) -> (Inputs, Targets) {
         let inputs = Inputs {
-            src: image(&batch.pixels, batch.tgt_in.num_rows(), device).into(),
+            src: upload_images(&batch.pixels, batch.tgt_in.num_rows(), device).into(),
             tgt_in: upload_rows(&batch.tgt_in, device),
         };
         let targets = upload_targets(&batch.tgt_out.ids, self.pad_id, device);
@@ -86,10 +86,10 @@ impl Task for Captions {
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let TrainingData::Captions { cache, images } = data else {
         bail!("captions are learned from images with captions");
@@ -111,156 +111,185 @@ pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<
     }))
 }
 
-/// How often the words of captions look at what they are about.
+/// The shares of words of captions that look at the shapes that they are about.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Pointing {
-    /// For each decoder layer, from the lowest: share of words whose most looked-at patch touches a
-    /// shape that the word is about, heads averaged, 0 to 1.
+    /// For each decoder layer, from the lowest, the share of words whose most looked-at patch touches
+    /// a shape that the word is about, heads averaged, 0 to 1.
     pub layers: Vec<f64>,
-    /// The same share for a patch drawn at random.
+    /// The share that a patch drawn at random would have.
     pub chance: f64,
-    /// Words about shapes.
+    /// Number of words about shapes.
     pub words: usize,
 }
 
-/// A caption in ids, the pixels of its image, and for each token the patches that it may point at;
-/// none for a token about no shape.
+/// A caption in ids, with the pixels of its image and the patches that its words are about.
 struct Gaze {
     pixels: Vec<u8>,
     ids: Vec<u32>,
-    wanted: Vec<Option<Vec<bool>>>,
+    /// For each token whether each patch touches a shape that it is about; `None` for a token about
+    /// no shape.
+    targets: Vec<Option<Vec<bool>>>,
 }
 
-/// Where the first model of an ensemble looks while it reads the captions of generated pictures,
-/// whose shapes are known. A token's attention is that with which it is predicted.
+/// Measures where the first model of an ensemble looks while it reads the captions of generated
+/// pictures, whose shapes are known. A token's attention is that with which it is predicted.
 ///
 /// # Errors
 /// The model does not describe images, or has no attention to them; a picture is of no generated
 /// corpus.
 pub fn pointing(runner: &Runner, pairs: &[Pair]) -> Result<Pointing> {
-    let model = &runner.members[0].model;
-    let (ModelShape::Captioner(shape), Some(images)) = (model.shape(), runner.task.images()) else {
+    let ModelShape::Captioner(shape) = runner.members[0].model.shape() else {
         return Err(TrainError::new("the model does not describe images"));
     };
-    let gaze = |Pair { src, tgt }: &Pair| {
-        let unknown = || {
-            TrainError::new(format!(
-                "where the shapes on `{src}` are is not known: only generated pictures tell"
-            ))
-        };
-        let picture = CaptionedShapes::named(src).ok_or_else(unknown)?;
-        let (mut ids, mut words) = runner.tgt.encode_words(tgt)?;
-        ids.truncate(runner.longest);
-        words.truncate(ids.len());
-        let caption = picture
-            .captions
-            .iter()
-            .find(|caption| caption.text == *tgt)
-            .ok_or_else(unknown)?;
-        let touched: Vec<Vec<bool>> = (0..picture.groups.len())
-            .map(|group| touched(&picture, group, shape.patches))
-            .collect();
-        let wanted = words
-            .iter()
-            .map(|&word| caption.groups[word].map(|group| touched[group].clone()))
-            .collect();
-        Ok(Gaze {
-            pixels: read_image(src.as_ref(), images)?,
-            ids,
-            wanted,
-        })
-    };
-    let gazes: Vec<Gaze> = pairs.iter().map(gaze).collect::<Result<_>>()?;
+    let mut gazes = Vec::with_capacity(pairs.len());
+    for pair in pairs {
+        gazes.push(Gaze::new(runner, pair, shape.patches)?);
+    }
     let num_patches = shape.patches.num_patches();
-    let special = runner.tgt.special();
-    let width = |gaze: &Gaze| num_patches.max(gaze.ids.len() + 1);
-    // For each caption and layer, which of its words point where they should.
-    let hits: Vec<Vec<Vec<bool>>> = runner.shortest_first(&gazes, width, |rows| {
-        let pixels: Vec<&[u8]> = rows.iter().map(|row| &*row.pixels).collect();
-        let captions: Vec<&[u32]> = rows.iter().map(|row| &*row.ids).collect();
-        let batch = CaptionBatch::new(pixels.concat(), &captions, special, runner.pad_multiple);
-        let inputs = Inputs {
-            src: image(&batch.pixels, rows.len(), &runner.device).into(),
-            tgt_in: upload_rows(&batch.tgt_in, &runner.device),
-        };
-        let layers = Inspect::cross_attention(model, inputs.into());
-        let mut found = vec![Vec::new(); rows.len()];
-        for layer in layers
-            .into_iter()
-            .fold(Transaction::default(), Transaction::register)
-            .execute()
-        {
-            let weights: Vec<f32> = layer.iter().collect();
-            let weights = weights.chunks(batch.tgt_in.len * num_patches);
-            for ((row, weights), found) in rows.iter().zip(weights).zip(&mut found) {
-                found.push(row.hits(weights, num_patches));
-            }
-        }
-        Ok(found)
-    })?;
+    let hits = hits(runner, &gazes, num_patches)?;
     let num_layers = hits.first().map_or(0, Vec::len);
     ensure!(num_layers > 0, "the model has no attention to the image");
-    let wanted = || gazes.iter().flat_map(|gaze| gaze.wanted.iter().flatten());
-    let words = wanted().count();
+
+    let mut words = 0;
+    let mut touched = 0;
+    for targets in gazes.iter().flat_map(|gaze| gaze.targets.iter().flatten()) {
+        words += 1;
+        touched += targets.iter().filter(|target| **target).count();
+    }
     ensure!(words > 0, "no caption has a word about a shape");
-    let of_layer = |layer: usize| {
-        let right = hits
-            .iter()
-            .flat_map(|layers| &layers[layer])
-            .filter(|hit| **hit)
-            .count();
-        right as f64 / words as f64
-    };
-    let touched = wanted().flatten().filter(|touched| **touched).count();
+    let mut layers = Vec::with_capacity(num_layers);
+    for layer in 0..num_layers {
+        let of_layer = hits.iter().flat_map(|layers| &layers[layer]);
+        let num_hits = of_layer.filter(|hit| **hit).count();
+        layers.push(num_hits as f64 / words as f64);
+    }
     Ok(Pointing {
-        layers: (0..num_layers).map(of_layer).collect(),
+        layers,
         chance: touched as f64 / (words * num_patches) as f64,
         words,
     })
 }
 
-impl Gaze {
-    /// Whether each token about a shape looks at it.
-    fn hits(&self, weights: &[f32], num_patches: usize) -> Vec<bool> {
-        let looks = |(wanted, weights): (&Option<Vec<bool>>, &[f32])| {
-            // The first of equals, so that equal weights give equal answers.
-            let most = (0..num_patches)
-                .rev()
-                .max_by(|&left, &right| weights[left].total_cmp(&weights[right]))?;
-            wanted.as_ref().map(|wanted| wanted[most])
+/// Returns for each caption and layer which of its words about shapes point at these.
+fn hits(runner: &Runner, gazes: &[Gaze], num_patches: usize) -> Result<Vec<Vec<Vec<bool>>>> {
+    let model = &runner.members[0].model;
+    let special = runner.tgt.special();
+    let width = |gaze: &Gaze| num_patches.max(gaze.ids.len() + 1);
+    runner.shortest_first(gazes, width, |rows| {
+        let pixels: Vec<&[u8]> = rows.iter().map(|row| &*row.pixels).collect();
+        let captions: Vec<&[u32]> = rows.iter().map(|row| &*row.ids).collect();
+        let batch = CaptionBatch::new(pixels.concat(), &captions, special, runner.pad_multiple);
+        let inputs = Inputs {
+            src: upload_images(&batch.pixels, rows.len(), &runner.device).into(),
+            tgt_in: upload_rows(&batch.tgt_in, &runner.device),
         };
-        self.wanted
+        let layers = Inspect::cross_attention(model, inputs.into());
+        // All layers in one transaction, since each read waits for the device.
+        let layers = layers
+            .into_iter()
+            .fold(Transaction::default(), Transaction::register)
+            .execute();
+        let mut hits = vec![Vec::with_capacity(layers.len()); rows.len()];
+        for layer in layers {
+            let weights: Vec<f32> = layer.iter().collect();
+            let weights = weights.chunks(batch.tgt_in.len * num_patches);
+            for ((row, weights), hits) in rows.iter().zip(weights).zip(&mut hits) {
+                hits.push(row.hits(weights, num_patches));
+            }
+        }
+        Ok(hits)
+    })
+}
+
+impl Gaze {
+    /// Reads the picture of a pair, and looks up the shapes that its caption is about.
+    ///
+    /// # Errors
+    /// The model reads no images; the picture is of no generated corpus, or has no such caption.
+    fn new(runner: &Runner, pair: &Pair, patches: PatchShape) -> Result<Self> {
+        let images = runner.task.images();
+        let images = images.context("the model does not describe images")?;
+        let picture = CaptionedShapes::named(&pair.src).ok_or_else(|| unknown_shapes(pair))?;
+        let caption = picture
+            .captions
             .iter()
-            .zip(weights.chunks(num_patches))
-            .filter_map(looks)
-            .collect()
+            .find(|caption| caption.text == pair.tgt)
+            .ok_or_else(|| unknown_shapes(pair))?;
+        let (mut ids, mut words) = runner.tgt.encode_words(&pair.tgt)?;
+        ids.truncate(runner.longest);
+        words.truncate(ids.len());
+        let touched: Vec<Vec<bool>> = (0..picture.groups.len())
+            .map(|group| touched(&picture, group, patches))
+            .collect();
+        let mut targets = Vec::with_capacity(words.len());
+        for word in words {
+            targets.push(caption.groups[word].map(|group| touched[group].clone()));
+        }
+        Ok(Self {
+            pixels: read_image(pair.src.as_ref(), images)?,
+            ids,
+            targets,
+        })
+    }
+
+    /// Returns whether each token about a shape looks at it most; `weights` has `num_patches` values
+    /// for each token.
+    fn hits(&self, weights: &[f32], num_patches: usize) -> Vec<bool> {
+        let mut hits = Vec::new();
+        for (targets, weights) in self.targets.iter().zip(weights.chunks(num_patches)) {
+            if let Some(targets) = targets
+                && let Some(patch) = most_looked_at(weights)
+            {
+                hits.push(targets[patch]);
+            }
+        }
+        hits
     }
 }
 
-/// Which patches touch a shape of a group, as circles have them.
+/// Returns the index of the largest weight, of equal ones the first, so that equal weights give
+/// equal answers.
+fn most_looked_at(weights: &[f32]) -> Option<usize> {
+    let patches = (0..weights.len()).rev();
+    patches.max_by(|&left, &right| weights[left].total_cmp(&weights[right]))
+}
+
+fn unknown_shapes(pair: &Pair) -> TrainError {
+    failed!(
+        "where the shapes on `{}` are is not known: only generated pictures tell",
+        pair.src
+    )
+}
+
+/// Returns for each patch whether it touches a shape of a group; shapes count as circles.
 fn touched(picture: &CaptionedPicture, group: usize, patches: PatchShape) -> Vec<bool> {
     let PatchShape {
         image: ImageShape { height, width, .. },
         patch_size,
     } = patches;
-    let ([_, columns], side) = (patches.grid(), CaptionedPicture::SIDE as f64);
+    let [_, columns] = patches.grid();
     // The pixels of the picture that a patch covers, which may have been read in another size.
+    let side = CaptionedPicture::SIDE as f64;
     let scale = [height, width].map(|pixels| patch_size as f64 * side / pixels as f64);
-    let touches = |patch: usize| {
-        let low = [
+    let mut touched = Vec::with_capacity(patches.num_patches());
+    for patch in 0..patches.num_patches() {
+        let corner = [
             (patch / columns) as f64 * scale[0],
             (patch % columns) as f64 * scale[1],
         ];
-        picture.groups[group]
-            .places
-            .iter()
-            .any(|[row, column, radius]| {
-                let apart = [(0, row), (1, column)]
-                    .map(|(axis, place)| place - place.clamp(low[axis], low[axis] + scale[axis]));
-                apart.iter().map(|apart| apart * apart).sum::<f64>() <= radius * radius
-            })
-    };
-    (0..patches.num_patches()).map(touches).collect()
+        let mut circles = picture.groups[group].places.iter();
+        touched.push(circles.any(|circle| is_touched(*circle, corner, scale)));
+    }
+    touched
+}
+
+/// Returns whether a circle, `[row, column, radius]`, reaches into a rectangle: whether the point of
+/// the rectangle that is nearest to the center is within the radius.
+fn is_touched([row, column, radius]: [f64; 3], corner: [f64; 2], size: [f64; 2]) -> bool {
+    let rows_apart = row - row.clamp(corner[0], corner[0] + size[0]);
+    let columns_apart = column - column.clamp(corner[1], corner[1] + size[1]);
+    rows_apart * rows_apart + columns_apart * columns_apart <= radius * radius
 }
 
 #[cfg(test)]
@@ -311,11 +340,11 @@ mod tests {
 
     #[test]
     fn a_word_hits_where_its_largest_weight_is() {
-        let wanted = vec![Some(vec![true, false]), None, Some(vec![true, false])];
+        let targets = vec![Some(vec![true, false]), None, Some(vec![true, false])];
         let gaze = Gaze {
             pixels: Vec::new(),
             ids: Vec::new(),
-            wanted,
+            targets,
         };
         assert_eq!(
             gaze.hits(&[0.6, 0.4, 0.5, 0.5, 0.1, 0.9, 1.0, 0.0], 2),

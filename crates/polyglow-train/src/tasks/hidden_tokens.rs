@@ -12,7 +12,7 @@ use polyglow_predict::error::Result;
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
-/// Learning to find hidden tokens.
+/// The task of predicting hidden tokens.
 pub struct HiddenTokens {
     source: Arc<MaskedSource>,
     setting: Setting,
@@ -57,7 +57,7 @@ impl Task for HiddenTokens {
             src_len: shown.len,
             tgt_len: shown.len,
         };
-        // What is predicted are the tokens of the text itself, asked for or not.
+        // Every token of the text is read, and counts once more as what is predicted, hidden or not.
         BatchSize {
             shape,
             real_positions: 2 * shown.num_real(),
@@ -67,20 +67,15 @@ impl Task for HiddenTokens {
     }
 
     fn upload(&self, batch: &MaskedBatch, device: &Device) -> Self::Inputs {
+        let ids = upload_rows(&batch.shown, device);
         let targets = upload_targets(&batch.asked, self.pad_id, device);
-        (
-            Text {
-                ids: upload_rows(&batch.shown, device),
-            },
-            targets,
-        )
+        (Text { ids }, targets)
     }
 
     fn loss(&self, model: &Model, (text, targets): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Text>::predict(model, text)
-            .loss(targets, smoothing, self.pad_id)
-            .into()
+        let prediction = Predict::<Text>::predict(model, text);
+        prediction.loss(targets, smoothing, self.pad_id).into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -92,10 +87,10 @@ impl Task for HiddenTokens {
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let source = MaskedSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
     Ok(AnyTask::new(HiddenTokens::new(setting, source)))

@@ -8,12 +8,12 @@ use polyglow_data::sources::ImageSource;
 use polyglow_model::{Image, Model, Predict};
 use polyglow_predict::device::upload;
 use polyglow_predict::error::{Result, bail};
-use polyglow_predict::tasks::images::image;
+use polyglow_predict::tasks::images::upload_images;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
-/// Learning what images are.
+/// The task of labeling images.
 pub struct Images {
     source: Arc<ImageSource>,
     setting: Setting,
@@ -43,7 +43,8 @@ impl Task for Images {
     }
 
     fn size(&self, batch: &ImageBatch) -> BatchSize {
-        let (rows, pixels) = (batch.labels.len(), batch.pixels.len());
+        let rows = batch.labels.len();
+        let pixels = batch.pixels.len();
         let shape = BatchShape {
             rows,
             src_len: pixels / rows.max(1),
@@ -58,15 +59,16 @@ impl Task for Images {
     }
 
     fn upload(&self, batch: &ImageBatch, device: &Device) -> Self::Inputs {
+        let rows = batch.labels.len();
         let labels = upload(batch.labels.clone(), 1, device).flatten(0, 1);
-        (image(&batch.pixels, batch.labels.len(), device), labels)
+        (upload_images(&batch.pixels, rows, device), labels)
     }
 
     fn loss(&self, model: &Model, (image, labels): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Image>::predict(model, image)
-            .loss(labels, smoothing, self.setting.tokenizers.tgt.special().pad)
-            .into()
+        let pad_label = self.setting.tokenizers.tgt.special().pad;
+        let prediction = Predict::<Image>::predict(model, image);
+        prediction.loss(labels, smoothing, pad_label).into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -78,10 +80,10 @@ impl Task for Images {
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let TrainingData::Images {
         images,

@@ -12,7 +12,7 @@ use polyglow_predict::error::Result;
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
-/// Learning what texts are.
+/// The task of labeling texts.
 pub struct Labels {
     source: Arc<LabelSource>,
     setting: Setting,
@@ -58,20 +58,16 @@ impl Task for Labels {
     }
 
     fn upload(&self, batch: &LabelBatch, device: &Device) -> Self::Inputs {
+        let ids = upload_rows(&batch.texts, device);
         let labels = upload(batch.labels.clone(), 1, device).flatten(0, 1);
-        (
-            Text {
-                ids: upload_rows(&batch.texts, device),
-            },
-            labels,
-        )
+        (Text { ids }, labels)
     }
 
     fn loss(&self, model: &Model, (text, labels): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Text>::predict(model, text)
-            .loss(labels, smoothing, self.setting.tokenizers.tgt.special().pad)
-            .into()
+        let pad_label = self.setting.tokenizers.tgt.special().pad;
+        let prediction = Predict::<Text>::predict(model, text);
+        prediction.loss(labels, smoothing, pad_label).into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -83,10 +79,10 @@ impl Task for Labels {
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let source = LabelSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
     Ok(AnyTask::new(Labels::new(setting, source)))

@@ -17,7 +17,8 @@ use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Val
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
 
-/// Learning what comes next in a text, line by line or in windows, as its source of batches has it.
+/// The task of predicting the next token of a text. Whether the text is read line by line or in
+/// windows depends on the source of batches.
 pub struct Language<S> {
     source: Arc<S>,
     setting: Setting,
@@ -70,17 +71,14 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
 
     fn upload(&self, batch: &TextBatch, device: &Device) -> Self::Inputs {
         let ids = upload_rows(&batch.inputs, device);
-        (
-            Text { ids },
-            upload_targets(&batch.targets.ids, self.pad_id, device),
-        )
+        let targets = upload_targets(&batch.targets.ids, self.pad_id, device);
+        (Text { ids }, targets)
     }
 
     fn loss(&self, model: &Model, (text, targets): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Text>::predict(model, text)
-            .loss(targets, smoothing, self.pad_id)
-            .into()
+        let prediction = Predict::<Text>::predict(model, text);
+        prediction.loss(targets, smoothing, self.pad_id).into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -92,10 +90,10 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let cache = Arc::clone(data.text()?);
     let batching = setting.plan.batching();

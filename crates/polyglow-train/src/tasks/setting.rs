@@ -1,4 +1,5 @@
-//! What the built-in tasks are made from: the plan, the prepared data, and the held-out set.
+//! The setting of a training, from which the built-in tasks are made: the plan, the prepared data,
+//! and the held-out set.
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -18,9 +19,9 @@ use polyglow_predict::tasks::{Examples, LabeledImage};
 use super::{Validation, evaluate};
 use crate::plan::Plan;
 
-/// The name of the span of all that is done with a held-out text, whose field `text` names its
-/// files: so a subscriber can tell which text a warning about line 4 is about, and that an earlier
-/// validation told it already.
+/// The name of the span in which a held-out text is read and scored. Its field `text` names the
+/// files, so that a subscriber can tell which text a warning about line 4 is about, and drop the
+/// warnings that an earlier validation gave already.
 pub const HELD_OUT: &str = "held_out";
 
 /// Enters the span [`HELD_OUT`] with the names of the parts of a corpus.
@@ -66,7 +67,7 @@ impl HeldOut {
         Ok(Self::Text(all))
     }
 
-    /// Number of examples.
+    /// Returns the number of examples.
     pub fn len(&self) -> usize {
         match self {
             Self::Text(pairs) => pairs.len(),
@@ -74,12 +75,12 @@ impl HeldOut {
         }
     }
 
-    /// Whether there is nothing.
+    /// Returns whether there is no example.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// The pairs; none of images.
+    /// Returns the pairs; of images there are none.
     pub fn pairs(&self) -> &[Pair] {
         match self {
             Self::Text(pairs) => pairs,
@@ -105,70 +106,75 @@ impl HeldOut {
     }
 }
 
-/// Tells of sentences and references that are blank: whatever is written for them counts in the
-/// scores.
+/// Warns of sentences and references that are blank: the output for them counts in the scores.
 fn warn_of_blank_sides(file: &str, pairs: &[Pair]) {
-    let is_blank = |side: &str| side.trim().is_empty();
-    let blank: Vec<usize> = (0..pairs.len())
-        .filter(|&pair| is_blank(&pairs[pair].src) || is_blank(&pairs[pair].tgt))
-        .collect();
-    let Some(first) = blank.first() else { return };
-    let references = blank
-        .iter()
-        .filter(|&&pair| is_blank(&pairs[pair].tgt))
-        .count();
-    tracing::warn!(
-        "`{file}`: {} of {} held-out pairs have a blank side, the first on line {}, and {references} have no reference: they \
-         lower the scores; remove their lines from both sides",
-        blank.len(),
-        pairs.len(),
-        first + 1
-    );
+    let mut first = None;
+    let mut num_blank = 0;
+    let mut num_without_reference = 0;
+    for (line, pair) in (1..).zip(pairs) {
+        let has_reference = !is_blank(&pair.tgt);
+        if is_blank(&pair.src) || !has_reference {
+            first.get_or_insert(line);
+            num_blank += 1;
+            num_without_reference += usize::from(!has_reference);
+        }
+    }
+    if let Some(first) = first {
+        tracing::warn!(
+            "`{file}`: {num_blank} of {} held-out pairs have a blank side, the first on line {first}, and \
+             {num_without_reference} have no reference: they lower the scores; remove their lines from both sides",
+            pairs.len()
+        );
+    }
 }
 
-/// What a built-in task takes from the plan and from the prepared data.
+fn is_blank(side: &str) -> bool {
+    side.trim().is_empty()
+}
+
+/// The plan of a training, and the parts of its prepared data that every built-in task needs.
 #[derive(Clone)]
 pub struct Setting {
-    /// What runs.
+    /// The plan of the training.
     pub plan: Plan,
     /// Both sides' tokenizers.
     pub tokenizers: Tokenizers,
-    /// What training is watched on.
+    /// The validation set; empty if there is none.
     pub valid: Arc<HeldOut>,
-    /// How BLEU splits lines.
+    /// The tokenizer of BLEU.
     pub bleu: BleuTokenizer,
-    /// The most tokens of a side, without the end mark.
+    /// The most tokens of a side, without EOS.
     pub longest: usize,
 }
 
-/// What is trained on.
+/// The data that is trained on.
 #[derive(Clone)]
 pub enum TrainingData {
     /// The ids of a text, on disk.
     Text(Arc<IdCache>),
     /// Images, in memory.
     Images {
-        /// All of them.
+        /// The images of all corpora.
         images: Arc<ImageSet>,
-        /// The id of each one's label.
+        /// The id of the label of each image.
         labels: Arc<[i32]>,
-        /// Which of them belong to each corpus, and how often an epoch holds each of these.
+        /// The indices of the images of each corpus, and how often an epoch holds each of these.
         parts: Vec<(Range<u32>, f64)>,
     },
     /// The ids of captions, on disk, and their images, in memory.
     Captions {
         /// The captions.
         cache: Arc<IdCache>,
-        /// An image for each of them.
+        /// An image for each caption.
         images: Arc<CaptionImages>,
     },
 }
 
 impl TrainingData {
-    /// The ids of a text, or of captions.
+    /// Returns the ids of a text, or of captions.
     ///
     /// # Errors
-    /// These are images.
+    /// The data are images with labels.
     pub fn text(&self) -> Result<&Arc<IdCache>> {
         match self {
             Self::Text(cache) | Self::Captions { cache, .. } => Ok(cache),
@@ -180,7 +186,7 @@ impl TrainingData {
 }
 
 impl Setting {
-    /// What uses a model in a validation: greedy search.
+    /// Makes the runner of a model in a validation, which searches greedily.
     pub(crate) fn runner<M>(&self, model: M) -> Runner<M> {
         let Self {
             plan,
@@ -192,8 +198,8 @@ impl Setting {
         Runner::new(model, tokenizers, options)
     }
 
-    /// The cross-entropy of a model that finds all target tokens equally probable, in nats: `ln V`,
-    /// smoothed or not.
+    /// Returns the cross-entropy of a model that gives all target tokens the same probability, in
+    /// nats: `ln V`, smoothed or not.
     pub(super) fn uniform_loss(&self) -> f64 {
         (self.tokenizers.tgt.vocab_size() as f64).ln()
     }

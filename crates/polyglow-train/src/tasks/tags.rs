@@ -12,7 +12,7 @@ use polyglow_predict::error::Result;
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
-/// Learning to tag the words of texts.
+/// The task of tagging the words of texts.
 pub struct Tags {
     source: Arc<TagSource>,
     setting: Setting,
@@ -63,17 +63,15 @@ impl Task for Tags {
     }
 
     fn upload(&self, batch: &TagBatch, device: &Device) -> Self::Inputs {
-        let text = Text {
-            ids: upload_rows(&batch.texts, device),
-        };
-        (text, upload_targets(&batch.tags, self.pad_tag, device))
+        let ids = upload_rows(&batch.texts, device);
+        let tags = upload_targets(&batch.tags, self.pad_tag, device);
+        (Text { ids }, tags)
     }
 
     fn loss(&self, model: &Model, (text, tags): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Text>::predict(model, text)
-            .loss(tags, smoothing, self.pad_tag)
-            .into()
+        let prediction = Predict::<Text>::predict(model, text);
+        prediction.loss(tags, smoothing, self.pad_tag).into()
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -85,10 +83,10 @@ impl Task for Tags {
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let source = TagSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
     Ok(AnyTask::new(Tags::new(setting, source)))

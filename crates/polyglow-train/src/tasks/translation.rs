@@ -19,8 +19,8 @@ use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Val
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
 
-/// Learning to translate, with any model that predicts pairs and can be searched, and from any
-/// source of pairs.
+/// The task of translating, for any model that predicts pairs and can be searched, and any source
+/// of pairs.
 pub struct Translation<M = polyglow_model::Model, S = PairSource> {
     source: Arc<S>,
     setting: Setting,
@@ -29,7 +29,7 @@ pub struct Translation<M = polyglow_model::Model, S = PairSource> {
 }
 
 impl<M> Translation<M> {
-    /// Translation of the pairs in `cache`.
+    /// Makes the task of translating the pairs in `cache`.
     ///
     /// # Errors
     /// The config asks for BPE dropout with a tokenizer that is not plain BPE.
@@ -41,7 +41,7 @@ impl<M> Translation<M> {
 }
 
 impl<M, S> Translation<M, S> {
-    /// Translation of the pairs of a source.
+    /// Makes the task of translating the pairs of a source.
     pub fn from_source(setting: Setting, source: S) -> Self {
         let pad_id = setting.tokenizers.tgt.special().pad;
         Self {
@@ -56,9 +56,10 @@ impl<M, S> Translation<M, S> {
 /// A batch of pairs on the device.
 pub struct Pairs {
     inputs: Inputs,
-    /// What is predicted, `[batch * tgt_len]`.
+    /// The ids that are predicted, `[batch * tgt_len]`.
     targets: Targets,
-    /// Where each target position should look, `[batch, tgt_len, src_len]`.
+    /// The share of attention that each target position is to give to each source position,
+    /// `[batch, tgt_len, src_len]`; `None` without guided alignment.
     gold_attention: Option<Tensor<3>>,
 }
 
@@ -133,21 +134,19 @@ where
             gold_attention,
         } = batch;
         let train = &self.setting.plan.config.train;
+        let smoothing = train.label_smoothing;
         let Some(gold) = gold_attention else {
-            return model
-                .predict(inputs)
-                .loss(targets, train.label_smoothing, self.pad_id)
-                .into();
+            let prediction = model.predict(inputs);
+            return prediction.loss(targets, smoothing, self.pad_id).into();
         };
         let (prediction, attention) = model.predict_aligned(inputs);
-        let loss = Loss::from(prediction.loss(targets, train.label_smoothing, self.pad_id));
-        match attention.map(|attention| alignment_loss(attention, gold) * train.alignment_weight) {
-            Some(guided) => Loss {
-                minimized: loss.minimized + guided,
-                ..loss
-            },
-            None => loss,
+        let mut loss = Loss::from(prediction.loss(targets, smoothing, self.pad_id));
+        // Only what is minimized: reports and validations compare losses with and without guidance.
+        if let Some(attention) = attention {
+            let guided = alignment_loss(attention, gold) * train.alignment_weight;
+            loss.minimized = loss.minimized + guided;
         }
+        loss
     }
 
     fn uniform_loss(&self) -> Option<f64> {
@@ -165,10 +164,10 @@ where
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let cache = Arc::clone(data.text()?);
     Ok(AnyTask::new(Translation::<Model>::new(setting, cache)?))

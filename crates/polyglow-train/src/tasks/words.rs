@@ -1,4 +1,4 @@
-//! Word vectors: which words stand beside a word (skip-gram with negative sampling; Mikolov et al.,
+//! Word vectors: which words stand next to a word (skip-gram with negative sampling; Mikolov et al.,
 //! 2013).
 
 use std::sync::Arc;
@@ -9,12 +9,12 @@ use polyglow_data::sources::SkipGramSource;
 use polyglow_model::{Model, Predict, Words};
 use polyglow_predict::device::upload;
 use polyglow_predict::error::Result;
-use polyglow_predict::tasks::words::words;
+use polyglow_predict::tasks::words::upload_words;
 
 use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
 use crate::workload::BatchShape;
 
-/// Learning word vectors.
+/// The task of predicting the words around a word, by which word vectors are learned.
 pub struct WordVectors {
     source: Arc<SkipGramSource>,
     setting: Setting,
@@ -44,7 +44,8 @@ impl Task for WordVectors {
     }
 
     fn size(&self, batch: &SkipGramBatch) -> BatchSize {
-        let (rows, targets) = (batch.centers.len(), batch.candidates.len());
+        let rows = batch.centers.len();
+        let targets = batch.candidates.len();
         BatchSize {
             shape: BatchShape {
                 rows,
@@ -53,22 +54,20 @@ impl Task for WordVectors {
             },
             real_positions: rows + targets,
             targets,
+            // Each candidate is sent with whether it is the real word.
             bytes: ID_BYTES * (rows + 2 * targets),
         }
     }
 
     fn upload(&self, batch: &SkipGramBatch, device: &Device) -> Self::Inputs {
-        (
-            words(batch, device),
-            upload(batch.is_real(), 1, device).flatten(0, 1),
-        )
+        let is_real = upload(batch.is_real(), 1, device).flatten(0, 1);
+        (upload_words(batch, device), is_real)
     }
 
     fn loss(&self, model: &Model, (words, is_real): Self::Inputs) -> Loss {
         let smoothing = self.setting.plan.config.train.label_smoothing;
-        Predict::<Words>::predict(model, words)
-            .loss_without_padding(is_real, smoothing)
-            .into()
+        let prediction = Predict::<Words>::predict(model, words);
+        prediction.loss_without_padding(is_real, smoothing).into()
     }
 
     fn validate(&self, model: Model) -> Result<Option<Validation>> {
@@ -76,10 +75,10 @@ impl Task for WordVectors {
     }
 }
 
-/// Makes the task from what has been prepared.
+/// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
-/// The data does not suit it.
+/// The data is of another kind than the task reads, or the config does not suit it.
 pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let skip_grams = setting.plan.config.data.words();
     let cache = Arc::clone(data.text()?);

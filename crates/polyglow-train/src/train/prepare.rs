@@ -182,7 +182,7 @@ impl Training {
         let (selection, before) = group.share(|| begun(&run))?;
         let before = before.map(|before| Config::parse(&before)).transpose()?;
         let mut plan = Plan::on(config, device, before.as_ref())
-            .among(Arc::clone(group))
+            .with_group(Arc::clone(group))
             .with_selection(selection);
         plan.training_device()?;
         if plan.on_host && plan.config.train.precision == Precision::F16 {

@@ -6,22 +6,22 @@ use std::sync::atomic::{AtomicBool, Ordering};
 /// A flag that is set once training is to end, as by Ctrl-C; clones share it.
 #[derive(Clone, Debug, Default)]
 pub struct Stop {
-    asked: Arc<AtomicBool>,
+    requested: Arc<AtomicBool>,
 }
 
 impl Stop {
     /// Requests the end of the training after the step in progress.
-    pub fn ask(&self) {
-        self.asked.store(true, Ordering::Relaxed);
+    pub fn request(&self) {
+        self.requested.store(true, Ordering::Relaxed);
     }
 
     /// Returns whether the end has been requested.
-    pub fn asked(&self) -> bool {
-        self.asked.load(Ordering::Relaxed)
+    pub fn is_requested(&self) -> bool {
+        self.requested.load(Ordering::Relaxed)
     }
 
     /// Returns the flag itself, for a signal handler to set.
     pub fn flag(&self) -> Arc<AtomicBool> {
-        Arc::clone(&self.asked)
+        Arc::clone(&self.requested)
     }
 }

@@ -11,7 +11,7 @@ use polyglow_predict::group::{Group, Times, alone};
 use polyglow_train::config::Config;
 use polyglow_train::run::TrainState;
 use polyglow_train::train::{Ending, Stop, Training};
-use polyglow_train::{ErrorKind, Observer, Result, Silent, Wish};
+use polyglow_train::{ErrorKind, Observer, Result, Silent, StopRequest};
 use serde_json::Value;
 
 const CONFIG: &str = r#"
@@ -133,11 +133,11 @@ impl Observer for Until {
         self.1 = step;
     }
 
-    fn wish(&self) -> Wish {
+    fn stop_request(&self) -> StopRequest {
         if self.1 >= self.0 {
-            Wish::Stop
+            StopRequest::Stop
         } else {
-            Wish::GoOn
+            StopRequest::None
         }
     }
 }

@@ -87,7 +87,7 @@ impl ModelArgs {
         let run = RunDirectory::existing(&self.run)?;
         let mut config = run.config_with(&overrides)?;
         config.device = self.device.clone().unwrap_or(config.device);
-        Ok(Plan::of_rank(config, group)?)
+        Ok(Plan::for_rank(config, group)?)
     }
 
     /// Returns the request of a search for the `n_best` best, with the plan's width.

@@ -2,7 +2,7 @@
 
 use polyglow_metrics::Measure;
 use polyglow_predict::measures::{LOSS, PERPLEXITY, SCORES};
-use polyglow_train::Wish;
+use polyglow_train::StopRequest;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Style, Stylize};
@@ -57,7 +57,7 @@ pub(super) struct Board {
     curves: Vec<Curve>,
     /// Which of the curves that have points is plotted.
     selected: usize,
-    wish: Wish,
+    stop_request: StopRequest,
 }
 
 /// A measure over the steps.
@@ -83,7 +83,7 @@ impl Board {
             is_validating: false,
             curves: measures.map(Curve::new).collect(),
             selected: 0,
-            wish: Wish::GoOn,
+            stop_request: StopRequest::None,
         }
     }
 
@@ -113,8 +113,8 @@ impl Board {
         }
     }
 
-    pub(super) fn wish(&self) -> Wish {
-        self.wish
+    pub(super) fn stop_request(&self) -> StopRequest {
+        self.stop_request
     }
 
     /// Handles keys, given as the bytes that a terminal sends.
@@ -133,12 +133,12 @@ impl Board {
     fn press_one(&mut self, key: u8) {
         match key {
             b'\t' => self.select(1),
-            b'q' if self.wish == Wish::GoOn => self.wish = Wish::Stop,
+            b'q' if self.stop_request == StopRequest::None => self.stop_request = StopRequest::Stop,
             CTRL_C => {
-                self.wish = if self.wish == Wish::GoOn {
-                    Wish::Stop
+                self.stop_request = if self.stop_request == StopRequest::None {
+                    StopRequest::Stop
                 } else {
-                    Wish::Abort
+                    StopRequest::Abort
                 }
             }
             _ => {}
@@ -216,12 +216,12 @@ impl Board {
 
     /// Explains the keys.
     fn keys(&self) -> Line<'static> {
-        match self.wish {
-            Wish::GoOn => Line::from("q: save and stop    tab: next plot"),
-            Wish::Stop => {
+        match self.stop_request {
+            StopRequest::None => Line::from("q: save and stop    tab: next plot"),
+            StopRequest::Stop => {
                 Line::from("saving and stopping; Ctrl-C: end now, without saving").yellow()
             }
-            Wish::Abort => Line::from("ending without saving").red(),
+            StopRequest::Abort => Line::from("ending without saving").red(),
         }
     }
 }

@@ -167,15 +167,15 @@ fn the_plots_of_a_resumed_run_begin_with_its_records() {
 fn the_quit_key_says_what_it_does_and_does_it() {
     let fixture = Fixture::new("");
     fixture.assert_shows("q: save and stop");
-    assert_eq!(fixture.progress.wish(), Wish::GoOn);
+    assert_eq!(fixture.progress.stop_request(), StopRequest::None);
     fixture.press(b"x");
-    assert_eq!(fixture.progress.wish(), Wish::GoOn);
+    assert_eq!(fixture.progress.stop_request(), StopRequest::None);
     // However long the key is held down.
     fixture.press(b"qqq");
-    assert_eq!(fixture.progress.wish(), Wish::Stop);
+    assert_eq!(fixture.progress.stop_request(), StopRequest::Stop);
     fixture.assert_shows("saving and stopping; Ctrl-C: end now, without saving");
     fixture.press(b"q\x03q");
-    assert_eq!(fixture.progress.wish(), Wish::Abort);
+    assert_eq!(fixture.progress.stop_request(), StopRequest::Abort);
     fixture.assert_shows("ending without saving");
 }
 
@@ -183,9 +183,9 @@ fn the_quit_key_says_what_it_does_and_does_it() {
 fn ctrl_c_saves_and_stops_as_outside_the_dashboard() {
     let fixture = Fixture::new("");
     fixture.press(b"\x03");
-    assert_eq!(fixture.progress.wish(), Wish::Stop);
+    assert_eq!(fixture.progress.stop_request(), StopRequest::Stop);
     fixture.press(b"\x03");
-    assert_eq!(fixture.progress.wish(), Wish::Abort);
+    assert_eq!(fixture.progress.stop_request(), StopRequest::Abort);
 }
 
 #[test]
@@ -251,7 +251,10 @@ fn a_terminal_that_is_gone_is_given_up_and_the_training_goes_on() {
     dashboard.validating();
     dashboard.advance(2);
     assert_eq!(
-        (*drawn.lock().expect("nobody panics"), dashboard.wish()),
-        (1, Wish::GoOn)
+        (
+            *drawn.lock().expect("nobody panics"),
+            dashboard.stop_request()
+        ),
+        (1, StopRequest::None)
     );
 }

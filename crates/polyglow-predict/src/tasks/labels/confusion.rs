@@ -1,4 +1,4 @@
-//! What a classifier gets right and wrong, label by label.
+//! Scores of a classifier label by label, and the labels that it confuses.
 
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet};
@@ -14,17 +14,18 @@ use crate::error::Result;
 pub struct LabelScores {
     /// The label.
     pub label: String,
-    /// Examples that have it.
+    /// The number of examples that have it.
     pub examples: usize,
-    /// Examples that were given it.
+    /// The number of examples that were given it.
     pub given: usize,
-    /// Of the examples that were given this label, the share that has it, 0 to 1; `None` if it was
+    /// The share of the examples that were given this label which have it, 0 to 1; `None` if it was
     /// never given.
     pub precision: Option<f64>,
-    /// Of the examples that have this label, the share that was given it, 0 to 1; `None` if no
+    /// The share of the examples that have this label which were given it, 0 to 1; `None` if no
     /// example has it.
     pub recall: Option<f64>,
-    /// What else the examples that have it were given, the most frequent first.
+    /// The other labels that examples that have it were given, with their counts, the most frequent
+    /// first.
     pub confused_with: Vec<(String, usize)>,
 }
 
@@ -39,8 +40,8 @@ pub fn label_scores<'a>(
     given: impl Iterator<Item = &'a u32>,
 ) -> Result<Vec<LabelScores>> {
     let unknown = labels.special().unk;
-    // How many examples have a label and were given another, or the same: most pairs of labels never
-    // occur.
+    // The number of examples by the label that they have and the one that they were given. A map, as
+    // most pairs of labels never occur.
     let mut counts: BTreeMap<(u32, u32), usize> = BTreeMap::new();
     for (name, &given) in names.iter().zip(given) {
         let label = labels.encode(name)?.first().copied().unwrap_or(unknown);
@@ -50,7 +51,6 @@ pub fn label_scores<'a>(
         .keys()
         .flat_map(|&(label, given)| [label, given])
         .collect();
-    let name = |id: u32| labels.token(id).unwrap_or_else(|| format!("#{id}"));
     let mut scores = Vec::with_capacity(occurring.len());
     for label in occurring {
         let mut examples = 0;
@@ -64,42 +64,44 @@ pub fn label_scores<'a>(
                 num_given += count;
             }
             if has == label && given != label {
-                confused_with.push((name(given), count));
+                confused_with.push((name(labels, given), count));
             }
         }
         confused_with.sort_by_key(|&(_, count)| Reverse(count));
         let correct = counts.get(&(label, label)).copied().unwrap_or(0);
-        let share = |total: usize| (total > 0).then(|| correct as f64 / total as f64);
         scores.push(LabelScores {
-            label: name(label),
+            label: name(labels, label),
             examples,
             given: num_given,
-            precision: share(num_given),
-            recall: share(examples),
+            precision: share(correct, num_given),
+            recall: share(correct, examples),
             confused_with,
         });
     }
     Ok(scores)
 }
 
-/// Writes a line a label.
+fn name(labels: &Tokenizer, id: u32) -> String {
+    labels.token(id).unwrap_or_else(|| format!("#{id}"))
+}
+
+/// Returns the share of a total; `None` of nothing.
+fn share(count: usize, total: usize) -> Option<f64> {
+    (total > 0).then(|| count as f64 / total as f64)
+}
+
+/// Writes a line for each label, below a line of titles.
 ///
 /// # Errors
 /// It cannot be written.
 pub fn write_labels(out: &mut impl Write, labels: &[LabelScores]) -> io::Result<()> {
-    let width = labels
-        .iter()
-        .map(|scores| scores.label.chars().count())
-        .max()
-        .unwrap_or(0)
-        .max("LABEL".len());
+    let widths = labels.iter().map(|scores| scores.label.chars().count());
+    let width = widths.fold("LABEL".len(), usize::max);
     writeln!(
         out,
         "\n{:width$} {:>8} {:>9} {:>7}  CONFUSED WITH",
         "LABEL", "EXAMPLES", "PRECISION", "RECALL"
     )?;
-    let share =
-        |share: Option<f64>| share.map_or_else(|| "-".to_owned(), |share| format!("{share:.4}"));
     for LabelScores {
         label,
         examples,
@@ -113,7 +115,8 @@ pub fn write_labels(out: &mut impl Write, labels: &[LabelScores]) -> io::Result<
             .iter()
             .map(|(other, count)| format!("{other} {count}"))
             .collect();
-        let (precision, recall) = (share(*precision), share(*recall));
+        let precision = share_text(*precision);
+        let recall = share_text(*recall);
         writeln!(
             out,
             "{label:width$} {examples:>8} {precision:>9} {recall:>7}  {}",
@@ -121,6 +124,13 @@ pub fn write_labels(out: &mut impl Write, labels: &[LabelScores]) -> io::Result<
         )?;
     }
     Ok(())
+}
+
+fn share_text(share: Option<f64>) -> String {
+    match share {
+        Some(share) => format!("{share:.4}"),
+        None => "-".to_owned(),
+    }
 }
 
 #[cfg(test)]

@@ -1,16 +1,16 @@
-//! The `checkpoints` directory of a run: which checkpoints are kept, and what `last` and `best`
-//! point to.
+//! The `checkpoints` directory of a run: how many checkpoints are kept, and the links `last` and
+//! `best`.
 
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
 use polyglow_data::file::sync_directory;
-use polyglow_predict::error::{Context, Result, failed, with_hint};
+use polyglow_predict::error::{Context, Result, TrainError, failed, with_hint};
 
-use super::{Checkpoint, Content, TrainState, place, remove_directory};
+use super::{Checkpoint, Content, TrainState, remove_directory, storage};
 
-/// The `checkpoints` directory of a run: `step-N/`, `average/` and others that were made of them,
-/// and the relative links `last` and `best`.
+/// The `checkpoints` directory of a run. It holds `step-N/`, checkpoints that were made from those,
+/// such as `average/`, and the relative links `last` and `best`.
 #[derive(Clone, Debug)]
 pub struct Checkpoints {
     dir: PathBuf,
@@ -18,8 +18,8 @@ pub struct Checkpoints {
 }
 
 impl Checkpoints {
-    /// The checkpoints in `dir`, of which the newest `keep_last` (at least one) and the best are
-    /// kept.
+    /// Makes it for the checkpoints in `dir`, of which the newest `keep_last` (at least one) and the
+    /// best are kept.
     pub fn new(dir: PathBuf, keep_last: usize) -> Self {
         Self {
             dir,
@@ -42,8 +42,8 @@ impl Checkpoints {
             }
         }
         let path = self.write(&format!("step-{}", state.step), content, state)?;
-        // The checkpoint is there, whatever becomes of the links and of the old ones; the next save
-        // tries them again.
+        // The checkpoint is written, which is what matters; the next save tries the links and the
+        // removals again.
         if let Err(error) = self.recover(state) {
             tracing::warn!("{error}");
         }
@@ -69,11 +69,11 @@ impl Checkpoints {
         if !self.dir.is_dir() {
             return Ok(());
         }
-        place::tidy(&self.dir, ours)
+        storage::tidy(&self.dir, ours)
             .with_context(|| format!("cannot clear `{}`", self.dir.display()))
     }
 
-    /// Points `last` and `best` to where they belong after `state`.
+    /// Points `last` and `best` to the checkpoints that `state` names.
     fn link(&self, state: &TrainState) -> Result<()> {
         link(&self.dir, "last", &format!("step-{}", state.step))?;
         match state.best.map(|best| format!("step-{}", best.step)) {
@@ -92,16 +92,14 @@ impl Checkpoints {
         Ok(path)
     }
 
-    /// The newest checkpoint that is whole; a damaged one is reported and skipped. `None` if there
-    /// is no checkpoint.
+    /// Opens the newest checkpoint that is whole. A damaged one is skipped with a warning. Returns
+    /// `None` if there is no checkpoint.
     ///
     /// # Errors
     /// The directory cannot be read.
     pub fn newest(&self) -> Result<Option<Checkpoint>> {
         for step in self.steps()?.into_iter().rev() {
-            let whole = Checkpoint::open(&self.dir.join(format!("step-{step}")))
-                .and_then(|checkpoint| checkpoint.verify().map(|()| checkpoint));
-            match whole {
+            match open_whole(&self.dir.join(format!("step-{step}"))) {
                 Ok(checkpoint) => return Ok(Some(checkpoint)),
                 Err(error) => tracing::warn!("skipping a checkpoint: {error}"),
             }
@@ -109,8 +107,8 @@ impl Checkpoints {
         Ok(None)
     }
 
-    /// The state of the newest checkpoint whose state can be read, whole or not. `None` if there is
-    /// none.
+    /// Reads the state of the newest checkpoint whose state can be read, whole or not. Returns `None`
+    /// if there is none.
     ///
     /// # Errors
     /// The directory cannot be read.
@@ -123,23 +121,23 @@ impl Checkpoints {
         Ok(None)
     }
 
-    /// Whether there is a checkpoint or a link of that name, whole or damaged.
+    /// Returns whether there is a checkpoint or a link of that name, whole or damaged.
     pub fn has(&self, name: &str) -> bool {
         self.dir.join(name).symlink_metadata().is_ok()
     }
 
-    /// Whether there is any checkpoint, whole or damaged.
+    /// Returns whether there is any checkpoint, whole or damaged.
     ///
     /// # Errors
     /// The directory cannot be read; a missing one has none.
     pub fn has_any(&self) -> Result<bool> {
-        Ok(self
-            .names()?
+        let names = self.names()?;
+        Ok(names
             .iter()
             .any(|name| Checkpoint::is_at(&self.dir.join(name))))
     }
 
-    /// The checkpoint that a user calls `best`, `last`, `step-N`, `average`, or by a path.
+    /// Opens the checkpoint that a user calls `best`, `last`, `step-N`, `average`, or by a path.
     ///
     /// # Errors
     /// There is none of that name (the message lists those there are), or it is damaged.
@@ -149,20 +147,28 @@ impl Checkpoints {
                 return Checkpoint::open(&path);
             }
         }
-        let mut known: Vec<String> = self
-            .steps()?
-            .into_iter()
-            .map(|step| format!("step-{step}"))
-            .collect();
-        let links = ["best", "last"]
-            .into_iter()
-            .filter(|name| Checkpoint::is_at(&self.dir.join(name)));
-        known.extend(links.map(str::to_owned));
+        Err(self.not_found(name)?)
+    }
+
+    /// Makes the error for a name that no checkpoint has.
+    ///
+    /// # Errors
+    /// The directory cannot be read.
+    fn not_found(&self, name: &str) -> Result<TrainError> {
+        let mut known = Vec::new();
+        for step in self.steps()? {
+            known.push(format!("step-{step}"));
+        }
+        for link in ["best", "last"] {
+            if Checkpoint::is_at(&self.dir.join(link)) {
+                known.push(link.to_owned());
+            }
+        }
         known.extend(self.named()?);
         let dir = self.dir.display();
         if known.is_empty() {
             let error = failed!("no checkpoint in `{dir}`: nothing has been trained there yet");
-            return Err(with_hint(
+            return Ok(with_hint(
                 error,
                 "`polyglow train` with the run's config trains it",
             ));
@@ -178,42 +184,46 @@ impl Checkpoints {
             let error = failed!("no checkpoint at `{name}`: {what}");
             let advice =
                 format!("a checkpoint is a directory with a `state.json`; `{dir}` has {known}");
-            return Err(with_hint(error, advice));
+            return Ok(with_hint(error, advice));
         }
         let error = failed!("no checkpoint `{name}` in `{dir}`; there is {known}");
-        Err(with_hint(
+        Ok(with_hint(
             error,
             "give one of these, or the path of a checkpoint, with `--checkpoint`",
         ))
     }
 
-    /// The checkpoint of that name in this directory; `None` if there is none.
+    /// Opens the checkpoint of that name in this directory; returns `None` if there is none.
     ///
     /// # Errors
     /// It is damaged.
     pub fn get(&self, name: &str) -> Result<Option<Checkpoint>> {
         let path = self.dir.join(name);
-        Checkpoint::is_at(&path)
-            .then(|| Checkpoint::open(&path))
-            .transpose()
+        if !Checkpoint::is_at(&path) {
+            return Ok(None);
+        }
+        Checkpoint::open(&path).map(Some)
     }
 
-    /// The steps that have a checkpoint, in order.
+    /// Lists the steps that have a checkpoint, in order.
     ///
     /// # Errors
     /// The directory cannot be read; a missing one has no steps.
     pub fn steps(&self) -> Result<Vec<u64>> {
-        let mut steps: Vec<u64> = self
-            .names()?
-            .iter()
-            .filter_map(|name| name.strip_prefix("step-")?.parse().ok())
-            .collect();
+        let mut steps = Vec::new();
+        for name in self.names()? {
+            if let Some(step) = name.strip_prefix("step-")
+                && let Ok(step) = step.parse()
+            {
+                steps.push(step);
+            }
+        }
         steps.sort_unstable();
         Ok(steps)
     }
 
-    /// The checkpoints that were made of those of steps, such as `average`, in the order of their
-    /// names.
+    /// Lists the checkpoints that were made from those of steps, such as `average`, in the order of
+    /// their names.
     ///
     /// # Errors
     /// The directory cannot be read; a missing one has none.
@@ -226,7 +236,8 @@ impl Checkpoints {
 
     /// Returns whether `name` is that of a whole checkpoint of no step, and not a link to another.
     fn is_named(&self, name: &str) -> bool {
-        let is_unfinished = name.ends_with(place::UNFINISHED) || name.ends_with(place::REPLACED);
+        let is_unfinished =
+            name.ends_with(storage::UNFINISHED) || name.ends_with(storage::REPLACED);
         let path = self.dir.join(name);
         // Where the file system has no symbolic links, a file stands for one.
         let is_link = path.is_symlink() || path.is_file();
@@ -253,12 +264,10 @@ impl Checkpoints {
     }
 
     fn remove_old(&self, state: &TrainState) -> Result<()> {
-        // Later ones, which are damaged, are made again.
-        let steps: Vec<u64> = self
-            .steps()?
-            .into_iter()
-            .filter(|&step| step <= state.step)
-            .collect();
+        // Those of later steps are damaged, or training would have resumed from them. They do not
+        // count, and are replaced when training comes to their steps again.
+        let mut steps = self.steps()?;
+        steps.retain(|&step| step <= state.step);
         let old = steps.len().saturating_sub(self.keep_last);
         for &step in &steps[..old] {
             if state.best.is_none_or(|best| best.step != step) && step != state.step {
@@ -267,6 +276,13 @@ impl Checkpoints {
         }
         Ok(())
     }
+}
+
+/// Opens a checkpoint and confirms all its files.
+fn open_whole(path: &Path) -> Result<Checkpoint> {
+    let checkpoint = Checkpoint::open(path)?;
+    checkpoint.verify()?;
+    Ok(checkpoint)
 }
 
 /// Points the link `name` to `target`, both in `dir`, in one step.
@@ -280,7 +296,7 @@ fn replace_link(dir: &Path, name: &str, target: &str) -> io::Result<()> {
     let new = dir.join(format!("{name}.tmp"));
     match fs::remove_file(&new) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
-        _ => place::point(&new, target)?,
+        _ => storage::point(&new, target)?,
     }
     fs::rename(&new, dir.join(name))?;
     sync_directory(dir)
@@ -424,7 +440,7 @@ mod tests {
             "{:#}",
             checkpoints
                 .find("last")
-                .and_then(|found| found.model())
+                .and_then(|checkpoint| checkpoint.model())
                 .expect_err("damaged")
         );
         assert!(

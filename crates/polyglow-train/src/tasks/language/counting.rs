@@ -1,4 +1,5 @@
-//! Counting n-grams of what a language model was trained on: the baseline that it is compared with.
+//! An n-gram model of the text that a language model was trained on: the baseline that it is
+//! compared with.
 
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Part};
@@ -22,9 +23,9 @@ const CHUNK: usize = 1 << 14;
 pub struct NgramScores {
     /// Length of its longest n-grams.
     pub order: usize,
-    /// As of the language model.
+    /// `exp` of the loss in nats per token, as of the language model.
     pub perplexity: f64,
-    /// As of the language model.
+    /// The loss in bits per byte, as of the language model.
     pub bits_per_byte: f64,
 }
 
@@ -40,7 +41,10 @@ pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Resul
         .flat_map(|(ids, times)| std::iter::repeat_n(ids, *times));
     let model = NgramModel::train(repeated, ORDER, tokenizer.vocab_size(), tokenizer.special())?;
     let has_blank = plan.config.data.context_len.is_some();
-    let (mut nats, mut tokens, mut bytes) = (0.0, 0, 0);
+    // In windows, as in training, a blank line is a line of an end-of-sentence token.
+    let mut nats = 0.0;
+    let mut tokens = 0;
+    let mut bytes = 0;
     for (pair, ids) in pairs.iter().zip(encode(tokenizer, pairs)?) {
         if has_blank || !ids.is_empty() {
             let (of_line, count) = model.score(&ids);
@@ -60,8 +64,8 @@ pub fn ngram_scores(plan: &Plan, tokenizer: &Tokenizer, pairs: &[Pair]) -> Resul
     })
 }
 
-/// How often each line of a corpus counts: whole numbers that are as many in total as the weight
-/// says, spread evenly.
+/// The counts of the lines of a corpus: whole numbers whose mean is the weight of the corpus, spread
+/// evenly.
 struct Times {
     weight: f64,
     /// Lines so far.
@@ -69,7 +73,7 @@ struct Times {
 }
 
 impl Times {
-    /// How often the next line counts.
+    /// Returns how many times the next line counts.
     fn next(&mut self) -> usize {
         let before = (self.lines * self.weight).round();
         self.lines += 1.0;
@@ -77,9 +81,9 @@ impl Times {
     }
 }
 
-/// The ids of every line that is trained on, and how often it counts: the corpora of a weighted
-/// list in proportion to their weights, the one with the smallest once. With the weights 1 and 1.4,
-/// two of five lines of the second count twice.
+/// Returns the ids of every line that is trained on, and how many times it counts: the corpora of a
+/// weighted list in proportion to their weights, the one with the smallest once. With the weights 1
+/// and 1.4, two of five lines of the second count twice.
 fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, usize)>> {
     let data = &plan.config.data;
     let corpus = Corpus::open(data, plan.content, Split::Train)?;
@@ -89,9 +93,8 @@ fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, u
         .iter()
         .map(Part::weight)
         .fold(f64::INFINITY, f64::min);
-    let mut left = corpus.max_examples().map_or(usize::MAX, |most| {
-        usize::try_from(most).unwrap_or(usize::MAX)
-    });
+    let max_examples = corpus.max_examples().unwrap_or(u64::MAX);
+    let mut left = usize::try_from(max_examples).unwrap_or(usize::MAX);
     let mut lines = Vec::new();
     for part in corpus.parts() {
         let mut times = Times {

@@ -44,7 +44,7 @@ impl<T: Task> Session<'_, T> {
         let first = positions.last().filter(|_| sums);
         let computed = 1 + usize::from(first.is_some());
         for (number, &position) in first.into_iter().chain(&positions).enumerate() {
-            if stop.asked() {
+            if stop.is_requested() {
                 break;
             }
             let _compile_only = (number >= computed).then(CompileOnly::begin);

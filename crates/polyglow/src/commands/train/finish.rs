@@ -40,7 +40,7 @@ pub(super) fn finish(run: &RunDirectory, plan: &Plan) -> anyhow::Result<()> {
     let plan = &if same {
         plan.clone()
     } else {
-        plan.clone().among(alone())
+        plan.clone().with_group(alone())
     };
     if !group.is_first() && !same {
         return Ok(());

@@ -1,4 +1,4 @@
-//! How a finished directory comes into its place, and links to directories.
+//! Replacing a directory by a finished one, and links to directories.
 
 use std::borrow::Cow;
 use std::ffi::OsStr;
@@ -10,19 +10,19 @@ use super::remove_directory;
 
 use polyglow_predict::error::Result;
 
-/// Ends the name of a directory that is being written.
+/// The ending of the name of a directory that is being written.
 pub(super) const UNFINISHED: &str = ".tmp";
-/// Ends the name of a directory that is being replaced, where that takes more than one step.
+/// The ending of the name of a directory that is being replaced, where that takes more than one step.
 pub(super) const REPLACED: &str = ".old";
 
-/// `path` with an ending: a place in the same directory.
+/// Returns `path` with an ending: a path in the same directory.
 pub(super) fn sibling(path: &Path, ending: &str) -> PathBuf {
     let mut name = path.as_os_str().to_owned();
     name.push(ending);
     name.into()
 }
 
-/// Moves the directory `finished` to `path`, and removes what was there.
+/// Moves the directory `finished` to `path`, and removes the one that was there.
 ///
 /// Where the system can exchange two directories, there is one at `path` at every moment.
 ///
@@ -32,7 +32,7 @@ pub(super) fn replace(finished: &Path, path: &Path) -> Result<()> {
     if !path.exists() {
         fs::rename(finished, path)?;
     } else if exchange(finished, path).is_ok() {
-        // What cannot be removed now is removed before the next is written.
+        // A failure here is harmless: the rest is removed before the next checkpoint is written.
         let _ = remove_directory(finished);
     } else {
         let aside = sibling(path, REPLACED);
@@ -47,24 +47,20 @@ pub(super) fn replace(finished: &Path, path: &Path) -> Result<()> {
     Ok(())
 }
 
-/// Removes what a killed process left unfinished in `dir` of the directories whose names `ours`
-/// accepts, and brings back what it was about to replace.
+/// Cleans up after a killed process: removes unfinished directories in `dir`, and brings back those
+/// that it was about to replace. Only directories whose names `ours` accepts are touched.
 ///
 /// # Errors
 /// Something cannot be read, moved or removed.
 pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
     for entry in fs::read_dir(dir)? {
         let path = entry?.path();
-        let name = path
-            .file_name()
-            .and_then(OsStr::to_str)
-            .unwrap_or_default()
-            .to_owned();
+        let name = path.file_name().and_then(OsStr::to_str);
+        let name = name.unwrap_or_default().to_owned();
         if name.strip_suffix(UNFINISHED).is_some_and(&ours) {
             remove_directory(&path)?;
-        } else if let Some(replaced) = name
-            .strip_suffix(REPLACED)
-            .filter(|replaced| ours(replaced))
+        } else if let Some(replaced) = name.strip_suffix(REPLACED)
+            && ours(replaced)
         {
             let old = dir.join(replaced);
             if old.exists() {
@@ -77,7 +73,7 @@ pub(super) fn tidy(dir: &Path, ours: impl Fn(&str) -> bool) -> Result<()> {
     Ok(())
 }
 
-/// Makes a link at `path` to `target` beside it.
+/// Makes a link at `path` to `target` in the same directory.
 ///
 /// Where there are no links, as on a disk formatted for Windows, and on Windows itself, which by
 /// default lets only administrators make them, it is a file that holds the name.
@@ -94,19 +90,17 @@ pub(super) fn point(path: &Path, target: &str) -> io::Result<()> {
     file.sync_all()
 }
 
-/// Where `path` leads to, if it is a file that [`point`] wrote in place of a link: to a name beside
-/// it, and nowhere else. Otherwise `path`.
+/// Follows a file that [`point`] wrote in place of a link; returns other paths as they are. Only a
+/// name in the same directory is followed: a file with a longer path is no link of ours.
 pub(super) fn follow(path: &Path) -> Cow<'_, Path> {
-    // Names are short; a file of weights that somebody takes for a checkpoint is not.
-    if path
-        .metadata()
-        .is_ok_and(|metadata| metadata.is_file() && metadata.len() < 256)
-        && let Ok(target) = fs::read_to_string(path)
-        && let [Component::Normal(name)] = Path::new(target.trim_end())
-            .components()
-            .collect::<Vec<_>>()[..]
-    {
-        return path.with_file_name(name).into();
+    // Names are short; a file of weights that a user takes for a checkpoint is not.
+    let metadata = path.metadata();
+    let may_be_link = metadata.is_ok_and(|metadata| metadata.is_file() && metadata.len() < 256);
+    if may_be_link && let Ok(target) = fs::read_to_string(path) {
+        let mut components = Path::new(target.trim_end()).components();
+        if let (Some(Component::Normal(name)), None) = (components.next(), components.next()) {
+            return path.with_file_name(name).into();
+        }
     }
     path.into()
 }
