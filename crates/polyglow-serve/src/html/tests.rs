@@ -646,10 +646,10 @@ fn what_is_not_translated_touches_no_word_that_it_did_not_touch() {
             "Mit <code>ls</code> der Liste, ist kurz.",
         ),
         (
-            "The pre-<code>x</code> thing",
-            "Das Ding vor",
+            "The out-<code>x</code> thing",
+            "Das Ding aus",
             &[(0, 0), (1, 2), (2, 1)],
-            "Das Ding vor <code>x</code>",
+            "Das Ding aus <code>x</code>",
         ),
         // What touched a word still may.
         (
