@@ -235,7 +235,9 @@ impl RunDirectory {
         let config = self.config()?;
         let tokenizers = self.tokenizers()?;
         let (checkpoint, weights) = self.weights(checkpoint)?;
-        checkpoint.state.parts.check_model_is_built_in()?;
+        if let Some(parts) = &checkpoint.state.parts {
+            parts.check_model_is_built_in()?;
+        }
         self.check_tokenizers(&checkpoint, &tokenizers)?;
         let plan = Plan::on(config, device.clone(), None);
         let model = load_for_search(&plan.model_shape(&tokenizers)?, weights, device)?;

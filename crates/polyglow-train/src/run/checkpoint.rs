@@ -67,9 +67,10 @@ pub struct TrainState {
     /// computed none on a CPU, and in the first checkpoints.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub instructions: Option<String>,
-    /// The parts that came from the program, and not from the config.
-    #[serde(default, skip_serializing_if = "OwnParts::is_empty")]
-    pub parts: OwnParts,
+    /// The parts that came from the program, and not from the config; earlier checkpoints did not
+    /// name theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub parts: Option<OwnParts>,
     /// The rules that select the examples of each epoch; earlier checkpoints did not name theirs.
     #[serde(default = "Selection::unrecorded")]
     pub selection: Selection,

@@ -39,11 +39,6 @@ impl OwnParts {
         }
     }
 
-    /// Returns whether the config decides all parts.
-    pub fn is_empty(&self) -> bool {
-        *self == Self::default()
-    }
-
     /// Makes sure that a run which was trained with these parts is resumed with the same.
     ///
     /// # Errors

@@ -103,7 +103,7 @@ impl<'a, T: Task> Session<'a, T> {
             state = serde_json::from_str(&restored)?;
             saved = Some(path);
         }
-        state.parts = parts;
+        state.parts = Some(parts);
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
@@ -272,8 +272,10 @@ fn resume<T: Task>(
         ));
     };
     // That of step 0 was not trained: it is the beginning of a fork.
-    if checkpoint.state.step > 0 {
-        checkpoint.state.parts.check_same(parts)?;
+    if let Some(trained) = &checkpoint.state.parts
+        && checkpoint.state.step > 0
+    {
+        trained.check_same(parts)?;
     }
     stepper.restore_model(checkpoint.model()?)?;
     stepper.restore_state(checkpoint.optimizer()?)?;

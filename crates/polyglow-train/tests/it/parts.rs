@@ -1,5 +1,6 @@
 //! A run knows which parts came from the program that trained it.
 
+use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -145,6 +146,22 @@ fn a_run_is_resumed_with_its_own_model_and_task_alone() {
     let error = train_half(&run, 4).expect_err("it is another");
     let expected = "trained with the task of its config, now with the task `Half`";
     assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
+fn a_run_of_before_whose_parts_have_no_names_is_resumed_with_any() {
+    let place = tempfile::tempdir().expect("a temporary directory");
+    train_bigram(place.path(), 2).expect("it trains");
+    let path = place.path().join("checkpoints/step-2/state.json");
+    let text = fs::read_to_string(&path).expect("it is there");
+    let mut state: serde_json::Map<String, serde_json::Value> =
+        serde_json::from_str(&text).expect("it is JSON");
+    state.remove("parts").expect("it names them");
+    // The oldest checkpoints had no checksum of the state, either.
+    state.remove("checksum").expect("it has one");
+    let text = serde_json::to_string(&state).expect("it is JSON");
+    fs::write(&path, text).expect("it can be written");
+    train_bigram(place.path(), 4).expect("it resumes");
 }
 
 #[test]
