@@ -84,7 +84,12 @@ impl TaskFacts {
 
     /// Returns whether a model predicts tokens at positions of a text, written or hidden.
     pub fn predicts_tokens(&self) -> bool {
-        self.writes || self.reads == Reads::Source && !self.gives_labels()
+        self.writes || self.predicts_hidden_tokens()
+    }
+
+    /// Returns whether a model predicts tokens of a text that were hidden from it.
+    pub fn predicts_hidden_tokens(&self) -> bool {
+        self.reads == Reads::Source && !self.gives_labels()
     }
 
     /// Returns whether a model reads images.
@@ -162,6 +167,13 @@ pub trait TaskUse: Debug + Send + Sync {
     /// Returns how images are read; `None` of models that read text.
     fn images(&self) -> Option<ImageConfig> {
         None
+    }
+
+    /// Writes the settings that only this task has into a `[data]` table, which may leave them open.
+    fn fill_in(&self, data: &mut DataConfig) {
+        if let Some(images) = self.images() {
+            data.images = Some(images);
+        }
     }
 
     /// Returns how many positions a model has, where that is not decided by the longest sentence.

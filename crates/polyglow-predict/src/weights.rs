@@ -1,15 +1,12 @@
-//! Named tensors in safetensors files, a format that holds data and no code.
+//! Named tensors in the bytes of safetensors files, a format that holds data and no code.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File};
-use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{DType, TensorData};
 use half::{bf16, f16};
 use polyglow_model::quantization::{self, Int8Weights, Layout, MOST_INT8_INPUTS};
-use safetensors::SafeTensorError;
-use safetensors::tensor::{Dtype, Metadata, SafeTensors, TensorView};
+use safetensors::tensor::{Dtype, SafeTensors, TensorView};
 
 use crate::error::{Context, Result, bail, ensure, failed};
 
@@ -36,21 +33,12 @@ fn current_name(name: &str) -> String {
 }
 
 impl Weights {
-    /// Reads every tensor of a file. Sizes and offsets are checked against the file before memory is
-    /// allocated for them. `F16` and `BF16` become `F32`.
+    /// Reads every tensor from the bytes of a file; `path` is for error messages. Sizes and offsets are
+    /// checked against the bytes before memory is allocated for them. `F16` and `BF16` become `F32`.
     ///
     /// # Errors
-    /// The file cannot be read, is not a safetensors file, or holds another type of elements than
-    /// `F32`, `F16`, `BF16` and `I8`.
-    pub fn read(path: &Path) -> Result<Self> {
-        let bytes = fs::read(path).with_context(|| format!("cannot read `{}`", path.display()))?;
-        Self::parse(&bytes, path)
-    }
-
-    /// Reads every tensor from the bytes of a file; `path` is for error messages.
-    ///
-    /// # Errors
-    /// As [`Self::read`].
+    /// They are not a safetensors file, or hold another type of elements than `F32`, `F16`, `BF16`
+    /// and `I8`; a tensor holds NaN or infinity.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Self> {
         let file = path.display();
         let parsed =
@@ -216,67 +204,7 @@ fn tensor_data(view: &TensorView<'_>) -> Option<TensorData> {
     Some(TensorData::new(values, shape))
 }
 
-/// Counts the values in a file, from its header alone.
-///
-/// # Errors
-/// The file cannot be read, or is not a safetensors file.
-pub fn count(path: &Path) -> Result<u64> {
-    let metadata = read_header(path);
-    metadata
-        .and_then(|metadata| num_values(&metadata).context("its tensors have too many values"))
-        .with_context(|| format!("cannot read `{}`", path.display()))
-}
-
-/// Reads the header of a file: its length in 8 bytes, and then JSON.
-fn read_header(path: &Path) -> Result<Metadata> {
-    let mut file = File::open(path)?;
-    let mut length = [0; 8];
-    file.read_exact(&mut length)?;
-    let mut header = Vec::new();
-    // Without an allocation of that length first: a damaged file may name any number.
-    file.take(u64::from_le_bytes(length))
-        .read_to_end(&mut header)?;
-    Ok(serde_json::from_slice(&header)?)
-}
-
-/// Counts the values of all tensors; returns `None` for more than fit in 64 bits.
-fn num_values(metadata: &Metadata) -> Option<u64> {
-    let mut total: u64 = 0;
-    for info in metadata.tensors().into_values() {
-        let mut size: u64 = 1;
-        for &dim in &info.shape {
-            size = size.checked_mul(dim as u64)?;
-        }
-        total = total.checked_add(size)?;
-    }
-    Some(total)
-}
-
-/// Writes tensors to a new file and has the disk confirm it.
-///
-/// # Errors
-/// The file cannot be written.
-pub fn write(path: &Path, tensors: &[(String, TensorData)]) -> Result<()> {
-    let written = write_views(path, views(tensors)?);
-    // Without its directory, which has a temporary name until the checkpoint is complete.
-    let name = path.file_name().unwrap_or_default().display();
-    written.with_context(|| format!("cannot write `{name}`"))
-}
-
-fn write_views(path: &Path, views: Vec<(&str, TensorView<'_>)>) -> Result<()> {
-    // The library makes files that only their owner can read; these get the permissions that all
-    // other files of a run have.
-    let permissions = File::create(path)?.metadata()?.permissions();
-    match safetensors::serialize_to_file(views, None, path) {
-        // Its cause alone, whose message it would repeat.
-        Err(SafeTensorError::IoError(error)) => return Err(error.into()),
-        written => written?,
-    }
-    fs::set_permissions(path, permissions)?;
-    Ok(File::open(path)?.sync_all()?)
-}
-
-/// Returns the bytes that [`write()`] writes.
+/// Returns the bytes of a file with these tensors.
 ///
 /// # Errors
 /// A tensor has another type of elements than f32 and i8.
@@ -284,7 +212,11 @@ pub fn to_bytes(tensors: &[(String, TensorData)]) -> Result<Vec<u8>> {
     Ok(safetensors::serialize(views(tensors)?, None)?)
 }
 
-fn views(tensors: &[(String, TensorData)]) -> Result<Vec<(&str, TensorView<'_>)>> {
+/// Returns the tensors as the safetensors library wants them, in order to write them.
+///
+/// # Errors
+/// As [`to_bytes`].
+pub fn views(tensors: &[(String, TensorData)]) -> Result<Vec<(&str, TensorView<'_>)>> {
     let mut views = Vec::with_capacity(tensors.len());
     for (name, data) in tensors {
         let dtype = match data.dtype() {
@@ -363,6 +295,14 @@ pub fn confirm(bytes: &[u8], tensors: &[(String, TensorData)]) -> Result<()> {
 
 #[cfg(test)]
 mod tests {
+    use super::*;
+
+    /// What is read of a file with these tensors.
+    fn written(tensors: &[(String, TensorData)]) -> Result<Weights> {
+        let bytes = to_bytes(tensors).expect("they are f32 or i8");
+        Weights::parse(&bytes, Path::new("a.safetensors"))
+    }
+
     #[test]
     fn patches_are_found_under_their_old_names() {
         let names = [
@@ -379,49 +319,11 @@ mod tests {
             "patches.column_position.weight",
             "output.weight",
         ];
-        assert_eq!(names.map(super::current_name), expected);
-    }
-
-    use super::*;
-
-    #[test]
-    fn tensors_come_back_bit_for_bit() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("a.safetensors");
-        let values = vec![0.1f32, -0.0, f32::MIN_POSITIVE, 3.0e38, 1.0, 2.0];
-        write(
-            &path,
-            &[("b".to_owned(), TensorData::new(values.clone(), [2, 3]))],
-        )
-        .expect("it can be written");
-        assert_eq!(count(&path).expect("it can be read"), 6);
-        let mut read = Weights::read(&path).expect("it can be read");
-        assert!(
-            read.take("b", &[3, 2])
-                .expect_err("wrong shape")
-                .to_string()
-                .contains("[2, 3]")
-        );
-        let mut read2 = Weights::read(&path).expect("it can be read");
-        let bits = |values: &[f32]| {
-            values
-                .iter()
-                .map(|value| value.to_bits())
-                .collect::<Vec<_>>()
-        };
-        let values_read: Vec<f32> = read2
-            .take("b", &[2, 3])
-            .expect("it is there")
-            .iter::<f32>()
-            .collect();
-        assert_eq!(bits(&values_read), bits(&values));
-        read2.finish().expect("nothing is left");
+        assert_eq!(names.map(current_name), expected);
     }
 
     #[test]
     fn matrices_in_8_bits_come_back_within_half_a_step() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("a.safetensors");
         let values: Vec<f32> = (0..6).map(|index| (index as f32).sin()).collect();
         let tensor = |name: &str, shape: Vec<usize>| {
             (name.to_owned(), TensorData::new(values.clone(), shape))
@@ -431,12 +333,10 @@ mod tests {
             tensor("output.weight", vec![2, 3]),
             tensor("encoder.norm.gamma", vec![6]),
         ];
-        write(&path, &tensors).expect("it can be written");
-        let float = Weights::read(&path).expect("it can be read");
+        let float = written(&tensors).expect("it can be read");
         assert!(!float.is_int8());
         let int8 = quantize(&float).expect("it can be quantized");
-        write(&path, &int8).expect("it can be written");
-        let read = || Weights::read(&path).expect("it can be read");
+        let read = || written(&int8).expect("it can be read");
         assert!(read().is_int8());
         let error = read()
             .take("output.weight", &[2, 3])
@@ -467,15 +367,9 @@ mod tests {
 
     #[test]
     fn weights_that_are_no_numbers_are_an_error() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("a.safetensors");
         for ruined in [f32::NAN, f32::INFINITY] {
-            write(
-                &path,
-                &[("b".to_owned(), TensorData::new(vec![1.0, ruined], [2]))],
-            )
-            .expect("it can be written");
-            let error = Weights::read(&path).expect_err("it is ruined").to_string();
+            let tensor = ("b".to_owned(), TensorData::new(vec![1.0, ruined], [2]));
+            let error = written(&[tensor]).expect_err("it is ruined").to_string();
             assert!(
                 error.ends_with("tensor `b` holds NaN or infinity"),
                 "{error}"
@@ -485,11 +379,8 @@ mod tests {
 
     #[test]
     fn what_is_not_what_was_written_is_not_confirmed() {
-        let dir = tempfile::tempdir().expect("a temporary directory");
-        let path = dir.path().join("a.safetensors");
         let tensors = [("b".to_owned(), TensorData::new(vec![1.0f32, 2.0], [2]))];
-        write(&path, &tensors).expect("it can be written");
-        let mut bytes = fs::read(&path).expect("it is there");
+        let mut bytes = to_bytes(&tensors).expect("they are f32");
         confirm(&bytes, &tensors).expect("it is what was written");
         assert!(confirm(&bytes, &[]).is_err());
         *bytes.last_mut().expect("it is not empty") ^= 1;

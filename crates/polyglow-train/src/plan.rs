@@ -11,7 +11,7 @@ use polyglow_data::tokenizer::Tokenizers;
 use polyglow_metrics::{TokenizerChoice, TokenizerName};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::search::SearchConfig;
-use polyglow_model::{ModelShape, Precision, Task as TaskKind, computes_on_host};
+use polyglow_model::{ModelShape, Precision, computes_on_host};
 use polyglow_predict::device;
 use polyglow_predict::error::{Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::group::{Group, alone};
@@ -109,12 +109,13 @@ impl Plan {
         let max_tokens = max_tokens.unwrap_or(DEFAULT_MAX_TOKENS);
         config.train.best_metric = Some(best_metric);
         config.train.pad_multiple = Some(pad_multiple);
-        fill_in_data(&mut config, facts);
+        let task = task_use(&config.model, &config.data);
+        task.fill_in(&mut config.data);
+        fill_in_tokenizer(&mut config, facts);
         let train = &config.train;
         // The fused kernels are for `flex` and for GPUs. They keep what their backward pass needs,
         // while checkpointing is to recompute it.
         let has_kernels = (has_int8_kernels(&device) || !on_host) && !train.gradient_checkpointing;
-        let task = task_use(&config.model, &config.data);
         Self {
             max_tokens,
             pad_multiple,
@@ -279,15 +280,9 @@ fn default_metric(facts: &TaskFacts) -> BestMetric {
     }
 }
 
-/// Fills in the keys that depend on the kind of the data: their tables, and the tokenizer of BLEU as
-/// far as the language decides it.
-fn fill_in_data(config: &mut Config, facts: &TaskFacts) {
+/// Fills in the tokenizer of BLEU, as far as the language decides it.
+fn fill_in_tokenizer(config: &mut Config, facts: &TaskFacts) {
     let Config { data, train, .. } = config;
-    match facts.kind {
-        TaskKind::Words => data.words = Some(data.words()),
-        _ if facts.reads_images() => data.images = Some(data.images()),
-        _ => {}
-    }
     if facts.has_references() {
         let language = data.tgt.as_deref().unwrap_or_default();
         let has_dictionary = train.dictionary.is_some();

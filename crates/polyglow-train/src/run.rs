@@ -7,6 +7,7 @@ mod model;
 mod ownership;
 pub mod records;
 pub mod tensorboard;
+mod weights;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -27,6 +28,7 @@ use crate::plan::Plan;
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
 pub use model::{TrainedModel, load_runner, load_runner_with, runner};
+pub use weights::read_weights;
 
 /// A run directory.
 ///

@@ -27,8 +27,9 @@ use polyglow_predict::error::{Context, Result, TrainError, ensure};
 use polyglow_predict::evaluation::{Evaluation, EvaluationOptions, Scores};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::samples::spread;
-use polyglow_predict::tasks as predict;
+use polyglow_predict::tasks::facts;
 
+use crate::config::Config;
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
 pub use any::{AnyBatch, AnySource, AnyTask};
@@ -255,20 +256,51 @@ pub fn evaluate(
     runner.task.evaluate(runner, &held_out.examples(), options)
 }
 
-/// Makes the training half of a task.
-type MakeTask = fn(Setting, &TrainingData) -> Result<AnyTask<Model>>;
+/// What training needs of a built-in task: a row of the table.
+struct TrainingHalf {
+    facts: &'static TaskFacts,
+    /// Makes the task from the setting of a training and its prepared data.
+    make: fn(Setting, &TrainingData) -> Result<AnyTask<Model>>,
+    /// Checks what only this task asks of a config.
+    check: fn(&Config) -> Result<()>,
+    /// A key that no other task has.
+    own_key: Option<OwnKey>,
+}
+
+/// A key of a config that only one task has.
+struct OwnKey {
+    is_given: fn(&Config) -> bool,
+    /// The message where it is given for another task.
+    refusal: &'static str,
+}
 
 /// The table of training halves; each has a row of facts in [`polyglow_predict::tasks`], too.
-const TASKS: [(&TaskFacts, MakeTask); 8] = [
-    (&predict::translation::FACTS, translation::training),
-    (&predict::language::FACTS, language::training),
-    (&predict::words::FACTS, words::training),
-    (&predict::labels::FACTS, labels::training),
-    (&predict::tags::FACTS, tags::training),
-    (&predict::images::FACTS, images::training),
-    (&predict::captions::FACTS, captions::training),
-    (&predict::hidden_tokens::FACTS, hidden_tokens::training),
+const TASKS: [TrainingHalf; 8] = [
+    translation::TRAINING,
+    language::TRAINING,
+    words::TRAINING,
+    labels::TRAINING,
+    tags::TRAINING,
+    images::TRAINING,
+    captions::TRAINING,
+    hidden_tokens::TRAINING,
 ];
+
+/// Checks a config as its task wants it, and that no key of another task is given.
+///
+/// # Errors
+/// The message names the key and says why it does not fit.
+pub(crate) fn check_config(config: &Config) -> Result<()> {
+    let task = facts(config.model.task()).name;
+    for half in &TASKS {
+        if half.facts.name == task {
+            (half.check)(config)?;
+        } else if let Some(key) = &half.own_key {
+            ensure!(!(key.is_given)(config), "{}", key.refusal);
+        }
+    }
+    Ok(())
+}
 
 /// Makes the built-in task that a plan names.
 ///
@@ -276,7 +308,7 @@ const TASKS: [(&TaskFacts, MakeTask); 8] = [
 /// The data does not suit the task.
 pub fn built_in(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let name = setting.plan.task.facts().name;
-    let row = TASKS.iter().find(|(facts, _)| facts.name == name);
-    let (_, make) = row.context("no task of this name can be trained")?;
-    make(setting, data)
+    let half = TASKS.iter().find(|half| half.facts.name == name);
+    let half = half.context("no task of this name can be trained")?;
+    (half.make)(setting, data)
 }

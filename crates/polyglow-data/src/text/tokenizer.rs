@@ -6,7 +6,10 @@ use std::path::Path;
 
 use rayon::prelude::*;
 use serde_json::Value;
-use tokenizers::{AddedToken, EncodeInput, Tokenizer as HuggingFaceTokenizer};
+use tokenizers::{
+    AddedToken, DecoderWrapper, EncodeInput, ModelWrapper, PostProcessorWrapper,
+    PreTokenizerWrapper, TokenizerImpl,
+};
 
 use crate::error::DataError;
 use crate::file;
@@ -18,6 +21,7 @@ mod config;
 mod guard;
 #[cfg(feature = "training")]
 mod marked;
+mod normalizer;
 mod sentencepiece;
 mod shown;
 mod sides;
@@ -33,12 +37,22 @@ pub use guard::is_guarded;
 use guard::{guarded, tokenizer_error};
 #[cfg(feature = "training")]
 pub(crate) use marked::WORD_START;
+use normalizer::TextNormalizer;
 pub use sentencepiece::is_sentencepiece;
 use shown::Spelling;
 pub use sides::Tokenizers;
 #[cfg(feature = "training")]
 pub use train::{Progress, Stage};
 use written::TextNormalization;
+
+/// The library's tokenizer, with a normalizer of our own.
+type LibraryTokenizer = TokenizerImpl<
+    ModelWrapper,
+    TextNormalizer,
+    PreTokenizerWrapper,
+    PostProcessorWrapper,
+    DecoderWrapper,
+>;
 
 /// The number of ids without a token that a vocabulary may have, beyond its number of tokens.
 const MOST_UNUSED_IDS: usize = 1024;
@@ -62,7 +76,7 @@ const MOST_UNUSED_IDS: usize = 1024;
 /// # Ok::<(), polyglow_data::error::DataError>(())
 /// ```
 pub struct Tokenizer {
-    inner: HuggingFaceTokenizer,
+    inner: LibraryTokenizer,
     /// The path of the file or the kind of tokenizer, for error messages.
     name: String,
     special: SpecialIds,
@@ -128,7 +142,7 @@ impl Tokenizer {
     }
 
     /// Takes over a tokenizer of the library; `name` appears in error messages.
-    fn new(mut inner: HuggingFaceTokenizer, name: &str) -> Result<Self, DataError> {
+    fn new(mut inner: LibraryTokenizer, name: &str) -> Result<Self, DataError> {
         inner.set_encode_special_tokens(true);
         let special = SpecialIds::find(name, |token| inner.token_to_id(token))?;
         let vocab = guarded(name, || Ok(inner.get_vocab(true)))?;
@@ -325,7 +339,7 @@ impl EncodedUnits {
 
 /// Reads the rules by which a tokenizer spells and normalizes text.
 fn text_rules(
-    inner: &HuggingFaceTokenizer,
+    inner: &LibraryTokenizer,
 ) -> Result<(Spelling, TextNormalization), serde_json::Error> {
     let decoder = serde_json::to_value(inner.get_decoder())?;
     let normalizer = serde_json::to_value(inner.get_normalizer())?;
@@ -337,7 +351,7 @@ fn text_rules(
 
 /// Reads the library's tokenizer from a `tokenizer.json`, without truncation, padding and dropout,
 /// which belong to batches and training.
-fn library_tokenizer(bytes: &[u8], name: &str) -> Result<HuggingFaceTokenizer, DataError> {
+fn library_tokenizer(bytes: &[u8], name: &str) -> Result<LibraryTokenizer, DataError> {
     let mut json: Value =
         serde_json::from_slice(bytes).map_err(|error| tokenizer_error(name, error.to_string()))?;
     if json
@@ -353,7 +367,7 @@ fn library_tokenizer(bytes: &[u8], name: &str) -> Result<HuggingFaceTokenizer, D
             *value = Value::Null;
         }
     }
-    guarded(name, || HuggingFaceTokenizer::from_bytes(json.to_string()))
+    guarded(name, || LibraryTokenizer::from_bytes(json.to_string()))
 }
 
 /// A whitespace-separated word of a text.

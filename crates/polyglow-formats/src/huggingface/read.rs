@@ -6,6 +6,7 @@ use polyglow_model::search::{LengthPenalty, SearchConfig};
 use polyglow_model::{Activation, Norm, Position, TieEmbeddings, TransformerShape};
 use polyglow_predict::error::{Context, Result, bail, ensure, failed, with_hint};
 use polyglow_predict::weights::Weights;
+use polyglow_train::run::read_weights;
 use serde_json::Value;
 
 use super::name::{OUTPUT, OUTPUT_BIAS, POSITIONS, SHARED, SRC_EMBEDDING, TGT_EMBEDDING, names};
@@ -166,7 +167,7 @@ fn dropout(config: &Keys<'_>, key: &str) -> f64 {
 fn weights(dir: &Path) -> Result<(PathBuf, Weights)> {
     let path = dir.join(MODEL);
     if path.is_file() {
-        let weights = Weights::read(&path)?;
+        let weights = read_weights(&path)?;
         return Ok((path, weights));
     }
     let path = dir.join(PICKLE);

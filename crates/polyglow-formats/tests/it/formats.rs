@@ -13,8 +13,8 @@ use polyglow_model::{
     Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings,
 };
 use polyglow_predict::translate::Request;
-use polyglow_predict::weights::Weights;
 use polyglow_train::run::RunDirectory;
+use polyglow_train::run::read_weights;
 use polyglow_train::{Config, Runner};
 use serde::Deserialize;
 use serde_json::{Value, json};
@@ -599,7 +599,7 @@ fn weights_that_pytorch_saved_are_those_of_the_safetensors_file() {
 
 #[test]
 fn weights_of_16_bits_become_what_they_stand_for() {
-    let read = |file: &str| Weights::read(&golden("marian").join(file)).expect("it can be read");
+    let read = |file: &str| read_weights(&golden("marian").join(file)).expect("it can be read");
     let exact = read("model.safetensors")
         .take("model.encoder.layers.0.final_layer_norm.weight", &[24])
         .expect("it is there");

@@ -2,7 +2,7 @@
 
 use burn::tensor::Device;
 use polyglow_data::batch::SkipGramBatch;
-use polyglow_data::config::Content;
+use polyglow_data::config::{Content, DataConfig};
 use polyglow_data::pair::Pair;
 use polyglow_data::skip_gram::{SkipGram, SkipGramSampler, SkipGrams};
 use polyglow_data::tokenizer::Tokenizer;
@@ -41,6 +41,10 @@ pub struct WordVectors {
 impl TaskUse for WordVectors {
     fn facts(&self) -> &'static TaskFacts {
         &FACTS
+    }
+
+    fn fill_in(&self, data: &mut DataConfig) {
+        data.words = Some(self.skip_grams);
     }
 
     fn check_held_out(&self, tgt: &Tokenizer, examples: &Examples) -> Result<()> {

@@ -3,12 +3,11 @@
 use std::fs;
 use std::path::Path;
 
-use polyglow_data::config::DataConfig;
-use polyglow_model::{Precision, Task};
 use polyglow_predict::error::{Context, Result, ensure, usage, with_hint};
 use polyglow_predict::tasks::facts;
 
 use super::{BestMetric, Config, overrides};
+use crate::tasks;
 
 impl Config {
     /// Reads a config file, applies overrides (`train.lr=3e-4`), and checks every value. What it
@@ -139,7 +138,6 @@ impl Config {
             i64::MAX
         );
         let content = self.content();
-        let task = self.model.task();
         self.tokenizer.validate()?;
         self.model.validate()?;
         self.train.validate()?;
@@ -152,29 +150,7 @@ impl Config {
                 "`tokenizer.shared = false`: `model.arch = \"{arch}\"` has text of one side"
             );
         }
-        self.validate_words()?;
-        ensure!(
-            self.data.context_len.is_none() || task == Task::Language,
-            "`data.context_len` belongs to language models, which read text of one side"
-        );
-        if task == Task::Captions {
-            let ratio = self.search.min_len_ratio;
-            ensure!(
-                ratio == 0.0,
-                "`search.min_len_ratio = {ratio}`: images have no length in tokens; leave it out"
-            );
-        }
-        if task == Task::Images {
-            let max_len = self.data.max_len;
-            ensure!(
-                max_len == DataConfig::default().max_len,
-                "`data.max_len = {max_len}`: images have one size, `data.images.size`; leave it out"
-            );
-            ensure!(
-                self.tokenizer.dropout == 0.0,
-                "`tokenizer.dropout`: images are not tokenized; set it to 0"
-            );
-        }
+        tasks::check_config(self)?;
         if let Some(metric) = self
             .train
             .best_metric
@@ -183,14 +159,10 @@ impl Config {
             let name = metric.name();
             let arch = self.model.arch.name();
             ensure!(
-                facts(task).has_references(),
+                facts(self.model.task()).has_references(),
                 "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` does not translate; leave it out, or set it to `\"loss\"`"
             );
         }
-        ensure!(
-            self.data.context_len.is_none() || self.tokenizer.dropout == 0.0,
-            "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
-        );
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");
@@ -207,32 +179,6 @@ impl Config {
                 "{key}: the alignments do not fit tokens that change with `tokenizer.dropout`; set that to 0"
             );
         }
-        Ok(())
-    }
-
-    /// Checks the keys of word vectors, and those that these leave no meaning.
-    fn validate_words(&self) -> Result<()> {
-        let Self { data, model, .. } = self;
-        if model.arch.task() == Task::Words {
-            let smoothing = self.train.label_smoothing;
-            ensure!(
-                smoothing == 0.0,
-                "`train.label_smoothing = {smoothing}`: word vectors are trained without label smoothing; set it to 0 (the default is 0.1)"
-            );
-            ensure!(
-                self.tokenizer.dropout == 0.0,
-                "`tokenizer.dropout`: word vectors are learned for whole words; set it to 0"
-            );
-            ensure!(
-                self.train.precision == Precision::F32,
-                "`train.precision`: training word vectors has no matrix products, which it would round; set it to `\"f32\"`"
-            );
-            return Ok(());
-        }
-        ensure!(
-            data.words.is_none(),
-            "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`"
-        );
         Ok(())
     }
 }

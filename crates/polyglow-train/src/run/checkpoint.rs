@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 pub use directory::Checkpoints;
 
-use super::sha256;
+use super::{sha256, weights as weights_file};
 use crate::train::{Interval, OwnParts};
 
 /// The version of the directory's layout and of its tensor names.
@@ -258,7 +258,7 @@ impl Checkpoint {
     /// # Errors
     /// The file cannot be read, or is damaged.
     pub fn parameters(&self) -> Result<u64> {
-        weights::count(&self.path.join(MODEL)).map_err(|error| damaged(&self.path, error))
+        weights_file::count(&self.path.join(MODEL)).map_err(|error| damaged(&self.path, error))
     }
 
     fn weights(&self, file: &str) -> Result<Weights> {
@@ -345,7 +345,7 @@ fn fill(path: &Path, content: &Content, state: &TrainState) -> Result<()> {
     ] {
         if !tensors.is_empty() {
             let path = path.join(file);
-            weights::write(&path, tensors)?;
+            weights_file::write(&path, tensors)?;
             // A disk that loses bytes is noticed now, while the weights are still in memory.
             let written = fs::read(&path)?;
             weights::confirm(&written, tensors)

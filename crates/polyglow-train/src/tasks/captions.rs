@@ -14,11 +14,23 @@ use polyglow_model::{
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, failed};
 use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::captions;
 use polyglow_predict::tasks::images::upload_images;
 use serde::Serialize;
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
+};
+use crate::config::Config;
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &captions::FACTS,
+    make: training,
+    check,
+    own_key: None,
+};
 
 /// The task of describing images.
 struct Captions {
@@ -86,11 +98,20 @@ impl Task for Captions {
     }
 }
 
+fn check(config: &Config) -> Result<()> {
+    let ratio = config.search.min_len_ratio;
+    ensure!(
+        ratio == 0.0,
+        "`search.min_len_ratio = {ratio}`: images have no length in tokens; leave it out"
+    );
+    Ok(())
+}
+
 /// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let TrainingData::Captions { cache, images } = data else {
         bail!("captions are learned from images with captions");
     };

@@ -8,9 +8,20 @@ use polyglow_data::sources::MaskedSource;
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::Result;
+use polyglow_predict::tasks::hidden_tokens;
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
+};
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &hidden_tokens::FACTS,
+    make: training,
+    check: |_| Ok(()),
+    own_key: None,
+};
 
 /// The task of predicting hidden tokens.
 pub struct HiddenTokens {
@@ -91,7 +102,7 @@ impl Task for HiddenTokens {
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let source = MaskedSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
     Ok(AnyTask::new(HiddenTokens::new(setting, source)))
 }

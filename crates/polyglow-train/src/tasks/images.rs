@@ -4,14 +4,26 @@ use std::sync::Arc;
 
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_data::batch::ImageBatch;
+use polyglow_data::config::DataConfig;
 use polyglow_data::sources::ImageSource;
 use polyglow_model::{Image, Model, Predict};
 use polyglow_predict::device::upload;
-use polyglow_predict::error::{Result, bail};
-use polyglow_predict::tasks::images::upload_images;
+use polyglow_predict::error::{Result, bail, ensure};
+use polyglow_predict::tasks::images::{self, upload_images};
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
+};
+use crate::config::Config;
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &images::FACTS,
+    make: training,
+    check,
+    own_key: None,
+};
 
 /// The task of labeling images.
 pub struct Images {
@@ -80,11 +92,24 @@ impl Task for Images {
     }
 }
 
+fn check(config: &Config) -> Result<()> {
+    let max_len = config.data.max_len;
+    ensure!(
+        max_len == DataConfig::default().max_len,
+        "`data.max_len = {max_len}`: images have one size, `data.images.size`; leave it out"
+    );
+    ensure!(
+        config.tokenizer.dropout == 0.0,
+        "`tokenizer.dropout`: images are not tokenized; set it to 0"
+    );
+    Ok(())
+}
+
 /// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let TrainingData::Images {
         images,
         labels,

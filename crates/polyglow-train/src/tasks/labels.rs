@@ -8,9 +8,20 @@ use polyglow_data::sources::LabelSource;
 use polyglow_model::{Model, Predict, Text};
 use polyglow_predict::device::{upload, upload_rows};
 use polyglow_predict::error::Result;
+use polyglow_predict::tasks::labels;
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
+};
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &labels::FACTS,
+    make: training,
+    check: |_| Ok(()),
+    own_key: None,
+};
 
 /// The task of labeling texts.
 pub struct Labels {
@@ -83,7 +94,7 @@ impl Task for Labels {
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let source = LabelSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
     Ok(AnyTask::new(Labels::new(setting, source)))
 }

@@ -10,12 +10,28 @@ use polyglow_data::batch::TextBatch;
 use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
-use polyglow_predict::error::{Result, TrainError};
+use polyglow_predict::error::{Result, TrainError, ensure};
+use polyglow_predict::tasks::language;
 
 pub use self::counting::{NgramScores, ngram_scores};
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, OwnKey, Setting, Task, TrainingData, TrainingHalf,
+    Validation,
+};
+use crate::config::Config;
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &language::FACTS,
+    make: training,
+    check,
+    own_key: Some(OwnKey {
+        is_given: |config| config.data.context_len.is_some(),
+        refusal: "`data.context_len` belongs to language models, which read text of one side",
+    }),
+};
 
 /// The task of predicting the next token of a text. Whether the text is read line by line or in
 /// windows depends on the source of batches.
@@ -90,11 +106,19 @@ impl<S: BatchSource<Batch = TextBatch, Error: Into<TrainError>>> Task for Langua
     }
 }
 
+fn check(config: &Config) -> Result<()> {
+    ensure!(
+        config.data.context_len.is_none() || config.tokenizer.dropout == 0.0,
+        "`tokenizer.dropout`: the windows of `data.context_len` are cut before words are segmented; set it to 0"
+    );
+    Ok(())
+}
+
 /// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let cache = Arc::clone(data.text()?);
     let batching = setting.plan.batching();
     if let Some(context_len) = setting.plan.config.data.context_len {

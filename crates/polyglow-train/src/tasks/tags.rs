@@ -8,9 +8,20 @@ use polyglow_data::sources::TagSource;
 use polyglow_model::{Model, Predict, Targets, Text};
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::Result;
+use polyglow_predict::tasks::tags;
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
+};
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &tags::FACTS,
+    make: training,
+    check: |_| Ok(()),
+    own_key: None,
+};
 
 /// The task of tagging the words of texts.
 pub struct Tags {
@@ -87,7 +98,7 @@ impl Task for Tags {
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let source = TagSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
     Ok(AnyTask::new(Tags::new(setting, source)))
 }

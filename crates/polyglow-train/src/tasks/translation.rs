@@ -13,11 +13,21 @@ use polyglow_data::sources::{BatchSource, PairSource};
 use polyglow_model::{Generate, Model, Pair as Inputs, Predict, Targets, alignment_loss};
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Result, TrainError};
-use polyglow_predict::tasks::translation::evaluate;
+use polyglow_predict::tasks::translation::{self, evaluate};
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
+};
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &translation::FACTS,
+    make: training,
+    check: |_| Ok(()),
+    own_key: None,
+};
 
 /// The task of translating, for any model that predicts pairs and can be searched, and any source
 /// of pairs.
@@ -168,7 +178,7 @@ where
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let cache = Arc::clone(data.text()?);
     Ok(AnyTask::new(Translation::<Model>::new(setting, cache)?))
 }

@@ -6,13 +6,28 @@ use std::sync::Arc;
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_data::batch::SkipGramBatch;
 use polyglow_data::sources::SkipGramSource;
-use polyglow_model::{Model, Predict, Words};
+use polyglow_model::{Model, Precision, Predict, Words};
 use polyglow_predict::device::upload;
-use polyglow_predict::error::Result;
-use polyglow_predict::tasks::words::upload_words;
+use polyglow_predict::error::{Result, ensure};
+use polyglow_predict::tasks::words::{self, upload_words};
 
-use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, Validation};
+use super::{
+    AnyTask, BatchSize, ID_BYTES, Loss, OwnKey, Setting, Task, TrainingData, TrainingHalf,
+    Validation,
+};
+use crate::config::Config;
 use crate::workload::BatchShape;
+
+/// The row of this task.
+pub(super) const TRAINING: TrainingHalf = TrainingHalf {
+    facts: &words::FACTS,
+    make: training,
+    check,
+    own_key: Some(OwnKey {
+        is_given: |config| config.data.words.is_some(),
+        refusal: "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`",
+    }),
+};
 
 /// The task of predicting the words around a word, by which word vectors are learned.
 pub struct WordVectors {
@@ -75,11 +90,28 @@ impl Task for WordVectors {
     }
 }
 
+fn check(config: &Config) -> Result<()> {
+    let smoothing = config.train.label_smoothing;
+    ensure!(
+        smoothing == 0.0,
+        "`train.label_smoothing = {smoothing}`: word vectors are trained without label smoothing; set it to 0 (the default is 0.1)"
+    );
+    ensure!(
+        config.tokenizer.dropout == 0.0,
+        "`tokenizer.dropout`: word vectors are learned for whole words; set it to 0"
+    );
+    ensure!(
+        config.train.precision == Precision::F32,
+        "`train.precision`: training word vectors has no matrix products, which it would round; set it to `\"f32\"`"
+    );
+    Ok(())
+}
+
 /// Makes the task from the setting of a training and its prepared data.
 ///
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
-pub(super) fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
     let skip_grams = setting.plan.config.data.words();
     let cache = Arc::clone(data.text()?);
     let source = SkipGramSource::new(cache, setting.plan.batching(), skip_grams)?;

@@ -12,7 +12,7 @@ use burn::tensor::TensorData;
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::{Model, Task, parameter};
+use polyglow_model::{Model, parameter};
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_weights;
 use polyglow_predict::tasks::facts;
@@ -302,7 +302,8 @@ fn other_origin(new: &RunDirectory, old: Option<&Source>) -> TrainError {
 
 /// Returns whether an encoder that was trained on hidden tokens is to be trained on labels.
 fn has_new_head(config: &Config, old: &Config) -> bool {
-    old.model.task() == Task::Masked && facts(config.model.task()).gives_labels()
+    let (new, old) = (facts(config.model.task()), facts(old.model.task()));
+    old.predicts_hidden_tokens() && new.gives_labels()
 }
 
 /// Makes sure that the weights of `run` fit a config.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs;
 
-use polyglow_predict::weights::Weights;
+use polyglow_train::run::read_weights;
 
 use crate::program::{self, Workplace};
 
@@ -12,7 +12,7 @@ fn values(place: &Workplace, checkpoint: &str) -> BTreeMap<String, Vec<f32>> {
     let path = program::checkpoint(&place.path().join("run"), checkpoint)
         .path
         .join("model.safetensors");
-    let weights = Weights::read(&path).expect("it can be read");
+    let weights = read_weights(&path).expect("it can be read");
     weights
         .rest()
         .map(|(name, data)| (name.clone(), data.iter::<f32>().collect()))

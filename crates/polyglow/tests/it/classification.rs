@@ -393,7 +393,7 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
         read("new/tokenizer.src.json")
     );
     let tensors = |path: &str| {
-        polyglow_predict::weights::Weights::read(&place.path().join(path)).expect("it is whole")
+        polyglow_train::run::read_weights(&place.path().join(path)).expect("it is whole")
     };
     let (mut old, mut new) = (
         tensors("masked/checkpoints/step-60/model.safetensors"),

@@ -3,7 +3,7 @@
 use std::fs;
 
 use polyglow_data::tokenizer::Tokenizer;
-use polyglow_predict::weights::Weights;
+use polyglow_train::run::read_weights;
 
 use crate::program::{Workplace, checkpoint};
 
@@ -342,7 +342,7 @@ fn a_run_does_not_go_on_with_other_text_or_tokenizers() {
 /// The values of a parameter in a checkpoint.
 fn parameter(place: &Workplace, checkpoint: &str, name: &str, shape: &[usize]) -> Vec<f32> {
     let path = place.path().join(checkpoint).join("model.safetensors");
-    let mut weights = Weights::read(&path).expect("it is there");
+    let mut weights = read_weights(&path).expect("it is there");
     weights
         .take(name, shape)
         .expect("it has the parameter")

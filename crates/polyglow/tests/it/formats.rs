@@ -79,7 +79,7 @@ fn every_tensor_is_documented() {
         let path = checkpoint(&place.path().join("run"), name)
             .path
             .join("model.safetensors");
-        polyglow_predict::weights::Weights::read(&path).expect("it was written")
+        polyglow_train::run::read_weights(&path).expect("it was written")
     };
     place.succeed(&["quantize", "run"]);
     let (weights, int8) = (weights("last"), weights("int8"));

@@ -3,6 +3,7 @@
 use std::fs;
 
 use polyglow_predict::weights::Weights;
+use polyglow_train::run::read_weights;
 
 use crate::program::{self, Workplace};
 
@@ -11,7 +12,7 @@ fn weights(place: &Workplace, checkpoint: &str) -> Weights {
     let path = program::checkpoint(&place.path().join("run"), checkpoint)
         .path
         .join("model.safetensors");
-    Weights::read(&path).expect("it can be read")
+    read_weights(&path).expect("it can be read")
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! it was trained with, and an imported tokenizer keeps its own.
 
 use std::ops::RangeInclusive;
+use std::sync::LazyLock;
 
 use serde_json::{Value as Json, json};
 
@@ -109,6 +110,37 @@ pub fn is_cleaned_to_space(character: char) -> bool {
 /// it.
 pub fn is_invisible(character: char) -> bool {
     contains(INVISIBLE, character)
+}
+
+/// All characters that cleaning may change, apart from the plain space, in their order.
+static LOOKED_AT: LazyLock<Vec<RangeInclusive<char>>> = LazyLock::new(|| {
+    let sets = [SPACES, INVISIBLE, JOINERS, SELECTORS, TAGS];
+    let mut ranges: Vec<_> = sets.into_iter().flatten().cloned().collect();
+    ranges.sort_by_key(|range| *range.start());
+    ranges
+});
+
+/// Whether cleaning leaves this text as it is, found without regular expressions. It may say no of
+/// a text with a joiner, a variation selector or a tag, which cleaning keeps in some contexts.
+pub(super) fn is_clean(text: &str) -> bool {
+    // A space at the start is removed, as one after another is.
+    let mut after_space = true;
+    for character in text.chars() {
+        let is_space = character == ' ';
+        if is_space && after_space || !is_space && is_looked_at(character) {
+            return false;
+        }
+        after_space = is_space;
+    }
+    text.is_empty() || !after_space
+}
+
+fn is_looked_at(character: char) -> bool {
+    if ('!'..='~').contains(&character) {
+        return false;
+    }
+    let after = LOOKED_AT.partition_point(|range| *range.start() <= character);
+    after > 0 && LOOKED_AT[after - 1].contains(&character)
 }
 
 fn contains(ranges: Ranges, character: char) -> bool {

@@ -4,9 +4,10 @@
 use std::borrow::Cow;
 
 use serde_json::{Value as Json, json};
-use tokenizers::{NormalizedString, Normalizer, NormalizerWrapper};
+use tokenizers::{NormalizedString, Normalizer};
 
 use super::guard::guarded;
+use super::normalizer::{TextNormalizer, steps};
 use super::{Tokenizer, clean_text};
 use crate::error::DataError;
 
@@ -19,7 +20,7 @@ const CONTINUED: &str = "@@";
 /// lower-casing, for which there is [`Tokenizer::lower_cases`], and steps that only prepare the
 /// cutting, such as a space that is put in front.
 pub(super) struct TextNormalization {
-    normalizer: Option<NormalizerWrapper>,
+    normalizer: Option<TextNormalizer>,
     name: String,
 }
 
@@ -29,29 +30,25 @@ impl TextNormalization {
     /// # Errors
     /// The library does not read them again.
     pub(super) fn new(normalizer: &Json) -> serde_json::Result<Self> {
-        let all = match &normalizer["normalizers"] {
-            Json::Array(steps) => &steps[..],
-            _ => std::slice::from_ref(normalizer),
-        };
         let cleaning = clean_text::steps();
-        let mut steps = Vec::new();
+        let mut picked = Vec::new();
         let mut names: Vec<&str> = Vec::new();
-        let mut rest = all;
+        let mut rest = steps(normalizer);
         while let Some((step, after)) = rest.split_first() {
             if let Some(after_cleaning) = rest.strip_prefix(&cleaning) {
-                steps.extend(&cleaning);
+                picked.extend(&cleaning);
                 names.push("clean");
                 rest = after_cleaning;
                 continue;
             }
             if let Some(name) = step_name(step) {
-                steps.push(step);
+                picked.push(step);
                 names.push(name);
             }
             rest = after;
         }
-        let sequence = json!({"type": "Sequence", "normalizers": steps});
-        let normalizer = if steps.is_empty() {
+        let sequence = json!({"type": "Sequence", "normalizers": picked});
+        let normalizer = if picked.is_empty() {
             None
         } else {
             Some(serde_json::from_value(sequence)?)

@@ -13,11 +13,12 @@ use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
 use tokenizers::{
     AddedToken, DecoderWrapper, ModelWrapper, NormalizedString, Normalizer, NormalizerWrapper,
     OffsetReferential, OffsetType, PreTokenizedString, PreTokenizer, PreTokenizerWrapper,
-    SplitDelimiterBehavior, Tokenizer as HuggingFaceTokenizer,
+    SplitDelimiterBehavior,
 };
 
-use super::super::clean_text;
 use super::super::config::{Kind, Normalization, TokenizerConfig};
+use super::super::normalizer::TextNormalizer;
+use super::super::{LibraryTokenizer, clean_text};
 use crate::special;
 
 /// The suffix of the last character of a word in `kind = "word-bpe"`.
@@ -27,8 +28,8 @@ pub(super) const END_OF_WORD: &str = "</w>";
 pub(super) fn assemble(
     config: &TokenizerConfig,
     model: ModelWrapper,
-) -> tokenizers::Result<HuggingFaceTokenizer> {
-    let mut tokenizer = HuggingFaceTokenizer::new(model);
+) -> tokenizers::Result<LibraryTokenizer> {
+    let mut tokenizer = LibraryTokenizer::new(model);
     tokenizer.with_normalizer(normalizer(config)?)?;
     tokenizer.with_pre_tokenizer(Some(pre_tokenizer(config.kind)?));
     tokenizer.with_decoder(decoder(config.kind));
@@ -46,10 +47,7 @@ pub(super) fn special_tokens() -> Vec<AddedToken> {
 
 /// Splits `text` into words. A vocabulary is trained on words, and no token crosses their
 /// boundaries.
-pub(super) fn words(
-    tokenizer: &HuggingFaceTokenizer,
-    text: &str,
-) -> tokenizers::Result<Vec<String>> {
+pub(super) fn words(tokenizer: &LibraryTokenizer, text: &str) -> tokenizers::Result<Vec<String>> {
     let mut normalized = NormalizedString::from(text);
     if let Some(normalizer) = tokenizer.get_normalizer() {
         normalizer.normalize(&mut normalized)?;
@@ -67,7 +65,7 @@ pub(super) fn words(
 }
 
 /// The normalization steps of a config, in the order in which they are applied.
-fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerWrapper>> {
+fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<TextNormalizer>> {
     let mut steps: Vec<NormalizerWrapper> = Vec::new();
     if config.clean_text {
         for step in clean_text::steps() {
@@ -88,7 +86,11 @@ fn normalizer(config: &TokenizerConfig) -> tokenizers::Result<Option<NormalizerW
         // survive where text is not cleaned.
         steps.push(Prepend::new(" ".to_owned()).into());
     }
-    Ok((!steps.is_empty()).then(|| NormalizerSequence::new(steps).into()))
+    if steps.is_empty() {
+        return Ok(None);
+    }
+    let all = NormalizerSequence::new(steps).into();
+    Ok(Some(TextNormalizer::new(all)?))
 }
 
 /// Cuts text into words, which tokens never cross.

@@ -9,8 +9,9 @@ use tokenizers::models::unigram::{Unigram, UnigramTrainer};
 use tokenizers::models::wordlevel::WordLevel;
 use tokenizers::pre_tokenizers::byte_level::ByteLevel;
 use tokenizers::pre_tokenizers::whitespace::WhitespaceSplit;
-use tokenizers::{AddedToken, ModelWrapper, Tokenizer as HuggingFaceTokenizer};
+use tokenizers::{AddedToken, ModelWrapper};
 
+use super::super::LibraryTokenizer;
 use super::super::config::{Kind, TokenizerConfig};
 use super::super::guard::failed;
 use super::{Progress, Stage, pipeline};
@@ -46,7 +47,7 @@ pub(super) fn learn(
     config: &TokenizerConfig,
     lines: impl Iterator<Item = Result<String, DataError>>,
     progress: &mut Progress,
-) -> Result<HuggingFaceTokenizer, DataError> {
+) -> Result<LibraryTokenizer, DataError> {
     let name = config.kind.name();
     let mut tokenizer =
         pipeline::assemble(config, empty_model().map_err(failed(name))?).map_err(failed(name))?;
@@ -110,7 +111,7 @@ fn check_room(
 pub(super) fn from_file(
     config: &TokenizerConfig,
     vocab: &Path,
-) -> Result<HuggingFaceTokenizer, DataError> {
+) -> Result<LibraryTokenizer, DataError> {
     let name = vocab.display().to_string();
     let mut tokens = Vec::new();
     for line in Lines::open(vocab)? {
@@ -130,8 +131,8 @@ pub(super) fn from_file(
 /// Makes a tokenizer that encodes a text as a single token: each of `tokens` is a whole text.
 pub(super) fn whole_texts(
     tokens: impl Iterator<Item = String>,
-) -> Result<HuggingFaceTokenizer, DataError> {
-    let mut tokenizer = HuggingFaceTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
+) -> Result<LibraryTokenizer, DataError> {
+    let mut tokenizer = LibraryTokenizer::new(word_level(tokens).map_err(failed("labels"))?);
     tokenizer
         .add_special_tokens(pipeline::special_tokens())
         .map_err(failed("labels"))?;
@@ -142,7 +143,7 @@ pub(super) fn whole_texts(
 /// `tokens`.
 pub(super) fn whole_words(
     tokens: impl Iterator<Item = String>,
-) -> Result<HuggingFaceTokenizer, DataError> {
+) -> Result<LibraryTokenizer, DataError> {
     let mut tokenizer = whole_texts(tokens)?;
     tokenizer.with_pre_tokenizer(Some(WhitespaceSplit));
     Ok(tokenizer)
@@ -151,7 +152,7 @@ pub(super) fn whole_words(
 /// Counts the words of `lines` on all cores; the most frequent come first, equals in the order of
 /// their characters.
 fn count_words(
-    tokenizer: &HuggingFaceTokenizer,
+    tokenizer: &LibraryTokenizer,
     lines: impl Iterator<Item = Result<String, DataError>>,
     config: &TokenizerConfig,
     progress: &mut Progress,
