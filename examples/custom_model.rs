@@ -1,34 +1,53 @@
-//! An architecture of one's own, trained, stopped, resumed and searched by what the built-in ones
-//! use:
+//! A program with an architecture of its own, and with every command of `polyglow`:
 //!
 //! ```text
-//! cargo run --release -p polyglow-examples --example custom_model -- runs/custom 100
+//! cargo run --release -p polyglow-examples --example custom_model -- train examples/custom_model.toml
+//! cargo run --release -p polyglow-examples --example custom_model -- translate runs/custom_model
 //! ```
 //!
 //! Each word of the source is read with its two neighbors (a convolution). A recurrent layer reads
-//! the target, and looks at the source at each position. The training stops after step 100, and
-//! goes on from there to its end.
-#![expect(clippy::print_stdout, reason = "an example shows what it finds")]
+//! the target, and looks at the source at each position.
 
-use std::{env, error::Error, sync::Arc};
+use std::process::ExitCode;
 
 use burn::module::Module;
-use burn::tensor::{Bool, Device, Int, Tensor, activation::relu};
-use polyglow_data::tokenizer::Tokenizers;
+use burn::tensor::activation::relu;
+use burn::tensor::{Bool, Device, Int, Tensor};
+use polyglow::Registry;
+use polyglow_model::attention::attend;
+use polyglow_model::dropout::Dropout;
+use polyglow_model::embedding::Embedding;
+use polyglow_model::init::ParamInit;
+use polyglow_model::linear::Linear;
+use polyglow_model::mask::padding_mask;
 use polyglow_model::recurrent::{Cell, Direction, Recurrent, State};
+use polyglow_model::registry::Architecture;
 use polyglow_model::{
-    Generate, Pair, Precision, Predict, Prediction, Projection, Source, attention::attend,
-    dropout::Dropout, embedding::Embedding, init::ParamInit, linear::Linear, mask::padding_mask,
+    Generate, Inspect, ModelError, Pair, Precision, Predict, Prediction, Projection, Side, Source,
+    Task, Vocabulary,
 };
-use polyglow_train::tasks::translation::Translation;
-use polyglow_train::{Config, Observer, Result, Stop, Training, load_runner_with};
+use serde::{Deserialize, Serialize};
 
-/// The `[model]` section is for the built-in models, so it is left out.
-const CONFIG: &str = "
-    data.corpus = 'mini-en-de'
-    tokenizer.kind = 'word'
-    train = { max_steps = 300, max_tokens = 800, lr = 1e-2, warmup_steps = 50 }";
-const WIDTH: usize = 48;
+fn main() -> ExitCode {
+    polyglow::run_with(Registry::new().architecture::<ConvToGru>("conv-to-gru"))
+}
+
+/// The table `[model.conv-to-gru]` of a config.
+#[derive(Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct Settings {
+    width: usize,
+    dropout: f64,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            width: 48,
+            dropout: 0.1,
+        }
+    }
+}
 
 /// A model is a Burn module.
 #[derive(Module, Debug)]
@@ -41,64 +60,75 @@ struct ConvToGru {
     pad_id: u32,
 }
 
-/// The source, `[batch, src_len, WIDTH]`, and where it is padding, `[batch, 1, 1, src_len]`.
-type Memory = (Tensor<3>, Tensor<4, Bool>);
+impl Architecture for ConvToGru {
+    type Config = Settings;
+    const TASK: Task = Task::Translation;
 
-impl ConvToGru {
-    fn new(tokenizers: &Tokenizers, device: &Device) -> Self {
-        let init = &mut ParamInit::new(1, device);
+    fn new(settings: &Settings, vocabulary: &Vocabulary, init: &mut ParamInit) -> Self {
+        let width = settings.width;
         Self {
-            embedding: Embedding::new(tokenizers.tgt.vocab_size(), WIDTH, init),
-            convolution: Linear::new(3 * WIDTH, WIDTH, init),
-            decoder: Recurrent::new(Cell::Gru, WIDTH, WIDTH, init),
-            combine: Linear::new(2 * WIDTH, WIDTH, init),
-            dropout: Dropout::new(0.1),
-            pad_id: tokenizers.src.special().pad,
+            embedding: Embedding::new(vocabulary.tgt_size, width, init),
+            convolution: Linear::new(3 * width, width, init),
+            decoder: Recurrent::new(Cell::Gru, width, width, init),
+            combine: Linear::new(2 * width, width, init),
+            dropout: Dropout::new(settings.dropout),
+            pad_id: vocabulary.src_pad_id,
         }
     }
 
-    fn read(&self, src: Source) -> Memory {
-        let src = src.into_ids();
-        let [batch, len] = src.dims();
-        let mask = padding_mask(&src, self.pad_id);
-        // Zeros for padding, as beyond the edges: a sentence is read in the same way, however long
-        // its batch is.
-        let pads = mask
-            .clone()
-            .reshape([batch, len, 1])
-            .expand([batch, len, WIDTH]);
-        let words = self
-            .dropout
-            .forward(self.embedding.forward(src))
-            .mask_fill(pads, 0.0);
-        let padded = words.clone().pad((0, 0, 1, 1), 0.0);
-        let windows = (0..3)
-            .map(|shift| padded.clone().narrow(1, shift, len))
-            .collect();
-        (
-            words + relu(self.convolution.forward(Tensor::cat(windows, 2))),
-            mask,
-        )
+    fn d_model(settings: &Settings) -> usize {
+        settings.width
     }
 
-    /// What the target's states `[batch, tgt_len, WIDTH]` become when they have looked at the
-    /// source.
+    fn check(settings: &Settings, vocabulary: &Vocabulary) -> Result<(), ModelError> {
+        if settings.width == 0 {
+            let key = "model.conv-to-gru.width";
+            return Err(ModelError::config(key, 0, "must be at least 1"));
+        }
+        if !vocabulary.shared {
+            let reason = "one embedding is for both sides: set it to true";
+            return Err(ModelError::config("tokenizer.shared", false, reason));
+        }
+        Ok(())
+    }
+}
+
+/// The source, `[batch, src_len, width]`, and where it is padding, `[batch, 1, 1, src_len]`.
+type Memory = (Tensor<3>, Tensor<4, Bool>);
+
+impl ConvToGru {
+    fn read(&self, src: Source) -> Memory {
+        let src = src.into_ids();
+        let mask = padding_mask(&src, self.pad_id);
+        let words = self.dropout.forward(self.embedding.forward(src));
+        let [batch, len, width] = words.dims();
+        // Zeros for padding, as beyond the edges: a sentence is read in the same way, however long
+        // its batch is.
+        let pads = mask.clone().reshape([batch, len, 1]);
+        let words = words.mask_fill(pads.expand([batch, len, width]), 0.0);
+        let padded = words.clone().pad((0, 0, 1, 1), 0.0);
+        let windows = (0..3).map(|shift| padded.clone().narrow(1, shift, len));
+        let windows = Tensor::cat(windows.collect(), 2);
+        (words + relu(self.convolution.forward(windows)), mask)
+    }
+
+    /// Returns what the target's states `[batch, tgt_len, width]` become when they have looked at
+    /// the source.
     fn look(&self, states: Tensor<3>, (memory, mask): &Memory) -> Tensor<3> {
-        let (query, memory) = (
-            states.clone().unsqueeze_dim(1),
-            memory.clone().unsqueeze_dim::<4>(1),
-        );
-        let (found, _) = attend(
+        let query = states.clone().unsqueeze_dim(1);
+        let memory: Tensor<4> = memory.clone().unsqueeze_dim(1);
+        let mask = Some(mask);
+        let precision = Precision::F32;
+        let (context, _) = attend(
             query,
             memory.clone(),
             memory,
-            Some(mask),
+            mask,
             &self.dropout,
-            Precision::F32,
+            precision,
         );
-        self.combine
-            .forward(Tensor::cat(vec![states, found.squeeze_dim(1)], 2))
-            .tanh()
+        let both = Tensor::cat(vec![states, context.squeeze_dim(1)], 2);
+        self.combine.forward(both).tanh()
     }
 }
 
@@ -107,7 +137,8 @@ impl Predict<Pair> for ConvToGru {
     fn predict(&self, Pair { src, tgt_in }: Pair) -> Prediction<'_> {
         let words = self.dropout.forward(self.embedding.forward(tgt_in));
         let states = self.decoder.run(words, None, None, Direction::Forward);
-        Projection::Tied(&self.embedding).project(self.look(states, &self.read(src)).flatten(0, 1))
+        let hidden = self.look(states, &self.read(src));
+        Projection::Tied(&self.embedding).project(hidden.flatten(0, 1))
     }
 }
 
@@ -121,68 +152,27 @@ impl Generate for ConvToGru {
     }
 
     fn advance(&self, ids: Tensor<2, Int>, (memory, state): &mut Self::Cache) -> Tensor<2> {
-        *state = self.decoder.step(
-            self.decoder
-                .input
-                .rows(self.embedding.forward(ids).squeeze_dim(1)),
-            state,
-        );
+        let word = self.embedding.forward(ids).squeeze_dim(1);
+        *state = self.decoder.step(self.decoder.input.rows(word), state);
         let hidden = self.look(state.hidden().unsqueeze_dim(1), memory);
-        Projection::Tied(&self.embedding)
-            .project(hidden.squeeze_dim(1))
-            .logits()
+        let prediction = Projection::Tied(&self.embedding).project(hidden.squeeze_dim(1));
+        prediction.logits()
     }
 
     fn select(((memory, mask), state): &mut Self::Cache, rows: &[usize], device: &Device) {
-        let rows = Tensor::<1, Int>::from_data(
-            &rows.iter().map(|&row| row as i32).collect::<Vec<_>>()[..],
-            device,
-        );
-        (*memory, *mask) = (
-            memory.clone().select(0, rows.clone()),
-            mask.clone().select(0, rows.clone()),
-        );
+        let rows: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
+        let rows = Tensor::<1, Int>::from_data(&rows[..], device);
+        *memory = memory.clone().select(0, rows.clone());
+        *mask = mask.clone().select(0, rows.clone());
         *state = state.select(&rows);
     }
 }
 
-/// Asks for the end after a step, as a signal handler would at any time.
-struct StopAfter(u64, Stop);
+/// What `polyglow embeddings` asks for.
+impl Inspect for ConvToGru {
+    type Inputs = Pair;
 
-impl Observer for StopAfter {
-    fn step(&mut self, step: u64) {
-        if step == self.0 {
-            self.1.request();
-        }
+    fn embedding(&self, _: Side) -> Option<&Embedding> {
+        Some(&self.embedding)
     }
-}
-
-/// Begins, or goes on from the newest checkpoint.
-fn train(run: &str, stop_after: u64) -> Result<()> {
-    let mut observer = StopAfter(stop_after, Stop::default());
-    let training = Training::prepare(Config::from_text(CONFIG, &[])?, run, &mut observer)?;
-    let task =
-        Translation::<ConvToGru>::new(training.setting()?, Arc::clone(training.data.text()?))?;
-    let new = |device: &Device| ConvToGru::new(&training.tokenizers, device);
-    let (ending, state) = training.run_with(&task, new, &observer.1.clone(), &mut observer)?;
-    println!(
-        "{ending:?} after step {}, BLEU {:.1}",
-        state.step,
-        state.best.map_or(0.0, |best| best.score)
-    );
-    Ok(())
-}
-
-fn main() -> Result<(), Box<dyn Error>> {
-    let run = env::args().nth(1).unwrap_or("runs/custom".to_owned());
-    let stop_after = env::args().nth(2).map_or(Ok(100), |step| step.parse())?;
-    train(&run, stop_after)?;
-    train(&run, u64::MAX)?;
-
-    let runner = load_runner_with(&run, &Device::flex(), ConvToGru::new)?;
-    println!(
-        "the dog sleeps . -> {}",
-        runner.best(&["the dog sleeps ."])?.concat()
-    );
-    Ok(())
 }

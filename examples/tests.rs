@@ -5,14 +5,18 @@ use std::ffi::OsStr;
 use std::fs;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+#[cfg(unix)]
+use std::thread::sleep;
+#[cfg(unix)]
+use std::time::{Duration, Instant};
 
 use polyglow_train::run::RunDirectory;
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
-/// Runs an example with these arguments and this input in `dir`; what it prints.
-fn run(dir: &Path, example: &str, args: &[&str], input: &str) -> Result<String> {
+/// The command that runs an example with these arguments in `dir`.
+fn command(dir: &Path, example: &str, args: &[&str]) -> Result<Command> {
     // Cargo builds the examples for the tests of their package, into the folder beside that of the
     // tests.
     let tests = std::env::current_exe()?;
@@ -31,7 +35,12 @@ fn run(dir: &Path, example: &str, args: &[&str], input: &str) -> Result<String> 
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
-    let mut child = command
+    Ok(command)
+}
+
+/// Runs an example with these arguments and this input in `dir`, to its end.
+fn output(dir: &Path, example: &str, args: &[&str], input: &str) -> Result<Output> {
+    let mut child = command(dir, example, args)?
         .spawn()
         .map_err(|error| format!("{error}: `cargo test -p polyglow-examples` builds it"))?;
     child
@@ -39,13 +48,26 @@ fn run(dir: &Path, example: &str, args: &[&str], input: &str) -> Result<String> 
         .take()
         .ok_or("it has an input")?
         .write_all(input.as_bytes())?;
-    let output = child.wait_with_output()?;
+    Ok(child.wait_with_output()?)
+}
+
+/// As [`output`], of an example that succeeds; returns what it prints.
+fn run(dir: &Path, example: &str, args: &[&str], input: &str) -> Result<String> {
+    let output = output(dir, example, args, input)?;
     assert!(
         output.status.success(),
         "{example}: {}",
         String::from_utf8_lossy(&output.stderr)
     );
     Ok(String::from_utf8(output.stdout)?)
+}
+
+/// As [`output`], of an example that fails with this exit code; returns its message.
+fn fails(dir: &Path, example: &str, args: &[&str], code: i32) -> Result<String> {
+    let output = output(dir, example, args, "")?;
+    let message = String::from_utf8(output.stderr)?;
+    assert_eq!(output.status.code(), Some(code), "{message}");
+    Ok(message)
 }
 
 /// The files of the newest checkpoint of a run, by their names, and what is in them.
@@ -130,28 +152,48 @@ fn metrics_are_those_of_sacrebleu() -> Result {
     Ok(())
 }
 
+/// The config of the program with an architecture of its own.
+fn custom_config() -> String {
+    format!("{}/custom_model.toml", env!("CARGO_MANIFEST_DIR"))
+}
+
+#[cfg(unix)]
 #[test]
 fn a_model_of_ones_own_resumes_to_the_bytes_of_a_straight_run() -> Result {
     let dir = tempfile::tempdir()?;
-    let stopped = run(dir.path(), "custom_model", &["stopped", "70"], "")?;
-    // It would stop after a step that never comes.
-    let straight = run(dir.path(), "custom_model", &["straight", "0"], "")?;
-    let (stopped, straight): (Vec<&str>, Vec<&str>) =
-        (stopped.lines().collect(), straight.lines().collect());
-    assert_eq!(stopped[0], "Stopped after step 70, BLEU 0.0");
+    let config = custom_config();
+    let train = |run: &'static str| ["train", &config, "--run", run].map(str::to_owned);
+    let straight = train("straight");
+    run(
+        dir.path(),
+        "custom_model",
+        &straight.each_ref().map(|arg| &**arg),
+        "",
+    )?;
+
+    let stopped = train("stopped");
+    let stopped = stopped.each_ref().map(|arg| &**arg);
+    let mut child = command(dir.path(), "custom_model", &stopped)?.spawn()?;
+    let records = dir.path().join("stopped/metrics.jsonl");
+    let begun = Instant::now();
+    while !fs::read_to_string(&records).is_ok_and(|records| records.contains("\"step\":50,")) {
+        assert!(
+            begun.elapsed() < Duration::from_mins(5),
+            "it makes no steps"
+        );
+        assert!(child.try_wait()?.is_none(), "it ended before step 50");
+        sleep(Duration::from_millis(10));
+    }
+    let pid = child.id().to_string();
     assert!(
-        stopped[1].starts_with("Done after step 300, "),
-        "{stopped:?}"
+        Command::new("kill")
+            .args(["-TERM", &pid])
+            .status()?
+            .success()
     );
-    assert_eq!(
-        (straight[0], straight[1], &straight[2..]),
-        (stopped[1], stopped[1], &stopped[2..])
-    );
-    assert!(score(stopped[1], "BLEU ")? > 10.0, "{stopped:?}");
-    assert!(
-        stopped[2].starts_with("the dog sleeps . -> der Hund "),
-        "{stopped:?}"
-    );
+    let output = child.wait_with_output()?;
+    assert_eq!(output.status.code(), Some(75), "{output:?}");
+    run(dir.path(), "custom_model", &stopped, "")?;
 
     let files = checkpoint(&dir.path().join("stopped"))?;
     let names: Vec<Option<&str>> = files.iter().map(|(name, _)| name.to_str()).collect();
@@ -163,6 +205,102 @@ fn a_model_of_ones_own_resumes_to_the_bytes_of_a_straight_run() -> Result {
         files == checkpoint(&dir.path().join("straight"))?,
         "a resumed run is not the straight one"
     );
+    Ok(())
+}
+
+#[test]
+fn a_model_of_ones_own_has_every_command() -> Result {
+    let dir = tempfile::tempdir()?;
+    let config = custom_config();
+    let own = |args: &[&str]| run(dir.path(), "custom_model", args, "the dog sleeps .\n");
+    let short = [
+        "train",
+        &*config,
+        "--run",
+        "r",
+        "--set",
+        "train.max_steps=200",
+    ];
+    own(&[&short[..], &["--set", "model.conv-to-gru.width=40"]].concat())?;
+
+    let copy = fs::read_to_string(dir.path().join("r/config.toml"))?;
+    let expected =
+        "[model]\narch = \"conv-to-gru\"\n\n[model.conv-to-gru]\ndropout = 0.1\nwidth = 40\n";
+    assert!(copy.contains(expected), "{copy}");
+
+    let translated = own(&["translate", "r"])?;
+    assert!(translated.contains(" Hund "), "{translated}");
+    let scores = own(&["evaluate", "r", "--set", "data.max_examples=50"]);
+    assert!(score(&scores?, "BLEU ")? > 10.0);
+    let info = own(&["info", "r"])?;
+    assert!(info.contains("conv-to-gru"), "{info}");
+    let near = own(&["embeddings", "r", "nearest", "dog"])?;
+    assert!(near.contains("cat") || near.lines().count() > 3, "{near}");
+    let checked = own(&["check", &config])?;
+    assert!(checked.contains("trial step"), "{checked}");
+    assert!(checked.contains("not ctranslate2"), "{checked}");
+    let help = own(&["help", "config", "conv-to-gru"])?;
+    assert!(
+        help.contains("[model.conv-to-gru]\ndropout = 0.1\nwidth = 48"),
+        "{help}"
+    );
+
+    // What an architecture of one's own cannot do says why.
+    let export = ["export", "r", "--to", "ctranslate2", "--out", "c"];
+    let message = fails(dir.path(), "custom_model", &export, 2)?;
+    assert!(
+        message.contains("`model.arch = \"conv-to-gru\"`"),
+        "{message}"
+    );
+    let message = fails(dir.path(), "custom_model", &["quantize", "r"], 2)?;
+    assert!(
+        message.contains("`model.arch = \"conv-to-gru\"`"),
+        "{message}"
+    );
+    // A program without it says so.
+    let message = fails(dir.path(), "translate", &["r"], 1)?;
+    assert!(
+        message.contains("unknown variant `conv-to-gru`"),
+        "{message}"
+    );
+    Ok(())
+}
+
+#[test]
+fn the_table_of_a_model_of_ones_own_is_read_strictly() -> Result {
+    let dir = tempfile::tempdir()?;
+    let config = custom_config();
+    for (key, expected) in [
+        ("model.conv-to-gru.widht=3", "unknown field `widht`"),
+        (
+            "model.conv-to-gru.width=0",
+            "`model.conv-to-gru.width = 0`: must be at least 1",
+        ),
+        (
+            "model.conv-to-gru.width=\"a\"",
+            "invalid type: string \"a\"",
+        ),
+        (
+            "model.d_ff=64",
+            "`model.d_ff`: nothing of that is in a model with `model.arch = \"conv-to-gru\"`",
+        ),
+        (
+            "model.arch=\"conv\"",
+            "`skipgram`, `encoder`, `vit`, `captioner`, `conv-to-gru`",
+        ),
+        (
+            "model.arch=\"rnn\"",
+            "`[model.conv-to-gru]` belongs to `model.arch = \"conv-to-gru\"`",
+        ),
+        (
+            "tokenizer.shared=false",
+            "`tokenizer.shared = false`: one embedding is for both sides",
+        ),
+    ] {
+        let args = ["check", &*config, "--set", key];
+        let message = fails(dir.path(), "custom_model", &args, 2)?;
+        assert!(message.contains(expected), "{key}: {message}");
+    }
     Ok(())
 }
 

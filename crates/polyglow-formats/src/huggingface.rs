@@ -67,14 +67,19 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
         | ModelShape::RnnLm(_)
         | ModelShape::SkipGram(_)
         | ModelShape::Encoder(_)
-        | ModelShape::Captioner(_) => {
-            let arch = model.config.model.arch.name();
-            let error =
-                failed!("Hugging Face has no class for a model of `model.arch = \"{arch}\"`");
-            Err(with_hint(
-                usage(error),
-                "BERT and its family have a norm behind the embeddings, and there are no recurrent models nor such captioners",
-            ))
+        | ModelShape::Captioner(_)
+        | ModelShape::Registered(_) => {
+            let arch = model.config.model.arch;
+            let error = failed!(
+                "Hugging Face has no class for a model of `model.arch = \"{}\"`",
+                arch.name()
+            );
+            let reason = if arch.is_built_in() {
+                "BERT and its family have a norm behind the embeddings, and there are no recurrent models nor such captioners"
+            } else {
+                "its layers are known to the program that registers this architecture, and to no other"
+            };
+            Err(with_hint(usage(error), reason))
         }
     }
 }

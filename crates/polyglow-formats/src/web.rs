@@ -66,6 +66,16 @@ pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Pat
             "only models that translate text are written for a page",
         )));
     }
+    if !config.arch.is_built_in() {
+        let error = failed!(
+            "no page can translate with a model of `model.arch = \"{}\"`",
+            config.arch.name()
+        );
+        return Err(with_hint(
+            usage(error),
+            "the page's program knows the built-in architectures alone",
+        ));
+    }
     if precision == Precision::Float16
         || precision == Precision::Int8 && config.arch != Arch::Transformer
     {

@@ -1,6 +1,7 @@
 //! The `[model]` section: an architecture, its sizes and variants, and the presets they start from.
 
 mod arch;
+mod own_table;
 mod preset;
 pub(crate) mod recurrent;
 mod shape;
@@ -10,6 +11,7 @@ mod task;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
+use crate::registry::{Registered, RegisteredConfig};
 
 pub use arch::*;
 pub use preset::Preset;
@@ -77,11 +79,14 @@ pub enum TieEmbeddings {
 }
 
 /// The `[model]` section as the user writes it: a preset, and keys that override its values.
+///
+/// A registered architecture has a table of its own in place of these keys: `[model.NAME]`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
+// Of all keys but the table of a registered architecture, which `own_table` adds.
+#[serde(remote = "Self", default, deny_unknown_fields)]
 pub struct ModelConfig {
     /// The architecture: `"transformer"`, `"rnn"`, `"lm"`, `"rnn-lm"`, `"skipgram"`, `"encoder"`,
-    /// `"vit"` or `"captioner"`; default `"transformer"`.
+    /// `"vit"` or `"captioner"`, or one that this program has registered; default `"transformer"`.
     pub arch: Arch,
     /// Sizes to start from: `"tiny"`, `"small"`, `"base"` or `"big"`; default `"small"`.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -168,6 +173,9 @@ pub struct ModelConfig {
     /// `"captioner"`.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub patch_size: Option<usize>,
+    /// The table of a registered architecture; `None` for its defaults, and for built-in ones.
+    #[serde(skip)]
+    pub own: Option<RegisteredConfig>,
 }
 
 /// The sizes and ids that the data decides: vocabularies, padding, the longest sequence.
@@ -203,7 +211,18 @@ impl ModelConfig {
 
     /// Returns the width of the hidden states: `d_model`, or that of the preset.
     pub fn width(&self) -> usize {
+        if let Arch::Registered(architecture) = self.arch {
+            return self.registered(architecture).d_model();
+        }
         self.d_model.unwrap_or(self.sizes().d_model)
+    }
+
+    /// Returns the settings of a registered architecture: its table, or its defaults.
+    fn registered(&self, architecture: Registered) -> RegisteredConfig {
+        match &self.own {
+            Some(own) if own.architecture() == architecture => own.clone(),
+            _ => architecture.defaults(),
+        }
     }
 
     /// Checks every value that does not depend on the data.

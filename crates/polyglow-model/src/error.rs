@@ -38,11 +38,8 @@ impl fmt::Debug for ModelError {
 }
 
 impl ModelError {
-    pub(crate) fn config(
-        key: &'static str,
-        value: impl std::fmt::Display,
-        reason: impl Into<String>,
-    ) -> Self {
+    /// Makes the error of a key, with its section, whose value is not allowed.
+    pub fn config(key: &'static str, value: impl fmt::Display, reason: impl Into<String>) -> Self {
         Self::Config {
             key,
             value: value.to_string(),

@@ -49,6 +49,7 @@ pub mod loss;
 mod model;
 pub mod parameter;
 pub mod random;
+pub mod registry;
 pub mod search;
 mod side;
 mod stacks;

@@ -1,5 +1,5 @@
-//! An enum of the built-in architectures, for the choice of a config file; it implements the traits
-//! of [`crate::architecture`].
+//! An enum of the architectures that a config file can name; it implements the traits of
+//! [`crate::architecture`].
 
 mod dispatch;
 
@@ -17,10 +17,11 @@ use crate::embedding::Embedding;
 use crate::host::computes_on_host;
 use crate::inputs::Source;
 use crate::parameter::init::ParamInit;
+use crate::registry::{AnyCache, AnyModel};
 use crate::side::Side;
 use crate::weight::Weight;
 
-/// A model of any built-in architecture.
+/// A model of any architecture, built in or registered.
 ///
 /// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for
 /// [`Inputs`](crate::Inputs), and [`Generate`]; it panics on inputs that its architecture does not
@@ -47,6 +48,8 @@ pub enum Model {
     Vit(Vit),
     /// The captioner; reads [`Pair`](crate::Pair), whose source is an image.
     Captioner(Captioner),
+    /// A registered architecture; reads the inputs of its task.
+    Registered(AnyModel),
 }
 
 /// The cache of a [`Model`]: its state between positions.
@@ -62,6 +65,8 @@ pub enum Cache {
     RnnLm(States),
     /// The state of a captioner's decoder.
     Captioner(CaptionCache),
+    /// The state of a registered architecture.
+    Registered(AnyCache),
 }
 
 impl ModelShape {
@@ -89,6 +94,7 @@ impl Model {
             ModelShape::Encoder(shape) => Self::Encoder(EncoderOnly::build(shape, init)),
             ModelShape::Vit(shape) => Self::Vit(Vit::build(shape, init)),
             ModelShape::Captioner(shape) => Self::Captioner(Captioner::build(shape, init)),
+            ModelShape::Registered(shape) => Self::Registered(shape.build(init)),
         }
     }
 
@@ -103,6 +109,7 @@ impl Model {
             Self::Encoder(model) => ModelShape::Encoder(model.shape().clone()),
             Self::Vit(model) => ModelShape::Vit(model.shape().clone()),
             Self::Captioner(model) => ModelShape::Captioner(model.shape().clone()),
+            Self::Registered(model) => ModelShape::Registered(model.shape().clone()),
         }
     }
 

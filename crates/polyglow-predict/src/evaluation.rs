@@ -64,6 +64,24 @@ pub struct Scores {
     pub truncated: Option<usize>,
 }
 
+impl Scores {
+    /// Returns the score of this key of a measure; `None` if the model has none.
+    pub fn get(&self, key: &str) -> Option<f64> {
+        let translations = self.translations.as_ref();
+        match key {
+            "bleu" => translations.map(|scores| scores.bleu),
+            "chrf" => translations.map(|scores| scores.chrf),
+            "exact_match" => translations.map(|scores| scores.exact_match),
+            "accuracy" => self.accuracy,
+            "token_accuracy" => self.token_accuracy,
+            "loss" => Some(self.loss),
+            "perplexity" => Some(self.perplexity),
+            "bits_per_byte" => self.bits_per_byte,
+            other => self.others.get(other).copied(),
+        }
+    }
+}
+
 /// The scores of a model on one set, with the outputs that were scored.
 #[derive(Clone, Debug)]
 pub struct Evaluation {

@@ -1,6 +1,8 @@
 //! The measures of scores, with their titles: all that is shown of records comes from here.
 
 use polyglow_metrics::Measure;
+use polyglow_model::ModelError;
+use polyglow_model::registry::{Named, Row, Table};
 use serde_json::Value;
 
 /// Fraction of right answers, 0 to 1.
@@ -61,8 +63,8 @@ pub const SPAN_F1: Measure = Measure {
     decimals: 3,
 };
 
-/// Every score that a record of `metrics.jsonl` may hold, in the order in which tables and pages
-/// show them.
+/// Every built-in score that a record of `metrics.jsonl` may hold, in the order in which tables and
+/// pages show them.
 ///
 /// A record has only the scores that its model can be measured by: see [`recorded`].
 pub const SCORES: [Measure; 11] = [
@@ -79,7 +81,118 @@ pub const SCORES: [Measure; 11] = [
     BITS_PER_BYTE,
 ];
 
-/// The rows of [`SCORES`] that at least one of the records holds.
+/// Scores outputs, each of which has at least one reference: `(outputs, references)`.
+pub type ScoreOutputs = fn(&[&str], &[Vec<&str>]) -> f64;
+
+/// A row of the table of metrics: a measure, and how it is computed if the program has added it.
+#[derive(Debug)]
+pub struct Metric {
+    /// The measure.
+    pub measure: Measure,
+    /// Computes it of what a model writes; `None` where a task gives the score.
+    score_outputs: Option<ScoreOutputs>,
+}
+
+impl Metric {
+    const fn built_in(measure: Measure) -> Self {
+        Self {
+            measure,
+            score_outputs: None,
+        }
+    }
+
+    /// Returns whether it compares what a model writes with references.
+    pub fn needs_references(&self) -> bool {
+        let compares = [Measure::BLEU, Measure::CHRF, Measure::EXACT_MATCH];
+        self.score_outputs.is_some() || compares.contains(&self.measure)
+    }
+}
+
+/// The metrics that are built in: a row for each of [`SCORES`].
+const BUILT_IN: [&Metric; SCORES.len()] = [
+    &Metric::built_in(SCORES[0]),
+    &Metric::built_in(SCORES[1]),
+    &Metric::built_in(SCORES[2]),
+    &Metric::built_in(SCORES[3]),
+    &Metric::built_in(SCORES[4]),
+    &Metric::built_in(SCORES[5]),
+    &Metric::built_in(SCORES[6]),
+    &Metric::built_in(SCORES[7]),
+    &Metric::built_in(SCORES[8]),
+    &Metric::built_in(SCORES[9]),
+    &Metric::built_in(SCORES[10]),
+];
+
+static TABLE: Table<Metric> = Table::new("train.best_metric", &BUILT_IN);
+
+impl Named for Metric {
+    fn name(&self) -> &'static str {
+        self.measure.key
+    }
+}
+
+impl Row for Metric {
+    fn table() -> &'static Table<Self> {
+        &TABLE
+    }
+}
+
+/// Registers a score that a task of the program's own gives ([`Scores::others`]), so that
+/// `train.best_metric`, patience and reports know whether more of it is better.
+///
+/// [`Scores::others`]: crate::evaluation::Scores::others
+///
+/// # Errors
+/// Its key is no word in lower case, or that of another measure.
+pub fn register_measure(measure: Measure) -> Result<(), ModelError> {
+    TABLE.register(Box::new(Metric::built_in(measure)))
+}
+
+/// Registers a metric that is computed of every set of outputs and references, in validations, in
+/// the final test and by `polyglow evaluate`.
+///
+/// ```
+/// use polyglow_metrics::Measure;
+/// use polyglow_predict::measures::register_metric;
+///
+/// let measure = Measure {
+///     key: "length_ratio",
+///     title: "length ratio",
+///     higher_is_better: true,
+///     decimals: 2,
+/// };
+/// register_metric(measure, |outputs, references| {
+///     let len = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::len).sum::<usize>() as f64;
+///     len(&mut outputs.iter().copied()) / len(&mut references.iter().map(|texts| texts[0]))
+/// })?;
+/// # Ok::<(), polyglow_model::ModelError>(())
+/// ```
+///
+/// # Errors
+/// As [`register_measure`].
+pub fn register_metric(measure: Measure, score_outputs: ScoreOutputs) -> Result<(), ModelError> {
+    TABLE.register(Box::new(Metric {
+        measure,
+        score_outputs: Some(score_outputs),
+    }))
+}
+
+/// Returns the measures of all scores: [`SCORES`], and those that the program has registered.
+pub fn all() -> Vec<Measure> {
+    TABLE.rows().iter().map(|metric| metric.measure).collect()
+}
+
+/// Computes the metrics that the program has registered.
+pub(crate) fn own_scores(outputs: &[&str], references: &[Vec<&str>]) -> Vec<(&'static str, f64)> {
+    let metrics = TABLE.rows().into_iter();
+    let scores = metrics.filter_map(|metric| {
+        let score = metric.score_outputs?(outputs, references);
+        Some((metric.measure.key, score))
+    });
+    scores.collect()
+}
+
+/// The measures of [`all`] that at least one of the records holds.
 ///
 /// ```
 /// use polyglow_predict::measures::recorded;
@@ -90,25 +203,23 @@ pub const SCORES: [Measure; 11] = [
 /// assert_eq!(titles, ["BLEU", "loss"]);
 /// ```
 pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterator<Item = Measure> {
-    let mut found = [false; SCORES.len()];
+    let measures = all();
+    let mut found = vec![false; measures.len()];
     for record in records {
-        for (found, measure) in found.iter_mut().zip(&SCORES) {
+        for (found, measure) in found.iter_mut().zip(&measures) {
             *found |= record[measure.key].is_number();
         }
     }
-    SCORES
+    measures
         .into_iter()
         .zip(found)
         .filter_map(|(measure, found)| found.then_some(measure))
 }
 
-/// Returns the title of a score: `span F1` of `span_f1`. One that is not in [`SCORES`] is its own
+/// Returns the title of a score: `span F1` of `span_f1`. One that is not in [`all`] is its own
 /// title.
 pub fn title(key: &str) -> &str {
-    SCORES
-        .iter()
-        .find(|measure| measure.key == key)
-        .map_or(key, |measure| measure.title)
+    TABLE.find(key).map_or(key, |metric| metric.measure.title)
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ use rayon::prelude::*;
 use serde::Serialize;
 
 use crate::error::Result;
+use crate::measures;
 
 /// What follows from a model's target tokenizer for comparing its output with references.
 ///
@@ -79,6 +80,29 @@ impl Scoring {
             .par_iter()
             .map(|line| self.line(line.as_ref()))
             .collect()
+    }
+
+    /// Computes the metrics that the program has registered, each by the key of its measure, of
+    /// lines as [`Self::lines`] returns them.
+    ///
+    /// # Errors
+    /// A foreign tokenizer fails.
+    pub(crate) fn own_scores(
+        &self,
+        outputs: &[String],
+        references: &[Vec<&str>],
+    ) -> Result<Vec<(&'static str, f64)>> {
+        let outputs = self.lines(outputs)?;
+        let outputs: Vec<&str> = outputs.iter().map(AsRef::as_ref).collect();
+        let mut lines = Vec::with_capacity(references.len());
+        for references in references {
+            lines.push(self.lines(references)?);
+        }
+        let mut references: Vec<Vec<&str>> = Vec::with_capacity(lines.len());
+        for lines in &lines {
+            references.push(lines.iter().map(AsRef::as_ref).collect());
+        }
+        Ok(measures::own_scores(&outputs, &references))
     }
 
     fn line<'t>(&self, line: &'t str) -> Result<Cow<'t, str>> {

@@ -150,6 +150,15 @@ impl Config {
     }
 }
 
+/// Returns the section `[model]` as TOML.
+///
+/// # Errors
+/// A registered architecture has settings that TOML does not have, such as `null`.
+pub fn model_section(model: &ModelConfig) -> Result<String> {
+    let section = BTreeMap::from([("model", model)]);
+    toml::to_string(&section).context("the section `[model]` cannot be written as TOML")
+}
+
 fn value_or_unset<'v>(values: &'v BTreeMap<String, String>, key: &str) -> &'v str {
     values.get(key).map_or("unset", String::as_str)
 }

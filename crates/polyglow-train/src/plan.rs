@@ -8,13 +8,14 @@ use polyglow_data::config::Content;
 use polyglow_data::corpus::read_images;
 use polyglow_data::sources::{BatchSource, Sharded};
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_metrics::{TokenizerChoice, TokenizerName};
+use polyglow_metrics::{Measure, TokenizerChoice, TokenizerName};
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_model::search::SearchConfig;
 use polyglow_model::{ModelShape, Precision, computes_on_host};
 use polyglow_predict::device;
 use polyglow_predict::error::{Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::group::{Group, alone};
+use polyglow_predict::measures::LOSS;
 use polyglow_predict::runner::Options;
 use polyglow_predict::settings::{DEFAULT_MAX_TOKENS, default_pad_multiple};
 use polyglow_predict::tasks::{TaskFacts, TaskUse, facts, task_use};
@@ -273,11 +274,12 @@ fn keep(train: &mut TrainConfig, before: &TrainConfig) {
 /// Returns the default of `train.best_metric`: BLEU for output that is compared with references,
 /// without which there is no other measure than the loss.
 fn default_metric(facts: &TaskFacts) -> BestMetric {
-    if facts.has_references() {
-        BestMetric::Bleu
+    let measure = if facts.has_references() {
+        Measure::BLEU
     } else {
-        BestMetric::Loss
-    }
+        LOSS
+    };
+    BestMetric::named(measure.key).expect("it is built in")
 }
 
 /// Fills in the tokenizer of BLEU, as far as the language decides it.
@@ -307,8 +309,8 @@ mod tests {
             ("translation", Content::PAIRS, 1)
         );
         assert!(plan_.on_host && plan_.has_kernels);
-        assert_eq!(plan_.best_metric, BestMetric::Bleu);
-        assert_eq!(plan_.config.train.best_metric, Some(BestMetric::Bleu));
+        assert_eq!(plan_.best_metric.name(), "bleu");
+        assert_eq!(plan_.config.train.best_metric, Some(plan_.best_metric));
         assert!(plan_.config.model.d_model.is_some());
         let text = plan_.config.to_toml().expect("it can be written");
         assert_eq!(plan(&text).config, plan_.config);

@@ -29,11 +29,13 @@ pub use disk::{Bytes, DiskEstimate};
 pub use fork::Start;
 pub use memory::{MemoryEstimate, activations, available_memory, peak_memory};
 pub use monitor::{Interval, TrainReport};
-pub use optimizer::{Optimizer, ParameterStep, UpdateRule, rule};
+pub use optimizer::{
+    MakeUpdateRule, Optimizer, OptimizerRow, ParameterStep, UpdateRule, register_optimizer, rule,
+};
 pub use parts::OwnParts;
 pub(crate) use parts::short_type_name;
 pub use prepare::{Text, Training, check_one_config};
-pub use schedule::Schedule;
+pub use schedule::{LearningRate, Schedule, ScheduleRow, ScheduleSetting, register_schedule};
 pub use session::Session;
 pub use step::{Observe, Phase, StepConfig, StepRecord, StepValues};
 pub use stepper::{Stepper, StepperParts};

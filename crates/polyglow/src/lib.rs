@@ -19,6 +19,7 @@ mod progress;
 mod proposal;
 mod ranks;
 mod reference;
+mod registry;
 mod signals;
 mod standard_output;
 
@@ -29,6 +30,7 @@ use std::process::ExitCode;
 pub use failure::{usage, with_hint};
 #[doc(hidden)]
 pub use logging::Verbosity;
+pub use registry::{Registry, run_with};
 
 /// Runs the program with the arguments of this process and says how it should end.
 ///
@@ -36,7 +38,7 @@ pub use logging::Verbosity;
 /// configuration, 75 when a training was stopped before its end. A panic anywhere below becomes an
 /// error message here, because a stack trace does not help a user.
 pub fn run() -> ExitCode {
-    run_program(cli::run)
+    run_with(Registry::new())
 }
 
 /// Runs `program`, and reports its error or its panic as [`run`] does: the frame of this program

@@ -1,17 +1,18 @@
-//! The built-in architectures: their names, their default values of keys, and the keys they refuse.
+//! The architectures: their names, their default values of keys, and the keys they refuse.
 //!
-//! To add one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the compiler then
-//! names every other place.
+//! To add a built-in one, begin here with a variant of [`Arch`] and one of [`ModelShape`]; the
+//! compiler then names every other place. Other programs register theirs in [`crate::registry`].
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use super::recurrent::Attend;
 use super::{ModelConfig, ModelShape, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
 use crate::error::ModelError;
+use crate::registry::{self, Registered, unknown_name};
 
 /// The architectures that can be trained.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Arch {
     /// The encoder-decoder Transformer (Vaswani et al., 2017).
     #[default]
@@ -23,11 +24,9 @@ pub enum Arch {
     Lm,
     /// A recurrent language model, the network that predicts the next letter (Mikolov et al.,
     /// 2010).
-    #[serde(rename = "rnn-lm")]
     RnnLm,
     /// Word vectors, by distinguishing the neighbors of a word from random words (Mikolov et al.,
     /// 2013).
-    #[serde(rename = "skipgram")]
     SkipGram,
     /// An encoder with a head, for labels of texts, tags of words or masked tokens (Devlin et al.,
     /// 2019).
@@ -36,9 +35,53 @@ pub enum Arch {
     Vit,
     /// An encoder of images and a decoder that describes them (Xu et al., 2015).
     Captioner,
+    /// One that this program has registered.
+    Registered(Registered),
+}
+
+impl Serialize for Arch {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.serialize_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Arch {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(deserializer)?;
+        Self::all()
+            .into_iter()
+            .find(|arch| arch.name() == name)
+            .ok_or_else(|| {
+                let known = Self::all().into_iter().map(Self::name);
+                D::Error::custom(unknown_name(&name, known))
+            })
+    }
 }
 
 impl Arch {
+    /// The built-in ones.
+    pub const BUILT_IN: [Self; 8] = [
+        Self::Transformer,
+        Self::Rnn,
+        Self::Lm,
+        Self::RnnLm,
+        Self::SkipGram,
+        Self::Encoder,
+        Self::Vit,
+        Self::Captioner,
+    ];
+
+    /// Whether it is one of this library, which every program has.
+    pub fn is_built_in(self) -> bool {
+        !matches!(self, Self::Registered(_))
+    }
+
+    /// Returns the built-in ones and those that this program has registered.
+    pub fn all() -> Vec<Self> {
+        let registered = registry::all().into_iter().map(Self::Registered);
+        Self::BUILT_IN.into_iter().chain(registered).collect()
+    }
+
     /// The task that it is trained for, unless its head says otherwise.
     pub fn task(self) -> Task {
         match self {
@@ -48,6 +91,7 @@ impl Arch {
             Self::Encoder => Task::Labels,
             Self::Vit => Task::Images,
             Self::Captioner => Task::Captions,
+            Self::Registered(architecture) => architecture.task(),
         }
     }
 
@@ -62,6 +106,7 @@ impl Arch {
             Self::Encoder => "encoder",
             Self::Vit => "vit",
             Self::Captioner => "captioner",
+            Self::Registered(architecture) => architecture.name(),
         }
     }
 
@@ -74,7 +119,7 @@ impl Arch {
             // Each recurrent layer reads the whole sequence, so few are needed, and each costs
             // `len` sequential steps.
             Self::Rnn | Self::RnnLm => num_transformer_layers / 3,
-            Self::SkipGram => 0,
+            Self::SkipGram | Self::Registered(_) => 0,
         }
     }
 }
@@ -125,6 +170,10 @@ impl ModelConfig {
                 attend: self.attend.filter(|attend| *attend != Attend::default()),
                 input_feeding: Some(self.input_feeding()),
                 ..self.resolve_layers()
+            },
+            Arch::Registered(architecture) => Self {
+                own: Some(self.registered(architecture)),
+                ..self.clone()
             },
         }
     }
@@ -188,7 +237,7 @@ impl ModelConfig {
     /// sizes that do not fit each other, tied embeddings over vocabularies that are not shared, and
     /// keys that the architecture does not have.
     pub fn shape(&self, vocabulary: Vocabulary) -> Result<ModelShape, ModelError> {
-        let has_two_sides = self.arch.task() == Task::Translation;
+        let has_two_sides = matches!(self.arch, Arch::Transformer | Arch::Rnn);
         if has_two_sides && self.tie_embeddings == TieEmbeddings::All && !vocabulary.shared {
             return Err(ModelError::config(
                 "model.tie_embeddings",
@@ -207,6 +256,10 @@ impl ModelConfig {
             Arch::Encoder => self.encoder(vocabulary).map(ModelShape::Encoder),
             Arch::Vit => self.vit(vocabulary).map(ModelShape::Vit),
             Arch::Captioner => self.captioner(vocabulary).map(ModelShape::Captioner),
+            Arch::Registered(architecture) => self
+                .registered(architecture)
+                .shape(vocabulary)
+                .map(ModelShape::Registered),
         }
     }
 
@@ -220,7 +273,9 @@ impl ModelConfig {
         let with_cells: &[Arch] = &[Rnn, RnnLm, Encoder, Captioner];
         let with_recurrent_decoder: &[Arch] = &[Rnn, Captioner];
         // Each key, whether it was given, and the architectures that have it.
-        let keys: [(&str, bool, &[Arch]); 23] = [
+        let keys: [(&str, bool, &[Arch]); 25] = [
+            ("model.preset", self.preset.is_some(), &Arch::BUILT_IN),
+            ("model.d_model", self.d_model.is_some(), &Arch::BUILT_IN),
             ("model.d_ff", self.d_ff.is_some(), with_self_attention),
             (
                 "model.num_heads",

@@ -1,4 +1,4 @@
-//! The shape of a built-in model: its architecture, sizes and variants.
+//! The shape of a model: its architecture, sizes and variants.
 
 use super::{
     CaptionerShape, EncoderShape, LmShape, RnnLmShape, RnnShape, SkipGramShape, Task,
@@ -7,8 +7,9 @@ use super::{
 use crate::attention::AttentionKind;
 use crate::config::recurrent::Score;
 use crate::precision::Precision;
+use crate::registry::RegisteredShape;
 
-/// The complete shape of a built-in model, see [`super::ModelConfig::shape`].
+/// The complete shape of a model, see [`super::ModelConfig::shape`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum ModelShape {
     /// The shape of an encoder-decoder Transformer.
@@ -27,6 +28,8 @@ pub enum ModelShape {
     Vit(VitShape),
     /// The shape of a captioner.
     Captioner(CaptionerShape),
+    /// The shape of a model of a registered architecture.
+    Registered(RegisteredShape),
 }
 
 /// The part of a shape that describes its layers, which several architectures share.
@@ -34,6 +37,7 @@ enum Stack<'a> {
     Transformer(&'a mut TransformerShape),
     Rnn(&'a mut RnnShape),
     Words(&'a mut SkipGramShape),
+    Registered(&'a mut RegisteredShape),
 }
 
 impl ModelShape {
@@ -44,6 +48,7 @@ impl ModelShape {
             Stack::Transformer(stack) => stack.precision = precision,
             Stack::Rnn(stack) => stack.precision = precision,
             Stack::Words(_) => {}
+            Stack::Registered(shape) => shape.precision = precision,
         }
         if let Self::Captioner(CaptionerShape {
             recurrent: Some(layers),
@@ -66,6 +71,7 @@ impl ModelShape {
             Stack::Transformer(stack) => &mut stack.max_len,
             Stack::Rnn(stack) => &mut stack.vocabulary.max_len,
             Stack::Words(shape) => &mut shape.vocabulary.max_len,
+            Stack::Registered(shape) => &mut shape.vocabulary.max_len,
         };
         *max_len = len.max(*max_len);
         self
@@ -80,6 +86,7 @@ impl ModelShape {
             | Self::Captioner(CaptionerShape { stack, .. }) => Stack::Transformer(stack),
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => Stack::Rnn(stack),
             Self::SkipGram(shape) => Stack::Words(shape),
+            Self::Registered(shape) => Stack::Registered(shape),
         }
     }
 
@@ -92,6 +99,7 @@ impl ModelShape {
             Self::Encoder(EncoderShape { head, .. }) => head.task(),
             Self::Vit(_) => Task::Images,
             Self::Captioner(_) => Task::Captions,
+            Self::Registered(shape) => shape.config.architecture().task(),
         }
     }
 
@@ -105,6 +113,7 @@ impl ModelShape {
             | Self::Captioner(CaptionerShape { stack, .. }) => stack.d_model,
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.d_model,
             Self::SkipGram(shape) => shape.d_model,
+            Self::Registered(shape) => shape.config.d_model(),
         }
     }
 
@@ -121,6 +130,7 @@ impl ModelShape {
             },
             Self::Rnn(stack) | Self::RnnLm(RnnLmShape { stack }) => stack.vocabulary,
             Self::SkipGram(shape) => shape.vocabulary,
+            Self::Registered(shape) => shape.vocabulary,
         }
     }
 
@@ -158,6 +168,7 @@ impl ModelShape {
                 }),
                 AttentionKind::Cross,
             ) if shape.attention != Score::None => (1, 1),
+            (Self::Registered(shape), _) => shape.attention_size(kind),
             _ => (0, 0),
         }
     }
@@ -177,6 +188,7 @@ impl ModelShape {
             Self::Encoder(shape) => shape.forward_flops(batch),
             Self::Vit(shape) => shape.forward_flops(batch),
             Self::Captioner(shape) => shape.forward_flops(batch),
+            Self::Registered(shape) => shape.forward_flops(batch),
         }
     }
 
@@ -201,6 +213,7 @@ impl ModelShape {
             Self::Encoder(shape) => shape.activations(batch, kernels),
             Self::Vit(shape) => shape.activations(batch, kernels),
             Self::Captioner(shape) => shape.activations(batch, kernels),
+            Self::Registered(shape) => shape.activations(batch),
         }
     }
 }

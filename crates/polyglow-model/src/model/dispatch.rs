@@ -10,6 +10,7 @@ use crate::attention::AttentionMaps;
 use crate::embedding::Embedding;
 use crate::inputs::{Inputs, Source};
 use crate::loss::prediction::Prediction;
+use crate::registry::AnyModel;
 use crate::side::Side;
 
 impl<I: Into<Inputs>> Predict<I> for Model {
@@ -25,6 +26,7 @@ impl<I: Into<Inputs>> Predict<I> for Model {
             (Self::Encoder(model), Inputs::Text(text)) => model.predict(text),
             (Self::Vit(model), Inputs::Image(image)) => model.predict(image),
             (Self::Captioner(model), Inputs::Pair(pair)) => model.predict(pair),
+            (Self::Registered(model), inputs) => model.predict(inputs),
             (model, inputs) => panic!(
                 "a model for {:?} does not read {}",
                 model.task(),
@@ -39,6 +41,7 @@ impl<I: Into<Inputs>> Predict<I> for Model {
         match (self, inputs.into()) {
             (Self::Transformer(model), Inputs::Pair(pair)) => model.predict_aligned(pair),
             (Self::Rnn(model), Inputs::Pair(pair)) => model.predict_aligned(pair),
+            (Self::Registered(model), inputs) => model.predict_aligned(inputs),
             (model, inputs) => (model.predict(inputs), None),
         }
     }
@@ -57,6 +60,7 @@ impl Generate for Model {
             Self::Lm(model) => Cache::Lm(model.start(src)),
             Self::RnnLm(model) => Cache::RnnLm(model.start(src)),
             Self::Captioner(model) => Cache::Captioner(model.start(src)),
+            Self::Registered(model) => Cache::Registered(model.start(src)),
             Self::SkipGram(_) | Self::Encoder(_) | Self::Vit(_) => {
                 panic!("a model for the task {:?} writes no text", self.task())
             }
@@ -72,6 +76,7 @@ impl Generate for Model {
             (Self::Lm(model), Cache::Lm(cache)) => model.advance(ids, cache),
             (Self::RnnLm(model), Cache::RnnLm(cache)) => model.advance(ids, cache),
             (Self::Captioner(model), Cache::Captioner(cache)) => model.advance(ids, cache),
+            (Self::Registered(model), Cache::Registered(cache)) => model.advance(ids, cache),
             _ => panic!("a model needs a cache of its own"),
         }
     }
@@ -83,6 +88,7 @@ impl Generate for Model {
             Cache::Lm(cache) => LanguageModel::select(cache, rows, device),
             Cache::RnnLm(states) => RecurrentLanguageModel::select(states, rows, device),
             Cache::Captioner(cache) => Captioner::select(cache, rows, device),
+            Cache::Registered(cache) => AnyModel::select(cache, rows, device),
         }
     }
 }
@@ -98,6 +104,7 @@ impl Inspect for Model {
             (Self::Encoder(model), Inputs::Text(text)) => model.attention(text),
             (Self::Vit(model), Inputs::Image(image)) => model.attention(image),
             (Self::Captioner(model), Inputs::Pair(pair)) => model.attention(pair),
+            (Self::Registered(model), inputs) => model.attention(inputs),
             _ => AttentionMaps::default(),
         }
     }
@@ -107,6 +114,7 @@ impl Inspect for Model {
             (Self::Transformer(model), Inputs::Pair(pair)) => model.cross_attention(pair),
             (Self::Rnn(model), Inputs::Pair(pair)) => model.cross_attention(pair),
             (Self::Captioner(model), Inputs::Pair(pair)) => model.cross_attention(pair),
+            (Self::Registered(model), inputs) => model.cross_attention(inputs),
             _ => Vec::new(),
         }
     }
@@ -118,6 +126,7 @@ impl Inspect for Model {
             Self::Lm(model) => model.states(ids),
             Self::RnnLm(model) => model.states(ids),
             Self::Encoder(model) => model.states(ids),
+            Self::Registered(model) => model.states(ids),
             Self::SkipGram(_) | Self::Vit(_) | Self::Captioner(_) => Vec::new(),
         }
     }
@@ -131,6 +140,7 @@ impl Inspect for Model {
             Self::SkipGram(model) => Some(&model.embedding),
             Self::Encoder(model) => Some(&model.embedding),
             Self::Captioner(model) => model.embedding(side),
+            Self::Registered(model) => model.embedding(side),
             Self::Vit(_) => None,
         }
     }

@@ -76,6 +76,7 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
     }
     let scoring = Scoring::new(Arc::clone(&runner.tgt), options.bleu.clone())?;
     let scores = TranslationScores::new(&translations, &references, &scoring)?;
+    let own_scores = scoring.own_scores(&translations, &references)?;
     let forced = runner.in_portions(pairs, |pairs| teacher_forced(runner, pairs))?;
     let long = LongLines::from_cut(forced.iter().map(|pair| pair.truncated));
     long.warn("pair", runner.longest, "scored");
@@ -85,7 +86,11 @@ pub fn evaluate<M: Predict<Inputs> + Generate>(
             hypotheses[index].clone_from(translation);
         }
     }
-    Ok(Evaluation::from_forced(forced).with_translations(hypotheses, scores))
+    let mut evaluation = Evaluation::from_forced(forced).with_translations(hypotheses, scores);
+    for (key, score) in own_scores {
+        evaluation = evaluation.with_score(key, score);
+    }
+    Ok(evaluation)
 }
 
 /// Returns how probable the models find the target of each pair, given its source and all targets

@@ -6,7 +6,7 @@ use std::path::Path;
 use polyglow_predict::error::{Context, Result, ensure, usage, with_hint};
 use polyglow_predict::tasks::facts;
 
-use super::{BestMetric, Config, overrides};
+use super::{Config, overrides};
 use crate::tasks;
 
 impl Config {
@@ -154,7 +154,7 @@ impl Config {
         if let Some(metric) = self
             .train
             .best_metric
-            .filter(|metric| *metric != BestMetric::Loss)
+            .filter(|metric| metric.0.needs_references())
         {
             let name = metric.name();
             let arch = self.model.arch.name();

@@ -4,83 +4,23 @@ use std::path::PathBuf;
 
 use polyglow_metrics::{Tokenizer, TokenizerChoice};
 use polyglow_model::Precision;
+use polyglow_model::registry::Choice;
 use polyglow_predict::error::{Result, ensure, usage, with_hint};
+use polyglow_predict::measures::Metric;
 use serde::{Deserialize, Serialize};
 
 use super::max_tokens::MaxTokens;
+use crate::train::{OptimizerRow, ScheduleRow};
 
-/// The update rule.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum OptimizerKind {
-    /// Adam (Kingma and Ba, 2015); weight decay, if any, is added to the gradient.
-    #[default]
-    Adam,
-    /// Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
-    Adamw,
-    /// Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns instead of Adam's
-    /// two values per weight; decoupled weight decay.
-    Adafactor,
-    /// Lion (Chen et al., 2023), which keeps one value a weight; decoupled weight decay.
-    Lion,
-}
+/// The update rule: a row of the table of optimizers.
+pub type OptimizerKind = Choice<OptimizerRow>;
 
-/// The learning rate as a function of the step.
-///
-/// Every schedule but `noam` climbs linearly to `lr` over `warmup_steps` and then does as its name
-/// says.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ScheduleKind {
-    /// Stays at `lr`.
-    Constant,
-    /// Falls linearly, to reach 0 one step after the last.
-    Linear,
-    /// Falls along half a cosine, to reach 0 one step after the last (Loshchilov and Hutter, 2017).
-    Cosine,
-    /// `lr * sqrt(warmup_steps / step)`.
-    #[default]
-    InverseSqrt,
-    /// `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al., 2017,
-    /// section 5.3).
-    Noam,
-}
-
-impl ScheduleKind {
-    /// Returns whether the rate of every step depends on the number of the last one, so that a run
-    /// whose end is moved would have trained with other rates.
-    pub fn depends_on_last_step(self) -> bool {
-        match self {
-            Self::Linear | Self::Cosine => true,
-            Self::Constant | Self::InverseSqrt | Self::Noam => false,
-        }
-    }
-}
+/// The learning rate as a function of the step: a row of the table of schedules.
+pub type ScheduleKind = Choice<ScheduleRow>;
 
 /// The score of the validation set that decides which checkpoint is the best, and when patience
-/// ends.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum BestMetric {
-    /// BLEU of greedy output; higher is better.
-    #[default]
-    Bleu,
-    /// chrF of greedy output; higher is better.
-    Chrf,
-    /// Loss per target token; lower is better.
-    Loss,
-}
-
-impl BestMetric {
-    /// Returns its name in a config.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Bleu => "bleu",
-            Self::Chrf => "chrf",
-            Self::Loss => "loss",
-        }
-    }
-}
+/// ends: a row of the table of metrics.
+pub type BestMetric = Choice<Metric>;
 
 /// The `[train]` section. A step is one update of the weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -222,7 +162,7 @@ impl TrainConfig {
     pub fn validate(&self) -> Result<()> {
         self.validate_counts()?;
         self.validate_rates()?;
-        self.validate_schedule()
+        self.schedule.0.check(self)
     }
 
     /// Opens BLEU's tokenizer. Where the config leaves it open, the script of `references` decides.
@@ -328,28 +268,6 @@ impl TrainConfig {
         }
         Ok(())
     }
-
-    fn validate_schedule(&self) -> Result<()> {
-        match self.schedule {
-            ScheduleKind::Constant => {}
-            ScheduleKind::InverseSqrt | ScheduleKind::Noam => ensure!(
-                self.warmup_steps > 0,
-                "`train.warmup_steps = 0`: must be at least 1 for the schedules `inverse_sqrt` and `noam`, \
-                 whose decay starts from it"
-            ),
-            ScheduleKind::Linear | ScheduleKind::Cosine => {
-                if let Some(max_steps) = self.max_steps {
-                    ensure!(
-                        self.warmup_steps < max_steps,
-                        "`train.warmup_steps = {}`: must be below `train.max_steps = {max_steps}`, where the \
-                         schedules `linear` and `cosine` end",
-                        self.warmup_steps
-                    );
-                }
-            }
-        }
-        Ok(())
-    }
 }
 
 #[cfg(test)]
@@ -415,9 +333,9 @@ mod tests {
     fn names_are_spelled_as_in_the_literature() {
         let toml = "schedule = 'inverse_sqrt'\noptimizer = 'adamw'\ntokenize = '13a'\nbest_metric = 'chrf'";
         let config: TrainConfig = toml::from_str(toml).expect("every name is known");
-        assert_eq!(config.schedule, ScheduleKind::InverseSqrt);
-        assert_eq!(config.optimizer, OptimizerKind::Adamw);
+        assert_eq!(config.schedule.name(), "inverse_sqrt");
+        assert_eq!(config.optimizer.name(), "adamw");
         assert_eq!(config.tokenize, TokenizerChoice::Named(TokenizerName::V13a));
-        assert_eq!(config.best_metric, Some(BestMetric::Chrf));
+        assert_eq!(config.best_metric, BestMetric::named("chrf"));
     }
 }

@@ -227,17 +227,17 @@ impl Checkpoint {
         self.weights(MODEL)
     }
 
-    /// Reads the optimizer's state.
+    /// Reads the optimizer's state. It is empty for an update rule that keeps nothing, and in an
+    /// average.
     ///
     /// # Errors
-    /// There is none, as in an average; it cannot be read, or is damaged.
+    /// The file cannot be read, or is damaged.
     pub fn optimizer(&self) -> Result<Weights> {
-        ensure!(
-            self.files.contains_key(OPTIMIZER),
-            "the checkpoint `{}` holds no state of the optimizer",
-            self.path.display()
-        );
-        self.weights(OPTIMIZER)
+        if self.files.contains_key(OPTIMIZER) {
+            self.weights(OPTIMIZER)
+        } else {
+            Weights::new(&self.path.join(OPTIMIZER), BTreeMap::new())
+        }
     }
 
     /// Reads the exponential moving average of the weights.

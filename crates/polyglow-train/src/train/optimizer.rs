@@ -16,23 +16,25 @@ use std::fmt::Debug;
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::tensor::{Bool, Device, Tensor, TensorData};
 use polyglow_kernels::{Factors, RoundedOnce, joined};
-use polyglow_model::Precision;
 use polyglow_model::parameter::ParamPath;
+use polyglow_model::registry::{Named, Row, Table};
+use polyglow_model::{ModelError, Precision};
 
 pub(super) use self::freeze::freeze;
 use self::loss_scale::LossScale;
 use self::slot::{Member, Slot, slots};
 use self::update::{Ready, Update};
 use super::sums::{WindowSums, norm};
-use crate::config::{OptimizerKind, TrainConfig};
+use crate::config::TrainConfig;
 
 /// Keeps the division by the norm finite where all gradients are zero; PyTorch's value.
 const NORM_EPSILON: f64 = 1e-6;
 
 /// The update of one parameter: what the literature calls an optimizer.
 ///
-/// To add one: a file in this folder, a variant of [`OptimizerKind`], and a line in [`rule`]. One
-/// that is not part of this library goes to [`Training::with_rule`](super::Training::with_rule).
+/// To add one: a file in this folder, and a row of the table below. One that is not part of this
+/// library is registered ([`register_optimizer`]), or given to
+/// [`Training::with_rule`](super::Training::with_rule).
 pub trait UpdateRule: Debug + Send {
     /// Lists the parts of the state that is kept of a parameter of this name and shape from step to
     /// step: the name of each in checkpoints, and its number of elements. All are 0 before the
@@ -80,23 +82,78 @@ pub struct ParameterStep<'a> {
     pub weight_decay: f64,
 }
 
+/// Makes an update rule from the section `[train]`.
+pub type MakeUpdateRule = fn(&TrainConfig) -> Box<dyn UpdateRule>;
+
+/// A row of the table of optimizers.
+pub struct OptimizerRow {
+    name: &'static str,
+    make: MakeUpdateRule,
+}
+
+/// The optimizers that are built in.
+const BUILT_IN: [&OptimizerRow; 4] = [
+    // Adam (Kingma and Ba, 2015), whose weight decay, if any, is added to the gradient.
+    &OptimizerRow {
+        name: "adam",
+        make: |config| adam(config, false),
+    },
+    // Adam with decoupled weight decay (Loshchilov and Hutter, 2019).
+    &OptimizerRow {
+        name: "adamw",
+        make: |config| adam(config, true),
+    },
+    // Adafactor (Shazeer and Stern, 2018), which keeps means of rows and columns in place of Adam's
+    // two values per weight; decoupled weight decay.
+    &OptimizerRow {
+        name: "adafactor",
+        make: |_| Box::new(adafactor::Adafactor),
+    },
+    // Lion (Chen et al., 2023), which keeps one value a weight; decoupled weight decay.
+    &OptimizerRow {
+        name: "lion",
+        make: |config| {
+            Box::new(lion::Lion {
+                betas: config.betas,
+            })
+        },
+    },
+];
+
+static TABLE: Table<OptimizerRow> = Table::new("train.optimizer", &BUILT_IN);
+
+impl Named for OptimizerRow {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl Row for OptimizerRow {
+    fn table() -> &'static Table<Self> {
+        &TABLE
+    }
+}
+
+/// Registers an update rule, which a config chooses by `train.optimizer = "NAME"`.
+///
+/// # Errors
+/// The name is no word in lower case, or that of another optimizer.
+pub fn register_optimizer(name: &'static str, make: MakeUpdateRule) -> Result<(), ModelError> {
+    TABLE.register(Box::new(OptimizerRow { name, make }))
+}
+
 /// Makes the update rule that a configuration names.
 pub fn rule(config: &TrainConfig) -> Box<dyn UpdateRule> {
+    (config.optimizer.0.make)(config)
+}
+
+fn adam(config: &TrainConfig, decoupled: bool) -> Box<dyn UpdateRule> {
     let &TrainConfig { betas, eps, .. } = config;
-    match config.optimizer {
-        OptimizerKind::Adam => Box::new(adam::Adam {
-            betas,
-            eps,
-            decoupled: false,
-        }),
-        OptimizerKind::Adamw => Box::new(adam::Adam {
-            betas,
-            eps,
-            decoupled: true,
-        }),
-        OptimizerKind::Adafactor => Box::new(adafactor::Adafactor),
-        OptimizerKind::Lion => Box::new(lion::Lion { betas }),
-    }
+    Box::new(adam::Adam {
+        betas,
+        eps,
+        decoupled,
+    })
 }
 
 /// Returns the number of values that an optimizer keeps for a model, apart from its weights and

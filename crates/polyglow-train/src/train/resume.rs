@@ -78,7 +78,7 @@ pub(super) fn warn_of_other_instructions(old: Option<&str>, new: Option<&str>) {
 
 /// Says why the end of a training cannot be moved.
 fn why_no_other_end(train: &TrainConfig) -> &'static str {
-    if train.schedule.depends_on_last_step() {
+    if train.schedule.0.depends_on_last_step() {
         "the learning rate of every step depends on the last step"
     } else if train.patience > 0 {
         "with `train.patience` the validation at the old end counts"
@@ -101,7 +101,7 @@ fn adopt_free_keys(old: &mut TrainConfig, new: &TrainConfig) {
     old.dictionary.clone_from(&new.dictionary);
     old.spm.clone_from(&new.spm);
     // With patience the validation at the old end counts, which a later end would not have.
-    let may_end_later = !new.schedule.depends_on_last_step() && new.patience == 0;
+    let may_end_later = !new.schedule.0.depends_on_last_step() && new.patience == 0;
     if may_end_later
         && is_no_earlier(new.max_steps, old.max_steps)
         && is_no_earlier(new.max_epochs, old.max_epochs)

@@ -263,11 +263,14 @@ fn tables_of_other_tasks_are_refused_and_defaults_are_those_of_the_task() {
             Plan::new(load(SMALLEST, overrides).expect("valid")).expect("flex is in this build");
         plan.config.train.best_metric
     };
-    assert_eq!(metric(&[]), Some(BestMetric::Bleu));
-    assert_eq!(metric(&["train.best_metric=chrf"]), Some(BestMetric::Chrf));
+    assert_eq!(metric(&[]), BestMetric::named("bleu"));
+    assert_eq!(
+        metric(&["train.best_metric=chrf"]),
+        BestMetric::named("chrf")
+    );
     assert_eq!(
         [metric(&words), metric(&images)],
-        [Some(BestMetric::Loss); 2]
+        [BestMetric::named("loss"); 2]
     );
     let plan = Plan::new(load(SMALLEST, &with(&words, "data.words.window=2")).expect("valid"))
         .expect("flex");

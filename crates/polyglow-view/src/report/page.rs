@@ -2,7 +2,7 @@
 
 use maud::{Markup, html};
 use polyglow_metrics::Measure;
-use polyglow_predict::measures::{ACCURACY, LOSS, PERPLEXITY, SCORES, TOKEN_ACCURACY, recorded};
+use polyglow_predict::measures::{self, ACCURACY, LOSS, PERPLEXITY, TOKEN_ACCURACY, recorded};
 use polyglow_train::config::Config;
 use serde_json::Value;
 
@@ -128,7 +128,7 @@ fn curves(runs: &[RunSummary]) -> Markup {
     html! {
         h2 { "Curves" }
         div.charts {
-            @for measure in SCORES { (score_chart(runs, &measure)) }
+            @for measure in measures::all() { (score_chart(runs, &measure)) }
             (chart(rate, &series(runs, "train", "lr")))
             (chart(gradient, &series(runs, "train", "grad_norm")))
             (chart(speed, &series(runs, "train", "tokens_per_second")))

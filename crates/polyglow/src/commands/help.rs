@@ -4,6 +4,9 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use clap::Args;
+use polyglow_model::registry::{self, Registered};
+use polyglow_model::{Arch, ModelConfig};
+use polyglow_train::config::model_section;
 
 use crate::failure::{usage, with_hint};
 use crate::reference::{self, Entry, TEXT, alike_keys, find};
@@ -23,10 +26,20 @@ pub(crate) struct HelpArgs {
 /// There is no such table or key (exit code 2).
 pub(crate) fn explain(topics: &[String]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
+    let own = registry::all();
     if topics.is_empty() {
-        return Ok(out.write_all(TEXT.as_bytes())?);
+        out.write_all(TEXT.as_bytes())?;
+        for architecture in own {
+            write!(out, "\n{}", own_section(architecture)?)?;
+        }
+        return Ok(());
     }
     for topic in topics {
+        let name = topic.strip_prefix("model.").unwrap_or(topic);
+        if let Some(architecture) = registry::find(name) {
+            write!(out, "{}", own_section(architecture)?)?;
+            continue;
+        }
         let found = find(topic);
         if found.is_empty() {
             return Err(unknown(topic));
@@ -34,6 +47,15 @@ pub(crate) fn explain(topics: &[String]) -> anyhow::Result<()> {
         write!(out, "{}", as_toml(&found))?;
     }
     Ok(())
+}
+
+/// Returns the section of an architecture that this program has registered, with its defaults.
+fn own_section(architecture: Registered) -> anyhow::Result<String> {
+    let config = ModelConfig {
+        arch: Arch::Registered(architecture),
+        ..ModelConfig::default()
+    };
+    Ok(model_section(&config)?)
 }
 
 /// Entries with the tables that they stand in.

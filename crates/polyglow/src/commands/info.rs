@@ -210,6 +210,9 @@ fn count_hosts(hosts: &[String]) -> String {
 
 /// The architecture and its sizes: `transformer, 2+2 layers, d_model 128, d_ff 256, heads 4`.
 fn describe(model: &ModelConfig) -> String {
+    if let Some(own) = &model.own {
+        return format!("{}, {}", model.arch.name(), own.table());
+    }
     let encoder = model
         .num_encoder_layers
         .map_or(String::new(), |layers| format!("{layers}+"));

@@ -1,7 +1,7 @@
 //! What the dashboard shows: numbers and curves of a training, drawn on a screen of any size.
 
 use polyglow_metrics::Measure;
-use polyglow_predict::measures::{LOSS, PERPLEXITY, SCORES};
+use polyglow_predict::measures::{self, LOSS, PERPLEXITY};
 use polyglow_train::StopRequest;
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
@@ -70,7 +70,7 @@ struct Curve {
 impl Board {
     pub(super) fn new(label: &str, step: u64, last_step: u64) -> Self {
         let first = [LOSS, PERPLEXITY];
-        let rest = SCORES
+        let rest = measures::all()
             .into_iter()
             .filter(|measure| !first.contains(measure));
         let measures = first.into_iter().chain(rest).chain(TRAINING);

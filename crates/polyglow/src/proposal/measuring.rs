@@ -38,7 +38,7 @@ pub(crate) fn prepare(config: &mut Config, pairs: u64, seconds: f64) {
     // The loader demands a length and a schedule that fit each other; no training has these.
     config.train.max_steps = Some(1);
     config.train.warmup_steps = 0;
-    config.train.schedule = ScheduleKind::Constant;
+    config.train.schedule = ScheduleKind::named("constant").expect("it is built in");
     SIZES[0].set(config);
 }
 

@@ -4,6 +4,7 @@ use serde::Deserialize;
 
 use super::update::decays;
 use super::*;
+use crate::config::OptimizerKind;
 use crate::train::GradientSum;
 
 /// A matrix, on which weight decay acts, and a vector, on which it does not.
@@ -132,10 +133,7 @@ fn adam_and_adamw_are_pytorchs() {
         .expect("the golden file is JSON");
     assert!(golden.adamw.weight_decay > 0.0);
     let none = Array::nothing();
-    for (optimizer, steps) in [
-        (OptimizerKind::Adam, golden.adam),
-        (OptimizerKind::Adamw, golden.adamw),
-    ] {
+    for (optimizer, steps) in [(kind("adam"), golden.adam), (kind("adamw"), golden.adamw)] {
         let Steps {
             weight_decay,
             betas,
@@ -187,7 +185,7 @@ fn adafactor_is_pytorchs() {
         matrix,
         vector,
     } = golden;
-    let optimizer = OptimizerKind::Adafactor;
+    let optimizer = kind("adafactor");
     let config = TrainConfig {
         optimizer,
         weight_decay,
@@ -227,7 +225,7 @@ fn adafactor_is_pytorchs() {
 #[test]
 fn adafactor_takes_gradients_of_zero() {
     let config = TrainConfig {
-        optimizer: OptimizerKind::Adafactor,
+        optimizer: kind("adafactor"),
         ..TrainConfig::default()
     };
     let (weight, bias) = (
@@ -247,7 +245,7 @@ fn adafactor_takes_gradients_of_zero() {
 
 #[test]
 fn lion_moves_by_the_sign_of_a_running_mean() {
-    let (optimizer, betas) = (OptimizerKind::Lion, [0.9, 0.5]);
+    let (optimizer, betas) = (kind("lion"), [0.9, 0.5]);
     let config = TrainConfig {
         optimizer,
         betas,
@@ -314,12 +312,13 @@ fn lion_moves_by_the_sign_of_a_running_mean() {
     );
 }
 
-const KINDS: [OptimizerKind; 4] = [
-    OptimizerKind::Adam,
-    OptimizerKind::Adamw,
-    OptimizerKind::Adafactor,
-    OptimizerKind::Lion,
-];
+fn kind(name: &str) -> OptimizerKind {
+    OptimizerKind::named(name).expect("it is built in")
+}
+
+fn kinds() -> [OptimizerKind; 4] {
+    ["adam", "adamw", "adafactor", "lion"].map(kind)
+}
 
 /// A run of three steps, whose skips are decided in host memory, or on the device as on a GPU.
 fn after_three_steps(optimizer: OptimizerKind, on_host: bool) -> Run {
@@ -345,7 +344,7 @@ fn a_step_that_is_not_finite_moves_nothing_and_leaves_no_trace() {
         Array::new(&[2], &[1.0, -0.1]),
     );
     let with = |value| Array::new(&[2, 2], &[0.1, value, 0.3, 0.4]);
-    for (kind, on_host) in KINDS
+    for (kind, on_host) in kinds()
         .into_iter()
         .flat_map(|kind| [(kind, true), (kind, false)])
     {
@@ -378,7 +377,7 @@ fn a_step_that_is_not_finite_moves_nothing_and_leaves_no_trace() {
 
 #[test]
 fn where_a_skip_is_decided_changes_no_bit_of_other_steps() {
-    for kind in KINDS {
+    for kind in kinds() {
         assert_eq!(
             after_three_steps(kind, true).bits(),
             after_three_steps(kind, false).bits(),
@@ -389,9 +388,9 @@ fn where_a_skip_is_decided_changes_no_bit_of_other_steps() {
 
 #[test]
 fn each_optimizer_keeps_what_its_documentation_says() {
-    let layer = after_three_steps(OptimizerKind::Adam, true).layer;
+    let layer = after_three_steps(kind("adam"), true).layer;
     // A matrix of 2 x 2 and a vector of 2.
-    for (optimizer, expected) in KINDS.into_iter().zip([12, 12, 4 + 2, 6]) {
+    for (optimizer, expected) in kinds().into_iter().zip([12, 12, 4 + 2, 6]) {
         let config = TrainConfig {
             optimizer,
             ..TrainConfig::default()
@@ -456,11 +455,7 @@ fn parameters_that_are_updated_together_move_as_by_themselves() {
         &Array::new(&[2, 3], &[3.0, 0.5, -1.0, 0.25, 0.0, 2.0]),
         &Array::new(&[3], &[-0.5, 4.0, 0.125]),
     ];
-    for optimizer in [
-        OptimizerKind::Adam,
-        OptimizerKind::Adamw,
-        OptimizerKind::Lion,
-    ] {
+    for optimizer in [kind("adam"), kind("adamw"), kind("lion")] {
         let config = TrainConfig {
             optimizer,
             ema_decay: 0.5,

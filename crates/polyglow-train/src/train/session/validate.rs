@@ -2,8 +2,9 @@
 
 use burn::module::Module;
 use polyglow_data::file;
-use polyglow_predict::error::{Result, ensure};
+use polyglow_predict::error::{Result, ensure, failed, usage, with_hint};
 use polyglow_predict::evaluation::Scores;
+use polyglow_predict::measures::{LOSS, Metric};
 
 use super::{BeforeBest, Session};
 use crate::config::BestMetric;
@@ -94,7 +95,7 @@ impl<T: Task> Session<'_, T> {
     fn is_improvement(&mut self, scores: &Scores) -> Result<bool> {
         let group = &self.training.plan.group;
         let decided = group.share(|| {
-            let is_best = self.compare(scores);
+            let is_best = self.compare(scores)?;
             // As JSON, which checkpoints use too: `f64` survives it with all its bits.
             Ok((is_best, serde_json::to_string(&self.state)?))
         })?;
@@ -107,9 +108,9 @@ impl<T: Task> Session<'_, T> {
     }
 
     /// Returns whether these scores are the best so far, and remembers them if so.
-    fn compare(&mut self, scores: &Scores) -> bool {
+    fn compare(&mut self, scores: &Scores) -> Result<bool> {
         let train = &self.training.plan.config.train;
-        let Chosen { score, sign } = Chosen::from_scores(self.training.plan.best_metric, scores);
+        let Chosen { score, sign } = Chosen::from_scores(self.training.plan.best_metric, scores)?;
         let before = BeforeBest::from_state(&self.state);
         let warms_up = self.state.step <= train.warmup_steps;
         let is_best = self
@@ -118,7 +119,7 @@ impl<T: Task> Session<'_, T> {
         if is_best {
             self.before_best = before;
         }
-        is_best
+        Ok(is_best)
     }
 }
 
@@ -130,20 +131,23 @@ struct Chosen {
 }
 
 impl Chosen {
-    /// Picks the score of `metric`, or the loss where nothing was translated.
-    fn from_scores(metric: BestMetric, scores: &Scores) -> Self {
-        let translations = scores.translations.as_ref();
-        let score = match metric {
-            BestMetric::Bleu => translations.map(|translations| translations.bleu),
-            BestMetric::Chrf => translations.map(|translations| translations.chrf),
-            BestMetric::Loss => None,
+    /// Picks the score of `metric`, or the loss where there is nothing that was compared with
+    /// references.
+    ///
+    /// # Errors
+    /// The task does not give this score (exit code 2).
+    fn from_scores(metric: BestMetric, scores: &Scores) -> Result<Self> {
+        let Metric { measure, .. } = metric.0;
+        let has_no_references = metric.0.needs_references() && scores.translations.is_none();
+        let measure = if has_no_references { &LOSS } else { measure };
+        let Some(score) = scores.get(measure.key) else {
+            let error = failed!(
+                "`train.best_metric = \"{}\"`: the validation gives no such score",
+                measure.key
+            );
+            return Err(with_hint(usage(error), format!("it gives {scores}")));
         };
-        match score {
-            Some(score) => Self { score, sign: 1.0 },
-            None => Self {
-                score: scores.loss,
-                sign: -1.0,
-            },
-        }
+        let sign = if measure.higher_is_better { 1.0 } else { -1.0 };
+        Ok(Self { score, sign })
     }
 }

@@ -1,0 +1,205 @@
+//! Parts that a program has registered, and that a config chooses by name.
+
+use std::fs;
+use std::path::Path;
+use std::sync::Once;
+
+use burn::tensor::{Device, Tensor};
+use polyglow_metrics::Measure;
+use polyglow_model::registry;
+use polyglow_predict::measures::{register_metric, title};
+use polyglow_train::run::{RunDirectory, records};
+use polyglow_train::train::{ParameterStep, UpdateRule, register_optimizer, register_schedule};
+use polyglow_train::{Config, Result, Silent, Stop, Training, load_runner};
+
+use crate::parts::Bigram;
+
+const CONFIG: &str = r#"
+data = { corpus = "digits", max_examples = 300 }
+tokenizer.kind = "char"
+model = { arch = "bigram", bigram = { width = 12 } }
+[train]
+max_tokens = 256
+save_every = 2
+log_every = 1
+validate_every = 2
+max_steps = 4
+schedule = "countdown"
+optimizer = "sign"
+best_metric = "brevity"
+"#;
+
+/// The table of names belongs to the process, so each part is registered once.
+fn register() {
+    static REGISTERED: Once = Once::new();
+    REGISTERED.call_once(|| {
+        registry::register::<Bigram>("bigram").expect("the name is free");
+        register_schedule("countdown", |setting, step| {
+            setting.lr * (setting.last_step + 1 - step) as f64
+        })
+        .expect("the name is free");
+        register_optimizer("sign", |_| Box::new(Sign)).expect("the name is free");
+        register_metric(BREVITY, |outputs, _| {
+            let len: usize = outputs.iter().map(|output| output.len()).sum();
+            len as f64 / outputs.len() as f64
+        })
+        .expect("the name is free");
+    });
+}
+
+const BREVITY: Measure = Measure {
+    key: "brevity",
+    title: "bytes per output",
+    higher_is_better: false,
+    decimals: 2,
+};
+
+/// Changes each weight by the learning rate, against the sign of its gradient.
+#[derive(Debug)]
+struct Sign;
+
+impl UpdateRule for Sign {
+    fn state(&self, _: &str, _: &[usize]) -> Vec<(&'static str, usize)> {
+        Vec::new()
+    }
+
+    fn update(
+        &self,
+        weight: Tensor<1>,
+        state: Vec<Tensor<1>>,
+        gradient: Tensor<1>,
+        step: &ParameterStep<'_>,
+    ) -> (Tensor<1>, Vec<Tensor<1>>) {
+        (weight - gradient.sign() * step.lr, state)
+    }
+}
+
+fn train(run: &Path, overrides: &[&str]) -> Result<()> {
+    let overrides: Vec<String> = overrides.iter().map(|&text| text.to_owned()).collect();
+    let config = Config::from_text(CONFIG, &overrides)?;
+    Training::prepare(config, run, &mut Silent)?
+        .run(&Stop::default(), &mut Silent)
+        .map(drop)
+}
+
+fn weights(run: &Path) -> Vec<u8> {
+    fs::read(run.join("checkpoints/step-4/model.safetensors")).expect("there is a checkpoint")
+}
+
+#[test]
+fn a_config_trains_with_parts_that_were_registered_and_resumes_to_the_same_bytes() {
+    register();
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let straight = place.path().join("straight");
+    train(&straight, &[]).expect("it trains");
+    let run = RunDirectory::existing(&straight).expect("it is a run");
+
+    let records = records::read(&run.metrics_path()).expect("there are records");
+    let of_kind = |kind: &'static str| records.iter().filter(move |record| record["kind"] == kind);
+    let rates: Vec<Option<f64>> = of_kind("train")
+        .map(|record| record["lr"].as_f64())
+        .collect();
+    assert_eq!(rates, [4e-3, 3e-3, 2e-3, 1e-3].map(Some));
+    let lens: Vec<f64> = of_kind("valid")
+        .map(|record| record["brevity"].as_f64().expect("it is recorded"))
+        .collect();
+    assert_eq!(lens.len(), 2);
+    let best = run.checkpoints(1).find("best").expect("there is a best");
+    let best = best.state.best.expect("it has a score");
+    assert_eq!(best.score.to_bits(), lens[0].min(lens[1]).to_bits());
+    assert_eq!(title("brevity"), "bytes per output");
+
+    // The copy in the run names every part, and reads back to the same config.
+    let copy = fs::read_to_string(straight.join("config.toml")).expect("it is there");
+    for line in [
+        "[model]\narch = \"bigram\"\n\n[model.bigram]\nwidth = 12\n",
+        "schedule = \"countdown\"",
+        "optimizer = \"sign\"",
+        "best_metric = \"brevity\"",
+    ] {
+        assert!(copy.contains(line), "{line} is not in {copy}");
+    }
+    let overrides = ["data.corpus='digits'".to_owned()];
+    let again = Config::from_text(&copy, &overrides).expect("it reads back");
+    assert_eq!(again, run.config().expect("it is there"));
+
+    let resumed = place.path().join("resumed");
+    train(&resumed, &[]).expect("it trains");
+    fs::remove_dir_all(resumed.join("checkpoints/step-4")).expect("it is there");
+    fs::remove_file(resumed.join("checkpoints/last")).expect("it is a link");
+    train(&resumed, &[]).expect("it resumes");
+    assert!(weights(&resumed) == weights(&straight), "they differ");
+
+    let device = Device::flex();
+    let runner = load_runner(&straight, &device).expect("the model is registered");
+    assert_eq!(runner.best(&["1 2 3"]).expect("it writes").len(), 1);
+}
+
+#[test]
+fn another_registered_part_is_refused_on_resume_by_its_key() {
+    register();
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let run = place.path().join("run");
+    train(&run, &[]).expect("it trains");
+    for (key, expected) in [
+        ("model.bigram.width=8", "`model.bigram.width = 12`, now `8`"),
+        (
+            "train.schedule=constant",
+            "`train.schedule = \"countdown\"`, now `\"constant\"`",
+        ),
+        (
+            "train.optimizer=adam",
+            "`train.optimizer = \"sign\"`, now `\"adam\"`",
+        ),
+        (
+            "train.best_metric=bleu",
+            "`train.best_metric = \"brevity\"`, now `\"bleu\"`",
+        ),
+    ] {
+        let mut keys = vec![key];
+        if key.contains("constant") {
+            keys.push("train.warmup_steps=1");
+        }
+        let error = train(&run, &keys).expect_err("it is another part");
+        assert!(error.to_string().contains(expected), "{key}: {error}");
+    }
+}
+
+#[test]
+fn names_that_are_taken_or_are_no_words_are_refused() {
+    register();
+    for name in ["rnn", "norm", "d_ff", "", "Grouped", "a b"] {
+        let error = registry::register::<Bigram>(name).expect_err(name);
+        assert!(error.to_string().starts_with("`model.arch = "), "{error}");
+    }
+    let error = register_schedule("cosine", |_, _| 0.1).expect_err("it is built in");
+    assert_eq!(
+        error.to_string(),
+        "`train.schedule = \"cosine\"`: there is one of this name already"
+    );
+    assert!(register_schedule("countdown", |_, _| 0.1).is_err());
+    assert!(register_optimizer("adam", |_| Box::new(Sign)).is_err());
+    let bleu = Measure {
+        key: "bleu",
+        ..BREVITY
+    };
+    assert!(register_metric(bleu, |_, _| 0.0).is_err());
+    let error = Config::from_text("train.schedule = 'countdwn'", &[]).expect_err("misspelt");
+    let error = format!("{error:?}");
+    assert!(error.contains("unknown variant `countdwn`"), "{error}");
+    assert!(error.contains("did you mean `countdown`?"), "{error}");
+}
+
+#[test]
+fn a_score_that_the_task_does_not_give_ends_the_first_validation() {
+    register();
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let error = train(&place.path().join("run"), &["train.best_metric=span_f1"])
+        .expect_err("a translator tags nothing");
+    assert!(
+        error
+            .to_string()
+            .contains("`train.best_metric = \"span_f1\"`: the validation gives no such score"),
+        "{error}"
+    );
+}
