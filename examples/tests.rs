@@ -11,7 +11,7 @@ use std::thread::sleep;
 #[cfg(unix)]
 use std::time::{Duration, Instant};
 
-use polyglow_train::run::RunDirectory;
+use polyglow_train::run::{RunDirectory, records};
 
 type Result<T = ()> = std::result::Result<T, Box<dyn Error>>;
 
@@ -263,6 +263,42 @@ fn a_model_of_ones_own_has_every_command() -> Result {
         message.contains("unknown variant `conv-to-gru`"),
         "{message}"
     );
+    Ok(())
+}
+
+#[test]
+fn a_schedule_an_optimizer_and_a_metric_of_ones_own_are_chosen_by_name() -> Result {
+    let dir = tempfile::tempdir()?;
+    let config = format!("{}/custom_parts.toml", env!("CARGO_MANIFEST_DIR"));
+    run(
+        dir.path(),
+        "custom_parts",
+        &["train", &config, "--run", "r"],
+        "",
+    )?;
+    let records = records::read(&RunDirectory::existing(&dir.path().join("r"))?.metrics_path())?;
+    let last = |kind: &str| records.iter().rfind(|record| record["kind"] == kind);
+    let step = last("train").ok_or("it makes steps")?;
+    // One step before the learning rate is 0, over a fifth of 100 steps.
+    assert_eq!(
+        (&step["step"], &step["lr"]),
+        (&100.into(), &(2e-3 / 20.0).into())
+    );
+    let score = last("valid").and_then(|record| record["ends_right"].as_f64());
+    let scores = run(dir.path(), "custom_parts", &["info", "r"], "")?;
+    let shown = format!("{:.3}", score.ok_or("it is scored")?);
+    assert!(
+        scores.contains("LAST WORD RIGHT") && scores.contains(&shown),
+        "{scores}"
+    );
+    run(
+        dir.path(),
+        "custom_parts",
+        &["report", "r", "--out", "report.html"],
+        "",
+    )?;
+    let page = fs::read_to_string(dir.path().join("report.html"))?;
+    assert!(page.contains("last word right"));
     Ok(())
 }
 
