@@ -831,7 +831,7 @@ fn a_killed_translation_goes_on_where_its_output_ends() {
 
     let (_, said) = PLACE.succeed(&[&["translate", "run", "many.en"][..], &resume].concat());
     assert!(
-        said.contains("4096 lines are translated; going on after them"),
+        said.contains("4096 lines are translated; continuing after them"),
         "{said}"
     );
     assert!(fs::read_to_string(PLACE.path().join("many.de")).expect("it is there") == straight);
