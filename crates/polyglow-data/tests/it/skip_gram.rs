@@ -1,4 +1,4 @@
-//! Words beside words: the batches of an epoch.
+//! Skip-grams, words with their neighbors: the batches of an epoch.
 
 use std::sync::Arc;
 

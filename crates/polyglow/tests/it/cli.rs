@@ -278,8 +278,8 @@ fn help_words(command: &[&str]) -> HashSet<String> {
     let subcommand = command
         .iter()
         .position(|word| help.contains(&format!("\n  {word} ")));
-    let help = subcommand.map_or(help, |place| {
-        success(&[&command[..=place], &["--help"]].concat())
+    let help = subcommand.map_or(help, |index| {
+        success(&[&command[..=index], &["--help"]].concat())
     });
     help.split(|letter: char| !letter.is_alphanumeric() && letter != '-')
         .map(str::to_owned)
@@ -452,7 +452,7 @@ fn messages_go_to_stderr_and_quiet_silences_them() {
     assert_eq!(messages(&["-q", "corpus", "digits", out]), "");
 }
 
-/// The program calls nobody: it does not know the system's functions that would. `serve` only
+/// The program connects to no host: it does not import the system's functions for it. `serve` only
 /// listens.
 ///
 /// Builds with GPU backends may, as their drivers' libraries do.
