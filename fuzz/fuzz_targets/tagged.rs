@@ -1,5 +1,5 @@
-//! Any bytes as tagged text, in CoNLL's columns or in CoNLL-U, plain or gzip: an error, or sentences
-//! with as many tags as words.
+//! Any bytes as tagged text, in CoNLL's columns or in CoNLL-U, plain or gzip: an error, or
+//! sentences with as many tags as words.
 
 #![no_main]
 

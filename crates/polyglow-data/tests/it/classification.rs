@@ -61,7 +61,7 @@ fn epoch<S: BatchSource<Error = DataError>>(source: &Arc<S>, epoch: u64) -> Vec<
         .collect()
 }
 
-/// What trains on the images of a corpus.
+/// The source of batches of a corpus of images.
 fn images(
     corpus: &Corpus,
     max_tokens: usize,
@@ -516,7 +516,7 @@ fn a_part_of_the_images_is_drawn_from_all_classes_by_the_seed() {
 }
 
 #[test]
-fn mnists_labels_are_found_beside_its_images() {
+fn mnists_labels_are_read_from_the_folder_of_its_images() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
     write(

@@ -337,7 +337,7 @@ fn a_failed_build_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_corpus_of_which_nothing_is_left_is_an_error_with_numbers() {
+fn a_corpus_without_any_pair_that_is_kept_is_an_error_with_counts() {
     let setup = setup("a b\tA\n\tB\n", 12);
     let error = setup
         .open(Some(&LengthFilter {

@@ -142,7 +142,7 @@ fn what_cannot_be_learned_from_is_an_error_that_says_why() {
     assert!(error(&[&[A]], 2, 0).contains("must be one of 0 ids"));
 }
 
-/// What `scripts/golden-ngram.py` writes: the model of a training text, and what it says about
+/// The output of `scripts/golden-ngram.py`: the model of a training text, and what it says about
 /// another text.
 #[derive(Deserialize)]
 struct Golden {

@@ -164,9 +164,9 @@ fn byte_level_bpe_gives_the_normalized_string_back() {
     }
 }
 
-/// What is written differently and reads the same has the same ids. The values follow from the
-/// lists of SentencePiece's rule `nmt_nfkc` (spaces and control characters) and from Unicode's data
-/// on joiners and variation selectors.
+/// Texts that are encoded differently and read the same have the same ids. The values follow from
+/// the lists of SentencePiece's rule `nmt_nfkc` (spaces and control characters) and from Unicode's
+/// data on joiners and variation selectors.
 #[test]
 fn text_is_cleaned_before_every_kind_of_tokenizer() {
     let same = [
@@ -370,7 +370,7 @@ fn decoding_skips_special_tokens_and_shows_unknown_ones() {
 }
 
 #[test]
-fn a_vocabulary_is_as_large_as_asked_and_every_id_has_a_token() {
+fn a_vocabulary_has_the_requested_size_and_every_id_has_a_token() {
     for kind in [Kind::Bpe, Kind::WordBpe] {
         assert_eq!(train(&config(kind)).vocab_size(), 400, "{}", kind.name());
     }
@@ -764,7 +764,7 @@ fn tokens_know_their_words() {
                 let own: Vec<u32> = ids
                     .iter()
                     .zip(&words)
-                    .filter(|(_, of)| **of == number)
+                    .filter(|(_, index)| **index == number)
                     .map(|(id, _)| *id)
                     .collect();
                 assert_eq!(

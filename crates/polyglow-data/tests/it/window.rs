@@ -62,7 +62,7 @@ fn cache() -> (TempDir, Arc<IdCache>) {
     (dir, cache)
 }
 
-/// What is predicted from what, in the order of the rows.
+/// The pairs of input and target ids, in the order of the rows.
 fn predictions(batch: &TextBatch) -> Vec<Vec<(i32, i32)>> {
     let TextBatch { inputs, targets } = batch;
     assert_eq!(

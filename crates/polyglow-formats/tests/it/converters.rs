@@ -66,8 +66,8 @@ fn text_of(tokens: &[String], tokenizer: &Tokenizer) -> Option<String> {
     Some(tokenizer.decode(&ids?).expect("they are tokens"))
 }
 
-/// Checks that an imported folder translates as CTranslate2 does; returns the number of answers that
-/// were compared.
+/// Checks that an imported folder translates as CTranslate2 does; returns the number of answers
+/// that were compared.
 fn check(dir: &Path, answers: &[Answer]) -> usize {
     let name = dir.display();
     let model = import(dir).unwrap_or_else(|error| panic!("{name}: {error}"));

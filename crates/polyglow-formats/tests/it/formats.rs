@@ -171,7 +171,7 @@ fn run_of(
 // A page.
 
 #[test]
-fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_if_it_is_another() {
+fn a_page_has_the_model_in_8_bits_next_to_the_package_and_fetches_it_again_only_if_it_changed() {
     let Converted {
         sizes,
         max_len,
@@ -421,14 +421,14 @@ struct Example {
     beam_scores: Vec<f32>,
 }
 
-/// What an imported model gives for a source and a decoder input, by the ids of the original.
+/// The output of an imported model for a source and a decoder input, by the ids of the original.
 fn logits(
     runner: &Runner,
     vocab: &HashMap<String, usize>,
     example: &Example,
 ) -> Vec<HashMap<usize, f32>> {
     let (src, tgt) = (&runner.members[0].src, &runner.tgt);
-    let of_theirs: HashMap<usize, u32> = (4..tgt.vocab_size() as u32)
+    let id_of_theirs: HashMap<usize, u32> = (4..tgt.vocab_size() as u32)
         .filter_map(|id| Some((*vocab.get(&tgt.token(id)?)?, id)))
         .chain([(0, 2), (1, 3)])
         .collect();
@@ -438,7 +438,7 @@ fn logits(
     target.extend(
         example.decoder_input_ids[1..]
             .iter()
-            .map(|id| of_theirs[id]),
+            .map(|id| id_of_theirs[id]),
     );
     let tensor = |ids: &[u32]| {
         let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
@@ -456,7 +456,7 @@ fn logits(
     let width = tgt.vocab_size();
     let values: Vec<f32> = logits.into_data().iter::<f32>().collect();
     let row = |row: &[f32]| {
-        of_theirs
+        id_of_theirs
             .iter()
             .map(|(theirs, ours)| (*theirs, row[*ours as usize]))
             .collect()

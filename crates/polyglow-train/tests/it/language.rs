@@ -177,10 +177,10 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
         (8, 8),
         "a window reads all lines"
     );
-    let of_windows = runner(&training);
-    let forced = of_windows
+    let window_runner = runner(&training);
+    let forced = window_runner
         .task
-        .teacher_forced(&of_windows, &lines(TEST))
+        .teacher_forced(&window_runner, &lines(TEST))
         .expect("it can be scored");
     assert_eq!(
         forced

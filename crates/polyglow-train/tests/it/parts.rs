@@ -202,7 +202,7 @@ fn a_run_of_before_whose_parts_have_no_names_is_resumed_with_any() {
 }
 
 #[test]
-fn built_in_parts_are_the_same_whoever_makes_them() {
+fn built_in_parts_are_the_same_from_every_caller() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     train_plainly(dir.path(), 2).expect("it trains");
     let training = prepare(dir.path(), 4);

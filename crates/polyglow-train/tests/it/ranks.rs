@@ -223,8 +223,8 @@ fn as_many_ranks_as_micro_batches_write_the_bytes_of_one_process() {
             "ema.safetensors",
             "state.json",
         ] {
-            let of = |run: &Path| read(run, &format!("checkpoints/step-20/{file}"));
-            assert!(of(&one) == of(&many), "{window} ranks: `{file}`");
+            let content = |run: &Path| read(run, &format!("checkpoints/step-20/{file}"));
+            assert!(content(&one) == content(&many), "{window} ranks: `{file}`");
         }
         assert_eq!(records(&one), records(&many));
         assert_eq!(
@@ -235,7 +235,7 @@ fn as_many_ranks_as_micro_batches_write_the_bytes_of_one_process() {
 }
 
 #[test]
-fn a_run_goes_on_with_another_number_of_ranks() {
+fn a_run_is_resumed_with_another_number_of_ranks() {
     let dir = tempfile::tempdir().expect("a temporary directory");
     let [straight, mixed] = ["straight", "mixed"].map(|name| dir.path().join(name));
     train(&straight, 1, 4, u64::MAX);
@@ -299,7 +299,7 @@ fn config(overrides: &[&str]) -> Config {
     Config::from_text(CONFIG, &all.collect::<Vec<_>>()).expect("it is a config")
 }
 
-/// What the ranks of a group say when each has a config of its own.
+/// The errors of the ranks of a group when each has a config of its own.
 fn errors_of(run: &Path, configs: Vec<Config>) -> Vec<Option<polyglow_train::TrainError>> {
     let groups = seats(configs.len());
     thread::scope(|scope| {
@@ -362,10 +362,13 @@ fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
             );
         }
     }
-    let of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
-    let mut third = of_three("seed=2");
+    let config_of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
+    let mut third = config_of_three("seed=2");
     third.train.accumulate_steps = 6;
-    let errors = errors_of(&run, vec![of_three("seed=1"), of_three("seed=1"), third]);
+    let errors = errors_of(
+        &run,
+        vec![config_of_three("seed=1"), config_of_three("seed=1"), third],
+    );
     let message = errors[0].as_ref().expect("they differ").to_string();
     let expected =
         "rank 2 has `seed = 2` (rank 0: `1`), `train.accumulate_steps = 6` (rank 0: `3`)";

@@ -386,7 +386,7 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
     assert_ne!(now(&stepper), before);
 }
 
-/// What overflows in f16 is tried again with a smaller scale, and checkpoints have it.
+/// A step that overflows in f16 is repeated with a smaller scale, which checkpoints have.
 #[test]
 fn with_f16_a_skipped_step_halves_the_scale_of_the_loss() {
     let config = TrainConfig {
@@ -608,7 +608,7 @@ fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
 }
 
 #[test]
-fn gradient_checkpointing_changes_only_what_is_kept() {
+fn gradient_checkpointing_changes_only_which_activations_are_kept() {
     let window = vec![vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]]; 3];
     let run = |gradient_checkpointing| {
         train(

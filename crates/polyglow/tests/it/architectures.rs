@@ -258,7 +258,7 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
 }
 
 #[test]
-fn the_size_of_batches_is_found_for_rows_of_every_kind() {
+fn the_size_of_batches_is_measured_for_rows_of_every_kind() {
     let sandbox = Sandbox::new();
     for (arch, model, keys) in [
         ("rnn", RNN, &[][..]),
@@ -287,7 +287,7 @@ fn the_size_of_batches_is_found_for_rows_of_every_kind() {
 }
 
 #[test]
-fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_same_seed() {
+fn a_language_model_is_scored_with_an_n_gram_baseline_and_writes_the_same_text_for_the_same_seed() {
     let sandbox = Sandbox::new();
     configure(&sandbox, "lm.toml", LM);
     sandbox.succeed(&["train", "lm.toml", "--run", "run"]);

@@ -184,7 +184,7 @@ const CONFIGS: &[(&str, &str)] = &[
     ("a.b.c.d.e.f = 1", "line 1"),
 ];
 
-/// What is to be refused, and all that went wrong with that.
+/// The commands that must be refused, and the failures of that.
 struct Refusals<'a> {
     sandbox: &'a Sandbox,
     before: BTreeMap<PathBuf, Vec<u8>>,

@@ -1,4 +1,4 @@
-//! What `bench` reports: its numbers fit each other. How large they are is not for a test.
+//! The report of `bench`: its numbers are consistent. Their size is not tested.
 
 use std::fs;
 

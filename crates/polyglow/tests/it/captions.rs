@@ -295,7 +295,7 @@ fn each_word_shows_where_it_looked() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
+fn a_run_is_not_resumed_with_other_images_of_the_same_names_and_sizes() {
     let sandbox = sandbox();
     sandbox.succeed(&[
         "train",
@@ -387,7 +387,7 @@ fn where_words_look_is_scored_on_generated_pictures() {
 }
 
 #[test]
-fn what_a_captioner_is_not_for_is_said() {
+fn errors_say_what_a_captioner_is_not_for() {
     let sandbox = sandbox();
     sandbox.succeed(&[
         "train",

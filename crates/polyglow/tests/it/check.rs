@@ -316,7 +316,7 @@ fn sentences(sandbox: &Sandbox, count: usize) -> Vec<(String, String)> {
 }
 
 #[test]
-fn sides_that_are_swapped_or_shifted_are_told() {
+fn sides_that_are_swapped_or_shifted_are_reported() {
     let sandbox = Sandbox::new();
     let pairs = sentences(&sandbox, 600);
     sandbox.write("train", &pairs);

@@ -364,7 +364,7 @@ fn only_labels_are_ranked_and_only_answers_are_counted() {
 }
 
 #[test]
-fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
+fn a_fork_teaches_labels_to_an_encoder_that_predicted_hidden_tokens() {
     let sandbox = sandbox();
     sandbox.succeed(&["train", "masked.toml", "--run", "masked"]);
     let scores = sandbox.json(&["evaluate", "masked", "--json"]);

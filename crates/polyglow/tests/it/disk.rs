@@ -278,7 +278,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     assert_eq!(weights(&run, 12), undisturbed());
 }
 
-/// As on a disk that is full for a while, which needs no file system of its own: the limit on the
+/// Simulates a disk that is full for a while, without a file system of its own: the limit on the
 /// size of files comes and goes while the training runs.
 #[test]
 fn files_that_cannot_be_written_for_a_while_cost_no_training_and_no_checkpoint() {
@@ -352,7 +352,7 @@ fn assert_as_straight(run: &Path) {
 }
 
 #[test]
-fn what_may_not_be_written_is_named_and_left_alone() {
+fn a_file_that_may_not_be_written_is_named_and_unchanged() {
     let sandbox = Sandbox::trained();
     let open = |path: &Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
@@ -453,8 +453,8 @@ fn a_run_that_is_removed_does_not_come_back_in_parts() {
 #[test]
 fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
     let sandbox = Sandbox::new();
-    // Attention from 16 000 x 200 positions to 200 others takes gigabytes, whatever the model, even in
-    // an eighth of the rows.
+    // Attention from 16 000 x 200 positions to 200 others takes gigabytes, whatever the model, even
+    // in an eighth of the rows.
     let line = "look aaa now bbb ".repeat(50);
     sandbox.write("train", &vec![(line.clone(), line); 16_000]);
     let large = "--set data.max_len=300 --set train.max_tokens=4000000";

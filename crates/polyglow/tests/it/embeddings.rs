@@ -156,14 +156,14 @@ fn exported_vectors_are_read_again_as_they_were() {
     let text = fs::read_to_string(SANDBOX.path().join("exported.txt")).expect("it was written");
     // 26 words, `look`, `now` and `sieh`, and the model's width.
     assert_eq!(text.lines().next(), Some("29 8"));
-    let of_run = SANDBOX
+    let from_run = SANDBOX
         .succeed(&["embeddings", "run", "analogy", "aaa", "bbb", "ccc"])
         .0;
     assert_eq!(
         SANDBOX
             .succeed(&["embeddings", "exported.txt", "analogy", "aaa", "bbb", "ccc"])
             .0,
-        of_run
+        from_run
     );
     SANDBOX.succeed(&["embeddings", "vectors.txt", "export", "again.txt"]);
     let numbers = |file: &str| -> Vec<f32> {
@@ -629,8 +629,8 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
             alike += usize::from(words.split(' ').any(|other| other == nearest));
         }
     }
-    // By chance it would be one in thirty. For some the result is another plural than those above, and
-    // count against this.
+    // By chance it would be one in thirty. For some the result is another plural than those above,
+    // and they count against this.
     println!("{alike} of {count} words have a neighbor of their kind");
     assert!(
         alike * 4 > count * 3,
@@ -639,7 +639,7 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
 }
 
 #[test]
-fn what_cannot_be_explored_or_is_left_out_is_said() {
+fn messages_name_what_cannot_be_explored_or_is_left_out() {
     let message = SANDBOX.fail(2, &["embeddings", "nothing.txt", "nearest", "aaa"]);
     assert!(
         message.contains("there is no run and no file of vectors `nothing.txt`"),

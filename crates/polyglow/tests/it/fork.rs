@@ -7,7 +7,7 @@ use polyglow_train::run::read_weights;
 
 use crate::program::{Sandbox, checkpoint};
 
-/// What a fork needs to be another training.
+/// The options that make a fork another training.
 const FINE_TUNING: [&str; 6] = [
     "--set",
     "train.lr=1e-5",
@@ -59,7 +59,7 @@ fn a_fork_starts_from_the_weights_and_nothing_else() {
 }
 
 #[test]
-fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
+fn a_fork_is_resumed_by_the_same_command_and_as_a_run_of_its_own() {
     let sandbox = Sandbox::trained();
     fork(&sandbox, "straight", &[]);
     fork(&sandbox, "stopped", &[]);
@@ -297,7 +297,7 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_other_text_or_tokenizers() {
+fn a_run_is_not_resumed_with_other_text_or_tokenizers() {
     let sandbox = Sandbox::trained();
     let longer = [
         "train",
@@ -380,9 +380,9 @@ fn frozen_parameters_stay_as_they_are_and_the_others_move() {
             false,
         ),
     ] {
-        let of = |checkpoint| parameter(&sandbox, checkpoint, name, shape);
+        let values = |checkpoint| parameter(&sandbox, checkpoint, name, shape);
         assert_eq!(
-            of("new/checkpoints/step-0") == of("new/checkpoints/step-4"),
+            values("new/checkpoints/step-0") == values("new/checkpoints/step-4"),
             stays,
             "{name}"
         );

@@ -12,7 +12,7 @@ use serde_json::Value;
 
 use crate::program::{DIGITS, Sandbox};
 
-/// What is different in each kind of run: between them they cover all that a checkpoint must carry.
+/// The options of each kind of run: together they cover everything that a checkpoint must have.
 const VARIANTS: [(&str, &[&str]); 5] = [
     (
         "accumulation and a moving average",

@@ -181,7 +181,7 @@ fn a_dictionary_that_is_missing_or_wrong_is_an_error_before_training() {
 }
 
 #[test]
-fn metrics_choose_as_they_are_asked_to() {
+fn metrics_choose_tokenizers_by_their_options() {
     let sandbox = Sandbox::new();
     let write = |name: &str, lines: &[&str]| {
         fs::write(sandbox.path().join(name), lines.join("\n") + "\n").expect("ok");

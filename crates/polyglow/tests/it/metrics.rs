@@ -66,12 +66,12 @@ impl Folder {
         child.wait_with_output().expect("the program ends")
     }
 
-    /// What a command that must succeed writes to stdout.
+    /// Runs a command that must succeed; returns its stdout.
     fn stdout(&self, arguments: &[&str]) -> String {
         succeed(&mut self.command(arguments, None)).0
     }
 
-    /// What a command that must fail says.
+    /// Runs a command that must fail; returns its message.
     fn stderr(&self, exit_code: i32, arguments: &[&str], seed: Option<&str>) -> String {
         fail(exit_code, &mut self.command(arguments, seed))
     }

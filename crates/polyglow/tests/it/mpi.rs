@@ -66,7 +66,7 @@ fn succeeded(output: &Output) -> String {
 
 fn same_bytes(sandbox: &Sandbox, one: &str, other: &str, step: u64) {
     for file in FILES {
-        let of = |run: &str| {
+        let content = |run: &str| {
             fs::read(
                 sandbox
                     .path()
@@ -74,13 +74,16 @@ fn same_bytes(sandbox: &Sandbox, one: &str, other: &str, step: u64) {
             )
             .expect(file)
         };
-        assert!(of(one) == of(other), "`{file}` of `{one}` and `{other}`");
+        assert!(
+            content(one) == content(other),
+            "`{file}` of `{one}` and `{other}`"
+        );
     }
 }
 
 /// Processes of the program that train in a run.
 fn ranks_of(run: &Path) -> Vec<u32> {
-    let of = |entry: fs::DirEntry| {
+    let rank = |entry: fs::DirEntry| {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
@@ -91,7 +94,7 @@ fn ranks_of(run: &Path) -> Vec<u32> {
     fs::read_dir("/proc")
         .expect("Linux has it")
         .flatten()
-        .filter_map(of)
+        .filter_map(rank)
         .collect()
 }
 
@@ -153,7 +156,7 @@ fn sent(id: u32, name: &str) -> bool {
     sent.expect("kill starts").success()
 }
 
-/// What a job says at its end, its exit code, and how long that took from now.
+/// Waits for the end of a job; returns its stderr, its exit code, and the time that it took.
 fn end_of(child: Child) -> (String, Option<i32>, Duration) {
     let begun = Instant::now();
     let output = child.wait_with_output().expect("it ends");
@@ -289,7 +292,7 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
 }
 
 #[test]
-fn what_is_wrong_in_all_ranks_is_said_once() {
+fn an_error_of_all_ranks_is_reported_once() {
     let sandbox = Sandbox::with(DIGITS);
     let output = mpirun(&sandbox, 3, &train("run", &TWO))
         .output()
@@ -310,7 +313,7 @@ fn what_is_wrong_in_all_ranks_is_said_once() {
 }
 
 #[test]
-fn a_killed_rank_ends_all_and_the_same_command_goes_on() {
+fn a_killed_rank_ends_all_and_the_same_command_resumes() {
     let sandbox = Sandbox::with(DIGITS);
     let run = sandbox.path().join("run");
     for victim in [1, 0] {
@@ -344,7 +347,7 @@ fn a_rank_that_hangs_is_named_and_ends_all() {
 }
 
 #[test]
-fn what_fails_in_one_rank_alone_is_told_with_its_name_and_ends_all() {
+fn an_error_of_one_rank_is_reported_with_its_name_and_ends_all() {
     let sandbox = Sandbox::with(DIGITS);
     let mut command = mpirun(&sandbox, 1, &train("run", &TWO));
     command
@@ -370,7 +373,7 @@ fn what_fails_in_one_rank_alone_is_told_with_its_name_and_ends_all() {
 }
 
 #[test]
-fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
+fn a_rank_with_a_signal_to_stop_saves_and_ends_all_in_order() {
     let sandbox = Sandbox::with(DIGITS);
     let run = sandbox.path().join("run");
     let (child, ranks) = under_way(&sandbox, &run, &[]);
@@ -386,7 +389,7 @@ fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
 }
 
 #[test]
-fn a_launcher_that_is_asked_to_stop_ends_with_the_same_code() {
+fn a_launcher_with_a_signal_to_stop_ends_with_the_same_code() {
     let sandbox = Sandbox::with(DIGITS);
     let run = sandbox.path().join("run");
     let (child, _) = under_way(&sandbox, &run, &[]);
@@ -399,7 +402,7 @@ fn a_launcher_that_is_asked_to_stop_ends_with_the_same_code() {
 /// Open MPI ends with 1 after SIGTERM, whatever the ranks' codes are; the script of docs/cluster.md
 /// makes it SIGUSR1.
 #[test]
-fn a_script_that_is_asked_to_end_forwards_it_and_ends_with_the_same_code() {
+fn a_script_with_a_signal_to_end_forwards_it_and_ends_with_the_same_code() {
     let sandbox = Sandbox::with(DIGITS);
     let run = sandbox.path().join("run");
     let overrides = [&TWO[..], &["train.max_steps=100000", "train.save_every=5"]].concat();

@@ -154,7 +154,7 @@ fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
 }
 
 #[test]
-fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
+fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
     let sandbox = Sandbox::new();
     folder(&sandbox, &[("train", "talks")]);
     let all: Vec<String> = lines(&sandbox.path().join("data/talks.en"));

@@ -1,4 +1,4 @@
-//! What a training says while it runs, where stderr is no terminal.
+//! The messages of a training where stderr is no terminal.
 
 use crate::program::{DIGITS, Sandbox};
 

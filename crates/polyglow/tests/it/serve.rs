@@ -5,7 +5,7 @@ use std::fs;
 use crate::program::Sandbox;
 
 #[test]
-fn a_run_whose_config_names_no_languages_is_told_how_to_name_them() {
+fn the_error_for_a_run_without_languages_says_how_to_name_them() {
     let sandbox = Sandbox::trained();
     let config = sandbox.path().join("run/config.toml");
     let text = fs::read_to_string(&config).expect("it is there");

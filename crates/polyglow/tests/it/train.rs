@@ -147,7 +147,7 @@ fn a_changed_text_is_refused_by_naming_the_file_and_when_it_was_written() {
 }
 
 #[test]
-fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently() {
+fn a_run_that_is_resumed_with_other_instructions_says_that_they_round_differently() {
     let sandbox = sandbox();
     let state = |run: &Path| run.join("checkpoints/step-10/state.json");
     let run = train(&sandbox, &["train.max_steps=10", "train.save_every=10"]);
@@ -170,7 +170,7 @@ fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently()
 }
 
 #[test]
-fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
+fn a_finished_run_is_resumed_to_a_later_end_as_if_that_had_been_its_end() {
     let straight = &TRAINED.path().join("run");
     let short = sandbox();
     train(
@@ -263,7 +263,7 @@ fn send(signals: &[&str], child: &Child) {
 
 #[cfg(unix)]
 #[test]
-fn signals_save_and_the_same_command_goes_on() {
+fn signals_save_and_the_same_command_resumes() {
     let sandbox = sandbox();
     let run = sandbox.path().join("run");
     let arguments = [&["train", "tiny.toml", "--run", "run"][..], &ENDLESS].concat();
@@ -438,7 +438,7 @@ fn patience_begins_after_the_warm_up() {
 }
 
 #[test]
-fn a_loss_that_has_diverged_is_said_once() {
+fn a_loss_that_has_diverged_is_reported_once() {
     let sandbox = sandbox();
     let diverging = [
         "train.lr=30",
@@ -531,7 +531,7 @@ fn a_reader_that_has_enough_gets_whole_lines_and_ends_the_translation() {
 }
 
 #[test]
-fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
+fn an_output_is_unchanged_until_the_input_is_known_to_be_good() {
     let [output, bad, none] =
         ["kept.txt", "bad.txt", "none.txt"].map(|name| TRAINED.path().join(name));
     fs::write(&output, "an earlier translation\n").expect("it can be written");

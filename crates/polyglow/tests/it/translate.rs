@@ -23,7 +23,7 @@ static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
     sandbox
 });
 
-/// What `translate run input.en` prints with these options.
+/// The output of `translate run input.en` with these options.
 fn translate(options: &[&str]) -> String {
     SANDBOX
         .succeed(&[&["translate", "run", "input.en"][..], options].concat())
@@ -317,7 +317,7 @@ fn samples_follow_their_seed_and_not_their_batch() {
 }
 
 #[test]
-fn a_sample_is_one_draw_unless_more_are_asked_for() {
+fn a_sample_is_one_draw_unless_more_are_requested() {
     // A run whose config has a beam of four, as most have.
     let sample =
         |options: &[&str]| translate(&[&["--set", "search.method=sample"], options].concat());
@@ -461,7 +461,7 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
 }
 
 #[test]
-fn sentences_of_a_line_are_translated_each_by_itself_if_asked_for() {
+fn sentences_of_a_line_are_translated_each_by_itself_on_request() {
     write("several.en", "- look aaa. Look bbb! 😆\n\nnow\n");
     write("single.en", "look aaa.\nLook bbb!\nnow\n");
     let single = SANDBOX.succeed(&["translate", "run", "single.en"]).0;
@@ -603,7 +603,7 @@ fn gold_alignments_give_an_error_rate_a_layer() {
 }
 
 #[test]
-fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
+fn the_error_for_a_sentence_instead_of_a_file_says_how_to_translate_it() {
     let message = SANDBOX.fail(1, &["translate", "run", "look aaa now"]);
     assert!(
         message.contains("error: there is no file `look aaa now`\n"),
@@ -629,7 +629,7 @@ fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
 }
 
 #[test]
-fn an_empty_input_is_said_to_be_empty() {
+fn the_message_for_an_empty_input_says_that_it_is_empty() {
     write("nothing.en", "");
     let (output, message) = SANDBOX.succeed(&["translate", "run", "nothing.en"]);
     assert!(
@@ -734,7 +734,7 @@ fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     );
 }
 
-/// What a terminal shows while a command translates 3 000 lines.
+/// The text that a terminal shows while a command translates 3 000 lines.
 #[cfg(target_os = "linux")]
 fn watched(command: &str) -> String {
     let program = env!("CARGO_BIN_EXE_polyglow");
@@ -774,7 +774,7 @@ fn partial(name: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_killed_translation_goes_on_where_its_output_ends() {
+fn a_killed_translation_continues_where_its_output_ends() {
     // Blank lines need no model.
     let text: String = (0..5000)
         .map(|line| {
