@@ -9,6 +9,7 @@ is met by packing code.
 
 import argparse
 import re
+import signal
 from pathlib import Path
 from statistics import mean
 
@@ -112,4 +113,6 @@ def main():
 
 
 if __name__ == "__main__":
+    # Ends quietly, as other programs do, when `| head` has read enough.
+    signal.signal(signal.SIGPIPE, signal.SIG_DFL)
     main()

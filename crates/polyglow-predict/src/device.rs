@@ -1,10 +1,6 @@
 //! Names of devices (`flex`, `wgpu:1`, `cuda`) and the Burn devices that they stand for on this
 //! machine.
 
-use std::panic::{self, AssertUnwindSafe};
-
-#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
-use burn::tensor::DeviceKind;
 #[cfg(any(
     feature = "wgpu",
     feature = "vulkan",
@@ -12,7 +8,10 @@ use burn::tensor::DeviceKind;
     feature = "cuda",
     feature = "rocm"
 ))]
-use burn::tensor::DeviceType;
+mod gpus;
+
+use std::panic::{self, AssertUnwindSafe};
+
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::padded::Padded;
 use polyglow_kernels::instruction_set;
@@ -73,6 +72,9 @@ struct ListedDevice {
     name: String,
     kind: &'static str,
     device: Device,
+    /// Opens the device and returns the name that its hardware reports; `None` for the CPU, which
+    /// Burn does not name.
+    hardware_name: fn(&Device) -> Option<String>,
 }
 
 /// Returns the names of the backends in this build.
@@ -166,14 +168,14 @@ pub fn list() -> Vec<DeviceInfo> {
             tracing::warn!("cannot look for devices of `{backend}`: {error}");
             Vec::new()
         });
-        for ListedDevice { name, kind, device } in devices {
+        for device in devices {
             let adapter =
                 adapter(&device).unwrap_or_else(|error| format!("cannot be opened: {error}"));
             list.push(DeviceInfo {
                 backend,
-                name,
+                name: device.name,
                 adapter,
-                kind,
+                kind: device.kind,
             });
         }
     }
@@ -226,31 +228,25 @@ fn list_devices(backend: &str) -> Result<Vec<ListedDevice>> {
             name: "flex".to_owned(),
             kind: "cpu",
             device: Device::flex(),
+            hardware_name: |_| None,
         }],
         #[cfg(feature = "ndarray")]
         "ndarray" => vec![ListedDevice {
             name: "ndarray".to_owned(),
             kind: "cpu",
             device: ndarray(),
+            hardware_name: |_| None,
         }],
         #[cfg(feature = "wgpu")]
-        "wgpu" => adapters("wgpu", &Device::enumerate(DeviceType::Wgpu), Device::wgpu),
+        "wgpu" => gpus::adapters("wgpu", burn::tensor::DeviceType::Wgpu, Device::wgpu),
         #[cfg(feature = "vulkan")]
-        "vulkan" => adapters(
-            "vulkan",
-            &Device::enumerate(DeviceType::Vulkan),
-            Device::vulkan,
-        ),
+        "vulkan" => gpus::adapters("vulkan", burn::tensor::DeviceType::Vulkan, Device::vulkan),
         #[cfg(feature = "metal")]
-        "metal" => adapters(
-            "metal",
-            &Device::enumerate(DeviceType::Metal),
-            Device::metal,
-        ),
+        "metal" => gpus::adapters("metal", burn::tensor::DeviceType::Metal, Device::metal),
         #[cfg(feature = "cuda")]
-        "cuda" => numbered("cuda", of_kind("gpu", Device::enumerate(DeviceType::Cuda))),
+        "cuda" => gpus::numbered("cuda", burn::tensor::DeviceType::Cuda),
         #[cfg(feature = "rocm")]
-        "rocm" => numbered("rocm", of_kind("gpu", Device::enumerate(DeviceType::Rocm))),
+        "rocm" => gpus::numbered("rocm", burn::tensor::DeviceType::Rocm),
         _ => Vec::new(),
     })
 }
@@ -261,17 +257,11 @@ fn start(device: &Device) -> Result<()> {
 }
 
 /// Returns the name that the hardware of a device reports.
-fn adapter(device: &Device) -> Result<String> {
+fn adapter(listed: &ListedDevice) -> Result<String> {
+    let device = &listed.device;
     start(device)?;
-    #[cfg(any(
-        feature = "wgpu",
-        feature = "vulkan",
-        feature = "metal",
-        feature = "cuda",
-        feature = "rocm"
-    ))]
-    if let Some(identity) = guard(|| device.identity())? {
-        return Ok(identity.name);
+    if let Some(name) = guard(|| (listed.hardware_name)(device))? {
+        return Ok(name);
     }
     let instructions = instructions(device)
         .map(|name| format!(", {name}"))
@@ -304,81 +294,6 @@ pub fn guard<T>(work: impl FnOnce() -> T) -> Result<T> {
 #[expect(deprecated, reason = "offered as long as Burn has it")]
 fn ndarray() -> Device {
     Device::ndarray()
-}
-
-/// Numbers the adapters of a graphics interface: discrete GPUs first, then integrated, virtual and
-/// unclassified ones; a software driver has no number and is called `cpu`.
-#[cfg(any(feature = "wgpu", feature = "vulkan", feature = "metal"))]
-fn adapters(
-    backend: &str,
-    existing: &[Device],
-    build: fn(DeviceKind) -> Device,
-) -> Vec<ListedDevice> {
-    let kinds: [(&'static str, fn(usize) -> DeviceKind); 3] = [
-        ("discrete gpu", DeviceKind::DiscreteGpu),
-        ("integrated gpu", DeviceKind::IntegratedGpu),
-        ("virtual gpu", DeviceKind::VirtualGpu),
-    ];
-    let mut unclassified = existing.to_vec();
-    let mut gpus = Vec::new();
-    for (kind, device_kind) in kinds {
-        // Burn tells adapters apart by a kind and an index within the kind, so those of each kind are
-        // built one after the other until one does not exist.
-        let built = (0..).map(|index| build(device_kind(index)));
-        let of_this_kind: Vec<Device> = built
-            .take_while(|device| existing.contains(device))
-            .collect();
-        unclassified.retain(|device| !of_this_kind.contains(device));
-        gpus.extend(of_kind(kind, of_this_kind));
-    }
-    let software = build(DeviceKind::Cpu);
-    unclassified.retain(|device| *device != software);
-    gpus.extend(of_kind("gpu", unclassified));
-
-    let mut devices = numbered(backend, gpus);
-    if existing.contains(&software) {
-        devices.push(ListedDevice {
-            name: format!("{backend}:cpu"),
-            kind: "cpu",
-            device: software,
-        });
-    }
-    devices
-}
-
-/// Names devices by their backend and their index in it: `cuda:0`.
-#[cfg(any(
-    feature = "wgpu",
-    feature = "vulkan",
-    feature = "metal",
-    feature = "cuda",
-    feature = "rocm"
-))]
-fn numbered(backend: &str, devices: Vec<(&'static str, Device)>) -> Vec<ListedDevice> {
-    let mut numbered = Vec::with_capacity(devices.len());
-    for (index, (kind, device)) in devices.into_iter().enumerate() {
-        numbered.push(ListedDevice {
-            name: format!("{backend}:{index}"),
-            kind,
-            device,
-        });
-    }
-    numbered
-}
-
-/// Pairs devices with the name of their kind.
-#[cfg(any(
-    feature = "wgpu",
-    feature = "vulkan",
-    feature = "metal",
-    feature = "cuda",
-    feature = "rocm"
-))]
-fn of_kind(
-    kind: &'static str,
-    devices: impl IntoIterator<Item = Device>,
-) -> Vec<(&'static str, Device)> {
-    devices.into_iter().map(|device| (kind, device)).collect()
 }
 
 /// Brings rows of ids, each of `len` ids, to a device.

@@ -174,7 +174,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_on_long_texts_alone_runs_on_another_thread() {
+    async fn only_work_on_long_texts_runs_on_another_thread() {
         for (num_bytes, is_here) in [
             (MIN_BYTES_FOR_THREAD - 1, true),
             (MIN_BYTES_FOR_THREAD, false),

@@ -312,3 +312,25 @@ pub fn built_in(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>>
     let half = half.context("no task of this name can be trained")?;
     (half.make)(setting, data)
 }
+
+#[cfg(test)]
+mod tests {
+    use polyglow_model::Task as Kind;
+
+    use super::*;
+
+    #[test]
+    fn every_row_of_facts_has_exactly_one_training_half() {
+        for kind in Kind::ALL {
+            let name = facts(kind).name;
+            let halves: Vec<&TrainingHalf> = TASKS
+                .iter()
+                .filter(|half| half.facts.name == name)
+                .collect();
+            assert_eq!(halves.len(), 1, "{name}");
+            assert_eq!(halves[0].facts.kind, kind, "{name}");
+        }
+        // With one half for each kind, a further one would have facts without a row.
+        assert_eq!(TASKS.len(), Kind::ALL.len());
+    }
+}

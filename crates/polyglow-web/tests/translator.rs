@@ -1,4 +1,4 @@
-//! What a page can ask, beside what the library says.
+//! The requests of a page, compared with the library's results.
 
 use std::collections::HashSet;
 use std::fs;
@@ -47,17 +47,17 @@ fn request(json: &str) -> TranslationRequest {
 }
 
 #[test]
-fn a_sample_is_one_draw_by_its_place() {
+fn a_sample_is_one_draw_that_depends_on_the_index_of_its_line() {
     let (_, translator) = models();
     let draw = |json: &str| -> Vec<Vec<(String, Option<f32>)>> {
-        let found = translator
+        let translations = translator
             .translate(&request(json), &mut |_| {})
             .expect("it translates");
-        found
+        translations
             .into_iter()
             .map(|best| {
                 best.into_iter()
-                    .map(|found| (found.text, found.log_prob))
+                    .map(|hypothesis| (hypothesis.text, hypothesis.log_prob))
                     .collect()
             })
             .collect()
@@ -80,10 +80,10 @@ fn a_sample_is_one_draw_by_its_place() {
     let different: HashSet<&str> = texts.iter().copied().collect();
     assert!(different.len() > 16, "{different:?}");
     assert!(
-        (0..32).any(|place| texts[place] != texts[place + 32]),
+        (0..32).any(|index| texts[index] != texts[index + 32]),
         "{texts:?}"
     );
-    // The first lines are drawn alike beside fewer and beside others.
+    // The samples of the first lines do not depend on the number or the text of later lines.
     let fewer = draw(r#"{ "lines": ["1 2 3 4 5", "1 2 3 4 5", "6"], "method": "sample" }"#);
     assert_eq!([&fewer[0][0].0, &fewer[1][0].0], [texts[0], texts[1]]);
     let several = draw(r#"{ "lines": ["1 2 3 4 5"], "method": "sample", "nBest": 3 }"#);
@@ -91,7 +91,7 @@ fn a_sample_is_one_draw_by_its_place() {
 }
 
 #[test]
-fn translations_come_in_place_of_sentences() {
+fn translations_replace_sentences() {
     let (_, translator) = models();
     let joined = |text: &str, translations: &[&str]| {
         let translations: Vec<String> =
@@ -145,16 +145,16 @@ fn unknown_words_are_words_of_the_line() {
         r#", "method": "sample", "nBest": 4"#,
         r#", "method": "branch", "nBest": 4"#,
     ] {
-        let question = format!(r#"{{ "lines": ["0 1 2 3 4", "5 6 7 8 9"]{options} }}"#);
-        let found = translator
-            .translate(&request(&question), &mut |_| {})
+        let json = format!(r#"{{ "lines": ["0 1 2 3 4", "5 6 7 8 9"]{options} }}"#);
+        let translations = translator
+            .translate(&request(&json), &mut |_| {})
             .expect("it translates");
         assert!(
-            found
+            translations
                 .iter()
                 .flatten()
-                .all(|found| !found.text.contains("<unk>")),
-            "{found:?}"
+                .all(|hypothesis| !hypothesis.text.contains("<unk>")),
+            "{translations:?}"
         );
     }
 }
@@ -164,69 +164,76 @@ fn lines_are_translated_as_by_the_library() {
     let (runner, translator) = models();
     let lines = ["1 2 3", "", "4 5 6 7", "9"];
     let mut done = Vec::new();
-    let question = request(r#"{ "lines": ["1 2 3", "", "4 5 6 7", "9"], "attention": true }"#);
-    let found = translator
-        .translate(&question, &mut |lines| done.push(lines))
+    let request = request(r#"{ "lines": ["1 2 3", "", "4 5 6 7", "9"], "attention": true }"#);
+    let translations = translator
+        .translate(&request, &mut |lines| done.push(lines))
         .expect("it translates");
-    let texts: Vec<&str> = found.iter().map(|best| &*best[0].text).collect();
+    let texts: Vec<&str> = translations.iter().map(|best| &*best[0].text).collect();
     assert_eq!(texts, runner.best(&lines).expect("it translates"));
     assert_eq!(done.last(), Some(&4));
-    for (line, found) in lines.iter().zip(&found) {
-        let attention = found[0].attention.as_ref().expect("it was asked for");
-        assert_eq!(attention.len(), found[0].text.split_whitespace().count());
+    for (line, hypotheses) in lines.iter().zip(&translations) {
+        let attention = hypotheses[0].attention.as_ref().expect("it was requested");
+        assert_eq!(
+            attention.len(),
+            hypotheses[0].text.split_whitespace().count()
+        );
         assert!(
             attention
                 .iter()
                 .all(|row| row.len() == line.split_whitespace().count())
         );
     }
-    let question =
-        request(r#"{ "lines": ["1 2 3"], "beamSize": 4, "nBest": 3, "prefixes": ["4"] }"#);
-    let found = translator
-        .translate(&question, &mut |_| {})
+    let request =
+        self::request(r#"{ "lines": ["1 2 3"], "beamSize": 4, "nBest": 3, "prefixes": ["4"] }"#);
+    let hypotheses = translator
+        .translate(&request, &mut |_| {})
         .expect("it translates")
         .remove(0);
     assert!(
-        found.len() == 3 && found.iter().all(|found| found.text.starts_with('4')),
-        "{found:?}"
+        hypotheses.len() == 3
+            && hypotheses
+                .iter()
+                .all(|hypothesis| hypothesis.text.starts_with('4')),
+        "{hypotheses:?}"
     );
     assert!(
-        found.is_sorted_by(|left, right| left.score >= right.score),
-        "{found:?}"
+        hypotheses.is_sorted_by(|left, right| left.score >= right.score),
+        "{hypotheses:?}"
     );
-    let question =
-        request(r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#);
-    let found = translator
-        .translate(&question, &mut |_| {})
+    let request = self::request(
+        r#"{ "lines": ["1 2 3"], "nBest": 3, "method": "branch", "prefixes": ["4"] }"#,
+    );
+    let hypotheses = translator
+        .translate(&request, &mut |_| {})
         .expect("it translates")
         .remove(0);
-    let second: HashSet<Option<&str>> = found
+    let second: HashSet<Option<&str>> = hypotheses
         .iter()
-        .map(|found| found.text.split(' ').nth(1))
+        .map(|hypothesis| hypothesis.text.split(' ').nth(1))
         .collect();
-    assert_eq!(second.len(), 3, "{found:?}");
+    assert_eq!(second.len(), 3, "{hypotheses:?}");
 }
 
 #[test]
-fn what_cannot_be_is_told() {
+fn errors_say_what_is_wrong() {
     let (_, translator) = models();
-    let told = |json: &str| {
+    let error_of = |json: &str| {
         translator
             .translate(&request(json), &mut |_| {})
             .expect_err("it cannot be")
             .to_string()
     };
     assert_eq!(
-        told(r#"{ "lines": ["1", "2"], "prefixes": ["1"] }"#),
+        error_of(r#"{ "lines": ["1", "2"], "prefixes": ["1"] }"#),
         "2 lines and 1 prefixes"
     );
-    assert!(told(r#"{ "lines": ["1"], "beamSize": 2000 }"#).contains("beam_size"));
+    assert!(error_of(r#"{ "lines": ["1"], "beamSize": 2000 }"#).contains("beam_size"));
     assert_eq!(
-        told(r#"{ "lines": ["1"], "nBest": 2000 }"#),
+        error_of(r#"{ "lines": ["1"], "nBest": 2000 }"#),
         "`n_best = 2000`: must be from 1 to 1024"
     );
     assert_eq!(
-        told(r#"{ "lines": ["1"], "beamSize": 2, "nBest": 3 }"#),
+        error_of(r#"{ "lines": ["1"], "beamSize": 2, "nBest": 3 }"#),
         "`n_best = 3`: must be at most `search.beam_size = 2`"
     );
     assert!(translator.beam("1", 0).is_err_and(|error| {

@@ -1,5 +1,5 @@
-//! What a step on a GPU takes, counted on a software driver. The limits are what it takes today,
-//! with little to spare, so that it does not grow unseen.
+//! The launches of a step on a GPU, counted on a software driver. The limits are those of today,
+//! with little to spare, so that they do not grow unseen.
 
 use crate::program::json;
 

@@ -1,4 +1,4 @@
-//! What more ranks gain, by the model of a network.
+//! The speedup of more ranks, by the model of a network.
 
 use crate::program::{json, refuse, succeed};
 
@@ -38,7 +38,7 @@ fn what_more_ranks_gain_follows_from_the_network_and_the_time_of_a_step() {
 }
 
 #[test]
-fn a_step_is_timed_where_nothing_is_said_of_it() {
+fn a_step_is_timed_where_no_duration_is_given() {
     let text = succeed(&[
         "ranks",
         "--repetitions",

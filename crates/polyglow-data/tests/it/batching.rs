@@ -24,7 +24,7 @@ fn lengths(example: u32) -> (usize, usize) {
     (src, src * (67 + draw(4, 67)) / 100 + 1)
 }
 
-/// Padded positions of sides with so many tokens and one mark each.
+/// Padded positions of sides with these counts of tokens and one special token each.
 fn positions(config: &BatchingConfig, (src, tgt): (usize, usize)) -> (usize, usize) {
     (config.padded(src + 1), config.padded(tgt + 1))
 }
@@ -121,17 +121,17 @@ fn batches_come_in_no_order_of_length() {
 
 /// The share of an example's neighbors in a batch that are its neighbors again in the next epoch.
 fn same_mates(examples: u32) -> f64 {
-    let place = |epoch| {
+    let batch_numbers = |epoch| {
         let plan = plan(&[(0..examples, 1.0)], &CONFIG, epoch);
-        let mut place = vec![0; examples as usize];
+        let mut numbers = vec![0; examples as usize];
         for (number, batch) in batches(&plan).iter().enumerate() {
             for &example in *batch {
-                place[example as usize] = number;
+                numbers[example as usize] = number;
             }
         }
-        (place, plan)
+        (numbers, plan)
     };
-    let ((_, first), (second, _)) = (place(0), place(1));
+    let ((_, first), (second, _)) = (batch_numbers(0), batch_numbers(1));
     let (mut again, mut all) = (0, 0);
     for batch in batches(&first) {
         let mut counts: HashMap<usize, usize> = HashMap::new();

@@ -147,10 +147,10 @@ fn what_is_wrong_with_captions_is_an_error_with_file_and_line() {
         ),
         ("what.csv", "a.png,a dog\n", "no layout"),
     ];
-    for (name, text, said) in cases {
+    for (name, text, problem) in cases {
         fs::write(path(name), text).unwrap();
         let error = open(&config(&path(name))).unwrap_err();
-        assert!(error.contains(name) && error.contains(said), "{error}");
+        assert!(error.contains(name) && error.contains(problem), "{error}");
     }
     let error = open(&config(&path("absent.tsv"))).unwrap_err();
     assert!(error.contains("absent.tsv"), "{error}");
@@ -352,9 +352,9 @@ fn generated_pictures_show_what_their_captions_say() {
             // yellow.
             for group in &picture.groups {
                 for [row, column, _] in &group.places {
-                    let place = (*row as usize * 32 + *column as usize) * 3;
+                    let start = (*row as usize * 32 + *column as usize) * 3;
                     let [red, green, blue] =
-                        [0, 1, 2].map(|channel| i32::from(picture.pixels[place + channel]));
+                        [0, 1, 2].map(|channel| i32::from(picture.pixels[start + channel]));
                     let seen = match group.color {
                         ShapeColor::Red => red > green + 60 && red > blue + 60,
                         ShapeColor::Green => green > red + 40 && green > blue + 40,
@@ -405,8 +405,9 @@ fn check_relation(
     assert_eq!(relation.is_some(), groups.len() == 2, "{text}");
     let Some(relation) = relation else { return };
     let axis = usize::from(["left", "right"].contains(&relation));
-    let places = |group: usize| groups[group].places.iter().map(move |place| place[axis]);
-    for (here, there) in places(first).flat_map(|here| places(last).map(move |there| (here, there)))
+    let coordinates = |group: usize| groups[group].places.iter().map(move |shape| shape[axis]);
+    for (here, there) in
+        coordinates(first).flat_map(|here| coordinates(last).map(move |there| (here, there)))
     {
         let before = ["left", "above"].contains(&relation);
         assert!(

@@ -61,7 +61,7 @@ fn epoch<S: BatchSource<Error = DataError>>(source: &Arc<S>, epoch: u64) -> Vec<
         .collect()
 }
 
-/// What trains on the images of a corpus.
+/// The source of batches of a corpus of images.
 fn images(
     corpus: &Corpus,
     max_tokens: usize,
@@ -145,32 +145,32 @@ fn hidden_tokens_differ_between_epochs_and_are_the_same_when_an_epoch_is_read_ag
         {
             let MaskedBatch {
                 shown,
-                asked: asked_ids,
-                num_asked,
+                asked: targets,
+                num_asked: num_targets,
             } = batch;
             assert_eq!(
                 (shown.num_positions(), shown.num_rows()),
-                (asked_ids.len(), examples.len())
+                (targets.len(), examples.len())
             );
             assert!(shown.num_positions() <= 1000);
-            let counted = asked_ids
+            let counted = targets
                 .iter()
                 .filter(|&&id| id as u32 != special.pad)
                 .count();
-            assert_eq!(num_asked, counted);
+            assert_eq!(num_targets, counted);
             for (row, &example) in examples.iter().enumerate() {
-                let place = row * shown.len..(row + 1) * shown.len;
+                let range = row * shown.len..(row + 1) * shown.len;
                 let whole = cache.example(example).unwrap().tgt;
                 for (position, &id) in whole.iter().enumerate() {
-                    let (shown, asked) = (
-                        shown.ids[place.start + position],
-                        asked_ids[place.start + position],
+                    let (shown, target) = (
+                        shown.ids[range.start + position],
+                        targets[range.start + position],
                     );
                     assert!(
-                        asked as u32 == id || asked as u32 == special.pad && shown as u32 == id
+                        target as u32 == id || target as u32 == special.pad && shown as u32 == id
                     );
                 }
-                rows[example as usize] = asked_ids[place].to_vec();
+                rows[example as usize] = targets[range].to_vec();
             }
         }
         rows
@@ -224,7 +224,7 @@ fn images_are_read_alike_from_the_generator_and_from_folders_and_stay_bytes() {
     {
         let ImageBatch {
             pixels,
-            labels: found,
+            labels: batch_labels,
         } = batch;
         assert!(pixels.len() <= 10 * 3072 && pixels.len() == examples.len() * 3072);
         assert_eq!(
@@ -236,7 +236,7 @@ fn images_are_read_alike_from_the_generator_and_from_folders_and_stay_bytes() {
                 pixels[row * 3072..][..3072],
                 *set.example(example as usize).pixels
             );
-            assert_eq!(found[row], labels[example as usize]);
+            assert_eq!(batch_labels[row], labels[example as usize]);
             seen += 1;
         }
     }
@@ -516,7 +516,7 @@ fn a_part_of_the_images_is_drawn_from_all_classes_by_the_seed() {
 }
 
 #[test]
-fn mnists_labels_are_found_beside_its_images() {
+fn mnists_labels_are_read_from_the_folder_of_its_images() {
     let dir = tempfile::tempdir().unwrap();
     let write = |name: &str, bytes: &[u8]| fs::write(dir.path().join(name), bytes).unwrap();
     write(

@@ -1,4 +1,4 @@
-//! The id cache gives back what was encoded, and notices when it must be built again.
+//! The id cache returns what was encoded, and detects that it must be built again.
 
 use std::path::PathBuf;
 
@@ -53,7 +53,7 @@ impl Setup {
         self.dir.path().join("cache/train.ids")
     }
 
-    /// Opens the cache, and tells whether it was built.
+    /// Opens the cache, and returns whether it was built.
     fn open(
         &self,
         filter: Option<&dyn Filter>,
@@ -302,9 +302,9 @@ fn a_damaged_cache_is_built_again() {
     let mut damages: Vec<Vec<u8>> = [0, 10, bytes.len() / 2, bytes.len() - 1]
         .map(|end| bytes[..end].to_vec())
         .into();
-    for place in 0..bytes.len() {
+    for index in 0..bytes.len() {
         let mut flipped = bytes.clone();
-        flipped[place] ^= 0x11;
+        flipped[index] ^= 0x11;
         damages.push(flipped);
     }
     for damaged in damages {
@@ -337,7 +337,7 @@ fn a_failed_build_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_corpus_of_which_nothing_is_left_is_an_error_with_numbers() {
+fn a_corpus_without_any_pair_that_is_kept_is_an_error_with_counts() {
     let setup = setup("a b\tA\n\tB\n", 12);
     let error = setup
         .open(Some(&LengthFilter {

@@ -72,7 +72,7 @@ fn folders_are_labels_and_files_are_ordered_by_name() {
     assert_eq!(set.example(2).pixels, [250, 10, 0].repeat(12));
     assert_eq!(set.example(2).label, 1);
     // JPEG loses a little.
-    let near = |(&found, expected): (&u8, u8)| found.abs_diff(expected) < 8;
+    let near = |(&actual, expected): (&u8, u8)| actual.abs_diff(expected) < 8;
     assert!(
         set.example(1)
             .pixels
@@ -199,8 +199,8 @@ fn damaged_images_never_panic() {
         for number in 0..600 {
             let mut damaged = bytes.clone();
             for change in 0..=number % 3 {
-                let place = below(mix(&[number, change, 1]), bytes.len() as u64) as usize;
-                damaged[place] = mix(&[number, change, 2]) as u8;
+                let index = below(mix(&[number, change, 1]), bytes.len() as u64) as usize;
+                damaged[index] = mix(&[number, change, 2]) as u8;
             }
             damaged.truncate(if number % 5 == 0 {
                 number as usize % bytes.len()

@@ -115,14 +115,14 @@ fn labels_say_what_words_and_marks_say_where_those_decide() {
             assert_eq!(tense, expected, "{text}");
         }
         // Every clause with another tense than the present has one of these words.
-        let marks: &[&str] = match tense {
+        let markers: &[&str] = match tense {
             "perfect" => &["has", "have"],
             "future" => &["will"],
             "modal" => &["can", "must", "want", "wants"],
             _ => continue,
         };
         assert!(
-            marks.iter().any(|mark| words.contains(mark)),
+            markers.iter().any(|marker| words.contains(marker)),
             "{label}: {text}"
         );
     }

@@ -20,10 +20,10 @@ fn train(sequences: &[&[u32]], order: usize, vocab_size: usize) -> NgramModel {
     NgramModel::train(sequences, order, vocab_size, SPECIAL).unwrap()
 }
 
-fn assert_near(found: f64, expected: f64) {
+fn assert_near(actual: f64, expected: f64) {
     assert!(
-        (found - expected).abs() < 1e-12,
-        "{found} instead of {expected}"
+        (actual - expected).abs() < 1e-12,
+        "{actual} instead of {expected}"
     );
 }
 
@@ -142,7 +142,7 @@ fn what_cannot_be_learned_from_is_an_error_that_says_why() {
     assert!(error(&[&[A]], 2, 0).contains("must be one of 0 ids"));
 }
 
-/// What `scripts/golden-ngram.py` writes: the model of a training text, and what it says about
+/// The output of `scripts/golden-ngram.py`: the model of a training text, and what it says about
 /// another text.
 #[derive(Deserialize)]
 struct Golden {
@@ -187,20 +187,20 @@ fn probabilities_equal_those_of_kenlm() {
         assert!(log10.len() > 20);
         for (words, expected) in texts(&split).into_iter().zip(log10) {
             // One word of each sentence is unknown, so that contexts are, too.
-            let word = |(place, word)| if place == 4 { UNK } else { ids[word] };
+            let word = |(index, word)| if index == 4 { UNK } else { ids[word] };
             let sequence: Vec<u32> = words.into_iter().enumerate().map(word).collect();
             let framed = [&[BOS], &*sequence, &[EOS]].concat();
-            let found: Vec<f64> = (1..framed.len())
+            let actual: Vec<f64> = (1..framed.len())
                 .map(|end| model.log_prob(&framed[..end], framed[end]) / std::f64::consts::LN_10)
                 .collect();
-            assert_eq!(found.len(), expected.len());
+            assert_eq!(actual.len(), expected.len());
             // KenLM computes in single precision.
-            let differs = |(found, expected): (&f64, &f64)| {
-                (found - expected).abs() > 2e-6 * (1.0 + expected.abs())
+            let differs = |(actual, expected): (&f64, &f64)| {
+                (actual - expected).abs() > 2e-6 * (1.0 + expected.abs())
             };
             assert!(
-                !found.iter().zip(&expected).any(differs),
-                "{corpus}, order {order}: {found:?}, {expected:?}"
+                !actual.iter().zip(&expected).any(differs),
+                "{corpus}, order {order}: {actual:?}, {expected:?}"
             );
         }
     }

@@ -97,10 +97,10 @@ fn regions(picture: &ShapePicture) -> Vec<usize> {
     let mut sizes = Vec::new();
     for start in 0..colored.len() {
         let (mut stack, mut size) = (vec![start], 0);
-        while let Some(place) = stack.pop() {
-            if std::mem::take(&mut colored[place]) {
+        while let Some(index) = stack.pop() {
+            if std::mem::take(&mut colored[index]) {
                 size += 1;
-                let (row, column) = (place / 32, place % 32);
+                let (row, column) = (index / 32, index % 32);
                 let around = [
                     (row.wrapping_sub(1), column),
                     (row + 1, column),

@@ -1,4 +1,4 @@
-//! Words beside words: the batches of an epoch.
+//! Skip-grams, words with their neighbors: the batches of an epoch.
 
 use std::sync::Arc;
 
@@ -97,7 +97,7 @@ fn batches_keep_to_their_planned_size_and_have_every_line() {
 }
 
 #[test]
-fn a_stream_from_the_middle_goes_on_like_one_from_the_start() {
+fn a_stream_from_the_middle_equals_the_rest_of_one_from_the_start() {
     let (_dir, cache) = cache();
     let source = source(
         &cache,

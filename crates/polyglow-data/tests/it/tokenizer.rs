@@ -99,11 +99,11 @@ fn nasty() -> Vec<String> {
         "\u{ad}",
         "\u{1f1e9}\u{1f1ea}",
     ];
-    let random = |seed: u64, place: u64| {
-        fragments[below(mix(&[seed, place]), fragments.len() as u64) as usize]
+    let random = |seed: u64, index: u64| {
+        fragments[below(mix(&[seed, index]), fragments.len() as u64) as usize]
     };
     (0..2_000)
-        .map(|seed| (0..seed % 9).map(|place| random(seed, place)).collect())
+        .map(|seed| (0..seed % 9).map(|index| random(seed, index)).collect())
         .chain(probes())
         .collect()
 }
@@ -164,9 +164,9 @@ fn byte_level_bpe_gives_the_normalized_string_back() {
     }
 }
 
-/// What is written differently and reads the same has the same ids. The values follow from the
-/// lists of SentencePiece's rule `nmt_nfkc` (spaces and control characters) and from Unicode's data
-/// on joiners and variation selectors.
+/// Texts that are encoded differently and read the same have the same ids. The values follow from
+/// the lists of SentencePiece's rule `nmt_nfkc` (spaces and control characters) and from Unicode's
+/// data on joiners and variation selectors.
 #[test]
 fn text_is_cleaned_before_every_kind_of_tokenizer() {
     let same = [
@@ -370,7 +370,7 @@ fn decoding_skips_special_tokens_and_shows_unknown_ones() {
 }
 
 #[test]
-fn a_vocabulary_is_as_large_as_asked_and_every_id_has_a_token() {
+fn a_vocabulary_has_the_requested_size_and_every_id_has_a_token() {
     for kind in [Kind::Bpe, Kind::WordBpe] {
         assert_eq!(train(&config(kind)).vocab_size(), 400, "{}", kind.name());
     }
@@ -388,7 +388,7 @@ fn a_vocabulary_is_as_large_as_asked_and_every_id_has_a_token() {
     );
 }
 
-/// Set `POLYGLOW_UPDATE_GOLDEN` to write the files anew, then run `python_ids.py` beside them.
+/// Set `POLYGLOW_UPDATE_GOLDEN` to write the files anew, then run `python_ids.py` next to them.
 #[test]
 fn the_same_text_gives_the_same_tokenizer_everywhere() {
     for kind in TRAINED {
@@ -476,12 +476,12 @@ fn saving_and_loading_changes_nothing() {
             ..config(Kind::Bpe)
         };
         let trained = Tokenizers::train(&config, &corpus, &mut |_, _| {}).unwrap();
-        let place = dir.path().join(shared.to_string());
-        std::fs::create_dir(&place).unwrap();
-        trained.save(&place).unwrap();
-        let loaded = Tokenizers::load(&place).unwrap();
+        let saved = dir.path().join(shared.to_string());
+        std::fs::create_dir(&saved).unwrap();
+        trained.save(&saved).unwrap();
+        let loaded = Tokenizers::load(&saved).unwrap();
         assert_eq!((trained.is_shared(), loaded.is_shared()), (shared, shared));
-        assert_eq!(place.join("tokenizer.json").is_file(), shared);
+        assert_eq!(saved.join("tokenizer.json").is_file(), shared);
         assert_eq!(
             loaded.src.to_json().unwrap(),
             trained.src.to_json().unwrap()
@@ -491,7 +491,7 @@ fn saving_and_loading_changes_nothing() {
             trained.tgt.to_json().unwrap()
         );
         let again = TokenizerConfig {
-            path: Some(place),
+            path: Some(saved),
             ..config
         };
         let mut stages = Vec::new();
@@ -669,7 +669,7 @@ fn words_of_any_length_are_learned_from() {
     // A text whose script has no spaces, or whose words are sequences: all of it is one word for
     // most kinds.
     let sequence: String = (0..4_000u64)
-        .map(|place| ['A', 'C', 'G', 'T'][below(mix(&[place]), 4) as usize])
+        .map(|index| ['A', 'C', 'G', 'T'][below(mix(&[index]), 4) as usize])
         .collect();
     for kind in [Kind::Bpe, Kind::WordBpe, Kind::Unigram] {
         let lines = (0..20).map(|_| Ok(sequence.clone()));
@@ -764,7 +764,7 @@ fn tokens_know_their_words() {
                 let own: Vec<u32> = ids
                     .iter()
                     .zip(&words)
-                    .filter(|(_, of)| **of == number)
+                    .filter(|(_, index)| **index == number)
                     .map(|(id, _)| *id)
                     .collect();
                 assert_eq!(

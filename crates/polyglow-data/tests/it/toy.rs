@@ -7,7 +7,8 @@ use std::sync::LazyLock;
 use polyglow_data::toy::{AlignedPair, Toy};
 use sha2::{Digest, Sha256};
 
-/// Of the files that an independent Python program wrote from the same grammar and the same seeds.
+/// Hashes of the files that an independent Python program wrote from the same grammar and the same
+/// seeds.
 const MINI_EN_DE_FILES: [(&str, &str); 15] = [
     (
         "train.en",

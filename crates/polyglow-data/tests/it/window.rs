@@ -62,7 +62,7 @@ fn cache() -> (TempDir, Arc<IdCache>) {
     (dir, cache)
 }
 
-/// What is predicted from what, in the order of the rows.
+/// The pairs of input and target ids, in the order of the rows.
 fn predictions(batch: &TextBatch) -> Vec<Vec<(i32, i32)>> {
     let TextBatch { inputs, targets } = batch;
     assert_eq!(
@@ -70,17 +70,17 @@ fn predictions(batch: &TextBatch) -> Vec<Vec<(i32, i32)>> {
         (targets.len, &targets.lengths)
     );
     let row = |row: usize| {
-        let places = row * targets.len..row * targets.len + targets.lengths[row];
-        places
-            .map(|place| (inputs.ids[place], targets.ids[place]))
+        let positions = row * targets.len..row * targets.len + targets.lengths[row];
+        positions
+            .map(|position| (inputs.ids[position], targets.ids[position]))
             .collect()
     };
     (0..targets.num_rows()).map(row).collect()
 }
 
 fn epoch(cache: &Arc<IdCache>, context_len: usize, epoch: u64) -> Vec<Placed<TextBatch>> {
-    let place = Position { epoch, position: 0 };
-    let mut stream = BatchStream::start(windows_of(cache, context_len), place).unwrap();
+    let start = Position { epoch, position: 0 };
+    let mut stream = BatchStream::start(windows_of(cache, context_len), start).unwrap();
     let first = stream.next().unwrap().unwrap();
     let rest = first.epoch_len - 1;
     [first]
@@ -120,13 +120,13 @@ fn windows_predict_what_examples_predict_and_each_id_once() {
                     .iter()
                     .all(|placed| placed.batch.targets.num_positions() <= CONFIG.max_tokens)
             );
-            let mut found: Vec<_> = batches
+            let mut actual: Vec<_> = batches
                 .iter()
                 .flat_map(|placed| predictions(&placed.batch))
                 .flatten()
                 .collect();
-            found.sort_unstable();
-            assert_eq!(found, expected, "context_len {context_len}");
+            actual.sort_unstable();
+            assert_eq!(actual, expected, "context_len {context_len}");
         }
     }
 }
@@ -167,11 +167,11 @@ fn epochs_are_cut_at_different_places_and_any_position_can_be_reached() {
     let (first, second) = (epoch(&cache, 33, 0), epoch(&cache, 33, 1));
     assert_ne!(rows(&first), rows(&second));
     assert_eq!(first, epoch(&cache, 33, 0));
-    let place = Position {
+    let start = Position {
         epoch: 0,
         position: first.len() - 1,
     };
-    let stream = BatchStream::start(windows_of(&cache, 33), place).unwrap();
+    let stream = BatchStream::start(windows_of(&cache, 33), start).unwrap();
     let resumed: Vec<Placed<TextBatch>> = stream.take(2).map(Result::unwrap).collect();
     assert_eq!(resumed, [first[first.len() - 1].clone(), second[0].clone()]);
 }
@@ -212,7 +212,7 @@ fn windows_do_not_reach_from_one_corpus_into_another_and_follow_its_weight() {
             batches
                 .iter()
                 .flat_map(|placed| &placed.batch.targets.ids)
-                .filter(|&&found| found == id)
+                .filter(|&&target| target == id)
                 .count()
         };
         assert_eq!((count(a), count(b)), (7, 18));

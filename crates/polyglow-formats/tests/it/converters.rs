@@ -15,10 +15,10 @@ use polyglow_train::Runner;
 use serde::Deserialize;
 use serde_json::Value;
 
-/// The most tokens that CTranslate2 was asked for.
+/// The largest number of tokens that CTranslate2 was to write.
 const LONGEST: usize = 24;
 
-/// What CTranslate2 makes of a text.
+/// The translations of a text by CTranslate2.
 #[derive(Clone, Deserialize)]
 struct Answer {
     source: String,
@@ -43,13 +43,13 @@ fn answers() -> BTreeMap<String, Vec<Answer>> {
 
 /// A copy of a folder, whose files can be changed.
 fn copy(folder: &str) -> tempfile::TempDir {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     for entry in fs::read_dir(golden(folder)).expect("it is there") {
         let path = entry.expect("an entry").path();
-        fs::copy(&path, place.path().join(path.file_name().expect("a name")))
+        fs::copy(&path, dir.path().join(path.file_name().expect("a name")))
             .expect("it can be copied");
     }
-    place
+    dir
 }
 
 fn error_of(dir: &Path) -> polyglow_train::TrainError {
@@ -66,8 +66,8 @@ fn text_of(tokens: &[String], tokenizer: &Tokenizer) -> Option<String> {
     Some(tokenizer.decode(&ids?).expect("they are tokens"))
 }
 
-/// Checks that an imported folder translates as CTranslate2 does; returns how many answers were
-/// compared.
+/// Checks that an imported folder translates as CTranslate2 does; returns the number of answers
+/// that were compared.
 fn check(dir: &Path, answers: &[Answer]) -> usize {
     let name = dir.display();
     let model = import(dir).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -153,13 +153,13 @@ fn folders_of_the_converters_translate_as_ctranslate2_does() {
 
 #[test]
 fn tokenizers_that_are_copied_into_a_folder_are_used() {
-    let place = copy("opus-mt");
+    let dir = copy("opus-mt");
     for name in ["source.spm", "target.spm"] {
-        fs::copy(golden("marian-float16").join(name), place.path().join(name))
+        fs::copy(golden("marian-float16").join(name), dir.path().join(name))
             .expect("it can be copied");
     }
     // The weights are those of the model from transformers.
-    assert!(check(place.path(), &answers()["marian-float16"]) >= 4);
+    assert!(check(dir.path(), &answers()["marian-float16"]) >= 4);
     let model = import(&golden("pegasus")).expect("it can be read");
     assert!(
         model.tokenizers.is_shared(),
@@ -188,12 +188,12 @@ fn positions_and_norms_are_those_of_the_original_model() {
 
 #[test]
 fn vocabularies_in_lines_of_text_are_read_and_missing_ones_named() {
-    let place = copy("marian-int8");
-    let json = place.path().join("shared_vocabulary.json");
+    let dir = copy("marian-int8");
+    let json = dir.path().join("shared_vocabulary.json");
     let tokens: Vec<String> =
         serde_json::from_slice(&fs::read(&json).expect("it is there")).expect("a list");
     fs::remove_file(json).expect("it is there");
-    let error = error_of(place.path());
+    let error = error_of(dir.path());
     assert!(
         error
             .to_string()
@@ -201,18 +201,18 @@ fn vocabularies_in_lines_of_text_are_read_and_missing_ones_named() {
         "{error}"
     );
     fs::write(
-        place.path().join("source_vocabulary.txt"),
+        dir.path().join("source_vocabulary.txt"),
         tokens.join("\n") + "\n",
     )
     .expect("it can be written");
-    let error = error_of(place.path()).to_string();
+    let error = error_of(dir.path()).to_string();
     assert!(error.contains("nor `target_vocabulary.json`"), "{error}");
     fs::write(
-        place.path().join("target_vocabulary.txt"),
+        dir.path().join("target_vocabulary.txt"),
         tokens.join("\r\n"),
     )
     .expect("it can be written");
-    assert!(check(place.path(), &answers()["marian-int8"]) >= 4);
+    assert!(check(dir.path(), &answers()["marian-int8"]) >= 4);
 }
 
 #[test]
@@ -240,8 +240,8 @@ fn models_with_other_layers_are_refused_by_their_names() {
 
 #[test]
 fn configs_that_ask_for_something_else_are_refused_by_their_keys() {
-    let place = copy("opus-mt");
-    let path = place.path().join("config.json");
+    let dir = copy("opus-mt");
+    let path = dir.path().join("config.json");
     let config: Value =
         serde_json::from_slice(&fs::read(&path).expect("it is there")).expect("JSON");
     for (key, value, reason) in [
@@ -272,7 +272,7 @@ fn configs_that_ask_for_something_else_are_refused_by_their_keys() {
         let mut changed = config.clone();
         changed[key] = value;
         fs::write(&path, changed.to_string()).expect("it can be written");
-        let error = error_of(place.path()).to_string();
+        let error = error_of(dir.path()).to_string();
         assert!(
             error.contains(key) && error.contains(reason) && error.contains("config.json"),
             "{key}: {error}"

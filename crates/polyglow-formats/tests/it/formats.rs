@@ -73,11 +73,11 @@ struct Case {
 fn weight(tensor: i64, shape: &[usize]) -> Vec<f32> {
     let count: usize = shape.iter().product();
     (0..count as i64)
-        .map(|place| ((place * 7919 + tensor * 104_729 + 13) % 2048 - 1024) as f32 / 1024.0)
+        .map(|index| ((index * 7919 + tensor * 104_729 + 13) % 2048 - 1024) as f32 / 1024.0)
         .collect()
 }
 
-/// A tokenizer of so many words.
+/// A tokenizer of `size` words.
 fn words(size: usize) -> Tokenizer {
     let special = ["<pad>", "<s>", "</s>", "<unk>"];
     let tokens = special
@@ -171,27 +171,27 @@ fn run_of(
 // A page.
 
 #[test]
-fn a_page_has_the_model_in_8_bits_beside_the_package_and_fetches_it_again_only_if_it_is_another() {
+fn a_page_has_the_model_in_8_bits_next_to_the_package_and_fetches_it_again_only_if_it_changed() {
     let Converted {
         sizes,
         max_len,
         vocabularies,
         ..
     } = parse(&golden("ctranslate2.json"));
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let run = run_of(
         &sizes,
         max_len,
         vocabularies,
         &sizes,
-        &place.path().join("run"),
+        &dir.path().join("run"),
     );
     let mut config = run.config().expect("it is there");
     (config.data.src, config.data.tgt) = (Some("en".to_owned()), Some("de".to_owned()));
-    let package = place.path().join("package");
+    let package = dir.path().join("package");
     fs::create_dir(&package).expect("a directory");
     let write = |out: &str, precision, package: Option<&Path>| {
-        let (out, package) = (place.path().join(out), package.map(Path::to_owned));
+        let (out, package) = (dir.path().join(out), package.map(Path::to_owned));
         let checkpoint = "last".to_owned();
         let export = Export {
             target: Target::Web,
@@ -299,7 +299,7 @@ fn ctranslate2_gets_the_bytes_that_its_own_converter_writes() {
     } = parse(&golden("ctranslate2.json"));
     assert_eq!(cases.len(), 4);
     for case in cases {
-        let place = tempfile::tempdir().expect("a temporary directory");
+        let dir = tempfile::tempdir().expect("a temporary directory");
         let model = ModelConfig {
             norm: case.norm,
             activation: case.activation,
@@ -313,10 +313,10 @@ fn ctranslate2_gets_the_bytes_that_its_own_converter_writes() {
             max_len,
             vocabularies,
             &model,
-            &place.path().join("run"),
+            &dir.path().join("run"),
         );
         for precision in Precision::ALL {
-            let out = place.path().join(precision.name());
+            let out = dir.path().join(precision.name());
             assert_eq!(
                 export(&run, Target::Ctranslate2, precision, &out).expect("it can be written"),
                 20
@@ -362,7 +362,7 @@ fn every_kind_of_transformer_comes_back_from_ctranslate2_as_it_went() {
                 TieEmbeddings::Decoder,
                 TieEmbeddings::None,
             ] {
-                let place = tempfile::tempdir().expect("a temporary directory");
+                let dir = tempfile::tempdir().expect("a temporary directory");
                 let norm = if activation == Activation::Gelu {
                     Norm::Post
                 } else {
@@ -381,9 +381,9 @@ fn every_kind_of_transformer_comes_back_from_ctranslate2_as_it_went() {
                     max_len,
                     vocabularies,
                     &model,
-                    &place.path().join("run"),
+                    &dir.path().join("run"),
                 );
-                let out = place.path().join("out");
+                let out = dir.path().join("out");
                 export(&run, Target::Ctranslate2, Precision::Float32, &out)
                     .expect("it can be written");
                 let again = import(&out).expect("it can be read");
@@ -421,14 +421,14 @@ struct Example {
     beam_scores: Vec<f32>,
 }
 
-/// What an imported model gives for a source and a decoder input, by the ids of the original.
+/// The output of an imported model for a source and a decoder input, by the ids of the original.
 fn logits(
     runner: &Runner,
     vocab: &HashMap<String, usize>,
     example: &Example,
 ) -> Vec<HashMap<usize, f32>> {
     let (src, tgt) = (&runner.members[0].src, &runner.tgt);
-    let of_theirs: HashMap<usize, u32> = (4..tgt.vocab_size() as u32)
+    let id_of_theirs: HashMap<usize, u32> = (4..tgt.vocab_size() as u32)
         .filter_map(|id| Some((*vocab.get(&tgt.token(id)?)?, id)))
         .chain([(0, 2), (1, 3)])
         .collect();
@@ -438,7 +438,7 @@ fn logits(
     target.extend(
         example.decoder_input_ids[1..]
             .iter()
-            .map(|id| of_theirs[id]),
+            .map(|id| id_of_theirs[id]),
     );
     let tensor = |ids: &[u32]| {
         let ids: Vec<i32> = ids.iter().map(|&id| id as i32).collect();
@@ -456,7 +456,7 @@ fn logits(
     let width = tgt.vocab_size();
     let values: Vec<f32> = logits.into_data().iter::<f32>().collect();
     let row = |row: &[f32]| {
-        of_theirs
+        id_of_theirs
             .iter()
             .map(|(theirs, ours)| (*theirs, row[*ours as usize]))
             .collect()
@@ -517,32 +517,32 @@ fn check_marian(model: &Portable) {
             ..Request::default()
         })
         .collect();
-    for (found, example) in runner
+    for (hypotheses, example) in runner
         .translate(&requests, &with_beam(1))
         .expect("it translates")
         .iter()
         .zip(&examples)
     {
         assert_eq!(
-            found[0].text, example.greedy_text,
+            hypotheses[0].text, example.greedy_text,
             "greedy, {}",
             example.source
         );
     }
-    for (found, example) in runner
+    for (hypotheses, example) in runner
         .translate(&requests, &with_beam(4))
         .expect("it translates")
         .iter()
         .zip(&examples)
     {
         assert_eq!(
-            found[0].text, example.beam_texts[0],
+            hypotheses[0].text, example.beam_texts[0],
             "beam of 4, {}",
             example.source
         );
         // Theirs shares its probabilities with tokens that only the source has, which ours cannot
         // choose.
-        let ours = found[0].scores.expect("they were requested").score;
+        let ours = hypotheses[0].scores.expect("they were requested").score;
         let theirs = example.beam_scores[0];
         assert!(
             ours > theirs - 1e-3 && ours < theirs + 0.05,
@@ -567,13 +567,13 @@ fn a_model_of_marian_says_what_transformers_says() {
 
 #[test]
 fn a_model_of_marian_goes_out_and_comes_back_with_the_same_logits() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let run = import(&golden("marian"))
         .expect("it can be read")
-        .create_run(&place.path().join("run"))
+        .create_run(&dir.path().join("run"))
         .expect("there is room");
     for (target, name) in [(Target::Huggingface, "hf"), (Target::Ctranslate2, "ct2")] {
-        let out = place.path().join(name);
+        let out = dir.path().join(name);
         export(&run, target, Precision::Float32, &out).expect("it can be written");
         check_marian(&import(&out).expect("it can be read"));
     }
@@ -583,14 +583,14 @@ fn a_model_of_marian_goes_out_and_comes_back_with_the_same_logits() {
 fn weights_that_pytorch_saved_are_those_of_the_safetensors_file() {
     let expected = import(&golden("marian")).expect("it can be read").arrays;
     for file in ["pytorch_model.bin", "pytorch_model.old.bin"] {
-        let place = marian_without("model.safetensors");
+        let dir = marian_without("model.safetensors");
         fs::copy(
             golden("marian").join(file),
-            place.path().join("pytorch_model.bin"),
+            dir.path().join("pytorch_model.bin"),
         )
         .expect("it can be copied");
         assert_eq!(
-            import(place.path()).expect("it can be read").arrays,
+            import(dir.path()).expect("it can be read").arrays,
             expected,
             "{file}"
         );
@@ -616,7 +616,7 @@ fn weights_of_16_bits_become_what_they_stand_for() {
 
 /// The golden model without one of its files.
 fn marian_without(file: &str) -> tempfile::TempDir {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     for name in [
         "config.json",
         "generation_config.json",
@@ -626,11 +626,10 @@ fn marian_without(file: &str) -> tempfile::TempDir {
         "vocab.json",
     ] {
         if name != file {
-            fs::copy(golden("marian").join(name), place.path().join(name))
-                .expect("it can be copied");
+            fs::copy(golden("marian").join(name), dir.path().join(name)).expect("it can be copied");
         }
     }
-    place
+    dir
 }
 
 #[test]
@@ -642,8 +641,8 @@ fn a_file_that_is_missing_cut_off_or_of_another_model_is_an_error_that_names_it(
         "target.spm",
         "vocab.json",
     ] {
-        let place = marian_without(name);
-        let error = import(place.path())
+        let dir = marian_without(name);
+        let error = import(dir.path())
             .map(drop)
             .expect_err("a file is missing")
             .to_string();
@@ -653,17 +652,17 @@ fn a_file_that_is_missing_cut_off_or_of_another_model_is_an_error_that_names_it(
         );
         let bytes = fs::read(golden("marian").join(name)).expect("it is there");
         for end in [0, 1, bytes.len() / 2, bytes.len() - 2] {
-            fs::write(place.path().join(name), &bytes[..end]).expect("it can be written");
-            let error = import(place.path())
+            fs::write(dir.path().join(name), &bytes[..end]).expect("it can be written");
+            let error = import(dir.path())
                 .map(drop)
                 .expect_err("it is cut off")
                 .to_string();
             assert!(error.contains(name), "{name} at {end}: {error}");
         }
     }
-    let place = marian_without("");
-    let config = fs::read_to_string(place.path().join("config.json")).expect("it is there");
-    for (old, new, wanted) in [
+    let dir = marian_without("");
+    let config = fs::read_to_string(dir.path().join("config.json")).expect("it is there");
+    for (old, new, expected) in [
         ("\"marian\"", "\"bart\"", "`model_type` is \"bart\""),
         (
             "\"swish\"",
@@ -694,23 +693,23 @@ fn a_file_that_is_missing_cut_off_or_of_another_model_is_an_error_that_names_it(
         ),
     ] {
         assert!(config.contains(old), "{old}");
-        fs::write(place.path().join("config.json"), config.replace(old, new))
+        fs::write(dir.path().join("config.json"), config.replace(old, new))
             .expect("it can be written");
-        let error = import(place.path()).map(drop).expect_err(new).to_string();
-        assert!(error.contains(wanted), "{new}: {error}");
+        let error = import(dir.path()).map(drop).expect_err(new).to_string();
+        assert!(error.contains(expected), "{new}: {error}");
     }
 }
 
 #[test]
 fn a_program_in_a_pickle_is_not_run() {
-    let place = marian_without("model.safetensors");
+    let dir = marian_without("model.safetensors");
     // What `pickle` makes of an object whose `__reduce__` calls `os.system`, as a file of PyTorch
     // before its version 1.6.
     let mut bytes = b"\x80\x02\x8a\nl\xfc\x9cF\xf9 j\xa8P\x19.\x80\x02M\xe9\x03.".to_vec();
     bytes.extend(b"\x80\x02}X\x0d\x00\x00\x00little_endian\x88s.");
     bytes.extend(b"\x80\x02cposix\nsystem\nX\x04\x00\x00\x00true\x85R.\x80\x02].");
-    fs::write(place.path().join("pytorch_model.bin"), bytes).expect("it can be written");
-    let error = import(place.path())
+    fs::write(dir.path().join("pytorch_model.bin"), bytes).expect("it can be written");
+    let error = import(dir.path())
         .map(drop)
         .expect_err("it is a program")
         .to_string();
@@ -722,12 +721,12 @@ fn a_program_in_a_pickle_is_not_run() {
 
 #[test]
 fn ctranslate2_files_that_are_damaged_are_errors_that_name_them() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let run = import(&golden("marian"))
         .expect("it can be read")
-        .create_run(&place.path().join("run"))
+        .create_run(&dir.path().join("run"))
         .expect("there is room");
-    let out = place.path().join("ct2");
+    let out = dir.path().join("ct2");
     export(&run, Target::Ctranslate2, Precision::Int8, &out).expect("it can be written");
     for name in ["model.bin", "config.json", "source_vocabulary.json"] {
         let bytes = fs::read(out.join(name)).expect("it is there");
@@ -790,15 +789,15 @@ fn what_hugging_face_has_no_class_for_is_refused_with_the_reason() {
         ),
     ];
     for (number, (model, reason)) in cases.into_iter().enumerate() {
-        let place = tempfile::tempdir().expect("a temporary directory");
+        let dir = tempfile::tempdir().expect("a temporary directory");
         let run = run_of(
             &sizes,
             max_len,
             vocabularies,
             &model,
-            &place.path().join("run"),
+            &dir.path().join("run"),
         );
-        let out = place.path().join("out");
+        let out = dir.path().join("out");
         let error =
             export(&run, Target::Huggingface, Precision::Float32, &out).expect_err("it has none");
         assert!(error.to_string().contains(reason), "{number}: {error}");
@@ -808,6 +807,6 @@ fn what_hugging_face_has_no_class_for_is_refused_with_the_reason() {
                 .is_some_and(|hint| hint.contains("ctranslate2")),
             "{number}"
         );
-        assert!(!out.exists() && fs::read_dir(place.path()).expect("it is there").count() == 1);
+        assert!(!out.exists() && fs::read_dir(dir.path()).expect("it is there").count() == 1);
     }
 }

@@ -215,7 +215,7 @@ impl State {
             [(shape, dtype), (stats_shape, DType::F32)],
             launch,
         );
-        let state = Self {
+        let saved = Self {
             sizes,
             layout,
             vector,
@@ -226,7 +226,7 @@ impl State {
             output: output.clone(),
             stats,
         };
-        Some((output.tensor(), state))
+        Some((output.tensor(), saved))
     }
 
     /// The gradients, in tensors of these shapes: of queries first, then of keys and values; or one

@@ -1,4 +1,4 @@
-//! What `scripts/golden-metrics.py` wrote down, and how a text is compared with it.
+//! The values that `scripts/golden-metrics.py` wrote, and the comparison of a text with them.
 
 use std::collections::HashMap;
 use std::fs;

@@ -14,7 +14,7 @@ use serde::de::DeserializeOwned;
 use crate::golden::Golden;
 use crate::significance::GoldenTests;
 
-/// What `scripts/golden-metrics.py` prints, run by the Python that `POLYGLOW_PYTHON` names.
+/// The output of `scripts/golden-metrics.py`, run by the Python that `POLYGLOW_PYTHON` names.
 fn ask_sacrebleu<T: DeserializeOwned>(option: &str, seed: u64, lines: usize) -> T {
     let python =
         std::env::var("POLYGLOW_PYTHON").expect("POLYGLOW_PYTHON names a Python with sacreBLEU");

@@ -164,8 +164,8 @@ fn damaged_files_are_named_with_what_is_wrong() {
         );
     }
     let model = fs::read(folder().join("rules.model")).unwrap();
-    let place = tempfile::tempdir().unwrap();
-    let path = place.path().join("a.model");
+    let dir = tempfile::tempdir().unwrap();
+    let path = dir.path().join("a.model");
     for damaged in [
         &[][..],
         &model[..model.len() / 2],
@@ -191,9 +191,9 @@ fn changed_bytes_do_no_harm() {
     for name in ["sys.dic", "unk.dic", "matrix.bin"] {
         let path = copy.path().join(name);
         let whole = fs::read(&path).unwrap();
-        for place in (0..whole.len()).step_by(whole.len() / 300 + 1) {
+        for index in (0..whole.len()).step_by(whole.len() / 300 + 1) {
             let mut changed = whole.clone();
-            changed[place] ^= 0x55;
+            changed[index] ^= 0x55;
             fs::write(&path, &changed).unwrap();
             if let Ok(dictionary) = MecabDictionary::open(copy.path()) {
                 opened += 1;
@@ -208,9 +208,9 @@ fn changed_bytes_do_no_harm() {
     }
     let whole = fs::read(folder().join("rules.model")).unwrap();
     let path = copy.path().join("changed.model");
-    for place in (0..whole.len()).step_by(17) {
+    for index in (0..whole.len()).step_by(17) {
         let mut changed = whole.clone();
-        changed[place] ^= 0x55;
+        changed[index] ^= 0x55;
         fs::write(&path, &changed).unwrap();
         if let Ok(model) = SentencePieceModel::open(&path) {
             opened += 1;

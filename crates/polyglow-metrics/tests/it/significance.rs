@@ -47,7 +47,7 @@ struct Outcome {
     results: [Expected; 2],
 }
 
-/// What sacreBLEU's `Result` holds.
+/// The fields of sacreBLEU's `Result`.
 #[derive(Deserialize)]
 struct Expected {
     score: f64,

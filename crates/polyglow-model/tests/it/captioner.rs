@@ -225,10 +225,10 @@ fn in_8_bits_it_says_nearly_the_same() {
             error > 0.0 && error < 0.05 * largest,
             "{config:?}: {error} of {largest}"
         );
-        let left = parameter::read(&int8).into_iter().filter(|(name, data)| {
+        let in_f32 = parameter::read(&int8).into_iter().filter(|(name, data)| {
             data.shape().len() > 1 && !name.contains("_position.") && !name.starts_with("decoder.")
         });
-        assert_eq!(left.count(), 0, "{config:?}");
+        assert_eq!(in_f32.count(), 0, "{config:?}");
     }
 }
 

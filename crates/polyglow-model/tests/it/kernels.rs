@@ -249,7 +249,7 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
         .expect("both have a kernel")
     };
     equals_flex("middle", &shapes, |leaves| middle(leaves, None).unsqueeze());
-    // Flex drops by rows, so that its masks are others: on GPUs it is dropout of what comes out
+    // Flex drops by rows, so that its masks are different: on GPUs it is dropout of what comes out
     // without it.
     let device = gpu().autodiff();
     let random = |shape| {
@@ -276,8 +276,8 @@ fn the_middle_of_a_feed_forward_block_is_that_of_flex() {
 /// others.
 #[test]
 fn the_loss_of_hidden_states_is_that_of_flex() {
-    // Vocabularies of whole vectors, and of none; so many rows of padding that some are left out;
-    // more rows than a chunk has are left to counts.
+    // Vocabularies that are multiples of a vector, and that are not; enough rows of padding that
+    // some are left out; and more rows than a chunk has.
     for (rows, d_model, vocab_size) in [(5, 8, 12), (70, 16, 1003), (3, 4, 5000), (700, 4, 12)] {
         for layout in [Layout::InOut, Layout::OutIn] {
             let weight = match layout {

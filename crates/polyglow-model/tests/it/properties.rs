@@ -91,7 +91,7 @@ fn advancing_one_by_one_equals_teacher_forcing() {
 }
 
 #[test]
-fn selected_cache_rows_go_on_as_themselves() {
+fn selected_cache_rows_continue_unchanged() {
     let device = device();
     let model = Transformer::new(&small_config(), 5, &device);
     let src = ids([[4, 5, 6, 2], [7, 2, 0, 0]], &device);

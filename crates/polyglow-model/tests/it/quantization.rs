@@ -35,9 +35,10 @@ fn a_model_in_8_bits_says_nearly_the_same_and_keeps_no_other_matrix() {
             error > 0.0 && error < 0.05 * largest,
             "{error} of {largest}"
         );
-        let left = parameter::read(&int8);
+        let in_f32 = parameter::read(&int8);
         assert!(
-            left.iter()
+            in_f32
+                .iter()
                 .all(|(name, data)| data.shape().len() == 1 || name.contains("_position."))
         );
     }

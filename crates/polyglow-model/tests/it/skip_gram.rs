@@ -13,7 +13,7 @@ use crate::{device, distance, ids, values};
 struct Golden {
     centers: Vec<Vec<i32>>,
     candidates: Vec<Vec<i32>>,
-    /// Of centers and of context, `[9, 5]` each.
+    /// The vectors of centers and of context, `[9, 5]` each.
     tables: [Vec<f32>; 2],
     loss_sum: f32,
     correct: usize,

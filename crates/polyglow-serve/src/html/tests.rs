@@ -55,7 +55,7 @@ fn translated(page: &str, text: &str, links: &[(usize, usize)]) -> String {
 }
 
 #[test]
-fn what_is_no_text_stays() {
+fn everything_but_text_stays() {
     for (page, expected) in [
         ("a <b>c &amp; d</b><br>e", "A <b>C &amp; D</b><br>E"),
         (
@@ -178,14 +178,14 @@ fn what_is_not_to_be_translated_ends_where_its_element_does() {
 }
 
 #[test]
-fn attributes_that_people_read_are_translated_if_asked_for() {
+fn attributes_that_people_read_are_translated_on_request() {
     let page = "<img alt=dog src=a title = 'A \"b\" &amp; c. D.'><p alt='x' translate=no></p><input PlaceHolder=\"e\" value=f>\
                 <a aria-label='' title='–'>g</a>";
     let capitals = |text: &str| Translation {
         text: text.to_uppercase(),
         links: Vec::new(),
     };
-    let found = replaced(
+    let written = replaced(
         page,
         Options {
             language: "en",
@@ -195,10 +195,10 @@ fn attributes_that_people_read_are_translated_if_asked_for() {
     );
     let expected = "<img alt=\"DOG\" src=a title = \"A &quot;B&quot; &amp; C. D.\"><p alt='x' translate=no></p>\
                     <input PlaceHolder=\"E\" value=f><a aria-label='' title='–'>G</a>";
-    assert_eq!(found, expected);
+    assert_eq!(written, expected);
     assert_eq!(in_capitals("<img alt=dog>"), "<img alt=dog>");
     let page = "<textarea placeholder=a>b</textarea> c <svg aria-label='d'><text>e</text></svg> f";
-    let found = replaced(
+    let written = replaced(
         page,
         Options {
             language: "en",
@@ -208,11 +208,11 @@ fn attributes_that_people_read_are_translated_if_asked_for() {
     );
     let expected =
         "<textarea placeholder=\"A\">b</textarea> C <svg aria-label=\"D\"><text>e</text></svg> F";
-    assert_eq!(found, expected);
+    assert_eq!(written, expected);
 }
 
 #[test]
-fn inline_tags_go_along_with_their_words() {
+fn inline_tags_follow_their_words() {
     let straight: Vec<(usize, usize)> = (0..9).map(|word| (word, word)).collect();
     for (page, text, links, expected) in [
         (
@@ -266,7 +266,7 @@ fn inline_tags_go_along_with_their_words() {
             &[(0, 0), (2, 1)],
             "Der Hund <b>hier</b>",
         ),
-        // What has no text of its own.
+        // Elements without text of their own.
         ("See <img> here", "Sieh hier", &straight, "Sieh <img> hier"),
         ("A dog<img>.", "Ein Hund.", &straight, "Ein Hund<img>."),
         (
@@ -353,8 +353,8 @@ fn tags_that_do_not_belong_together_stay_between_sentences() {
 }
 
 #[test]
-fn formatting_elements_go_on_from_block_to_block_until_their_end_tag() {
-    // What is shown together, and where the formatting ends, as html5lib 1.1 has it.
+fn formatting_elements_continue_from_block_to_block_until_their_end_tag() {
+    // The texts that are shown together, and where the formatting ends, are those of html5lib 1.1.
     for (page, texts, expected) in [
         (
             "<p><b>one</p><p>two</b> three</p>",
@@ -402,13 +402,13 @@ fn formatting_elements_go_on_from_block_to_block_until_their_end_tag() {
             &["one", "mid", "two three"],
             "<p><b>ONE</p>MID<p>TWO</b> THREE</p>",
         ),
-        // Nothing goes on out of a table's cell.
+        // Formatting does not continue out of a table's cell.
         (
             "<table><tr><td><b>a<td>b</table> c",
             &["a", "b", "c"],
             "<table><tr><td><b>A<td>B</table> C",
         ),
-        // What its tag says of translation holds in the next block, too.
+        // The `translate` of its tag holds in the next block, too.
         (
             "<p><b translate=no>a</p><p>b</b> c</p>",
             &["c"],
@@ -418,8 +418,8 @@ fn formatting_elements_go_on_from_block_to_block_until_their_end_tag() {
         assert_eq!(sentences(page), texts, "{page}");
         assert_eq!(in_capitals(page), expected);
     }
-    // The end goes along with its words.
-    let found = replaced(
+    // The end tag follows its words.
+    let written = replaced(
         "<p><b>one</p><p>two</b> three four</p>",
         Options::default(),
         |source| Translation {
@@ -436,10 +436,10 @@ fn formatting_elements_go_on_from_block_to_block_until_their_end_tag() {
             ),
         },
     );
-    assert_eq!(found, "<p><b>eins</p><p>vier drei zwei</b></p>");
+    assert_eq!(written, "<p><b>eins</p><p>vier drei zwei</b></p>");
 }
 
-/// Numbers that look random, the same each time.
+/// Pseudorandom numbers, the same in each run.
 struct Random(u64);
 
 impl Random {
@@ -636,7 +636,7 @@ fn elements_stay_inside_each_other_as_they_were() {
 }
 
 #[test]
-fn what_is_not_translated_touches_no_word_that_it_did_not_touch() {
+fn an_untranslated_element_touches_no_word_that_it_did_not_touch() {
     for (page, text, links, expected) in [
         // The comma after the element has moved.
         (
@@ -694,7 +694,7 @@ fn a_page_that_is_translated_to_itself_is_the_same() {
 }
 
 #[test]
-fn a_large_page_takes_no_time_by_its_square() {
+fn the_time_for_a_large_page_is_not_quadratic() {
     for page in [
         "<b>x</b> ".repeat(20_000),
         "<b>".repeat(50_000) + &"</i>".repeat(50_000),
@@ -713,9 +713,14 @@ fn a_large_page_takes_no_time_by_its_square() {
     }
 }
 
-/// A sentence of 20 000 elements or points, whose translation has this number of words. Without
-/// links they are linked by relative position.
-fn time_of_tags(name: &str, tag: &str, num_words: usize, links: impl Fn(usize) -> Option<usize>) {
+/// Checks the time for a sentence of 20 000 elements or points whose translation has this number of
+/// words. Without links they are linked by relative position.
+fn check_time_of_tags(
+    name: &str,
+    tag: &str,
+    num_words: usize,
+    links: impl Fn(usize) -> Option<usize>,
+) {
     let page = tag.repeat(20_000);
     let read = Page::read(
         &page,
@@ -745,18 +750,18 @@ fn time_of_tags(name: &str, tag: &str, num_words: usize, links: impl Fn(usize) -
 }
 
 #[test]
-fn thousands_of_tags_in_one_sentence_take_no_time_by_their_square() {
+fn the_time_for_thousands_of_tags_in_one_sentence_is_not_quadratic() {
     let none = |_| None;
-    time_of_tags("an element a word", "<b>a</b> ", 20_000, none);
-    time_of_tags("fewer words than elements", "<b>a</b> ", 10_000, none);
-    time_of_tags("few words", "<b>a</b> ", 3, none);
-    time_of_tags("points", "a <wbr>", 20_000, none);
-    time_of_tags("parts of one word", "<b>a</b>", 20_000, none);
-    time_of_tags("linked with one word", "<b>a</b> ", 20_000, |_| Some(9_999));
-    time_of_tags("elements over each other", "<b>a</b> ", 20_000, |word| {
+    check_time_of_tags("an element a word", "<b>a</b> ", 20_000, none);
+    check_time_of_tags("fewer words than elements", "<b>a</b> ", 10_000, none);
+    check_time_of_tags("few words", "<b>a</b> ", 3, none);
+    check_time_of_tags("points", "a <wbr>", 20_000, none);
+    check_time_of_tags("parts of one word", "<b>a</b>", 20_000, none);
+    check_time_of_tags("linked with one word", "<b>a</b> ", 20_000, |_| Some(9_999));
+    check_time_of_tags("elements over each other", "<b>a</b> ", 20_000, |word| {
         Some(word * 7 % 10_000)
     });
-    time_of_tags("every second word", "<b>a</b> a ", 20_000, |word| {
+    check_time_of_tags("every second word", "<b>a</b> a ", 20_000, |word| {
         Some(word / 2 * 2 + 1)
     });
 }

@@ -15,7 +15,7 @@ use tower::ServiceExt;
 
 use crate::setup::{get, post_json, runner, server_with};
 
-const ASKED: &str = "GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
+const REQUEST: &str = "GET /health HTTP/1.1\r\nHost: here\r\nConnection: close\r\n\r\n";
 
 struct Serving {
     address: SocketAddr,
@@ -26,9 +26,9 @@ struct Serving {
 async fn serving(server: Server) -> Serving {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it has one");
-    let (stop, told) = oneshot::channel();
+    let (stop, stopped) = oneshot::channel();
     let ended = tokio::spawn(server.serve(listener, async {
-        let _ = told.await;
+        let _ = stopped.await;
     }));
     Serving {
         address,
@@ -37,8 +37,8 @@ async fn serving(server: Server) -> Serving {
     }
 }
 
-/// Sends something, and reads until the server closes the connection.
-async fn said(address: SocketAddr, text: &str) -> String {
+/// Sends `text`, and reads until the server closes the connection.
+async fn exchange(address: SocketAddr, text: &str) -> String {
     let mut stream = TcpStream::connect(address).await.expect("it listens");
     stream.write_all(text.as_bytes()).await.expect("it reads");
     let mut answer = Vec::new();
@@ -48,7 +48,7 @@ async fn said(address: SocketAddr, text: &str) -> String {
 }
 
 #[tokio::test]
-async fn half_a_request_is_not_waited_for_longer_than_a_whole_one() {
+async fn an_incomplete_request_times_out() {
     let limits = Limits {
         time: Duration::from_millis(200),
         ..Limits::default()
@@ -57,11 +57,15 @@ async fn half_a_request_is_not_waited_for_longer_than_a_whole_one() {
     let started = Instant::now();
     let head = "POST /translate HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n";
     assert!(
-        !said(serving.address, head).await.contains("200 OK"),
-        "half a head is no request"
+        !exchange(serving.address, head).await.contains("200 OK"),
+        "an incomplete head is no request"
     );
-    assert_eq!(said(serving.address, "").await, "", "nor is nothing");
-    let body = said(
+    assert_eq!(
+        exchange(serving.address, "").await,
+        "",
+        "nor is an empty text"
+    );
+    let body = exchange(
         serving.address,
         &format!("{head}Content-Length: 100\r\n\r\n{{"),
     )
@@ -81,7 +85,7 @@ async fn half_a_request_is_not_waited_for_longer_than_a_whole_one() {
 }
 
 #[tokio::test]
-async fn more_clients_than_there_are_places_wait() {
+async fn clients_beyond_the_limit_of_connections_wait() {
     let limits = Limits {
         connections: 1,
         time: Duration::from_millis(500),
@@ -95,7 +99,7 @@ async fn more_clients_than_there_are_places_wait() {
         .await
         .expect("the system takes it");
     second
-        .write_all(ASKED.as_bytes())
+        .write_all(REQUEST.as_bytes())
         .await
         .expect("the system takes it");
     let mut answer = String::new();
@@ -104,8 +108,8 @@ async fn more_clients_than_there_are_places_wait() {
         second.read_to_string(&mut answer),
     )
     .await;
-    assert!(early.is_err(), "the only place is taken: {answer}");
-    // Whoever says nothing loses its place.
+    assert!(early.is_err(), "the only connection is in use: {answer}");
+    // A silent client loses its connection.
     second
         .read_to_string(&mut answer)
         .await
@@ -117,7 +121,7 @@ async fn more_clients_than_there_are_places_wait() {
 }
 
 #[tokio::test]
-async fn whoever_does_not_take_an_answer_is_cut_off() {
+async fn a_client_that_does_not_read_its_answer_is_cut_off() {
     let time = Duration::from_secs(2);
     let limits = Limits {
         time,
@@ -126,18 +130,21 @@ async fn whoever_does_not_take_an_answer_is_cut_off() {
         ..Limits::default()
     };
     let serving = serving(server_with(runner(), limits)).await;
-    // A script comes back as it is; the system keeps less of it for the client.
+    // A script is returned unchanged, and the system buffers less than that for a client.
     let script = "a".repeat(1 << 25);
     let page = json!({ "q": format!("<script>{script}</script>1"), "source": "en", "target": "de", "format": "html" });
     let body = page.to_string();
     let head = "POST /translate HTTP/1.1\r\nHost: here\r\nContent-Type: application/json\r\n";
-    let mut deaf = TcpStream::connect(serving.address)
+    let mut client = TcpStream::connect(serving.address)
         .await
         .expect("it listens");
     let request = format!("{head}Content-Length: {}\r\n\r\n{body}", body.len());
-    deaf.write_all(request.as_bytes()).await.expect("it reads");
+    client
+        .write_all(request.as_bytes())
+        .await
+        .expect("it reads");
     let mut begin = [0; 12];
-    deaf.read_exact(&mut begin).await.expect("it answers");
+    client.read_exact(&mut begin).await.expect("it answers");
     assert_eq!(&begin, b"HTTP/1.1 200");
     let started = Instant::now();
     serving.stop.send(()).expect("it serves");
@@ -146,7 +153,7 @@ async fn whoever_does_not_take_an_answer_is_cut_off() {
 }
 
 #[tokio::test]
-async fn what_takes_too_long_is_given_up() {
+async fn a_translation_that_takes_too_long_is_given_up() {
     let limits = Limits {
         time: Duration::from_millis(1),
         ..Limits::default()
@@ -179,7 +186,7 @@ async fn what_takes_too_long_is_given_up() {
 }
 
 #[tokio::test]
-async fn what_nobody_reads_does_not_pile_up() {
+async fn an_answer_that_is_not_read_does_not_pile_up() {
     let router = server_with(runner(), Limits::default()).router();
     let lines = 1000;
     let body = json!({ "texts": ["1 2 3\n".repeat(lines)], "stream": true }).to_string();
@@ -196,7 +203,7 @@ async fn what_nobody_reads_does_not_pile_up() {
             .parse::<f64>()
             .expect("a number") as usize
     };
-    // The same search, so that it would share their batches.
+    // Requests with the same search options share the batches of the first.
     for _ in 0..10 {
         let answer = post_json(&router, "/v1/translations", &json!({ "texts": ["1"] })).await;
         assert_eq!(answer.status, 200);
@@ -204,7 +211,7 @@ async fn what_nobody_reads_does_not_pile_up() {
     assert!(translated().await <= 4 * 32 + 10, "{}", translated().await);
     let whole = axum::body::to_bytes(unread.into_body(), usize::MAX)
         .await
-        .expect("it goes on when it is read");
+        .expect("it continues when it is read");
     let whole = String::from_utf8(whole.to_vec()).expect("text");
     assert_eq!(whole.matches("event: segment").count(), lines);
     assert!(whole.contains("event: end"), "{whole}");

@@ -6,7 +6,7 @@ use serde_json::json;
 
 use crate::setup::{Answer, model, post, runner, server};
 
-const KIND: &str = "multipart/form-data; boundary=----polyglow";
+const CONTENT_TYPE: &str = "multipart/form-data; boundary=----polyglow";
 
 /// A part of a form: its headers, and its content.
 type Part<'a> = (&'a str, &'a [u8]);
@@ -15,7 +15,7 @@ fn field(name: &str) -> String {
     format!("Content-Disposition: form-data; name=\"{name}\"")
 }
 
-/// What a client sends for these parts.
+/// Returns the body of a form with these parts.
 fn form(parts: &[Part]) -> Vec<u8> {
     let mut body = Vec::new();
     for (headers, content) in parts {
@@ -38,7 +38,7 @@ fn fields(fields: &[(&str, &str)]) -> Vec<u8> {
 }
 
 async fn translate(router: &Router, body: Vec<u8>) -> Answer {
-    post(router, "/translate", KIND, body).await
+    post(router, "/translate", CONTENT_TYPE, body).await
 }
 
 #[tokio::test]
@@ -79,14 +79,14 @@ async fn a_form_in_parts_says_the_same_as_json() {
     )
     .await;
     assert_eq!(answer.json()["translatedText"], best[0]);
-    let found = post(
+    let detected = post(
         &router,
         "/detect",
-        KIND,
+        CONTENT_TYPE,
         fields(&[("q", "This is an ordinary English sentence.")]),
     )
     .await;
-    assert_eq!(found.json()[0]["language"], "en");
+    assert_eq!(detected.json()[0]["language"], "en");
     let html = fields(&[
         ("q", "<p>1 2 3</p>"),
         ("source", "en"),
@@ -100,7 +100,7 @@ async fn a_form_in_parts_says_the_same_as_json() {
 }
 
 #[tokio::test]
-async fn of_several_fields_of_a_name_the_first_counts() {
+async fn the_first_of_several_fields_with_the_same_name_counts() {
     let router = server().router();
     let best = runner().best(&["1 2 3"]).expect("it translates").remove(0);
     let twice = fields(&[
@@ -114,23 +114,23 @@ async fn of_several_fields_of_a_name_the_first_counts() {
         translate(&router, twice).await.json(),
         json!({ "translatedText": best })
     );
-    let kind = "application/x-www-form-urlencoded";
+    let content_type = "application/x-www-form-urlencoded";
     let twice = post(
         &router,
         "/translate",
-        kind,
+        content_type,
         "q=1+2+3&q=4+5&source=en&target=de&source=xx",
     )
     .await;
     assert_eq!(twice.json(), json!({ "translatedText": best }));
-    let address = post(
+    let query = post(
         &router,
         "/translate?q=1+2+3&target=de",
-        KIND,
+        CONTENT_TYPE,
         fields(&[("q", "4 5"), ("source", "en")]),
     )
     .await;
-    assert_eq!(address.json(), json!({ "translatedText": best }));
+    assert_eq!(query.json(), json!({ "translatedText": best }));
 }
 
 #[tokio::test]
@@ -155,7 +155,7 @@ async fn keys_are_read_from_parts() {
 }
 
 #[tokio::test]
-async fn what_is_wrong_with_a_form_is_told() {
+async fn errors_say_what_is_wrong_with_a_form() {
     let router = server().router();
     let [q, source, target] = ["q", "source", "target"].map(field);
     let languages = [(&*source, &b"en"[..]), (&*target, b"de")];
@@ -166,7 +166,7 @@ async fn what_is_wrong_with_a_form_is_told() {
         fields(&[("q", "1")]),
         fields(&[("q", "1"), ("alternatives", "-1")]),
     );
-    for (kind, body, expected) in [
+    for (content_type, body, expected) in [
         (
             "multipart/form-data",
             whole.clone(),
@@ -183,38 +183,42 @@ async fn what_is_wrong_with_a_form_is_told() {
             "the form is damaged",
         ),
         (
-            KIND,
+            CONTENT_TYPE,
             whole[..whole.len() - 20].to_vec(),
             "the form is damaged",
         ),
-        (KIND, b"no form".to_vec(), "the form is damaged"),
+        (CONTENT_TYPE, b"no form".to_vec(), "the form is damaged"),
         (
-            KIND,
+            CONTENT_TYPE,
             b"------polyglow--\r\n".to_vec(),
             "missing q parameter",
         ),
         (
-            KIND,
+            CONTENT_TYPE,
             form(&[(&file, b"1"), languages[0], languages[1]]),
             "missing q parameter",
         ),
         (
-            KIND,
+            CONTENT_TYPE,
             form(&[(&latin, b"1"), languages[0], languages[1]]),
             "q is in the character set iso-8859-1; send UTF-8",
         ),
         (
-            KIND,
+            CONTENT_TYPE,
             form(&[(&q, b"gr\xfc\xdfe"), languages[0], languages[1]]),
             "q is not UTF-8",
         ),
         (
-            KIND,
+            CONTENT_TYPE,
             form(&[("Content-Disposition: form-data", b"1")]),
             "a part of the form has no name",
         ),
-        (KIND, form(&many), "the form has more than 1000 parts"),
-        (KIND, more, "missing source parameter"),
+        (
+            CONTENT_TYPE,
+            form(&many),
+            "the form has more than 1000 parts",
+        ),
+        (CONTENT_TYPE, more, "missing source parameter"),
         (
             "application/x-www-form-urlencoded",
             b"q=gr%FC%DFe&source=en&target=de".to_vec(),
@@ -226,7 +230,9 @@ async fn what_is_wrong_with_a_form_is_told() {
             "the form is not UTF-8",
         ),
     ] {
-        let error = post(&router, "/translate", kind, body).await.error(400);
+        let error = post(&router, "/translate", content_type, body)
+            .await
+            .error(400);
         assert!(
             error.starts_with("Invalid request: ") && error.contains(expected),
             "{error} for {expected}"

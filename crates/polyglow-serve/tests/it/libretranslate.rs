@@ -46,52 +46,56 @@ async fn a_text_is_translated_as_by_the_library() {
 }
 
 #[tokio::test]
-async fn inline_tags_go_along_and_attributes_are_translated_if_asked_for() {
+async fn inline_tags_follow_their_words_and_attributes_are_translated_on_request() {
     let router = server().router();
     let best = runner().best(&["1 2 3", "4 5"]).expect("it translates");
     let page = "<p title='4 5'>1 <b>2</b>\n3</p>";
     let ask = async |body: serde_json::Value| post_json(&router, "/translate", &body).await;
     let q = json!({ "q": page, "source": "en", "target": "de", "format": "html" });
-    let found = ask(q).await.json()["translatedText"]
+    let translated = ask(q).await.json()["translatedText"]
         .as_str()
         .expect("a page")
         .to_owned();
-    let text = found
+    let text = translated
         .strip_prefix("<p title='4 5'>")
         .and_then(|rest| rest.strip_suffix("</p>"))
         .expect("its tags");
     assert_eq!(
         text.replace("<b>", "").replace("</b>", ""),
         best[0],
-        "one sentence: {found}"
+        "one sentence: {translated}"
     );
     let (before, rest) = text.split_once("<b>").expect("it starts");
     let (bold, after) = rest.split_once("</b>").expect("and ends");
-    assert!(!bold.is_empty(), "{found}");
-    assert!(!before.contains("<b>") && !after.contains("<b>"), "{found}");
+    assert!(!bold.is_empty(), "{translated}");
+    assert!(
+        !before.contains("<b>") && !after.contains("<b>"),
+        "{translated}"
+    );
     let q = json!({ "q": page, "source": "en", "target": "de", "format": "html", "translate_attributes": true });
-    let found = ask(q).await.json()["translatedText"]
+    let translated = ask(q).await.json()["translatedText"]
         .as_str()
         .expect("a page")
         .to_owned();
     assert!(
-        found.starts_with(&format!("<p title=\"{}\">", best[1])),
-        "{found}"
+        translated.starts_with(&format!("<p title=\"{}\">", best[1])),
+        "{translated}"
     );
-    // Over two models, and over none.
+    // Through a pivot language, and without any model.
     let models = vec![model("de", "en"), model("en", "fr")];
-    let over = Server::new(models, Limits::default(), Keys::default()).router();
+    let pivoting = Server::new(models, Limits::default(), Keys::default()).router();
     for target in ["fr", "de"] {
         let q =
             json!({ "q": "<p>1 <i>2</i></p>", "source": "de", "target": target, "format": "html" });
-        let found = post_json(&over, "/translate", &q).await.json()["translatedText"].to_string();
+        let translated =
+            post_json(&pivoting, "/translate", &q).await.json()["translatedText"].to_string();
         assert!(
-            found.matches("<i>").count() == 1 && found.matches("</i>").count() == 1,
-            "{found}"
+            translated.matches("<i>").count() == 1 && translated.matches("</i>").count() == 1,
+            "{translated}"
         );
         assert!(
-            target != "de" || found.contains("<p>1 <i>2</i></p>"),
-            "{found}"
+            target != "de" || translated.contains("<p>1 <i>2</i></p>"),
+            "{translated}"
         );
     }
     let q = json!({ "q": "1", "source": "en", "target": "de", "format": "html", "translate_attributes": 2 });
@@ -103,7 +107,7 @@ async fn inline_tags_go_along_and_attributes_are_translated_if_asked_for() {
 }
 
 #[tokio::test]
-async fn forms_and_addresses_say_the_same_as_json() {
+async fn forms_and_query_strings_are_read_as_json_is() {
     let router = server().router();
     let best = runner().best(&["1 2 3"]).expect("it translates").remove(0);
     let answer = post(&router, "/translate", FORM, "q=1+2+3&source=en&target=de").await;
@@ -131,23 +135,27 @@ async fn forms_and_addresses_say_the_same_as_json() {
 }
 
 #[tokio::test]
-async fn other_translations_are_different_from_the_best_and_each_other() {
+async fn alternatives_differ_from_the_best_and_from_each_other() {
     let router = server().router();
     let q = json!({ "q": ["1 2 3", "4"], "source": "en", "target": "de", "alternatives": 3 });
     let answer = post_json(&router, "/translate", &q).await.json();
-    let (best, others) = (
+    let (best, alternatives) = (
         &answer["translatedText"],
         answer["alternatives"]
             .as_array()
             .expect("one for each text"),
     );
-    assert_eq!(others.len(), 2);
-    assert_eq!(others[0].as_array().map(Vec::len), Some(3), "{answer}");
-    for (place, others) in others.iter().enumerate() {
-        let others = others.as_array().expect("a list");
-        for (number, other) in others.iter().enumerate() {
+    assert_eq!(alternatives.len(), 2);
+    assert_eq!(
+        alternatives[0].as_array().map(Vec::len),
+        Some(3),
+        "{answer}"
+    );
+    for (index, texts) in alternatives.iter().enumerate() {
+        let texts = texts.as_array().expect("a list");
+        for (rank, text) in texts.iter().enumerate() {
             assert!(
-                *other != best[place] && !others[..number].contains(other),
+                *text != best[index] && !texts[..rank].contains(text),
                 "{answer}"
             );
         }
@@ -155,7 +163,7 @@ async fn other_translations_are_different_from_the_best_and_each_other() {
 }
 
 #[tokio::test]
-async fn the_language_of_a_text_is_found_out() {
+async fn the_language_of_a_text_is_detected() {
     let models = || vec![model("en", "de"), model("de", "en"), model("en", "fr")];
     let router = Server::new(models(), Limits::default(), Keys::default()).router();
     let text = "Das ist ein ganz gewöhnlicher deutscher Satz.";
@@ -180,7 +188,7 @@ async fn the_language_of_a_text_is_found_out() {
             .len(),
         2
     );
-    let found = post(
+    let detected = post(
         &router,
         "/detect",
         FORM,
@@ -188,17 +196,17 @@ async fn the_language_of_a_text_is_found_out() {
     )
     .await
     .json();
-    assert_eq!(found[0]["language"], "en");
+    assert_eq!(detected[0]["language"], "en");
     assert!(
-        found[0]["confidence"]
+        detected[0]["confidence"]
             .as_f64()
             .is_some_and(|percent| percent > 0.0 && percent <= 100.0),
-        "{found}"
+        "{detected}"
     );
 }
 
 #[tokio::test]
-async fn a_language_that_cannot_be_told_is_named_by_the_client_or_is_that_of_the_only_run() {
+async fn an_unknown_language_must_be_given_by_the_client_unless_there_is_only_one_model() {
     let basque = "Atzo gauean giltzak bulegoan ahaztu nituen, eta emaztea lanetik itzuli arte itxaron behar izan nuen.";
     let french =
         "J'ai oublié mes clés au bureau, donc je dois attendre que ma femme rentre du travail.";
@@ -213,11 +221,11 @@ async fn a_language_that_cannot_be_told_is_named_by_the_client_or_is_that_of_the
         "Invalid request: the language of the text is unknown; set source to one of en, de";
     for text in [french, "ມະນຸດທຸກຄົນເກີດມາມີກຽດສັກສີ", "ᏂᎦᏓ ᎠᏂᏴᏫ ᏂᎨᎫᏓᎸᎾ"]
     {
-        let found = post_json(&two, "/detect", &json!({ "q": text }))
+        let detected = post_json(&two, "/detect", &json!({ "q": text }))
             .await
             .json();
         assert_eq!(
-            found,
+            detected,
             json!([{ "language": "en", "confidence": 0.0 }]),
             "{text}"
         );
@@ -234,21 +242,21 @@ async fn a_language_that_cannot_be_told_is_named_by_the_client_or_is_that_of_the
             "{text}"
         );
     }
-    let found = post_json(&two, "/detect", &json!({ "q": basque }))
+    let detected = post_json(&two, "/detect", &json!({ "q": basque }))
         .await
         .json();
     assert!(
-        found[0]["confidence"]
+        detected[0]["confidence"]
             .as_f64()
             .is_some_and(|percent| percent <= 10.0),
-        "{found}"
+        "{detected}"
     );
-    // What has no letter needs no language.
+    // A text without letters needs no language.
     for text in ["12 34", "👍 !?", "…"] {
-        let found = post_json(&two, "/detect", &json!({ "q": text }))
+        let detected = post_json(&two, "/detect", &json!({ "q": text }))
             .await
             .json();
-        assert_eq!(found[0]["confidence"], 0.0, "{text}");
+        assert_eq!(detected[0]["confidence"], 0.0, "{text}");
         let answer = post_json(
             &two,
             "/translate",
@@ -265,7 +273,7 @@ async fn a_language_that_cannot_be_told_is_named_by_the_client_or_is_that_of_the
 }
 
 #[tokio::test]
-async fn errors_have_the_words_that_clients_know() {
+async fn errors_have_the_messages_that_clients_know() {
     let limits = Limits {
         characters: Some(20),
         texts: Some(2),
@@ -411,7 +419,7 @@ async fn errors_have_the_words_that_clients_know() {
 }
 
 #[tokio::test]
-async fn keys_are_asked_for() {
+async fn keys_are_checked() {
     let ask = |router: axum::Router, key: &'static str| async move {
         let body = format!("q=1&source=en&target=de&api_key={key}");
         post(&router, "/translate", FORM, body).await
@@ -453,7 +461,7 @@ async fn keys_are_asked_for() {
 }
 
 #[tokio::test]
-async fn the_server_says_what_it_can() {
+async fn the_server_describes_its_languages_and_settings() {
     let models = vec![model("de", "en"), model("en", "fr")];
     let router = Server::new(models, Limits::default(), Keys::default()).router();
     let languages = get(&router, "/languages").await.json();
@@ -476,14 +484,14 @@ async fn the_server_says_what_it_can() {
     );
     assert_eq!(settings["language"]["source"]["code"], "auto");
     // German to French goes over English.
-    let over = runner()
+    let expected = runner()
         .best(&runner().best(&["1 2"]).expect("it translates"))
         .expect("it translates")
         .remove(0);
     let answer = post(&router, "/translate", FORM, "q=1+2&source=de&target=fr")
         .await
         .json();
-    assert_eq!(answer["translatedText"], over);
+    assert_eq!(answer["translatedText"], expected);
 }
 
 #[tokio::test]

@@ -1,4 +1,4 @@
-//! What the log does not have.
+//! The log, which has no texts of requests.
 
 use std::io::{self, Write};
 use std::sync::{Arc, Mutex};
@@ -9,7 +9,7 @@ use tracing_subscriber::fmt::MakeWriter;
 
 use crate::setup::{fragile, get, post, post_json, server, server_with};
 
-/// What is logged, by whichever thread.
+/// Collects what all threads log.
 #[derive(Clone, Default)]
 struct Log(Arc<Mutex<Vec<u8>>>);
 

@@ -1,4 +1,4 @@
-//! What a panic costs, and whom.
+//! Panics of a model: which requests fail, and when the server ends.
 
 use polyglow_serve::{Ended, Limits};
 use serde_json::json;
@@ -7,13 +7,13 @@ use tokio::net::TcpListener;
 use crate::setup::{fragile, get, post_json, runner, server_with};
 
 #[tokio::test]
-async fn a_request_that_panics_is_no_matter_of_others() {
+async fn a_request_that_panics_fails_alone() {
     let router = server_with(fragile(), Limits::default()).router();
     let (long, short) = (
         json!({ "texts": ["1 ".repeat(100)] }),
         json!({ "texts": ["1 2"] }),
     );
-    // More of them in a row than would be needed if the device were lost.
+    // More panics than would end a server whose device is lost.
     for _ in 0..10 {
         let (bad, good) = tokio::join!(
             post_json(&router, "/v1/translations", &long),
@@ -36,7 +36,7 @@ async fn a_request_that_panics_is_no_matter_of_others() {
 
 #[tokio::test]
 async fn a_server_whose_model_always_panics_ends() {
-    // As if its device were lost.
+    // A runner without models panics at every request, as if its device were lost.
     let mut lost = runner();
     lost.members = [].into();
     let server = server_with(lost, Limits::default());

@@ -1,5 +1,5 @@
-//! Samples over HTTP: one draw by its place in the request, whatever others ask for at the same
-//! time.
+//! Samples over HTTP: a draw depends on the index of its text in the request, not on other requests
+//! at the same time.
 
 use std::collections::HashSet;
 
@@ -34,11 +34,12 @@ fn texts(answer: &Value) -> Vec<&str> {
 
 /// Lines of ten digits, the same each time.
 fn lines(count: usize) -> Vec<String> {
-    let digit =
-        |line: usize, place: usize| (line * 7919 + place * 104_729 + line * place * 31) % 10;
+    let digit = |line: usize, position: usize| {
+        (line * 7919 + position * 104_729 + line * position * 31) % 10
+    };
     let line = |line| {
         (0..10)
-            .map(|place| digit(line, place).to_string())
+            .map(|position| digit(line, position).to_string())
             .collect::<Vec<_>>()
             .join(" ")
     };
@@ -66,7 +67,7 @@ async fn a_sample_is_one_draw_also_of_a_run_with_a_wide_beam() {
     let one = means(json!({ "texts": lines, "method": "sample", "beam_size": 1 })).await;
     let four = means(json!({ "texts": lines, "method": "sample", "beam_size": 4 })).await;
     assert!((plain[0] - one[0]).abs() < 1e-9, "{plain:?} and {one:?}");
-    // The best of several is better by what they are ranked by.
+    // The best of four draws has a higher score, by which they are ranked.
     assert!(four[1] > plain[1] + 0.1, "{plain:?} and {four:?}");
     let several = ask(
         &router,
@@ -122,7 +123,7 @@ async fn a_run_that_samples_draws_once_on_every_path() {
 }
 
 #[tokio::test]
-async fn a_text_that_is_there_often_has_a_draw_for_each_place() {
+async fn a_repeated_text_has_a_draw_for_each_of_its_positions() {
     let router = server().router();
     let answer = ask(
         &router,
@@ -132,14 +133,14 @@ async fn a_text_that_is_there_often_has_a_draw_for_each_place() {
     let texts = texts(&answer);
     let different: HashSet<&str> = texts.iter().copied().collect();
     let equal = (0..32)
-        .filter(|&place| texts[place] == texts[place + 32])
+        .filter(|&position| texts[position] == texts[position + 32])
         .count();
     assert!(
         different.len() > 16 && equal < 16,
-        "{} different, {equal} as 32 places before",
+        "{} different, {equal} as 32 positions before",
         different.len()
     );
-    // So has a sentence that a text has often.
+    // So has a sentence that is repeated within a text.
     let answer = ask(
         &router,
         &json!({ "texts": ["1 2 3 4 5 6 7 8 9 0\n".repeat(64)], "method": "sample" }),
@@ -148,7 +149,7 @@ async fn a_text_that_is_there_often_has_a_draw_for_each_place() {
     let sentences = self::texts(&answer);
     let different: HashSet<&str> = sentences.iter().copied().collect();
     let equal = (0..32)
-        .filter(|&place| sentences[place] == sentences[place + 32])
+        .filter(|&position| sentences[position] == sentences[position + 32])
         .count();
     assert!(
         sentences.len() == 64 && different.len() > 16 && equal < 16,
@@ -165,7 +166,7 @@ async fn a_text_that_is_there_often_has_a_draw_for_each_place() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn the_same_request_has_the_same_samples_alone_and_beside_others() {
+async fn a_request_has_the_same_samples_alone_and_among_others() {
     let router = server().router();
     let lines = lines(40);
     let request = json!({ "texts": lines[..5], "method": "sample", "n_best": 2 });
@@ -179,11 +180,12 @@ async fn the_same_request_has_the_same_samples_alone_and_beside_others() {
             streamed.clone(),
             alone.clone(),
         );
-        let others = json!({ "texts": lines[client * 3..], "method": "sample", "n_best": 2 });
+        let other_request =
+            json!({ "texts": lines[client * 3..], "method": "sample", "n_best": 2 });
         clients.spawn(async move {
             for _ in 0..5 {
                 assert_eq!(ask(&router, &request).await, alone);
-                ask(&router, &others).await;
+                ask(&router, &other_request).await;
                 let stream = post_json(&router, "/v1/translations", &streamed).await.text;
                 let events = stream
                     .lines()

@@ -1,4 +1,4 @@
-//! Many clients at once, clients that go away, and the end.
+//! Many clients at once, clients that disconnect, and the end of a server.
 
 use std::pin::pin;
 use std::time::Duration;
@@ -13,16 +13,16 @@ use tokio::task::JoinSet;
 use crate::setup::{fragile, get, model, post_json, runner, server};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn everyone_gets_the_answer_to_his_own_question() {
+async fn each_client_gets_the_answer_to_its_own_request() {
     let texts: Vec<String> = (0..200_usize)
         .map(|n| format!("{} {} {}", n % 10, n / 10 % 10, n / 100))
         .collect();
     let expected = runner().best(&texts).expect("it translates");
     let router = server().router();
-    let mut asking = JoinSet::new();
+    let mut clients = JoinSet::new();
     for (text, expected) in texts.into_iter().zip(expected) {
         let router = router.clone();
-        asking.spawn(async move {
+        clients.spawn(async move {
             let answer = post_json(
                 &router,
                 "/translate",
@@ -32,15 +32,15 @@ async fn everyone_gets_the_answer_to_his_own_question() {
             assert_eq!(answer.json()["translatedText"], expected, "{text}");
         });
     }
-    while let Some(asked) = asking.join_next().await {
-        asked.expect("no panic");
+    while let Some(client) = clients.join_next().await {
+        client.expect("no panic");
     }
     let counts = get(&router, "/metrics").await.text;
     assert!(
         counts.contains("polyglow_requests_total{path=\"/translate\",status=\"200\"} 200"),
         "{counts}"
     );
-    // An alarm needs them from the start.
+    // An alert needs the counts of errors from the start, when they are 0.
     assert!(
         counts.contains("polyglow_requests_total{path=\"/v1/translations\",status=\"503\"} 0"),
         "{counts}"
@@ -56,12 +56,12 @@ async fn everyone_gets_the_answer_to_his_own_question() {
         .expect("batches are counted");
     assert!(
         batches < 200.0,
-        "what waits is translated together, and not in {batches} batches"
+        "waiting lines share batches, of which there were {batches}"
     );
 }
 
 #[tokio::test]
-async fn more_than_the_queue_holds_is_turned_away() {
+async fn requests_beyond_the_queue_are_refused() {
     let limits = Limits {
         queue: 1,
         ..Limits::default()
@@ -76,12 +76,12 @@ async fn more_than_the_queue_holds_is_turned_away() {
         "Too many requests are waiting, try again later"
     );
     assert_eq!(second.headers["retry-after"], "1");
-    // The place is free again.
+    // The queue has room again.
     assert_eq!(ask().await.status, 200);
 }
 
 #[tokio::test]
-async fn what_is_too_large_is_refused() {
+async fn requests_that_are_too_large_are_refused() {
     let limits = Limits {
         body: 100,
         ..Limits::default()
@@ -95,7 +95,7 @@ async fn what_is_too_large_is_refused() {
 }
 
 #[tokio::test]
-async fn another_model_takes_the_place_of_one_while_others_ask() {
+async fn a_model_is_replaced_while_requests_arrive() {
     let reload = Box::new(|| Ok(fragile()));
     let server = Server::new(
         vec![Model {
@@ -124,7 +124,7 @@ async fn another_model_takes_the_place_of_one_while_others_ask() {
 }
 
 #[tokio::test]
-async fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
+async fn a_model_that_cannot_be_loaded_leaves_the_old_one_in_use() {
     let reload = Box::new(|| Err("there is none".into()));
     let server = Server::new(
         vec![Model {
@@ -143,7 +143,7 @@ async fn a_model_that_cannot_be_loaded_leaves_the_old_one() {
 }
 
 #[tokio::test]
-async fn a_request_over_a_third_language_has_its_place_for_the_whole_way() {
+async fn a_request_through_a_pivot_language_keeps_its_slot_in_the_queue_to_the_end() {
     let limits = Limits {
         queue: 1,
         ..Limits::default()
@@ -154,16 +154,16 @@ async fn a_request_over_a_third_language_has_its_place_for_the_whole_way() {
         Keys::default(),
     )
     .router();
-    let [over, other] =
+    let [via_pivot, other] =
         ["fr", "en"].map(|target| json!({ "q": "1 2 3", "source": "de", "target": target }));
     for _ in 0..50 {
-        let mut asked = pin!(post_json(&router, "/translate", &over));
+        let mut first = pin!(post_json(&router, "/translate", &via_pivot));
         let answer = loop {
             tokio::select! {
-                // It is the first, and looked at before others are, so that it is done when its
-                // place is free.
+                // The first request is polled before the other, so that it is complete once its
+                // slot is free.
                 biased;
-                answer = &mut asked => break answer,
+                answer = &mut first => break answer,
                 other = post_json(&router, "/translate", &other) => assert_eq!(other.status, 503, "{other:?}"),
             }
             tokio::task::yield_now().await;
@@ -185,12 +185,12 @@ async fn exchange(address: std::net::SocketAddr, text: &str) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
+async fn a_server_that_stops_answers_the_requests_that_it_has() {
     let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
     let address = listener.local_addr().expect("it has one");
-    let (tell, told) = oneshot::channel::<()>();
+    let (stop, stopped) = oneshot::channel::<()>();
     let serving = tokio::spawn(server().serve(listener, async {
-        let _ = told.await;
+        let _ = stopped.await;
     }));
     let body = json!({ "texts": vec!["1 2 3 4 5 6"; 200] }).to_string();
     let request = |length: usize| {
@@ -198,7 +198,7 @@ async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
             "POST /v1/translations HTTP/1.1\r\nHost: here\r\nConnection: close\r\nContent-Length: {length}\r\n\r\n"
         )
     };
-    // One goes away at once, one in the midst of what it says, one says what is no request.
+    // One client disconnects at once, one within its request, and one sends what is no request.
     let mut gone = TcpStream::connect(address).await.expect("it listens");
     gone.write_all(format!("{}{body}", request(body.len())).as_bytes())
         .await
@@ -214,13 +214,13 @@ async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
             .await
             .starts_with("HTTP/1.1 400")
     );
-    let asked =
+    let pending =
         tokio::spawn(
             async move { exchange(address, &format!("{}{body}", request(body.len()))).await },
         );
     tokio::time::sleep(Duration::from_millis(50)).await;
-    tell.send(()).expect("it serves");
-    let answer = asked.await.expect("no panic");
+    stop.send(()).expect("it serves");
+    let answer = pending.await.expect("no panic");
     let (head, body) = answer.split_once("\r\n\r\n").expect("an answer has a head");
     assert!(head.starts_with("HTTP/1.1 200 OK"), "{head}");
     let body: Value = serde_json::from_str(body).expect("the whole answer");
@@ -228,6 +228,6 @@ async fn a_server_that_is_told_to_stop_answers_what_was_asked() {
     assert_eq!(serving.await.expect("no panic"), Ended::Stopped);
     assert!(
         TcpStream::connect(address).await.is_err(),
-        "nobody listens any more"
+        "the port is closed"
     );
 }

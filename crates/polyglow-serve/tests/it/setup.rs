@@ -32,14 +32,14 @@ pub(crate) fn fragile() -> Runner {
             "data.max_len=16",
             "train.max_steps=2",
         ]);
-        // It was trained for fewer, and whoever asks for more should split the text.
+        // The model was trained for fewer tokens: a caller that allows more has to split the text.
         runner.longest = 1000;
         runner
     };
     RUNNER.get_or_init(train).clone()
 }
 
-/// A model that knows some of the words alone, and writes `<unk>` for the others.
+/// A model that knows only some of the words, and writes `<unk>` for the rest.
 pub(crate) fn with_few_words() -> Runner {
     static RUNNER: OnceLock<Runner> = OnceLock::new();
     RUNNER
@@ -58,7 +58,7 @@ fn trained(overrides: &[&str]) -> Runner {
     load_runner(dir.path(), &device::open("flex").expect("the CPU")).expect("it is there")
 }
 
-/// The model by the names of some languages.
+/// The model of [`runner`], for a pair of languages.
 pub(crate) fn model(source: &str, target: &str) -> Model {
     let reload = Box::new(|| Ok(runner()));
     Model {
@@ -83,7 +83,7 @@ pub(crate) fn server() -> Server {
     Server::new(vec![model("en", "de")], Limits::default(), Keys::default())
 }
 
-/// What a server answers.
+/// The response of a server.
 #[derive(Debug)]
 pub(crate) struct Answer {
     pub(crate) status: StatusCode,
@@ -96,12 +96,12 @@ impl Answer {
         serde_json::from_str(&self.text).unwrap_or_else(|error| panic!("{error}: {}", self.text))
     }
 
-    /// The words of an error with this status.
+    /// Makes sure that this is an error with this status, and returns its message.
     pub(crate) fn error(&self, status: u16) -> String {
         assert_eq!(self.status.as_u16(), status, "{}", self.text);
         self.json()["error"]
             .as_str()
-            .expect("an error has words")
+            .expect("an error has a message")
             .to_owned()
     }
 }
@@ -127,11 +127,16 @@ pub(crate) async fn get(router: &Router, path: &str) -> Answer {
     .await
 }
 
-pub(crate) async fn post(router: &Router, path: &str, kind: &str, body: impl Into<Body>) -> Answer {
+pub(crate) async fn post(
+    router: &Router,
+    path: &str,
+    content_type: &str,
+    body: impl Into<Body>,
+) -> Answer {
     send(
         router,
         Request::post(path)
-            .header("content-type", kind)
+            .header("content-type", content_type)
             .body(body.into())
             .expect("a request"),
     )

@@ -35,31 +35,34 @@ async fn n_best_lists_have_the_scores_of_the_library() {
             .json();
     let segment = &answer["translations"][0]["segments"][0];
     assert_eq!(segment["source"], "1 2 3");
-    let found = segment["hypotheses"].as_array().expect("several");
-    assert_eq!(found.len(), 2);
-    for (found, expected) in found.iter().zip(&expected) {
-        assert_eq!(found["text"], expected.text);
-        let log_prob = found["log_prob"].as_f64().expect("a number");
+    let hypotheses = segment["hypotheses"].as_array().expect("several");
+    assert_eq!(hypotheses.len(), 2);
+    for (hypothesis, expected) in hypotheses.iter().zip(&expected) {
+        assert_eq!(hypothesis["text"], expected.text);
+        let log_prob = hypothesis["log_prob"].as_f64().expect("a number");
         let expected_log_prob = expected.scores.expect("they were requested").log_prob;
         assert!(
             (log_prob - f64::from(expected_log_prob)).abs() < 1e-5,
             "{log_prob} and {expected_log_prob}"
         );
         assert_eq!(
-            found["alignment"].as_array().expect("links").len(),
+            hypothesis["alignment"].as_array().expect("links").len(),
             expected.text.split(' ').count()
         );
     }
 }
 
 #[tokio::test]
-async fn beginnings_and_phrases_are_in_the_translations() {
-    let prefixes = json!({ "texts": ["1 2 3", "4"], "prefixes": [wanted(), ""] });
+async fn prefixes_and_constraints_are_in_the_translations() {
+    let prefixes = json!({ "texts": ["1 2 3", "4"], "prefixes": [known_word(), ""] });
     let answer = ask(&prefixes).await.json();
     let text = answer["translations"][0]["text"].as_str().expect("text");
-    assert!(text.starts_with(&wanted()), "{answer}");
-    // Spaces around it change nothing.
-    for spaced in [format!("{} ", wanted()), format!(" {}\t\n", wanted())] {
+    assert!(text.starts_with(&known_word()), "{answer}");
+    // Spaces around a prefix change nothing.
+    for spaced in [
+        format!("{} ", known_word()),
+        format!(" {}\t\n", known_word()),
+    ] {
         let spaced = ask(&json!({ "texts": ["1 2 3", "4"], "prefixes": [spaced, " "] }))
             .await
             .json();
@@ -67,14 +70,14 @@ async fn beginnings_and_phrases_are_in_the_translations() {
     }
     let branches = json!({ "texts": ["1 2 3"], "n_best": 3, "method": "branch" });
     let answer = ask(&branches).await.json();
-    let found = answer["translations"][0]["segments"][0]["hypotheses"]
+    let hypotheses = answer["translations"][0]["segments"][0]["hypotheses"]
         .as_array()
         .expect("a list")
         .clone();
-    let first: HashSet<&str> = found
+    let first_words: HashSet<&str> = hypotheses
         .iter()
-        .map(|found| {
-            found["text"]
+        .map(|hypothesis| {
+            hypothesis["text"]
                 .as_str()
                 .expect("text")
                 .split(' ')
@@ -82,17 +85,17 @@ async fn beginnings_and_phrases_are_in_the_translations() {
                 .expect("a word")
         })
         .collect();
-    assert_eq!(first.len(), 3, "{answer}");
-    let phrases = json!({ "texts": ["1 2 3"], "constraints": [[wanted()]] });
+    assert_eq!(first_words.len(), 3, "{answer}");
+    let phrases = json!({ "texts": ["1 2 3"], "constraints": [[known_word()]] });
     let answer = ask(&phrases).await.json();
     let text = answer["translations"][0]["text"].as_str().expect("text");
-    assert!(text.contains(&wanted()), "{answer}");
-    // What one asks for in vain is no matter of those who ask at the same time.
+    assert!(text.contains(&known_word()), "{answer}");
+    // A prefix that the model cannot write fails its own request alone.
     let router = server().router();
-    let in_vain = json!({ "texts": ["1"], "prefixes": ["Donaudampfschiff"] });
+    let impossible = json!({ "texts": ["1"], "prefixes": ["Donaudampfschiff"] });
     let plain = json!({ "texts": ["1"] });
     let (bad, good) = tokio::join!(
-        post_json(&router, "/v1/translations", &in_vain),
+        post_json(&router, "/v1/translations", &impossible),
         post_json(&router, "/v1/translations", &plain)
     );
     assert!(bad.error(400).contains("Donaudampfschiff"), "{bad:?}");
@@ -100,7 +103,7 @@ async fn beginnings_and_phrases_are_in_the_translations() {
 }
 
 /// A word that the model can write.
-fn wanted() -> String {
+fn known_word() -> String {
     let best = runner().best(&["9"]).expect("it translates").remove(0);
     best.split(' ').next().expect("a word").to_owned()
 }
@@ -124,20 +127,23 @@ async fn long_texts_are_sent_sentence_by_sentence() {
     assert_eq!(events.len(), 72, "{}", answer.text);
     let (last, sentences) = events.split_last().expect("there are some");
     assert_eq!((last.0, &last.1), ("end", &json!({ "after": ["\n", ""] })));
-    let mut found = [String::new(), String::new()];
+    let mut received = [String::new(), String::new()];
     for (name, data) in sentences {
         assert_eq!(*name, "segment");
-        let place = usize::from(data["text"] == 1);
-        found[place].push_str(data["before"].as_str().expect("text"));
-        found[place].push_str(data["hypotheses"][0]["text"].as_str().expect("text"));
+        let index = usize::from(data["text"] == 1);
+        received[index].push_str(data["before"].as_str().expect("text"));
+        received[index].push_str(data["hypotheses"][0]["text"].as_str().expect("text"));
     }
     let whole = ask(&json!({ "texts": [text, "7"] })).await.json();
-    assert_eq!(whole["translations"][0]["text"], format!("{}\n", found[0]));
-    assert_eq!(whole["translations"][1]["text"], found[1]);
+    assert_eq!(
+        whole["translations"][0]["text"],
+        format!("{}\n", received[0])
+    );
+    assert_eq!(whole["translations"][1]["text"], received[1]);
 }
 
 #[tokio::test]
-async fn what_is_wrong_is_told() {
+async fn errors_say_what_is_wrong() {
     for (body, expected) in [
         (json!({ "texts": [] }), "missing texts"),
         (json!({ "text": ["1"] }), "unknown field `text`"),
@@ -235,8 +241,8 @@ async fn what_is_wrong_is_told() {
         Limits::default(),
         Keys::default(),
     );
-    let over = json!({ "texts": ["1"], "source": "de", "target": "fr" });
-    let error = post_json(&two.router(), "/v1/translations", &over)
+    let via_pivot = json!({ "texts": ["1"], "source": "de", "target": "fr" });
+    let error = post_json(&two.router(), "/v1/translations", &via_pivot)
         .await
         .error(400);
     assert!(

@@ -1,4 +1,4 @@
-//! Words that a model has no token for: nobody sees `<unk>`.
+//! Words that a model has no token for: no answer contains `<unk>`.
 
 use polyglow_model::search::{SearchConfig, SearchMethod};
 use polyglow_serve::{Keys, Limits, Model, Server};
@@ -105,8 +105,8 @@ async fn unknown_words_are_words_of_the_source_for_clients_of_libretranslate() {
         },
     ];
     let router = Server::new(models, Limits::default(), Keys::default()).router();
-    let over: Value = json!({ "q": LINES, "source": "de", "target": "fr" });
-    let answer = post_json(&router, "/translate", &over).await;
+    let via_pivot: Value = json!({ "q": LINES, "source": "de", "target": "fr" });
+    let answer = post_json(&router, "/translate", &via_pivot).await;
     assert!(
         answer.status == 200 && !answer.text.contains("<unk>"),
         "{}",

@@ -281,7 +281,7 @@ fn tables_of_other_tasks_are_refused_and_defaults_are_those_of_the_task() {
 }
 
 #[test]
-fn a_key_that_moved_is_told_where_it_is() {
+fn the_error_for_a_key_that_moved_names_its_new_key() {
     for (old, new) in [
         ("data.image_size=[8, 8]", "data.images.size"),
         ("data.grayscale=true", "data.images.grayscale"),

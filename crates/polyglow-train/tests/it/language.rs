@@ -40,16 +40,16 @@ label_smoothing = 0.0
 ";
 
 /// The training of a tiny model on the text of a directory; `data` are more keys of `[data]`.
-fn train(place: &Path, data: &str) -> Training {
-    fs::write(place.join("train.txt"), TRAIN).expect("it can be written");
-    let train = place.join("train.txt");
+fn train(dir: &Path, data: &str) -> Training {
+    fs::write(dir.join("train.txt"), TRAIN).expect("it can be written");
+    let train = dir.join("train.txt");
     let text = format!(
         "[data]\ntrain = '{}'\nmax_len = {LONGEST}\n{data}{MODEL}",
         train.display()
     );
     let config = Config::from_text(&text, &[]).expect("it is a config");
     let mut training =
-        Training::prepare(config, place.join("run"), &mut Silent).expect("nothing is wrong");
+        Training::prepare(config, dir.join("run"), &mut Silent).expect("nothing is wrong");
     training
         .run(&Stop::default(), &mut Silent)
         .expect("nothing is wrong");
@@ -91,36 +91,36 @@ fn log_prob(runner: &Runner, inputs: &[u32], target: u32) -> f32 {
 
 #[test]
 fn every_token_of_a_long_line_is_scored_in_windows_that_overlap() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let runner = runner(&train(place.path(), ""));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let runner = runner(&train(dir.path(), ""));
     assert_eq!(runner.longest, LONGEST);
     let special = runner.tgt.special();
-    let found = runner
+    let forced = runner
         .task
         .teacher_forced(&runner, &lines(TEST))
         .expect("it can be scored");
     assert_eq!(
-        found
+        forced
             .iter()
             .map(|line| line.log_probs.len())
             .collect::<Vec<_>>(),
         [3, 0, 21, 0, 2]
     );
-    assert!(found.iter().all(|line| !line.truncated));
-    for (line, found) in TEST.lines().zip(found) {
+    assert!(forced.iter().all(|line| !line.truncated));
+    for (line, forced) in TEST.lines().zip(forced) {
         let ids = runner.tgt.encode(line).expect("it has ids");
         let (inputs, targets) = (
             [&[special.bos], &*ids].concat(),
             [&*ids, &[special.eos]].concat(),
         );
-        for (position, found) in found.log_probs.into_iter().enumerate() {
+        for (position, actual) in forced.log_probs.into_iter().enumerate() {
             // Windows of seven positions begin at 0, 4, 8, ...; a position counts in the first that
             // has it.
             let start = position.saturating_sub(LONGEST).div_ceil(4) * 4;
             let expected = log_prob(&runner, &inputs[start..=position], targets[position]);
             assert!(
-                (found - expected).abs() < 1e-5,
-                "position {position} of `{line}`: {found} and {expected}"
+                (actual - expected).abs() < 1e-5,
+                "position {position} of `{line}`: {actual} and {expected}"
             );
         }
     }
@@ -128,24 +128,24 @@ fn every_token_of_a_long_line_is_scored_in_windows_that_overlap() {
 
 #[test]
 fn bits_per_byte_are_of_all_bytes_and_all_of_them_are_scored() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let runner = runner(&train(place.path(), ""));
-    let found = scores(&runner, TEST).scores;
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let runner = runner(&train(dir.path(), ""));
+    let actual = scores(&runner, TEST).scores;
     // 26 targets, and the bytes of three lines with their breaks: 4, 40 and 2.
-    let bits = found.loss * 26.0 / std::f64::consts::LN_2 / 46.0;
+    let bits = actual.loss * 26.0 / std::f64::consts::LN_2 / 46.0;
     assert!(
-        found
+        actual
             .bits_per_byte
-            .is_some_and(|found| (found - bits).abs() < 1e-9),
-        "{found:?}"
+            .is_some_and(|actual| (actual - bits).abs() < 1e-9),
+        "{actual:?}"
     );
-    assert_eq!(found.truncated, None);
+    assert_eq!(actual.truncated, None);
 }
 
 #[test]
 fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = train(place.path(), "");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = train(dir.path(), "");
     let report = |training: &Training| training.data.text().expect("it is text").report().clone();
     assert_eq!(
         (
@@ -167,23 +167,23 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
         &HeldOut::Text(lines("\n \n")),
         &Tokenizer::default().into(),
     )
-    .expect_err("nothing is left");
+    .expect_err("no line remains");
     assert!(error.to_string().contains("all lines are blank"), "{error}");
 
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = train(place.path(), "context_len = 5\n");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = train(dir.path(), "context_len = 5\n");
     assert_eq!(
         (report(&training).kept, report(&training).pairs),
         (8, 8),
         "a window reads all lines"
     );
-    let of_windows = runner(&training);
-    let found = of_windows
+    let window_runner = runner(&training);
+    let forced = window_runner
         .task
-        .teacher_forced(&of_windows, &lines(TEST))
+        .teacher_forced(&window_runner, &lines(TEST))
         .expect("it can be scored");
     assert_eq!(
-        found
+        forced
             .iter()
             .map(|line| line.log_probs.len())
             .collect::<Vec<_>>(),
@@ -195,12 +195,12 @@ fn blank_lines_are_left_out_of_training_and_of_scores_or_of_neither() {
     assert!(
         scores
             .bits_per_byte
-            .is_some_and(|found| (found - bits).abs() < 1e-9),
+            .is_some_and(|actual| (actual - bits).abs() < 1e-9),
         "{scores:?}"
     );
 }
 
-/// The scores on [`TEST`] of counting these lines, each so many times.
+/// The scores of an n-gram model of these lines, each with its count, on the lines `test`.
 fn counted(training: &Training, train: &[(&str, usize)], test: &[&str]) -> NgramScores {
     let tokenizer = Arc::clone(&training.tokenizers.tgt);
     let encode = |line: &str| tokenizer.encode(line).expect("it has ids");
@@ -209,12 +209,12 @@ fn counted(training: &Training, train: &[(&str, usize)], test: &[&str]) -> Ngram
         .flat_map(|(line, times)| std::iter::repeat_n(encode(line), *times));
     let model = NgramModel::train(lines, 5, tokenizer.vocab_size(), tokenizer.special())
         .expect("they can be counted");
-    let found: Vec<(f64, usize)> = test.iter().map(|line| model.score(&encode(line))).collect();
-    let nats: f64 = found.iter().map(|(nats, _)| nats).sum();
+    let scores: Vec<(f64, usize)> = test.iter().map(|line| model.score(&encode(line))).collect();
+    let nats: f64 = scores.iter().map(|(nats, _)| nats).sum();
     let bytes: usize = test.iter().map(|line| line.len() + 1).sum();
     NgramScores {
         order: 5,
-        perplexity: (nats / found.iter().map(|(_, tokens)| *tokens).sum::<usize>() as f64).exp(),
+        perplexity: (nats / scores.iter().map(|(_, tokens)| *tokens).sum::<usize>() as f64).exp(),
         bits_per_byte: nats / std::f64::consts::LN_2 / bytes as f64,
     }
 }
@@ -232,19 +232,19 @@ fn the_model_of_counts_reads_and_is_scored_on_the_lines_of_the_training() {
     let once = |lines: &[&'static str]| lines.iter().map(|line| (*line, 1)).collect::<Vec<_>>();
     let kept = ["a b c", "b c d e", "a", "e d", "c b a"];
 
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = train(place.path(), "");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = train(dir.path(), "");
     assert_eq!(scores(&training), counted(&training, &once(&kept), &test));
 
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = train(place.path(), "max_examples = 3\n");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = train(dir.path(), "max_examples = 3\n");
     assert_eq!(
         scores(&training),
         counted(&training, &once(&kept[..2]), &test)
     );
 
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = train(place.path(), "context_len = 5\n");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = train(dir.path(), "context_len = 5\n");
     let blank = [
         "a b c",
         "",
@@ -261,8 +261,8 @@ fn the_model_of_counts_reads_and_is_scored_on_the_lines_of_the_training() {
 
 #[test]
 fn the_model_of_counts_follows_the_weights_of_corpora() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let path = |name: &str| place.path().join(name);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = |name: &str| dir.path().join(name);
     fs::write(path("one"), "a b c\nb c d e\n").expect("it can be written");
     fs::write(path("two"), "e d\nc b a\n").expect("it can be written");
     let entry = |name: &str, weight: f64| {
@@ -286,11 +286,11 @@ fn the_model_of_counts_follows_the_weights_of_corpora() {
             .expect("it can be scored")
     };
     let training = prepare("run", [0.5, 1.0]);
-    let found = score(&training);
+    let actual = score(&training);
     let weighted = [("a b c", 1), ("b c d e", 1), ("e d", 2), ("c b a", 2)];
-    assert_eq!(found, counted(&training, &weighted, &test));
+    assert_eq!(actual, counted(&training, &weighted, &test));
     assert_ne!(
-        found,
+        actual,
         counted(&training, &weighted.map(|(line, _)| (line, 1)), &test)
     );
     // 1 : 1.4 is five times and seven: of five lines two count twice.

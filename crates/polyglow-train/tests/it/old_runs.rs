@@ -37,10 +37,10 @@ fn make_old(run: &Path, train_hash: Option<&str>) {
 
 #[test]
 fn weighted_parts_are_rounded_as_before() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let text = "one two\n".repeat(10);
     for name in ["a.en", "a.de", "b.en", "b.de"] {
-        fs::write(place.path().join(name), &text).expect("it can be written");
+        fs::write(dir.path().join(name), &text).expect("it can be written");
     }
     // A pair has 3 tokens, so that each is a batch.
     let config = format!(
@@ -48,9 +48,9 @@ fn weighted_parts_are_rounded_as_before() {
          data = {{ src = 'en', tgt = 'de', train = [{{ path = '{0}/a' }}, {{ path = '{0}/b', weight = 0.25 }}] }}
          model = {{ d_model = 8, d_ff = 8, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }}
          train = {{ max_tokens = 4, schedule = 'constant', warmup_steps = 0 }}",
-        place.path().display()
+        dir.path().display()
     );
-    let [old, new] = ["old", "new"].map(|name| place.path().join(name));
+    let [old, new] = ["old", "new"].map(|name| dir.path().join(name));
     // 2.5 of 10 pairs: an epoch of before always had 3, and now the first has 3 and the second 2.
     train(&config, &old, 1).expect("it trains");
     make_old(&old, None);
@@ -70,11 +70,11 @@ fn weighted_parts_are_rounded_as_before() {
 
 #[test]
 fn the_first_images_are_trained_on_as_before() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let config = "data = { corpus = 'shapes', max_examples = 20 }
          model = { arch = 'vit', patch_size = 16, d_model = 8, d_ff = 8, num_heads = 2, num_encoder_layers = 1 }
          train = { max_tokens = 10_000, schedule = 'constant', warmup_steps = 0 }";
-    let run = place.path().join("run");
+    let run = dir.path().join("run");
     train(config, &run, 1).expect("it trains");
     let parsed =
         Config::from_text(config, &["train.max_steps=2".to_owned()]).expect("it is a config");

@@ -75,8 +75,8 @@ fn train(run: &Path, keep: f64, max_steps: u64) -> polyglow_train::Result<()> {
 
 #[test]
 fn a_training_moves_by_the_rule_that_it_is_given_and_resumes_with_its_state() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let run = |name: &str| place.path().join(name);
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = |name: &str| dir.path().join(name);
     let train =
         |name: &str, keep, max_steps| train(&run(name), keep, max_steps).expect("nothing is wrong");
     train("straight", 0.9, 6);

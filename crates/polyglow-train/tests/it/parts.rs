@@ -159,7 +159,7 @@ fn train_plainly(run: &Path, max_steps: u64) -> Result<()> {
 
 #[test]
 fn a_run_is_resumed_with_its_own_model_and_task_alone() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     for (name, train, part) in [
         (
             "model",
@@ -168,7 +168,7 @@ fn a_run_is_resumed_with_its_own_model_and_task_alone() {
         ),
         ("task", train_half, "the task `Half`"),
     ] {
-        let run = place.path().join(name);
+        let run = dir.path().join(name);
         train(&run, 2).expect("it trains");
         let error = train_plainly(&run, 4).expect_err("it is another");
         assert_eq!(error.kind(), ErrorKind::Usage);
@@ -178,7 +178,7 @@ fn a_run_is_resumed_with_its_own_model_and_task_alone() {
         train(&run, 4).expect("it resumes");
     }
     // And the other way round.
-    let run = place.path().join("plain");
+    let run = dir.path().join("plain");
     train_plainly(&run, 2).expect("it trains");
     let error = train_half(&run, 4).expect_err("it is another");
     let expected = "trained with the task of its config, now with the task `Half`";
@@ -187,9 +187,9 @@ fn a_run_is_resumed_with_its_own_model_and_task_alone() {
 
 #[test]
 fn a_run_of_before_whose_parts_have_no_names_is_resumed_with_any() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    train_bigram(place.path(), 2).expect("it trains");
-    let path = place.path().join("checkpoints/step-2/state.json");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    train_bigram(dir.path(), 2).expect("it trains");
+    let path = dir.path().join("checkpoints/step-2/state.json");
     let text = fs::read_to_string(&path).expect("it is there");
     let mut state: serde_json::Map<String, serde_json::Value> =
         serde_json::from_str(&text).expect("it is JSON");
@@ -198,14 +198,14 @@ fn a_run_of_before_whose_parts_have_no_names_is_resumed_with_any() {
     state.remove("checksum").expect("it has one");
     let text = serde_json::to_string(&state).expect("it is JSON");
     fs::write(&path, text).expect("it can be written");
-    train_bigram(place.path(), 4).expect("it resumes");
+    train_bigram(dir.path(), 4).expect("it resumes");
 }
 
 #[test]
-fn built_in_parts_are_the_same_whoever_makes_them() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    train_plainly(place.path(), 2).expect("it trains");
-    let training = prepare(place.path(), 4);
+fn built_in_parts_are_the_same_from_every_caller() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    train_plainly(dir.path(), 2).expect("it trains");
+    let training = prepare(dir.path(), 4);
     let data = Arc::clone(training.data.text().expect("it is text"));
     let setting = training.setting().expect("it fits");
     let task = Translation::<Model>::new(setting, data).expect("it fits");
@@ -225,9 +225,9 @@ fn built_in_parts_are_the_same_whoever_makes_them() {
 
 #[test]
 fn a_program_without_the_model_of_a_run_says_which_it_lacks() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    train_bigram(place.path(), 2).expect("it trains");
-    let Err(error) = load_runner(place.path(), &Device::flex()) else {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    train_bigram(dir.path(), 2).expect("it trains");
+    let Err(error) = load_runner(dir.path(), &Device::flex()) else {
         panic!("a model was loaded that this program does not have");
     };
     assert_eq!(error.kind(), ErrorKind::Usage);

@@ -37,10 +37,10 @@ log_every = 5
 ema_decay = 0.9
 "#;
 
-/// What threads of one process tell each other.
+/// The messages between threads of one process.
 #[derive(Debug)]
 struct Table {
-    told: Mutex<Vec<Vec<u8>>>,
+    messages: Mutex<Vec<Vec<u8>>>,
     all: Barrier,
 }
 
@@ -55,7 +55,7 @@ struct Seat {
 /// A group of threads.
 fn seats(size: usize) -> Vec<Arc<dyn Group>> {
     let table = Arc::new(Table {
-        told: Mutex::new(vec![Vec::new(); size]),
+        messages: Mutex::new(vec![Vec::new(); size]),
         all: Barrier::new(size),
     });
     (0..size)
@@ -87,11 +87,11 @@ impl Group for Seat {
     }
 
     fn all_gather(&self, own: Vec<u8>) -> Result<Vec<Vec<u8>>> {
-        self.table.told.lock().expect("no panic")[self.rank] = own;
+        self.table.messages.lock().expect("no panic")[self.rank] = own;
         self.table.all.wait();
-        let told = self.table.told.lock().expect("no panic").clone();
+        let messages = self.table.messages.lock().expect("no panic").clone();
         self.table.all.wait();
-        Ok(told)
+        Ok(messages)
     }
 
     fn broadcast(&self, own: Vec<u8>) -> Result<Vec<u8>> {
@@ -99,19 +99,21 @@ impl Group for Seat {
     }
 
     fn sum(&self, values: &mut [f32], precision: Precision) -> Result<()> {
-        assert_eq!(precision, Precision::F32, "nothing else is asked for");
+        assert_eq!(precision, Precision::F32, "no other precision is requested");
         let own = values
             .iter()
             .flat_map(|value| value.to_le_bytes())
             .collect();
-        let told = self.all_gather(own)?;
-        for (place, value) in values.iter_mut().enumerate() {
-            let of = |told: &Vec<u8>| {
-                f32::from_le_bytes(*told[4 * place..].first_chunk().expect("as long as ours"))
+        let messages = self.all_gather(own)?;
+        for (index, value) in values.iter_mut().enumerate() {
+            let value_of = |message: &Vec<u8>| {
+                f32::from_le_bytes(*message[4 * index..].first_chunk().expect("as long as ours"))
             };
-            *value = told[1..]
+            *value = messages[1..]
                 .iter()
-                .fold(of(&told[0]), |sum, told| sum + of(told));
+                .fold(value_of(&messages[0]), |sum, message| {
+                    sum + value_of(message)
+                });
         }
         Ok(())
     }
@@ -142,18 +144,18 @@ impl Observer for Until {
     }
 }
 
-/// Trains in `size` ranks, of which one alone is asked to end after step `until`.
+/// Trains in `size` ranks, of which only one is told to end after step `until`.
 fn train(run: &Path, size: usize, window: usize, until: u64) -> (Ending, TrainState) {
     let overrides = [format!("train.accumulate_steps={window}")];
     let one = |group: Arc<dyn Group>| {
-        let asked = if group.rank() + 1 == size {
+        let own_until = if group.rank() + 1 == size {
             until
         } else {
             u64::MAX
         };
         let config = Config::from_text(CONFIG, &overrides)?;
         let mut training = Training::prepare_among(&group, config, None, run, &mut Silent)?;
-        training.run(&Stop::default(), &mut Until(asked, 0))
+        training.run(&Stop::default(), &mut Until(own_until, 0))
     };
     let groups = if size == 1 {
         vec![alone()]
@@ -171,7 +173,7 @@ fn train(run: &Path, size: usize, window: usize, until: u64) -> (Ending, TrainSt
         let ended: Vec<_> = ended.collect();
         assert!(
             ended.iter().all(|end| *end == ended[0]),
-            "all ranks stand at the same place"
+            "all ranks are at the same step"
         );
         ended.into_iter().next().expect("there is a rank")
     })
@@ -206,10 +208,10 @@ fn records(run: &Path) -> Vec<Value> {
 
 #[test]
 fn as_many_ranks_as_micro_batches_write_the_bytes_of_one_process() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     // The last step of an epoch of 38 micro-batches leaves none, one and two ranks without work.
     for (window, end) in [(2, (1, 2)), (3, (1, 21)), (8, (4, 0))] {
-        let [one, many] = ["one", "many"].map(|name| place.path().join(format!("{name}-{window}")));
+        let [one, many] = ["one", "many"].map(|name| dir.path().join(format!("{name}-{window}")));
         let (ending, alone) = train(&one, 1, window, u64::MAX);
         let (also, together) = train(&many, window, window, u64::MAX);
         assert_eq!((ending, also), (Ending::Done, Ending::Done));
@@ -221,8 +223,8 @@ fn as_many_ranks_as_micro_batches_write_the_bytes_of_one_process() {
             "ema.safetensors",
             "state.json",
         ] {
-            let of = |run: &Path| read(run, &format!("checkpoints/step-20/{file}"));
-            assert!(of(&one) == of(&many), "{window} ranks: `{file}`");
+            let content = |run: &Path| read(run, &format!("checkpoints/step-20/{file}"));
+            assert!(content(&one) == content(&many), "{window} ranks: `{file}`");
         }
         assert_eq!(records(&one), records(&many));
         assert_eq!(
@@ -233,9 +235,9 @@ fn as_many_ranks_as_micro_batches_write_the_bytes_of_one_process() {
 }
 
 #[test]
-fn a_run_goes_on_with_another_number_of_ranks() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let [straight, mixed] = ["straight", "mixed"].map(|name| place.path().join(name));
+fn a_run_is_resumed_with_another_number_of_ranks() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let [straight, mixed] = ["straight", "mixed"].map(|name| dir.path().join(name));
     train(&straight, 1, 4, u64::MAX);
     for (size, until, step) in [(3, 6, 6), (1, 9, 9), (4, 13, 13), (2, u64::MAX, 20)] {
         let (ending, state) = train(&mixed, size, 4, until);
@@ -261,8 +263,8 @@ fn a_run_goes_on_with_another_number_of_ranks() {
 
 #[test]
 fn ranks_without_work_are_refused() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let run = place.path().join("run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = dir.path().join("run");
     for error in errors_of(&run, vec![config(&[]); 3]) {
         let error = error.expect("3 of 2");
         assert_eq!(error.kind(), ErrorKind::Usage);
@@ -297,7 +299,7 @@ fn config(overrides: &[&str]) -> Config {
     Config::from_text(CONFIG, &all.collect::<Vec<_>>()).expect("it is a config")
 }
 
-/// What the ranks of a group say when each has a config of its own.
+/// The errors of the ranks of a group when each has a config of its own.
 fn errors_of(run: &Path, configs: Vec<Config>) -> Vec<Option<polyglow_train::TrainError>> {
     let groups = seats(configs.len());
     thread::scope(|scope| {
@@ -318,8 +320,8 @@ fn errors_of(run: &Path, configs: Vec<Config>) -> Vec<Option<polyglow_train::Tra
 
 #[test]
 fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let run = place.path().join("run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = dir.path().join("run");
     let cases = [
         ("seed=7", "`seed = 7` (rank 0: `"),
         ("train.lr=0.25", "`train.lr = 0.25` (rank 0: `"),
@@ -360,10 +362,13 @@ fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
             );
         }
     }
-    let of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
-    let mut third = of_three("seed=2");
+    let config_of_three = |set: &str| config(&["train.accumulate_steps=3", "train.lr=0.25", set]);
+    let mut third = config_of_three("seed=2");
     third.train.accumulate_steps = 6;
-    let errors = errors_of(&run, vec![of_three("seed=1"), of_three("seed=1"), third]);
+    let errors = errors_of(
+        &run,
+        vec![config_of_three("seed=1"), config_of_three("seed=1"), third],
+    );
     let message = errors[0].as_ref().expect("they differ").to_string();
     let expected =
         "rank 2 has `seed = 2` (rank 0: `1`), `train.accumulate_steps = 6` (rank 0: `3`)";
@@ -374,10 +379,10 @@ fn another_config_is_refused_in_every_rank_with_its_keys_and_values() {
 
 #[test]
 fn a_value_that_is_wrong_in_one_rank_alone_ends_all() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let mut wrong = config(&[]);
     wrong.model.num_heads = Some(3);
-    for error in errors_of(&place.path().join("run"), vec![config(&[]), wrong]) {
+    for error in errors_of(&dir.path().join("run"), vec![config(&[]), wrong]) {
         let message = error.expect("3 heads do not divide 16").to_string();
         assert!(
             message.contains("`model.num_heads = 3` (rank 0: `2`)"),
@@ -388,9 +393,9 @@ fn a_value_that_is_wrong_in_one_rank_alone_ends_all() {
 
 #[test]
 fn devices_and_the_paths_of_the_same_text_may_differ() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let temp = tempfile::tempdir().expect("a temporary directory");
     let corpus = |name: &str, text: &str| {
-        let dir = place.path().join(name);
+        let dir = temp.path().join(name);
         fs::create_dir(&dir).expect("a directory");
         for file in ["train.en", "train.de"] {
             fs::write(dir.join(file), text).expect("it can be written");
@@ -416,12 +421,12 @@ fn devices_and_the_paths_of_the_same_text_may_differ() {
     };
     assert_eq!(
         message(errors_of(
-            &place.path().join("run"),
+            &temp.path().join("run"),
             vec![first.clone(), same]
         )),
         None
     );
-    let message = message(errors_of(&place.path().join("other"), vec![first, other]))
+    let message = message(errors_of(&temp.path().join("other"), vec![first, other]))
         .expect("the text differs");
     assert!(
         message.contains("rank 1 reads another training text"),
@@ -431,9 +436,9 @@ fn devices_and_the_paths_of_the_same_text_may_differ() {
 
 #[test]
 fn images_with_captions_are_the_same_in_all_ranks() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let temp = tempfile::tempdir().expect("a temporary directory");
     let folder = |name: &str, shade: u8| {
-        let dir = place.path().join(name);
+        let dir = temp.path().join(name);
         fs::create_dir(&dir).expect("a directory");
         // Pictures of one shade are files of one size.
         let shades = [0, 10, 20, 30, 40, shade, 60, 70];
@@ -471,11 +476,11 @@ fn images_with_captions_are_the_same_in_all_ranks() {
             .collect::<Vec<_>>()
     };
     let errors = messages(errors_of(
-        &place.path().join("run"),
+        &temp.path().join("run"),
         vec![first.clone(), same],
     ));
     assert_eq!(errors, [None, None]);
-    for message in messages(errors_of(&place.path().join("other"), vec![first, other])) {
+    for message in messages(errors_of(&temp.path().join("other"), vec![first, other])) {
         let message = message.expect("an image differs");
         assert!(
             message.contains("rank 1 reads other images of the same captions than rank 0"),

@@ -89,8 +89,8 @@ fn weights(run: &Path) -> Vec<u8> {
 #[test]
 fn a_config_trains_with_parts_that_were_registered_and_resumes_to_the_same_bytes() {
     register();
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let straight = place.path().join("straight");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let straight = dir.path().join("straight");
     train(&straight, &[]).expect("it trains");
     let run = RunDirectory::existing(&straight).expect("it is a run");
 
@@ -123,7 +123,7 @@ fn a_config_trains_with_parts_that_were_registered_and_resumes_to_the_same_bytes
     let again = Config::from_text(&copy, &overrides).expect("it reads back");
     assert_eq!(again, run.config().expect("it is there"));
 
-    let resumed = place.path().join("resumed");
+    let resumed = dir.path().join("resumed");
     train(&resumed, &[]).expect("it trains");
     fs::remove_dir_all(resumed.join("checkpoints/step-4")).expect("it is there");
     fs::remove_file(resumed.join("checkpoints/last")).expect("it is a link");
@@ -138,8 +138,8 @@ fn a_config_trains_with_parts_that_were_registered_and_resumes_to_the_same_bytes
 #[test]
 fn another_registered_part_is_refused_on_resume_by_its_key() {
     register();
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let run = place.path().join("run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = dir.path().join("run");
     train(&run, &[]).expect("it trains");
     for (key, expected) in [
         ("model.bigram.width=8", "`model.bigram.width = 12`, now `8`"),
@@ -193,8 +193,8 @@ fn names_that_are_taken_or_are_no_words_are_refused() {
 #[test]
 fn a_score_that_the_task_does_not_give_ends_the_first_validation() {
     register();
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let error = train(&place.path().join("run"), &["train.best_metric=span_f1"])
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let error = train(&dir.path().join("run"), &["train.best_metric=span_f1"])
         .expect_err("a translator tags nothing");
     assert!(
         error

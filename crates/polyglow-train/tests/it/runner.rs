@@ -38,9 +38,9 @@ fn trained(run: &Path) -> Training {
 
 #[test]
 fn translations_are_the_same_without_scores() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = trained(&place.path().join("run"));
-    let runner = load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = trained(&dir.path().join("run"));
+    let runner = load_runner(dir.path().join("run"), &training.plan.device).expect("it is a run");
     let lines = ["1 2 3", "9 8 7 6 5 4 3 2 1", "4"];
     let requests = lines.map(|line| Request {
         text: line.to_owned(),
@@ -76,8 +76,8 @@ fn translations_are_the_same_without_scores() {
 
 #[test]
 fn a_model_from_bytes_translates_as_the_one_in_the_run() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let run = place.path().join("run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = dir.path().join("run");
     let device = trained(&run).plan.device;
 
     let read = |file: &str| fs::read(run.join(file)).expect(file);
@@ -105,11 +105,11 @@ fn a_model_from_bytes_translates_as_the_one_in_the_run() {
 
 #[test]
 fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let path = place.path().join("run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let path = dir.path().join("run");
     let plan = trained(&path).plan;
     let run = RunDirectory::existing(&path).expect("it is a run");
-    let (found, floats) = run.weights("best").expect("it has a checkpoint");
+    let (checkpoint, floats) = run.weights("best").expect("it has a checkpoint");
     let int8 = weights::quantize(&floats).expect("its matrices are small");
     let content = Content {
         model: int8,
@@ -117,7 +117,7 @@ fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
         ema: Vec::new(),
     };
     run.checkpoints(1)
-        .write("int8", &content, &found.state)
+        .write("int8", &content, &checkpoint.state)
         .expect("there is room");
 
     let int8 = path.join("checkpoints/int8");
@@ -152,10 +152,10 @@ fn a_checkpoint_in_8_bits_is_read_by_a_model_of_ones_own() {
 
 #[test]
 fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = trained(&place.path().join("run"));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = trained(&dir.path().join("run"));
     let mut runner =
-        load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
+        load_runner(dir.path().join("run"), &training.plan.device).expect("it is a run");
     let search = SearchRequest {
         method: Some(SearchMethod::Sample),
         ..SearchRequest::default()
@@ -199,9 +199,9 @@ fn a_draw_depends_on_the_number_of_its_line_and_not_on_its_batch() {
 
 #[test]
 fn spaces_around_a_prefix_change_nothing() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let training = trained(&place.path().join("run"));
-    let runner = load_runner(place.path().join("run"), &training.plan.device).expect("it is a run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = trained(&dir.path().join("run"));
+    let runner = load_runner(dir.path().join("run"), &training.plan.device).expect("it is a run");
     let translated = |prefix: &str| {
         let request = Request {
             text: "1 2 3".to_owned(),

@@ -36,8 +36,8 @@ fn weights(run: &Path, step: u64) -> Vec<u8> {
 
 #[test]
 fn steps_and_records_have_its_learning_rates_and_a_resumed_run_the_same_bytes() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let straight = place.path().join("straight");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let straight = dir.path().join("straight");
     train(prepare(&straight)).expect("it trains");
     let records =
         records::read(&RunDirectory::new(&straight).metrics_path()).expect("there are records");
@@ -47,7 +47,7 @@ fn steps_and_records_have_its_learning_rates_and_a_resumed_run_the_same_bytes() 
         .collect();
     assert_eq!(rates, (1..=6).map(zigzag).collect::<Vec<_>>());
 
-    let resumed = place.path().join("resumed");
+    let resumed = dir.path().join("resumed");
     train(prepare(&resumed)).expect("it trains");
     fs::remove_dir_all(resumed.join("checkpoints/step-6")).expect("it is there");
     fs::remove_file(resumed.join("checkpoints/last")).expect("it is a link");
@@ -60,8 +60,8 @@ fn steps_and_records_have_its_learning_rates_and_a_resumed_run_the_same_bytes() 
 
 #[test]
 fn a_run_is_resumed_with_its_own_schedule_alone() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let run = place.path().join("run");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = dir.path().join("run");
     train(prepare(&run)).expect("it trains");
     let error = prepare(&run)
         .run(&Stop::default(), &mut Silent)
@@ -77,9 +77,9 @@ fn a_run_is_resumed_with_its_own_schedule_alone() {
 
 #[test]
 fn a_learning_rate_that_is_no_number_is_an_error_that_names_the_step() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let mut training = prepare(&place.path().join("run"))
-        .with_schedule("broken", |step| 1.0 / (3.0 - step as f64));
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let mut training =
+        prepare(&dir.path().join("run")).with_schedule("broken", |step| 1.0 / (3.0 - step as f64));
     let error = training
         .run(&Stop::default(), &mut Silent)
         .expect_err("step 3 has no rate");

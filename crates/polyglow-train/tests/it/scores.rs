@@ -34,12 +34,12 @@ beam_size = 1
 ";
 
 /// Trains on these pairs, and scores them.
-fn learn(place: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluation) {
+fn learn(dir: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluation) {
     let text: String = pairs
         .iter()
         .flat_map(|(src, tgt)| [*src, "\t", *tgt, "\n"])
         .collect();
-    let path = place.join("text.tsv");
+    let path = dir.join("text.tsv");
     fs::write(&path, text).expect("it can be written");
     let path = path.display();
     let config = format!(
@@ -47,7 +47,7 @@ fn learn(place: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluat
     );
     let config = Config::from_text(&config, &[]).expect("it is a config");
     let mut training =
-        Training::prepare(config, place.join("run"), &mut Silent).expect("nothing is wrong");
+        Training::prepare(config, dir.join("run"), &mut Silent).expect("nothing is wrong");
     training
         .run(&Stop::default(), &mut Silent)
         .expect("nothing is wrong");
@@ -66,8 +66,8 @@ fn learn(place: &Path, pairs: &[(&str, &str)], tables: &str) -> (Runner, Evaluat
 
 #[test]
 fn text_in_subwords_is_scored_in_words() {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    let vocabulary = place.path().join("vocab");
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let vocabulary = dir.path().join("vocab");
     fs::write(
         &vocabulary,
         "one\ntwo\nthree\nun@@\nge@@\nwöhn@@\nlich\nja\nnein\ndoch\n",
@@ -86,16 +86,16 @@ fn text_in_subwords_is_scored_in_words() {
         Evaluation {
             scores, hypotheses, ..
         },
-    ) = learn(place.path(), &pairs, &tokenizer);
-    let found = scores.translations.expect("they are translations");
+    ) = learn(dir.path(), &pairs, &tokenizer);
+    let translations = scores.translations.expect("they are translations");
     assert_eq!(
         hypotheses,
         pairs.map(|(_, tgt)| tgt),
         "what is printed can be segmented, scored and constrained again"
     );
     assert!(
-        (found.bleu - 100.0).abs() < 1e-9 && (found.exact_match - 1.0).abs() < 1e-9,
-        "{found:?}"
+        (translations.bleu - 100.0).abs() < 1e-9 && (translations.exact_match - 1.0).abs() < 1e-9,
+        "{translations:?}"
     );
 
     // One piece too few is one word that is wrong, of four, and not one of seven.
@@ -127,7 +127,7 @@ fn text_in_subwords_is_scored_in_words() {
 
 #[test]
 fn a_tokenizer_that_lower_cases_is_scored_without_case_and_says_so() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let pairs = [
         ("one", "Die Katze SCHLÄFT im Haus"),
         ("two", "Der Hund schläft NICHT im Haus"),
@@ -138,20 +138,24 @@ fn a_tokenizer_that_lower_cases_is_scored_without_case_and_says_so() {
             scores, hypotheses, ..
         },
     ) = learn(
-        place.path(),
+        dir.path(),
         &pairs,
         "[tokenizer]\nkind = 'word'\nlowercase = true",
     );
     assert_eq!(hypotheses[0], "die katze schläft im haus");
-    let found = scores.translations.expect("they are translations");
+    let translations = scores.translations.expect("they are translations");
     assert!(
-        (found.bleu - 100.0).abs() < 1e-9 && (found.chrf - 100.0).abs() < 1e-9,
-        "{found:?}"
+        (translations.bleu - 100.0).abs() < 1e-9 && (translations.chrf - 100.0).abs() < 1e-9,
+        "{translations:?}"
     );
-    assert!((found.exact_match - 1.0).abs() < 1e-9, "{found:?}");
     assert!(
-        found.signatures.bleu.contains("|case:lc|") && found.signatures.chrf.contains("|case:lc|"),
-        "{found:?}"
+        (translations.exact_match - 1.0).abs() < 1e-9,
+        "{translations:?}"
+    );
+    assert!(
+        translations.signatures.bleu.contains("|case:lc|")
+            && translations.signatures.chrf.contains("|case:lc|"),
+        "{translations:?}"
     );
 }
 
@@ -171,40 +175,46 @@ fn output_and_references_are_compared_in_the_tokenizers_normal_form_and_the_sign
         ("nfc", "clean+nfc", "Ａ b c d e"),
         ("nfkc", "clean+nfkc", "A b c d e"),
     ] {
-        let place = tempfile::tempdir().expect("a temporary directory");
+        let dir = tempfile::tempdir().expect("a temporary directory");
         let table = format!("[tokenizer]\nkind = 'word'\nnormalization = '{normalization}'");
         let (
             _,
             Evaluation {
                 scores, hypotheses, ..
             },
-        ) = learn(place.path(), &pairs, &table);
+        ) = learn(dir.path(), &pairs, &table);
         assert_eq!(
             (&*hypotheses[0], &*hypotheses[2]),
             ("der schöne Bär schläft im Wald", last)
         );
-        let found = scores.translations.expect("they are translations");
+        let translations = scores.translations.expect("they are translations");
         assert!(
-            (found.bleu - 100.0).abs() < 1e-9 && (found.chrf - 100.0).abs() < 1e-9,
-            "{found:?}"
+            (translations.bleu - 100.0).abs() < 1e-9 && (translations.chrf - 100.0).abs() < 1e-9,
+            "{translations:?}"
         );
-        assert!((found.exact_match - 1.0).abs() < 1e-9, "{found:?}");
+        assert!(
+            (translations.exact_match - 1.0).abs() < 1e-9,
+            "{translations:?}"
+        );
         let expected =
             format!("nrefs:1|case:mixed|eff:no|tok:none|smooth:exp|norm:{name}|version:");
-        assert!(found.signatures.bleu.starts_with(&expected), "{found:?}");
         assert!(
-            found
+            translations.signatures.bleu.starts_with(&expected),
+            "{translations:?}"
+        );
+        assert!(
+            translations
                 .signatures
                 .chrf
                 .contains(&format!("|norm:{name}|version:")),
-            "{found:?}"
+            "{translations:?}"
         );
     }
 }
 
 #[test]
 fn without_normalization_what_differs_in_characters_counts() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let pairs = [
         ("one", "der Ba\u{308}r schla\u{308}ft im Wald"),
         ("two", "f g h i j"),
@@ -215,7 +225,7 @@ fn without_normalization_what_differs_in_characters_counts() {
         Evaluation {
             scores, hypotheses, ..
         },
-    ) = learn(place.path(), &pairs, table);
+    ) = learn(dir.path(), &pairs, table);
     assert_eq!(hypotheses[0], pairs[0].1);
     let signature = scores
         .translations
@@ -227,7 +237,7 @@ fn without_normalization_what_differs_in_characters_counts() {
         src: "one".to_owned(),
         tgt: "der Bär schläft im Wald".to_owned(),
     }];
-    let found = evaluate(
+    let evaluation = evaluate(
         &runner,
         &HeldOut::Text(composed.to_vec()),
         &BleuTokenizer::None.into(),
@@ -241,7 +251,7 @@ fn without_normalization_what_differs_in_characters_counts() {
     let expected = corpus_score(&options, &[pairs[0].1], &references)
         .expect("it can be scored")
         .score;
-    let bleu = found
+    let bleu = evaluation
         .scores
         .translations
         .expect("they are translations")
@@ -267,7 +277,7 @@ fn tokenizers_say_whether_they_lower_case() {
                 ..TokenizerConfig::default()
             };
             assert_eq!(
-                train(&config).lower_cases().expect("it can be asked"),
+                train(&config).lower_cases().expect("it can be read"),
                 lowercase,
                 "{kind:?}"
             );
@@ -276,15 +286,15 @@ fn tokenizers_say_whether_they_lower_case() {
 }
 
 #[test]
-fn a_target_that_is_cut_has_no_end_mark_and_says_that_it_was_cut() {
-    let place = tempfile::tempdir().expect("a temporary directory");
+fn a_target_that_is_cut_has_no_eos_and_says_that_it_was_cut() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
     let pairs = [
         ("one two", "ja nein"),
         ("two", "nein ja ja"),
         ("one", "doch"),
     ];
     let (runner, _) = learn(
-        place.path(),
+        dir.path(),
         &pairs,
         "max_len = 3\n[tokenizer]\nkind = 'word'",
     );
@@ -297,22 +307,31 @@ fn a_target_that_is_cut_has_no_end_mark_and_says_that_it_was_cut() {
         pair("one", "ja nein doch ja nein"),
         pair("one two one two", "ja nein"),
     ];
-    let found = teacher_forced(&runner, &long).expect("it can be scored");
+    let forced = teacher_forced(&runner, &long).expect("it can be scored");
     assert_eq!(
-        found
+        forced
             .iter()
             .map(|pair| pair.log_probs.len())
             .collect::<Vec<_>>(),
         [4, 3, 3]
     );
     assert_eq!(
-        found.iter().map(|pair| pair.truncated).collect::<Vec<_>>(),
+        forced.iter().map(|pair| pair.truncated).collect::<Vec<_>>(),
         [false, true, true]
     );
     // As far as it goes, the longer one is the shorter one.
     let near = |(left, right): (&f32, &f32)| (left - right).abs() < 1e-5;
-    assert!(found[0].log_probs.iter().zip(&found[1].log_probs).all(near));
-    assert_eq!((found[1].first.len(), found[1].num_correct <= 3), (3, true));
+    assert!(
+        forced[0]
+            .log_probs
+            .iter()
+            .zip(&forced[1].log_probs)
+            .all(near)
+    );
+    assert_eq!(
+        (forced[1].first.len(), forced[1].num_correct <= 3),
+        (3, true)
+    );
     let evaluation = evaluate(
         &runner,
         &HeldOut::Text(long.to_vec()),

@@ -38,10 +38,10 @@ ema_decay = 0.9
 log_every = 4
 "#;
 
-/// Trains up to a step, from the newest checkpoint of the run below `place`, with NaN in a gradient
+/// Trains up to a step, from the newest checkpoint of the run below `dir`, with NaN in a gradient
 /// of the `poisoned` steps, and writes a checkpoint there.
 fn train(
-    place: &Path,
+    dir: &Path,
     max_skipped: u64,
     poisoned: &[u64],
     until: u64,
@@ -49,7 +49,7 @@ fn train(
     let mut config = Config::parse(CONFIG)?;
     config.train.max_skipped_steps = max_skipped;
     let log_every = config.train.log_every;
-    let training = Training::prepare(config, place.join("run"), &mut Silent)?;
+    let training = Training::prepare(config, dir.join("run"), &mut Silent)?;
     let task: Translation =
         Translation::new(training.setting()?, Arc::clone(training.data.text()?))?;
     let plan = &training.plan;
@@ -85,24 +85,24 @@ fn train(
     Ok(session.state.clone())
 }
 
-fn place() -> TempDir {
+fn dir() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-fn records(place: &Path) -> Vec<Value> {
-    let text = fs::read_to_string(place.join("run/metrics.jsonl")).expect("there are records");
+fn records(dir: &Path) -> Vec<Value> {
+    let text = fs::read_to_string(dir.join("run/metrics.jsonl")).expect("there are records");
     text.lines()
         .map(|line| serde_json::from_str(line).expect("a line is JSON"))
         .collect()
 }
 
 #[test]
-fn a_training_goes_on_after_skipped_steps_and_counts_them() {
-    let place = place();
-    let state = train(place.path(), 20, &[2, 5, 6, 7, 8, 11], 12)
-        .expect("there are fewer than 20 in a row");
+fn training_continues_after_skipped_steps_and_counts_them() {
+    let dir = dir();
+    let state =
+        train(dir.path(), 20, &[2, 5, 6, 7, 8, 11], 12).expect("there are fewer than 20 in a row");
     assert_eq!((state.step, state.skipped_in_a_row), (12, 0));
-    let records = records(place.path());
+    let records = records(dir.path());
     let skipped: Vec<u64> = records
         .iter()
         .map(|record| record["skipped"].as_u64().unwrap_or(0))
@@ -126,15 +126,15 @@ fn a_training_goes_on_after_skipped_steps_and_counts_them() {
 }
 
 #[test]
-fn without_skipped_steps_the_records_do_not_speak_of_them() {
-    let place = place();
-    train(place.path(), 20, &[], 4).expect("every step is finite");
-    assert!(records(place.path())[0].get("skipped").is_none());
+fn without_skipped_steps_the_records_do_not_have_their_count() {
+    let dir = dir();
+    train(dir.path(), 20, &[], 4).expect("every step is finite");
+    assert!(records(dir.path())[0].get("skipped").is_none());
 }
 
 #[test]
 fn one_skipped_step_more_in_a_row_than_allowed_ends_training() {
-    let error = train(place().path(), 2, &[3, 5, 6, 7], 12).expect_err("three are one too many");
+    let error = train(dir().path(), 2, &[3, 5, 6, 7], 12).expect_err("three are one too many");
     let message = error.to_string();
     assert_eq!(error.kind(), ErrorKind::NotFinite);
     assert!(
@@ -146,8 +146,8 @@ fn one_skipped_step_more_in_a_row_than_allowed_ends_training() {
         "{message}"
     );
     assert!(message.contains("3 such steps in a row"), "{message}");
-    assert!(train(place().path(), 2, &[3, 5, 6, 8, 9], 12).is_ok());
-    let error = train(place().path(), 0, &[3], 12)
+    assert!(train(dir().path(), 2, &[3, 5, 6, 8, 9], 12).is_ok());
+    let error = train(dir().path(), 0, &[3], 12)
         .expect_err("none is allowed")
         .to_string();
     assert!(
@@ -157,9 +157,9 @@ fn one_skipped_step_more_in_a_row_than_allowed_ends_training() {
 }
 
 #[test]
-fn a_training_that_is_taken_up_between_skipped_steps_is_the_straight_one() {
+fn a_training_that_is_resumed_between_skipped_steps_equals_the_straight_one() {
     let poisoned = [2, 5, 6, 9];
-    let (straight, parts) = (place(), place());
+    let (straight, parts) = (dir(), dir());
     let state = train(straight.path(), 2, &poisoned, 10).expect("two in a row are allowed");
     for until in [1, 5, 6, 10] {
         train(parts.path(), 2, &poisoned, until).expect("two in a row are allowed");
@@ -170,8 +170,8 @@ fn a_training_that_is_taken_up_between_skipped_steps_is_the_straight_one() {
         "ema.safetensors",
         "state.json",
     ] {
-        let read = |place: &TempDir| {
-            fs::read(place.path().join("run/checkpoints/step-10").join(file)).expect(file)
+        let read = |dir: &TempDir| {
+            fs::read(dir.path().join("run/checkpoints/step-10").join(file)).expect(file)
         };
         assert!(read(&straight) == read(&parts), "{file}");
     }
@@ -179,14 +179,14 @@ fn a_training_that_is_taken_up_between_skipped_steps_is_the_straight_one() {
         state.interval.skipped, 1,
         "step 9, as step 10 is not reported"
     );
-    // The count goes on, too.
-    let parts = place();
+    // The count is resumed, too.
+    let parts = dir();
     let state = train(parts.path(), 2, &[5, 6, 7], 6).expect("two in a row are allowed");
     assert_eq!(state.skipped_in_a_row, 2);
     let message = train(parts.path(), 2, &[5, 6, 7], 10)
         .expect_err("the third is one too many")
         .to_string();
     assert!(message.starts_with("step 7 is not finite"), "{message}");
-    // The weights are good, so it goes on where more are allowed.
+    // The weights are good, so the run can be resumed where more are allowed.
     assert!(train(parts.path(), 3, &[5, 6, 7], 10).is_ok());
 }

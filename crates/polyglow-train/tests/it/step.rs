@@ -272,7 +272,7 @@ fn the_bits_of_a_step_do_not_depend_on_the_number_of_threads() {
         let pool = rayon::ThreadPoolBuilder::new()
             .num_threads(threads)
             .build()
-            .expect("so many threads");
+            .expect("threads can be started");
         let (model, losses) = pool.install(|| train_with(0.3, &vec![window.clone(); 3], &config));
         (weights(&model), losses)
     };
@@ -289,7 +289,7 @@ fn sums_of(window: &[Vec<PairBatch>], train: &TrainConfig) -> WindowSums {
     let mut stepper = stepper(&task, model(train), train);
     stepper.sum_across(Box::new(|sums| {
         sent = Some(sums);
-        Err(TrainError::new("only the sums are wanted"))
+        Err(TrainError::new("only the sums are needed"))
     }));
     let step = stepper.step(window, StepConfig::new(1, 0.0));
     assert!(step.is_err(), "the error of the sum is that of the step");
@@ -386,7 +386,7 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
     assert_ne!(now(&stepper), before);
 }
 
-/// What overflows in f16 is tried again with a smaller scale, and checkpoints have it.
+/// A step that overflows in f16 is repeated with a smaller scale, which checkpoints have.
 #[test]
 fn with_f16_a_skipped_step_halves_the_scale_of_the_loss() {
     let config = TrainConfig {
@@ -556,12 +556,12 @@ fn fifty_steps_on_a_gpu_are_those_on_flex() {
         .into_iter()
         .filter(|(precision, _)| precision.is_supported(&gpu))
     {
-        let found = curve(&gpu, precision);
-        for (step, (expected, found)) in expected.iter().zip(&found).enumerate() {
-            let difference = (expected - found).abs();
+        let actual = curve(&gpu, precision);
+        for (step, (expected, actual)) in expected.iter().zip(&actual).enumerate() {
+            let difference = (expected - actual).abs();
             assert!(
                 difference < bound * expected,
-                "{precision:?}, step {step}: {expected} and {found}"
+                "{precision:?}, step {step}: {expected} and {actual}"
             );
         }
         println!("{precision:?} was tested");
@@ -601,14 +601,14 @@ fn strategies(model: &Model) -> Vec<GradientCheckpointingStrategy> {
             );
         }
     }
-    let mut found = Strategies(Vec::new());
-    model.visit(&mut found);
-    found.0.dedup();
-    found.0
+    let mut strategies = Strategies(Vec::new());
+    model.visit(&mut strategies);
+    strategies.0.dedup();
+    strategies.0
 }
 
 #[test]
-fn gradient_checkpointing_changes_only_what_is_kept() {
+fn gradient_checkpointing_changes_only_which_activations_are_kept() {
     let window = vec![vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]]; 3];
     let run = |gradient_checkpointing| {
         train(

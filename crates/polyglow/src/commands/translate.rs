@@ -155,7 +155,7 @@ pub(crate) fn run(args: &TranslateArgs, group: &Arc<dyn Group>) -> anyhow::Resul
     let output = Output::create(args, &decided_by)?;
     if output.lines() > 0 {
         tracing::info!(
-            "{} lines are translated; going on after them",
+            "{} lines are translated; continuing after them",
             output.lines()
         );
         input.skip(output.lines())?;

@@ -9,15 +9,15 @@ use polyglow_data::pair::Pair;
 use polyglow_model::{Predict, Text};
 use polyglow_train::run::{TrainedModel, runner};
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 /// The tiny config with another `[model]` table, and no search of a translation's.
-fn configure(place: &Workplace, name: &str, model: &str) {
-    let tiny = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+fn configure(sandbox: &Sandbox, name: &str, model: &str) {
+    let tiny = fs::read_to_string(sandbox.path().join("tiny.toml")).expect("it is there");
     let (before, rest) = tiny.split_once("[model]").expect("it has a model");
     let (_, after) = rest.split_once("[train]").expect("it is trained");
     let text = format!("{before}[model]\n{model}\n[train]\nlabel_smoothing = 0.0\n{after}");
-    fs::write(place.path().join(name), text).expect("it can be written");
+    fs::write(sandbox.path().join(name), text).expect("it can be written");
 }
 
 const RNN: &str = "arch = 'rnn'\nd_model = 8\nattention = 'general'\ncell = 'lstm'";
@@ -27,7 +27,7 @@ const SKIP_GRAM: &str = "arch = 'skipgram'\nd_model = 8";
 
 #[test]
 fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     for (arch, model) in [
         ("rnn", RNN),
         ("lm", LM),
@@ -35,10 +35,10 @@ fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
         ("skipgram", SKIP_GRAM),
     ] {
         let config = format!("{arch}.toml");
-        configure(&place, &config, model);
+        configure(&sandbox, &config, model);
         let (straight, resumed) = (format!("{arch}-straight"), format!("{arch}-resumed"));
-        place.succeed(&["train", &config, "--run", &straight]);
-        place.succeed(&[
+        sandbox.succeed(&["train", &config, "--run", &straight]);
+        sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -46,10 +46,10 @@ fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
             "--set",
             "train.max_steps=3",
         ]);
-        place.succeed(&["train", &config, "--run", &resumed]);
+        sandbox.succeed(&["train", &config, "--run", &resumed]);
         let weights = |run: &str| {
             fs::read(
-                place
+                sandbox
                     .path()
                     .join(run)
                     .join("checkpoints/step-6/model.safetensors"),
@@ -62,24 +62,24 @@ fn a_resumed_run_of_every_architecture_writes_the_bytes_of_a_straight_one() {
 
 #[test]
 fn a_recurrent_model_translates_and_shows_where_it_looks() {
-    let place = Workplace::new();
-    configure(&place, "rnn.toml", RNN);
-    place.succeed(&["train", "rnn.toml", "--run", "run"]);
-    let scores = place.json(&["evaluate", "run", "--json"]);
+    let sandbox = Sandbox::new();
+    configure(&sandbox, "rnn.toml", RNN);
+    sandbox.succeed(&["train", "rnn.toml", "--run", "run"]);
+    let scores = sandbox.json(&["evaluate", "run", "--json"]);
     assert!(
         scores["bleu"].is_number() && scores["loss"].as_f64().expect("a number").is_finite(),
         "{scores}"
     );
-    fs::write(place.path().join("input"), "look aaa now\n\nnow\n").expect("it can be written");
+    fs::write(sandbox.path().join("input"), "look aaa now\n\nnow\n").expect("it can be written");
     assert_eq!(
-        place
+        sandbox
             .succeed(&["translate", "run", "input", "--beam-size", "3"])
             .0
             .lines()
             .count(),
         3
     );
-    place.succeed(&[
+    sandbox.succeed(&[
         "attention",
         "run",
         "look aaa now",
@@ -89,8 +89,8 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
         "map.svg",
         "--pharaoh",
     ]);
-    place.succeed(&["attention", "run", "look aaa now", "--out", "map.html"]);
-    let message = place.fail(
+    sandbox.succeed(&["attention", "run", "look aaa now", "--out", "map.html"]);
+    let message = sandbox.fail(
         2,
         &[
             "attention",
@@ -106,9 +106,9 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
         message.contains("this model has no attention of that kind"),
         "{message}"
     );
-    let message = place.fail(2, &["quantize", "run"]);
+    let message = sandbox.fail(2, &["quantize", "run"]);
     assert!(message.contains("`model.arch = \"rnn\"`"), "{message}");
-    let message = place.fail(2, &["generate", "run"]);
+    let message = sandbox.fail(2, &["generate", "run"]);
     assert!(
         message.contains("which translates") && message.contains("`polyglow translate` is for it"),
         "{message}"
@@ -117,9 +117,9 @@ fn a_recurrent_model_translates_and_shows_where_it_looks() {
 
 #[test]
 fn word_vectors_are_scored_and_explored_and_predict_no_text() {
-    let place = Workplace::new();
-    configure(&place, "words.toml", SKIP_GRAM);
-    place.succeed(&[
+    let sandbox = Sandbox::new();
+    configure(&sandbox, "words.toml", SKIP_GRAM);
+    sandbox.succeed(&[
         "train",
         "words.toml",
         "--run",
@@ -129,7 +129,7 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         "--set",
         "train.max_steps=40",
     ]);
-    let scores = place.json(&["evaluate", "run", "--json"]);
+    let scores = sandbox.json(&["evaluate", "run", "--json"]);
     let number = |key: &str| {
         scores[key]
             .as_f64()
@@ -146,21 +146,21 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         "{scores}"
     );
     assert!(
-        place
+        sandbox
             .succeed(&["evaluate", "run"])
             .0
             .contains("nats per word, real or drawn")
     );
-    // `sieh`, `look`, `now` and 26 words, less the one that is asked for.
+    // `sieh`, `look`, `now` and 26 words, less the one of the request.
     assert_eq!(
-        place
+        sandbox
             .succeed(&["embeddings", "run", "nearest", "sieh", "-n", "99"])
             .0
             .lines()
             .count(),
         26
     );
-    let found = place.json(&[
+    let neighbors = sandbox.json(&[
         "embeddings",
         "run",
         "context",
@@ -170,12 +170,13 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         "--json",
     ]);
     assert_eq!(
-        found.as_array().map(Vec::len),
+        neighbors.as_array().map(Vec::len),
         Some(1),
-        "there is no layer: {found}"
+        "there is no layer: {neighbors}"
     );
-    fs::write(place.path().join("lines"), "aaa sieh\nbbb\nsieh aaa\n").expect("it can be written");
-    let found = place.json(&[
+    fs::write(sandbox.path().join("lines"), "aaa sieh\nbbb\nsieh aaa\n")
+        .expect("it can be written");
+    let neighbors = sandbox.json(&[
         "embeddings",
         "run",
         "sentences",
@@ -185,11 +186,11 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         "1",
     ]);
     assert_eq!(
-        found[0]["neighbors"][0]["line"], 3,
-        "the order of words does not matter: {found}"
+        neighbors[0]["neighbors"][0]["line"], 3,
+        "the order of words does not matter: {neighbors}"
     );
     assert!(
-        place
+        sandbox
             .succeed(&["info", "run"])
             .0
             .contains("skipgram, d_model 8")
@@ -200,7 +201,7 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         &["score", "run", "train.en", "train.de"],
         &["generate", "run"],
     ] {
-        let message = place.fail(2, command);
+        let message = sandbox.fail(2, command);
         assert!(message.contains("`polyglow embeddings`"), "{message}");
     }
     for (setting, problem) in [
@@ -221,15 +222,15 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
             "`data.words.window` must lie in 1..=1000",
         ),
     ] {
-        let message = place.fail(
+        let message = sandbox.fail(
             2,
             &["train", "words.toml", "--run", "new", "--set", setting],
         );
         assert!(message.contains(problem), "{message}");
     }
-    fs::write(place.path().join("single.de"), "aaa\nnein aaa\n").expect("it can be written");
+    fs::write(sandbox.path().join("single.de"), "aaa\nnein aaa\n").expect("it can be written");
     let single = ["--set", "data.valid='single'"];
-    let message = place.fail(
+    let message = sandbox.fail(
         1,
         &[&["train", "words.toml", "--run", "new"][..], &single].concat(),
     );
@@ -237,9 +238,9 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
         message.contains("in the validation set: no line has two words"),
         "{message}"
     );
-    let message = place.fail(2, &["bench", "search", "words.toml"]);
+    let message = sandbox.fail(2, &["bench", "search", "words.toml"]);
     assert!(message.contains("has nothing to search"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -257,8 +258,8 @@ fn word_vectors_are_scored_and_explored_and_predict_no_text() {
 }
 
 #[test]
-fn the_size_of_batches_is_found_for_rows_of_every_kind() {
-    let place = Workplace::new();
+fn the_size_of_batches_is_measured_for_rows_of_every_kind() {
+    let sandbox = Sandbox::new();
     for (arch, model, keys) in [
         ("rnn", RNN, &[][..]),
         ("lm", LM, &["--set", "data.context_len=8"]),
@@ -266,7 +267,7 @@ fn the_size_of_batches_is_found_for_rows_of_every_kind() {
         ("skipgram", SKIP_GRAM, &[]),
     ] {
         let config = format!("{arch}.toml");
-        configure(&place, &config, model);
+        configure(&sandbox, &config, model);
         let auto = [
             "train",
             &config,
@@ -277,7 +278,7 @@ fn the_size_of_batches_is_found_for_rows_of_every_kind() {
             "--set",
             "train.max_steps=1",
         ];
-        let (_, messages) = place.succeed(&[&auto[..], keys].concat());
+        let (_, messages) = sandbox.succeed(&[&auto[..], keys].concat());
         assert!(
             messages.contains("train.max_tokens = 4096: "),
             "{arch}: {messages}"
@@ -286,11 +287,11 @@ fn the_size_of_batches_is_found_for_rows_of_every_kind() {
 }
 
 #[test]
-fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_same_seed() {
-    let place = Workplace::new();
-    configure(&place, "lm.toml", LM);
-    place.succeed(&["train", "lm.toml", "--run", "run"]);
-    let scores = place.json(&["evaluate", "run", "--json"]);
+fn a_language_model_is_scored_with_an_n_gram_baseline_and_writes_the_same_text_for_the_same_seed() {
+    let sandbox = Sandbox::new();
+    configure(&sandbox, "lm.toml", LM);
+    sandbox.succeed(&["train", "lm.toml", "--run", "run"]);
+    let scores = sandbox.json(&["evaluate", "run", "--json"]);
     let number = |key: &str| {
         scores[key]
             .as_f64()
@@ -311,7 +312,7 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
     );
 
     let generate = |seed: &str| {
-        place
+        sandbox
             .succeed(&[
                 "generate", "run", "--prompt", "sieh", "-n", "5", "--seed", seed,
             ])
@@ -331,28 +332,28 @@ fn a_language_model_is_scored_beside_counting_and_writes_the_same_text_for_the_s
         &["score", "run", "train.en", "train.de"],
         &["attention", "run", "a", "--pharaoh"],
     ] {
-        let message = place.fail(2, command);
+        let message = sandbox.fail(2, command);
         assert!(
             message.contains("has no source") && message.contains("`polyglow generate`"),
             "{message}"
         );
     }
     assert!(
-        place
+        sandbox
             .fail(1, &["generate", "run", "--prompt", "zebra"])
             .contains("vocabulary lacks")
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["generate", "run", "--max-len", "99"])
             .contains("reads and writes 20 tokens")
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["generate", "run", "--top-p", "2"])
             .contains("search.top_p")
     );
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -381,7 +382,7 @@ fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
             tgt: tgt.to_owned(),
         })
         .collect();
-    let found: Vec<f32> = runner
+    let actual: Vec<f32> = runner
         .task
         .teacher_forced(&runner, &pairs)
         .expect("it can be scored")
@@ -395,8 +396,8 @@ fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
         inputs.extend([&[special.bos], &*ids].concat());
         outputs.extend([&*ids, &[special.eos]].concat());
     }
-    assert_eq!(found.len(), outputs.len());
-    for (position, (found, output)) in found.iter().zip(outputs).enumerate() {
+    assert_eq!(actual.len(), outputs.len());
+    for (position, (actual, output)) in actual.iter().zip(outputs).enumerate() {
         let start = if position < 5 {
             0
         } else {
@@ -413,26 +414,26 @@ fn scores_of_windows_are_those_of_the_model(run: &Path, text: &Path) {
             .slice(s![len - 1..len, output as usize..=output as usize])
             .into_scalar();
         assert!(
-            (found - expected).abs() < 1e-5,
-            "position {position}: {found} and {expected}"
+            (actual - expected).abs() < 1e-5,
+            "position {position}: {actual} and {expected}"
         );
     }
 }
 
 #[test]
 fn a_language_model_reads_a_text_in_windows() {
-    let place = Workplace::new();
-    configure(&place, "lm.toml", LM);
+    let sandbox = Sandbox::new();
+    configure(&sandbox, "lm.toml", LM);
     let windows = ["--set", "data.context_len=5"];
     let train = |run: &str, more: &[&str]| {
-        place.succeed(&[&["train", "lm.toml", "--run", run], &windows[..], more].concat());
+        sandbox.succeed(&[&["train", "lm.toml", "--run", run], &windows[..], more].concat());
     };
     train("straight", &[]);
     train("resumed", &["--set", "train.max_steps=3"]);
     train("resumed", &[]);
     let weights = |run: &str| {
         fs::read(
-            place
+            sandbox
                 .path()
                 .join(run)
                 .join("checkpoints/step-6/model.safetensors"),
@@ -440,7 +441,7 @@ fn a_language_model_reads_a_text_in_windows() {
         .expect("it is there")
     };
     assert!(weights("straight") == weights("resumed"));
-    let scores = place.json(&["evaluate", "straight", "--json"]);
+    let scores = sandbox.json(&["evaluate", "straight", "--json"]);
     let number = |key: &str| {
         scores[key]
             .as_f64()
@@ -450,7 +451,7 @@ fn a_language_model_reads_a_text_in_windows() {
     let bits = number("loss") * 12.0 / std::f64::consts::LN_2 / 36.0;
     assert!((number("bits_per_byte") - bits).abs() < 1e-9, "{scores}");
     assert_eq!(
-        place
+        sandbox
             .succeed(&["generate", "straight", "--prompt", "sieh", "-n", "2"])
             .0
             .lines()
@@ -459,8 +460,8 @@ fn a_language_model_reads_a_text_in_windows() {
     );
 
     // A longer window than the model has positions, and models that are not alike.
-    place.succeed(&["evaluate", "straight", "--set", "data.context_len=64"]);
-    place.succeed(&[
+    sandbox.succeed(&["evaluate", "straight", "--set", "data.context_len=64"]);
+    sandbox.succeed(&[
         "train",
         "lm.toml",
         "--run",
@@ -468,21 +469,21 @@ fn a_language_model_reads_a_text_in_windows() {
         "--set",
         "data.context_len=3",
     ]);
-    place.succeed(&["evaluate", "straight", "--ensemble", "short"]);
-    configure(&place, "skipgram.toml", SKIP_GRAM);
-    place.succeed(&["train", "skipgram.toml", "--run", "words"]);
-    let message = place.fail(2, &["evaluate", "words", "--ensemble", "straight"]);
+    sandbox.succeed(&["evaluate", "straight", "--ensemble", "short"]);
+    configure(&sandbox, "skipgram.toml", SKIP_GRAM);
+    sandbox.succeed(&["train", "skipgram.toml", "--run", "words"]);
+    let message = sandbox.fail(2, &["evaluate", "words", "--ensemble", "straight"]);
     assert!(message.contains("different tasks"), "{message}");
     scores_of_windows_are_those_of_the_model(
-        &place.path().join("straight"),
-        &place.path().join("test.de"),
+        &sandbox.path().join("straight"),
+        &sandbox.path().join("test.de"),
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["generate", "straight", "--max-len", "5"])
             .contains("reads and writes 4 tokens")
     );
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -501,28 +502,28 @@ fn a_language_model_reads_a_text_in_windows() {
 
 #[test]
 fn a_language_model_reads_plain_text_files() {
-    let place = Workplace::new();
-    configure(&place, "lm.toml", LM);
+    let sandbox = Sandbox::new();
+    configure(&sandbox, "lm.toml", LM);
     let sides: Vec<String> = ["train", "valid", "test"]
         .iter()
         .flat_map(|split| ["--set".to_owned(), format!("data.{split}={split}.de")])
         .collect();
-    let text = fs::read_to_string(place.path().join("lm.toml")).expect("it is there");
+    let text = fs::read_to_string(sandbox.path().join("lm.toml")).expect("it is there");
     let text = text
         .replace("src = \"en\"\n", "")
         .replace("tgt = \"de\"\n", "");
-    fs::write(place.path().join("lm.toml"), text).expect("it can be written");
+    fs::write(sandbox.path().join("lm.toml"), text).expect("it can be written");
     let mut command = vec!["train", "lm.toml", "--run", "run"];
     command.extend(sides.iter().map(String::as_str));
-    place.succeed(&command);
-    assert!(place.json(&["evaluate", "run", "--json"])["bits_per_byte"].is_number());
-    let info = place.succeed(&["info", "run"]).0;
+    sandbox.succeed(&command);
+    assert!(sandbox.json(&["evaluate", "run", "--json"])["bits_per_byte"].is_number());
+    let info = sandbox.succeed(&["info", "run"]).0;
     assert!(
         info.contains("model        lm, 1 layers, d_model 8")
             && info.contains("data         one side"),
         "{info}"
     );
-    let message = place.fail(1, &["train", "lm.toml", "--run", "other"]);
+    let message = sandbox.fail(1, &["train", "lm.toml", "--run", "other"]);
     assert!(
         message.contains("`data.train`") || message.contains("data.train"),
         "{message}"
@@ -531,7 +532,7 @@ fn a_language_model_reads_plain_text_files() {
 
 #[test]
 fn bf16_is_for_cpus_that_have_instructions_for_it() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let train = [
         "train",
         "tiny.toml",
@@ -540,7 +541,7 @@ fn bf16_is_for_cpus_that_have_instructions_for_it() {
         "--set",
         "train.precision=bf16",
     ];
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[&train[..], &["--set", "train.gradient_checkpointing=true"]].concat(),
     );
@@ -549,21 +550,21 @@ fn bf16_is_for_cpus_that_have_instructions_for_it() {
             message.contains("`train.gradient_checkpointing` turns them off"),
             "{message}"
         );
-        place.succeed(&train);
-        assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
+        sandbox.succeed(&train);
+        assert!(sandbox.succeed(&["evaluate", "run"]).0.contains("BLEU"));
     } else {
         assert!(
             message.contains("neither AMX-BF16 nor AVX512-BF16"),
             "{message}"
         );
-        assert!(!place.path().join("run").exists(), "nothing was begun");
+        assert!(!sandbox.path().join("run").exists(), "nothing was begun");
     }
 }
 
 #[test]
 fn f16_is_imitated_on_a_cpu() {
-    let place = Workplace::new();
-    let (_, message) = place.succeed(&[
+    let sandbox = Sandbox::new();
+    let (_, message) = sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -572,7 +573,7 @@ fn f16_is_imitated_on_a_cpu() {
         "train.precision=f16",
     ]);
     assert!(message.contains("a CPU imitates it"), "{message}");
-    assert!(place.succeed(&["evaluate", "run"]).0.contains("BLEU"));
+    assert!(sandbox.succeed(&["evaluate", "run"]).0.contains("BLEU"));
     let sums = [
         "train",
         "tiny.toml",
@@ -581,7 +582,7 @@ fn f16_is_imitated_on_a_cpu() {
         "--set",
         "train.exchange_precision=f16",
     ];
-    let message = place.fail(2, &sums);
+    let message = sandbox.fail(2, &sums);
     assert!(
         message.contains("sums of gradients may be larger than f16 holds"),
         "{message}"

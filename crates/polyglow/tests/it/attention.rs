@@ -3,12 +3,12 @@
 use std::fs;
 use std::sync::LazyLock;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
-static PLACE: LazyLock<Workplace> = LazyLock::new(Workplace::trained);
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(Sandbox::trained);
 
 fn attention(options: &[&str]) -> (String, String) {
-    PLACE.succeed(
+    SANDBOX.succeed(
         &[
             &["attention", "run", "look aaa now", "--tgt", "aaa sieh"][..],
             options,
@@ -20,7 +20,7 @@ fn attention(options: &[&str]) -> (String, String) {
 #[test]
 fn a_page_holds_the_weights_of_every_layer_and_head() {
     attention(&["--out", "map.html"]);
-    let page = fs::read_to_string(PLACE.path().join("map.html")).expect("it was written");
+    let page = fs::read_to_string(SANDBOX.path().join("map.html")).expect("it was written");
     let data = page
         .split("type=\"application/json\">")
         .nth(1)
@@ -70,16 +70,16 @@ fn pictures_are_written_in_the_format_of_their_ending() {
     attention(&[
         "--out", "map.png", "--kind", "encoder", "--layer", "1", "--head", "2",
     ]);
-    let png = fs::read(PLACE.path().join("map.png")).expect("it was written");
+    let png = fs::read(SANDBOX.path().join("map.png")).expect("it was written");
     assert!(png.starts_with(b"\x89PNG\r\n\x1a\n") && png.len() > 500);
     attention(&["--out", "map.SVG"]);
-    let svg = fs::read_to_string(PLACE.path().join("map.SVG")).expect("it was written");
+    let svg = fs::read_to_string(SANDBOX.path().join("map.SVG")).expect("it was written");
     assert!(
         svg.starts_with("<svg") && svg.contains("look") && svg.contains("sieh"),
         "{svg}"
     );
     let fail =
-        |options: &[&str]| PLACE.fail(2, &[&["attention", "run", "look"][..], options].concat());
+        |options: &[&str]| SANDBOX.fail(2, &[&["attention", "run", "look"][..], options].concat());
     assert!(
         fail(&["--out", "map.gif"])
             .contains("`map.gif` ends neither in `.html` nor in `.png` or `.svg`")
@@ -100,11 +100,11 @@ fn links_are_printed_a_word_each() {
         "{links:?}"
     );
     // Without a translation the model's own is looked at.
-    let (links, message) = PLACE.succeed(&["attention", "run", "look aaa now", "--pharaoh"]);
+    let (links, message) = SANDBOX.succeed(&["attention", "run", "look aaa now", "--pharaoh"]);
     let translation = message
         .split("-> ")
         .nth(1)
-        .expect("the translation is said");
+        .expect("the translation is in the message");
     assert_eq!(
         links.split_whitespace().count(),
         translation.split_whitespace().count()

@@ -8,7 +8,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Output;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 /// Wrong values of keys: the override, and what the message names.
 const VALUES: &[(&str, &str)] = &[
@@ -184,25 +184,25 @@ const CONFIGS: &[(&str, &str)] = &[
     ("a.b.c.d.e.f = 1", "line 1"),
 ];
 
-/// What is to be refused, and all that went wrong with that.
+/// The commands that must be refused, and the failures of that.
 struct Refusals<'a> {
-    place: &'a Workplace,
+    sandbox: &'a Sandbox,
     before: BTreeMap<PathBuf, Vec<u8>>,
     wrong: Vec<String>,
 }
 
 impl<'a> Refusals<'a> {
-    fn new(place: &'a Workplace) -> Self {
+    fn new(sandbox: &'a Sandbox) -> Self {
         Self {
-            place,
-            before: files(place.path()),
+            sandbox,
+            before: files(sandbox.path()),
             wrong: Vec::new(),
         }
     }
 
     /// Runs a command that must be refused with these words.
     fn run(&mut self, arguments: &[&str], words: &str) {
-        let output = self.place.run(arguments);
+        let output = self.sandbox.run(arguments);
         self.check(&arguments.join(" "), &output, words);
     }
 
@@ -230,7 +230,7 @@ impl<'a> Refusals<'a> {
                 wrong(never);
             }
         }
-        let after = files(self.place.path());
+        let after = files(self.sandbox.path());
         for (path, content) in &self.before {
             if after.get(path) != Some(content) {
                 self.wrong
@@ -273,11 +273,11 @@ fn files(dir: &Path) -> BTreeMap<PathBuf, Vec<u8>> {
 
 #[test]
 fn wrong_values_are_named_by_their_keys() {
-    let place = Workplace::new();
-    let mut refusals = Refusals::new(&place);
+    let sandbox = Sandbox::new();
+    let mut refusals = Refusals::new(&sandbox);
     for (set, words) in VALUES {
         refusals.run(&["train", "tiny.toml", "--run", "run", "--set", set], words);
-        let _ = fs::remove_dir_all(place.path().join("run"));
+        let _ = fs::remove_dir_all(sandbox.path().join("run"));
     }
     refusals.finish();
 }
@@ -285,16 +285,16 @@ fn wrong_values_are_named_by_their_keys() {
 #[test]
 fn wrong_configs_are_named_by_their_lines() {
     for (text, words) in CONFIGS {
-        let place = Workplace::new();
-        fs::write(place.path().join("wrong.toml"), text).expect("it can be written");
-        let mut refusals = Refusals::new(&place);
+        let sandbox = Sandbox::new();
+        fs::write(sandbox.path().join("wrong.toml"), text).expect("it can be written");
+        let mut refusals = Refusals::new(&sandbox);
         refusals.run(&["check", "wrong.toml"], words);
         refusals.run(&["train", "wrong.toml"], words);
         refusals.finish();
     }
-    let place = Workplace::new();
-    fs::write(place.path().join("wrong.toml"), b"seed = \xff").expect("it can be written");
-    let mut refusals = Refusals::new(&place);
+    let sandbox = Sandbox::new();
+    fs::write(sandbox.path().join("wrong.toml"), b"seed = \xff").expect("it can be written");
+    let mut refusals = Refusals::new(&sandbox);
     refusals.run(&["train", "wrong.toml"], "wrong.toml");
     refusals.run(&["train", "."], "cannot read the config `.`");
     refusals.run(&["train", ""], "<CONFIG>");
@@ -333,9 +333,9 @@ fn wrong_text_is_named_by_its_file_and_line() {
     ];
     let mut wrong = Vec::new();
     for &(file, content, words) in cases {
-        let place = Workplace::new();
-        fs::write(place.path().join(file), content).expect("it can be written");
-        let mut refusals = Refusals::new(&place);
+        let sandbox = Sandbox::new();
+        fs::write(sandbox.path().join(file), content).expect("it can be written");
+        let mut refusals = Refusals::new(&sandbox);
         refusals.run(&["train", "tiny.toml", "--run", "run"], words);
         wrong.extend(refusals.wrong);
     }
@@ -361,9 +361,9 @@ fn wrong_text_is_named_by_its_file_and_line() {
         ("data.alignments", "links", "0-\n", "line 1"),
         ("data.alignments", "links", &many, "line 1"),
     ] {
-        let place = Workplace::new();
-        fs::write(place.path().join(file), content).expect("it can be written");
-        let mut refusals = Refusals::new(&place);
+        let sandbox = Sandbox::new();
+        fs::write(sandbox.path().join(file), content).expect("it can be written");
+        let mut refusals = Refusals::new(&sandbox);
         refusals.run(
             &[
                 "train",
@@ -387,13 +387,13 @@ fn wrong_text_is_named_by_its_file_and_line() {
 
 #[test]
 fn odd_text_is_text() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     // NUL bytes, a line of 10 MB, and every kind of space.
     let odd = format!("\0\n{}\n\u{a0}\u{2028}x\u{feff}\r\n", "x".repeat(10 << 20));
-    fs::write(place.path().join("train.en"), odd + &"look\n".repeat(23))
+    fs::write(sandbox.path().join("train.en"), odd + &"look\n".repeat(23))
         .expect("it can be written");
     for kind in ["word", "bpe"] {
-        let (_, stderr) = place.succeed(&[
+        let (_, stderr) = sandbox.succeed(&[
             "train",
             "tiny.toml",
             "--run",
@@ -407,11 +407,11 @@ fn odd_text_is_text() {
 
 #[test]
 fn wrong_commands_are_explained() {
-    let place = Workplace::trained();
-    fs::write(place.path().join("blank"), "\n\n").expect("it can be written");
-    fs::write(place.path().join("bytes"), b"\xff\n").expect("it can be written");
-    fs::write(place.path().join("empty"), "").expect("it can be written");
-    fs::write(place.path().join("two"), "look now\nlook now\n").expect("it can be written");
+    let sandbox = Sandbox::trained();
+    fs::write(sandbox.path().join("blank"), "\n\n").expect("it can be written");
+    fs::write(sandbox.path().join("bytes"), b"\xff\n").expect("it can be written");
+    fs::write(sandbox.path().join("empty"), "").expect("it can be written");
+    fs::write(sandbox.path().join("two"), "look now\nlook now\n").expect("it can be written");
     let cases: &[(&str, &str)] = &[
         ("trian tiny.toml", "trian"),
         ("train", "<CONFIG>"),
@@ -544,7 +544,7 @@ fn wrong_commands_are_explained() {
             "nothing/trace.json",
         ),
     ];
-    let mut refusals = Refusals::new(&place);
+    let mut refusals = Refusals::new(&sandbox);
     for (command, words) in cases {
         refusals.run(&command.split_whitespace().collect::<Vec<_>>(), words);
     }
@@ -555,13 +555,13 @@ fn wrong_commands_are_explained() {
 #[cfg(target_os = "linux")]
 #[test]
 fn loops_devices_and_closed_streams_are_errors() {
-    let place = Workplace::trained();
-    let path = |name: &str| place.path().join(name);
+    let sandbox = Sandbox::trained();
+    let path = |name: &str| sandbox.path().join(name);
     std::os::unix::fs::symlink("loop", path("loop")).expect("it can be made");
     std::os::unix::fs::symlink("nothing", path("dangling")).expect("it can be made");
     fs::create_dir(path("dir.en")).expect("it can be made");
     fs::create_dir(path("dir.de")).expect("it can be made");
-    let mut refusals = Refusals::new(&place);
+    let mut refusals = Refusals::new(&sandbox);
     for (command, words) in [
         ("train loop", "loop"),
         ("train dangling", "dangling"),
@@ -589,7 +589,7 @@ fn loops_devices_and_closed_streams_are_errors() {
         "man",
     ] {
         let arguments: Vec<&str> = command.split_whitespace().collect();
-        let output = place
+        let output = sandbox
             .command(&arguments)
             .stdout(full())
             .output()
@@ -597,9 +597,9 @@ fn loops_devices_and_closed_streams_are_errors() {
         refusals.check(command, &output, "No space left on device");
     }
     refusals.finish();
-    // Without any stdin, stdout or stderr there is nobody to tell, but an exit code is left.
+    // Without stdin, stdout and stderr no message can be written, but there is an exit code.
     let closed = |streams: &str, command: &str| {
-        place
+        sandbox
             .shell(&format!("exec \"$polyglow\" {command} {streams}"))
             .status
             .code()
@@ -703,10 +703,10 @@ fn damaged_runs_are_named_by_their_files() {
     ];
     let mut wrong = Vec::new();
     for &(command, file, content, words) in cases {
-        let place = Workplace::trained();
-        fs::write(place.path().join("two"), "look now\nlook now\n").expect("it can be written");
-        fs::write(place.path().join("run").join(file), content).expect("it can be written");
-        let mut refusals = Refusals::new(&place);
+        let sandbox = Sandbox::trained();
+        fs::write(sandbox.path().join("two"), "look now\nlook now\n").expect("it can be written");
+        fs::write(sandbox.path().join("run").join(file), content).expect("it can be written");
+        let mut refusals = Refusals::new(&sandbox);
         let mut arguments: Vec<&str> = command.split_whitespace().collect();
         if command.starts_with("translate") {
             arguments.extend(["--checkpoint", "step-6"]);
@@ -715,7 +715,7 @@ fn damaged_runs_are_named_by_their_files() {
             "{command} with `{file}` = {:?}",
             String::from_utf8_lossy(content)
         );
-        refusals.check(&what, &place.run(&arguments), words);
+        refusals.check(&what, &sandbox.run(&arguments), words);
         wrong.extend(refusals.wrong);
     }
     assert!(
@@ -729,7 +729,7 @@ fn damaged_runs_are_named_by_their_files() {
 #[cfg(unix)]
 #[test]
 fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     for command in [
         "evaluate run",
         "info run",
@@ -741,7 +741,7 @@ fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
         "completions bash",
         "man",
     ] {
-        let output = place.shell(&format!("\"$polyglow\" {command} >&-"));
+        let output = sandbox.shell(&format!("\"$polyglow\" {command} >&-"));
         let stderr = String::from_utf8_lossy(&output.stderr);
         assert_eq!(output.status.code(), Some(1), "{command}: {stderr}");
         assert!(
@@ -759,7 +759,7 @@ fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
         "attention run '1 2' --out attention.svg >&-",
         "man --out pages >&-",
     ] {
-        let output = place.shell(&format!("\"$polyglow\" {command}"));
+        let output = sandbox.shell(&format!("\"$polyglow\" {command}"));
         assert!(
             output.status.success(),
             "{command}: {}",
@@ -774,7 +774,7 @@ fn results_without_a_standard_output_are_an_error_before_they_are_computed() {
         ("attention.svg", "</svg>"),
         ("pages/polyglow.1", "polyglow"),
     ] {
-        let text = fs::read_to_string(place.path().join(file)).expect("it was written");
+        let text = fs::read_to_string(sandbox.path().join(file)).expect("it was written");
         assert!(text.contains(part), "{file}: {text}");
     }
 }

@@ -1,13 +1,13 @@
-//! What `bench` reports: its numbers fit each other. How large they are is not for a test.
+//! The report of `bench`: its numbers are consistent. Their size is not tested.
 
 use std::fs;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 #[test]
 fn the_parts_of_a_step_and_its_rates_fit_together() {
-    let place = Workplace::new();
-    let report = place.json(&[
+    let sandbox = Sandbox::new();
+    let report = sandbox.json(&[
         "bench",
         "step",
         "--json",
@@ -69,9 +69,10 @@ fn the_parts_of_a_step_and_its_rates_fit_together() {
         number("flops_per_second") / peak
     ));
     // Two steps of five parts each.
-    let trace: serde_json::Value =
-        serde_json::from_slice(&fs::read(place.path().join("trace.json")).expect("it was written"))
-            .expect("JSON");
+    let trace: serde_json::Value = serde_json::from_slice(
+        &fs::read(sandbox.path().join("trace.json")).expect("it was written"),
+    )
+    .expect("JSON");
     let events = trace["traceEvents"].as_array().expect("a list");
     assert_eq!(events.len(), 10);
     let names: Vec<&str> = events[..5]
@@ -91,15 +92,15 @@ fn the_parts_of_a_step_and_its_rates_fit_together() {
 
 #[test]
 fn a_config_is_measured_on_its_own_text() {
-    let place = Workplace::new();
-    let report = place.json(&["bench", "step", "tiny.toml", "--json", "--repetitions", "2"]);
+    let sandbox = Sandbox::new();
+    let report = sandbox.json(&["bench", "step", "tiny.toml", "--json", "--repetitions", "2"]);
     assert_eq!(report["stream"]["steps"], 2);
     assert!(
         report["buckets"]
             .as_array()
             .is_some_and(|buckets| !buckets.is_empty())
     );
-    let report = place.json(&["bench", "data", "tiny.toml", "--json"]);
+    let report = sandbox.json(&["bench", "data", "tiny.toml", "--json"]);
     assert_eq!(
         (report["pairs"].as_u64(), report["batches"].as_u64()),
         (Some(26), Some(2))
@@ -118,10 +119,10 @@ fn a_config_is_measured_on_its_own_text() {
     );
     let config = "data.corpus = 'digits'\ntokenizer.kind = 'word'\nmodel.preset = 'tiny'\n\
                   train = { max_steps = 9, warmup_steps = 1, max_tokens = 64 }\n";
-    fs::write(place.path().join("digits.toml"), config).expect("it can be written");
-    let [useful, done] = operations(&place.json(&["bench", "data", "digits.toml", "--json"]));
+    fs::write(sandbox.path().join("digits.toml"), config).expect("it can be written");
+    let [useful, done] = operations(&sandbox.json(&["bench", "data", "digits.toml", "--json"]));
     assert!(0.5 * done < useful && useful < done, "{useful} of {done}");
-    let report = place.json(&[
+    let report = sandbox.json(&[
         "bench",
         "search",
         "tiny.toml",
@@ -141,7 +142,7 @@ fn a_config_is_measured_on_its_own_text() {
         serde_json::json!(ways),
         serde_json::json!([[1, 1], [1, 5], [64, 1], [64, 5]])
     );
-    let (text, _) = place.succeed(&["bench", "step", "tiny.toml", "--repetitions", "1"]);
+    let (text, _) = sandbox.succeed(&["bench", "step", "tiny.toml", "--repetitions", "1"]);
     assert!(
         text.starts_with("flex, ")
             && text.contains(polyglow_kernels::instruction_set().expect("flex has kernels"))
@@ -149,12 +150,12 @@ fn a_config_is_measured_on_its_own_text() {
         "{text}"
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["bench", "step", "--shape", "3x4"])
             .contains("expected three whole numbers")
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["bench", "step", "--vocab-size", "4"])
             .contains("4 is not in 5..")
     );

@@ -3,7 +3,7 @@
 
 use std::fs;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 const TRAIN: &str = "
 [tokenizer]
@@ -33,19 +33,19 @@ norm = 'pre'
 ";
 
 /// Images of 4 by 4 pixels with a bright half; two captions say which, of which each is right.
-fn place() -> Workplace {
-    let place = Workplace::new();
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
     for (split, count) in [("train", 32), ("test", 8)] {
-        let folder = place.path().join("data").join(split);
+        let folder = sandbox.path().join("data").join(split);
         fs::create_dir_all(&folder).expect("it can be made");
         let mut captions = String::new();
         for image in 0..count {
             let half = image % 3;
-            let pixel = |place: usize| {
-                let (row, column) = (place / 4, place % 4);
+            let pixel = |index: usize| {
+                let (row, column) = (index / 4, index % 4);
                 let bright = [column < 2, column >= 2, row < 2][half];
                 (if bright { 160 } else { 20 })
-                    + ((image * 31 + place * 17 + split.len() * 7) % 60) as u8
+                    + ((image * 31 + index * 17 + split.len() * 7) % 60) as u8
             };
             let pixels: Vec<u8> = (0..16).map(pixel).collect();
             image::save_buffer(
@@ -61,14 +61,14 @@ fn place() -> Workplace {
                 captions.extend([split, "/", &image.to_string(), ".png\t", &caption, "\n"]);
             }
         }
-        fs::write(place.path().join(format!("data/{split}.tsv")), captions)
+        fs::write(sandbox.path().join(format!("data/{split}.tsv")), captions)
             .expect("it can be written");
     }
     let data = "[data]\ntrain = 'data/train.tsv'\nvalid = 'data/test.tsv'\ntest = 'data/test.tsv'\nmax_len = 10\n
         [data.images]\nsize = [4, 4]\ngrayscale = true";
     let write = |name: &str, more: &str| {
         fs::write(
-            place.path().join(name),
+            sandbox.path().join(name),
             format!("{data}{CAPTIONER}{more}{TRAIN}"),
         )
         .expect("it can be written");
@@ -76,15 +76,15 @@ fn place() -> Workplace {
     write("transformer.toml", "");
     write("rnn.toml", "decoder = 'rnn'\n");
     write("bahdanau.toml", "decoder = 'rnn'\nattend = 'before'\n");
-    place
+    sandbox
 }
 
 #[test]
 fn a_captioner_learns_and_says_what_it_sees() {
-    let place = place();
+    let sandbox = sandbox();
     for (decoder, steps) in [("transformer", 120), ("rnn", 400), ("bahdanau", 400)] {
         let steps = format!("train.max_steps={steps}");
-        let (stdout, stderr) = place.succeed(&[
+        let (stdout, stderr) = sandbox.succeed(&[
             "train",
             &format!("{decoder}.toml"),
             "--run",
@@ -100,7 +100,7 @@ fn a_captioner_learns_and_says_what_it_sees() {
             !stderr.contains("warning: test: 100"),
             "names of images are no text: {stderr}"
         );
-        let scores = place.json(&["evaluate", decoder, "--json"]);
+        let scores = sandbox.json(&["evaluate", decoder, "--json"]);
         assert_eq!(scores["exact_match"].as_f64(), Some(1.0), "{scores}");
         assert!(
             scores["bleu"].as_f64().is_some_and(|bleu| bleu > 99.99),
@@ -113,7 +113,7 @@ fn a_captioner_learns_and_says_what_it_sees() {
                 .is_some_and(|bleu| bleu.starts_with("nrefs:2|")),
             "{scores}"
         );
-        let found = place
+        let output = sandbox
             .succeed(&[
                 "caption",
                 decoder,
@@ -122,7 +122,7 @@ fn a_captioner_learns_and_says_what_it_sees() {
                 "data/test/2.png",
             ])
             .0;
-        for (line, half) in found.lines().zip(["left", "right", "top"]) {
+        for (line, half) in output.lines().zip(["left", "right", "top"]) {
             let (caption, image) = line.split_once('\t').expect("a caption and its image");
             let right = [format!("a light at {half}"), format!("at {half} a light")];
             assert!(
@@ -130,16 +130,16 @@ fn a_captioner_learns_and_says_what_it_sees() {
                 "{line}"
             );
         }
-        assert_eq!(found.lines().count(), 3);
+        assert_eq!(output.lines().count(), 3);
     }
 }
 
 #[test]
 fn every_way_to_search_writes_captions() {
-    let place = place();
-    place.succeed(&["train", "transformer.toml", "--run", "run"]);
+    let sandbox = sandbox();
+    sandbox.succeed(&["train", "transformer.toml", "--run", "run"]);
     let image = "data/test/1.png";
-    let best = place
+    let best = sandbox
         .succeed(&["caption", "run", image, "--beam-size", "4", "--n-best", "2"])
         .0;
     let best: Vec<&str> = best
@@ -151,12 +151,12 @@ fn every_way_to_search_writes_captions() {
         "{best:?}"
     );
     for (prefix, whole) in [("at", "at right a light"), ("a", "a light at right")] {
-        let found = place
+        let output = sandbox
             .succeed(&["caption", "run", image, "--prefix", prefix])
             .0;
-        assert_eq!(found, format!("{whole}\t{image}\n"));
+        assert_eq!(output, format!("{whole}\t{image}\n"));
     }
-    let found = place
+    let output = sandbox
         .succeed(&[
             "caption",
             "run",
@@ -167,8 +167,8 @@ fn every_way_to_search_writes_captions() {
             "top",
         ])
         .0;
-    assert!(found.contains("top"), "{found}");
-    let drawn = place
+    assert!(output.contains("top"), "{output}");
+    let drawn = sandbox
         .succeed(&[
             "caption",
             "run",
@@ -180,7 +180,7 @@ fn every_way_to_search_writes_captions() {
         ])
         .0;
     assert_eq!(drawn.lines().count(), 3);
-    let json = place.json(&["caption", "run", image, "--format", "jsonl"]);
+    let json = sandbox.json(&["caption", "run", image, "--format", "jsonl"]);
     assert_eq!(json["image"].as_str(), Some(image));
     assert!(
         json["captions"][0]["log_prob"]
@@ -188,23 +188,23 @@ fn every_way_to_search_writes_captions() {
             .is_some_and(|log_prob| (-5.0..=0.0).contains(&log_prob))
     );
 
-    place.succeed(&["quantize", "run"]);
-    let scores = place.json(&["evaluate", "run", "--checkpoint", "int8", "--json"]);
+    sandbox.succeed(&["quantize", "run"]);
+    let scores = sandbox.json(&["evaluate", "run", "--checkpoint", "int8", "--json"]);
     assert_eq!(scores["exact_match"].as_f64(), Some(1.0), "{scores}");
-    place.succeed(&["average", "run", "--last", "2"]);
-    place.succeed(&["caption", "run", image, "--checkpoint", "average"]);
-    place.succeed(&["report", "run", "--out", "report.html"]);
-    let page = fs::read_to_string(place.path().join("report.html")).expect("it was written");
+    sandbox.succeed(&["average", "run", "--last", "2"]);
+    sandbox.succeed(&["caption", "run", image, "--checkpoint", "average"]);
+    sandbox.succeed(&["report", "run", "--out", "report.html"]);
+    let page = fs::read_to_string(sandbox.path().join("report.html")).expect("it was written");
     assert!(page.contains("a light at"), "samples are shown");
 }
 
 #[test]
 fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
-    let place = place();
+    let sandbox = sandbox();
     for decoder in ["transformer", "bahdanau"] {
         let config = format!("{decoder}.toml");
         let (straight, resumed) = (format!("{decoder}-straight"), format!("{decoder}-resumed"));
-        place.succeed(&[
+        sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -212,7 +212,7 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
             "--set",
             "train.max_steps=40",
         ]);
-        place.succeed(&[
+        sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -220,7 +220,7 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
             "--set",
             "train.max_steps=20",
         ]);
-        let (_, stderr) = place.succeed(&[
+        let (_, stderr) = sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -231,7 +231,7 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
         assert!(stderr.contains("resuming after step 20"), "{stderr}");
         let weights = |run: &str| {
             fs::read(
-                place
+                sandbox
                     .path()
                     .join(run)
                     .join("checkpoints/step-40/model.safetensors"),
@@ -244,8 +244,8 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
 
 #[test]
 fn each_word_shows_where_it_looked() {
-    let place = place();
-    place.succeed(&[
+    let sandbox = sandbox();
+    sandbox.succeed(&[
         "train",
         "transformer.toml",
         "--run",
@@ -254,7 +254,7 @@ fn each_word_shows_where_it_looked() {
         "train.max_steps=20",
     ]);
     let image = "data/test/1.png";
-    let (_, stderr) = place.succeed(&[
+    let (_, stderr) = sandbox.succeed(&[
         "attention",
         "run",
         image,
@@ -267,17 +267,17 @@ fn each_word_shows_where_it_looked() {
         stderr.contains("data/test/1.png -> a light at right"),
         "{stderr}"
     );
-    let page = fs::read_to_string(place.path().join("map.html")).expect("it was written");
+    let page = fs::read_to_string(sandbox.path().join("map.html")).expect("it was written");
     // The image, and the four words and the end for the mean and for each of two heads.
     assert_eq!(
         page.matches("<use href=\"#picture\">").count(),
         1 + 3 * 5,
         "{page}"
     );
-    place.succeed(&["attention", "run", image, "--out", "map.png"]);
-    let picture = image::open(place.path().join("map.png")).expect("it is a picture");
+    sandbox.succeed(&["attention", "run", image, "--out", "map.png"]);
+    let picture = image::open(sandbox.path().join("map.png")).expect("it is a picture");
     assert!(picture.width() > 300);
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "attention",
@@ -290,14 +290,14 @@ fn each_word_shows_where_it_looked() {
         ],
     );
     assert!(message.contains("there is no layer 2"), "{message}");
-    let message = place.fail(2, &["attention", "run", image, "--pharaoh"]);
+    let message = sandbox.fail(2, &["attention", "run", image, "--pharaoh"]);
     assert!(message.contains("describes images"), "{message}");
 }
 
 #[test]
-fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
-    let place = place();
-    place.succeed(&[
+fn a_run_is_not_resumed_with_other_images_of_the_same_names_and_sizes() {
+    let sandbox = sandbox();
+    sandbox.succeed(&[
         "train",
         "transformer.toml",
         "--run",
@@ -305,7 +305,7 @@ fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
         "--set",
         "train.max_steps=20",
     ]);
-    let image = place.path().join("data/train/3.png");
+    let image = sandbox.path().join("data/train/3.png");
     let old = fs::read(&image).expect("it is there");
     let mut other = old.clone();
     *other.last_mut().expect("it is not empty") ^= 1;
@@ -318,7 +318,7 @@ fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
         "train.max_steps=40",
     ];
     fs::write(&image, other).expect("it can be written");
-    let message = place.fail(2, &longer);
+    let message = sandbox.fail(2, &longer);
     assert!(
         message.contains("`run` was trained with other content of the images that have captions"),
         "{message}"
@@ -328,12 +328,12 @@ fn a_run_does_not_go_on_with_other_images_of_the_same_names_and_sizes() {
         "{message}"
     );
     fs::write(&image, old).expect("it can be written");
-    place.succeed(&longer);
+    sandbox.succeed(&longer);
 }
 
 #[test]
 fn where_words_look_is_scored_on_generated_pictures() {
-    let place = place();
+    let sandbox = sandbox();
     let config = "[data]\ncorpus = 'captioned-shapes'\nmax_examples = 40\nmax_len = 9\n".to_owned()
         + CAPTIONER
         + TRAIN;
@@ -341,14 +341,14 @@ fn where_words_look_is_scored_on_generated_pictures() {
         .replace("patch_size = 2", "patch_size = 8")
         .replace("max_steps = 120", "max_steps = 2");
     fs::write(
-        place.path().join("shapes.toml"),
+        sandbox.path().join("shapes.toml"),
         config.replace("warmup_steps = 2", "warmup_steps = 1"),
     )
     .expect("it can be written");
     for decoder in ["transformer", "rnn"] {
         let kind = format!("model.decoder={decoder}");
-        place.succeed(&["train", "shapes.toml", "--run", decoder, "--set", &kind]);
-        let scores = place.json(&[
+        sandbox.succeed(&["train", "shapes.toml", "--run", decoder, "--set", &kind]);
+        let scores = sandbox.json(&[
             "evaluate",
             decoder,
             "--split",
@@ -360,13 +360,13 @@ fn where_words_look_is_scored_on_generated_pictures() {
         let pointing = &scores["pointing"];
         let share = |value: &serde_json::Value| value.as_f64().expect("it is a share");
         // A model that has learned nothing points about as well as chance.
-        let (chance, found) = (share(&pointing["chance"]), share(&pointing["layers"][0]));
+        let (chance, share_of_layer) = (share(&pointing["chance"]), share(&pointing["layers"][0]));
         assert!(
-            (0.3..0.5).contains(&chance) && (found - chance).abs() < 0.1,
+            (0.3..0.5).contains(&chance) && (share_of_layer - chance).abs() < 0.1,
             "{pointing}"
         );
     }
-    let table = place
+    let table = sandbox
         .succeed(&[
             "evaluate",
             "rnn",
@@ -380,16 +380,16 @@ fn where_words_look_is_scored_on_generated_pictures() {
         table.contains("points right    0.") && table.contains("by chance"),
         "{table}"
     );
-    let found = place
+    let output = sandbox
         .succeed(&["caption", "rnn", "captioned-shapes:test:17"])
         .0;
-    assert!(found.ends_with("\tcaptioned-shapes:test:17\n"), "{found}");
+    assert!(output.ends_with("\tcaptioned-shapes:test:17\n"), "{output}");
 }
 
 #[test]
-fn what_a_captioner_is_not_for_is_said() {
-    let place = place();
-    place.succeed(&[
+fn errors_say_what_a_captioner_is_not_for() {
+    let sandbox = sandbox();
+    sandbox.succeed(&[
         "train",
         "transformer.toml",
         "--run",
@@ -401,19 +401,19 @@ fn what_a_captioner_is_not_for_is_said() {
         &["translate", "run", "data/test.tsv"][..],
         &["classify", "run", "data/test/1.png"],
     ] {
-        let message = place.fail(2, command);
+        let message = sandbox.fail(2, command);
         assert!(
             message.contains("describes images") && message.contains("`polyglow caption`"),
             "{message}"
         );
     }
-    let message = place.fail(1, &["caption", "run", "data/test/none.png"]);
+    let message = sandbox.fail(1, &["caption", "run", "data/test/none.png"]);
     assert!(message.contains("none.png"), "{message}");
-    let message = place.fail(1, &["caption", "run", "data/test.tsv"]);
+    let message = sandbox.fail(1, &["caption", "run", "data/test.tsv"]);
     assert!(message.contains("neither a PNG nor a JPEG"), "{message}");
-    let message = place.fail(2, &["caption", "run", "data/test/1.png", "--n-best", "9"]);
+    let message = sandbox.fail(2, &["caption", "run", "data/test/1.png", "--n-best", "9"]);
     assert!(message.contains("--beam-size 9"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -425,7 +425,7 @@ fn what_a_captioner_is_not_for_is_said() {
         ],
     );
     assert!(message.contains("tokenizer.shared"), "{message}");
-    place.succeed(&[
+    sandbox.succeed(&[
         "train",
         "rnn.toml",
         "--run",
@@ -433,9 +433,9 @@ fn what_a_captioner_is_not_for_is_said() {
         "--set",
         "train.max_steps=20",
     ]);
-    let message = place.fail(2, &["evaluate", "run", "--alignments", "gold"]);
+    let message = sandbox.fail(2, &["evaluate", "run", "--alignments", "gold"]);
     assert!(message.contains("generated pictures"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "attention",
@@ -448,16 +448,16 @@ fn what_a_captioner_is_not_for_is_said() {
         ],
     );
     assert!(message.contains("only `cross`"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &["embeddings", "run", "context", "a light", "--word", "light"],
     );
     assert!(message.contains("describes images"), "{message}");
-    let nearest = place.succeed(&["embeddings", "run", "nearest", "left"]).0;
+    let nearest = sandbox.succeed(&["embeddings", "run", "nearest", "left"]).0;
     assert!(nearest.contains('\t'), "{nearest}");
-    let message = place.fail(1, &["caption", "run", "captioned-shapes:test:1"]);
+    let message = sandbox.fail(1, &["caption", "run", "captioned-shapes:test:1"]);
     assert!(message.contains("in color"), "{message}");
-    place.succeed(&[
+    sandbox.succeed(&[
         "train",
         "transformer.toml",
         "--run",
@@ -467,12 +467,12 @@ fn what_a_captioner_is_not_for_is_said() {
         "--set",
         "train.max_steps=20",
     ]);
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &["caption", "run", "data/test/1.png", "--ensemble", "small"],
     );
     assert!(message.contains("different sizes"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -484,16 +484,16 @@ fn what_a_captioner_is_not_for_is_said() {
         ],
     );
     assert!(message.contains("search.min_len_ratio"), "{message}");
-    let message = place.fail(2, &["bench", "search", "transformer.toml"]);
+    let message = sandbox.fail(2, &["bench", "search", "transformer.toml"]);
     assert!(message.contains("reads images"), "{message}");
-    let message = place.fail(2, &["quantize", "rnn"]);
+    let message = sandbox.fail(2, &["quantize", "rnn"]);
     assert!(message.contains("model.decoder"), "{message}");
     fs::write(
-        place.path().join("data/train.tsv"),
+        sandbox.path().join("data/train.tsv"),
         "train/0.png\ta\nnone.png\tb\n",
     )
     .expect("it can be written");
-    let message = place.fail(1, &["check", "transformer.toml"]);
+    let message = sandbox.fail(1, &["check", "transformer.toml"]);
     assert!(
         message.contains("train.tsv` line 2") && message.contains("none.png"),
         "{message}"

@@ -4,39 +4,39 @@ use std::fs;
 
 use serde_json::{Value, json};
 
-use crate::program::{Workplace, succeed, train_pairs, word};
+use crate::program::{Sandbox, succeed, train_pairs, word};
 
-/// A workplace whose text has everything that is worth a warning.
-fn dirty() -> Workplace {
-    let place = Workplace::new();
+/// A sandbox whose text has everything that is worth a warning.
+fn dirty() -> Sandbox {
+    let sandbox = Sandbox::new();
     let mut train = train_pairs();
     train.extend((0..10).map(|_| train_pairs()[0].clone()));
     train.extend((0..6).map(|index| (word(index), word(index))));
     train.extend((0..5).map(|index| (format!("now {}", word(index)), String::new())));
     train.extend((0..3).map(|index| (word(index), format!("{} ", word(index)).repeat(21))));
-    place.write("train", &train);
+    sandbox.write("train", &train);
     let test = [
         ("look aaa now", "aaa sieh"),
         ("look strangely", "sieh"),
         ("now look", "sieh"),
     ];
-    place.write(
+    sandbox.write(
         "test",
         &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())),
     );
-    place
+    sandbox
 }
 
-fn check(place: &Workplace, overrides: &[&str]) -> Value {
+fn check(sandbox: &Sandbox, overrides: &[&str]) -> Value {
     let mut arguments = vec!["-q", "check", "tiny.toml", "--json"];
     arguments.extend(overrides.iter().flat_map(|set| ["--set", *set]));
-    place.json(&arguments)
+    sandbox.json(&arguments)
 }
 
 #[test]
 fn clean_text_is_counted_and_gives_no_warning() {
-    let place = Workplace::new();
-    let report = check(&place, &[]);
+    let sandbox = Sandbox::new();
+    let report = check(&sandbox, &[]);
     let names: Vec<_> = report["splits"]
         .as_array()
         .expect("a list")
@@ -121,8 +121,8 @@ fn clean_text_is_counted_and_gives_no_warning() {
 
 #[test]
 fn whatever_is_suspicious_is_counted_and_warned_of() {
-    let place = dirty();
-    let report = check(&place, &["train.warmup_steps=9"]);
+    let sandbox = dirty();
+    let report = check(&sandbox, &["train.warmup_steps=9"]);
     let train = &report["splits"][0];
     for (key, count) in [
         ("pairs", 50),
@@ -149,23 +149,23 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
         .as_array()
         .expect("a list")
         .iter()
-        .map(|found| &found["message"])
+        .map(|finding| &finding["message"])
         .collect();
     assert_eq!(messages, warnings);
     let findings = report["findings"].as_array().expect("a list");
-    let found = |check: &str| {
+    let finding = |check: &str| {
         findings
             .iter()
-            .find(|found| found["check"] == check)
-            .expect("it was found")
+            .find(|finding| finding["check"] == check)
+            .expect("it was reported")
     };
-    let empty = found("empty");
+    let empty = finding("empty");
     assert_eq!(
         (&empty["count"], &empty["fate"]),
         (&json!(5), &json!("left out of the training"))
     );
     let lines = |check: &str| -> Vec<u64> {
-        let examples = found(check)["examples"].as_array().expect("a list");
+        let examples = finding(check)["examples"].as_array().expect("a list");
         examples
             .iter()
             .map(|example| example["line"].as_u64().expect("a line"))
@@ -182,8 +182,8 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
     let known = json!([{ "file": "test.en", "line": 1, "src": "look aaa now", "tgt": "aaa sieh", "same_as": "train.en:1" }]);
     assert_eq!(
         (
-            &found("source_in_train")["examples"],
-            &found("target_in_train")["examples"]
+            &finding("source_in_train")["examples"],
+            &finding("target_in_train")["examples"]
         ),
         (&known, &known)
     );
@@ -191,26 +191,27 @@ fn whatever_is_suspicious_is_counted_and_warned_of() {
 
 #[test]
 fn every_line_of_a_finding_is_listed() {
-    let place = dirty();
-    let report = check(&place, &[]);
+    let sandbox = dirty();
+    let report = check(&sandbox, &[]);
     let findings = report["findings"].as_array().expect("a list");
-    let found = |check: &str| {
+    let finding = |check: &str| {
         findings
             .iter()
-            .find(|found| found["check"] == check)
-            .expect("it was found")
+            .find(|finding| finding["check"] == check)
+            .expect("it was reported")
     };
     assert_eq!(
-        found("duplicates")["lines"],
+        finding("duplicates")["lines"],
         json!({ "train.en": (27..=36).collect::<Vec<u64>>() })
     );
     assert_eq!(
-        found("empty")["lines"],
+        finding("empty")["lines"],
         json!({ "train.en": (43..=47).collect::<Vec<u64>>() })
     );
-    place.succeed(&["-q", "check", "tiny.toml", "--list", "lists"]);
+    sandbox.succeed(&["-q", "check", "tiny.toml", "--list", "lists"]);
     let list = |name: &str| {
-        fs::read_to_string(place.path().join(format!("lists/{name}.txt"))).expect("it was written")
+        fs::read_to_string(sandbox.path().join(format!("lists/{name}.txt")))
+            .expect("it was written")
     };
     assert_eq!(
         list("train.too_long"),
@@ -221,12 +222,12 @@ fn every_line_of_a_finding_is_listed() {
 
 #[test]
 fn held_out_text_is_counted_as_it_is_scored() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let mut train = train_pairs();
     // Left out of the training: blank, and too long.
     train.push(("only here".to_owned(), String::new()));
     train.push(("look look now ".repeat(20), "sieh ".repeat(60)));
-    place.write("train", &train);
+    sandbox.write("train", &train);
     let test = [
         ("only here", "nur hier"),
         (&*"look look now ".repeat(20), &*"sieh ".repeat(60)),
@@ -234,11 +235,11 @@ fn held_out_text_is_counted_as_it_is_scored() {
         ("look\u{a0}ccc now", "ccc sie\u{ad}h"),
         ("", ""),
     ];
-    place.write(
+    sandbox.write(
         "test",
         &test.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())),
     );
-    let report = check(&place, &[]);
+    let report = check(&sandbox, &[]);
     let test = &report["splits"][2];
     for (key, count) in [
         ("pairs", 5),
@@ -251,12 +252,12 @@ fn held_out_text_is_counted_as_it_is_scored() {
     }
     assert_eq!(test["tgt"]["changed_words"], 1, "{report}");
     let findings = report["findings"].as_array().expect("a list");
-    let found = |check: &str| {
+    let finding = |check: &str| {
         findings
             .iter()
-            .find(|found| found["check"] == check && found["split"] == "test")
+            .find(|finding| finding["check"] == check && finding["split"] == "test")
     };
-    let empty = found("empty").expect("it was found");
+    let empty = finding("empty").expect("it was reported");
     assert_eq!(
         (&empty["lines"], &empty["fate"]),
         (
@@ -265,10 +266,10 @@ fn held_out_text_is_counted_as_it_is_scored() {
         )
     );
     assert_eq!(
-        found("source_in_train").expect("`look bbb now` is")["lines"],
+        finding("source_in_train").expect("`look bbb now` is")["lines"],
         json!({ "test.en": [3] })
     );
-    let spaces = found("spaces").expect("there is a no-break space");
+    let spaces = finding("spaces").expect("there is a no-break space");
     assert_eq!(
         spaces["fate"],
         "cleaned before they are encoded (`tokenizer.clean_text`)"
@@ -282,8 +283,8 @@ fn held_out_text_is_counted_as_it_is_scored() {
 
 #[test]
 fn only_the_examples_that_are_trained_on_count() {
-    let place = dirty();
-    let report = check(&place, &["data.max_examples=27"]);
+    let sandbox = dirty();
+    let report = check(&sandbox, &["data.max_examples=27"]);
     let train = &report["splits"][0];
     assert_eq!(
         (&train["pairs"], &train["duplicates"], &train["copies"]),
@@ -294,16 +295,16 @@ fn only_the_examples_that_are_trained_on_count() {
             .as_array()
             .expect("a list")
             .iter()
-            .all(|found| found["check"] != "empty"),
+            .all(|finding| finding["check"] != "empty"),
         "{report}"
     );
 }
 
 /// English and German sentences, from the embedded corpus.
-fn sentences(place: &Workplace, count: usize) -> Vec<(String, String)> {
-    place.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
+fn sentences(sandbox: &Sandbox, count: usize) -> Vec<(String, String)> {
+    sandbox.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
     let read = |side: &str| {
-        fs::read_to_string(place.path().join("mini/train").with_extension(side))
+        fs::read_to_string(sandbox.path().join("mini/train").with_extension(side))
             .expect("it is there")
     };
     let (en, de) = (read("en"), read("de"));
@@ -315,36 +316,36 @@ fn sentences(place: &Workplace, count: usize) -> Vec<(String, String)> {
 }
 
 #[test]
-fn sides_that_are_swapped_or_shifted_are_told() {
-    let place = Workplace::new();
-    let pairs = sentences(&place, 600);
-    place.write("train", &pairs);
+fn sides_that_are_swapped_or_shifted_are_reported() {
+    let sandbox = Sandbox::new();
+    let pairs = sentences(&sandbox, 600);
+    sandbox.write("train", &pairs);
     let held_out = &pairs[..100];
-    place.write("test", held_out);
+    sandbox.write("test", held_out);
     let swapped: Vec<_> = held_out
         .iter()
         .map(|(en, de)| (de.clone(), en.clone()))
         .collect();
-    place.write("valid", &swapped);
+    sandbox.write("valid", &swapped);
     let messages = |report: &Value| -> Vec<String> {
         let warnings = report["warnings"].as_array().expect("a list");
         warnings
             .iter()
-            .map(|found| found["message"].as_str().expect("text").to_owned())
+            .map(|finding| finding["message"].as_str().expect("text").to_owned())
             .collect()
     };
-    let found = messages(&check(&place, &[]));
-    let swaps: Vec<_> = found
+    let warnings = messages(&check(&sandbox, &[]));
+    let swaps: Vec<_> = warnings
         .iter()
         .filter(|message| message.contains("the sides look swapped"))
         .collect();
     assert!(
         swaps.len() == 1 && swaps[0].starts_with("valid: "),
-        "{found:?}"
+        "{warnings:?}"
     );
     assert!(
-        !found.iter().any(|message| message.contains("stands")),
-        "{found:?}"
+        !warnings.iter().any(|message| message.contains("stands")),
+        "{warnings:?}"
     );
 
     // The target has lost its first line.
@@ -353,25 +354,28 @@ fn sides_that_are_swapped_or_shifted_are_told() {
         .zip(pairs.iter().cycle().skip(1))
         .map(|((en, _), (_, de))| (en.clone(), de.clone()))
         .collect();
-    place.write("train", &shifted);
-    let found = messages(&check(&place, &[]));
+    sandbox.write("train", &shifted);
+    let warnings = messages(&check(&sandbox, &[]));
     let expected =
         "train: from about line 1 of `train.en` on, the target of a line stands 1 line above it";
-    assert!(found.iter().any(|message| message == expected), "{found:?}");
+    assert!(
+        warnings.iter().any(|message| message == expected),
+        "{warnings:?}"
+    );
 }
 
 #[test]
 fn dirty_text_is_shown_with_its_lines() {
-    let place = Workplace::new();
-    let mut pairs = sentences(&place, 200);
+    let sandbox = Sandbox::new();
+    let mut pairs = sentences(&sandbox, 200);
     pairs[9].1 = "die schÃ¶ne Katze".to_owned();
     pairs[19].0 = "salt &amp; pepper".to_owned();
     pairs[29].1 = "кошка в саду".to_owned();
     pairs[39].0 = "der Hund ist nicht auf dem Dach".to_owned();
     pairs[49].0 = "a\u{7}b".to_owned();
     pairs[59].0 = "caf\u{fffd}".to_owned();
-    place.write("train", &pairs);
-    let (report, _) = place.succeed(&["-q", "check", "tiny.toml"]);
+    sandbox.write("train", &pairs);
+    let (report, _) = sandbox.succeed(&["-q", "check", "tiny.toml"]);
     for line in [
         "train: 1 pairs (0.5 %) look as if UTF-8 was read as Windows-1252, such as `Ã©` for `é`: trained on as it stands",
         "train: 1 pairs (0.5 %) have entities or tags of HTML, such as `&amp;` or `<b>`: trained on as it stands",
@@ -386,17 +390,17 @@ fn dirty_text_is_shown_with_its_lines() {
         (40, "der Hund"),
         (60, "caf\u{fffd}"),
     ] {
-        let found = report
+        let is_listed = report
             .lines()
             .any(|text| text.starts_with(&format!("  train.en:{line}  ")) && text.contains(what));
-        assert!(found, "{line}\n{report}");
+        assert!(is_listed, "{line}\n{report}");
     }
 }
 
 #[test]
 fn settings_are_proposed_for_a_time() {
-    let place = Workplace::new();
-    let report = place.json(&["-q", "check", "tiny.toml", "--json", "--hours", "0.02"]);
+    let sandbox = Sandbox::new();
+    let report = sandbox.json(&["-q", "check", "tiny.toml", "--json", "--hours", "0.02"]);
     let keys = report["proposal"]["keys"].as_array().expect("a list");
     let names: Vec<&str> = keys
         .iter()
@@ -422,16 +426,16 @@ fn settings_are_proposed_for_a_time() {
         parameters.len() > 1 && parameters.is_sorted_by(|small, large| small < large),
         "{parameters:?}"
     );
-    let message = place.fail(2, &["check", "tiny.toml", "--hours", "0"]);
+    let message = sandbox.fail(2, &["check", "tiny.toml", "--hours", "0"]);
     assert!(message.contains("is no time for a training"), "{message}");
 }
 
 #[test]
 fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
-    let place = dirty();
-    let files = || fs::read_dir(place.path()).expect("it is there").count();
+    let sandbox = dirty();
+    let files = || fs::read_dir(sandbox.path()).expect("it is there").count();
     let before = files();
-    let (report, messages) = place.succeed(&["check", "tiny.toml"]);
+    let (report, messages) = sandbox.succeed(&["check", "tiny.toml"]);
     assert_eq!(files(), before);
     assert!(
         report.contains(
@@ -471,8 +475,8 @@ fn the_report_for_people_shows_the_same_and_leaves_nothing_behind() {
 
 #[test]
 fn training_warns_of_the_same_before_its_first_step() {
-    let place = dirty();
-    let (_, messages) = place.succeed(&["train", "tiny.toml", "--run", "run"]);
+    let sandbox = dirty();
+    let (_, messages) = sandbox.succeed(&["train", "tiny.toml", "--run", "run"]);
     let warning = messages
         .find("are also in the training text; remove them")
         .expect("a warning");
@@ -484,49 +488,49 @@ fn training_warns_of_the_same_before_its_first_step() {
 
 #[test]
 fn text_that_does_not_fit_is_an_error_that_names_it() {
-    let place = Workplace::new();
-    let message = place.fail(1, &["check", "tiny.toml", "--set", "train.max_tokens=3"]);
+    let sandbox = Sandbox::new();
+    let message = sandbox.fail(1, &["check", "tiny.toml", "--set", "train.max_tokens=3"]);
     assert!(
         message.contains("max_tokens") && message.contains("hint: "),
         "{message}"
     );
-    fs::write(place.path().join("valid.de"), "sieh\n").expect("it can be written");
-    let message = place.fail(1, &["check", "tiny.toml"]);
+    fs::write(sandbox.path().join("valid.de"), "sieh\n").expect("it can be written");
+    let message = sandbox.fail(1, &["check", "tiny.toml"]);
     assert!(
         message.contains("`valid.en` has 4 lines but `valid.de` has 1"),
         "{message}"
     );
-    fs::remove_file(place.path().join("test.de")).expect("it is there");
+    fs::remove_file(sandbox.path().join("test.de")).expect("it is there");
     for command in [
         &["check", "tiny.toml"][..],
         &["train", "tiny.toml", "--run", "run"],
     ] {
-        Workplace::write(&place, "valid", &train_pairs());
-        let message = place.fail(1, command);
+        Sandbox::write(&sandbox, "valid", &train_pairs());
+        let message = sandbox.fail(1, command);
         assert!(
             message.contains("`data.test`: there is no file `test.de`"),
             "{message}"
         );
     }
-    assert!(!place.path().join("run").exists());
+    assert!(!sandbox.path().join("run").exists());
 }
 
 #[test]
 fn a_training_that_a_check_ended_can_begin_again_with_another_config() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let train = ["train", "tiny.toml", "--run", "run", "--set"];
-    place.fail(1, &[&train[..], &["train.max_tokens=3"]].concat());
-    place.succeed(&[&train[..], &["tokenizer.vocab_size=20"]].concat());
+    sandbox.fail(1, &[&train[..], &["train.max_tokens=3"]].concat());
+    sandbox.succeed(&[&train[..], &["tokenizer.vocab_size=20"]].concat());
     assert_eq!(
-        place.json(&["info", "run", "--json"])["vocabulary"]["src"],
+        sandbox.json(&["info", "run", "--json"])["vocabulary"]["src"],
         20
     );
 }
 
 #[test]
 fn what_is_beyond_max_examples_is_not_counted() {
-    let place = dirty();
-    let report = check(&place, &["data.max_examples=26"]);
+    let sandbox = dirty();
+    let report = check(&sandbox, &["data.max_examples=26"]);
     let train = &report["splits"][0];
     for (key, count) in [
         ("pairs", 26),
@@ -537,35 +541,35 @@ fn what_is_beyond_max_examples_is_not_counted() {
         assert_eq!(train[key], count, "{key}");
     }
     assert_eq!(
-        check(&place, &["data.max_examples=3"])["splits"][2]["in_train"],
+        check(&sandbox, &["data.max_examples=3"])["splits"][2]["in_train"],
         1
     );
-    place.write(
+    sandbox.write(
         "train",
         &train_pairs().into_iter().rev().collect::<Vec<_>>(),
     );
     assert_eq!(
-        check(&place, &["data.max_examples=3"])["splits"][2]["in_train"],
+        check(&sandbox, &["data.max_examples=3"])["splits"][2]["in_train"],
         0,
         "`look aaa now` is the last"
     );
     // Pictures, too.
     let images = "[data]\ncorpus = 'shapes'\nmax_examples = 50\n[model]\narch = 'vit'\npreset = 'tiny'\npatch_size = 16\n\
                   [train]\nmax_steps = 9\nwarmup_steps = 1\nlabel_smoothing = 0.0\n";
-    fs::write(place.path().join("tiny.toml"), images).expect("it can be written");
-    assert_eq!(check(&place, &[])["splits"][0]["pairs"], 50);
+    fs::write(sandbox.path().join("tiny.toml"), images).expect("it can be written");
+    assert_eq!(check(&sandbox, &[])["splits"][0]["pairs"], 50);
 }
 
 #[test]
 fn without_validation_text_there_is_a_warning() {
-    let place = Workplace::new();
-    let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+    let sandbox = Sandbox::new();
+    let config = fs::read_to_string(sandbox.path().join("tiny.toml")).expect("it is there");
     fs::write(
-        place.path().join("tiny.toml"),
+        sandbox.path().join("tiny.toml"),
         config.replace("valid = \"valid\"\n", ""),
     )
     .expect("it can be written");
-    let report = check(&place, &[]);
+    let report = check(&sandbox, &[]);
     assert_eq!(report["warnings"][0]["message"], "there is no `data.valid`");
     assert_eq!(report["splits"][1]["name"], "test");
 }
@@ -576,7 +580,7 @@ fn without_validation_text_there_is_a_warning() {
 #[cfg(target_os = "linux")]
 #[test]
 fn the_memory_estimate_is_within_a_third_of_what_a_step_takes() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let sizes = [
         "data.corpus=digits",
         "model.d_model=64",
@@ -584,14 +588,14 @@ fn the_memory_estimate_is_within_a_third_of_what_a_step_takes() {
         "model.num_heads=4",
     ];
     fs::write(
-        place.path().join("tiny.toml"),
+        sandbox.path().join("tiny.toml"),
         "[tokenizer]\nkind = 'word'\n[train]\nmax_steps = 100\nwarmup_steps = 9\n",
     )
     .expect("it can be written");
     let [small, large] = ["train.max_tokens=8192", "train.max_tokens=32768"].map(|max_tokens| {
         let overrides = [&sizes[..], &[max_tokens]].concat();
         let sets = overrides.iter().flat_map(|set| ["--set", *set]);
-        let mut command = place.command(&["-q", "check", "tiny.toml", "--json"]);
+        let mut command = sandbox.command(&["-q", "check", "tiny.toml", "--json"]);
         let report = succeed(command.args(sets).env("RAYON_NUM_THREADS", "1")).0;
         let report: Value = serde_json::from_str(&report).expect("JSON");
         ["/step/peak_memory", "/memory/total"].map(|pointer| {

@@ -12,7 +12,7 @@ use polyglow_predict::tasks::labels::classify;
 use polyglow_train::load_runner;
 use polyglow_train::tasks::{HeldOut, evaluate};
 
-use crate::program::{Workplace, succeed, word};
+use crate::program::{Sandbox, succeed, word};
 
 const TRAIN: &str = "
 [train]
@@ -50,13 +50,13 @@ fn texts() -> Vec<(String, String)> {
 /// Images of which half is bright: that half is the label.
 fn images(seed: usize) -> ImageSet {
     let labels = LabelSet::new(["left", "right", "top"].map(str::to_owned));
-    let pixel = |image: usize, place: usize| {
-        let (row, column) = (place / 4, place % 4);
+    let pixel = |image: usize, index: usize| {
+        let (row, column) = (index / 4, index % 4);
         let bright = [column < 2, column >= 2, row < 2][image % 3];
-        (if bright { 150 } else { 10 }) + ((image * 31 + place * 17 + seed * 7) % 60) as u8
+        (if bright { 150 } else { 10 }) + ((image * 31 + index * 17 + seed * 7) % 60) as u8
     };
     let pixels = (0..48)
-        .flat_map(|image| (0..16).map(move |place| pixel(image, place)))
+        .flat_map(|image| (0..16).map(move |index| pixel(image, index)))
         .collect();
     let label_ids = (0..48).map(|image| image % 3).collect();
     ImageSet {
@@ -69,10 +69,10 @@ fn images(seed: usize) -> ImageSet {
     }
 }
 
-fn place() -> Workplace {
-    let place = Workplace::new();
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
     let write = |name: &str, text: String| {
-        fs::write(place.path().join(name), text).expect("it can be written");
+        fs::write(sandbox.path().join(name), text).expect("it can be written");
     };
     let lines = |texts: &[(String, String)]| {
         texts
@@ -119,19 +119,19 @@ fn place() -> Workplace {
     );
     for (seed, split) in ["train", "test"].into_iter().enumerate() {
         images(seed)
-            .write(&place.path().join("pictures").join(split))
+            .write(&sandbox.path().join("pictures").join(split))
             .expect("they can be written");
     }
-    place
+    sandbox
 }
 
 #[test]
 fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
-    let place = place();
+    let sandbox = sandbox();
     for arch in ["encoder", "class", "masked", "vit"] {
         let config = format!("{arch}.toml");
         let (straight, resumed) = (format!("{arch}-straight"), format!("{arch}-resumed"));
-        place.succeed(&[
+        sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -139,7 +139,7 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
             "--set",
             "train.max_steps=60",
         ]);
-        place.succeed(&[
+        sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -147,7 +147,7 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
             "--set",
             "train.max_steps=20",
         ]);
-        let (_, stderr) = place.succeed(&[
+        let (_, stderr) = sandbox.succeed(&[
             "train",
             &config,
             "--run",
@@ -158,7 +158,7 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
         assert!(stderr.contains("resuming after step 20"), "{stderr}");
         let weights = |run: &str| {
             fs::read(
-                place
+                sandbox
                     .path()
                     .join(run)
                     .join("checkpoints/step-60/model.safetensors"),
@@ -171,9 +171,9 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
 
 #[test]
 fn padding_is_what_check_counts_in_the_records_of_every_task() {
-    let place = place();
+    let sandbox = sandbox();
     for config in ["tiny.toml", "encoder.toml", "masked.toml", "vit.toml"] {
-        let batches = &place.json(&["-q", "check", config, "--json"])["batches"];
+        let batches = &sandbox.json(&["-q", "check", config, "--json"])["batches"];
         let steps = format!("train.max_steps={}", batches["steps_per_epoch"]);
         let run = format!("run-{config}");
         let sets = [
@@ -184,32 +184,32 @@ fn padding_is_what_check_counts_in_the_records_of_every_task() {
         ];
         let sets = sets.into_iter().flat_map(|set| ["--set", set]);
         // On one core a batch is one shard, and padded as a whole.
-        let mut train = place.command(&["train", config, "--run", &run]);
+        let mut train = sandbox.command(&["train", config, "--run", &run]);
         succeed(train.args(sets).env("RAYON_NUM_THREADS", "1"));
-        let records = fs::read_to_string(place.path().join(run).join("metrics.jsonl"))
+        let records = fs::read_to_string(sandbox.path().join(run).join("metrics.jsonl"))
             .expect("it was written");
         let record: serde_json::Value =
             serde_json::from_str(records.lines().next().expect("a record")).expect("it is JSON");
         let padding = |value: &serde_json::Value| value["padding"].as_f64().expect("a number");
-        let (expected, found) = (padding(batches), padding(&record));
+        let (expected, actual) = (padding(batches), padding(&record));
         assert!(
-            (expected - found).abs() < 1e-9 && expected < 0.3,
-            "{config}: {expected}, {found}"
+            (expected - actual).abs() < 1e-9 && expected < 0.3,
+            "{config}: {expected}, {actual}"
         );
     }
 }
 
 #[test]
 fn a_classifier_of_texts_learns_scores_and_answers() {
-    let place = place();
+    let sandbox = sandbox();
     for config in ["encoder.toml", "class.toml"] {
         let run = format!("run-{config}");
-        let (stdout, stderr) = place.succeed(&["train", config, "--run", &run]);
+        let (stdout, stderr) = sandbox.succeed(&["train", config, "--run", &run]);
         assert!(
             stderr.contains("accuracy") && stdout.contains("test: 10 examples  accuracy 1.0000"),
             "{stderr}{stdout}"
         );
-        let scores = place.json(&["evaluate", &run, "--json"]);
+        let scores = sandbox.json(&["evaluate", &run, "--json"]);
         assert_eq!(
             (
                 scores["accuracy"].as_f64(),
@@ -224,16 +224,16 @@ fn a_classifier_of_texts_learns_scores_and_answers() {
             ),
             (Some("even"), Some(1.0))
         );
-        let table = place.succeed(&["evaluate", &run]).0;
+        let table = sandbox.succeed(&["evaluate", &run]).0;
         assert!(
             table.contains("accuracy        1.0000")
                 && table.contains("PRECISION")
                 && !table.contains("token acc")
         );
-        fs::write(place.path().join("input"), "ccc yes ddd\n\nno eee\n")
+        fs::write(sandbox.path().join("input"), "ccc yes ddd\n\nno eee\n")
             .expect("it can be written");
-        let answers = place.succeed(&["classify", &run, "input"]).0;
-        let fed = place.feed("input", &["classify", &run]);
+        let answers = sandbox.succeed(&["classify", &run, "input"]).0;
+        let fed = sandbox.feed("input", &["classify", &run]);
         assert_eq!(answers.as_bytes(), fed.stdout);
         let answers: Vec<Vec<&str>> = answers
             .lines()
@@ -248,13 +248,13 @@ fn a_classifier_of_texts_learns_scores_and_answers() {
                 .parse::<f64>()
                 .is_ok_and(|probability| (0.5..=1.0).contains(&probability))
         );
-        place.succeed(&["attention", &run, "ccc yes ddd", "--out", "map.html"]);
-        let page = fs::read_to_string(place.path().join("map.html")).expect("it was written");
+        sandbox.succeed(&["attention", &run, "ccc yes ddd", "--out", "map.html"]);
+        let page = fs::read_to_string(sandbox.path().join("map.html")).expect("it was written");
         assert!(
             page.contains("→ <bdi>even</bdi>")
                 && page.contains("[class]") == (config == "class.toml")
         );
-        place.succeed(&[
+        sandbox.succeed(&[
             "attention",
             &run,
             "ccc yes",
@@ -264,37 +264,38 @@ fn a_classifier_of_texts_learns_scores_and_answers() {
             "2",
         ]);
         assert!(
-            place
+            sandbox
                 .succeed(&["info", &run])
                 .0
                 .contains("model        encoder, 1 layers, d_model 8")
         );
     }
-    let message = place.fail(2, &["translate", "run-encoder.toml", "input"]);
+    let message = sandbox.fail(2, &["translate", "run-encoder.toml", "input"]);
     assert!(
         message.contains("gives labels") && message.contains("`polyglow classify`"),
         "{message}"
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["generate", "run-encoder.toml"])
             .contains("`polyglow classify`")
     );
-    let message = place.fail(2, &["attention", "run-encoder.toml", "yes", "--pharaoh"]);
+    let message = sandbox.fail(2, &["attention", "run-encoder.toml", "yes", "--pharaoh"]);
     assert!(message.contains("gives labels"), "{message}");
 }
 
 #[test]
 fn a_label_that_training_has_not_is_named() {
-    let place = place();
-    fs::write(place.path().join("test.tsv"), "even\tyes\nprime\tno\n").expect("it can be written");
-    let message = place.fail(1, &["train", "encoder.toml", "--run", "run"]);
+    let sandbox = sandbox();
+    fs::write(sandbox.path().join("test.tsv"), "even\tyes\nprime\tno\n")
+        .expect("it can be written");
+    let message = sandbox.fail(1, &["train", "encoder.toml", "--run", "run"]);
     assert!(
         message.contains("number 2 of the set has the label `prime`")
             && message.contains("`even`, `odd`"),
         "{message}"
     );
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -306,7 +307,7 @@ fn a_label_that_training_has_not_is_named() {
         ],
     );
     assert!(message.contains("model.num_decoder_layers"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -325,9 +326,9 @@ fn a_label_that_training_has_not_is_named() {
 
 #[test]
 fn only_labels_are_ranked_and_only_answers_are_counted() {
-    let place = place();
+    let sandbox = sandbox();
     // So little training that the special tokens of the vocabulary are as probable as labels.
-    place.succeed(&[
+    sandbox.succeed(&[
         "train",
         "encoder.toml",
         "--run",
@@ -337,7 +338,7 @@ fn only_labels_are_ranked_and_only_answers_are_counted() {
         "--set",
         "train.lr=1e-9",
     ]);
-    let scores = place.json(&["evaluate", "run", "--json"]);
+    let scores = sandbox.json(&["evaluate", "run", "--json"]);
     assert!(
         scores["accuracy"].is_number() && scores["token_accuracy"].is_null(),
         "{scores}"
@@ -350,11 +351,11 @@ fn only_labels_are_ranked_and_only_answers_are_counted() {
             tgt: "even".to_owned(),
         })
         .collect();
-    let runner = load_runner(place.path().join("run"), &Device::flex()).expect("it is a run");
-    let found = evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None.into())
+    let runner = load_runner(sandbox.path().join("run"), &Device::flex()).expect("it is a run");
+    let evaluation = evaluate(&runner, &HeldOut::Text(pairs), &BleuTokenizer::None.into())
         .expect("it can be scored");
     let guesses = classify(&runner, &texts).expect("they can be read");
-    for (first, guess) in found.first.iter().zip(guesses) {
+    for (first, guess) in evaluation.first.iter().zip(guesses) {
         assert_eq!(
             runner.tgt.decode(first).expect("it is a label"),
             guess.label
@@ -363,15 +364,15 @@ fn only_labels_are_ranked_and_only_answers_are_counted() {
 }
 
 #[test]
-fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
-    let place = place();
-    place.succeed(&["train", "masked.toml", "--run", "masked"]);
-    let scores = place.json(&["evaluate", "masked", "--json"]);
+fn a_fork_teaches_labels_to_an_encoder_that_predicted_hidden_tokens() {
+    let sandbox = sandbox();
+    sandbox.succeed(&["train", "masked.toml", "--run", "masked"]);
+    let scores = sandbox.json(&["evaluate", "masked", "--json"]);
     assert!(
         scores["token_accuracy"].is_number() && scores["accuracy"].is_null(),
         "{scores}"
     );
-    assert_eq!(scores, place.json(&["evaluate", "masked", "--json"]));
+    assert_eq!(scores, sandbox.json(&["evaluate", "masked", "--json"]));
     let fork = [
         "train",
         "encoder.toml",
@@ -382,18 +383,18 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
         "--fork",
         "new",
     ];
-    let (stdout, stderr) = place.succeed(&fork);
+    let (stdout, stderr) = sandbox.succeed(&fork);
     assert!(
         stderr.contains("the head and its labels") && stdout.contains("accuracy"),
         "{stderr}"
     );
-    let read = |path: &str| fs::read(place.path().join(path)).expect("it was written");
+    let read = |path: &str| fs::read(sandbox.path().join(path)).expect("it was written");
     assert_eq!(
         read("masked/tokenizer.json"),
         read("new/tokenizer.src.json")
     );
     let tensors = |path: &str| {
-        polyglow_train::run::read_weights(&place.path().join(path)).expect("it is whole")
+        polyglow_train::run::read_weights(&sandbox.path().join(path)).expect("it is whole")
     };
     let (mut old, mut new) = (
         tensors("masked/checkpoints/step-60/model.safetensors"),
@@ -409,14 +410,14 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
     }
     assert!(old.take("head.weight", &[8, 6]).is_err() && new.take("head.weight", &[8, 6]).is_ok());
     // What the layers are cannot change.
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[&fork[..7], &["other", "--set", "model.pooling=class"]].concat(),
     );
     assert!(message.contains("`model.pooling = "), "{message}");
-    let message = place.fail(2, &["translate", "masked", "plain.txt"]);
+    let message = sandbox.fail(2, &["translate", "masked", "plain.txt"]);
     assert!(message.contains("finds hidden tokens"), "{message}");
-    let message = place.fail(2, &["classify", "masked"]);
+    let message = sandbox.fail(2, &["classify", "masked"]);
     assert!(
         message.contains("finds hidden tokens") && message.contains("--fork"),
         "{message}"
@@ -425,8 +426,8 @@ fn a_fork_teaches_labels_to_an_encoder_that_found_hidden_tokens() {
 
 #[test]
 fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
-    let place = place();
-    let (stdout, _) = place.succeed(&["train", "vit.toml", "--run", "run"]);
+    let sandbox = sandbox();
+    let (stdout, _) = sandbox.succeed(&["train", "vit.toml", "--run", "run"]);
     assert!(
         stdout.contains("test: 48 examples  accuracy 1.0000"),
         "{stdout}"
@@ -435,7 +436,7 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
         "pictures/test/left/00000.png",
         "pictures/test/top/00002.png",
     );
-    let answers = place.succeed(&["classify", "run", left, top]).0;
+    let answers = sandbox.succeed(&["classify", "run", left, top]).0;
     let answers: Vec<Vec<&str>> = answers
         .lines()
         .map(|line| line.split('\t').collect())
@@ -447,8 +448,8 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
             .collect::<Vec<_>>(),
         [("left", left), ("top", top)]
     );
-    place.succeed(&["attention", "run", left, "--out", "map.html"]);
-    let page = fs::read_to_string(place.path().join("map.html")).expect("it was written");
+    sandbox.succeed(&["attention", "run", left, "--out", "map.html"]);
+    let page = fs::read_to_string(sandbox.path().join("map.html")).expect("it was written");
     // The picture itself, and two layers with a mean and two heads each.
     assert_eq!(
         (
@@ -458,7 +459,7 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
         (7, 7 * 4)
     );
     assert!(page.contains("→ <bdi>left</bdi>") && page.matches("<path fill").count() == 16);
-    place.succeed(&[
+    sandbox.succeed(&[
         "attention",
         "run",
         left,
@@ -469,14 +470,14 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
         "--head",
         "2",
     ]);
-    place.succeed(&["attention", "run", left, "--out", "map.png"]);
+    sandbox.succeed(&["attention", "run", left, "--out", "map.png"]);
     assert!(
-        fs::read(place.path().join("map.png"))
+        fs::read(sandbox.path().join("map.png"))
             .expect("it was written")
             .starts_with(b"\x89PNG\r\n")
     );
     assert!(
-        place
+        sandbox
             .fail(
                 2,
                 &["attention", "run", left, "--out", "map.svg", "--layer", "3"]
@@ -484,12 +485,12 @@ fn a_classifier_of_images_learns_answers_and_shows_where_it_looks() {
             .contains("the last is 2")
     );
     assert!(
-        place
+        sandbox
             .fail(2, &["classify", "run"])
             .contains("no image is given")
     );
     assert!(
-        place
+        sandbox
             .fail(1, &["classify", "run", "train.tsv"])
             .contains("neither a PNG nor a JPEG")
     );

@@ -10,7 +10,7 @@ fn failure(exit_code: i32, arguments: &[&str]) -> String {
     fail(exit_code, &mut polyglow(arguments))
 }
 
-/// What a command that must succeed writes to stdout.
+/// Runs a command that must succeed; returns its stdout.
 fn success(arguments: &[&str]) -> String {
     succeed(&mut polyglow(arguments)).0
 }
@@ -107,7 +107,7 @@ fn help_has_every_command_and_every_key_of_a_config() {
 }
 
 #[test]
-fn an_option_that_is_a_key_of_the_config_is_told_how_to_set_it() {
+fn the_error_for_an_option_that_is_a_key_says_how_to_set_it() {
     let directory = configs();
     let config = directory.path().join("good.toml");
     let config = config.to_str().expect("the path is UTF-8");
@@ -176,7 +176,7 @@ fn an_option_that_is_a_key_of_the_config_is_told_how_to_set_it() {
 }
 
 #[test]
-fn a_wrong_value_is_told_where_its_key_is_explained() {
+fn the_error_for_a_wrong_value_says_where_its_key_is_explained() {
     let directory = configs();
     let config = directory.path().join("good.toml");
     let config = config.to_str().expect("the path is UTF-8");
@@ -272,14 +272,14 @@ fn links_between_the_documents_lead_somewhere() {
     assert!(number > 40, "{number} links");
 }
 
-/// What stands in the help of a command, or of its subcommand where one of its words is one.
+/// The words in the help of a command, or of its subcommand if one of its words names one.
 fn help_words(command: &[&str]) -> HashSet<String> {
     let help = success(&[command[0], "--help"]);
     let subcommand = command
         .iter()
         .position(|word| help.contains(&format!("\n  {word} ")));
-    let help = subcommand.map_or(help, |place| {
-        success(&[&command[..=place], &["--help"]].concat())
+    let help = subcommand.map_or(help, |index| {
+        success(&[&command[..=index], &["--help"]].concat())
     });
     help.split(|letter: char| !letter.is_alphanumeric() && letter != '-')
         .map(str::to_owned)
@@ -452,7 +452,7 @@ fn messages_go_to_stderr_and_quiet_silences_them() {
     assert_eq!(messages(&["-q", "corpus", "digits", out]), "");
 }
 
-/// The program calls nobody: it does not know the system's functions that would. `serve` only
+/// The program connects to no host: it does not import the system's functions for it. `serve` only
 /// listens.
 ///
 /// Builds with GPU backends may, as their drivers' libraries do.
@@ -461,7 +461,7 @@ fn messages_go_to_stderr_and_quiet_silences_them() {
     not(any(feature = "wgpu", feature = "cuda", feature = "rocm"))
 ))]
 #[test]
-fn the_program_calls_nobody() {
+fn the_program_connects_to_no_host() {
     let program = std::fs::read(env!("CARGO_BIN_EXE_polyglow")).expect("it can be read");
     // Names of functions of shared libraries stand in the file between zero bytes.
     let imports = |name: &str| {
@@ -500,7 +500,7 @@ fn completions_and_the_man_pages_name_the_commands() {
 
 #[cfg(target_os = "linux")]
 #[test]
-fn output_that_nobody_reads_is_neither_an_error_nor_a_panic() {
+fn output_to_a_closed_pipe_is_neither_an_error_nor_a_panic() {
     for arguments in [&["completions", "bash"][..], &["devices"], &["--help"]] {
         // The reading end of the pipe is closed before the program starts.
         let (reader, writer) = std::io::pipe().expect("a pipe can be made");

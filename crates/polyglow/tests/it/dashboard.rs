@@ -1,14 +1,14 @@
 //! The dashboard in a terminal, and what becomes of a training whose terminal is closed.
 
-use crate::program::{DIGITS, Workplace};
+use crate::program::{DIGITS, Sandbox};
 
 #[test]
 fn a_dashboard_without_a_terminal_is_wrong_usage_and_makes_no_run() {
-    let place = Workplace::with(DIGITS);
-    let message = place.fail(2, &["train", "tiny.toml", "--tui"]);
+    let sandbox = Sandbox::with(DIGITS);
+    let message = sandbox.fail(2, &["train", "tiny.toml", "--tui"]);
     assert!(message.contains("`--tui` needs a terminal"), "{message}");
     assert!(message.contains("hint: leave out `--tui`"), "{message}");
-    assert!(!place.path().join("runs").exists());
+    assert!(!sandbox.path().join("runs").exists());
 }
 
 #[cfg(target_os = "linux")]
@@ -19,17 +19,17 @@ mod in_a_terminal {
     use std::process::{Child, Command, Stdio};
 
     use super::*;
-    use crate::program::{hears_hangups, newest_step, wait_until};
+    use crate::program::{handling_hangups, newest_step, wait_until};
 
     /// A training without end in a terminal of its own, which `script` of util-linux makes.
     struct Terminal {
-        place: Workplace,
+        sandbox: Sandbox,
         script: Child,
     }
 
     impl Terminal {
         fn train(options: &str) -> Self {
-            let place = Workplace::with(DIGITS);
+            let sandbox = Sandbox::with(DIGITS);
             let program = env!("CARGO_BIN_EXE_polyglow");
             let sets = ["max_steps", "validate_every", "save_every"]
                 .map(|key| format!("--set train.{key}=1000000"));
@@ -37,11 +37,11 @@ mod in_a_terminal {
             let train = format!(
                 "stty rows 30 cols 120; exec '{program}' train tiny.toml --run run {options} {sets}"
             );
-            let screen = fs::File::create(place.path().join("screen")).expect("it can be made");
+            let screen = fs::File::create(sandbox.path().join("screen")).expect("it can be made");
             let mut script = Command::new("script");
             script
                 .args(["-qfec", &train, "/dev/null"])
-                .current_dir(place.path())
+                .current_dir(sandbox.path())
                 .env_remove("RUST_LOG");
             script
                 .env("TERM", "xterm")
@@ -49,15 +49,17 @@ mod in_a_terminal {
                 .stdout(screen)
                 .stderr(Stdio::null());
             let terminal = Self {
-                script: hears_hangups(&mut script).spawn().expect("`script` starts"),
-                place,
+                script: handling_hangups(&mut script)
+                    .spawn()
+                    .expect("`script` starts"),
+                sandbox,
             };
             wait_until("a step was made", || newest_step(&terminal.run()).is_some());
             terminal
         }
 
         fn run(&self) -> PathBuf {
-            self.place.path().join("run")
+            self.sandbox.path().join("run")
         }
 
         fn log(&self) -> String {
@@ -68,7 +70,7 @@ mod in_a_terminal {
         fn saved(&self) -> u64 {
             let pid = fs::read_to_string(self.run().join("lock")).expect("the process wrote it");
             let stat = format!("/proc/{}/stat", pid.split(' ').next().expect("a number"));
-            // A process that ended stays as a zombie where nobody asks for its exit code.
+            // A process that ended stays as a zombie where no process reads its exit code.
             wait_until("the training ended", || {
                 fs::read_to_string(&stat).map_or(true, |stat| stat.contains(") Z "))
             });
@@ -101,7 +103,7 @@ mod in_a_terminal {
             "{}",
             terminal.log()
         );
-        let screen = fs::read(terminal.place.path().join("screen")).expect("it was written");
+        let screen = fs::read(terminal.sandbox.path().join("screen")).expect("it was written");
         let screen = String::from_utf8_lossy(&screen);
         // Blanks are not drawn, but jumped over.
         assert!(

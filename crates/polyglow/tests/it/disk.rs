@@ -8,7 +8,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::{Child, ChildStderr, Command, Output, Stdio};
 
-use crate::program::{Workplace, checkpoint};
+use crate::program::{Sandbox, checkpoint};
 
 const LONGER: &str = "train.max_steps=12";
 
@@ -24,9 +24,9 @@ fn weights(run: &Path, step: u64) -> Vec<u8> {
 
 /// The weights of a training that nothing disturbed.
 fn undisturbed() -> Vec<u8> {
-    let place = Workplace::new();
-    place.train("run", &[LONGER]);
-    weights(&place.path().join("run"), 12)
+    let sandbox = Sandbox::new();
+    sandbox.train("run", &[LONGER]);
+    weights(&sandbox.path().join("run"), 12)
 }
 
 fn stderr(output: &Output) -> String {
@@ -70,8 +70,8 @@ struct Training {
 }
 
 impl Training {
-    fn start(place: &Workplace, run: &str) -> Self {
-        let mut child = place
+    fn start(sandbox: &Sandbox, run: &str) -> Self {
+        let mut child = sandbox
             .command(&[
                 "train",
                 "tiny.toml",
@@ -96,15 +96,15 @@ impl Training {
 
     /// Reads to a line with these words.
     fn wait_for(&mut self, words: &str) {
-        let found = self
+        let is_printed = self
             .lines
             .by_ref()
             .map_while(Result::ok)
             .any(|line| line.contains(words));
-        assert!(found, "nothing said `{words}`");
+        assert!(is_printed, "no line has `{words}`");
     }
 
-    /// Asks the training to stop; its exit code, and what it said last.
+    /// Stops the training; returns its exit code and its last messages.
     fn stop(mut self) -> (Option<i32>, String) {
         let id = self.child.id().to_string();
         assert!(
@@ -126,8 +126,8 @@ fn last_step(run: &Path) -> u64 {
 
 #[test]
 fn a_full_disk_costs_no_training_and_no_checkpoint() {
-    let place = Workplace::new();
-    let Some(disk) = SmallDisk::new(&place.path().join("disk"), 4 << 20) else {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::new(&sandbox.path().join("disk"), 4 << 20) else {
         return;
     };
     let (run, filler) = (disk.0.join("run"), disk.0.join("filler"));
@@ -149,9 +149,9 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
                 io::ErrorKind::StorageFull
             );
         }
-        panic!("nothing said `{words}`");
+        panic!("no line has `{words}`");
     };
-    let mut training = Training::start(&place, "disk/run");
+    let mut training = Training::start(&sandbox, "disk/run");
     training.wait_for("step 10/");
     fill_until(
         &mut training,
@@ -198,7 +198,7 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
     );
 
     fs::remove_file(&filler).expect("it is ours");
-    let mut training = Training::start(&place, "disk/run");
+    let mut training = Training::start(&sandbox, "disk/run");
     training.wait_for(&format!("resuming after step {good}"));
     training.wait_for("step ");
     let (code, message) = training.stop();
@@ -209,8 +209,8 @@ fn a_full_disk_costs_no_training_and_no_checkpoint() {
 
 #[test]
 fn a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step() {
-    let place = Workplace::new();
-    let Some(disk) = SmallDisk::new(&place.path().join("disk"), 1 << 20) else {
+    let sandbox = Sandbox::new();
+    let Some(disk) = SmallDisk::new(&sandbox.path().join("disk"), 1 << 20) else {
         return;
     };
     let train = [
@@ -223,7 +223,7 @@ fn a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step() {
         "--set",
         "model.d_ff=256",
     ];
-    let message = place.fail(1, &train);
+    let message = sandbox.fail(1, &train);
     assert!(
         message.contains(
             "error: the disk of `disk/run` is too full to save anything: a checkpoint takes "
@@ -244,14 +244,14 @@ fn a_disk_without_room_for_a_checkpoint_is_refused_before_the_first_step() {
 
 #[test]
 fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
-    let place = Workplace::trained();
-    let run = place.path().join("run");
+    let sandbox = Sandbox::trained();
+    let run = sandbox.path().join("run");
     let before = weights(&run, 6);
     let largest = fs::metadata(run.join("checkpoints/step-6/optimizer.safetensors"))
         .expect("it is there")
         .len();
     let limit = largest / 1024 - 1;
-    let output = place.shell(&format!(
+    let output = sandbox.shell(&format!(
         "ulimit -f {limit}; exec $polyglow train tiny.toml --run run --set {LONGER}"
     ));
     let message = stderr(&output);
@@ -266,7 +266,7 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     );
     assert_eq!(weights(&run, 6), before);
     // Where nothing was saved, nothing is promised.
-    let output = place.shell(&format!(
+    let output = sandbox.shell(&format!(
         "ulimit -f {limit}; exec $polyglow train tiny.toml --run new"
     ));
     let message = stderr(&output);
@@ -274,17 +274,17 @@ fn a_limit_on_the_size_of_files_is_an_error_and_no_end_by_a_signal() {
     let hint = "hint: the size of files is limited here; `ulimit -f` shows the limit; no checkpoint was saved, so the same \
                 command begins again\n";
     assert!(message.ends_with(hint), "{message}");
-    place.train("run", &[LONGER]);
+    sandbox.train("run", &[LONGER]);
     assert_eq!(weights(&run, 12), undisturbed());
 }
 
-/// As on a disk that is full for a while, which needs no file system of its own: the limit on the
+/// Simulates a disk that is full for a while, without a file system of its own: the limit on the
 /// size of files comes and goes while the training runs.
 #[test]
 fn files_that_cannot_be_written_for_a_while_cost_no_training_and_no_checkpoint() {
-    let place = Workplace::new();
-    let run = place.path().join("run");
-    let mut training = Training::start(&place, "run");
+    let sandbox = Sandbox::new();
+    let run = sandbox.path().join("run");
+    let mut training = Training::start(&sandbox, "run");
     let id = training.child.id().to_string();
     let limit = |bytes: &str| {
         // Only the soft limit, which may be raised again.
@@ -319,7 +319,7 @@ fn files_that_cannot_be_written_for_a_while_cost_no_training_and_no_checkpoint()
         )),
         "{message}"
     );
-    let mut training = Training::start(&place, "run");
+    let mut training = Training::start(&sandbox, "run");
     training.wait_for(&format!("resuming after step {good}"));
     training.wait_for("step ");
     let (code, message) = training.stop();
@@ -331,7 +331,7 @@ fn files_that_cannot_be_written_for_a_while_cost_no_training_and_no_checkpoint()
 /// of it.
 fn assert_as_straight(run: &Path) {
     let end = last_step(run);
-    let straight = Workplace::new();
+    let straight = Sandbox::new();
     let max_steps = format!("train.max_steps={end}");
     straight.train("run", &[&max_steps, "train.validate_every=50"]);
     assert_eq!(
@@ -352,15 +352,15 @@ fn assert_as_straight(run: &Path) {
 }
 
 #[test]
-fn what_may_not_be_written_is_named_and_left_alone() {
-    let place = Workplace::trained();
+fn a_file_that_may_not_be_written_is_named_and_unchanged() {
+    let sandbox = Sandbox::trained();
     let open = |path: &Path, mode: u32| {
         fs::set_permissions(path, fs::Permissions::from_mode(mode)).expect("it is ours");
     };
-    let root = place.path();
+    let root = sandbox.path();
     open(root, 0o755);
-    // The root user may write anything, so somebody else has to try, with a program that anybody
-    // may read.
+    // The root user may write anything, so another user has to try, with a program that every
+    // user may read.
     let program = root.join("polyglow");
     fs::copy(env!("CARGO_BIN_EXE_polyglow"), &program).expect("it can be copied");
     open(&program, 0o755);
@@ -378,12 +378,12 @@ fn what_may_not_be_written_is_named_and_left_alone() {
     } else {
         ""
     };
-    let probe = place.shell(&format!("{sudo}./polyglow --version"));
+    let probe = sandbox.shell(&format!("{sudo}./polyglow --version"));
     if !probe.status.success() {
         return not_tested("directories without permission", stderr(&probe).trim());
     }
     let before = weights(&root.join("run"), 6);
-    // As they are for somebody else: to be read only.
+    // Another user may only read them.
     for (command, expected) in [
         (
             "train tiny.toml --run new",
@@ -407,7 +407,7 @@ fn what_may_not_be_written_is_named_and_left_alone() {
             "cannot write the checkpoint `run/checkpoints/average`: Permission denied",
         ),
     ] {
-        let output = place.shell(&format!("{sudo}./polyglow {command}"));
+        let output = sandbox.shell(&format!("{sudo}./polyglow {command}"));
         let message = stderr(&output);
         assert_eq!(output.status.code(), Some(1), "{command}: {message}");
         assert!(
@@ -416,9 +416,9 @@ fn what_may_not_be_written_is_named_and_left_alone() {
         );
     }
     // A run whose checkpoints cannot be added to.
-    assert!(place.shell("chown -R 65534:65534 run").status.success());
+    assert!(sandbox.shell("chown -R 65534:65534 run").status.success());
     open(&root.join("run/checkpoints"), 0o555);
-    let output = place.shell(&format!(
+    let output = sandbox.shell(&format!(
         "{sudo}./polyglow train tiny.toml --run run --set train.max_steps=12"
     ));
     let message = stderr(&output);
@@ -433,11 +433,11 @@ fn what_may_not_be_written_is_named_and_left_alone() {
 
 #[test]
 fn a_run_that_is_removed_does_not_come_back_in_parts() {
-    let place = Workplace::new();
-    let run = place.path().join("run");
-    let mut training = Training::start(&place, "run");
+    let sandbox = Sandbox::new();
+    let run = sandbox.path().join("run");
+    let mut training = Training::start(&sandbox, "run");
     training.wait_for("step 10/");
-    fs::rename(&run, place.path().join("moved")).expect("it is ours");
+    fs::rename(&run, sandbox.path().join("moved")).expect("it is ours");
     training.wait_for("the next save tries again");
     let (code, message) = training.stop();
     assert_eq!(code, Some(1), "{message}");
@@ -447,18 +447,18 @@ fn a_run_that_is_removed_does_not_come_back_in_parts() {
     );
     assert!(!run.exists());
     // What was saved before is whole.
-    place.succeed(&["evaluate", "moved", "--checkpoint", "last"]);
+    sandbox.succeed(&["evaluate", "moved", "--checkpoint", "last"]);
 }
 
 #[test]
 fn memory_that_runs_out_ends_training_with_the_size_of_the_batch() {
-    let place = Workplace::new();
-    // Attention from 16 000 x 200 places to 200 others takes gigabytes, whatever the model, even in
-    // an eighth of the rows.
+    let sandbox = Sandbox::new();
+    // Attention from 16 000 x 200 positions to 200 others takes gigabytes, whatever the model, even
+    // in an eighth of the rows.
     let line = "look aaa now bbb ".repeat(50);
-    place.write("train", &vec![(line.clone(), line); 16_000]);
+    sandbox.write("train", &vec![(line.clone(), line); 16_000]);
     let large = "--set data.max_len=300 --set train.max_tokens=4000000";
-    let output = place.shell(&format!(
+    let output = sandbox.shell(&format!(
         "ulimit -v 3000000; exec $polyglow train tiny.toml --run run {large}"
     ));
     let message = stderr(&output);

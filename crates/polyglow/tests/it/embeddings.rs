@@ -9,12 +9,12 @@ use polyglow_data::word_vectors::{VectorLimits, WordVectors};
 use polyglow_view::embeddings::{Attending, Embeddings, Neighbor, project};
 use serde::Deserialize;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
-static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
-    let place = Workplace::trained();
-    fs::copy(VECTORS, place.path().join("vectors.txt")).expect("it can be copied");
-    place
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+    let sandbox = Sandbox::trained();
+    fs::copy(VECTORS, sandbox.path().join("vectors.txt")).expect("it can be copied");
+    sandbox
 });
 
 const VECTORS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/golden/vectors.txt");
@@ -57,9 +57,9 @@ fn golden() -> (Golden, Embeddings) {
     (golden, Embeddings::from_file(vectors))
 }
 
-fn assert_same(found: &[Neighbor], expected: &[(String, f32)]) {
-    assert_eq!(found.len(), expected.len());
-    for (Neighbor { word, cosine }, (expected, value)) in found.iter().zip(expected) {
+fn assert_same(actual: &[Neighbor], expected: &[(String, f32)]) {
+    assert_eq!(actual.len(), expected.len());
+    for (Neighbor { word, cosine }, (expected, value)) in actual.iter().zip(expected) {
         assert!(
             word == expected && (cosine - value).abs() < 1e-6,
             "{word} {cosine}, not {expected} {value}"
@@ -108,8 +108,8 @@ fn the_plane_is_that_of_a_singular_value_decomposition() {
         .flatten()
         .zip(golden.points.iter().flatten());
     let shares = projection.explained.iter().zip(&golden.explained);
-    for (found, expected) in pairs.chain(shares) {
-        assert!((found - expected).abs() < 1e-5, "{found}, not {expected}");
+    for (actual, expected) in pairs.chain(shares) {
+        assert!((actual - expected).abs() < 1e-5, "{actual}, not {expected}");
     }
 }
 
@@ -117,7 +117,7 @@ fn the_plane_is_that_of_a_singular_value_decomposition() {
 fn the_command_prints_what_the_library_finds() {
     let (golden, _) = golden();
     let expected = &golden.nearest["w37"];
-    let found = PLACE.json(&[
+    let neighbors = SANDBOX.json(&[
         "embeddings",
         "vectors.txt",
         "nearest",
@@ -126,7 +126,7 @@ fn the_command_prints_what_the_library_finds() {
         "7",
         "--json",
     ]);
-    let words: Vec<&str> = found
+    let words: Vec<&str> = neighbors
         .as_array()
         .expect("a list")
         .iter()
@@ -139,11 +139,11 @@ fn the_command_prints_what_the_library_finds() {
             .map(|(word, _)| word.as_str())
             .collect::<Vec<_>>()
     );
-    let lines = PLACE
+    let lines = SANDBOX
         .succeed(&["embeddings", "vectors.txt", "nearest", "w37", "-n", "1"])
         .0;
     assert_eq!(lines, format!("{:.4}\t{}\n", expected[0].1, expected[0].0));
-    let message = PLACE.fail(2, &["embeddings", "vectors.txt", "nearest", "w3"]);
+    let message = SANDBOX.fail(2, &["embeddings", "vectors.txt", "nearest", "w3"]);
     assert!(
         message.contains("no vector for the word `w3`") && message.contains("hint: there is `w3"),
         "{message}"
@@ -152,22 +152,22 @@ fn the_command_prints_what_the_library_finds() {
 
 #[test]
 fn exported_vectors_are_read_again_as_they_were() {
-    PLACE.succeed(&["embeddings", "run", "export", "exported.txt"]);
-    let text = fs::read_to_string(PLACE.path().join("exported.txt")).expect("it was written");
+    SANDBOX.succeed(&["embeddings", "run", "export", "exported.txt"]);
+    let text = fs::read_to_string(SANDBOX.path().join("exported.txt")).expect("it was written");
     // 26 words, `look`, `now` and `sieh`, and the model's width.
     assert_eq!(text.lines().next(), Some("29 8"));
-    let of_run = PLACE
+    let from_run = SANDBOX
         .succeed(&["embeddings", "run", "analogy", "aaa", "bbb", "ccc"])
         .0;
     assert_eq!(
-        PLACE
+        SANDBOX
             .succeed(&["embeddings", "exported.txt", "analogy", "aaa", "bbb", "ccc"])
             .0,
-        of_run
+        from_run
     );
-    PLACE.succeed(&["embeddings", "vectors.txt", "export", "again.txt"]);
+    SANDBOX.succeed(&["embeddings", "vectors.txt", "export", "again.txt"]);
     let numbers = |file: &str| -> Vec<f32> {
-        let text = fs::read_to_string(PLACE.path().join(file)).expect("it is there");
+        let text = fs::read_to_string(SANDBOX.path().join(file)).expect("it is there");
         text.split_whitespace()
             .filter_map(|field| field.parse().ok())
             .collect()
@@ -177,8 +177,8 @@ fn exported_vectors_are_read_again_as_they_were() {
 
 #[test]
 fn a_plot_names_every_word() {
-    PLACE.succeed(&["embeddings", "run", "plot", "--out", "map.html"]);
-    let page = fs::read_to_string(PLACE.path().join("map.html")).expect("it was written");
+    SANDBOX.succeed(&["embeddings", "run", "plot", "--out", "map.html"]);
+    let page = fs::read_to_string(SANDBOX.path().join("map.html")).expect("it was written");
     for word in ["look", "now", "sieh", "aaa", "zzz"] {
         assert!(page.contains(&format!("<title>{word}</title>")), "{word}");
     }
@@ -192,14 +192,14 @@ fn a_plot_names_every_word() {
         page.contains("more frequent in the target (de): 27 words") && !page.contains("unk"),
         "{page}"
     );
-    let message = PLACE
+    let message = SANDBOX
         .succeed(&["embeddings", "run", "plot", "-n", "3", "--out", "few.svg"])
         .1;
     assert!(
         message.contains("the 3 most frequent words of the training text"),
         "{message}"
     );
-    let picture = fs::read_to_string(PLACE.path().join("few.svg")).expect("it was written");
+    let picture = fs::read_to_string(SANDBOX.path().join("few.svg")).expect("it was written");
     for word in ["look", "now", "sieh"] {
         assert!(
             picture.contains(&format!("<title>{word}</title>")),
@@ -207,8 +207,8 @@ fn a_plot_names_every_word() {
         );
     }
     assert_eq!(picture.matches("<title>").count(), 3 + 2, "{picture}");
-    fs::write(PLACE.path().join("words.txt"), "w00\nw01\n\nw52\n").expect("it can be written");
-    PLACE.succeed(&[
+    fs::write(SANDBOX.path().join("words.txt"), "w00\nw01\n\nw52\n").expect("it can be written");
+    SANDBOX.succeed(&[
         "embeddings",
         "vectors.txt",
         "plot",
@@ -217,12 +217,12 @@ fn a_plot_names_every_word() {
         "--out",
         "map.svg",
     ]);
-    let picture = fs::read_to_string(PLACE.path().join("map.svg")).expect("it was written");
+    let picture = fs::read_to_string(SANDBOX.path().join("map.svg")).expect("it was written");
     assert!(
         picture.contains("w52") && !picture.contains("w03"),
         "{picture}"
     );
-    PLACE.succeed(&[
+    SANDBOX.succeed(&[
         "embeddings",
         "vectors.txt",
         "plot",
@@ -232,17 +232,17 @@ fn a_plot_names_every_word() {
         "map.png",
     ]);
     assert!(
-        fs::read(PLACE.path().join("map.png"))
+        fs::read(SANDBOX.path().join("map.png"))
             .expect("it was written")
             .starts_with(b"\x89PNG")
     );
     assert!(
-        PLACE
+        SANDBOX
             .fail(2, &["embeddings", "run", "plot", "--out", "map.gif"])
             .contains("ends neither in `.html`")
     );
-    fs::write(PLACE.path().join("none.txt"), "\n \n").expect("it can be written");
-    let message = PLACE.fail(
+    fs::write(SANDBOX.path().join("none.txt"), "\n \n").expect("it can be written");
+    let message = SANDBOX.fail(
         2,
         &[
             "embeddings",
@@ -255,7 +255,7 @@ fn a_plot_names_every_word() {
         ],
     );
     assert!(
-        message.contains("`none.txt` has no words") && !PLACE.path().join("none.svg").exists(),
+        message.contains("`none.txt` has no words") && !SANDBOX.path().join("none.svg").exists(),
         "{message}"
     );
 }
@@ -263,7 +263,7 @@ fn a_plot_names_every_word() {
 #[test]
 fn a_file_of_vectors_has_neither_sides_nor_checkpoints() {
     for (option, value) in [("--side", "src"), ("--checkpoint", "best")] {
-        let message = PLACE.fail(
+        let message = SANDBOX.fail(
             2,
             &["embeddings", "vectors.txt", "nearest", "w37", option, value],
         );
@@ -271,10 +271,10 @@ fn a_file_of_vectors_has_neither_sides_nor_checkpoints() {
             message.contains(&format!("`{option}` is for runs")),
             "{message}"
         );
-        PLACE.succeed(&["embeddings", "run", "nearest", "aaa", option, value]);
+        SANDBOX.succeed(&["embeddings", "run", "nearest", "aaa", option, value]);
     }
     assert!(
-        PLACE
+        SANDBOX
             .fail(
                 1,
                 &[
@@ -293,12 +293,12 @@ fn a_file_of_vectors_has_neither_sides_nor_checkpoints() {
 #[test]
 fn a_sentence_is_nearest_to_itself_whatever_surrounds_it() {
     fs::write(
-        PLACE.path().join("lines.txt"),
+        SANDBOX.path().join("lines.txt"),
         "look aaa now\n\nnow look bbb ccc\nlook aaa now\n",
     )
     .expect("written");
     for pool in ["mean", "first"] {
-        let found = PLACE.json(&[
+        let lines = SANDBOX.json(&[
             "embeddings",
             "run",
             "sentences",
@@ -309,23 +309,23 @@ fn a_sentence_is_nearest_to_itself_whatever_surrounds_it() {
             "-n",
             "1",
         ]);
-        let first = &found[0];
+        let first = &lines[0];
         assert_eq!(
             (
                 first["line"].as_u64(),
                 first["neighbors"][0]["line"].as_u64()
             ),
             (Some(1), Some(4)),
-            "{found}"
+            "{lines}"
         );
         assert!(
             first["neighbors"][0]["cosine"].as_f64().expect("a number") > 0.999_99,
-            "{found}"
+            "{lines}"
         );
         // A blank line has no vector.
-        assert_eq!(found.as_array().map(Vec::len), Some(3));
+        assert_eq!(lines.as_array().map(Vec::len), Some(3));
     }
-    let lines = PLACE
+    let lines = SANDBOX
         .succeed(&[
             "embeddings",
             "run",
@@ -349,11 +349,11 @@ fn a_sentence_is_nearest_to_itself_whatever_surrounds_it() {
 
     // Of a file a line is the mean of its words: here the same ones in another order.
     fs::write(
-        PLACE.path().join("grid.txt"),
+        SANDBOX.path().join("grid.txt"),
         "w00 w13\nw52\nw13 unknown w00\n",
     )
     .expect("it can be written");
-    let found = PLACE.json(&[
+    let lines = SANDBOX.json(&[
         "embeddings",
         "vectors.txt",
         "sentences",
@@ -362,8 +362,8 @@ fn a_sentence_is_nearest_to_itself_whatever_surrounds_it() {
         "-n",
         "1",
     ]);
-    assert_eq!(found[0]["neighbors"][0]["line"], 3);
-    let message = PLACE.fail(
+    assert_eq!(lines[0]["neighbors"][0]["line"], 3);
+    let message = SANDBOX.fail(
         2,
         &[
             "embeddings",
@@ -393,20 +393,20 @@ fn attention_over_vectors_is_that_of_numpy() {
             rounds: rounds.len(),
             count: rounds[0].neighbors.len(),
         };
-        let found = embeddings
+        let company = embeddings
             .in_company(text, word, attending)
             .expect("all words are known");
-        assert_eq!(found.rounds.len(), 1 + rounds.len());
+        assert_eq!(company.rounds.len(), 1 + rounds.len());
         assert_same(
-            &found.rounds[0].neighbors,
+            &company.rounds[0].neighbors,
             &golden_nearest(&embeddings, word, attending.count),
         );
-        for (found, expected) in found.rounds[1..].iter().zip(rounds) {
-            assert_eq!(found.weights.len(), expected.weights.len());
-            for (weight, expected) in found.weights.iter().zip(&expected.weights) {
+        for (round, expected) in company.rounds[1..].iter().zip(rounds) {
+            assert_eq!(round.weights.len(), expected.weights.len());
+            for (weight, expected) in round.weights.iter().zip(&expected.weights) {
                 assert!((weight - expected).abs() < 1e-8, "{weight}, not {expected}");
             }
-            assert_same(&found.neighbors, &expected.neighbors);
+            assert_same(&round.neighbors, &expected.neighbors);
         }
     }
 }
@@ -431,7 +431,7 @@ fn a_sentence_of_vectors_is_printed_and_drawn() {
         "--rounds",
         "2",
     ];
-    let (text, message) = PLACE.succeed(&context);
+    let (text, message) = SANDBOX.succeed(&context);
     assert!(message.contains("left out: `The`, `nothing`"), "{message}");
     let lines: Vec<&str> = text.lines().collect();
     assert_eq!(lines.len(), 5, "{text}");
@@ -440,8 +440,8 @@ fn a_sentence_of_vectors_is_printed_and_drawn() {
         "{text}"
     );
     for format in ["html", "svg", "png"] {
-        let out = PLACE.path().join(format!("arrows.{format}"));
-        PLACE.succeed(&[&context[..], &["--out", out.to_str().expect("it is text")]].concat());
+        let out = SANDBOX.path().join(format!("arrows.{format}"));
+        SANDBOX.succeed(&[&context[..], &["--out", out.to_str().expect("it is text")]].concat());
         let picture = fs::read(out).expect("it was written");
         let drawn = String::from_utf8_lossy(&picture);
         // A word each for the three that are known.
@@ -468,10 +468,10 @@ fn a_sentence_of_vectors_is_printed_and_drawn() {
             "the scale NaN is not a finite number",
         ),
     ] {
-        let message = PLACE.fail(2, &[&["embeddings", "vectors.txt"], options].concat());
+        let message = SANDBOX.fail(2, &[&["embeddings", "vectors.txt"], options].concat());
         assert!(message.contains(words), "{message}");
     }
-    let message = PLACE.fail(
+    let message = SANDBOX.fail(
         2,
         &[
             "embeddings",
@@ -494,7 +494,7 @@ fn a_sentence_of_vectors_is_printed_and_drawn() {
 fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
     // The first sentence of the validation text is `now look aaa`; the neighbors of `look` there
     // are from such sentences.
-    let found = PLACE.json(&[
+    let output = SANDBOX.json(&[
         "embeddings",
         "run",
         "context",
@@ -505,8 +505,8 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
         "-n",
         "9",
     ]);
-    let layers = found.as_array().expect("a list");
-    assert_eq!(layers.len(), 2, "the embedding and one layer: {found}");
+    let layers = output.as_array().expect("a list");
+    assert_eq!(layers.len(), 2, "the embedding and one layer: {output}");
     for (number, layer) in layers.iter().enumerate() {
         assert_eq!(layer["layer"], number);
         let neighbors = layer["neighbors"].as_array().expect("a list");
@@ -525,7 +525,7 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
                 .is_some_and(|text| text.starts_with("now look"))
         }));
     }
-    let message = PLACE.fail(
+    let message = SANDBOX.fail(
         2,
         &[
             "embeddings",
@@ -544,14 +544,14 @@ fn a_word_in_its_own_sentence_is_where_the_bank_has_it() {
 
 #[test]
 fn a_blank_line_has_no_words_and_no_vector_where_a_space_is_a_token() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let pairs = [(" ", " "), ("now look aaa", "sieh aaa")];
-    place.write(
+    sandbox.write(
         "valid",
         &pairs.map(|(src, tgt)| (src.to_owned(), tgt.to_owned())),
     );
     let bpe = ["tokenizer.kind=\"bpe\"", "tokenizer.vocab_size=300"];
-    place.succeed(&[
+    sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -561,7 +561,7 @@ fn a_blank_line_has_no_words_and_no_vector_where_a_space_is_a_token() {
         "--set",
         bpe[1],
     ]);
-    let found = place.json(&[
+    let layers = sandbox.json(&[
         "embeddings",
         "bpe",
         "context",
@@ -571,20 +571,20 @@ fn a_blank_line_has_no_words_and_no_vector_where_a_space_is_a_token() {
         "--json",
     ]);
     assert_eq!(
-        found[0]["neighbors"].as_array().map(Vec::len),
+        layers[0]["neighbors"].as_array().map(Vec::len),
         Some(2),
-        "{found}"
+        "{layers}"
     );
-    let message = place.fail(2, &["embeddings", "bpe", "context", " ", "--word", "x"]);
+    let message = sandbox.fail(2, &["embeddings", "bpe", "context", " ", "--word", "x"]);
     assert!(message.contains("no word `x`"), "{message}");
 
     fs::write(
-        place.path().join("lines.txt"),
+        sandbox.path().join("lines.txt"),
         "look aaa now\n \t\nnow look\n",
     )
     .expect("it can be written");
-    let found = place.json(&["embeddings", "bpe", "sentences", "lines.txt", "--json"]);
-    let lines: Vec<_> = found
+    let output = sandbox.json(&["embeddings", "bpe", "sentences", "lines.txt", "--json"]);
+    let lines: Vec<_> = output
         .as_array()
         .expect("a list")
         .iter()
@@ -606,10 +606,10 @@ const KINDS: [&str; 7] = [
 
 #[test]
 fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let config = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../configs/skipgram.toml");
     let config = config.to_str().expect("the path is UTF-8");
-    place.succeed(&[
+    sandbox.succeed(&[
         "train",
         config,
         "--run",
@@ -617,8 +617,8 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
         "--set",
         "train.max_steps=1000",
     ]);
-    place.succeed(&["embeddings", "words", "export", "words.txt"]);
-    let path = place.path().join("words.txt");
+    sandbox.succeed(&["embeddings", "words", "export", "words.txt"]);
+    let path = sandbox.path().join("words.txt");
     let vectors = WordVectors::read(&path, VectorLimits::default()).expect("it can be read");
     let embeddings = Embeddings::from_file(vectors);
     let (mut count, mut alike) = (0, 0);
@@ -629,8 +629,8 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
             alike += usize::from(words.split(' ').any(|other| other == nearest));
         }
     }
-    // By chance it would be one in thirty. Other plurals than those above are found for some, and
-    // count against this.
+    // By chance it would be one in thirty. For some the result is another plural than those above,
+    // and they count against this.
     println!("{alike} of {count} words have a neighbor of their kind");
     assert!(
         alike * 4 > count * 3,
@@ -639,23 +639,24 @@ fn trained_vectors_are_near_those_of_words_of_the_same_kind() {
 }
 
 #[test]
-fn what_cannot_be_explored_or_is_left_out_is_said() {
-    let message = PLACE.fail(2, &["embeddings", "nothing.txt", "nearest", "aaa"]);
+fn messages_name_what_cannot_be_explored_or_is_left_out() {
+    let message = SANDBOX.fail(2, &["embeddings", "nothing.txt", "nearest", "aaa"]);
     assert!(
         message.contains("there is no run and no file of vectors `nothing.txt`"),
         "{message}"
     );
-    fs::write(PLACE.path().join("twice.txt"), "a 1 2\nb 2 1\na 3 3\n").expect("it can be written");
-    let message = PLACE
+    fs::write(SANDBOX.path().join("twice.txt"), "a 1 2\nb 2 1\na 3 3\n")
+        .expect("it can be written");
+    let message = SANDBOX
         .succeed(&["embeddings", "twice.txt", "nearest", "a"])
         .1;
     assert!(
         message.contains("1 repeated words are ignored"),
         "{message}"
     );
-    // Longer than the model, and asked for a word at the end.
+    // A text longer than the model reads, and a request for a word at its end.
     let text = format!("{} bbb", ["aaa"; 25].join(" "));
-    let message = PLACE.fail(2, &["embeddings", "run", "context", &text, "--word", "bbb"]);
+    let message = SANDBOX.fail(2, &["embeddings", "run", "context", &text, "--word", "bbb"]);
     assert!(
         message.contains("26 tokens, of which the model reads the first 20"),
         "{message}"

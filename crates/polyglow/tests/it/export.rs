@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{Workplace, checkpoint};
+use crate::program::{Sandbox, checkpoint};
 
 /// The names in a directory, in order.
 fn names(path: &Path) -> Vec<String> {
@@ -23,11 +23,14 @@ fn names(path: &Path) -> Vec<String> {
 
 #[test]
 fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
-    let place = Workplace::trained();
-    fs::write(place.path().join("input"), "look aaa now\n\nlook bbb now\n")
-        .expect("it can be written");
+    let sandbox = Sandbox::trained();
+    fs::write(
+        sandbox.path().join("input"),
+        "look aaa now\n\nlook bbb now\n",
+    )
+    .expect("it can be written");
     let translate = |run: &str| {
-        place
+        sandbox
             .succeed(&["translate", run, "input", "--beam-size", "2"])
             .0
     };
@@ -43,16 +46,16 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
         ),
     ] {
         let set = "license=cc-by-4.0";
-        let (_, said) = place.succeed(&[
+        let (_, stderr) = sandbox.succeed(&[
             "export", "run", "--to", format, "--out", format, "--set", set,
         ]);
         assert!(
-            said.contains("translates 4 lines as the run does"),
-            "{said}"
+            stderr.contains("translates 4 lines as the run does"),
+            "{stderr}"
         );
-        assert_eq!(names(&place.path().join(format)).join(" "), files);
+        assert_eq!(names(&sandbox.path().join(format)).join(" "), files);
         let card =
-            fs::read_to_string(place.path().join(format).join("README.md")).expect("it is there");
+            fs::read_to_string(sandbox.path().join(format).join("README.md")).expect("it is there");
         assert!(
             card.starts_with("---\nlanguage:\n- \"en\"\n- \"de\"\nlicense: \"cc-by-4.0\"\n"),
             "{card}"
@@ -67,15 +70,15 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
             assert!(card.contains(part), "{part}: {card}");
         }
         let again = format!("{format}-run");
-        place.succeed(&["import", format, "--run", &again]);
+        sandbox.succeed(&["import", format, "--run", &again]);
         assert_eq!(translate(&again), expected, "{format}");
         // Its config names no text.
-        let (info, _) = place.succeed(&["info", &again]);
+        let (info, _) = sandbox.succeed(&["info", &again]);
         assert!(info.contains("state "), "{info}");
-        let message = place.fail(2, &["export", "run", "--to", format, "--out", format]);
+        let message = sandbox.fail(2, &["export", "run", "--to", format, "--out", format]);
         assert!(message.contains("is there already"), "{message}");
         assert!(
-            place
+            sandbox
                 .fail(2, &["import", format, "--run", &again])
                 .contains("is there already")
         );
@@ -89,11 +92,11 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
         "--set",
         "data.test=test",
     ];
-    let scores = place.json(&[&["evaluate", run, "--json"], &data[..]].concat());
+    let scores = sandbox.json(&[&["evaluate", run, "--json"], &data[..]].concat());
     assert!(scores["loss"].as_f64().expect("a number").is_finite());
-    place.succeed(&["average", run]);
-    place.succeed(&["quantize", run]);
-    place.succeed(&[
+    sandbox.succeed(&["average", run]);
+    sandbox.succeed(&["quantize", run]);
+    sandbox.succeed(&[
         "export",
         run,
         "--to",
@@ -116,10 +119,10 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
         "--set",
         "train.max_epochs=2",
     ];
-    let (_, said) = place.succeed(&[&fork[..], &data[..4]].concat());
-    assert!(said.contains("forked from"), "{said}");
+    let (_, stderr) = sandbox.succeed(&[&fork[..], &data[..4]].concat());
+    assert!(stderr.contains("forked from"), "{stderr}");
     assert!(
-        checkpoint(&place.path().join("tuned"), "last")
+        checkpoint(&sandbox.path().join("tuned"), "last")
             .path
             .exists()
     );
@@ -127,9 +130,9 @@ fn a_run_goes_out_with_a_card_and_comes_back_to_be_used_as_any_other() {
 
 #[test]
 fn eight_and_sixteen_bits_take_a_quarter_and_half_of_the_room() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     let size = |precision: &str| {
-        place.succeed(&[
+        sandbox.succeed(&[
             "export",
             "run",
             "--to",
@@ -139,12 +142,12 @@ fn eight_and_sixteen_bits_take_a_quarter_and_half_of_the_room() {
             "--out",
             precision,
         ]);
-        fs::metadata(place.path().join(precision).join("model.bin"))
+        fs::metadata(sandbox.path().join(precision).join("model.bin"))
             .expect("it is there")
             .len()
     };
     let (float32, float16, int8) = (size("float32"), size("float16"), size("int8"));
-    // The table of positions stays in f32 beside matrices in 8 bits, and is most of this model.
+    // The table of positions stays in f32 next to matrices in 8 bits, and is most of this model.
     assert!(
         float16 < float32 * 6 / 10 && int8 < float32,
         "{float32}, {float16}, {int8}"
@@ -153,18 +156,18 @@ fn eight_and_sixteen_bits_take_a_quarter_and_half_of_the_room() {
 
 #[test]
 fn a_unigram_model_becomes_a_package_of_argos() {
-    let place = Workplace::new();
-    place.train(
+    let sandbox = Sandbox::new();
+    sandbox.train(
         "run",
         &["tokenizer.kind=unigram", "tokenizer.vocab_size=60"],
     );
-    place.succeed(&["export", "run", "--to", "argos", "--out", "argos"]);
+    sandbox.succeed(&["export", "run", "--to", "argos", "--out", "argos"]);
     assert_eq!(
-        names(&place.path().join("argos")),
+        names(&sandbox.path().join("argos")),
         ["translate-en_de-1_0.argosmodel"]
     );
     let bytes =
-        fs::read(place.path().join("argos/translate-en_de-1_0.argosmodel")).expect("it is there");
+        fs::read(sandbox.path().join("argos/translate-en_de-1_0.argosmodel")).expect("it is there");
     let has = |text: &str| {
         bytes
             .windows(text.len())
@@ -175,17 +178,17 @@ fn a_unigram_model_becomes_a_package_of_argos() {
             && has("\"from_name\":\"English\"")
             && has("TransformerSpec")
     );
-    place.succeed(&["export", "run", "--to", "sentencepiece", "--out", "spm"]);
+    sandbox.succeed(&["export", "run", "--to", "sentencepiece", "--out", "spm"]);
     assert_eq!(
-        names(&place.path().join("spm")),
+        names(&sandbox.path().join("spm")),
         ["README.md", "sentencepiece.model"]
     );
 }
 
 #[test]
 fn what_a_format_has_no_place_for_is_refused_and_leaves_nothing() {
-    let place = Workplace::new();
-    place.train(
+    let sandbox = Sandbox::new();
+    sandbox.train(
         "run",
         &[
             "tokenizer.kind=bpe",
@@ -198,21 +201,21 @@ fn what_a_format_has_no_place_for_is_refused_and_leaves_nothing() {
         ("argos", "SentencePiece does not have"),
         ("sentencepiece", "SentencePiece does not have"),
     ] {
-        let message = place.fail(2, &["export", "run", "--to", format, "--out", "out"]);
+        let message = sandbox.fail(2, &["export", "run", "--to", format, "--out", "out"]);
         assert!(message.contains(reason), "{format}: {message}");
         assert!(
-            !names(place.path())
+            !names(sandbox.path())
                 .iter()
                 .any(|name| name.starts_with("out")),
             "{format}"
         );
     }
     assert!(
-        place
+        sandbox
             .fail(2, &["export", "run", "--to", "onnx", "--out", "out"])
             .contains("ctranslate2")
     );
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "export",
@@ -229,7 +232,7 @@ fn what_a_format_has_no_place_for_is_refused_and_leaves_nothing() {
         message.contains("trained with that key and depends on it"),
         "{message}"
     );
-    let message = place.fail(2, &["import", ".", "--run", "out"]);
+    let message = sandbox.fail(2, &["import", ".", "--run", "out"]);
     assert!(
         message.contains("holds no model that can be read"),
         "{message}"
@@ -238,18 +241,18 @@ fn what_a_format_has_no_place_for_is_refused_and_leaves_nothing() {
 
 #[test]
 fn a_config_that_does_not_fit_the_weights_is_an_error_that_leaves_nothing() {
-    let place = Workplace::trained();
-    let config = place.path().join("run/config.toml");
+    let sandbox = Sandbox::trained();
+    let config = sandbox.path().join("run/config.toml");
     let text = fs::read_to_string(&config).expect("it is there");
     fs::write(
         &config,
         text.replace("tie_embeddings = \"all\"", "tie_embeddings = \"none\""),
     )
     .expect("it can be written");
-    let message = place.fail(1, &["export", "run", "--to", "ctranslate2", "--out", "out"]);
+    let message = sandbox.fail(1, &["export", "run", "--to", "ctranslate2", "--out", "out"]);
     assert!(message.contains("there is no tensor"), "{message}");
     assert!(
-        !names(place.path())
+        !names(sandbox.path())
             .iter()
             .any(|name| name.starts_with("out"))
     );

@@ -5,9 +5,9 @@ use std::fs;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_train::run::read_weights;
 
-use crate::program::{Workplace, checkpoint};
+use crate::program::{Sandbox, checkpoint};
 
-/// What a fork needs to be another training.
+/// The options that make a fork another training.
 const FINE_TUNING: [&str; 6] = [
     "--set",
     "train.lr=1e-5",
@@ -17,8 +17,8 @@ const FINE_TUNING: [&str; 6] = [
     "train.max_steps=4",
 ];
 
-fn fork(place: &Workplace, new: &str, more: &[&str]) -> (String, String) {
-    place.succeed(
+fn fork(sandbox: &Sandbox, new: &str, more: &[&str]) -> (String, String) {
+    sandbox.succeed(
         &[
             &["train", "tiny.toml", "--run", "run", "--fork", new][..],
             &FINE_TUNING,
@@ -30,15 +30,15 @@ fn fork(place: &Workplace, new: &str, more: &[&str]) -> (String, String) {
 
 #[test]
 fn a_fork_starts_from_the_weights_and_nothing_else() {
-    let place = Workplace::trained();
-    let (_, stderr) = fork(&place, "new", &["--checkpoint", "step-6"]);
+    let sandbox = Sandbox::trained();
+    let (_, stderr) = fork(&sandbox, "new", &["--checkpoint", "step-6"]);
     assert!(
         stderr.contains(
             "forked from `run/checkpoints/step-6`, after step 6: carried over are the weights"
         ),
         "{stderr}"
     );
-    let read = |path: &str| fs::read(place.path().join(path)).expect("it was written");
+    let read = |path: &str| fs::read(sandbox.path().join(path)).expect("it was written");
     assert_eq!(
         read("run/checkpoints/step-6/model.safetensors"),
         read("new/checkpoints/step-0/model.safetensors")
@@ -55,23 +55,23 @@ fn a_fork_starts_from_the_weights_and_nothing_else() {
         read("new/checkpoints/step-4/model.safetensors"),
         read("new/checkpoints/step-0/model.safetensors")
     );
-    assert!(place.path().join("new/inspection.json").is_file());
+    assert!(sandbox.path().join("new/inspection.json").is_file());
 }
 
 #[test]
-fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
-    let place = Workplace::trained();
-    fork(&place, "straight", &[]);
-    fork(&place, "stopped", &[]);
+fn a_fork_is_resumed_by_the_same_command_and_as_a_run_of_its_own() {
+    let sandbox = Sandbox::trained();
+    fork(&sandbox, "straight", &[]);
+    fork(&sandbox, "stopped", &[]);
     for step in ["step-3", "step-4"] {
-        fs::remove_dir_all(place.path().join("stopped/checkpoints").join(step))
+        fs::remove_dir_all(sandbox.path().join("stopped/checkpoints").join(step))
             .expect("it is there");
     }
-    let (_, stderr) = fork(&place, "stopped", &[]);
+    let (_, stderr) = fork(&sandbox, "stopped", &[]);
     assert!(stderr.contains("resuming after step 2"), "{stderr}");
     let weights = |run: &str| {
         fs::read(
-            place
+            sandbox
                 .path()
                 .join(run)
                 .join("checkpoints/step-4/model.safetensors"),
@@ -81,14 +81,14 @@ fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
         weights("straight").expect("it is there"),
         weights("stopped").expect("it is there")
     );
-    place.succeed(
+    sandbox.succeed(
         &[
             &["train", "tiny.toml", "--run", "stopped"][..],
             &FINE_TUNING,
         ]
         .concat(),
     );
-    // It comes from one place, which it does not need any more.
+    // It comes from one directory, which it does not need any more.
     let again = |run: &str, checkpoint: &str| {
         let arguments = [
             "train",
@@ -100,21 +100,21 @@ fn a_fork_goes_on_by_the_same_command_and_as_a_run_of_its_own() {
             "--checkpoint",
             checkpoint,
         ];
-        place.run(&[&arguments[..], &FINE_TUNING].concat())
+        sandbox.run(&[&arguments[..], &FINE_TUNING].concat())
     };
     assert_eq!(again("run", "step-2").status.code(), Some(2));
     assert_eq!(again("straight", "best").status.code(), Some(2));
-    fs::remove_dir_all(place.path().join("run")).expect("it is there");
+    fs::remove_dir_all(sandbox.path().join("run")).expect("it is there");
     assert_eq!(again("run", "best").status.code(), Some(0));
 }
 
 #[test]
 fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
-    let place = Workplace::trained();
-    let run = |name: &str| place.path().join(name);
+    let sandbox = Sandbox::trained();
+    let run = |name: &str| sandbox.path().join(name);
     let loss = ["--set", "train.best_metric=loss"];
     let worse = [&loss[..], &["--set", "train.lr=1"]].concat();
-    fork(&place, "worse", &worse);
+    fork(&sandbox, "worse", &worse);
     let best = |name: &str| checkpoint(&run(name), "best").state;
     let parent = best("run").best.expect("it was validated");
     assert_eq!(best("worse").step, 0);
@@ -131,13 +131,13 @@ fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
         "the validation sets are the same"
     );
     let better = ["--set", "train.lr=3e-3", "--set", "train.max_steps=20"];
-    fork(&place, "better", &[&loss[..], &better].concat());
+    fork(&sandbox, "better", &[&loss[..], &better].concat());
     assert!(best("better").step > 0);
     // A fork that was killed before its first step is validated once more, and recorded once.
     for step in ["step-2", "step-3", "step-4"] {
         let _ = fs::remove_dir_all(run("worse/checkpoints").join(step));
     }
-    let (_, stderr) = fork(&place, "worse", &worse);
+    let (_, stderr) = fork(&sandbox, "worse", &worse);
     assert!(stderr.contains("resuming after step 0"), "{stderr}");
     let is_of_beginning =
         |line: &&str| line.contains("\"kind\":\"valid\"") && line.contains("\"step\":0,");
@@ -152,10 +152,10 @@ fn the_weights_that_a_fork_begins_with_compete_for_the_best() {
 
 #[test]
 fn a_fork_that_never_got_its_weights_is_no_run() {
-    let place = Workplace::trained();
-    fork(&place, "new", &[]);
-    fs::remove_dir_all(place.path().join("new/checkpoints")).expect("it is there");
-    let message = place.fail(
+    let sandbox = Sandbox::trained();
+    fork(&sandbox, "new", &[]);
+    fs::remove_dir_all(sandbox.path().join("new/checkpoints")).expect("it is there");
+    let message = sandbox.fail(
         2,
         &[&["train", "tiny.toml", "--run", "new"][..], &FINE_TUNING].concat(),
     );
@@ -164,13 +164,13 @@ fn a_fork_that_never_got_its_weights_is_no_run() {
             && message.contains("the weights were never copied"),
         "{message}"
     );
-    let (_, stderr) = fork(&place, "new", &[]);
+    let (_, stderr) = fork(&sandbox, "new", &[]);
     assert!(stderr.contains("forked from"), "{stderr}");
 }
 
 #[test]
 fn what_is_no_whole_run_is_not_written_to() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     let resume = [
         "train",
         "tiny.toml",
@@ -179,41 +179,41 @@ fn what_is_no_whole_run_is_not_written_to() {
         "--set",
         "train.lr=1e-5",
     ];
-    fs::remove_file(place.path().join("run/config.toml")).expect("it is there");
-    let message = place.fail(2, &resume);
+    fs::remove_file(sandbox.path().join("run/config.toml")).expect("it is there");
+    let message = sandbox.fail(2, &resume);
     assert!(
         message.contains("`run` holds `checkpoints`, but no `config.toml`"),
         "{message}"
     );
-    fs::create_dir(place.path().join("mine")).expect("it can be made");
-    fs::write(place.path().join("mine/metrics.jsonl"), "my own\n").expect("it can be written");
-    let message = place.fail(2, &["train", "tiny.toml", "--run", "mine"]);
+    fs::create_dir(sandbox.path().join("mine")).expect("it can be made");
+    fs::write(sandbox.path().join("mine/metrics.jsonl"), "my own\n").expect("it can be written");
+    let message = sandbox.fail(2, &["train", "tiny.toml", "--run", "mine"]);
     assert!(
         message.contains("`mine` holds `metrics.jsonl`"),
         "{message}"
     );
     assert_eq!(
-        fs::read_to_string(place.path().join("mine/metrics.jsonl")).expect("it is there"),
+        fs::read_to_string(sandbox.path().join("mine/metrics.jsonl")).expect("it is there"),
         "my own\n"
     );
 }
 
 #[test]
 fn a_state_that_was_changed_and_a_tokenizer_of_other_ids_are_noticed() {
-    let place = Workplace::trained();
-    let path = |name: &str| place.path().join("run").join(name);
+    let sandbox = Sandbox::trained();
+    let path = |name: &str| sandbox.path().join("run").join(name);
     let state = fs::read_to_string(path("checkpoints/step-6/state.json")).expect("it is there");
     let changed = state.replace("\"position\": ", "\"position\": 1");
     assert_ne!(state, changed);
     fs::write(path("checkpoints/step-6/state.json"), changed).expect("it can be written");
-    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "step-6"]);
+    let message = sandbox.fail(1, &["evaluate", "run", "--checkpoint", "step-6"]);
     assert!(
         message.contains("in its `state.json`: it is not what was written"),
         "{message}"
     );
     fs::write(path("checkpoints/step-6/state.json"), state).expect("it can be written");
     fs::rename(path("checkpoints/step-6"), path("checkpoints/step-7")).expect("it is ours");
-    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "step-7"]);
+    let message = sandbox.fail(1, &["evaluate", "run", "--checkpoint", "step-7"]);
     assert!(
         message.contains("it is named `step-7`, but is of step 6"),
         "{message}"
@@ -224,7 +224,7 @@ fn a_state_that_was_changed_and_a_tokenizer_of_other_ids_are_noticed() {
         tokenizer.replace("\"aaa\"", "\"aab\""),
     )
     .expect("it can be written");
-    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "step-4"]);
+    let message = sandbox.fail(1, &["evaluate", "run", "--checkpoint", "step-4"]);
     assert!(
         message.contains("is not the one that its model was trained with"),
         "{message}"
@@ -233,9 +233,9 @@ fn a_state_that_was_changed_and_a_tokenizer_of_other_ids_are_noticed() {
 
 #[test]
 fn a_fork_to_another_model_or_to_itself_is_refused() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     let fork = |new: &str, set: &str| {
-        place.fail(
+        sandbox.fail(
             2,
             &[
                 "train",
@@ -264,7 +264,7 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
         message.contains("`run` exists, and is not a fork"),
         "{message}"
     );
-    let message = place.fail(
+    let message = sandbox.fail(
         1,
         &[
             "train",
@@ -279,12 +279,12 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
     );
     assert!(message.contains("no checkpoint `step-99`"), "{message}");
     assert!(
-        place
+        sandbox
             .fail(1, &["train", "tiny.toml", "--run", "none", "--fork", "new"])
             .contains("no run in `none`")
     );
-    assert!(!place.path().join("new").exists());
-    place.succeed(&[
+    assert!(!sandbox.path().join("new").exists());
+    sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -297,8 +297,8 @@ fn a_fork_to_another_model_or_to_itself_is_refused() {
 }
 
 #[test]
-fn a_run_does_not_go_on_with_other_text_or_tokenizers() {
-    let place = Workplace::trained();
+fn a_run_is_not_resumed_with_other_text_or_tokenizers() {
+    let sandbox = Sandbox::trained();
     let longer = [
         "train",
         "tiny.toml",
@@ -307,14 +307,14 @@ fn a_run_does_not_go_on_with_other_text_or_tokenizers() {
         "--set",
         "train.max_steps=8",
     ];
-    let path = |name: &str| place.path().join(name);
+    let path = |name: &str| sandbox.path().join(name);
     for (file, what) in [
         ("train.de", "the training text"),
         ("valid.de", "the validation text"),
     ] {
         let old = fs::read_to_string(path(file)).expect("it is there");
         fs::write(path(file), old.replacen("sieh", "nun", 1)).expect("it can be written");
-        let message = place.fail(2, &longer);
+        let message = sandbox.fail(2, &longer);
         assert!(
             message.contains(&format!("`run` was trained with other content of {what}")),
             "{message}"
@@ -329,19 +329,19 @@ fn a_run_does_not_go_on_with_other_text_or_tokenizers() {
     )
     .expect("it can be written");
     assert!(
-        place
+        sandbox
             .fail(2, &longer)
             .contains("the tokenizer in the run's directory")
     );
     fs::write(path("run/tokenizer.json"), tokenizer).expect("it can be written");
     // The test text decides nothing.
     fs::write(path("test.en"), "look zzz\n".repeat(4)).expect("it can be written");
-    place.succeed(&longer);
+    sandbox.succeed(&longer);
 }
 
 /// The values of a parameter in a checkpoint.
-fn parameter(place: &Workplace, checkpoint: &str, name: &str, shape: &[usize]) -> Vec<f32> {
-    let path = place.path().join(checkpoint).join("model.safetensors");
+fn parameter(sandbox: &Sandbox, checkpoint: &str, name: &str, shape: &[usize]) -> Vec<f32> {
+    let path = sandbox.path().join(checkpoint).join("model.safetensors");
     let mut weights = read_weights(&path).expect("it is there");
     weights
         .take(name, shape)
@@ -352,9 +352,9 @@ fn parameter(place: &Workplace, checkpoint: &str, name: &str, shape: &[usize]) -
 
 #[test]
 fn frozen_parameters_stay_as_they_are_and_the_others_move() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     fork(
-        &place,
+        &sandbox,
         "new",
         &[
             "--set",
@@ -380,9 +380,9 @@ fn frozen_parameters_stay_as_they_are_and_the_others_move() {
             false,
         ),
     ] {
-        let of = |checkpoint| parameter(&place, checkpoint, name, shape);
+        let values = |checkpoint| parameter(&sandbox, checkpoint, name, shape);
         assert_eq!(
-            of("new/checkpoints/step-0") == of("new/checkpoints/step-4"),
+            values("new/checkpoints/step-0") == values("new/checkpoints/step-4"),
             stays,
             "{name}"
         );
@@ -395,7 +395,7 @@ fn frozen_parameters_stay_as_they_are_and_the_others_move() {
         "--set",
         "train.freeze=[\"encoders\"]",
     ];
-    let message = place.fail(2, &unknown);
+    let message = sandbox.fail(2, &unknown);
     assert!(
         message.contains("names `encoders`") && message.contains("src_embedding"),
         "{message}"
@@ -404,20 +404,20 @@ fn frozen_parameters_stay_as_they_are_and_the_others_move() {
 
 #[test]
 fn a_fork_with_another_vocabulary_keeps_what_it_knows_of_tokens_that_both_have() {
-    let place = Workplace::trained();
-    let old = Tokenizer::load(&place.path().join("run/tokenizer.json")).expect("it is there");
+    let sandbox = Sandbox::trained();
+    let old = Tokenizer::load(&sandbox.path().join("run/tokenizer.json")).expect("it is there");
     let known = parameter(
-        &place,
+        &sandbox,
         "run/checkpoints/step-6",
         "src_embedding.weight",
         &[old.vocab_size(), 8],
     );
-    place.write(
+    sandbox.write(
         "train",
         &vec![("look aaa there".to_owned(), "aaa dort".to_owned()); 20],
     );
     let fewer = ["--set", "tokenizer.vocab_size=9"];
-    let refused = place.run(
+    let refused = sandbox.run(
         &[
             &["train", "tiny.toml", "--run", "run", "--fork", "new"][..],
             &FINE_TUNING,
@@ -426,14 +426,18 @@ fn a_fork_with_another_vocabulary_keeps_what_it_knows_of_tokens_that_both_have()
         .concat(),
     );
     assert_eq!(refused.status.code(), Some(2));
-    let (_, stderr) = fork(&place, "new", &[&fewer[..], &["--new-vocabulary"]].concat());
-    let new = Tokenizer::load(&place.path().join("new/tokenizer.json")).expect("it was learned");
+    let (_, stderr) = fork(
+        &sandbox,
+        "new",
+        &[&fewer[..], &["--new-vocabulary"]].concat(),
+    );
+    let new = Tokenizer::load(&sandbox.path().join("new/tokenizer.json")).expect("it was learned");
     assert!(
         stderr.contains("the embeddings of 6 of 8 tokens"),
         "{stderr}"
     );
     let carried = parameter(
-        &place,
+        &sandbox,
         "new/checkpoints/step-0",
         "src_embedding.weight",
         &[new.vocab_size(), 8],

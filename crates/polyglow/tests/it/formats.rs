@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::{Workplace, checkpoint};
+use crate::program::{Sandbox, checkpoint};
 
 /// A run of checkpoint format 1, stopped after step 10 of 20: `tests/golden/README.md` says how it
 /// was made.
@@ -28,14 +28,14 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_run_of_format_1_is_read_used_and_continued() {
-    let place = Workplace::new();
-    copy(Path::new(FORMAT_1), &place.path().join("old"));
-    let info = place.json(&["info", "old", "--json"]);
+    let sandbox = Sandbox::new();
+    copy(Path::new(FORMAT_1), &sandbox.path().join("old"));
+    let info = sandbox.json(&["info", "old", "--json"]);
     assert_eq!(info["state"]["step"], 10);
     assert_eq!(info["checkpoints"]["best"], 7);
-    fs::write(place.path().join("input"), "1 2 3\n").expect("it can be written");
+    fs::write(sandbox.path().join("input"), "1 2 3\n").expect("it can be written");
     assert_eq!(
-        place
+        sandbox
             .succeed(&["translate", "old", "input"])
             .0
             .lines()
@@ -48,11 +48,11 @@ fn a_run_of_format_1_is_read_used_and_continued() {
         ("last", 2.571_782_8),
         ("ema", 2.610_593_7),
     ] {
-        let scores = place.json(&["evaluate", "old", "--checkpoint", checkpoint, "--json"]);
+        let scores = sandbox.json(&["evaluate", "old", "--checkpoint", checkpoint, "--json"]);
         let loss = scores["loss"].as_f64().expect("a number");
         assert!((loss - expected).abs() < 1e-4, "{checkpoint}: {loss}");
     }
-    let (_, stderr) = place.succeed(&[
+    let (_, stderr) = sandbox.succeed(&[
         "train",
         "old/config.toml",
         "--run",
@@ -61,12 +61,15 @@ fn a_run_of_format_1_is_read_used_and_continued() {
         "train.max_steps=20",
     ]);
     assert!(stderr.contains("resuming after step 10"), "{stderr}");
-    assert_eq!(place.json(&["info", "old", "--json"])["state"]["step"], 20);
+    assert_eq!(
+        sandbox.json(&["info", "old", "--json"])["state"]["step"],
+        20
+    );
 }
 
 #[test]
 fn every_tensor_is_documented() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let overrides = [
         "model.position=learned",
         "model.activation=swiglu",
@@ -74,14 +77,14 @@ fn every_tensor_is_documented() {
         "model.tie_embeddings=none",
         "model.output_bias=true",
     ];
-    place.train("run", &overrides);
+    sandbox.train("run", &overrides);
     let weights = |name| {
-        let path = checkpoint(&place.path().join("run"), name)
+        let path = checkpoint(&sandbox.path().join("run"), name)
             .path
             .join("model.safetensors");
         polyglow_train::run::read_weights(&path).expect("it was written")
     };
-    place.succeed(&["quantize", "run"]);
+    sandbox.succeed(&["quantize", "run"]);
     let (weights, int8) = (weights("last"), weights("int8"));
     let names: Vec<&String> = weights.rest().map(|(name, _)| name).collect();
     for (name, _) in int8.rest() {

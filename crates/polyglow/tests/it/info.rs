@@ -5,17 +5,17 @@ use std::io::Write;
 
 use serde_json::json;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 #[test]
 fn a_finished_run_shows_its_sizes_its_state_and_its_validations() {
-    let place = Workplace::trained();
-    let report = place.json(&["info", "run", "--json"]);
+    let sandbox = Sandbox::trained();
+    let report = sandbox.json(&["info", "run", "--json"]);
     assert_eq!(report["run"], "run");
     assert_eq!(report["config"]["model"]["d_ff"], 12);
     assert_eq!(
         report["parameters"],
-        place.json(&["-q", "check", "tiny.toml", "--json"])["parameters"]
+        sandbox.json(&["-q", "check", "tiny.toml", "--json"])["parameters"]
     );
     assert_eq!(
         report["vocabulary"],
@@ -51,7 +51,7 @@ fn a_finished_run_shows_its_sizes_its_state_and_its_validations() {
             .all(|key| record[key].is_f64())
     }));
 
-    let (text, messages) = place.succeed(&["info", "run"]);
+    let (text, messages) = sandbox.succeed(&["info", "run"]);
     assert!(
         text.contains("state        step 6, 3 epochs done, 234 target tokens\n"),
         "{text}"
@@ -76,19 +76,19 @@ fn a_finished_run_shows_its_sizes_its_state_and_its_validations() {
 
 #[test]
 fn tests_are_shown_and_lines_that_were_cut_off_are_not() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     let mut file = OpenOptions::new()
         .append(true)
-        .open(place.path().join("run/metrics.jsonl"))
+        .open(sandbox.path().join("run/metrics.jsonl"))
         .expect("it is there");
     let record = json!({ "kind": "test", "split": "news", "step": 6, "bleu": 12.5 });
     write!(file, "{record}\n{{\"kind\": \"test\", \"spl").expect("it can be written");
-    let (text, _) = place.succeed(&["info", "run"]);
+    let (text, _) = sandbox.succeed(&["info", "run"]);
     assert!(
         text.contains("\nnews                6    12.50        - "),
         "{text}"
     );
-    let tests = place.json(&["info", "run", "--json"])["tests"].clone();
+    let tests = sandbox.json(&["info", "run", "--json"])["tests"].clone();
     assert_eq!(
         tests
             .as_array()
@@ -102,26 +102,26 @@ fn tests_are_shown_and_lines_that_were_cut_off_are_not() {
 
 #[test]
 fn a_run_that_has_not_begun_is_shown_as_such() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     for entry in ["run/checkpoints", "run/validation", "run/cache"] {
-        fs::remove_dir_all(place.path().join(entry)).expect("it is there");
+        fs::remove_dir_all(sandbox.path().join(entry)).expect("it is there");
     }
     for entry in ["run/metrics.jsonl", "run/tokenizer.json"] {
-        fs::remove_file(place.path().join(entry)).expect("it is there");
+        fs::remove_file(sandbox.path().join(entry)).expect("it is there");
     }
-    let (text, _) = place.succeed(&["info", "run"]);
+    let (text, _) = sandbox.succeed(&["info", "run"]);
     assert!(
         text.contains("tokenizer    word, not created yet\n"),
         "{text}"
     );
     assert!(text.contains("state        no checkpoint yet\n"), "{text}");
-    let report = place.json(&["info", "run", "--json"]);
+    let report = sandbox.json(&["info", "run", "--json"]);
     assert!(
         report["state"].is_null()
             && report["parameters"].is_null()
             && report["vocabulary"].is_null()
     );
-    let message = place.fail(1, &["info", "nowhere"]);
+    let message = sandbox.fail(1, &["info", "nowhere"]);
     assert!(
         message.contains("no run in `nowhere`") && message.contains("hint: "),
         "{message}"

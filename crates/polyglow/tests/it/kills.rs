@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value;
 
-use crate::program::{DIGITS, Workplace};
+use crate::program::{DIGITS, Sandbox};
 
-/// What is different in each kind of run: between them they cover all that a checkpoint must carry.
+/// The options of each kind of run: together they cover everything that a checkpoint must have.
 const VARIANTS: [(&str, &[&str]); 5] = [
     (
         "accumulation and a moving average",
@@ -104,12 +104,12 @@ impl Moment {
     }
 }
 
-/// What a process found when it started.
+/// The state of a run when a process starts.
 struct Start {
     time: Instant,
     /// Bytes of the log.
     log_bytes: usize,
-    /// Whether something unfinished lies where the moment is awaited.
+    /// Whether an unfinished file is where the moment is awaited.
     leftover: bool,
 }
 
@@ -128,25 +128,23 @@ fn has_unfinished(dir: &Path) -> bool {
     })
 }
 
-struct Place {
-    workplace: Workplace,
+/// A training that is killed, in a directory of its own.
+struct Training {
+    sandbox: Sandbox,
     overrides: &'static [&'static str],
 }
 
-impl Place {
+impl Training {
     fn new(overrides: &'static [&'static str]) -> Self {
-        let workplace = Workplace::with(DIGITS);
+        let sandbox = Sandbox::with(DIGITS);
         if overrides.contains(&FORK) {
-            workplace.train("origin", &[&["train.max_steps=5"], overrides].concat());
+            sandbox.train("origin", &[&["train.max_steps=5"], overrides].concat());
         }
-        Self {
-            workplace,
-            overrides,
-        }
+        Self { sandbox, overrides }
     }
 
     fn run(&self) -> PathBuf {
-        self.workplace.path().join("run")
+        self.sandbox.path().join("run")
     }
 
     fn train(&self) -> Child {
@@ -156,7 +154,7 @@ impl Place {
         } else {
             &["run"]
         };
-        let mut command = self.workplace.command(&["train", "tiny.toml", "--run"]);
+        let mut command = self.sandbox.command(&["train", "tiny.toml", "--run"]);
         command
             .args(run)
             .args(self.overrides.iter().flat_map(|set| ["--set", set]));
@@ -179,7 +177,7 @@ impl Place {
     /// Trains to the end, and averages.
     fn finish(&self) -> BTreeMap<PathBuf, Vec<u8>> {
         Self::succeed(self.train());
-        self.workplace.succeed(&["average", "run", "--last", "3"]);
+        self.sandbox.succeed(&["average", "run", "--last", "3"]);
         content(&self.run())
     }
 
@@ -257,21 +255,21 @@ fn records(path: &Path) -> Vec<u8> {
 }
 
 /// Kills runs of these variants, each at least `kills` times, and compares them with straight ones.
-/// Returns how many kills there were at each kind of moment.
+/// Returns the number of kills at each kind of moment.
 fn kill(
     variants: &[(&str, &'static [&'static str])],
     kills: usize,
 ) -> BTreeMap<&'static str, usize> {
     let mut counts = BTreeMap::new();
     for &(name, overrides) in variants {
-        let straight = Place::new(overrides);
+        let straight = Training::new(overrides);
         let started = Instant::now();
         let expected = straight.finish();
         let duration = started.elapsed().as_millis() as u64;
         assert_eq!(content(&straight.run()), expected);
         let mut killed = 0;
         while killed < kills {
-            let place = Place::new(overrides);
+            let training = Training::new(overrides);
             let before = killed;
             // Some moments come only in a run that has just begun, the others in any.
             let first = [Moment::LearningTheVocabulary, Moment::BuildingTheCache];
@@ -281,19 +279,19 @@ fn kill(
                 _ => Moment::After((index as u64 * 7919 + before as u64 * 104_729) % duration),
             });
             for moment in first.into_iter().chain(later) {
-                if place.kill_at(moment) {
+                if training.kill_at(moment) {
                     *counts.entry(moment.name()).or_insert(0) += 1;
                     killed += 1;
                 }
             }
             assert!(killed > before, "{name}: no kill came in time");
-            let found = place.finish();
+            let actual = training.finish();
             let files =
                 |content: &BTreeMap<PathBuf, Vec<u8>>| content.keys().cloned().collect::<Vec<_>>();
-            assert_eq!(files(&found), files(&expected), "{name}");
+            assert_eq!(files(&actual), files(&expected), "{name}");
             for (file, bytes) in &expected {
                 assert!(
-                    found[file] == *bytes,
+                    actual[file] == *bytes,
                     "{name}: `{}` differs after {killed} kills",
                     file.display()
                 );

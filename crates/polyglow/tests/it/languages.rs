@@ -5,7 +5,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::program::{Workplace, fail, polyglow, succeed};
+use crate::program::{Sandbox, fail, polyglow, succeed};
 
 /// Sentences of one script each; the first letters differ, as those of sentences do.
 const THAI: [&str; 4] = [
@@ -19,41 +19,41 @@ const JAPANESE: [&str; 2] = [
     "彼は東京都に住んでいますが、京都で働いています。",
 ];
 
-/// A workplace whose targets, of the language `tgt`, are these lines.
-fn place(tgt: &str, lines: &[&str]) -> Workplace {
-    let place = Workplace::new();
+/// A sandbox whose targets, of the language `tgt`, are these lines.
+fn sandbox(tgt: &str, lines: &[&str]) -> Sandbox {
+    let sandbox = Sandbox::new();
     for split in ["train", "valid", "test"] {
         let src: Vec<String> = (0..lines.len())
             .map(|number| format!("sentence {number}"))
             .collect();
         fs::write(
-            place.path().join(format!("{split}.en")),
+            sandbox.path().join(format!("{split}.en")),
             src.join("\n") + "\n",
         )
         .expect("it can be written");
         fs::write(
-            place.path().join(format!("{split}.{tgt}")),
+            sandbox.path().join(format!("{split}.{tgt}")),
             lines.join("\n") + "\n",
         )
         .expect("it can be written");
     }
-    let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+    let config = fs::read_to_string(sandbox.path().join("tiny.toml")).expect("it is there");
     let config = config
         .replace("tgt = \"de\"", &format!("tgt = \"{tgt}\""))
         .replace("\"word\"", "\"char\"");
     fs::write(
-        place.path().join("tiny.toml"),
+        sandbox.path().join("tiny.toml"),
         config.replace("max_len = 20", "max_len = 60\nmax_length_ratio = 9"),
     )
     .expect("it can be written");
-    place
+    sandbox
 }
 
 /// The tokenizer, and the warnings about it.
-fn check(place: &Workplace, overrides: &[&str]) -> (String, Vec<String>) {
+fn check(sandbox: &Sandbox, overrides: &[&str]) -> (String, Vec<String>) {
     let mut arguments = vec!["-q", "check", "tiny.toml", "--json"];
     arguments.extend(overrides.iter().flat_map(|set| ["--set", *set]));
-    let report = place.json(&arguments);
+    let report = sandbox.json(&arguments);
     let warnings = report["warnings"].as_array().expect("a list").iter();
     let messages = warnings.map(|warning| warning["message"].as_str().expect("a text").to_owned());
     let tokenize = report["plan"]["tokenize"]
@@ -70,7 +70,7 @@ fn check(place: &Workplace, overrides: &[&str]) -> (String, Vec<String>) {
 
 #[test]
 fn check_says_what_is_chosen_and_warns_of_what_does_not_suit() {
-    let thai = place("th", &THAI);
+    let thai = sandbox("th", &THAI);
     assert_eq!(check(&thai, &[]), ("char".to_owned(), vec![]));
     for wrong in ["13a", "intl", "none", "zh"] {
         let (tokenize, warnings) = check(&thai, &[&format!("train.tokenize={wrong}")]);
@@ -84,18 +84,18 @@ fn check_says_what_is_chosen_and_warns_of_what_does_not_suit() {
     }
     // The ending says nothing, the text does.
     assert_eq!(
-        check(&place("out", &JAPANESE), &[]),
+        check(&sandbox("out", &JAPANESE), &[]),
         ("char".to_owned(), vec![])
     );
     assert_eq!(
         check(
-            &place("out", &["理事会批准了该计划。", "我喜欢吃苹果。"]),
+            &sandbox("out", &["理事会批准了该计划。", "我喜欢吃苹果。"]),
             &[]
         ),
         ("zh".to_owned(), vec![])
     );
     assert_eq!(
-        check(&place("de", &["der Rat", "der Plan"]), &[]),
+        check(&sandbox("de", &["der Rat", "der Plan"]), &[]),
         ("13a".to_owned(), vec![])
     );
     let (report, _) = thai.succeed(&["check", "tiny.toml"]);
@@ -107,8 +107,8 @@ fn check_says_what_is_chosen_and_warns_of_what_does_not_suit() {
 
 #[test]
 fn a_run_keeps_what_was_chosen_when_it_began() {
-    let place = place("ja", &JAPANESE);
-    let (_, messages) = place.succeed(&[
+    let sandbox = sandbox("ja", &JAPANESE);
+    let (_, messages) = sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -120,11 +120,11 @@ fn a_run_keeps_what_was_chosen_when_it_began() {
         messages.contains("`train.tokenize = \"13a\"` leaves 100 % of the target's letters"),
         "{messages}"
     );
-    place.succeed(&["train", "tiny.toml", "--run", "auto"]);
-    let config = fs::read_to_string(place.path().join("auto/config.toml")).expect("it is there");
+    sandbox.succeed(&["train", "tiny.toml", "--run", "auto"]);
+    let config = fs::read_to_string(sandbox.path().join("auto/config.toml")).expect("it is there");
     assert!(config.contains("tokenize = \"char\""), "{config}");
     let signature = |set: &[&str]| {
-        let report = place.json(&[&["-q", "evaluate", "auto", "--json"], set].concat());
+        let report = sandbox.json(&[&["-q", "evaluate", "auto", "--json"], set].concat());
         report["signatures"]["bleu"]
             .as_str()
             .expect("a text")
@@ -132,8 +132,8 @@ fn a_run_keeps_what_was_chosen_when_it_began() {
     };
     assert!(signature(&[]).contains("|tok:char|"));
     assert!(signature(&["--set", "train.tokenize=intl"]).contains("|tok:intl|"));
-    // With a dictionary a new run would take `ja-mecab`; this one goes on as it began.
-    place.succeed(&[
+    // With a dictionary a new run would take `ja-mecab`; this one continues as it began.
+    sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -141,21 +141,25 @@ fn a_run_keeps_what_was_chosen_when_it_began() {
         "--set",
         "train.dictionary=\"nowhere\"",
     ]);
-    let metrics = fs::read_to_string(place.path().join("auto/metrics.jsonl")).expect("it is there");
+    let metrics =
+        fs::read_to_string(sandbox.path().join("auto/metrics.jsonl")).expect("it is there");
     let signatures = metrics.lines().filter_map(|line| {
         let record: Value = serde_json::from_str(line).expect("each line is JSON");
         record["signatures"]["bleu"].as_str().map(str::to_owned)
     });
     let signatures: Vec<String> = signatures.collect();
     assert!(
-        !signatures.is_empty() && signatures.iter().all(|found| found.contains("|tok:char|")),
+        !signatures.is_empty()
+            && signatures
+                .iter()
+                .all(|signature| signature.contains("|tok:char|")),
         "{signatures:?}"
     );
 }
 
 #[test]
 fn a_dictionary_that_is_missing_or_wrong_is_an_error_before_training() {
-    let place = place("ja", &JAPANESE);
+    let sandbox = sandbox("ja", &JAPANESE);
     for (set, words) in [
         (
             "train.tokenize=ja-mecab",
@@ -167,27 +171,27 @@ fn a_dictionary_that_is_missing_or_wrong_is_an_error_before_training() {
             "the tokenizer `flores101` needs a SentencePiece model",
         ),
     ] {
-        let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--set", set]);
+        let message = sandbox.fail(2, &["train", "tiny.toml", "--run", "run", "--set", set]);
         assert!(
             message.contains(words) && message.contains("hint: `train.dictionary` names"),
             "{message}"
         );
-        assert!(!place.path().join("run").join("config.toml").exists());
+        assert!(!sandbox.path().join("run").join("config.toml").exists());
     }
 }
 
 #[test]
-fn metrics_choose_as_they_are_asked_to() {
-    let place = Workplace::new();
+fn metrics_choose_tokenizers_by_their_options() {
+    let sandbox = Sandbox::new();
     let write = |name: &str, lines: &[&str]| {
-        fs::write(place.path().join(name), lines.join("\n") + "\n").expect("ok");
+        fs::write(sandbox.path().join(name), lines.join("\n") + "\n").expect("ok");
     };
     write("th", &THAI);
     write("ja", &JAPANESE);
     write("zh", &["理事会批准了该计划。"]);
     write("en", &["The council approved the plan."]);
     let metrics = |options: &[&str], name: &str| {
-        succeed(polyglow(&[&["metrics", name, name], options].concat()).current_dir(place.path()))
+        succeed(polyglow(&[&["metrics", name, name], options].concat()).current_dir(sandbox.path()))
     };
     for (options, name, tokenizer) in [
         (&[][..], "th", "13a"),
@@ -239,7 +243,7 @@ fn metrics_choose_as_they_are_asked_to() {
     ] {
         let message = fail(
             2,
-            polyglow(&[&["metrics", "ja", "ja"], options].concat()).current_dir(place.path()),
+            polyglow(&[&["metrics", "ja", "ja"], options].concat()).current_dir(sandbox.path()),
         );
         assert!(message.contains(words), "{options:?}: {message}");
     }

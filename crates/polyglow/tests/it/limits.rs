@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use crate::program::{Workplace, train_pairs};
+use crate::program::{Sandbox, train_pairs};
 use sha2::{Digest, Sha256};
 
 /// Trains with overrides; the last loss, and the scores of the test set.
-fn train(place: &Workplace, overrides: &[&str]) -> (f64, serde_json::Value) {
-    place.train("run", overrides);
-    let info = place.json(&["info", "run", "--json"]);
+fn train(sandbox: &Sandbox, overrides: &[&str]) -> (f64, serde_json::Value) {
+    sandbox.train("run", overrides);
+    let info = sandbox.json(&["info", "run", "--json"]);
     (
         info["train"]["loss"].as_f64().expect("a loss is a number"),
         info["tests"][0].clone(),
@@ -35,8 +35,8 @@ fn extreme_settings_train_to_finite_losses() {
         &["search.beam_size=1", "search.max_len_ratio=0.001"],
         &["seed=9223372036854775807"],
     ] {
-        let place = Workplace::new();
-        let (loss, test) = train(&place, overrides);
+        let sandbox = Sandbox::new();
+        let (loss, test) = train(&sandbox, overrides);
         assert!(loss.is_finite(), "{overrides:?}: {loss}");
         assert!(
             test["loss"]
@@ -50,14 +50,14 @@ fn extreme_settings_train_to_finite_losses() {
 
 #[test]
 fn a_corpus_of_one_pair_of_one_word_is_learned() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     for split in ["train", "valid", "test"] {
-        place.write(split, &[("look".to_owned(), "sieh".to_owned())]);
+        sandbox.write(split, &[("look".to_owned(), "sieh".to_owned())]);
     }
     // BLEU counts sequences of four words, so one word scores 0 even where it is right.
     let follow = "train.best_metric=chrf";
     let (loss, test) = train(
-        &place,
+        &sandbox,
         &[
             "train.max_steps=200",
             "train.lr=3e-3",
@@ -67,31 +67,31 @@ fn a_corpus_of_one_pair_of_one_word_is_learned() {
     );
     assert!(loss.is_finite());
     assert_eq!(test["exact_match"], 1.0, "{test}");
-    fs::write(place.path().join("input"), "look\n\nlook\n").expect("it can be written");
+    fs::write(sandbox.path().join("input"), "look\n\nlook\n").expect("it can be written");
     assert_eq!(
-        place.succeed(&["translate", "run", "input"]).0,
+        sandbox.succeed(&["translate", "run", "input"]).0,
         "sieh\n\nsieh\n"
     );
 }
 
 #[test]
 fn a_vocabulary_of_five_is_enough() {
-    let place = Workplace::new();
-    let (loss, _) = train(&place, &["tokenizer.vocab_size=5"]);
+    let sandbox = Sandbox::new();
+    let (loss, _) = train(&sandbox, &["tokenizer.vocab_size=5"]);
     assert!(loss.is_finite());
     // Nearly everything is unknown, and is still as many lines.
-    let (output, _) = place.succeed(&["translate", "run", "test.en", "--beam-size", "5"]);
+    let (output, _) = sandbox.succeed(&["translate", "run", "test.en", "--beam-size", "5"]);
     assert_eq!(output.lines().count(), 4);
 }
 
 #[test]
 fn pairs_with_an_empty_side_are_left_out_and_counted() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let mut pairs = train_pairs();
     pairs.insert(3, (String::new(), "sieh".to_owned()));
     pairs.insert(9, ("look".to_owned(), " \t".to_owned()));
-    place.write("train", &pairs);
-    let (_, stderr) = place.succeed(&["train", "tiny.toml", "--run", "run"]);
+    sandbox.write("train", &pairs);
+    let (_, stderr) = sandbox.succeed(&["train", "tiny.toml", "--run", "run"]);
     assert!(
         stderr.contains("26 of 28 pairs kept; left out: 2 with an empty side"),
         "{stderr}"
@@ -100,8 +100,8 @@ fn pairs_with_an_empty_side_are_left_out_and_counted() {
 
 #[test]
 fn weights_that_are_no_numbers_are_not_used() {
-    let place = Workplace::trained();
-    let path = place.path().join("run/checkpoints/step-6");
+    let sandbox = Sandbox::trained();
+    let path = sandbox.path().join("run/checkpoints/step-6");
     let mut bytes = fs::read(path.join("model.safetensors")).expect("it is there");
     let end = bytes.len();
     bytes[end - 4..].copy_from_slice(&f32::NAN.to_le_bytes());
@@ -115,12 +115,12 @@ fn weights_that_are_no_numbers_are_not_used() {
         .fold(String::new(), |digits, byte| format!("{digits}{byte:02x}"));
     state["files"]["model.safetensors"] = hash.into();
     fs::write(path.join("state.json"), state.to_string()).expect("it can be written");
-    let message = place.fail(
+    let message = sandbox.fail(
         1,
         &["translate", "run", "test.en", "--checkpoint", "step-6"],
     );
     assert!(message.contains("holds NaN or infinity"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         1,
         &[
             "train",

@@ -1,4 +1,4 @@
-//! `polyglow metrics` beside sacreBLEU's own command, whose output is in
+//! `polyglow metrics` compared with sacreBLEU's own command, whose output is in
 //! `tests/golden/metrics.json`.
 
 use std::collections::BTreeMap;
@@ -66,12 +66,12 @@ impl Folder {
         child.wait_with_output().expect("the program ends")
     }
 
-    /// What a command that must succeed writes to stdout.
+    /// Runs a command that must succeed; returns its stdout.
     fn stdout(&self, arguments: &[&str]) -> String {
         succeed(&mut self.command(arguments, None)).0
     }
 
-    /// What a command that must fail says.
+    /// Runs a command that must fail; returns its message.
     fn stderr(&self, exit_code: i32, arguments: &[&str], seed: Option<&str>) -> String {
         fail(exit_code, &mut self.command(arguments, seed))
     }
@@ -105,12 +105,12 @@ impl Golden {
                 "{version}",
                 concat!("polyglow-metrics-", env!("CARGO_PKG_VERSION")),
             );
-            let found = without_explanation(&folder.stdout(&arguments));
-            if *json && found.contains("p_value") {
+            let actual = without_explanation(&folder.stdout(&arguments));
+            if *json && actual.contains("p_value") {
                 let parse = |text| serde_json::from_str(text).expect("the output is JSON");
-                assert_close(&parse(&found), &parse(&expected), &arguments);
+                assert_close(&parse(&actual), &parse(&expected), &arguments);
             } else {
-                assert_eq!(found, expected, "{arguments:?}");
+                assert_eq!(actual, expected, "{arguments:?}");
             }
         }
     }
@@ -126,30 +126,30 @@ fn without_explanation(stdout: &str) -> String {
     }
 }
 
-fn assert_close(found: &Value, expected: &Value, context: &[&str]) {
-    match (found, expected) {
-        (Value::Array(found), Value::Array(expected)) if found.len() == expected.len() => {
-            found
+fn assert_close(actual: &Value, expected: &Value, context: &[&str]) {
+    match (actual, expected) {
+        (Value::Array(actual), Value::Array(expected)) if actual.len() == expected.len() => {
+            actual
                 .iter()
                 .zip(expected)
-                .for_each(|(found, expected)| assert_close(found, expected, context));
+                .for_each(|(actual, expected)| assert_close(actual, expected, context));
         }
-        (Value::Object(found), Value::Object(expected)) if found.len() == expected.len() => {
+        (Value::Object(actual), Value::Object(expected)) if actual.len() == expected.len() => {
             expected
                 .iter()
-                .for_each(|(key, expected)| assert_close(&found[key], expected, context));
+                .for_each(|(key, expected)| assert_close(&actual[key], expected, context));
         }
-        (Value::Number(found), Value::Number(expected)) => {
-            let (found, expected) = (
-                found.as_f64().expect("a float"),
+        (Value::Number(actual), Value::Number(expected)) => {
+            let (actual, expected) = (
+                actual.as_f64().expect("a float"),
                 expected.as_f64().expect("a float"),
             );
             assert!(
-                (found - expected).abs() <= TOLERANCE,
-                "{context:?}: {found} is not sacreBLEU's {expected}"
+                (actual - expected).abs() <= TOLERANCE,
+                "{context:?}: {actual} is not sacreBLEU's {expected}"
             );
         }
-        _ => assert_eq!(found, expected, "{context:?}"),
+        _ => assert_eq!(actual, expected, "{context:?}"),
     }
 }
 

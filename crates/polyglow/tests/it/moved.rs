@@ -3,13 +3,13 @@
 use std::fs;
 use std::path::Path;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
-/// Another empty place with a copy of the run.
-fn moved(from: &Workplace) -> Workplace {
-    let place = Workplace::with("");
-    copy(&from.path().join("run"), &place.path().join("run"));
-    place
+/// Another empty sandbox with a copy of the run.
+fn moved(from: &Sandbox) -> Sandbox {
+    let sandbox = Sandbox::with("");
+    copy(&from.path().join("run"), &sandbox.path().join("run"));
+    sandbox
 }
 
 fn copy(from: &Path, to: &Path) {
@@ -28,7 +28,7 @@ fn copy(from: &Path, to: &Path) {
 
 #[test]
 fn a_moved_run_is_scored_on_the_text_that_it_keeps() {
-    let home = Workplace::trained();
+    let home = Sandbox::trained();
     for split in ["test", "valid"] {
         let scores = home.json(&["evaluate", "run", "--split", split, "--json"]);
         let away = moved(&home);
@@ -83,18 +83,18 @@ fn a_moved_run_is_scored_on_the_text_that_it_keeps() {
 
 #[test]
 fn files_that_have_changed_since_training_began_are_named() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     assert!(
-        !place
+        !sandbox
             .succeed(&["evaluate", "run"])
             .1
             .contains("when training began")
     );
-    place.write(
+    sandbox.write(
         "test",
         &[("look aaa now".to_owned(), "aaa sieh".to_owned())],
     );
-    let (output, message) = place.succeed(&["evaluate", "run"]);
+    let (output, message) = sandbox.succeed(&["evaluate", "run"]);
     assert!(
         message.contains("`test.en`, which is not the text of when training began"),
         "{message}"
@@ -123,7 +123,7 @@ fn texts_with_labels_and_texts_with_one_side_are_kept_too() {
         "bits_per_byte",
     );
     for (model, text, score) in [labeled, one_sided] {
-        let home = Workplace::with(&one_file(model));
+        let home = Sandbox::with(&one_file(model));
         for split in ["train", "valid", "test"] {
             fs::write(home.path().join(format!("{split}.txt")), text).expect("it can be written");
         }

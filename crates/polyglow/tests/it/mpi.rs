@@ -8,7 +8,7 @@ use std::path::Path;
 use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use crate::program::{DIGITS, Workplace, newest_step, polyglow, wait_until};
+use crate::program::{DIGITS, Sandbox, newest_step, polyglow, wait_until};
 
 /// Files of a checkpoint whose bytes are compared.
 const FILES: [&str; 4] = [
@@ -25,7 +25,7 @@ const TWO: [&str; 2] = ["train.accumulate_steps=2", "train.ema_decay=0.9"];
 const STOPPED: i32 = 75;
 
 /// `mpirun -n RANKS polyglow ARGUMENTS`. A job that hangs is killed after two minutes.
-fn mpirun(place: &Workplace, ranks: usize, arguments: &[&str]) -> Command {
+fn mpirun(sandbox: &Sandbox, ranks: usize, arguments: &[&str]) -> Command {
     let mut command = Command::new("timeout");
     command.args([
         "-k",
@@ -43,7 +43,7 @@ fn mpirun(place: &Workplace, ranks: usize, arguments: &[&str]) -> Command {
         .arg(polyglow(&[]).get_program())
         .args(arguments);
     command
-        .current_dir(place.path())
+        .current_dir(sandbox.path())
         .stdin(Stdio::null())
         .env_remove("RUST_LOG");
     command
@@ -64,23 +64,26 @@ fn succeeded(output: &Output) -> String {
     stderr
 }
 
-fn same_bytes(place: &Workplace, one: &str, other: &str, step: u64) {
+fn same_bytes(sandbox: &Sandbox, one: &str, other: &str, step: u64) {
     for file in FILES {
-        let of = |run: &str| {
+        let content = |run: &str| {
             fs::read(
-                place
+                sandbox
                     .path()
                     .join(format!("{run}/checkpoints/step-{step}/{file}")),
             )
             .expect(file)
         };
-        assert!(of(one) == of(other), "`{file}` of `{one}` and `{other}`");
+        assert!(
+            content(one) == content(other),
+            "`{file}` of `{one}` and `{other}`"
+        );
     }
 }
 
 /// Processes of the program that train in a run.
 fn ranks_of(run: &Path) -> Vec<u32> {
-    let of = |entry: fs::DirEntry| {
+    let rank = |entry: fs::DirEntry| {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;
         let line = fs::read(entry.path().join("cmdline")).ok()?;
         let words: Vec<&[u8]> = line.split(|&byte| byte == 0).collect();
@@ -91,13 +94,13 @@ fn ranks_of(run: &Path) -> Vec<u32> {
     fs::read_dir("/proc")
         .expect("Linux has it")
         .flatten()
-        .filter_map(of)
+        .filter_map(rank)
         .collect()
 }
 
 /// Starts a long training of two ranks, waits for its first records, and returns it with the ids of
 /// its ranks.
-fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u32>) {
+fn under_way(sandbox: &Sandbox, run: &Path, overrides: &[&str]) -> (Child, Vec<u32>) {
     let run_text = run.to_str().expect("UTF-8");
     let long: Vec<&str> = [
         &TWO[..],
@@ -105,7 +108,7 @@ fn under_way(place: &Workplace, run: &Path, overrides: &[&str]) -> (Child, Vec<u
         overrides,
     ]
     .concat();
-    let mut command = mpirun(place, 2, &train(run_text, &long));
+    let mut command = mpirun(sandbox, 2, &train(run_text, &long));
     let child = command
         .stderr(Stdio::piped())
         .stdout(Stdio::piped())
@@ -153,7 +156,7 @@ fn sent(id: u32, name: &str) -> bool {
     sent.expect("kill starts").success()
 }
 
-/// What a job says at its end, its exit code, and how long that took from now.
+/// Waits for the end of a job; returns its stderr, its exit code, and the time that it took.
 fn end_of(child: Child) -> (String, Option<i32>, Duration) {
     let begun = Instant::now();
     let output = child.wait_with_output().expect("it ends");
@@ -166,38 +169,38 @@ fn end_of(child: Child) -> (String, Option<i32>, Duration) {
 
 #[test]
 fn two_ranks_write_the_bytes_of_one_process() {
-    let place = Workplace::with(DIGITS);
-    place.train("one", &TWO);
-    let said = succeeded(
-        &mpirun(&place, 2, &train("two", &TWO))
+    let sandbox = Sandbox::with(DIGITS);
+    sandbox.train("one", &TWO);
+    let stderr = succeeded(
+        &mpirun(&sandbox, 2, &train("two", &TWO))
             .output()
             .expect("mpirun starts"),
     );
-    same_bytes(&place, "one", "two", 20);
+    same_bytes(&sandbox, "one", "two", 20);
     assert_eq!(
-        said.matches("run directory").count(),
+        stderr.matches("run directory").count(),
         1,
-        "rank 0 speaks for all: {said}"
+        "rank 0 speaks for all: {stderr}"
     );
     let records =
-        fs::read_to_string(place.path().join("two/metrics.jsonl")).expect("there are records");
+        fs::read_to_string(sandbox.path().join("two/metrics.jsonl")).expect("there are records");
     assert!(
         records.contains(r#""kind":"ranks""#) && records.contains(r#""wait_seconds""#),
         "{records}"
     );
     let validation = |run: &str| {
-        fs::read(place.path().join(run).join("validation/step-14.txt")).expect("validated")
+        fs::read(sandbox.path().join(run).join("validation/step-14.txt")).expect("validated")
     };
     assert_eq!(validation("one"), validation("two"));
-    let info = place.run(&["info", "two"]);
+    let info = sandbox.run(&["info", "two"]);
     assert!(
         String::from_utf8_lossy(&info.stdout).contains("ranks        2: 2 on "),
         "{info:?}"
     );
     // Three ranks share the work of using the model, too.
     let evaluate = |run: &'static str| ["evaluate", run, "--json", "--checkpoint", "last"];
-    let alone = place.run(&evaluate("two"));
-    let shared = mpirun(&place, 3, &evaluate("two"))
+    let alone = sandbox.run(&evaluate("two"));
+    let shared = mpirun(&sandbox, 3, &evaluate("two"))
         .output()
         .expect("mpirun starts");
     succeeded(&shared);
@@ -209,7 +212,7 @@ fn two_ranks_write_the_bytes_of_one_process() {
 
 #[test]
 fn lines_are_dealt_and_come_out_as_from_one_process() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     let lines = [
         "look aaa now\n",
         "look bbb now\n",
@@ -218,14 +221,14 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
     ]
     .concat()
     .repeat(1250);
-    fs::write(place.path().join("lines"), &lines).expect("it can be written");
-    let alone = place.run(&["translate", "run", "lines", "--format", "tsv"]);
+    fs::write(sandbox.path().join("lines"), &lines).expect("it can be written");
+    let alone = sandbox.run(&["translate", "run", "lines", "--format", "tsv"]);
     assert!(alone.status.success());
     for ranks in [2, 3] {
         // With two ranks both have a portion to themselves, and all share the rest; with three they
         // share all.
         let shared = mpirun(
-            &place,
+            &sandbox,
             ranks,
             &["translate", "run", "lines", "--format", "tsv"],
         )
@@ -234,14 +237,14 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
         succeeded(&shared);
         assert!(shared.stdout == alone.stdout, "{ranks} ranks");
     }
-    let piped = mpirun(&place, 2, &["translate", "run", "--format", "tsv"])
-        .stdin(fs::File::open(place.path().join("lines")).expect("it is there"))
+    let piped = mpirun(&sandbox, 2, &["translate", "run", "--format", "tsv"])
+        .stdin(fs::File::open(sandbox.path().join("lines")).expect("it is there"))
         .output()
         .expect("mpirun starts");
     succeeded(&piped);
     assert!(piped.stdout == alone.stdout, "from a pipe");
 
-    // Two ranks go on with what one has left.
+    // Two ranks continue the output of one.
     let resume = [
         "translate",
         "run",
@@ -257,13 +260,13 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
             .next()
             .is_some_and(|line| line.parse().is_ok_and(|line: u32| line <= 2049))
     };
-    let mut child = place
+    let mut child = sandbox
         .command(&resume)
         .stderr(Stdio::null())
         .spawn()
         .expect("it starts");
     let growing = || {
-        let entries = fs::read_dir(place.path())
+        let entries = fs::read_dir(sandbox.path())
             .expect("it can be read")
             .flatten()
             .map(|entry| entry.path());
@@ -279,41 +282,47 @@ fn lines_are_dealt_and_come_out_as_from_one_process() {
     let text = String::from_utf8_lossy(&alone.stdout);
     let begun: String = text.split_inclusive('\n').take_while(portion).collect();
     fs::write(growing().expect("it stays"), begun).expect("it can be written");
-    let said = succeeded(&mpirun(&place, 2, &resume).output().expect("mpirun starts"));
-    assert!(said.contains("2048 lines are translated"), "{said}");
-    assert!(fs::read(place.path().join("out")).expect("it is there") == alone.stdout);
+    let stderr = succeeded(
+        &mpirun(&sandbox, 2, &resume)
+            .output()
+            .expect("mpirun starts"),
+    );
+    assert!(stderr.contains("2048 lines are translated"), "{stderr}");
+    assert!(fs::read(sandbox.path().join("out")).expect("it is there") == alone.stdout);
 }
 
 #[test]
-fn what_is_wrong_in_all_ranks_is_said_once() {
-    let place = Workplace::with(DIGITS);
-    let output = mpirun(&place, 3, &train("run", &TWO))
+fn an_error_of_all_ranks_is_reported_once() {
+    let sandbox = Sandbox::with(DIGITS);
+    let output = mpirun(&sandbox, 3, &train("run", &TWO))
         .output()
         .expect("mpirun starts");
-    let said = String::from_utf8_lossy(&output.stderr);
-    assert_eq!(output.status.code(), Some(2), "{said}");
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(2), "{stderr}");
     assert_eq!(
-        said.matches("error: 3 ranks have nothing to share").count(),
+        stderr
+            .matches("error: 3 ranks have nothing to share")
+            .count(),
         1,
-        "{said}"
+        "{stderr}"
     );
     assert!(
-        said.contains("hint: `train.accumulate_steps` counts"),
-        "{said}"
+        stderr.contains("hint: `train.accumulate_steps` counts"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn a_killed_rank_ends_all_and_the_same_command_goes_on() {
-    let place = Workplace::with(DIGITS);
-    let run = place.path().join("run");
+fn a_killed_rank_ends_all_and_the_same_command_resumes() {
+    let sandbox = Sandbox::with(DIGITS);
+    let run = sandbox.path().join("run");
     for victim in [1, 0] {
-        let (child, ranks) = under_way(&place, &run, &[]);
+        let (child, ranks) = under_way(&sandbox, &run, &[]);
         signal(ranks[victim], "KILL");
-        let (said, code, took) = end_of(child);
+        let (stderr, code, took) = end_of(child);
         assert!(
             code != Some(0) && took < Duration::from_secs(10),
-            "{code:?} after {took:?}: {said}"
+            "{code:?} after {took:?}: {stderr}"
         );
         wait_until("all ranks have ended", || ranks_of(&run).is_empty());
     }
@@ -321,26 +330,26 @@ fn a_killed_rank_ends_all_and_the_same_command_goes_on() {
 
 #[test]
 fn a_rank_that_hangs_is_named_and_ends_all() {
-    let place = Workplace::with(DIGITS);
-    let run = place.path().join("run");
-    let (child, ranks) = under_way(&place, &run, &["train.rank_timeout=2"]);
+    let sandbox = Sandbox::with(DIGITS);
+    let run = sandbox.path().join("run");
+    let (child, ranks) = under_way(&sandbox, &run, &["train.rank_timeout=2"]);
     // The second process that was started is rank 1.
     signal(*ranks.iter().max().expect("two"), "STOP");
-    let (said, code, took) = end_of(child);
-    assert!(took < Duration::from_secs(10), "{took:?}: {said}");
-    assert_eq!(code, Some(1), "{said}");
-    // In the midst of an exchange nobody knows who it is.
+    let (stderr, code, took) = end_of(child);
+    assert!(took < Duration::from_secs(10), "{took:?}: {stderr}");
+    assert_eq!(code, Some(1), "{stderr}");
+    // Within an exchange no rank knows which other one hangs.
     assert!(
-        said.contains("no sign of rank 1 on ") || said.contains("a rank hangs in it"),
-        "{said}"
+        stderr.contains("no sign of rank 1 on ") || stderr.contains("a rank hangs in it"),
+        "{stderr}"
     );
     wait_until("all ranks have ended", || ranks_of(&run).is_empty());
 }
 
 #[test]
-fn what_fails_in_one_rank_alone_is_told_with_its_name_and_ends_all() {
-    let place = Workplace::with(DIGITS);
-    let mut command = mpirun(&place, 1, &train("run", &TWO));
+fn an_error_of_one_rank_is_reported_with_its_name_and_ends_all() {
+    let sandbox = Sandbox::with(DIGITS);
+    let mut command = mpirun(&sandbox, 1, &train("run", &TWO));
     command
         .args([":", "-n", "1"])
         .arg(polyglow(&[]).get_program());
@@ -352,26 +361,26 @@ fn what_fails_in_one_rank_alone_is_told_with_its_name_and_ends_all() {
         .stdout(Stdio::piped())
         .spawn()
         .expect("mpirun starts");
-    let (said, code, took) = end_of(child);
+    let (stderr, code, took) = end_of(child);
     assert!(
         code == Some(2) && took < Duration::from_secs(10),
-        "{code:?} after {took:?}: {said}"
+        "{code:?} after {took:?}: {stderr}"
     );
     assert!(
-        said.contains("error: rank 1 on ") && said.contains("abacus"),
-        "{said}"
+        stderr.contains("error: rank 1 on ") && stderr.contains("abacus"),
+        "{stderr}"
     );
 }
 
 #[test]
-fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
-    let place = Workplace::with(DIGITS);
-    let run = place.path().join("run");
-    let (child, ranks) = under_way(&place, &run, &[]);
+fn a_rank_with_a_signal_to_stop_saves_and_ends_all_in_order() {
+    let sandbox = Sandbox::with(DIGITS);
+    let run = sandbox.path().join("run");
+    let (child, ranks) = under_way(&sandbox, &run, &[]);
     signal(ranks[1], "USR1");
-    let (said, code, _) = end_of(child);
-    assert_eq!(code, Some(STOPPED), "{said}");
-    assert!(said.contains("stopped after step"), "{said}");
+    let (stderr, code, _) = end_of(child);
+    assert_eq!(code, Some(STOPPED), "{stderr}");
+    assert!(stderr.contains("stopped after step"), "{stderr}");
     let step = newest_step(&run).expect("there are records");
     assert!(
         run.join("checkpoints/last").exists() && step > 5,
@@ -380,25 +389,25 @@ fn one_that_is_asked_to_stop_saves_and_ends_all_in_order() {
 }
 
 #[test]
-fn a_launcher_that_is_asked_to_stop_ends_with_the_same_code() {
-    let place = Workplace::with(DIGITS);
-    let run = place.path().join("run");
-    let (child, _) = under_way(&place, &run, &[]);
+fn a_launcher_with_a_signal_to_stop_ends_with_the_same_code() {
+    let sandbox = Sandbox::with(DIGITS);
+    let run = sandbox.path().join("run");
+    let (child, _) = under_way(&sandbox, &run, &[]);
     signal(launcher_of(&child), "USR1");
-    let (said, code, _) = end_of(child);
-    assert_eq!(code, Some(STOPPED), "{said}");
-    assert!(said.contains("stopped after step"), "{said}");
+    let (stderr, code, _) = end_of(child);
+    assert_eq!(code, Some(STOPPED), "{stderr}");
+    assert!(stderr.contains("stopped after step"), "{stderr}");
 }
 
 /// Open MPI ends with 1 after SIGTERM, whatever the ranks' codes are; the script of docs/cluster.md
 /// makes it SIGUSR1.
 #[test]
-fn a_script_that_is_asked_to_end_forwards_it_and_ends_with_the_same_code() {
-    let place = Workplace::with(DIGITS);
-    let run = place.path().join("run");
+fn a_script_with_a_signal_to_end_forwards_it_and_ends_with_the_same_code() {
+    let sandbox = Sandbox::with(DIGITS);
+    let run = sandbox.path().join("run");
     let overrides = [&TWO[..], &["train.max_steps=100000", "train.save_every=5"]].concat();
     let arguments = train(run.to_str().expect("UTF-8"), &overrides);
-    let mpirun = mpirun(&place, 2, &arguments);
+    let mpirun = mpirun(&sandbox, 2, &arguments);
     let documented = fs::read_to_string(concat!(
         env!("CARGO_MANIFEST_DIR"),
         "/../../docs/cluster.md"
@@ -416,7 +425,7 @@ fn a_script_that_is_asked_to_end_forwards_it_and_ends_with_the_same_code() {
     let mut command = Command::new("sh");
     command
         .args(["-c", &script])
-        .current_dir(place.path())
+        .current_dir(sandbox.path())
         .stdin(Stdio::null());
     let child = command
         .stderr(Stdio::piped())
@@ -427,14 +436,14 @@ fn a_script_that_is_asked_to_end_forwards_it_and_ends_with_the_same_code() {
         newest_step(&run).is_some_and(|step| step > 5)
     });
     signal(child.id(), "TERM");
-    let (said, code, _) = end_of(child);
-    assert_eq!(code, Some(STOPPED), "{said}");
-    assert!(said.contains("stopped after step"), "{said}");
+    let (stderr, code, _) = end_of(child);
+    assert_eq!(code, Some(STOPPED), "{stderr}");
+    assert!(stderr.contains("stopped after step"), "{stderr}");
 }
 
 #[test]
 fn ranks_with_different_configs_are_refused_with_keys_and_values() {
-    let place = Workplace::with(DIGITS);
+    let sandbox = Sandbox::with(DIGITS);
     for (set, expected) in [
         ("seed=7", "`seed = 7` (rank 0: `"),
         (
@@ -448,7 +457,7 @@ fn ranks_with_different_configs_are_refused_with_keys_and_values() {
         ),
         ("train.lr=0.5", "`train.lr = 0.5` (rank 0: `"),
     ] {
-        let mut command = mpirun(&place, 1, &train("run", &TWO));
+        let mut command = mpirun(&sandbox, 1, &train("run", &TWO));
         command
             .args([":", "-n", "1"])
             .arg(polyglow(&[]).get_program());
@@ -458,18 +467,22 @@ fn ranks_with_different_configs_are_refused_with_keys_and_values() {
             .stdout(Stdio::piped())
             .spawn()
             .expect("mpirun starts");
-        let (said, code, took) = end_of(child);
+        let (stderr, code, took) = end_of(child);
         assert!(
             code == Some(2) && took < Duration::from_secs(20),
-            "{set}: {code:?} after {took:?}: {said}"
+            "{set}: {code:?} after {took:?}: {stderr}"
         );
-        assert_eq!(said.matches("error: ").count(), 1, "rank 0 says it: {said}");
-        assert!(
-            said.contains("rank 1 on ") && said.contains(expected),
-            "{set}: {said}"
+        assert_eq!(
+            stderr.matches("error: ").count(),
+            1,
+            "rank 0 says it: {stderr}"
         );
         assert!(
-            !place.path().join("run").exists(),
+            stderr.contains("rank 1 on ") && stderr.contains(expected),
+            "{set}: {stderr}"
+        );
+        assert!(
+            !sandbox.path().join("run").exists(),
             "{set}: nothing was written"
         );
     }
@@ -477,17 +490,17 @@ fn ranks_with_different_configs_are_refused_with_keys_and_values() {
 
 #[test]
 fn fifty_kills_of_random_ranks_change_no_byte() {
-    let place = Workplace::with(DIGITS);
+    let sandbox = Sandbox::with(DIGITS);
     let overrides = [&TWO[..], &["train.max_steps=60", "train.save_every=3"]].concat();
-    place.train("straight", &overrides);
-    let run = place.path().join("run");
+    sandbox.train("straight", &overrides);
+    let run = sandbox.path().join("run");
     let run_text = run.to_str().expect("UTF-8");
     let mut kills = 0;
     for attempt in 0..400u64 {
         if kills == 50 {
             break;
         }
-        let mut command = mpirun(&place, 2, &train(run_text, &overrides));
+        let mut command = mpirun(&sandbox, 2, &train(run_text, &overrides));
         let child = command
             .stderr(Stdio::piped())
             .stdout(Stdio::piped())
@@ -507,15 +520,15 @@ fn fifty_kills_of_random_ranks_change_no_byte() {
         end_of(child);
         wait_until("all ranks have ended", || ranks_of(&run).is_empty());
         if run.join("checkpoints/step-60").exists() {
-            same_bytes(&place, "straight", "run", 60);
+            same_bytes(&sandbox, "straight", "run", 60);
             fs::remove_dir_all(&run).expect("it can be removed");
         }
     }
     assert_eq!(kills, 50);
     succeeded(
-        &mpirun(&place, 2, &train(run_text, &overrides))
+        &mpirun(&sandbox, 2, &train(run_text, &overrides))
             .output()
             .expect("mpirun starts"),
     );
-    same_bytes(&place, "straight", "run", 60);
+    same_bytes(&sandbox, "straight", "run", 60);
 }

@@ -6,18 +6,18 @@ use std::path::Path;
 
 use serde_json::Value;
 
-use crate::program::{Workplace, train_pairs};
+use crate::program::{Sandbox, train_pairs};
 
 /// A folder with the beginning of each set of the embedded corpus, under other names.
-fn folder(place: &Workplace, sets: &[(&str, &str)]) {
-    place.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
-    fs::create_dir(place.path().join("data")).expect("it can be made");
+fn folder(sandbox: &Sandbox, sets: &[(&str, &str)]) {
+    sandbox.succeed(&["-q", "corpus", "mini-en-de", "mini"]);
+    fs::create_dir(sandbox.path().join("data")).expect("it can be made");
     for (set, name) in sets {
         for side in ["en", "de"] {
-            let text = fs::read_to_string(place.path().join(format!("mini/{set}.{side}")))
+            let text = fs::read_to_string(sandbox.path().join(format!("mini/{set}.{side}")))
                 .expect("it is there");
             let lines: Vec<&str> = text.lines().take(600).collect();
-            let path = place.path().join(format!("data/{name}.{side}"));
+            let path = sandbox.path().join(format!("data/{name}.{side}"));
             fs::write(path, lines.join("\n") + "\n").expect("it can be written");
         }
     }
@@ -44,9 +44,9 @@ const NEW: [&str; 8] = [
 
 #[test]
 fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     folder(
-        &place,
+        &sandbox,
         &[
             ("train", "train.en-de"),
             ("valid", "dev"),
@@ -54,9 +54,9 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
             ("test_comp", "test-b"),
         ],
     );
-    let (_, messages) = place.succeed(&NEW);
+    let (_, messages) = sandbox.succeed(&NEW);
     assert!(messages.contains("wrote `mine.toml`"), "{messages}");
-    let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
+    let text = fs::read_to_string(sandbox.path().join("mine.toml")).expect("it was written");
     for line in [
         "train = \"data/train.en-de\"\n",
         "valid = \"data/dev\"\n",
@@ -73,7 +73,7 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
         ),
         "{text}"
     );
-    let checked = place.json(&["-q", "check", "mine.toml", "--json"]);
+    let checked = sandbox.json(&["-q", "check", "mine.toml", "--json"]);
     assert_eq!(checked["splits"].as_array().expect("a list").len(), 4);
     let short = [
         "train.max_steps=2",
@@ -86,7 +86,7 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
         .into_iter()
         .chain(overrides)
         .collect();
-    let (scores, _) = place.succeed(&train);
+    let (scores, _) = sandbox.succeed(&train);
     assert!(
         scores.contains("newstest2014: ") && scores.contains("test-b: "),
         "{scores}"
@@ -95,24 +95,24 @@ fn a_config_is_written_with_reasons_and_passes_check_and_trains() {
 
 #[test]
 fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     folder(
-        &place,
+        &sandbox,
         &[("train", "train"), ("valid", "valid"), ("test", "test")],
     );
     let arguments: Vec<&str> = NEW.into_iter().chain(["--for", "argos"]).collect();
-    place.succeed(&arguments);
-    let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
+    sandbox.succeed(&arguments);
+    let text = fs::read_to_string(sandbox.path().join("mine.toml")).expect("it was written");
     assert!(
         text.contains("kind = \"unigram\"") && text.contains("--for argos\n"),
         "{text}"
     );
-    let (report, _) = place.succeed(&["-q", "check", "mine.toml"]);
+    let (report, _) = sandbox.succeed(&["-q", "check", "mine.toml"]);
     assert!(
         report.contains("exports to  ctranslate2, huggingface, argos, sentencepiece, web\n"),
         "{report}"
     );
-    let (report, _) = place.succeed(&["-q", "check", "mine.toml", "--set", "tokenizer.kind=bpe"]);
+    let (report, _) = sandbox.succeed(&["-q", "check", "mine.toml", "--set", "tokenizer.kind=bpe"]);
     assert!(
         report.contains("exports to  ctranslate2, huggingface, web\n"),
         "{report}"
@@ -129,13 +129,13 @@ fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
         "search.beam_size=1",
     ];
     let overrides = short.iter().flat_map(|set| ["--set", *set]);
-    place.succeed(
+    sandbox.succeed(
         &["train", "mine.toml"]
             .into_iter()
             .chain(overrides)
             .collect::<Vec<_>>(),
     );
-    place.succeed(&[
+    sandbox.succeed(&[
         "export",
         "runs/mine",
         "--to",
@@ -146,7 +146,7 @@ fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
         "20",
     ]);
     assert!(
-        place
+        sandbox
             .path()
             .join("package/translate-en_de-1_0.argosmodel")
             .is_file()
@@ -154,19 +154,19 @@ fn a_model_for_argos_gets_a_tokenizer_that_it_can_read() {
 }
 
 #[test]
-fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
-    let place = Workplace::new();
-    folder(&place, &[("train", "talks")]);
-    let all: Vec<String> = lines(&place.path().join("data/talks.en"));
-    place.succeed(&NEW);
-    let text = fs::read_to_string(place.path().join("mine.toml")).expect("it was written");
+fn missing_sets_are_split_off_and_share_no_sentence_with_the_rest() {
+    let sandbox = Sandbox::new();
+    folder(&sandbox, &[("train", "talks")]);
+    let all: Vec<String> = lines(&sandbox.path().join("data/talks.en"));
+    sandbox.succeed(&NEW);
+    let text = fs::read_to_string(sandbox.path().join("mine.toml")).expect("it was written");
     assert!(
         text.contains("train = \"data/split/train\"\nvalid = \"data/split/valid\"\ntest = \"data/split/test\"\n"),
         "{text}"
     );
     let read = |side: &str| {
         ["train", "valid", "test"]
-            .map(|set| lines(&place.path().join(format!("data/split/{set}.{side}"))))
+            .map(|set| lines(&sandbox.path().join(format!("data/split/{set}.{side}"))))
     };
     let (en, de) = (read("en"), read("de"));
     assert_eq!(en.iter().map(Vec::len).sum::<usize>(), all.len());
@@ -179,24 +179,24 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
     // Lines still belong together, and the same command takes the same sets.
     let pairs: HashSet<(String, String)> = all
         .into_iter()
-        .zip(lines(&place.path().join("data/talks.de")))
+        .zip(lines(&sandbox.path().join("data/talks.de")))
         .collect();
     for (en, de) in en.iter().flatten().zip(de.iter().flatten()) {
         assert!(pairs.contains(&(en.clone(), de.clone())), "{en} {de}");
     }
-    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
-    let (_, messages) = place.succeed(&NEW);
+    fs::remove_file(sandbox.path().join("mine.toml")).expect("it is there");
+    let (_, messages) = sandbox.succeed(&NEW);
     assert!(
         messages.contains("taking what was split off before"),
         "{messages}"
     );
     // Of other text it is not taken.
-    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
+    fs::remove_file(sandbox.path().join("mine.toml")).expect("it is there");
     for side in ["en", "de"] {
-        let path = place.path().join(format!("data/talks.{side}"));
+        let path = sandbox.path().join(format!("data/talks.{side}"));
         fs::write(&path, lines(&path)[1..].join("\n") + "\n").expect("it can be written");
     }
-    let message = place.fail(2, &NEW);
+    let message = sandbox.fail(2, &NEW);
     assert!(
         message.contains("`data/split` was split off 600 pairs, and `data/talks` has 599 now"),
         "{message}"
@@ -205,24 +205,24 @@ fn missing_sets_are_split_off_and_share_no_sentence_with_what_is_left() {
 
 #[test]
 fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
-    let place = Workplace::new();
-    folder(&place, &[("train", "talks")]);
+    let sandbox = Sandbox::new();
+    folder(&sandbox, &[("train", "talks")]);
     let again = |code: i32| {
-        let _ = fs::remove_file(place.path().join("mine.toml"));
+        let _ = fs::remove_file(sandbox.path().join("mine.toml"));
         if code == 0 {
-            place.succeed(&NEW).1
+            sandbox.succeed(&NEW).1
         } else {
-            place.fail(code, &NEW)
+            sandbox.fail(code, &NEW)
         }
     };
     let correct = |number: usize| {
-        let path = place.path().join("data/talks.de");
+        let path = sandbox.path().join("data/talks.de");
         let mut all = lines(&path);
         all[number].push_str(" !");
         fs::write(&path, all.join("\n") + "\n").expect("it can be written");
         all.swap_remove(number)
     };
-    let split = |file: &str| place.path().join("data/split").join(file);
+    let split = |file: &str| sandbox.path().join("data/split").join(file);
     let has = |line: &String| {
         ["train.de", "valid.de", "test.de"]
             .iter()
@@ -242,7 +242,7 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
     fs::remove_file(split("test.de")).expect("it is there");
     again(0);
     assert_eq!(lines(&split("test.de")).len(), 30);
-    // What somebody has edited is taken, and never written over.
+    // Files that the user has edited are used, and never overwritten.
     let edited = fs::read_to_string(split("train.de")).expect("it is there") + "\n";
     fs::write(
         split("train.de"),
@@ -289,8 +289,8 @@ fn a_corrected_text_is_split_again_unless_the_split_was_edited() {
 }
 
 /// The files of the split, by their names.
-fn split_files(place: &Workplace) -> BTreeMap<String, String> {
-    let entries = fs::read_dir(place.path().join("data/split")).expect("it is there");
+fn split_files(sandbox: &Sandbox) -> BTreeMap<String, String> {
+    let entries = fs::read_dir(sandbox.path().join("data/split")).expect("it is there");
     let read = |entry: std::io::Result<fs::DirEntry>| {
         let path = entry.expect("it is there").path();
         let name = path
@@ -306,23 +306,23 @@ fn split_files(place: &Workplace) -> BTreeMap<String, String> {
 #[cfg(unix)]
 #[test]
 fn a_split_is_there_until_another_is_complete() {
-    let place = Workplace::new();
-    folder(&place, &[("train", "talks")]);
-    place.succeed(&NEW);
-    let first = split_files(&place);
-    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
-    let path = place.path().join("data/talks.de");
+    let sandbox = Sandbox::new();
+    folder(&sandbox, &[("train", "talks")]);
+    sandbox.succeed(&NEW);
+    let first = split_files(&sandbox);
+    fs::remove_file(sandbox.path().join("mine.toml")).expect("it is there");
+    let path = sandbox.path().join("data/talks.de");
     let corrected = lines(&path).join(" !\n") + " !\n";
     fs::write(path, corrected).expect("it can be written");
     // Files may not grow beyond a kilobyte, as on a disk that is full.
-    let failed = place.shell(&format!("ulimit -f 1; exec $polyglow {}", NEW.join(" ")));
+    let failed = sandbox.shell(&format!("ulimit -f 1; exec $polyglow {}", NEW.join(" ")));
     let message = String::from_utf8_lossy(&failed.stderr);
     assert_eq!(failed.status.code(), Some(1), "{message}");
     assert!(message.contains("File too large"), "{message}");
-    assert_eq!(split_files(&place), first, "a full disk");
+    assert_eq!(split_files(&sandbox), first, "a full disk");
 
-    place.succeed(&NEW);
-    let second = split_files(&place);
+    sandbox.succeed(&NEW);
+    let second = split_files(&sandbox);
     assert!(second["train.de"].contains(" !") && second.len() == first.len());
     // A process that was killed while it renamed its files leaves some of each, and the hashes of
     // both.
@@ -332,37 +332,37 @@ fn a_split_is_there_until_another_is_complete() {
     let mut both = record(&first);
     both["unfinished"] = record(&second)["files"].clone();
     let write = |name: &str, text: &str| {
-        fs::write(place.path().join("data/split").join(name), text).expect("it can be written");
+        fs::write(sandbox.path().join("data/split").join(name), text).expect("it can be written");
     };
     write("split.json", &both.to_string());
     for name in ["train.en", "train.de", "valid.de"] {
         write(name, &first[name]);
     }
-    fs::remove_file(place.path().join("data/split/test.en")).expect("it is there");
+    fs::remove_file(sandbox.path().join("data/split/test.en")).expect("it is there");
     write("valid.en.12.tmp", "half");
     write("mine.12.tmp", "mine");
-    fs::remove_file(place.path().join("mine.toml")).expect("it is there");
-    let (_, messages) = place.succeed(&NEW);
+    fs::remove_file(sandbox.path().join("mine.toml")).expect("it is there");
+    let (_, messages) = sandbox.succeed(&NEW);
     assert!(
         messages.contains("is split again, because the last split was not completed"),
         "{messages}"
     );
-    let mut third = split_files(&place);
+    let mut third = split_files(&sandbox);
     assert_eq!(third.remove("mine.12.tmp").as_deref(), Some("mine"));
     assert_eq!(third, second);
 }
 
 #[test]
 fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let refused = |arguments: &[&str], code: i32, words: [&str; 2]| {
-        let message = place.fail(code, arguments);
+        let message = sandbox.fail(code, arguments);
         assert!(
             words.iter().all(|word| message.contains(word)),
             "{arguments:?}: {message}"
         );
     };
-    fs::create_dir(place.path().join("data")).expect("it can be made");
+    fs::create_dir(sandbox.path().join("data")).expect("it can be made");
     refused(
         &NEW,
         2,
@@ -397,7 +397,7 @@ fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
         ["none", "hint: "],
     );
     for name in ["data/a", "data/b"] {
-        place.write(name, &train_pairs());
+        sandbox.write(name, &train_pairs());
     }
     refused(
         &NEW,
@@ -407,7 +407,7 @@ fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
             "put `train` into the name",
         ],
     );
-    fs::remove_file(place.path().join("data/b.en")).expect("it is there");
+    fs::remove_file(sandbox.path().join("data/b.en")).expect("it is there");
     refused(
         &NEW,
         1,
@@ -416,15 +416,15 @@ fn what_cannot_be_made_a_config_is_refused_with_what_to_do() {
             "200 are needed",
         ],
     );
-    assert!(!place.path().join("mine.toml").exists());
+    assert!(!sandbox.path().join("mine.toml").exists());
 }
 
 #[test]
 fn a_text_with_tabs_that_is_no_tsv_file_by_its_name_is_pointed_at() {
-    let place = Workplace::new();
-    let data = place.path().join("data");
+    let sandbox = Sandbox::new();
+    let data = sandbox.path().join("data");
     fs::create_dir(&data).expect("it can be made");
     fs::write(data.join("captions.txt"), "The dog.\tDer Hund.\n").expect("it can be written");
-    let message = place.fail(2, &[&NEW[..], &["--data", "data"]].concat());
+    let message = sandbox.fail(2, &[&NEW[..], &["--data", "data"]].concat());
     assert!(message.contains("rename it to `captions.tsv`"), "{message}");
 }

@@ -10,8 +10,8 @@ use polyglow_train::run::{Checkpoint, RunDirectory};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// A directory with the config `tiny.toml`, from which every command is run.
-pub(crate) struct Workplace(TempDir);
+/// A temporary directory with the config `tiny.toml`, in which commands are run.
+pub(crate) struct Sandbox(TempDir);
 
 /// A tiny model of the corpus of [`train_pairs`].
 const TINY: &str = r#"
@@ -42,7 +42,7 @@ keep_last = 10
 beam_size = 1
 "#;
 
-/// A model that is far too small, trained far too shortly, on data that needs no file.
+/// A very small model with a very short training, on generated data.
 pub(crate) const DIGITS: &str = r#"
 [data]
 corpus = "digits"
@@ -80,14 +80,13 @@ pub(crate) fn polyglow(arguments: &[&str]) -> Command {
     command
 }
 
-/// Lets a child end, or do what it does, at SIGHUP, although the tests may run under `nohup`, which
-/// ignores it.
+/// Makes a child handle SIGHUP, although the tests may run under `nohup`, whose children ignore it.
 #[cfg(unix)]
 #[expect(
     unsafe_code,
     reason = "the standard library cannot set how a child handles signals"
 )]
-pub(crate) fn hears_hangups(command: &mut Command) -> &mut Command {
+pub(crate) fn handling_hangups(command: &mut Command) -> &mut Command {
     use std::os::unix::process::CommandExt;
 
     let reset = || {
@@ -103,7 +102,7 @@ pub(crate) fn hears_hangups(command: &mut Command) -> &mut Command {
     unsafe { command.pre_exec(reset) }
 }
 
-/// What a command that must succeed writes to stdout and stderr.
+/// Runs a command that must succeed; returns its stdout and stderr.
 pub(crate) fn succeed(command: &mut Command) -> (String, String) {
     let output = command.output().expect("the program starts");
     let stderr = with_slashes(String::from_utf8(output.stderr).expect("messages are UTF-8"));
@@ -114,7 +113,7 @@ pub(crate) fn succeed(command: &mut Command) -> (String, String) {
     )
 }
 
-/// What a command that must fail says on stderr; nothing may stand on stdout.
+/// Runs a command that must fail without output; returns its stderr.
 pub(crate) fn fail(exit_code: i32, command: &mut Command) -> String {
     let output = command.output().expect("the program starts");
     let stderr = with_slashes(String::from_utf8(output.stderr).expect("messages are UTF-8"));
@@ -159,7 +158,7 @@ pub(crate) fn newest_step(run: &Path) -> Option<u64> {
     })
 }
 
-/// Waits for something to come true.
+/// Waits until `is_true`; `what` is for the message if it takes too long.
 #[cfg(unix)]
 #[track_caller]
 pub(crate) fn wait_until(what: &str, is_true: impl Fn() -> bool) {
@@ -190,18 +189,18 @@ pub(crate) fn train_pairs() -> Vec<(String, String)> {
         .collect()
 }
 
-impl Workplace {
-    /// A workplace with this config, and no other file.
+impl Sandbox {
+    /// A sandbox with this config, and no other file.
     pub(crate) fn with(config: &str) -> Self {
-        let place = Self(tempfile::tempdir().expect("a temporary directory can be made"));
-        fs::write(place.path().join("tiny.toml"), config).expect("it can be written");
-        place
+        let sandbox = Self(tempfile::tempdir().expect("a temporary directory can be made"));
+        fs::write(sandbox.path().join("tiny.toml"), config).expect("it can be written");
+        sandbox
     }
 
-    /// A workplace with a tiny corpus of files.
+    /// A sandbox with a tiny corpus of files.
     pub(crate) fn new() -> Self {
-        let place = Self::with(TINY);
-        place.write("train", &train_pairs());
+        let sandbox = Self::with(TINY);
+        sandbox.write("train", &train_pairs());
         let held_out = |words: [&str; 2]| -> Vec<_> {
             (0..4)
                 .map(|index| {
@@ -212,16 +211,16 @@ impl Workplace {
                 })
                 .collect()
         };
-        place.write("valid", &held_out(["now", "look"]));
-        place.write("test", &held_out(["look", "now"]));
-        place
+        sandbox.write("valid", &held_out(["now", "look"]));
+        sandbox.write("test", &held_out(["look", "now"]));
+        sandbox
     }
 
-    /// A workplace with the finished run `run`.
+    /// A sandbox with the finished run `run`.
     pub(crate) fn trained() -> Self {
-        let place = Self::new();
-        place.train("run", &[]);
-        place
+        let sandbox = Self::new();
+        sandbox.train("run", &[]);
+        sandbox
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -278,7 +277,7 @@ impl Workplace {
             .expect("bash starts")
     }
 
-    /// What a command that must succeed writes to stdout and stderr.
+    /// Runs a command that must succeed; returns its stdout and stderr.
     pub(crate) fn succeed(&self, arguments: &[&str]) -> (String, String) {
         succeed(&mut self.command(arguments))
     }
@@ -289,12 +288,12 @@ impl Workplace {
         succeed(command.args(overrides.iter().flat_map(|set| ["--set", set])))
     }
 
-    /// The JSON that a command writes.
+    /// Runs a command that must succeed; returns the JSON that it writes.
     pub(crate) fn json(&self, arguments: &[&str]) -> Value {
         serde_json::from_str(&self.succeed(arguments).0).expect("the output is JSON")
     }
 
-    /// What a command that must fail says on stderr.
+    /// Runs a command that must fail; returns its stderr.
     pub(crate) fn fail(&self, exit_code: i32, arguments: &[&str]) -> String {
         fail(exit_code, &mut self.command(arguments))
     }

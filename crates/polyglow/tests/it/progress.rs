@@ -1,11 +1,11 @@
-//! What a training says while it runs, where stderr is no terminal.
+//! The messages of a training where stderr is no terminal.
 
-use crate::program::{DIGITS, Workplace};
+use crate::program::{DIGITS, Sandbox};
 
 #[test]
 fn progress_is_plain_lines_where_stderr_is_no_terminal() {
-    let place = Workplace::with(DIGITS);
-    let (_, stderr) = place.train("run", &["train.max_steps=4", "train.log_every=2"]);
+    let sandbox = Sandbox::with(DIGITS);
+    let (_, stderr) = sandbox.train("run", &["train.max_steps=4", "train.log_every=2"]);
     assert!(!stderr.contains(['\x1b', '\r']), "{stderr:?}");
     let steps: Vec<&str> = stderr
         .lines()

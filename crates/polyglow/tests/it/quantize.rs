@@ -5,11 +5,11 @@ use std::fs;
 use polyglow_predict::weights::Weights;
 use polyglow_train::run::read_weights;
 
-use crate::program::{self, Workplace};
+use crate::program::{self, Sandbox};
 
 /// The weights of a checkpoint of the run.
-fn weights(place: &Workplace, checkpoint: &str) -> Weights {
-    let path = program::checkpoint(&place.path().join("run"), checkpoint)
+fn weights(sandbox: &Sandbox, checkpoint: &str) -> Weights {
+    let path = program::checkpoint(&sandbox.path().join("run"), checkpoint)
         .path
         .join("model.safetensors");
     read_weights(&path).expect("it can be read")
@@ -17,21 +17,21 @@ fn weights(place: &Workplace, checkpoint: &str) -> Weights {
 
 #[test]
 fn matrices_in_8_bits_are_smaller_score_nearly_the_same_and_are_listed() {
-    let place = Workplace::trained();
-    let (_, message) = place.succeed(&["quantize", "run", "--checkpoint", "last"]);
+    let sandbox = Sandbox::trained();
+    let (_, message) = sandbox.succeed(&["quantize", "run", "--checkpoint", "last"]);
     assert!(
         message.contains("with 8-bit matrices to `run/checkpoints/int8`"),
         "{message}"
     );
-    let dir = place.path().join("run/checkpoints/int8");
+    let dir = sandbox.path().join("run/checkpoints/int8");
     assert_eq!(
         fs::read_dir(dir).expect("it is there").count(),
         2,
         "weights and state, no optimizer"
     );
-    let (float, int8) = (weights(&place, "last"), weights(&place, "int8"));
+    let (float, int8) = (weights(&sandbox, "last"), weights(&sandbox, "int8"));
     assert!(int8.is_int8() && !float.is_int8());
-    let meant = weights(&place, "int8")
+    let meant = weights(&sandbox, "int8")
         .dequantize()
         .expect("its scales are there");
     for ((name, meant), (expected_name, float)) in meant.rest().zip(float.rest()) {
@@ -47,7 +47,7 @@ fn matrices_in_8_bits_are_smaller_score_nearly_the_same_and_are_listed() {
         }
     }
     let loss = |checkpoint: &str| {
-        let scores = place.json(&["evaluate", "run", "--checkpoint", checkpoint, "--json"]);
+        let scores = sandbox.json(&["evaluate", "run", "--checkpoint", checkpoint, "--json"]);
         scores["loss"].as_f64().expect("a number")
     };
     let (float, int8) = (loss("last"), loss("int8"));
@@ -56,17 +56,17 @@ fn matrices_in_8_bits_are_smaller_score_nearly_the_same_and_are_listed() {
         "{float}, {int8}"
     );
     assert_eq!(
-        place.json(&["info", "run", "--json"])["checkpoints"]["others"]["int8"],
+        sandbox.json(&["info", "run", "--json"])["checkpoints"]["others"]["int8"],
         6
     );
     assert!(
-        place
+        sandbox
             .succeed(&["info", "run"])
             .0
             .contains("int8 (of step 6)")
     );
     assert!(
-        place
+        sandbox
             .fail(1, &["evaluate", "run", "--checkpoint", "inte"])
             .contains("step-6, best, last, int8")
     );
@@ -74,9 +74,9 @@ fn matrices_in_8_bits_are_smaller_score_nearly_the_same_and_are_listed() {
 
 #[test]
 fn another_name_replaces_and_an_ensemble_takes_both() {
-    let place = Workplace::trained();
-    place.succeed(&["quantize", "run", "--name", "small-1"]);
-    place.succeed(&[
+    let sandbox = Sandbox::trained();
+    sandbox.succeed(&["quantize", "run", "--name", "small-1"]);
+    sandbox.succeed(&[
         "quantize",
         "run",
         "--name",
@@ -84,10 +84,10 @@ fn another_name_replaces_and_an_ensemble_takes_both() {
         "--checkpoint",
         "step-4",
     ]);
-    let state = fs::read_to_string(place.path().join("run/checkpoints/small-1/state.json"))
+    let state = fs::read_to_string(sandbox.path().join("run/checkpoints/small-1/state.json"))
         .expect("it is there");
     assert!(state.contains("\"step\": 4"), "{state}");
-    fs::write(place.path().join("input"), "look aaa now\n").expect("it can be written");
+    fs::write(sandbox.path().join("input"), "look aaa now\n").expect("it can be written");
     let args = [
         "translate",
         "run",
@@ -97,30 +97,30 @@ fn another_name_replaces_and_an_ensemble_takes_both() {
         "--ensemble",
         "run/checkpoints/small-1",
     ];
-    assert_eq!(place.succeed(&args).0.lines().count(), 1);
+    assert_eq!(sandbox.succeed(&args).0.lines().count(), 1);
 }
 
 #[test]
 fn what_cannot_be_quantized_or_trained_is_refused() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     for name in [
         "best", "last", "average", "ema", "step-4", "", "a/b", ".hidden", "a.tmp",
     ] {
-        let message = place.fail(2, &["quantize", "run", &format!("--name={name}")]);
+        let message = sandbox.fail(2, &["quantize", "run", &format!("--name={name}")]);
         assert!(
             message.contains("cannot name an 8-bit checkpoint"),
             "{message}"
         );
     }
     assert!(
-        place
+        sandbox
             .fail(1, &["quantize", "elsewhere"])
             .contains("no run in `elsewhere`")
     );
-    place.succeed(&["quantize", "run"]);
-    let message = place.fail(2, &["quantize", "run", "--checkpoint", "int8"]);
+    sandbox.succeed(&["quantize", "run"]);
+    let message = sandbox.fail(2, &["quantize", "run", "--checkpoint", "int8"]);
     assert!(message.contains("have 8 bits already"), "{message}");
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[
             "train",
@@ -141,10 +141,10 @@ fn what_cannot_be_quantized_or_trained_is_refused() {
         message.contains("the checkpoint that it was quantized from"),
         "{message}"
     );
-    assert!(!place.path().join("new/checkpoints").exists());
+    assert!(!sandbox.path().join("new/checkpoints").exists());
     // What is in 8 bits does not come into the way of training or of averages.
-    place.succeed(&["average", "run"]);
-    place.succeed(&[
+    sandbox.succeed(&["average", "run"]);
+    sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -153,10 +153,12 @@ fn what_cannot_be_quantized_or_trained_is_refused() {
         "train.max_steps=8",
     ]);
 
-    let path = place.path().join("run/checkpoints/int8/model.safetensors");
+    let path = sandbox
+        .path()
+        .join("run/checkpoints/int8/model.safetensors");
     let mut bytes = fs::read(&path).expect("it is there");
     *bytes.last_mut().expect("it is not empty") ^= 1;
     fs::write(&path, bytes).expect("it can be written");
-    let message = place.fail(1, &["evaluate", "run", "--checkpoint", "int8"]);
+    let message = sandbox.fail(1, &["evaluate", "run", "--checkpoint", "int8"]);
     assert!(message.contains("int8` is damaged"), "{message}");
 }

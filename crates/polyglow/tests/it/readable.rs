@@ -5,16 +5,16 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 /// A run on Japanese and Hebrew with a vocabulary of bytes.
-static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
-    let place = Workplace::new();
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+    let sandbox = Sandbox::new();
     let pairs: Vec<_> = ["彼は学生です", "彼女は先生です", "très bien"]
         .map(|src| (src.to_owned(), "שלום עולם".to_owned()))
         .into();
     for split in ["train", "valid", "test"] {
-        place.write(split, &pairs);
+        sandbox.write(split, &pairs);
     }
     let bytes = [
         "tokenizer.kind=\"bpe\"",
@@ -22,8 +22,8 @@ static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
         "data.max_len=60",
         "train.max_tokens=256",
     ];
-    place.train("run", &[&bytes[..], &["data.max_length_ratio=20"]].concat());
-    place
+    sandbox.train("run", &[&bytes[..], &["data.max_length_ratio=20"]].concat());
+    sandbox
 });
 
 /// Characters in which GPT-2's alphabet spells the bytes of this text.
@@ -35,7 +35,7 @@ fn assert_readable(text: &str) {
 
 #[test]
 fn attention_names_rows_and_columns_by_characters() {
-    PLACE.succeed(&[
+    SANDBOX.succeed(&[
         "attention",
         "run",
         "彼は très",
@@ -44,7 +44,7 @@ fn attention_names_rows_and_columns_by_characters() {
         "--out",
         "map.html",
     ]);
-    let page = fs::read_to_string(PLACE.path().join("map.html")).expect("it was written");
+    let page = fs::read_to_string(SANDBOX.path().join("map.html")).expect("it was written");
     let data = page
         .split("type=\"application/json\">")
         .nth(1)
@@ -74,7 +74,7 @@ fn attention_names_rows_and_columns_by_characters() {
 
 #[test]
 fn pictures_are_in_reading_order() {
-    PLACE.succeed(&[
+    SANDBOX.succeed(&[
         "attention",
         "run",
         "彼は",
@@ -83,14 +83,14 @@ fn pictures_are_in_reading_order() {
         "--out",
         "map.svg",
     ]);
-    let svg = fs::read_to_string(PLACE.path().join("map.svg")).expect("it was written");
+    let svg = fs::read_to_string(SANDBOX.path().join("map.svg")).expect("it was written");
     assert!(
         svg.contains(">彼</text>") && svg.contains('\u{2068}'),
         "{svg}"
     );
     assert_readable(&svg);
     // On a machine without such fonts it says so, and draws nevertheless.
-    let message = PLACE
+    let message = SANDBOX
         .succeed(&[
             "attention",
             "run",
@@ -107,15 +107,15 @@ fn pictures_are_in_reading_order() {
 
 #[test]
 fn lists_and_files_of_vectors_have_words() {
-    let near = PLACE
+    let near = SANDBOX
         .succeed(&["embeddings", "run", "nearest", "彼", "-n", "400"])
         .0;
     assert!(near.contains("\t⟨FF⟩\n"), "{near}");
     assert_readable(&near);
-    PLACE.succeed(&["embeddings", "run", "export", "vectors.txt"]);
-    let vectors = fs::read_to_string(PLACE.path().join("vectors.txt")).expect("it was written");
+    SANDBOX.succeed(&["embeddings", "run", "export", "vectors.txt"]);
+    let vectors = fs::read_to_string(SANDBOX.path().join("vectors.txt")).expect("it was written");
     assert_readable(&vectors);
-    // Every token but the special ones is there, and is found again.
+    // Every token but the special ones is there, and can be read again.
     let count = vectors
         .lines()
         .next()
@@ -125,22 +125,22 @@ fn lists_and_files_of_vectors_have_words() {
         count.parse::<usize>().expect("a number"),
         vectors.lines().count() - 1
     );
-    let again = PLACE.succeed(&["embeddings", "vectors.txt", "nearest", "⟨FF⟩", "-n", "400"]);
+    let again = SANDBOX.succeed(&["embeddings", "vectors.txt", "nearest", "⟨FF⟩", "-n", "400"]);
     assert!(!again.1.contains("repeated"), "{}", again.1);
-    let message = PLACE.fail(2, &["embeddings", "vectors.txt", "nearest", "FF"]);
+    let message = SANDBOX.fail(2, &["embeddings", "vectors.txt", "nearest", "FF"]);
     assert!(message.contains("`⟨FF⟩`"), "{message}");
 }
 
 #[test]
 fn scores_name_each_token() {
     let path = |split: &str, side: &str| {
-        PLACE
+        SANDBOX
             .path()
             .join(format!("{split}.{side}"))
             .display()
             .to_string()
     };
-    let lines = PLACE
+    let lines = SANDBOX
         .succeed(&[
             "score",
             "run",
@@ -160,16 +160,16 @@ fn scores_name_each_token() {
 
 #[test]
 fn shown_samples_are_different_and_from_all_over_the_set() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let words = [
         "look", "look", "look", "look", "now", "aaa", "bbb", "ccc", "look", "ddd",
     ];
     let pairs: Vec<_> = words
         .map(|word| (word.to_owned(), "sieh".to_owned()))
         .into();
-    place.write("valid", &pairs);
-    place.write("test", &pairs);
-    let (stdout, stderr) = place.train("run", &["train.max_steps=3"]);
+    sandbox.write("valid", &pairs);
+    sandbox.write("test", &pairs);
+    let (stdout, stderr) = sandbox.train("run", &["train.max_steps=3"]);
     let sources = |text: &str, mark: &str| -> Vec<String> {
         text.lines()
             .filter_map(|line| line.strip_prefix(mark))
@@ -183,8 +183,8 @@ fn shown_samples_are_different_and_from_all_over_the_set() {
         .filter(|line| words.contains(&line.as_str()))
         .collect();
     assert_eq!(shown, ["look", "now", "bbb", "ccc", "ddd"]);
-    place.succeed(&["report", "run", "--out", "page.html"]);
-    let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
+    sandbox.succeed(&["report", "run", "--out", "page.html"]);
+    let page = fs::read_to_string(sandbox.path().join("page.html")).expect("it was written");
     assert_eq!(
         page.matches("<th scope=\"row\">source</th><td colspan=\"1\" dir=\"auto\">look</td>")
             .count(),

@@ -2,23 +2,23 @@
 
 use std::fs;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 #[test]
 fn a_page_holds_all_runs_and_needs_nothing_else() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     // Markup in the text is text.
-    place.write(
+    sandbox.write(
         "valid",
         &[
             ("look <b>now</b>".to_owned(), "sieh & staune".to_owned()),
             ("now".to_owned(), "jetzt".to_owned()),
         ],
     );
-    place.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
-    place.succeed(&["train", "tiny.toml", "--run", "third", "--set", "seed=3"]);
-    place.succeed(&["report", "other", "third", "--out", "page.html"]);
-    let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
+    sandbox.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
+    sandbox.succeed(&["train", "tiny.toml", "--run", "third", "--set", "seed=3"]);
+    sandbox.succeed(&["report", "other", "third", "--out", "page.html"]);
+    let page = fs::read_to_string(sandbox.path().join("page.html")).expect("it was written");
     assert!(page.starts_with("<!DOCTYPE html>"));
     for words in [
         "other",
@@ -34,10 +34,10 @@ fn a_page_holds_all_runs_and_needs_nothing_else() {
             && page.contains("sieh &amp; staune")
             && !page.contains("<b>")
     );
-    // All that `check` found is there, with its examples.
-    let found =
-        fs::read_to_string(place.path().join("other/inspection.json")).expect("it was written");
-    let found: serde_json::Value = serde_json::from_str(&found).expect("it is JSON");
+    // All findings of `check` are there, with their examples.
+    let inspection =
+        fs::read_to_string(sandbox.path().join("other/inspection.json")).expect("it was written");
+    let inspection: serde_json::Value = serde_json::from_str(&inspection).expect("it is JSON");
     let escaped = |text: &serde_json::Value| {
         let text = text
             .as_str()
@@ -48,8 +48,8 @@ fn a_page_holds_all_runs_and_needs_nothing_else() {
         text.replace('"', "&quot;")
     };
     let (findings, warnings) = (
-        found["findings"].as_array().unwrap(),
-        found["warnings"].as_array().unwrap(),
+        inspection["findings"].as_array().unwrap(),
+        inspection["warnings"].as_array().unwrap(),
     );
     assert!(!findings.is_empty() && !warnings.is_empty());
     for finding in findings {
@@ -97,33 +97,33 @@ fn a_page_holds_all_runs_and_needs_nothing_else() {
             "{tag}"
         );
     }
-    let config = fs::read_to_string(place.path().join("tiny.toml")).expect("it is there");
+    let config = fs::read_to_string(sandbox.path().join("tiny.toml")).expect("it is there");
     let config = config.replace("valid = \"valid\"\n", "");
-    fs::write(place.path().join("no-valid.toml"), config).expect("it can be written");
-    place.succeed(&["train", "no-valid.toml", "--run", "no-valid"]);
-    place.succeed(&["report", "no-valid", "--out", "page.html"]);
-    let page = fs::read_to_string(place.path().join("page.html")).expect("it was written");
+    fs::write(sandbox.path().join("no-valid.toml"), config).expect("it can be written");
+    sandbox.succeed(&["train", "no-valid.toml", "--run", "no-valid"]);
+    sandbox.succeed(&["report", "no-valid", "--out", "page.html"]);
+    let page = fs::read_to_string(sandbox.path().join("page.html")).expect("it was written");
     assert!(page.contains("Curves") && !page.contains("Best validations, resampled"));
-    let message = place.fail(1, &["report", "nowhere"]);
+    let message = sandbox.fail(1, &["report", "nowhere"]);
     assert!(message.contains("no run in `nowhere`"), "{message}");
 }
 
 #[test]
 fn tensorboard_gets_every_record_once_from_a_run_that_was_resumed() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     let events = "events.out.tfevents.0000000000.polyglow";
-    let read = |dir: &str| fs::read(place.path().join(dir).join(events)).expect("it was written");
-    place.train("run", &["train.tensorboard=true", "train.max_steps=3"]);
+    let read = |dir: &str| fs::read(sandbox.path().join(dir).join(events)).expect("it was written");
+    sandbox.train("run", &["train.tensorboard=true", "train.max_steps=3"]);
     let half = read("run");
-    place.train("run", &["train.tensorboard=true"]);
+    sandbox.train("run", &["train.tensorboard=true"]);
     let whole = read("run");
     assert!(whole.len() > half.len());
     // Made of the records, each of which is there once, it is the same file.
-    place.succeed(&["report", "run", "--tensorboard", "events"]);
+    sandbox.succeed(&["report", "run", "--tensorboard", "events"]);
     assert_eq!(read("events"), whole);
-    place.train("other", &[]);
-    assert!(!place.path().join("other").join(events).exists());
-    place.succeed(&["report", "run", "other", "--tensorboard", "both"]);
+    sandbox.train("other", &[]);
+    assert!(!sandbox.path().join("other").join(events).exists());
+    sandbox.succeed(&["report", "run", "other", "--tensorboard", "both"]);
     assert_eq!(read("both/run"), whole);
     assert!(!read("both/other").is_empty());
 }

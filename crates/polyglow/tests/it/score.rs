@@ -4,26 +4,26 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
-fn write(place: &Workplace, name: &str, content: &str) {
-    fs::write(place.path().join(name), content).expect("it can be written");
+fn write(sandbox: &Sandbox, name: &str, content: &str) {
+    fs::write(sandbox.path().join(name), content).expect("it can be written");
 }
 
 #[test]
 fn a_pair_that_is_longer_than_the_model_is_marked() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     write(
-        &place,
+        &sandbox,
         "over.en",
         &format!("look\nlook\n{}\n", "aaa ".repeat(21)),
     );
     write(
-        &place,
+        &sandbox,
         "over.de",
         &format!("sieh\n{}\nsieh\n", "aaa ".repeat(40)),
     );
-    let (output, message) = place.succeed(&["score", "run", "over.en", "over.de"]);
+    let (output, message) = sandbox.succeed(&["score", "run", "over.en", "over.de"]);
     let marked: Vec<bool> = output
         .lines()
         .map(|line| line.ends_with("\ttruncated"))
@@ -31,7 +31,7 @@ fn a_pair_that_is_longer_than_the_model_is_marked() {
     assert_eq!(marked, [false, true, true], "{output}");
     let warning = "2 pairs are longer than the model's 20 tokens, the first on line 2: only their first 20 tokens are scored";
     assert!(message.contains(warning), "{message}");
-    let json = place
+    let json = sandbox
         .succeed(&["score", "run", "over.en", "over.de", "--json"])
         .0;
     let records: Vec<Value> = json
@@ -54,10 +54,10 @@ fn a_pair_that_is_longer_than_the_model_is_marked() {
 
 #[test]
 fn texts_of_different_lengths_are_scored_up_to_the_end_of_the_shorter() {
-    let place = Workplace::trained();
-    write(&place, "input.en", "look aaa now\nnow\n\nlook bbb\n");
-    write(&place, "two.de", "sieh\nsieh aaa\n");
-    let output = place.run(&["score", "run", "input.en", "two.de"]);
+    let sandbox = Sandbox::trained();
+    write(&sandbox, "input.en", "look aaa now\nnow\n\nlook bbb\n");
+    write(&sandbox, "two.de", "sieh\nsieh aaa\n");
+    let output = sandbox.run(&["score", "run", "input.en", "two.de"]);
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(String::from_utf8_lossy(&output.stdout).lines().count(), 2);
     let message = String::from_utf8_lossy(&output.stderr);

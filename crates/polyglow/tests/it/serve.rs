@@ -2,12 +2,12 @@
 
 use std::fs;
 
-use crate::program::Workplace;
+use crate::program::Sandbox;
 
 #[test]
-fn a_run_whose_config_names_no_languages_is_told_how_to_name_them() {
-    let place = Workplace::trained();
-    let config = place.path().join("run/config.toml");
+fn the_error_for_a_run_without_languages_says_how_to_name_them() {
+    let sandbox = Sandbox::trained();
+    let config = sandbox.path().join("run/config.toml");
     let text = fs::read_to_string(&config).expect("it is there");
     // As of a run whose data was given in memory.
     let is_kept = |line: &&str| {
@@ -20,7 +20,7 @@ fn a_run_whose_config_names_no_languages_is_told_how_to_name_them() {
         text.lines().filter(is_kept).collect::<Vec<_>>().join("\n"),
     )
     .expect("it can be written");
-    let error = place.fail(2, &["serve", "run"]);
+    let error = sandbox.fail(2, &["serve", "run"]);
     assert!(
         error.contains(
             "the config of `run` does not say from which language to which it translates"
@@ -29,7 +29,7 @@ fn a_run_whose_config_names_no_languages_is_told_how_to_name_them() {
     );
     assert!(error.contains("`polyglow serve en-de=run`"), "{error}");
     // With a name it is loaded, and refused for another reason.
-    let error = place.fail(2, &["serve", "en-de=run", "en-de=run"]);
+    let error = sandbox.fail(2, &["serve", "en-de=run", "en-de=run"]);
     assert!(
         error.contains("two runs translate from `en` to `de`"),
         "{error}"

@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use crate::program::{Workplace, succeed, word};
+use crate::program::{Sandbox, succeed, word};
 
 const CONFIG: &str = "
 [data]
@@ -47,10 +47,10 @@ fn sentences() -> String {
     text
 }
 
-fn place() -> Workplace {
-    let place = Workplace::new();
+fn sandbox() -> Sandbox {
+    let sandbox = Sandbox::new();
     let write = |name: &str, text: &str| {
-        fs::write(place.path().join(name), text).expect("it can be written");
+        fs::write(sandbox.path().join(name), text).expect("it can be written");
     };
     write("train.conll", &sentences());
     let first_ten: Vec<String> = sentences()
@@ -63,19 +63,19 @@ fn place() -> Workplace {
     write("transformer.toml", &CONFIG.replace("[train]", transformer));
     let rnn = "body = 'rnn'\nnum_encoder_layers = 1\n[train]";
     write("rnn.toml", &CONFIG.replace("[train]", rnn));
-    place
+    sandbox
 }
 
 #[test]
 fn both_kinds_of_layers_learn_tags_and_say_them() {
-    let place = place();
+    let sandbox = sandbox();
     for body in ["transformer", "rnn"] {
         let config = format!("{body}.toml");
-        let (stdout, _) = place.succeed(&["train", &config, "--run", body]);
+        let (stdout, _) = sandbox.succeed(&["train", &config, "--run", body]);
         assert!(stdout.contains("span F1 1.000"), "{stdout}");
         assert!(stdout.contains(&format!("classify {body}")), "{stdout}");
 
-        let scores = place.json(&["evaluate", body, "--json"]);
+        let scores = sandbox.json(&["evaluate", body, "--json"]);
         for key in ["token_accuracy", "span_precision", "span_recall", "span_f1"] {
             assert_eq!(scores[key], 1.0, "{key} of {body}");
         }
@@ -87,8 +87,8 @@ fn both_kinds_of_layers_learn_tags_and_say_them() {
         // A sentence of forty names is longer than the model.
         let long = "mr aaa ".repeat(40);
         let input = format!("mr bbb sees iii in rome\n\n{long}\n");
-        let mut command = place.command(&["classify", body, "lines.txt"]);
-        fs::write(place.path().join("lines.txt"), input).expect("it can be written");
+        let mut command = sandbox.command(&["classify", body, "lines.txt"]);
+        fs::write(sandbox.path().join("lines.txt"), input).expect("it can be written");
         let (stdout, _) = succeed(&mut command);
         let lines: Vec<&str> = stdout.split('\n').collect();
         let (tags, probability) = lines[0].split_once('\t').expect("a tab");
@@ -103,16 +103,16 @@ fn both_kinds_of_layers_learn_tags_and_say_them() {
 
 #[test]
 fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
-    let place = place();
+    let sandbox = sandbox();
     let train = |run: &str, steps: &str| {
         let steps = format!("train.max_steps={steps}");
-        place.succeed(&["train", "rnn.toml", "--run", run, "--set", &steps])
+        sandbox.succeed(&["train", "rnn.toml", "--run", run, "--set", &steps])
     };
     train("straight", "150");
     train("resumed", "75");
     train("resumed", "150");
     let weights = |run: &str| {
-        let path = place
+        let path = sandbox
             .path()
             .join(run)
             .join("checkpoints/step-150/model.safetensors");
@@ -123,8 +123,8 @@ fn a_resumed_run_writes_the_bytes_of_a_straight_one() {
 
 #[test]
 fn what_a_tagger_has_no_use_for_is_refused_by_name() {
-    let place = place();
-    let refused = |arguments: &[&str]| place.fail(2, arguments);
+    let sandbox = sandbox();
+    let refused = |arguments: &[&str]| sandbox.fail(2, arguments);
     let stderr = refused(&[
         "check",
         "transformer.toml",
@@ -139,7 +139,7 @@ fn what_a_tagger_has_no_use_for_is_refused_by_name() {
         "data.images.size=[4,4]",
     ]);
     assert!(stderr.contains("[data.images]"), "{stderr}");
-    fs::write(place.path().join("train.conll"), "mr\tB-PER\nbbb\n").expect("it can be written");
-    let stderr = place.fail(1, &["check", "transformer.toml"]);
+    fs::write(sandbox.path().join("train.conll"), "mr\tB-PER\nbbb\n").expect("it can be written");
+    let stderr = sandbox.fail(1, &["check", "transformer.toml"]);
     assert!(stderr.contains("`train.conll` line 2"), "{stderr}");
 }

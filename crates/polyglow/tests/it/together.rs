@@ -8,9 +8,9 @@ use polyglow_train::Silent;
 use polyglow_train::config::Config;
 use polyglow_train::train::{Ending, Stop, Training};
 
-use crate::program::{DIGITS, Workplace};
+use crate::program::{DIGITS, Sandbox};
 
-/// All that draws random numbers or is kept beside the weights.
+/// Everything that draws random numbers or is saved with the weights.
 const OVERRIDES: [&str; 4] = [
     "train.max_steps=8",
     "train.accumulate_steps=2",
@@ -34,12 +34,12 @@ fn train(seed: u64, run: &Path, others: &Barrier) -> polyglow_train::Result<Endi
 
 #[test]
 fn trainings_in_threads_end_in_the_bytes_of_processes() {
-    let place = Workplace::with(DIGITS);
-    let run = |name: &str, seed: u64| place.path().join(format!("{name}-{seed}"));
+    let sandbox = Sandbox::with(DIGITS);
+    let run = |name: &str, seed: u64| sandbox.path().join(format!("{name}-{seed}"));
     for seed in SEEDS {
         let seed_key = format!("seed={seed}");
         let overrides = [&OVERRIDES[..], &[seed_key.as_str()]].concat();
-        place.train(&format!("process-{seed}"), &overrides);
+        sandbox.train(&format!("process-{seed}"), &overrides);
     }
     let barrier = Barrier::new(SEEDS.len());
     thread::scope(|scope| {

@@ -10,26 +10,26 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::{DIGITS, Workplace, checkpoint, train_pairs};
+use crate::program::{DIGITS, Sandbox, checkpoint, train_pairs};
 #[cfg(unix)]
-use crate::program::{hears_hangups, newest_step, wait_until};
+use crate::program::{handling_hangups, newest_step, wait_until};
 
 /// The digits with accumulation and a moving average.
-fn place() -> Workplace {
-    Workplace::with(&DIGITS.replace("[train]", "[train]\naccumulate_steps = 2\nema_decay = 0.9"))
+fn sandbox() -> Sandbox {
+    Sandbox::with(&DIGITS.replace("[train]", "[train]\naccumulate_steps = 2\nema_decay = 0.9"))
 }
 
 /// Trains with overrides; the directory of the run.
-fn train(place: &Workplace, overrides: &[&str]) -> PathBuf {
-    place.train("run", overrides);
-    place.path().join("run")
+fn train(sandbox: &Sandbox, overrides: &[&str]) -> PathBuf {
+    sandbox.train("run", overrides);
+    sandbox.path().join("run")
 }
 
 /// One finished run, shared by the tests that only look at it.
-static TRAINED: LazyLock<Workplace> = LazyLock::new(|| {
-    let place = place();
-    train(&place, &[]);
-    place
+static TRAINED: LazyLock<Sandbox> = LazyLock::new(|| {
+    let sandbox = sandbox();
+    train(&sandbox, &[]);
+    sandbox
 });
 
 /// The lines of `metrics.jsonl` without what depends on the clock.
@@ -47,10 +47,10 @@ fn metrics(run: &Path) -> Vec<Value> {
 
 #[test]
 fn digits_are_learned_to_a_sequence_accuracy_of_098() {
-    let place = place();
+    let sandbox = sandbox();
     let config = concat!(env!("CARGO_MANIFEST_DIR"), "/../../configs/digits.toml");
-    place.succeed(&["train", config, "--run", "run"]);
-    let scores = place.json(&["evaluate", "run", "--json"]);
+    sandbox.succeed(&["train", config, "--run", "run"]);
+    let scores = sandbox.json(&["evaluate", "run", "--json"]);
     assert!(
         scores["exact_match"].as_f64().expect("a number") >= 0.98,
         "{scores}"
@@ -66,13 +66,13 @@ fn digits_are_learned_to_a_sequence_accuracy_of_098() {
 #[test]
 fn a_resumed_run_is_the_straight_run_byte_for_byte() {
     let straight = &TRAINED.path().join("run");
-    let place = place();
-    let run = train(&place, &[]);
+    let sandbox = sandbox();
+    let run = train(&sandbox, &[]);
     // The state of a process that was killed after step 12: its newest checkpoint is that of step 10.
     for step in ["step-15", "step-20", "step-14"] {
         let _ = fs::remove_dir_all(run.join("checkpoints").join(step));
     }
-    train(&place, &[]);
+    train(&sandbox, &[]);
     for file in [
         "model.safetensors",
         "optimizer.safetensors",
@@ -128,12 +128,12 @@ fn a_changed_config_is_refused_by_naming_the_key() {
 
 #[test]
 fn a_changed_text_is_refused_by_naming_the_file_and_when_it_was_written() {
-    let place = Workplace::trained();
-    let before = fs::read(place.path().join("train.de")).expect("it is there");
+    let sandbox = Sandbox::trained();
+    let before = fs::read(sandbox.path().join("train.de")).expect("it is there");
     let mut pairs = train_pairs();
     pairs[3].1.push_str(" nun");
-    place.write("train", &pairs);
-    let message = place.fail(2, &["train", "tiny.toml", "--run", "run"]);
+    sandbox.write("train", &pairs);
+    let message = sandbox.fail(2, &["train", "tiny.toml", "--run", "run"]);
     let words =
         "other content of the training text (`data.train`): `train.de` has changed (written ";
     assert!(
@@ -142,15 +142,15 @@ fn a_changed_text_is_refused_by_naming_the_file_and_when_it_was_written() {
     );
     assert!(!message.contains("train.en"), "{message}");
     // A file that was written again with the same content has not changed.
-    fs::write(place.path().join("train.de"), before).expect("it can be written");
-    place.train("run", &[]);
+    fs::write(sandbox.path().join("train.de"), before).expect("it can be written");
+    sandbox.train("run", &[]);
 }
 
 #[test]
-fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently() {
-    let place = place();
+fn a_run_that_is_resumed_with_other_instructions_says_that_they_round_differently() {
+    let sandbox = sandbox();
     let state = |run: &Path| run.join("checkpoints/step-10/state.json");
-    let run = train(&place, &["train.max_steps=10", "train.save_every=10"]);
+    let run = train(&sandbox, &["train.max_steps=10", "train.save_every=10"]);
     let text = fs::read_to_string(state(&run)).expect("it was written");
     let mut json: serde_json::Value = serde_json::from_str(&text).expect("JSON");
     let here = polyglow_kernels::instruction_set().expect("flex has kernels");
@@ -158,7 +158,7 @@ fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently()
     json["instructions"] = "those of another CPU".into();
     json.as_object_mut().expect("an object").remove("checksum");
     fs::write(state(&run), json.to_string()).expect("it can be written");
-    let message = place.succeed(&["train", "tiny.toml", "--run", "run"]).1;
+    let message = sandbox.succeed(&["train", "tiny.toml", "--run", "run"]).1;
     let words = format!(
         "computed with those of another CPU, those to come with {here}: they round differently"
     );
@@ -170,9 +170,9 @@ fn a_run_that_goes_on_with_other_instructions_says_that_they_round_differently()
 }
 
 #[test]
-fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
+fn a_finished_run_is_resumed_to_a_later_end_as_if_that_had_been_its_end() {
     let straight = &TRAINED.path().join("run");
-    let short = place();
+    let short = sandbox();
     train(
         &short,
         &[
@@ -188,9 +188,9 @@ fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
     assert!(read(straight) == read(&run));
     // Where the schedule aims at the end, another end is another training.
     let cosine = "train.schedule=cosine";
-    let place = place();
-    train(&place, &["train.max_steps=11", cosine]);
-    let message = place.fail(2, &["train", "tiny.toml", "--run", "run", "--set", cosine]);
+    let sandbox = sandbox();
+    train(&sandbox, &["train.max_steps=11", cosine]);
+    let message = sandbox.fail(2, &["train", "tiny.toml", "--run", "run", "--set", cosine]);
     assert!(
         message.contains("`train.max_steps = 11`, now `20`"),
         "{message}"
@@ -205,7 +205,7 @@ fn a_finished_run_goes_on_to_a_later_end_as_if_that_had_been_its_end() {
 
 #[test]
 fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
-    let place = place();
+    let sandbox = sandbox();
     let overrides = [
         "--set",
         "train.lr=1e38",
@@ -222,19 +222,19 @@ fn a_loss_that_is_not_finite_stops_the_run_and_names_the_step_and_its_lines() {
         "--set",
         "train.max_skipped_steps=0",
     ];
-    let message = place.fail(1, &[&command[..], &overrides].concat());
+    let message = sandbox.fail(1, &[&command[..], &overrides].concat());
     assert!(message.contains("step 2 is not finite"), "{message}");
     assert!(
         message.contains("digits") && message.contains("hint:"),
         "{message}"
     );
     assert!(
-        !place.path().join("run/checkpoints").exists(),
+        !sandbox.path().join("run/checkpoints").exists(),
         "nothing is saved from an interval with a bad step"
     );
 }
 
-/// Options of a training that ends only when it is asked to.
+/// Options of a training that ends only when it is stopped.
 #[cfg(unix)]
 const ENDLESS: [&str; 6] = [
     "--set",
@@ -263,9 +263,9 @@ fn send(signals: &[&str], child: &Child) {
 
 #[cfg(unix)]
 #[test]
-fn signals_save_and_the_same_command_goes_on() {
-    let place = place();
-    let run = place.path().join("run");
+fn signals_save_and_the_same_command_resumes() {
+    let sandbox = sandbox();
+    let run = sandbox.path().join("run");
     let arguments = [&["train", "tiny.toml", "--run", "run"][..], &ENDLESS].concat();
     let mut reached = 0;
     // A terminal that is closed may send SIGHUP more than once, and a service manager sends SIGTERM
@@ -277,15 +277,15 @@ fn signals_save_and_the_same_command_goes_on() {
         &["-HUP", "-TERM"],
         &["-TERM", "-HUP"],
     ] {
-        let mut command = place.command(&arguments);
-        hears_hangups(&mut command)
+        let mut command = sandbox.command(&arguments);
+        handling_hangups(&mut command)
             .stderr(Stdio::null())
             .stdout(Stdio::null());
         let mut child = command.spawn().expect("it starts");
         wait_until("a step was made", || {
             newest_step(&run).is_some_and(|step| step > reached)
         });
-        let message = place.fail(1, &arguments);
+        let message = sandbox.fail(1, &arguments);
         assert!(
             message.contains(&format!("is in use: process {} trains there", child.id())),
             "{message}"
@@ -324,18 +324,18 @@ fn a_signal_while_the_text_is_prepared_ends_a_training_that_is_not_done() {
         tokenizer = { kind = 'unigram', vocab_size = 400 }
         model = { d_model = 8, d_ff = 8, num_heads = 1, num_encoder_layers = 1, num_decoder_layers = 1 }
         train = { max_steps = 1000000 }";
-    let place = Workplace::with(config);
-    let mut command = place.command(&["train", "tiny.toml", "--run", "run"]);
+    let sandbox = Sandbox::with(config);
+    let mut command = sandbox.command(&["train", "tiny.toml", "--run", "run"]);
     command.stdout(Stdio::null()).stderr(Stdio::null());
     let mut child = command.spawn().expect("it starts");
     // The lock comes before the tokenizers.
     wait_until("the run is locked", || {
-        place.path().join("run/lock").exists()
+        sandbox.path().join("run/lock").exists()
     });
     send(&["-TERM"], &child);
     assert_eq!(child.wait().expect("it ends").code(), Some(STOPPED));
     assert!(
-        !place.path().join("run/checkpoints/last").exists(),
+        !sandbox.path().join("run/checkpoints/last").exists(),
         "the text was prepared before the signal came"
     );
 }
@@ -343,7 +343,7 @@ fn a_signal_while_the_text_is_prepared_ends_a_training_that_is_not_done() {
 #[cfg(unix)]
 #[test]
 fn a_loop_starts_a_stopped_training_again_until_it_is_done() {
-    let place = place();
+    let sandbox = sandbox();
     let program = env!("CARGO_BIN_EXE_polyglow");
     let rarely = "--set train.save_every=1000000 --set train.validate_every=1000000";
     let train = format!("{program} train tiny.toml --run run --set train.max_steps=1500 {rarely}");
@@ -352,11 +352,11 @@ fn a_loop_starts_a_stopped_training_again_until_it_is_done() {
     let mut command = Command::new("sh");
     command
         .args(["-c", &script])
-        .current_dir(place.path())
+        .current_dir(sandbox.path())
         .stdin(Stdio::null())
         .stderr(Stdio::null());
     let child = command.stdout(Stdio::piped()).spawn().expect("it starts");
-    let run = place.path().join("run");
+    let run = sandbox.path().join("run");
     wait_until("a step was made", || newest_step(&run).is_some());
     let training = Command::new("pgrep")
         .args(["-P", &child.id().to_string()])
@@ -381,15 +381,15 @@ fn a_loop_starts_a_stopped_training_again_until_it_is_done() {
 #[cfg(unix)]
 #[test]
 fn a_training_under_nohup_outlives_its_terminal() {
-    let place = place();
-    let run = place.path().join("run");
+    let sandbox = sandbox();
+    let run = sandbox.path().join("run");
     let mut command = Command::new("nohup");
     command
         .arg(env!("CARGO_BIN_EXE_polyglow"))
         .args(["train", "tiny.toml", "--run", "run"])
         .args(ENDLESS);
     command
-        .current_dir(place.path())
+        .current_dir(sandbox.path())
         .stdin(Stdio::null())
         .stdout(Stdio::null())
         .stderr(Stdio::null());
@@ -397,14 +397,14 @@ fn a_training_under_nohup_outlives_its_terminal() {
     wait_until("a step was made", || newest_step(&run).is_some());
     send(&["-HUP"], &child);
     let reached = newest_step(&run);
-    wait_until("training goes on", || newest_step(&run) > reached);
+    wait_until("training continues", || newest_step(&run) > reached);
     send(&["-TERM"], &child);
     assert_eq!(child.wait().expect("it ends").code(), Some(STOPPED));
 }
 
 #[test]
 fn a_run_that_is_out_of_patience_saves_where_it_ends() {
-    let place = place();
+    let sandbox = sandbox();
     // The weights do not move, so no validation after the first is better; the warm-up ends after
     // step 10.
     let sets = [
@@ -413,14 +413,14 @@ fn a_run_that_is_out_of_patience_saves_where_it_ends() {
         "train.validate_every=2",
         "train.save_every=100",
     ];
-    let run = train(&place, &sets);
+    let run = train(&sandbox, &sets);
     assert_eq!(checkpoint(&run, "last").state.step, 12);
     assert_eq!(checkpoint(&run, "best").state.step, 2);
 }
 
 #[test]
 fn patience_begins_after_the_warm_up() {
-    let place = place();
+    let sandbox = sandbox();
     let sets = [
         "train.lr=1e-30",
         "train.warmup_steps=5",
@@ -428,7 +428,7 @@ fn patience_begins_after_the_warm_up() {
         "train.validate_every=1",
         "train.max_steps=12",
     ];
-    let run = train(&place, &sets);
+    let run = train(&sandbox, &sets);
     assert_eq!(
         checkpoint(&run, "last").state.step,
         7,
@@ -438,15 +438,15 @@ fn patience_begins_after_the_warm_up() {
 }
 
 #[test]
-fn a_loss_that_has_diverged_is_said_once() {
-    let place = place();
+fn a_loss_that_has_diverged_is_reported_once() {
+    let sandbox = sandbox();
     let diverging = [
         "train.lr=30",
         "train.schedule=constant",
         "train.max_steps=20",
         "train.log_every=1",
     ];
-    let message = place.train("diverged", &diverging).1;
+    let message = sandbox.train("diverged", &diverging).1;
     assert_eq!(
         message
             .matches("warning: the loss has diverged: at step ")
@@ -458,7 +458,7 @@ fn a_loss_that_has_diverged_is_said_once() {
         message.contains("start again with a lower `train.lr`, more `train.warmup_steps`"),
         "{message}"
     );
-    let message = place
+    let message = sandbox
         .train("run", &["train.max_steps=20", "train.log_every=1"])
         .1;
     assert!(!message.contains("diverged"), "{message}");
@@ -466,13 +466,13 @@ fn a_loss_that_has_diverged_is_said_once() {
 
 #[test]
 fn a_damaged_best_checkpoint_is_an_error_and_not_another_checkpoint() {
-    let place = place();
-    let run = train(&place, &["train.max_steps=7"]);
+    let sandbox = sandbox();
+    let run = train(&sandbox, &["train.max_steps=7"]);
     let weights = checkpoint(&run, "best").path.join("model.safetensors");
     let mut bytes = fs::read(&weights).expect("it is there");
     *bytes.last_mut().expect("it is not empty") ^= 1;
     fs::write(&weights, bytes).expect("it can be written");
-    let message = place.fail(1, &["evaluate", "run"]);
+    let message = sandbox.fail(1, &["evaluate", "run"]);
     assert!(
         message.contains("is damaged") && message.contains("`model.safetensors`"),
         "{message}"
@@ -481,10 +481,10 @@ fn a_damaged_best_checkpoint_is_an_error_and_not_another_checkpoint() {
 
 #[test]
 fn a_line_of_spaces_stays_blank_where_spaces_are_tokens() {
-    let place = place();
-    train(&place, &["tokenizer.kind=char", "train.max_steps=2"]);
-    fs::write(place.path().join("input.txt"), "   \n1 2\n").expect("it can be written");
-    let (output, _) = place.succeed(&["translate", "run", "input.txt"]);
+    let sandbox = sandbox();
+    train(&sandbox, &["tokenizer.kind=char", "train.max_steps=2"]);
+    fs::write(sandbox.path().join("input.txt"), "   \n1 2\n").expect("it can be written");
+    let (output, _) = sandbox.succeed(&["translate", "run", "input.txt"]);
     assert_eq!(output.lines().count(), 2);
     assert!(output.starts_with('\n'), "{output:?}");
 }
@@ -531,7 +531,7 @@ fn a_reader_that_has_enough_gets_whole_lines_and_ends_the_translation() {
 }
 
 #[test]
-fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
+fn an_output_is_unchanged_until_the_input_is_known_to_be_good() {
     let [output, bad, none] =
         ["kept.txt", "bad.txt", "none.txt"].map(|name| TRAINED.path().join(name));
     fs::write(&output, "an earlier translation\n").expect("it can be written");
@@ -600,9 +600,9 @@ fn an_output_is_left_alone_until_the_input_is_known_to_be_good() {
 #[test]
 fn guided_alignment_turns_the_attention_to_where_it_should_be() {
     let error_rate = |weight: &str| {
-        let place = place();
+        let sandbox = sandbox();
         train(
-            &place,
+            &sandbox,
             &[
                 "data.alignments=gold",
                 "train.max_steps=120",
@@ -610,7 +610,7 @@ fn guided_alignment_turns_the_attention_to_where_it_should_be() {
                 weight,
             ],
         );
-        let scores = place.json(&[
+        let scores = sandbox.json(&[
             "evaluate",
             "run",
             "--alignments",
@@ -720,22 +720,22 @@ fn the_validation_record_holds_what_evaluate_says() {
 
 #[test]
 fn a_size_of_batches_that_was_looked_for_is_kept_by_the_run() {
-    let place = place();
-    place.succeed(&["check", "tiny.toml", "--set", "train.max_tokens=auto"]);
-    let run = train(&place, &["train.max_tokens=auto", "train.max_steps=3"]);
+    let sandbox = sandbox();
+    sandbox.succeed(&["check", "tiny.toml", "--set", "train.max_tokens=auto"]);
+    let run = train(&sandbox, &["train.max_tokens=auto", "train.max_steps=3"]);
     let kept = fs::read_to_string(run.join("config.toml")).expect("it was written");
     // Flex computes in host memory, where nothing is tried; and this model needs next to none of
     // it.
     assert!(kept.contains("\nmax_tokens = 4096\n"), "{kept}");
-    train(&place, &["train.max_tokens=auto", "train.max_steps=5"]);
-    train(&place, &["train.max_tokens=4096", "train.max_steps=5"]);
+    train(&sandbox, &["train.max_tokens=auto", "train.max_steps=5"]);
+    train(&sandbox, &["train.max_tokens=4096", "train.max_steps=5"]);
     let other = [
         "--set",
         "train.max_tokens=2048",
         "--set",
         "train.max_steps=5",
     ];
-    let message = place.fail(
+    let message = sandbox.fail(
         2,
         &[&["train", "tiny.toml", "--run", "run"][..], &other].concat(),
     );

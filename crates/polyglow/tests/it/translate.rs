@@ -8,24 +8,24 @@ use std::sync::LazyLock;
 
 use serde_json::Value;
 
-use crate::program::{Workplace, train_pairs, wait_until};
+use crate::program::{Sandbox, train_pairs, wait_until};
 
-/// A workplace with the runs `run` and `other`, of another seed, and a text of four lines, one of
+/// A sandbox with the runs `run` and `other`, of another seed, and a text of four lines, one of
 /// them blank.
-static PLACE: LazyLock<Workplace> = LazyLock::new(|| {
-    let place = Workplace::trained();
-    place.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
+static SANDBOX: LazyLock<Sandbox> = LazyLock::new(|| {
+    let sandbox = Sandbox::trained();
+    sandbox.succeed(&["train", "tiny.toml", "--run", "other", "--set", "seed=2"]);
     fs::write(
-        place.path().join("input.en"),
+        sandbox.path().join("input.en"),
         "look aaa now\nnow\n\nlook bbb\n",
     )
     .expect("it can be written");
-    place
+    sandbox
 });
 
-/// What `translate run input.en` prints with these options.
+/// The output of `translate run input.en` with these options.
 fn translate(options: &[&str]) -> String {
-    PLACE
+    SANDBOX
         .succeed(&[&["translate", "run", "input.en"][..], options].concat())
         .0
 }
@@ -40,7 +40,7 @@ fn records(options: &[&str]) -> Vec<Value> {
 }
 
 fn write(name: &str, content: &str) {
-    fs::write(PLACE.path().join(name), content).expect("it can be written");
+    fs::write(SANDBOX.path().join(name), content).expect("it can be written");
 }
 
 #[test]
@@ -55,14 +55,16 @@ fn all_formats_hold_the_same_translations() {
         for rank in 0..2 {
             text += &(hypotheses
                 .get(rank)
-                .map_or("", |found| found["text"].as_str().expect("a text"))
+                .map_or("", |hypothesis| {
+                    hypothesis["text"].as_str().expect("a text")
+                })
                 .to_owned()
                 + "\n");
         }
-        for (rank, found) in (1..).zip(hypotheses) {
-            let number_of = |key: &str| found[key].as_f64().expect("a number") as f32;
+        for (rank, hypothesis) in (1..).zip(hypotheses) {
+            let number_of = |key: &str| hypothesis[key].as_f64().expect("a number") as f32;
             let (score, log_prob) = (number_of("score"), number_of("log_prob"));
-            let text = found["text"].as_str().expect("a text");
+            let text = hypothesis["text"].as_str().expect("a text");
             table.push_str(
                 &[
                     number.to_string(),
@@ -103,18 +105,18 @@ fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
         "--set",
         "search.method=sample",
     ]);
-    let text = |found: &Value| found["text"].as_str().expect("a text").to_owned();
+    let text = |hypothesis: &Value| hypothesis["text"].as_str().expect("a text").to_owned();
     let shortest = |record: &Value| {
-        let found = record["hypotheses"].as_array().expect("a list").iter();
-        found
-            .min_by_key(|found| text(found).len())
+        let hypotheses = record["hypotheses"].as_array().expect("a list").iter();
+        hypotheses
+            .min_by_key(|hypothesis| text(hypothesis).len())
             .expect("at least one")
             .clone()
     };
-    let found: Vec<Value> = records.iter().map(shortest).collect();
-    let lines: Vec<String> = found.iter().map(text).collect();
-    write("found.de", &(lines.join("\n") + "\n"));
-    let (output, message) = PLACE.succeed(&["score", "run", "input.en", "found.de"]);
+    let hypotheses: Vec<Value> = records.iter().map(shortest).collect();
+    let lines: Vec<String> = hypotheses.iter().map(text).collect();
+    write("hypotheses.de", &(lines.join("\n") + "\n"));
+    let (output, message) = SANDBOX.succeed(&["score", "run", "input.en", "hypotheses.de"]);
     let number_of = |line: &str| {
         line.split('\t')
             .next()
@@ -123,10 +125,10 @@ fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
             .expect("a number")
     };
     let mut compared = 0;
-    for (line, (scored, found)) in output.lines().zip(&found).enumerate() {
-        let (scored, found) = (
+    for (line, (scored, hypothesis)) in output.lines().zip(&hypotheses).enumerate() {
+        let (scored, log_prob) = (
             number_of(scored),
-            found["log_prob"].as_f64().expect("a number"),
+            hypothesis["log_prob"].as_f64().expect("a number"),
         );
         let len = lines[line].split_whitespace().count();
         // No search for a blank line; what did not end within the model's 20 tokens has no end mark
@@ -134,15 +136,15 @@ fn the_log_probability_of_a_translation_is_what_score_says_of_it() {
         if (1..20).contains(&len) {
             compared += 1;
             assert!(
-                (scored - found).abs() < 1e-4,
-                "line {line}: {scored}, {found}"
+                (scored - log_prob).abs() < 1e-4,
+                "line {line}: {scored}, {log_prob}"
             );
         }
     }
     assert!(compared > 0, "{lines:?}");
     assert!(message.contains("4 pairs"), "{message}");
-    let json = PLACE
-        .succeed(&["score", "run", "input.en", "found.de", "--json"])
+    let json = SANDBOX
+        .succeed(&["score", "run", "input.en", "hypotheses.de", "--json"])
         .0;
     for (line, text) in json.lines().zip(output.lines()) {
         let record: Value = serde_json::from_str(line).expect("every line is JSON");
@@ -187,7 +189,7 @@ fn prefixes_and_constraints_stand_in_the_translations() {
 #[test]
 fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
     let fail = |options: &[&str]| {
-        PLACE.fail(
+        SANDBOX.fail(
             1,
             &[&["translate", "run", "input.en"][..], options].concat(),
         )
@@ -205,15 +207,15 @@ fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
         "{message}"
     );
     write("short.de", "aaa\n");
-    let message = PLACE.fail(1, &["translate", "run", "input.en", "--prefix", "short.de"]);
+    let message = SANDBOX.fail(1, &["translate", "run", "input.en", "--prefix", "short.de"]);
     assert!(message.contains("`short.de` has no line 2"), "{message}");
-    let output = PLACE.run(&["translate", "run", "short.de", "--prefix", "input.en"]);
+    let output = SANDBOX.run(&["translate", "run", "short.de", "--prefix", "input.en"]);
     let message = String::from_utf8_lossy(&output.stderr);
     assert!(
         message.contains("`input.en` has more than the 1 lines of the input"),
         "{message}"
     );
-    let message = PLACE.fail(
+    let message = SANDBOX.fail(
         2,
         &[
             "translate",
@@ -229,12 +231,12 @@ fn wishes_that_cannot_be_granted_are_errors_that_name_the_line() {
         message.contains("`--n-best 2` is more than the beam size, 1"),
         "{message}"
     );
-    let message = PLACE.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
+    let message = SANDBOX.fail(2, &["translate", "run", "input.en", "--beam-size", "1000"]);
     assert!(
         message.contains("a beam of 1000 is wider than the target vocabulary of"),
         "{message}"
     );
-    let message = PLACE.fail(
+    let message = SANDBOX.fail(
         2,
         &["translate", "run", "input.en", "--set", "model.d_model=4"],
     );
@@ -257,19 +259,19 @@ fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
         }
     }
     let evaluate =
-        |options: &[&str]| PLACE.json(&[&["evaluate", "run", "--json"][..], options].concat());
+        |options: &[&str]| SANDBOX.json(&[&["evaluate", "run", "--json"][..], options].concat());
     let loss = |scores: &Value| scores["loss"].as_f64().expect("a number");
     let (one, twice) = (evaluate(&[]), evaluate(&["--ensemble", "run"]));
     assert!((loss(&one) - loss(&twice)).abs() < 1e-5);
     let (other, both) = (
-        PLACE.json(&["evaluate", "other", "--json"]),
+        SANDBOX.json(&["evaluate", "other", "--json"]),
         evaluate(&["--ensemble", "other"]),
     );
     // The logarithm is concave, so the loss of the mean is below the mean of the losses.
     assert!(loss(&both) < f64::midpoint(loss(&one), loss(&other)) + 1e-6);
     assert!((loss(&both) - loss(&one)).abs() > 1e-6);
-    let place = Workplace::new();
-    place.succeed(&[
+    let sandbox = Sandbox::new();
+    sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -277,8 +279,8 @@ fn an_ensemble_of_one_model_twice_is_that_model_and_of_two_another() {
         "--set",
         "tokenizer.kind=char",
     ]);
-    let path = place.path().join("run");
-    let message = PLACE.fail(
+    let path = sandbox.path().join("run");
+    let message = SANDBOX.fail(
         2,
         &[
             "translate",
@@ -315,11 +317,11 @@ fn samples_follow_their_seed_and_not_their_batch() {
 }
 
 #[test]
-fn a_sample_is_one_draw_unless_more_are_asked_for() {
+fn a_sample_is_one_draw_unless_more_are_requested() {
     // A run whose config has a beam of four, as most have.
     let sample =
         |options: &[&str]| translate(&[&["--set", "search.method=sample"], options].concat());
-    PLACE.succeed(&[
+    SANDBOX.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -327,7 +329,7 @@ fn a_sample_is_one_draw_unless_more_are_asked_for() {
         "--set",
         "search.beam_size=4",
     ]);
-    let one = PLACE
+    let one = SANDBOX
         .succeed(&[
             "translate",
             "wide",
@@ -343,7 +345,7 @@ fn a_sample_is_one_draw_unless_more_are_asked_for() {
         sample(&["--n-best", "3", "--beam-size", "3"])
     );
     let evaluate =
-        |options: &[&str]| PLACE.json(&[&["evaluate", "wide", "--json"][..], options].concat());
+        |options: &[&str]| SANDBOX.json(&[&["evaluate", "wide", "--json"][..], options].concat());
     assert_eq!(evaluate(&["--set", "search.method=sample"])["beam_size"], 1);
     assert_eq!(
         evaluate(&[
@@ -359,9 +361,9 @@ fn a_sample_is_one_draw_unless_more_are_asked_for() {
 
 #[test]
 fn unknown_words_are_replaced_by_words_of_the_source() {
-    let place = Workplace::new();
+    let sandbox = Sandbox::new();
     // Of 27 target words only the most frequent is known.
-    place.succeed(&[
+    sandbox.succeed(&[
         "train",
         "tiny.toml",
         "--run",
@@ -369,7 +371,8 @@ fn unknown_words_are_replaced_by_words_of_the_source() {
         "--set",
         "tokenizer.vocab_size=5",
     ]);
-    fs::write(place.path().join("input.en"), "look aaa now\nnow bbb\n").expect("it can be written");
+    fs::write(sandbox.path().join("input.en"), "look aaa now\nnow bbb\n")
+        .expect("it can be written");
     let arguments = [
         "translate",
         "run",
@@ -381,8 +384,8 @@ fn unknown_words_are_replaced_by_words_of_the_source() {
         "--n-best",
         "5",
     ];
-    let plain = place.succeed(&arguments).0;
-    let replaced = place
+    let plain = sandbox.succeed(&arguments).0;
+    let replaced = sandbox
         .succeed(&[&arguments[..], &["--replace-unknown"]].concat())
         .0;
     assert!(
@@ -417,7 +420,7 @@ fn unknown_words_are_replaced_by_words_of_the_source() {
 
 #[test]
 fn lines_that_are_typed_are_translated_and_remembered() {
-    let output = PLACE.feed("input.en", &["translate", "run", "--interactive"]);
+    let output = SANDBOX.feed("input.en", &["translate", "run", "--interactive"]);
     assert!(
         output.status.success(),
         "{}",
@@ -425,7 +428,7 @@ fn lines_that_are_typed_are_translated_and_remembered() {
     );
     assert_eq!(String::from_utf8_lossy(&output.stdout), translate(&[]));
     let history =
-        fs::read_to_string(PLACE.path().join("state/polyglow/history")).expect("it was written");
+        fs::read_to_string(SANDBOX.path().join("state/polyglow/history")).expect("it was written");
     assert!(
         history.contains("look aaa now") && history.contains("look bbb"),
         "{history}"
@@ -440,7 +443,7 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
         "long.en",
         &(whole.join(" ") + "\n" + &whole.join("\n") + "\n"),
     );
-    let (output, message) = PLACE.succeed(&["translate", "run", "long.en"]);
+    let (output, message) = SANDBOX.succeed(&["translate", "run", "long.en"]);
     assert!(
         message.contains("line 1 has more than the model's 20 tokens: it is translated in pieces"),
         "{message}"
@@ -448,7 +451,7 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
     let lines: Vec<&str> = output.lines().collect();
     assert_eq!(lines[0], lines[1..].join(" "));
     write("longer.en", &format!("{0}\naaa\n{0}\n", whole.join(" ")));
-    let message = PLACE.succeed(&["translate", "run", "longer.en"]).1;
+    let message = SANDBOX.succeed(&["translate", "run", "longer.en"]).1;
     assert!(
         message.contains(
             "2 lines, the first of them 1 and the last 3, have more than the model's 20 tokens"
@@ -458,21 +461,22 @@ fn a_line_longer_than_the_model_is_translated_in_sentences_with_a_warning() {
 }
 
 #[test]
-fn sentences_of_a_line_are_translated_each_by_itself_if_asked_for() {
+fn sentences_of_a_line_are_translated_each_by_itself_on_request() {
     write("several.en", "- look aaa. Look bbb! 😆\n\nnow\n");
     write("single.en", "look aaa.\nLook bbb!\nnow\n");
-    let single = PLACE.succeed(&["translate", "run", "single.en"]).0;
+    let single = SANDBOX.succeed(&["translate", "run", "single.en"]).0;
     let [first, second, third] = single.lines().collect::<Vec<_>>()[..] else {
         panic!("{single}")
     };
-    let (output, message) = PLACE.succeed(&["translate", "run", "several.en", "--split-sentences"]);
+    let (output, message) =
+        SANDBOX.succeed(&["translate", "run", "several.en", "--split-sentences"]);
     assert_eq!(output, format!("- {first} {second} 😆\n\n{third}\n"));
     assert!(!message.contains("sentences"), "{message}");
-    let message = PLACE.succeed(&["translate", "run", "several.en"]).1;
+    let message = SANDBOX.succeed(&["translate", "run", "several.en"]).1;
     let warning =
         "line 1 of several.en holds 2 sentences, but 100 % of the training lines hold one";
     assert!(message.contains(warning), "{message}");
-    let json = PLACE
+    let json = SANDBOX
         .succeed(&[
             "translate",
             "run",
@@ -508,7 +512,7 @@ fn sentences_of_a_line_are_translated_each_by_itself_if_asked_for() {
         "single.en",
     ];
     assert!(
-        PLACE.fail(2, &arguments).contains("cannot be used with"),
+        SANDBOX.fail(2, &arguments).contains("cannot be used with"),
         "it says what does not go together"
     );
 }
@@ -522,7 +526,7 @@ fn words_that_the_vocabulary_lacks_are_named() {
         &["attention", "run", "Look, aaa", "--out", "unknown.svg"],
         &["embeddings", "run", "sentences", "unknown.en"],
     ] {
-        let message = PLACE.succeed(command).1;
+        let message = SANDBOX.succeed(command).1;
         assert_eq!(
             message.matches(warning).count(),
             1,
@@ -530,19 +534,19 @@ fn words_that_the_vocabulary_lacks_are_named() {
         );
     }
     assert!(
-        !PLACE
+        !SANDBOX
             .succeed(&["translate", "run", "input.en"])
             .1
             .contains("lacks")
     );
-    let output = PLACE.feed("unknown.en", &["translate", "run", "--interactive"]);
+    let output = SANDBOX.feed("unknown.en", &["translate", "run", "--interactive"]);
     assert!(String::from_utf8_lossy(&output.stderr).contains(warning));
 }
 
 #[test]
 fn gold_alignments_give_an_error_rate_a_layer() {
     write("gold.align", "0-0\n0-0 2-1\n\n1-1\n");
-    let scores = PLACE.json(&["evaluate", "run", "--alignments", "gold.align", "--json"]);
+    let scores = SANDBOX.json(&["evaluate", "run", "--alignments", "gold.align", "--json"]);
     let rates = scores["alignment_error_rates"].as_array().expect("a list");
     assert_eq!(rates.len(), 1);
     assert!(
@@ -552,9 +556,9 @@ fn gold_alignments_give_an_error_rate_a_layer() {
         "{rates:?}"
     );
     // Against the model's own links there is no error, and against all others everything is wrong.
-    let read = |name: &str| fs::read_to_string(PLACE.path().join(name)).expect("it is there");
+    let read = |name: &str| fs::read_to_string(SANDBOX.path().join(name)).expect("it is there");
     let own = |(src, tgt)| {
-        PLACE
+        SANDBOX
             .succeed(&["attention", "run", src, "--tgt", tgt, "--pharaoh"])
             .0
     };
@@ -565,7 +569,7 @@ fn gold_alignments_give_an_error_rate_a_layer() {
         .collect();
     let rate_of = |links: &str| {
         write("own.align", links);
-        PLACE.json(&["evaluate", "run", "--alignments", "own.align", "--json"])["alignment_error_rates"][0].clone()
+        SANDBOX.json(&["evaluate", "run", "--alignments", "own.align", "--json"])["alignment_error_rates"][0].clone()
     };
     assert_eq!(rate_of(&links), 0.0, "{links}");
     let moved = |link: &str| {
@@ -582,7 +586,7 @@ fn gold_alignments_give_an_error_rate_a_layer() {
     assert_eq!(rate_of(&moved), 1.0, "{moved}");
     let fail = |content: &str| {
         write("wrong.align", content);
-        PLACE.fail(1, &["evaluate", "run", "--alignments", "wrong.align"])
+        SANDBOX.fail(1, &["evaluate", "run", "--alignments", "wrong.align"])
     };
     assert!(fail("0-0\n0:0\n\n\n").contains("`wrong.align` line 2: `0:0` is not a list of links"));
     assert!(fail("0-0\n").contains("`wrong.align` has 1 lines, but the set has 4 pairs"));
@@ -591,7 +595,7 @@ fn gold_alignments_give_an_error_rate_a_layer() {
         fail("0-0\n9-0\n\n\n")
             .contains("`wrong.align` line 2: `9-0` is beyond the pair's 3 and 2 words")
     );
-    let message = PLACE.fail(2, &["evaluate", "run", "--alignments", "gold"]);
+    let message = SANDBOX.fail(2, &["evaluate", "run", "--alignments", "gold"]);
     assert!(
         message.contains("only an embedded corpus has gold alignments"),
         "{message}"
@@ -599,8 +603,8 @@ fn gold_alignments_give_an_error_rate_a_layer() {
 }
 
 #[test]
-fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
-    let message = PLACE.fail(1, &["translate", "run", "look aaa now"]);
+fn the_error_for_a_sentence_instead_of_a_file_says_how_to_translate_it() {
+    let message = SANDBOX.fail(1, &["translate", "run", "look aaa now"]);
     assert!(
         message.contains("error: there is no file `look aaa now`\n"),
         "{message}"
@@ -611,7 +615,7 @@ fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
         ),
         "{message}"
     );
-    let message = PLACE.fail(1, &["translate", "run", "none.en"]);
+    let message = SANDBOX.fail(1, &["translate", "run", "none.en"]);
     assert!(
         message
             .contains("hint: is the name spelled right, from the current directory? to translate"),
@@ -620,26 +624,26 @@ fn a_sentence_in_place_of_a_file_is_told_how_to_be_translated() {
     // A file is a file, whatever its name looks like.
     write("look now.", "look aaa now\n");
     write("plain.en", "look aaa now\n");
-    let translate = |name: &str| PLACE.succeed(&["translate", "run", name]).0;
+    let translate = |name: &str| SANDBOX.succeed(&["translate", "run", name]).0;
     assert_eq!(translate("look now."), translate("plain.en"));
 }
 
 #[test]
-fn an_empty_input_is_said_to_be_empty() {
+fn the_message_for_an_empty_input_says_that_it_is_empty() {
     write("nothing.en", "");
-    let (output, message) = PLACE.succeed(&["translate", "run", "nothing.en"]);
+    let (output, message) = SANDBOX.succeed(&["translate", "run", "nothing.en"]);
     assert!(
         output.is_empty()
             && message.contains("warning: `nothing.en` is empty: 0 lines translated\n"),
         "{message}"
     );
-    let message = PLACE.succeed(&["translate", "run"]).1;
+    let message = SANDBOX.succeed(&["translate", "run"]).1;
     assert!(
         message.contains("`standard input` is empty: 0 lines translated"),
         "{message}"
     );
     assert!(
-        !PLACE
+        !SANDBOX
             .succeed(&["translate", "run", "input.en"])
             .1
             .contains("0 lines")
@@ -648,14 +652,14 @@ fn an_empty_input_is_said_to_be_empty() {
 
 #[test]
 fn runs_that_do_not_belong_together_are_named() {
-    let place = Workplace::trained();
+    let sandbox = Sandbox::trained();
     let reversed: Vec<_> = train_pairs()
         .into_iter()
         .map(|(src, tgt)| (tgt + " hier", src))
         .collect();
-    place.write("train", &reversed);
-    place.train("turned", &["data.src=de", "data.tgt=en"]);
-    let message = place.fail(
+    sandbox.write("train", &reversed);
+    sandbox.train("turned", &["data.src=de", "data.tgt=en"]);
+    let message = sandbox.fail(
         2,
         &[
             "translate",
@@ -673,7 +677,7 @@ fn runs_that_do_not_belong_together_are_named() {
         message.contains("hint: name that run instead of this one: `turned`"),
         "{message}"
     );
-    let message = place.fail(2, &["translate", "run", "test.en", "--ensemble", "turned"]);
+    let message = sandbox.fail(2, &["translate", "run", "test.en", "--ensemble", "turned"]);
     assert!(
         message.contains("cannot be an ensemble: one writes `de`, the other `en`"),
         "{message}"
@@ -684,11 +688,11 @@ fn runs_that_do_not_belong_together_are_named() {
     );
     // The run's own tokenizer was replaced.
     fs::copy(
-        place.path().join("turned/tokenizer.json"),
-        place.path().join("run/tokenizer.json"),
+        sandbox.path().join("turned/tokenizer.json"),
+        sandbox.path().join("run/tokenizer.json"),
     )
     .expect("it is there");
-    let message = place.fail(1, &["translate", "run", "test.en"]);
+    let message = sandbox.fail(1, &["translate", "run", "test.en"]);
     assert!(
         message.contains("hint: restore the old `tokenizer.json`"),
         "{message}"
@@ -701,7 +705,7 @@ fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     write("long-one.en", &"look aaa now\n".repeat(3000));
     watched("translate run long-one.en -o long-one.de");
     assert_eq!(
-        fs::read_to_string(PLACE.path().join("long-one.de"))
+        fs::read_to_string(SANDBOX.path().join("long-one.de"))
             .expect("it was written")
             .lines()
             .count(),
@@ -722,7 +726,7 @@ fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     };
     assert!(counts.iter().any(is_between), "{counts:?}");
     assert_eq!(
-        fs::read_to_string(PLACE.path().join("split.de"))
+        fs::read_to_string(SANDBOX.path().join("split.de"))
             .expect("it was written")
             .lines()
             .count(),
@@ -730,7 +734,7 @@ fn a_long_translation_shows_its_rate_and_the_time_left_in_a_terminal() {
     );
 }
 
-/// What a terminal shows while a command translates 3 000 lines.
+/// The text that a terminal shows while a command translates 3 000 lines.
 #[cfg(target_os = "linux")]
 fn watched(command: &str) -> String {
     let program = env!("CARGO_BIN_EXE_polyglow");
@@ -738,7 +742,7 @@ fn watched(command: &str) -> String {
     let mut command = std::process::Command::new("script");
     command
         .args(["-qec", &translate, "/dev/null"])
-        .current_dir(PLACE.path())
+        .current_dir(SANDBOX.path())
         .env_remove("RUST_LOG")
         .env("TERM", "xterm");
     let output = command
@@ -753,9 +757,9 @@ fn watched(command: &str) -> String {
     screen
 }
 
-/// Files that grow beside the output of this name.
+/// The partial files of the output of this name.
 fn partial(name: &str) -> Vec<PathBuf> {
-    let entries = fs::read_dir(PLACE.path())
+    let entries = fs::read_dir(SANDBOX.path())
         .expect("it can be read")
         .flatten()
         .map(|entry| entry.path());
@@ -770,7 +774,7 @@ fn partial(name: &str) -> Vec<PathBuf> {
 }
 
 #[test]
-fn a_killed_translation_goes_on_where_its_output_ends() {
+fn a_killed_translation_continues_where_its_output_ends() {
     // Blank lines need no model.
     let text: String = (0..5000)
         .map(|line| {
@@ -782,10 +786,10 @@ fn a_killed_translation_goes_on_where_its_output_ends() {
         })
         .collect();
     write("many.en", &text);
-    let straight = PLACE.succeed(&["translate", "run", "many.en"]).0;
+    let straight = SANDBOX.succeed(&["translate", "run", "many.en"]).0;
 
     let resume = ["--output", "many.de", "--resume"];
-    let mut command = PLACE.command(&[&["translate", "run"][..], &resume].concat());
+    let mut command = SANDBOX.command(&[&["translate", "run"][..], &resume].concat());
     let mut child = command
         .stdin(Stdio::piped())
         .stderr(Stdio::null())
@@ -811,11 +815,11 @@ fn a_killed_translation_goes_on_where_its_output_ends() {
         .and_then(|()| child.wait())
         .expect("it was alive");
     drop(input);
-    let found = partial("many.de").pop().expect("it stays");
+    let growing = partial("many.de").pop().expect("it stays");
     // As if it had been killed while it wrote.
     fs::OpenOptions::new()
         .append(true)
-        .open(&found)
+        .open(&growing)
         .and_then(|mut file| file.write_all(b"half a li"))
         .expect("it grows");
 
@@ -825,20 +829,20 @@ fn a_killed_translation_goes_on_where_its_output_ends() {
         &resume,
     ]
     .concat();
-    PLACE.succeed(&other);
-    assert_eq!(partial("many.de"), [found.as_path()]);
-    fs::remove_file(PLACE.path().join("many.de")).expect("it is there");
+    SANDBOX.succeed(&other);
+    assert_eq!(partial("many.de"), [growing.as_path()]);
+    fs::remove_file(SANDBOX.path().join("many.de")).expect("it is there");
 
-    let (_, said) = PLACE.succeed(&[&["translate", "run", "many.en"][..], &resume].concat());
+    let (_, stderr) = SANDBOX.succeed(&[&["translate", "run", "many.en"][..], &resume].concat());
     assert!(
-        said.contains("4096 lines are translated; going on after them"),
-        "{said}"
+        stderr.contains("4096 lines are translated; continuing after them"),
+        "{stderr}"
     );
-    assert!(fs::read_to_string(PLACE.path().join("many.de")).expect("it is there") == straight);
+    assert!(fs::read_to_string(SANDBOX.path().join("many.de")).expect("it is there") == straight);
     assert!(partial("many.de").is_empty());
 
-    PLACE.fail(2, &["translate", "run", "many.en", "--resume"]);
-    PLACE.fail(
+    SANDBOX.fail(2, &["translate", "run", "many.en", "--resume"]);
+    SANDBOX.fail(
         2,
         &["translate", "run", "many.en", "--resume", "--output", "-"],
     );

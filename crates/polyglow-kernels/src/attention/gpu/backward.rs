@@ -22,7 +22,8 @@ use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::kernel::{
-    Layout, Sizes, Tile, add, clamp_max, dot, is_forbidden, is_open, kept, load, tile,
+    Layout, Sizes, Tile, add, clamp_max, dot, is_forbidden, is_open, kept, load_keys_and_values,
+    tile,
 };
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::draw::Draw;
@@ -172,19 +173,10 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
             false,
             layout,
         ) {
-            load::<T, N>(
+            load_keys_and_values::<T, N>(
                 key_value,
                 &mut keys,
-                comptime!(layout.key_start),
-                &tile,
-                first,
-                key_len,
-                layout,
-            );
-            load::<T, N>(
-                key_value,
                 &mut values,
-                comptime!(layout.value_start),
                 &tile,
                 first,
                 key_len,
@@ -271,23 +263,8 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
             needed,
             layout,
         ) {
-            load::<T, N>(
-                key_value,
-                &mut left,
-                comptime!(layout.key_start),
-                &tile,
-                tile.first,
-                key_len,
-                layout,
-            );
-            load::<T, N>(
-                key_value,
-                &mut right,
-                comptime!(layout.value_start),
-                &tile,
-                tile.first,
-                key_len,
-                layout,
+            load_keys_and_values::<T, N>(
+                key_value, &mut left, &mut right, &tile, tile.first, key_len, layout,
             );
             sync_cube();
             if has_row {

@@ -136,19 +136,10 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
             needed,
             layout,
         ) {
-            load::<T, N>(
+            load_keys_and_values::<T, N>(
                 key_value,
                 &mut keys,
-                comptime!(layout.key_start),
-                &tile,
-                first,
-                key_len,
-                layout,
-            );
-            load::<T, N>(
-                key_value,
                 &mut values,
-                comptime!(layout.value_start),
                 &tile,
                 first,
                 key_len,
@@ -264,10 +255,41 @@ pub(super) fn kept(draw: &Draw, part: u32, index: usize, #[comptime] layout: Lay
     scale
 }
 
+/// Copies a block of keys and their values into shared memory, as [`load`] does.
+#[cube]
+pub(super) fn load_keys_and_values<T: Float, N: Size>(
+    key_value: &[Vector<T, N>],
+    keys: &mut Shared<[Vector<f32, N>]>,
+    values: &mut Shared<[Vector<f32, N>]>,
+    tile: &Tile,
+    first: usize,
+    key_len: usize,
+    #[comptime] layout: Layout,
+) {
+    load::<T, N>(
+        key_value,
+        keys,
+        comptime!(layout.key_start),
+        tile,
+        first,
+        key_len,
+        layout,
+    );
+    load::<T, N>(
+        key_value,
+        values,
+        comptime!(layout.value_start),
+        tile,
+        first,
+        key_len,
+        layout,
+    );
+}
+
 /// Copies a block of rows of a head, from row `first` on, into shared memory. Thread `i` copies
 /// vectors `i`, `i + block`, and so on, so that neighboring threads read neighboring memory.
 #[cube]
-pub(super) fn load<T: Float, N: Size>(
+fn load<T: Float, N: Size>(
     rows: &[Vector<T, N>],
     to: &mut Shared<[Vector<f32, N>]>,
     #[comptime] start: usize,

@@ -153,7 +153,7 @@ pub(super) fn backward<T: Float, N: Size>(
         let row = first + own.row;
         let has_row = row < rows as usize;
         // `h = g * gamma` and `y`, with the sums of `h` and of `h * y`.
-        let mut scaled = zeros::<N>(comptime!(width.div_ceil(LANES)));
+        let mut grad_normalized = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut values = zeros::<N>(comptime!(width.div_ceil(LANES)));
         let mut sum = Vector::<f32, N>::new(0.0f32);
         let mut product = Vector::<f32, N>::new(0.0f32);
@@ -165,10 +165,10 @@ pub(super) fn backward<T: Float, N: Size>(
                 let value = normalized[row * width + at];
                 grad_gamma[i] += own_grad * value;
                 grad_beta[i] += own_grad;
-                scaled[i] = own_grad * gamma[at];
+                grad_normalized[i] = own_grad * gamma[at];
                 values[i] = value;
-                sum += scaled[i];
-                product += scaled[i] * value;
+                sum += grad_normalized[i];
+                product += grad_normalized[i] * value;
             }
         }
         // Every thread has read the sums of the rows before: shared memory may be overwritten.
@@ -184,7 +184,8 @@ pub(super) fn backward<T: Float, N: Size>(
                     let index = row * width + at;
                     // dx = scale (h - mean(h) - y * mean(h * y))
                     let value =
-                        (scaled[i] - Vector::new(mean) - values[i] * Vector::new(product)) * scale;
+                        (grad_normalized[i] - Vector::new(mean) - values[i] * Vector::new(product))
+                            * scale;
                     grad_sum[index] = value;
                     if writes_input {
                         let mut dropped = value;

@@ -114,7 +114,7 @@ impl Output {
                 }
             }
             Self::Partial { .. } => {
-                with_hint(error, "the same command goes on where the output ends")
+                with_hint(error, "the same command continues where the output ends")
             }
             Self::Stdout | Self::Special(_) => error,
         }
@@ -143,7 +143,7 @@ fn is_stdout(path: &Path) -> bool {
 /// The error of `--resume` for output that is no file.
 fn no_file() -> anyhow::Error {
     usage(anyhow!(
-        "`--resume` goes on with a file: give its name with `--output`"
+        "`--resume` continues a file: give its name with `--output`"
     ))
 }
 
