@@ -307,7 +307,7 @@ fn the_table_of_a_model_of_ones_own_is_read_strictly() -> Result {
     let dir = tempfile::tempdir()?;
     let config = custom_config();
     for (key, expected) in [
-        ("model.conv-to-gru.widht=3", "unknown field `widht`"),
+        ("model.conv-to-gru.widths=3", "unknown field `widths`"),
         (
             "model.conv-to-gru.width=0",
             "`model.conv-to-gru.width = 0`: must be at least 1",

@@ -7,7 +7,8 @@
 //! [`Observer`] is told how it goes and may ask for the end.
 //!
 //! The library prints nothing, installs no panic hook, signal handler or allocator, and keeps no
-//! state of its own in the process. Messages go through `tracing`, which is silent unless the
+//! state of its own in the process, but for the names of parts that a program registers
+//! ([`polyglow_model::registry`]). Messages go through `tracing`, which is silent unless the
 //! program subscribes.
 //!
 //! # Features
