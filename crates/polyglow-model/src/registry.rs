@@ -93,7 +93,7 @@ use crate::inputs::{Image, Inputs, Pair, Text, Words};
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 pub use model::{AnyCache, AnyModel};
-pub(crate) use table::unknown_name;
+pub(crate) use table::{read_name, unknown_name};
 pub use table::{Choice, Named, Row, Table};
 
 /// An architecture that a config can name, once it is registered.

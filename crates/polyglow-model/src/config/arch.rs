@@ -9,7 +9,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use super::recurrent::Attend;
 use super::{ModelConfig, ModelShape, Preset, Sizes, Task, TieEmbeddings, Vocabulary};
 use crate::error::ModelError;
-use crate::registry::{self, Registered, unknown_name};
+use crate::registry::{self, Registered, read_name, unknown_name};
 
 /// The architectures that can be trained.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -47,7 +47,7 @@ impl Serialize for Arch {
 
 impl<'de> Deserialize<'de> for Arch {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
+        let name = read_name(deserializer)?;
         Self::all()
             .into_iter()
             .find(|arch| arch.name() == name)

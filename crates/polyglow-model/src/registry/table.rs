@@ -3,7 +3,7 @@
 use std::fmt::{self, Debug, Formatter};
 use std::sync::{PoisonError, RwLock};
 
-use serde::de::Error as _;
+use serde::de::{Error, Visitor};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ModelError;
@@ -131,10 +131,29 @@ impl<R: Row> Serialize for Choice<R> {
 
 impl<'de, R: Row> Deserialize<'de> for Choice<R> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let name = String::deserialize(deserializer)?;
+        let name = read_name(deserializer)?;
         let names = || R::table().rows().into_iter().map(Named::name);
         Self::named(&name).ok_or_else(|| D::Error::custom(unknown_name(&name, names())))
     }
+}
+
+/// Reads a name.
+pub(crate) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    struct Name;
+
+    impl Visitor<'_> for Name {
+        type Value = String;
+
+        fn expecting(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+            formatter.write_str("one of the names that the key can have, in quotes")
+        }
+
+        fn visit_str<E: Error>(self, name: &str) -> Result<String, E> {
+            Ok(name.to_owned())
+        }
+    }
+
+    deserializer.deserialize_str(Name)
 }
 
 /// Says which names there are, in the words in which serde says it of an enum.
