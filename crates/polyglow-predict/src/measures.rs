@@ -5,6 +5,8 @@ use polyglow_model::ModelError;
 use polyglow_model::registry::{Named, Row, Table};
 use serde_json::Value;
 
+use crate::error::{Result, ensure};
+
 /// Fraction of right answers, 0 to 1.
 pub const ACCURACY: Measure = Measure {
     key: "accuracy",
@@ -81,24 +83,34 @@ pub const SCORES: [Measure; 11] = [
     BITS_PER_BYTE,
 ];
 
-/// Scores outputs, each of which has at least one reference: `(outputs, references)`.
-pub type ScoreOutputs = fn(&[&str], &[Vec<&str>]) -> f64;
+/// Computes a metric from all outputs of a set and, for each, its references, of which there is at
+/// least one. Both are normalized as the tokenizer normalizes text, and in words. Every process of
+/// a group calls it. The result must be finite for every set, also for outputs that are all empty.
+pub type ScoreOutputs = fn(outputs: &[&str], references: &[Vec<&str>]) -> f64;
+
+/// Keys of a record that are no scores.
+const NO_SCORES: [&str; 5] = ["kind", "split", "step", "truncated", "signatures"];
 
 /// A row of the table of metrics: a measure, and how it is computed if the program has added it.
 #[derive(Debug)]
-pub struct Metric {
+pub struct MetricRow {
     /// The measure.
     pub measure: Measure,
     /// Computes it of what a model writes; `None` where a task gives the score.
     score_outputs: Option<ScoreOutputs>,
 }
 
-impl Metric {
+impl MetricRow {
     const fn built_in(measure: Measure) -> Self {
         Self {
             measure,
             score_outputs: None,
         }
+    }
+
+    /// Returns whether it is one of [`SCORES`], of which it is known which tasks give them.
+    pub fn is_built_in(&self) -> bool {
+        SCORES.contains(&self.measure)
     }
 
     /// Returns whether it compares what a model writes with references.
@@ -109,29 +121,29 @@ impl Metric {
 }
 
 /// The metrics that are built in: a row for each of [`SCORES`].
-const BUILT_IN: [&Metric; SCORES.len()] = [
-    &Metric::built_in(SCORES[0]),
-    &Metric::built_in(SCORES[1]),
-    &Metric::built_in(SCORES[2]),
-    &Metric::built_in(SCORES[3]),
-    &Metric::built_in(SCORES[4]),
-    &Metric::built_in(SCORES[5]),
-    &Metric::built_in(SCORES[6]),
-    &Metric::built_in(SCORES[7]),
-    &Metric::built_in(SCORES[8]),
-    &Metric::built_in(SCORES[9]),
-    &Metric::built_in(SCORES[10]),
+const BUILT_IN: [&MetricRow; SCORES.len()] = [
+    &MetricRow::built_in(SCORES[0]),
+    &MetricRow::built_in(SCORES[1]),
+    &MetricRow::built_in(SCORES[2]),
+    &MetricRow::built_in(SCORES[3]),
+    &MetricRow::built_in(SCORES[4]),
+    &MetricRow::built_in(SCORES[5]),
+    &MetricRow::built_in(SCORES[6]),
+    &MetricRow::built_in(SCORES[7]),
+    &MetricRow::built_in(SCORES[8]),
+    &MetricRow::built_in(SCORES[9]),
+    &MetricRow::built_in(SCORES[10]),
 ];
 
-static TABLE: Table<Metric> = Table::new("train.best_metric", &BUILT_IN);
+static TABLE: Table<MetricRow> = Table::new("train.best_metric", &BUILT_IN);
 
-impl Named for Metric {
+impl Named for MetricRow {
     fn name(&self) -> &'static str {
         self.measure.key
     }
 }
 
-impl Row for Metric {
+impl Row for MetricRow {
     fn table() -> &'static Table<Self> {
         &TABLE
     }
@@ -145,7 +157,8 @@ impl Row for Metric {
 /// # Errors
 /// Its key is no word in lower case, or that of another measure.
 pub fn register_measure(measure: Measure) -> Result<(), ModelError> {
-    TABLE.register(Box::new(Metric::built_in(measure)))
+    check_key(measure.key)?;
+    TABLE.register(Box::new(MetricRow::built_in(measure)))
 }
 
 /// Registers a metric that is computed of every set of outputs and references, in validations, in
@@ -171,10 +184,21 @@ pub fn register_measure(measure: Measure) -> Result<(), ModelError> {
 /// # Errors
 /// As [`register_measure`].
 pub fn register_metric(measure: Measure, score_outputs: ScoreOutputs) -> Result<(), ModelError> {
-    TABLE.register(Box::new(Metric {
+    check_key(measure.key)?;
+    TABLE.register(Box::new(MetricRow {
         measure,
         score_outputs: Some(score_outputs),
     }))
+}
+
+/// Refuses the keys that records have for other things.
+fn check_key(key: &str) -> Result<(), ModelError> {
+    if NO_SCORES.contains(&key) {
+        let value = format!("\"{key}\"");
+        let reason = "records have this key for something else";
+        return Err(ModelError::config("train.best_metric", value, reason));
+    }
+    Ok(())
 }
 
 /// Returns the measures of all scores: [`SCORES`], and those that the program has registered.
@@ -182,14 +206,34 @@ pub fn all() -> Vec<Measure> {
     TABLE.rows().iter().map(|metric| metric.measure).collect()
 }
 
-/// Computes the metrics that the program has registered.
-pub(crate) fn own_scores(outputs: &[&str], references: &[Vec<&str>]) -> Vec<(&'static str, f64)> {
-    let metrics = TABLE.rows().into_iter();
-    let scores = metrics.filter_map(|metric| {
-        let score = metric.score_outputs?(outputs, references);
-        Some((metric.measure.key, score))
-    });
-    scores.collect()
+/// Returns whether the program has registered metrics of outputs.
+pub(crate) fn has_own_metrics() -> bool {
+    TABLE.rows().iter().any(|row| row.score_outputs.is_some())
+}
+
+/// Computes the metrics that the program has registered, each with its key.
+///
+/// # Errors
+/// One is not finite.
+pub(crate) fn own_scores(
+    outputs: &[&str],
+    references: &[Vec<&str>],
+) -> Result<Vec<(&'static str, f64)>> {
+    let mut scores = Vec::new();
+    for row in TABLE.rows() {
+        let Some(score_outputs) = row.score_outputs else {
+            continue;
+        };
+        let key = row.measure.key;
+        let score = score_outputs(outputs, references);
+        ensure!(
+            score.is_finite(),
+            "the metric `{key}` of {} outputs is {score}; it must be finite for every set of outputs",
+            outputs.len()
+        );
+        scores.push((key, score));
+    }
+    Ok(scores)
 }
 
 /// The measures of [`all`] that at least one of the records holds.
@@ -204,16 +248,16 @@ pub(crate) fn own_scores(outputs: &[&str], references: &[Vec<&str>]) -> Vec<(&'s
 /// ```
 pub fn recorded<'a>(records: impl IntoIterator<Item = &'a Value>) -> impl Iterator<Item = Measure> {
     let measures = all();
-    let mut found = vec![false; measures.len()];
+    let mut is_recorded = vec![false; measures.len()];
     for record in records {
-        for (found, measure) in found.iter_mut().zip(&measures) {
-            *found |= record[measure.key].is_number();
+        for (is_recorded, measure) in is_recorded.iter_mut().zip(&measures) {
+            *is_recorded |= record[measure.key].is_number();
         }
     }
     measures
         .into_iter()
-        .zip(found)
-        .filter_map(|(measure, found)| found.then_some(measure))
+        .zip(is_recorded)
+        .filter_map(|(measure, is_recorded)| is_recorded.then_some(measure))
 }
 
 /// Returns the title of a score: `span F1` of `span_f1`. One that is not in [`all`] is its own

@@ -19,10 +19,12 @@ use std::sync::Arc;
 use polyglow_data::config::{Content, DataConfig, ImageConfig, TargetKind};
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
+use polyglow_metrics::Measure;
 use polyglow_model::{ModelConfig, Task};
 
 use crate::error::{Result, TrainError};
 use crate::evaluation::{Evaluation, EvaluationOptions};
+use crate::measures::{LOSS, PERPLEXITY};
 use crate::runner::Runner;
 use crate::teacher_forcing::Forced;
 use labels::Guess;
@@ -40,6 +42,8 @@ pub struct TaskFacts {
     pub reads: Reads,
     /// Whether a model writes text, token by token.
     pub writes: bool,
+    /// The scores that a validation may give, beside the loss and the perplexity.
+    pub scores: &'static [Measure],
     /// What a set has a number of: `sentences`.
     pub examples: &'static str,
     /// What a model does, after "which": `translates`.
@@ -60,6 +64,13 @@ impl TaskFacts {
     /// Returns whether a model writes a text for a source, which can be compared with references.
     pub fn has_references(&self) -> bool {
         self.writes && self.reads != Reads::Target
+    }
+
+    /// Returns the scores that a validation may give.
+    pub fn all_scores(&self) -> impl Iterator<Item = Measure> {
+        [LOSS, PERPLEXITY]
+            .into_iter()
+            .chain(self.scores.iter().copied())
     }
 
     /// Returns whether a model translates text.

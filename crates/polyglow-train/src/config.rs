@@ -12,6 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use polyglow_data::config::{Content, DataConfig};
 use polyglow_data::tokenizer::TokenizerConfig;
 use polyglow_model::ModelConfig;
+use polyglow_model::registry::RegisteredConfig;
 use polyglow_model::search::SearchConfig;
 use polyglow_predict::error::{Context, Result};
 use polyglow_predict::settings::{DEFAULT_MAX_TOKENS, Settings, SharedWithTraining};
@@ -150,13 +151,14 @@ impl Config {
     }
 }
 
-/// Returns the section `[model]` as TOML.
+/// Returns the table `[model.NAME]` of a registered architecture as TOML.
 ///
 /// # Errors
-/// A registered architecture has settings that TOML does not have, such as `null`.
-pub fn model_section(model: &ModelConfig) -> Result<String> {
-    let section = BTreeMap::from([("model", model)]);
-    toml::to_string(&section).context("the section `[model]` cannot be written as TOML")
+/// It has settings that TOML does not have, such as integers of more than 63 bits.
+pub fn model_table(own: &RegisteredConfig) -> Result<String> {
+    let tables = BTreeMap::from([(own.architecture().name(), own.table())]);
+    let section = BTreeMap::from([("model", tables)]);
+    toml::to_string(&section).context("the table cannot be written as TOML")
 }
 
 fn value_or_unset<'v>(values: &'v BTreeMap<String, String>, key: &str) -> &'v str {

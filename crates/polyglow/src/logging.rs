@@ -76,7 +76,7 @@ pub(crate) fn init(verbosity: Verbosity, is_first: bool, speaks: bool) {
 ///
 /// Every part gives a hint of its lowest level. Without one, the levels that nobody reads would not
 /// be turned off where they are written, and the tokenizers' library writes several traces a
-/// character: a fifth of the time of a short training.
+/// character.
 fn subscriber(for_stderr: EnvFilter) -> impl Subscriber + Send + Sync {
     let no_color = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
     let stderr = layers::layer()

@@ -31,16 +31,18 @@ use crate::{cli, failure, run_program};
 /// #     embedding: Embedding,
 /// #     output: Linear,
 /// # }
+/// # #[derive(Default, serde::Serialize, serde::Deserialize)]
+/// # struct Settings {}
 /// # impl Architecture for Bigram {
-/// #     type Config = Option<()>;
+/// #     type Config = Settings;
 /// #     const TASK: Task = Task::Language;
-/// #     fn new(_: &Option<()>, vocabulary: &Vocabulary, init: &mut ParamInit) -> Self {
+/// #     fn new(_: &Settings, vocabulary: &Vocabulary, init: &mut ParamInit) -> Self {
 /// #         Self {
 /// #             embedding: Embedding::new(vocabulary.tgt_size, 64, init),
 /// #             output: Linear::new(64, vocabulary.tgt_size, init),
 /// #         }
 /// #     }
-/// #     fn d_model(_: &Option<()>) -> usize {
+/// #     fn d_model(_: &Settings) -> usize {
 /// #         64
 /// #     }
 /// # }
@@ -126,7 +128,7 @@ impl Registry {
     }
 }
 
-/// Runs the program as [`crate::run`] does, with parts of its own beside those that are built in. An
+/// Runs the program as [`crate::run`] does, with parts of its own besides those that are built in. An
 /// architecture of one's own is trained, resumed, scored, searched and served like any other;
 /// formats of other programs refuse it.
 pub fn run_with(registry: Registry) -> ExitCode {

@@ -119,7 +119,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutOwnTable<'_, A> {
                 Some(Key::Known(key)) => return Ok(Some(key)),
                 Some(Key::OwnTable(architecture)) => {
                     let settings = self.inner.next_value_seed(TableSeed(architecture))?;
-                    self.own.set(Some(settings));
+                    if let Some(other) = self.own.replace(Some(settings)) {
+                        return Err(A::Error::custom(format!(
+                            "`[model.{}]` and `[model.{}]`: a model has one architecture",
+                            other.architecture().name(),
+                            architecture.name()
+                        )));
+                    }
                 }
             }
         }

@@ -8,13 +8,14 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::error::ModelError;
 
-/// What a config chooses by name.
+/// Something that a config chooses by its name.
 pub trait Named: Sync + 'static {
     /// Returns the name.
     fn name(&self) -> &'static str;
 }
 
-/// The type of the rows of a table, of which there is one table.
+/// A row whose type decides the table that it stands in, so that a [`Choice`] of this type needs a
+/// name alone.
 pub trait Row: Named + Sized {
     /// Returns the table; its first row is the default.
     fn table() -> &'static Table<Self>;
@@ -65,11 +66,12 @@ impl<R: Named + ?Sized> Table<R> {
             let reason = "must be a word of lower-case letters, digits, `-` and `_`";
             return Err(self.refused(name, reason));
         }
-        if self.find(name).is_some() {
-            return Err(self.refused(name, "there is one of this name already"));
-        }
         let registered = self.registered.write();
         let mut registered = registered.unwrap_or_else(PoisonError::into_inner);
+        let mut rows = self.built_in.iter().chain(registered.iter());
+        if rows.any(|row| row.name() == name) {
+            return Err(self.refused(name, "there is one of this name already"));
+        }
         registered.push(Box::leak(row));
         Ok(())
     }

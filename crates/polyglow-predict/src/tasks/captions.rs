@@ -2,11 +2,13 @@
 
 use polyglow_data::config::{Content, DataConfig, ImageConfig};
 use polyglow_data::pair::Pair;
+use polyglow_metrics::Measure;
 use polyglow_model::{ModelConfig, Task};
 
 use super::{Examples, Reads, TaskFacts, TaskUse, translation};
 use crate::error::Result;
 use crate::evaluation::{Evaluation, EvaluationOptions};
+use crate::measures::TOKEN_ACCURACY;
 use crate::runner::Runner;
 use crate::teacher_forcing::Forced;
 
@@ -17,6 +19,12 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::CAPTIONS,
     reads: Reads::ImageAndTarget,
     writes: true,
+    scores: &[
+        Measure::BLEU,
+        Measure::CHRF,
+        Measure::EXACT_MATCH,
+        TOKEN_ACCURACY,
+    ],
     examples: "captions",
     does: "describes images",
     advice: "`polyglow caption` says what is on an image, `polyglow evaluate` scores it",

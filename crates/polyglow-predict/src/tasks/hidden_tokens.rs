@@ -11,6 +11,7 @@ use crate::device::upload_rows;
 use crate::error::{Context, Result};
 use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
+use crate::measures::TOKEN_ACCURACY;
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, at_targets};
 
@@ -21,6 +22,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::TEXT,
     reads: Reads::Source,
     writes: false,
+    scores: &[TOKEN_ACCURACY],
     examples: "sentences",
     does: "finds hidden tokens",
     advice: "`polyglow evaluate` scores it, and `polyglow train CONFIG --run RUN --fork NEW_RUN` teaches it labels",

@@ -10,6 +10,7 @@ use super::labels::{Guess, check_labels, guesses, label_ids, no_labels};
 use super::{Examples, LabeledImage, Reads, TaskFacts, TaskUse};
 use crate::error::{Result, ensure};
 use crate::evaluation::{Evaluation, EvaluationOptions};
+use crate::measures::ACCURACY;
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, at_targets};
 
@@ -20,6 +21,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::IMAGES,
     reads: Reads::Image,
     writes: false,
+    scores: &[ACCURACY],
     examples: "examples",
     does: "gives labels",
     advice: "`polyglow classify` says what something is, `polyglow evaluate` scores it",

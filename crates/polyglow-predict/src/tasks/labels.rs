@@ -14,6 +14,7 @@ use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::error::{Context, Result, failed, with_hint};
 use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
+use crate::measures::ACCURACY;
 use crate::runner::Runner;
 use crate::source::EncodedSource;
 use crate::teacher_forcing::{Forced, at_targets};
@@ -29,6 +30,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::LABELED_TEXT,
     reads: Reads::Source,
     writes: false,
+    scores: &[ACCURACY],
     examples: "examples",
     does: "gives labels",
     advice: "`polyglow classify` says what something is, `polyglow evaluate` scores it",

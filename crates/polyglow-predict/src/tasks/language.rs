@@ -13,6 +13,7 @@ use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, TrainError, ensure};
 use crate::evaluation::{Evaluation, EvaluationOptions};
+use crate::measures::{BITS_PER_BYTE, TOKEN_ACCURACY};
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
 
@@ -23,6 +24,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::TEXT,
     reads: Reads::Target,
     writes: true,
+    scores: &[TOKEN_ACCURACY, BITS_PER_BYTE],
     examples: "sentences",
     does: "has no source",
     advice: "`polyglow generate` writes text with it, `polyglow evaluate` scores it",

@@ -14,7 +14,7 @@ use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload_rows;
 use crate::error::{Context, Result, ensure};
 use crate::evaluation::{Evaluation, EvaluationOptions};
-use crate::measures::{SPAN_F1, SPAN_PRECISION, SPAN_RECALL};
+use crate::measures::{SPAN_F1, SPAN_PRECISION, SPAN_RECALL, TOKEN_ACCURACY};
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, at_targets};
 
@@ -25,6 +25,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::TAGGED_TEXT,
     reads: Reads::Source,
     writes: false,
+    scores: &[TOKEN_ACCURACY, SPAN_PRECISION, SPAN_RECALL, SPAN_F1],
     examples: "sentences",
     does: "tags words",
     advice: "`polyglow classify` tags the words of lines, `polyglow evaluate` scores it",

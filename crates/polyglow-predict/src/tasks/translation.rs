@@ -5,6 +5,7 @@ use std::sync::Arc;
 use polyglow_data::config::Content;
 use polyglow_data::padded::Padded;
 use polyglow_data::pair::Pair;
+use polyglow_metrics::Measure;
 use polyglow_model::{Generate, Pair as Inputs, Predict, Task};
 
 use super::{Examples, Reads, TaskFacts, TaskUse};
@@ -12,6 +13,7 @@ use crate::device::upload_rows;
 use crate::error::{Context, Result};
 use crate::evaluation::{Evaluation, EvaluationOptions};
 use crate::long_lines::LongLines;
+use crate::measures::TOKEN_ACCURACY;
 use crate::runner::Runner;
 use crate::scoring::{Scoring, TranslationScores};
 use crate::source::EncodedSource;
@@ -24,6 +26,12 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::PAIRS,
     reads: Reads::Pair,
     writes: true,
+    scores: &[
+        Measure::BLEU,
+        Measure::CHRF,
+        Measure::EXACT_MATCH,
+        TOKEN_ACCURACY,
+    ],
     examples: "sentences",
     does: "translates",
     advice: "`polyglow translate` is for it, and `polyglow evaluate` scores it",

@@ -12,6 +12,7 @@ use super::{Examples, Reads, TaskFacts, TaskUse};
 use crate::device::upload;
 use crate::error::{Context, Result, TrainError, bail};
 use crate::evaluation::{Evaluation, EvaluationOptions};
+use crate::measures::ACCURACY;
 use crate::runner::Runner;
 use crate::teacher_forcing::{Forced, Predicted, at_targets};
 
@@ -22,6 +23,7 @@ pub const FACTS: TaskFacts = TaskFacts {
     content: Content::TEXT,
     reads: Reads::Target,
     writes: false,
+    scores: &[ACCURACY],
     examples: "sentences",
     does: "has no source",
     advice: "`polyglow embeddings` explores its vectors, `polyglow evaluate` scores it",

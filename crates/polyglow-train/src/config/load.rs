@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use polyglow_predict::error::{Context, Result, ensure, usage, with_hint};
+use polyglow_predict::error::{Context, Result, ensure, failed, usage, with_hint};
 use polyglow_predict::tasks::facts;
 
 use super::{Config, overrides};
@@ -151,18 +151,7 @@ impl Config {
             );
         }
         tasks::check_config(self)?;
-        if let Some(metric) = self
-            .train
-            .best_metric
-            .filter(|metric| metric.0.needs_references())
-        {
-            let name = metric.name();
-            let arch = self.model.arch.name();
-            ensure!(
-                facts(self.model.task()).has_references(),
-                "`train.best_metric = \"{name}\"`: `model.arch = \"{arch}\"` does not translate; leave it out, or set it to `\"loss\"`"
-            );
-        }
+        self.validate_best_metric()?;
         let weight = self.train.alignment_weight;
         if weight > 0.0 {
             let key = format!("`train.alignment_weight = {weight}`");
@@ -180,5 +169,34 @@ impl Config {
             );
         }
         Ok(())
+    }
+
+    /// Checks that the task gives the score that chooses the best checkpoint, as far as it is known
+    /// before a validation.
+    fn validate_best_metric(&self) -> Result<()> {
+        let Some(metric) = self.train.best_metric else {
+            return Ok(());
+        };
+        let facts = facts(self.model.task());
+        let is_given = if metric.0.is_built_in() {
+            facts
+                .all_scores()
+                .any(|measure| measure == metric.0.measure)
+        } else {
+            facts.has_references() || !metric.0.needs_references()
+        };
+        if is_given {
+            return Ok(());
+        }
+        let arch = self.model.arch.name();
+        let keys: Vec<&str> = facts.all_scores().map(|measure| measure.key).collect();
+        let error = failed!(
+            "`train.best_metric = \"{}\"`: `model.arch = \"{arch}\"` has no such score",
+            metric.name()
+        );
+        Err(with_hint(
+            error,
+            format!("its scores are `{}`", keys.join("`, `")),
+        ))
     }
 }

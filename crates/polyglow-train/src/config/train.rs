@@ -6,21 +6,28 @@ use polyglow_metrics::{Tokenizer, TokenizerChoice};
 use polyglow_model::Precision;
 use polyglow_model::registry::Choice;
 use polyglow_predict::error::{Result, ensure, usage, with_hint};
-use polyglow_predict::measures::Metric;
+use polyglow_predict::measures::MetricRow;
 use serde::{Deserialize, Serialize};
 
 use super::max_tokens::MaxTokens;
 use crate::train::{OptimizerRow, ScheduleRow};
 
-/// The update rule: a row of the table of optimizers.
+/// The update rule, a row of the table of optimizers: `adam` (Kingma and Ba, 2015; weight decay is
+/// added to the gradient), `adamw` (decoupled weight decay; Loshchilov and Hutter, 2019),
+/// `adafactor` (Shazeer and Stern, 2018), `lion` (Chen et al., 2023), or one that was registered.
 pub type OptimizerKind = Choice<OptimizerRow>;
 
-/// The learning rate as a function of the step: a row of the table of schedules.
+/// The learning rate as a function of the step, a row of the table of schedules.
+///
+/// `noam` is `lr * d_model^-0.5 * min(step^-0.5, step * warmup_steps^-1.5)` (Vaswani et al., 2017,
+/// section 5.3). All other built-in ones climb linearly to `lr` over `warmup_steps`; then `constant`
+/// stays, `inverse_sqrt` is `lr * sqrt(warmup_steps / step)`, `linear` and `cosine` fall to 0 one
+/// step after the last, in a line or along half a cosine (Loshchilov and Hutter, 2017).
 pub type ScheduleKind = Choice<ScheduleRow>;
 
 /// The score of the validation set that decides which checkpoint is the best, and when patience
 /// ends: a row of the table of metrics.
-pub type BestMetric = Choice<Metric>;
+pub type BestMetric = Choice<MetricRow>;
 
 /// The `[train]` section. A step is one update of the weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]

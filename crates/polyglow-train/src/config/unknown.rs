@@ -70,6 +70,14 @@ pub(super) fn explain(error: &toml::de::Error) -> TrainError {
 /// Reads serde's "unknown field `x`, expected one of `a`, `b`": the unknown word comes first, the
 /// known ones follow.
 fn suggest(message: &str) -> Option<String> {
+    // The table of a registered architecture, whose keys are in no reference.
+    if let Some((_, message)) = message
+        .strip_prefix("`model.")
+        .and_then(|message| message.split_once("`: "))
+    {
+        let (unknown, known) = unknown_and_known(message)?;
+        return nearest(unknown, known).map(|near| format!("did you mean `{near}`?"));
+    }
     let (unknown, known) = unknown_and_known(message)?;
     if message.starts_with("unknown field")
         && let Some((_, now)) = MOVED.iter().find(|(key, _)| *key == unknown)

@@ -40,8 +40,9 @@ pub struct ScheduleSetting {
     pub d_model: usize,
 }
 
-/// The learning rate of a step, the first of which is step 1.
-pub type LearningRate = fn(&ScheduleSetting, u64) -> f64;
+/// Computes the learning rate of a step, the first of which is step 1. A rate that is negative or not
+/// finite ends the training with an error.
+pub type LearningRate = fn(setting: &ScheduleSetting, step: u64) -> f64;
 
 /// A row of the table of schedules.
 pub struct ScheduleRow {

@@ -6,7 +6,6 @@ mod old_runs;
 mod optimizer;
 mod parts;
 mod ranks;
-mod registered;
 mod runner;
 mod schedule;
 mod scores;

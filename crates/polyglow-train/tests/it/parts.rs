@@ -9,14 +9,10 @@ use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::linear::Linear;
-use polyglow_model::registry::Architecture;
-use polyglow_model::{
-    Generate, Inspect, Model, Pair, Predict, Prediction, Projection, Source, Vocabulary,
-};
+use polyglow_model::{Generate, Model, Pair, Predict, Prediction, Projection, Source};
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::tasks::{BatchOf, BatchSize, Loss};
 use polyglow_train::{Config, ErrorKind, Result, Silent, Stop, Task, Training, load_runner};
-use serde::{Deserialize, Serialize};
 
 const CONFIG: &str = r#"
 data = { corpus = "digits", max_examples = 300 }
@@ -33,42 +29,9 @@ fn prepare(run: &Path, max_steps: u64) -> Training {
 
 /// Predicts the next token from the last one alone.
 #[derive(Module, Debug)]
-pub(crate) struct Bigram {
+struct Bigram {
     embedding: Embedding,
     output: Linear,
-}
-
-/// The table `[model.bigram]`.
-#[derive(Serialize, Deserialize)]
-#[serde(default, deny_unknown_fields)]
-pub(crate) struct BigramConfig {
-    width: usize,
-}
-
-impl Default for BigramConfig {
-    fn default() -> Self {
-        Self { width: 8 }
-    }
-}
-
-impl Architecture for Bigram {
-    type Config = BigramConfig;
-    const TASK: polyglow_model::Task = polyglow_model::Task::Translation;
-
-    fn new(config: &BigramConfig, vocabulary: &Vocabulary, init: &mut ParamInit) -> Self {
-        Self {
-            embedding: Embedding::new(vocabulary.tgt_size, config.width, init),
-            output: Linear::new(config.width, vocabulary.tgt_size, init),
-        }
-    }
-
-    fn d_model(config: &BigramConfig) -> usize {
-        config.width
-    }
-}
-
-impl Inspect for Bigram {
-    type Inputs = Pair;
 }
 
 impl Predict<Pair> for Bigram {

@@ -14,7 +14,7 @@ use polyglow_data::file;
 use polyglow_data::lines::Lines;
 use polyglow_data::tokenizer::Tokenizer;
 use polyglow_data::word_vectors::{VectorLimits, WordVectors};
-use polyglow_model::Side;
+use polyglow_model::{Inspect, Side};
 use polyglow_predict::error::hint_of_system;
 use polyglow_predict::states::Reader;
 use polyglow_predict::tasks::Reads;
@@ -170,6 +170,16 @@ fn open_run(args: &EmbeddingsArgs) -> anyhow::Result<Opened> {
         check_task(&trained, |facts| !facts.describes_images())?;
     }
     let side = args.action.side().unwrap_or(trained.model.reading_side());
+    if Inspect::embedding(&trained.model, side).is_none() {
+        let error = anyhow!(
+            "the model of `model.arch = \"{}\"` shows no embedding",
+            plan.config.model.arch.name()
+        );
+        return Err(with_hint(
+            usage(error),
+            "implement `Inspect::embedding` for it",
+        ));
+    }
     let embeddings = Embeddings::from_model(
         &trained.model,
         tokenizer(&trained, side),

@@ -5,8 +5,7 @@ use std::io::{self, Write};
 use anyhow::anyhow;
 use clap::Args;
 use polyglow_model::registry::{self, Registered};
-use polyglow_model::{Arch, ModelConfig};
-use polyglow_train::config::model_section;
+use polyglow_train::config::model_table;
 
 use crate::failure::{usage, with_hint};
 use crate::reference::{self, Entry, TEXT, alike_keys, find};
@@ -30,32 +29,32 @@ pub(crate) fn explain(topics: &[String]) -> anyhow::Result<()> {
     if topics.is_empty() {
         out.write_all(TEXT.as_bytes())?;
         for architecture in own {
-            write!(out, "\n{}", own_section(architecture)?)?;
+            let name = architecture.name();
+            write!(
+                out,
+                "\n# The table of `model.arch = \"{name}\"`, in place of the keys of `[model]`.\n"
+            )?;
+            write!(out, "{}", own_table(architecture)?)?;
         }
         return Ok(());
     }
     for topic in topics {
-        let name = topic.strip_prefix("model.").unwrap_or(topic);
-        if let Some(architecture) = registry::find(name) {
-            write!(out, "{}", own_section(architecture)?)?;
-            continue;
+        let entries = find(topic);
+        // A key of such a table is explained by the table.
+        let own = topic.strip_prefix("model.").unwrap_or(topic);
+        let own = own.split('.').next().and_then(registry::find);
+        match own {
+            _ if !entries.is_empty() => write!(out, "{}", as_toml(&entries))?,
+            Some(architecture) => write!(out, "{}", own_table(architecture)?)?,
+            None => return Err(unknown(topic)),
         }
-        let found = find(topic);
-        if found.is_empty() {
-            return Err(unknown(topic));
-        }
-        write!(out, "{}", as_toml(&found))?;
     }
     Ok(())
 }
 
-/// Returns the section of an architecture that this program has registered, with its defaults.
-fn own_section(architecture: Registered) -> anyhow::Result<String> {
-    let config = ModelConfig {
-        arch: Arch::Registered(architecture),
-        ..ModelConfig::default()
-    };
-    Ok(model_section(&config)?)
+/// Returns the table of an architecture that this program has registered, with its defaults.
+fn own_table(architecture: Registered) -> anyhow::Result<String> {
+    Ok(model_table(&architecture.defaults())?)
 }
 
 /// Entries with the tables that they stand in.

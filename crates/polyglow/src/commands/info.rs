@@ -308,10 +308,12 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
     )?;
     if let Some(best) = best {
         let Best { step, score, .. } = best;
-        let metric = best_metric.map_or("score", BestMetric::name);
+        let measure = best_metric.map(|metric| metric.0.measure);
+        let title = measure.map_or("score", |measure| measure.title);
+        let decimals = measure.map_or(2, |measure| measure.decimals);
         writeln!(
             out,
-            "best         step {step}, {metric} {score:.2}; validations since: {stale_validations}"
+            "best         step {step}, {title} {score:.decimals$}; validations since: {stale_validations}"
         )?;
     }
     let CheckpointsReport {

@@ -2,7 +2,8 @@
 
 use crate::config::recurrent::{Attend, Cell, Score};
 use crate::config::{
-    DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size,
+    Arch, DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout,
+    check_size,
 };
 use crate::error::ModelError;
 use crate::loss::prediction::loss_elements;
@@ -46,6 +47,9 @@ pub struct RnnShape {
 impl ModelConfig {
     /// Whether the decoder attends to the source.
     pub fn has_attention(&self) -> bool {
+        if let Arch::Registered(architecture) = self.arch {
+            return self.registered(architecture).attends_to_source();
+        }
         self.arch.task() == Task::Translation && self.attention != Some(Score::None)
     }
 

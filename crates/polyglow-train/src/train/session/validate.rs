@@ -4,7 +4,7 @@ use burn::module::Module;
 use polyglow_data::file;
 use polyglow_predict::error::{Result, ensure, failed, usage, with_hint};
 use polyglow_predict::evaluation::Scores;
-use polyglow_predict::measures::{LOSS, Metric};
+use polyglow_predict::measures::{LOSS, MetricRow};
 
 use super::{BeforeBest, Session};
 use crate::config::BestMetric;
@@ -135,9 +135,9 @@ impl Chosen {
     /// references.
     ///
     /// # Errors
-    /// The task does not give this score (exit code 2).
+    /// The task does not give this score (exit code 2), or it is not finite.
     fn from_scores(metric: BestMetric, scores: &Scores) -> Result<Self> {
-        let Metric { measure, .. } = metric.0;
+        let MetricRow { measure, .. } = metric.0;
         let has_no_references = metric.0.needs_references() && scores.translations.is_none();
         let measure = if has_no_references { &LOSS } else { measure };
         let Some(score) = scores.get(measure.key) else {
@@ -145,8 +145,13 @@ impl Chosen {
                 "`train.best_metric = \"{}\"`: the validation gives no such score",
                 measure.key
             );
-            return Err(with_hint(usage(error), format!("it gives {scores}")));
+            return Err(with_hint(usage(error), format!("its scores are: {scores}")));
         };
+        ensure!(
+            score.is_finite(),
+            "`train.best_metric = \"{}\"`: the score of the validation is {score}",
+            measure.key
+        );
         let sign = if measure.higher_is_better { 1.0 } else { -1.0 };
         Ok(Self { score, sign })
     }

@@ -1,18 +1,25 @@
-//! Parts that a program has registered, and that a config chooses by name.
+//! Parts that a program has registered, and that a config chooses by name: in a process of their own,
+//! since the tables of names belong to a process.
 
 use std::fs;
 use std::path::Path;
 use std::sync::Once;
 
-use burn::tensor::{Device, Tensor};
+use burn::module::Module;
+use burn::tensor::{Device, Int, Tensor};
 use polyglow_metrics::Measure;
-use polyglow_model::registry;
+use polyglow_model::embedding::Embedding;
+use polyglow_model::init::ParamInit;
+use polyglow_model::linear::Linear;
+use polyglow_model::registry::{self, Architecture};
+use polyglow_model::{
+    Generate, Inspect, Pair, Predict, Prediction, Projection, Source, Task, Vocabulary,
+};
 use polyglow_predict::measures::{register_metric, title};
 use polyglow_train::run::{RunDirectory, records};
 use polyglow_train::train::{ParameterStep, UpdateRule, register_optimizer, register_schedule};
 use polyglow_train::{Config, Result, Silent, Stop, Training, load_runner};
-
-use crate::parts::Bigram;
+use serde::{Deserialize, Serialize};
 
 const CONFIG: &str = r#"
 data = { corpus = "digits", max_examples = 300 }
@@ -28,6 +35,68 @@ schedule = "countdown"
 optimizer = "sign"
 best_metric = "brevity"
 "#;
+
+/// Predicts the next token from the last one alone.
+#[derive(Module, Debug)]
+struct Bigram {
+    embedding: Embedding,
+    output: Linear,
+}
+
+/// The table `[model.bigram]`.
+#[derive(Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+struct BigramConfig {
+    width: usize,
+}
+
+impl Default for BigramConfig {
+    fn default() -> Self {
+        Self { width: 8 }
+    }
+}
+
+impl Architecture for Bigram {
+    type Config = BigramConfig;
+    const TASK: Task = Task::Translation;
+
+    fn new(config: &BigramConfig, vocabulary: &Vocabulary, init: &mut ParamInit) -> Self {
+        Self {
+            embedding: Embedding::new(vocabulary.tgt_size, config.width, init),
+            output: Linear::new(config.width, vocabulary.tgt_size, init),
+        }
+    }
+
+    fn d_model(config: &BigramConfig) -> usize {
+        config.width
+    }
+}
+
+impl Inspect for Bigram {
+    type Inputs = Pair;
+}
+
+impl Predict<Pair> for Bigram {
+    fn predict(&self, pair: Pair) -> Prediction<'_> {
+        let states = self.embedding.forward(pair.tgt_in);
+        Projection::Own(&self.output).project(states.flatten(0, 1))
+    }
+}
+
+impl Generate for Bigram {
+    type Cache = ();
+
+    fn start(&self, _: Source) {}
+
+    fn advance(&self, ids: Tensor<2, Int>, (): &mut ()) -> Tensor<2> {
+        let states = self.embedding.forward(ids);
+        Projection::Own(&self.output)
+            .project(states.flatten(0, 1))
+            .logits()
+    }
+
+    fn select((): &mut (), _: &[usize], _: &Device) {}
+}
 
 /// The table of names belongs to the process, so each part is registered once.
 fn register() {
@@ -191,15 +260,68 @@ fn names_that_are_taken_or_are_no_words_are_refused() {
 }
 
 #[test]
-fn a_score_that_the_task_does_not_give_ends_the_first_validation() {
+fn a_score_that_the_task_does_not_give_is_refused_before_anything_is_trained() {
     register();
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let error = train(&dir.path().join("run"), &["train.best_metric=span_f1"])
-        .expect_err("a translator tags nothing");
+    for metric in ["span_f1", "accuracy", "bits_per_byte"] {
+        let overrides = [format!("train.best_metric={metric}")];
+        let error = Config::from_text(CONFIG, &overrides).expect_err("a translator has none");
+        assert_eq!(
+            error.to_string(),
+            format!(
+                "`train.best_metric = \"{metric}\"`: `model.arch = \"bigram\"` has no such score"
+            )
+        );
+        let scores = error.hint().expect("it says which there are");
+        assert!(scores.contains("`exact_match`"), "{scores}");
+    }
+    let language = ["model.arch=lm", "train.best_metric=brevity"].map(str::to_owned);
+    let text = "data.train = 'a'\ntrain.max_steps = 9";
     assert!(
-        error
-            .to_string()
-            .contains("`train.best_metric = \"span_f1\"`: the validation gives no such score"),
-        "{error}"
+        Config::from_text(text, &language).is_err(),
+        "it writes nothing for a source"
     );
+}
+
+#[test]
+fn a_metric_that_is_no_number_ends_the_first_validation_with_its_name() {
+    register();
+    let place = tempfile::tempdir().expect("a temporary directory");
+    let measure = Measure {
+        key: "broken",
+        title: "broken",
+        ..BREVITY
+    };
+    // Only of the text of this test, so that the other tests of this process train.
+    register_metric(
+        measure,
+        |_, references| {
+            if references.len() == 7 { f64::NAN } else { 0.0 }
+        },
+    )
+    .expect("the name is free");
+    let overrides = ["train.best_metric=broken", "data.max_examples=50"];
+    let valid = place.path().join("valid.tsv");
+    fs::write(&valid, "1 2\t2 1\n".repeat(7)).expect("it can be written");
+    let config = CONFIG.replace(
+        "corpus = \"digits\"",
+        &format!("corpus = \"digits\", valid = {valid:?}"),
+    );
+    let overrides = overrides.map(str::to_owned);
+    let run = place.path().join("run");
+    let result = Config::from_text(&config, &overrides)
+        .and_then(|config| Training::prepare(config, &run, &mut Silent))
+        .and_then(|mut training| training.run(&Stop::default(), &mut Silent));
+    let error = result.expect_err("NaN is no score").to_string();
+    assert_eq!(
+        error,
+        "the metric `broken` of 7 outputs is NaN; it must be finite for every set of outputs"
+    );
+}
+
+#[test]
+fn keys_of_records_are_no_metrics() {
+    for key in ["step", "kind", "split", "truncated"] {
+        let measure = Measure { key, ..BREVITY };
+        assert!(register_metric(measure, |_, _| 0.0).is_err(), "{key}");
+    }
 }
