@@ -642,7 +642,7 @@ mod tests {
             ),
             (
                 r#"{"arch": "bag", "bag": {"height": 1}}"#,
-                "`model.bag`: unknown field `height`",
+                "`model.bag.height`: unknown field `height`",
             ),
             (
                 r#"{"arch": "bag", "bag": {"scale": null}}"#,

@@ -299,14 +299,18 @@ fn a_metric_that_is_no_number_ends_the_first_validation_with_its_name() {
         },
     )
     .expect("the name is free");
-    let overrides = ["train.best_metric=broken", "data.max_examples=50"];
-    let valid = place.path().join("valid.tsv");
-    fs::write(&valid, "1 2\t2 1\n".repeat(7)).expect("it can be written");
-    let config = CONFIG.replace(
-        "corpus = \"digits\"",
-        &format!("corpus = \"digits\", valid = {valid:?}"),
+    let text = |name: &str, num_lines: usize| {
+        let path = place.path().join(name);
+        fs::write(&path, "1 2\t2 1\n".repeat(num_lines)).expect("it can be written");
+        path
+    };
+    let files = format!(
+        "train = {:?}, valid = {:?}, src = \"a\", tgt = \"b\"",
+        text("train.tsv", 300),
+        text("valid.tsv", 7)
     );
-    let overrides = overrides.map(str::to_owned);
+    let config = CONFIG.replace("corpus = \"digits\", max_examples = 300", &files);
+    let overrides = ["train.best_metric=broken".to_owned()];
     let run = place.path().join("run");
     let result = Config::from_text(&config, &overrides)
         .and_then(|config| Training::prepare(config, &run, &mut Silent))
