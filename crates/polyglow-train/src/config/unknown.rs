@@ -1,5 +1,6 @@
 //! What may be meant by a key or a name that a config does not have.
 
+use polyglow_model::Arch;
 use polyglow_predict::error::{TrainError, failed, usage, with_hint};
 use polyglow_predict::suggestion::nearest;
 
@@ -89,7 +90,15 @@ fn suggest(message: &str) -> Option<String> {
     {
         return Some(format!("`{unknown}` belongs to the section `[{section}]`"));
     }
-    let near = nearest(unknown, known)?;
+    let is_architecture = known.contains(&Arch::default().name());
+    let near = nearest(unknown, known);
+    if is_architecture {
+        let near = near.map_or(String::new(), |near| format!("did you mean `{near}`? "));
+        return Some(format!(
+            "{near}an architecture of another program is known to that program alone"
+        ));
+    }
+    let near = near?;
     let is_key = message.starts_with("unknown field");
     let explained = if is_key {
         format!(" `polyglow help config {near}` explains it")
