@@ -95,7 +95,7 @@ impl Target {
                 }
                 tokenizers.tgt.to_sentencepiece().map(drop).map_err(usage)
             }
-            Self::Web => Ok(()),
+            Self::Web => web::check_arch(config.model.arch),
         }
     }
 

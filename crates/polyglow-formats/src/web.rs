@@ -54,6 +54,22 @@ pub(super) fn precision(arch: Arch) -> Precision {
     }
 }
 
+/// Checks that the program of a page has an architecture.
+///
+/// # Errors
+/// Another program has registered it (exit code 2).
+pub(super) fn check_arch(arch: Arch) -> Result<()> {
+    if arch.is_built_in() {
+        return Ok(());
+    }
+    let error = failed!(
+        "no page can translate with a model of `model.arch = \"{}\"`",
+        arch.name()
+    );
+    let hint = "the page's program knows the built-in architectures alone";
+    Err(with_hint(usage(error), hint))
+}
+
 /// Checks that a page can translate with a model, and that the package is complete.
 ///
 /// # Errors
@@ -66,16 +82,7 @@ pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Pat
             "only models that translate text are written for a page",
         )));
     }
-    if !config.arch.is_built_in() {
-        let error = failed!(
-            "no page can translate with a model of `model.arch = \"{}\"`",
-            config.arch.name()
-        );
-        return Err(with_hint(
-            usage(error),
-            "the page's program knows the built-in architectures alone",
-        ));
-    }
+    check_arch(config.arch)?;
     if precision == Precision::Float16
         || precision == Precision::Int8 && config.arch != Arch::Transformer
     {
