@@ -286,7 +286,7 @@ fn add<A: Architecture>(
     });
     if reads_back != Ok(true) {
         let reason = match reads_back {
-            Err(error) => format!("its default settings do not read back: {error}"),
+            Err(error) => format!("its default settings do not read back: `model.{name}{error}"),
             Ok(_) => "its default settings do not read back as they were".to_owned(),
         };
         return Err(TABLE.refused(name, &reason));

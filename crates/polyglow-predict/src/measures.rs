@@ -169,14 +169,14 @@ pub fn register_measure(measure: Measure) -> Result<(), ModelError> {
 /// use polyglow_predict::measures::register_metric;
 ///
 /// let measure = Measure {
-///     key: "length_ratio",
-///     title: "length ratio",
-///     higher_is_better: true,
-///     decimals: 2,
+///     key: "empty",
+///     title: "empty outputs",
+///     higher_is_better: false,
+///     decimals: 3,
 /// };
-/// register_metric(measure, |outputs, references| {
-///     let len = |texts: &mut dyn Iterator<Item = &str>| texts.map(str::len).sum::<usize>() as f64;
-///     len(&mut outputs.iter().copied()) / len(&mut references.iter().map(|texts| texts[0]))
+/// register_metric(measure, |outputs, _| {
+///     let num_empty = outputs.iter().filter(|output| output.is_empty()).count();
+///     num_empty as f64 / outputs.len() as f64
 /// })?;
 /// # Ok::<(), polyglow_model::ModelError>(())
 /// ```

@@ -4,7 +4,7 @@
 //! [`tasks`] are what can be learned: each has its batches, its loss and its scores. [`mod@train`]
 //! prepares the data and makes step after step, whatever the task is; [`run`] is the directory in
 //! which everything is kept; [polyglow-predict](polyglow_predict) uses trained models. An
-//! [`Observer`] is told how it goes and may ask for the end.
+//! [`Observer`] gets every step, score and checkpoint, and may request the end.
 //!
 //! The library prints nothing, installs no panic hook, signal handler or allocator, and keeps no
 //! state of its own in the process, but for the names of parts that a program registers

@@ -5,21 +5,23 @@ use std::fs;
 use std::path::Path;
 use std::sync::Once;
 
-use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::{Device, Tensor};
 use polyglow_metrics::Measure;
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::linear::Linear;
 use polyglow_model::registry::{self, Architecture};
-use polyglow_model::{
-    Generate, Inspect, Pair, Predict, Prediction, Projection, Source, Task, Vocabulary,
-};
+use polyglow_model::{Inspect, Pair, Task, Vocabulary};
 use polyglow_predict::measures::{register_metric, title};
 use polyglow_train::run::{RunDirectory, records};
 use polyglow_train::train::{ParameterStep, UpdateRule, register_optimizer, register_schedule};
 use polyglow_train::{Config, Result, Silent, Stop, Training, load_runner};
 use serde::{Deserialize, Serialize};
+
+use self::bigram::Bigram;
+
+#[path = "it/bigram.rs"]
+mod bigram;
 
 const CONFIG: &str = r#"
 data = { corpus = "digits", max_examples = 300 }
@@ -35,13 +37,6 @@ schedule = "countdown"
 optimizer = "sign"
 best_metric = "brevity"
 "#;
-
-/// Predicts the next token from the last one alone.
-#[derive(Module, Debug)]
-struct Bigram {
-    embedding: Embedding,
-    output: Linear,
-}
 
 /// The table `[model.bigram]`.
 #[derive(Serialize, Deserialize)]
@@ -74,28 +69,6 @@ impl Architecture for Bigram {
 
 impl Inspect for Bigram {
     type Inputs = Pair;
-}
-
-impl Predict<Pair> for Bigram {
-    fn predict(&self, pair: Pair) -> Prediction<'_> {
-        let states = self.embedding.forward(pair.tgt_in);
-        Projection::Own(&self.output).project(states.flatten(0, 1))
-    }
-}
-
-impl Generate for Bigram {
-    type Cache = ();
-
-    fn start(&self, _: Source) {}
-
-    fn advance(&self, ids: Tensor<2, Int>, (): &mut ()) -> Tensor<2> {
-        let states = self.embedding.forward(ids);
-        Projection::Own(&self.output)
-            .project(states.flatten(0, 1))
-            .logits()
-    }
-
-    fn select((): &mut (), _: &[usize], _: &Device) {}
 }
 
 /// The table of names belongs to the process, so each part is registered once.

@@ -74,7 +74,7 @@ pub(crate) fn init(verbosity: Verbosity, is_first: bool, speaks: bool) {
 /// Makes what writes messages: those that `for_stderr` lets through to stderr, and its own choice to
 /// the log of a run.
 ///
-/// Every part gives a hint of its lowest level. Without one, the levels that nobody reads would not
+/// Every part gives a hint of its lowest level. Without one, the levels that are written nowhere would not
 /// be turned off where they are written, and the tokenizers' library writes several traces a
 /// character.
 fn subscriber(for_stderr: EnvFilter) -> impl Subscriber + Send + Sync {
@@ -300,7 +300,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn levels_that_nobody_reads_are_off_where_they_are_written() {
+    fn levels_that_are_shown_nowhere_are_turned_off() {
         for (filter, lowest) in [
             // The log of a run has debug messages of the progress.
             ("warn", LevelFilter::DEBUG),

@@ -1,5 +1,6 @@
 //! The library, as a program that depends on it meets it.
 
+mod bigram;
 mod config;
 mod language;
 mod old_runs;

@@ -4,15 +4,16 @@ use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::module::Module;
-use burn::tensor::{Device, Int, Tensor};
+use burn::tensor::Device;
+use polyglow_model::Model;
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::linear::Linear;
-use polyglow_model::{Generate, Model, Pair, Predict, Prediction, Projection, Source};
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::tasks::{BatchOf, BatchSize, Loss};
 use polyglow_train::{Config, ErrorKind, Result, Silent, Stop, Task, Training, load_runner};
+
+use crate::bigram::Bigram;
 
 const CONFIG: &str = r#"
 data = { corpus = "digits", max_examples = 300 }
@@ -25,35 +26,6 @@ fn prepare(run: &Path, max_steps: u64) -> Training {
     let config = Config::from_text(CONFIG, &[format!("train.max_steps={max_steps}")])
         .expect("it is a config");
     Training::prepare(config, run, &mut Silent).expect("it can be prepared")
-}
-
-/// Predicts the next token from the last one alone.
-#[derive(Module, Debug)]
-struct Bigram {
-    embedding: Embedding,
-    output: Linear,
-}
-
-impl Predict<Pair> for Bigram {
-    fn predict(&self, pair: Pair) -> Prediction<'_> {
-        let states = self.embedding.forward(pair.tgt_in);
-        Projection::Own(&self.output).project(states.flatten(0, 1))
-    }
-}
-
-impl Generate for Bigram {
-    type Cache = ();
-
-    fn start(&self, _: Source) {}
-
-    fn advance(&self, ids: Tensor<2, Int>, (): &mut ()) -> Tensor<2> {
-        let states = self.embedding.forward(ids);
-        Projection::Own(&self.output)
-            .project(states.flatten(0, 1))
-            .logits()
-    }
-
-    fn select((): &mut (), _: &[usize], _: &Device) {}
 }
 
 fn train_bigram(run: &Path, max_steps: u64) -> Result<()> {
