@@ -17,7 +17,9 @@
 //! - `flex` (default), `ndarray`, `wgpu`, `vulkan`, `metal`, `cuda`, `rocm`: the backends that are
 //!   built in.
 
+mod augmentations;
 pub mod config;
+mod filters;
 mod observer;
 pub mod plan;
 pub mod run;
@@ -25,7 +27,9 @@ pub mod tasks;
 pub mod train;
 pub mod workload;
 
+pub use augmentations::{Augment, AugmentationRow, register_augmentation};
 pub use config::Config;
+pub use filters::register_filter;
 pub use observer::{Observer, Silent, StopRequest};
 pub use plan::Plan;
 pub use polyglow_predict::{

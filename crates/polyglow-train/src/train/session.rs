@@ -31,7 +31,7 @@ use super::sums::{SumAcross, among};
 use super::{Ending, Training, last_step};
 use crate::observer::Observer;
 use crate::run::records::Records;
-use crate::run::{Best, Checkpoints, TrainState};
+use crate::run::{Best, Checkpoints, Program, TrainState};
 use crate::tasks::Task;
 use crate::workload::BatchShape;
 
@@ -93,6 +93,7 @@ impl<'a, T: Task> Session<'a, T> {
         let parts = OwnParts {
             optimizer: training.rule.name.clone(),
             schedule: training.schedule.as_ref().map(|own| own.name.clone()),
+            filters: training.plan.own_filters(),
             ..OwnParts::for_task(task)
         };
         // Only rank 0 reads, so that all agree which checkpoint is the newest.
@@ -104,6 +105,7 @@ impl<'a, T: Task> Session<'a, T> {
             saved = Some(path);
         }
         state.parts = Some(parts);
+        state.program = Some(Program::this());
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
