@@ -58,7 +58,7 @@ impl Task for RDrop {
     fn loss(&self, model: &Model, batch: Pairs) -> Loss {
         let pad_id = self.1.tokenizers.tgt.special().pad;
         let smoothing = self.1.plan.config.train.label_smoothing;
-        let pads = batch.targets.all.clone().equal_elem(pad_id);
+        let is_padding = batch.targets.all.clone().equal_elem(pad_id);
         let pass = || model.predict(batch.inputs.clone()).logits();
         let [first, second] = [pass(), pass()];
         let loss =
@@ -70,7 +70,7 @@ impl Task for RDrop {
         let divergence = divergences
             .sum_dim(1)
             .squeeze_dim::<1>(1)
-            .mask_fill(pads, 0.0);
+            .mask_fill(is_padding, 0.0);
         let loss_sum = (loss_first.loss_sum + loss_second.loss_sum) / 2.0;
         Loss {
             minimized: loss_sum.clone() + divergence.sum() / 4.0,

@@ -352,8 +352,8 @@ fn a_task_and_a_score_of_ones_own_have_the_whole_command_line() -> Result {
 
     let path = RunDirectory::existing(&dir.path().join("whole"))?.metrics_path();
     let records = records::read(&path)?;
-    let scored = records.iter().rfind(|record| record["kind"] == "valid");
-    assert!(scored.is_some_and(|record| record["length_ratio"].is_number()));
+    let last_validation = records.iter().rfind(|record| record["kind"] == "valid");
+    assert!(last_validation.is_some_and(|record| record["length_ratio"].is_number()));
     let scores = run(dir.path(), "custom_task", &["info", "whole"], "")?;
     assert!(scores.contains("LENGTH RATIO"), "{scores}");
     let translated = run(dir.path(), "custom_task", &["translate", "whole"], "1 2\n")?;

@@ -6,7 +6,11 @@ use std::path::Path;
 use std::sync::{Arc, Once};
 
 use burn::tensor::{Device, Tensor};
-use polyglow_data::example::{Candidate, Filter, Reason};
+use polyglow_data::corpus::Corpus;
+use polyglow_data::error::DataError;
+use polyglow_data::example::{Candidate, Filter, LengthFilter, Reason};
+use polyglow_data::pair::Pair as SentencePair;
+use polyglow_data::sources::{BatchSource, StreamedSource};
 use polyglow_metrics::Measure;
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
@@ -16,7 +20,9 @@ use polyglow_model::{Inspect, Model, Pair, Task, Vocabulary};
 use polyglow_predict::measures::{register_metric, title};
 use polyglow_train::run::{RunDirectory, records};
 use polyglow_train::tasks::translation::Translation;
-use polyglow_train::train::{ParameterStep, UpdateRule, register_optimizer, register_schedule};
+use polyglow_train::train::{
+    ParameterStep, Text, UpdateRule, register_optimizer, register_schedule,
+};
 use polyglow_train::{
     Config, Result, Silent, Stop, Training, load_runner, register_augmentation, register_filter,
 };
@@ -417,4 +423,54 @@ fn filters_leave_pairs_out_under_their_own_reasons_and_are_kept_by_the_run() {
     let expected = "`data.filters`: there is no filter `no-zeros`, but `no-zero`";
     assert!(error.to_string().contains(expected), "{error}");
     assert_eq!(error.hint().as_deref(), Some("did you mean `no-zero`?"));
+}
+
+/// Numbers below 500, drawn anew in each epoch, with their digits in the other order.
+fn stream(epoch: u64) -> impl Iterator<Item = std::result::Result<SentencePair, DataError>> {
+    (0..40).map(move |index| {
+        let number = polyglow_data::random::mix(&[epoch, index]) % 500;
+        let digits: Vec<String> = number.to_string().chars().map(String::from).collect();
+        let reversed: Vec<String> = digits.iter().rev().cloned().collect();
+        Ok(SentencePair {
+            src: digits.join(" "),
+            tgt: reversed.join(" "),
+        })
+    })
+}
+
+#[test]
+fn a_stream_without_an_end_is_trained_on_and_resumed_in_the_middle_of_an_epoch() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = "tokenizer.kind = 'word'\n\
+        model = { d_model = 8, d_ff = 8, num_heads = 1, num_encoder_layers = 1, num_decoder_layers = 1 }\n\
+        train = { max_steps = 12, max_tokens = 64, save_every = 5, schedule = 'constant', warmup_steps = 1 }";
+    let train = |run: &Path, steps: u64| {
+        let config = Config::for_memory(text, &[format!("train.max_steps={steps}")])?;
+        let sample: Vec<SentencePair> = stream(0).filter_map(std::result::Result::ok).collect();
+        let data = Text::new(Corpus::from_pairs("sample", sample), None)?;
+        let training = Training::prepare_with(config, data, run, &mut Silent)?;
+        let filter = LengthFilter {
+            max_len: 8,
+            max_length_ratio: 9.0,
+        };
+        let batching = training.plan.batching();
+        let source = StreamedSource::new(training.tokenizers.clone(), batching, filter, stream)?;
+        let epoch_len = source.plan(0)?.len();
+        let task = Translation::<Model, _>::from_source(training.setting()?, source);
+        let shape = training.plan.model_shape(&training.tokenizers)?;
+        let model = |device: &Device| shape.init(1, device);
+        let (_, state) = training.run_with(&task, model, &Stop::default(), &mut Silent)?;
+        Ok::<_, polyglow_train::TrainError>((epoch_len, state))
+    };
+    let straight = dir.path().join("straight");
+    let (epoch_len, state) = train(&straight, 12).expect("it trains");
+    // Five steps end in an epoch, and twelve behind several.
+    assert!(epoch_len > 1 && 5 % epoch_len != 0, "{epoch_len}");
+    assert!(state.epoch >= 2, "{}", state.epoch);
+    let resumed = dir.path().join("resumed");
+    train(&resumed, 5).expect("it trains");
+    train(&resumed, 12).expect("it resumes");
+    let weights = |run: &Path| fs::read(run.join("checkpoints/last/model.safetensors"));
+    let weights = |run: &Path| weights(run).expect("there is a checkpoint");
+    assert!(weights(&resumed) == weights(&straight), "they differ");
 }

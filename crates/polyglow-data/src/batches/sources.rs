@@ -12,6 +12,7 @@ mod masked;
 mod pairs;
 mod sharded;
 mod skip_grams;
+mod streamed;
 mod tags;
 mod windows;
 
@@ -32,6 +33,7 @@ pub use masked::MaskedSource;
 pub use pairs::PairSource;
 pub use sharded::{Sharded, num_shards};
 pub use skip_grams::SkipGramSource;
+pub use streamed::StreamedSource;
 pub use tags::TagSource;
 pub use windows::WindowSource;
 
