@@ -163,7 +163,7 @@ impl SelfAttention {
             }
         }
         let [query, key, value] = self.split(&widened(qkv), rotation);
-        let scores = self.scores(query, key, bias, self.precision);
+        let scores = biased(scores(query, key, self.precision), bias);
         let (context, weights) = context(scores, value, Some(mask), &self.dropout, self.precision);
         if let Some(watch) = watch {
             watch(kind, weights);
@@ -238,7 +238,7 @@ impl SelfAttention {
             value: value.clone(),
         });
         // Search runs without autodiff, where no product is rounded.
-        let scores = self.scores(query, key, bias, Precision::F32);
+        let scores = biased(scores(query, key, Precision::F32), bias);
         let (context, _) = context(scores, value, None, &self.dropout, Precision::F32);
         join_heads(context)
     }
@@ -258,23 +258,16 @@ impl SelfAttention {
             None => [query, key, value],
         }
     }
+}
 
-    /// Returns the scores with the bias.
-    ///
-    /// # Shapes
-    /// - as [`scores`]
-    fn scores(
-        &self,
-        query: Tensor<4>,
-        key: Tensor<4>,
-        bias: Option<&Tensor<4>>,
-        precision: Precision,
-    ) -> Tensor<4> {
-        let scores = scores(query, key, precision);
-        match bias {
-            Some(bias) => scores + bias.clone(),
-            None => scores,
-        }
+/// Adds the bias to scores, if there is one.
+///
+/// # Shapes
+/// - as [`scores`]; `bias`: broadcast to them
+fn biased(scores: Tensor<4>, bias: Option<&Tensor<4>>) -> Tensor<4> {
+    match bias {
+        Some(bias) => scores + bias.clone(),
+        None => scores,
     }
 }
 

@@ -10,6 +10,7 @@ use polyglow_model::attention::{
     AttentionConfig, AttentionInput, AttentionKind, CrossAttention, KeyValue, SelfAttention, alibi,
 };
 use polyglow_model::cache::indices;
+use polyglow_model::dropout::Dropout;
 use polyglow_model::feed_forward::{FeedForward, FeedForwardConfig};
 use polyglow_model::init::ParamInit;
 use polyglow_model::mask::{causal_mask, padding_mask};
@@ -295,12 +296,12 @@ fn steps_of_self_attention_give_the_golden_output() {
                 past.select(&order, &indices(&order, &device));
             }
         }
-        check_num_heads(&past, config);
+        check_num_heads(past.as_ref(), config);
     }
 }
 
 /// A cache by head has the heads of keys alone, which is what grouping saves.
-fn check_num_heads(past: &Option<KeyValue>, config: &HeadsConfig) {
+fn check_num_heads(past: Option<&KeyValue>, config: &HeadsConfig) {
     if let Some(KeyValue::Heads { key, .. }) = past {
         assert_eq!(key.dims()[1], config.num_kv_heads);
     } else {
@@ -428,4 +429,94 @@ fn sizes_that_no_layer_can_have_are_refused_by_the_field() {
         error,
         "`dropout = 1`: must be a probability, at least 0 and below 1"
     );
+}
+
+/// The block of a decoder in `docs/own-parts.md`: RMS norms, grouped heads, rotary positions,
+/// SwiGLU.
+#[derive(Module, Debug)]
+struct Block {
+    attention_norm: RmsNorm,
+    attention: SelfAttention,
+    feed_forward_norm: RmsNorm,
+    feed_forward: FeedForward,
+    dropout: Dropout,
+}
+
+impl Block {
+    fn new(init: &mut ParamInit) -> Self {
+        let attention = AttentionConfig {
+            num_kv_heads: 2,
+            bias: false,
+            ..AttentionConfig::new(16, 4)
+        };
+        let feed_forward = FeedForwardConfig {
+            d_model: 16,
+            d_ff: 40,
+            activation: Activation::Swiglu,
+            bias: false,
+            dropout: 0.0,
+        };
+        Self {
+            attention_norm: RmsNorm::new(16, init),
+            attention: SelfAttention::new(&attention, init),
+            feed_forward_norm: RmsNorm::new(16, init),
+            feed_forward: FeedForward::new(&feed_forward, init),
+            dropout: Dropout::new(0.1),
+        }
+    }
+
+    fn forward(&self, x: Tensor<2>, shared: &AttentionInput<'_>) -> Tensor<2> {
+        let normalized = self.attention_norm.forward(x.clone());
+        let kind = AttentionKind::Decoder;
+        let attended = self.attention.forward(normalized, shared, kind, None);
+        self.feed_forward(self.dropout.add(x, attended))
+    }
+
+    fn advance(&self, x: Tensor<2>, rotation: &Rotation, past: &mut Option<KeyValue>) -> Tensor<2> {
+        let normalized = self.attention_norm.forward(x.clone());
+        let attended = self
+            .attention
+            .advance(normalized, Some(rotation), None, past);
+        self.feed_forward(x + attended)
+    }
+
+    fn feed_forward(&self, x: Tensor<2>) -> Tensor<2> {
+        let normalized = self.feed_forward_norm.forward(x.clone());
+        self.dropout.add(x, self.feed_forward.forward(normalized))
+    }
+}
+
+#[test]
+fn a_stack_of_these_layers_gives_in_steps_what_it_gives_at_once() {
+    let device = device();
+    let init = &mut ParamInit::new(5, &device);
+    let blocks = [Block::new(init), Block::new(init)];
+    let [batch, len] = [2, 4];
+    let input = init.normal([batch * len, 16], 1.0).val();
+    let rotation = |positions| Rotation::new(4, WAVELENGTHS, positions, &device);
+
+    let mask = causal_mask(len, &device);
+    let all = rotation(0..len);
+    let shared = AttentionInput {
+        rotation: Some(&all),
+        ..AttentionInput::new(&mask)
+    };
+    let whole = blocks.iter().fold(input.clone(), |states, block| {
+        block.forward(states, &shared)
+    });
+
+    let at = |rows: &Tensor<2>, position: usize| -> Tensor<2> {
+        let sequences: Tensor<3> = rows.clone().reshape([batch, len, 16]);
+        sequences.narrow(1, position, 1).squeeze_dim(1)
+    };
+    let mut past = [None, None];
+    for position in 0..len {
+        let newest = rotation(position..position + 1);
+        let mut states = at(&input, position);
+        for (block, past) in blocks.iter().zip(&mut past) {
+            states = block.advance(states, &newest, past);
+        }
+        let difference = distance(&values(states), &values(at(&whole, position)));
+        assert!(difference < 5e-6, "position {position}: {difference}");
+    }
 }

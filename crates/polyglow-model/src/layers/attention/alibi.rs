@@ -1,13 +1,13 @@
-//! Attention with linear biases (Press et al., 2022): positions by the distance of keys.
+//! Attention with linear biases (`ALiBi`: Press et al., 2022): positions by the distance of keys.
 
 use std::ops::Range;
 
 use burn::tensor::{Device, Tensor, TensorData};
 
-/// Returns the bias of ALiBi for the scores of self-attention: `-m |i - j|` for query `i` and key
-/// `j`, where the slope `m` of head `h`, counted from 1, is `2^(-8h / num_heads)` (Press et al.,
-/// 2022, section 3). If `num_heads` is no power of 2, the slopes are those of the largest power
-/// below, and then every other one of those of twice that power, as in the paper's program.
+/// Returns a linear bias for the scores of self-attention: `-m |i - j|` for query `i` and key `j`,
+/// where the slope `m` of head `h`, counted from 1, is `2^(-8h / num_heads)` (Press et al., 2022,
+/// section 3). If `num_heads` is no power of 2, the slopes are those of the largest power below,
+/// and then every other one of those of twice that power, as in the paper's program.
 ///
 /// `queries` are the positions that attend; keys are all positions from 0 to the last of them. So
 /// `0..len` is for a whole sequence, and `len - 1..len` for the newest position of a search.

@@ -22,6 +22,18 @@ pub struct AttentionConfig {
 }
 
 impl AttentionConfig {
+    /// The attention of Vaswani et al., 2017: heads that share nothing, projections with biases; no
+    /// dropout.
+    pub fn new(d_model: usize, num_heads: usize) -> Self {
+        Self {
+            d_model,
+            num_heads,
+            num_kv_heads: num_heads,
+            bias: true,
+            dropout: 0.0,
+        }
+    }
+
     /// Checks that a layer can have these sizes.
     ///
     /// # Errors

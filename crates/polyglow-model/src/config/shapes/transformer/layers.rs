@@ -14,11 +14,8 @@ impl TransformerShape {
     /// The config of self-attention and of cross-attention.
     pub fn attention(&self) -> AttentionConfig {
         AttentionConfig {
-            d_model: self.d_model,
-            num_heads: self.num_heads,
-            num_kv_heads: self.num_heads,
-            bias: true,
             dropout: self.attention_dropout,
+            ..AttentionConfig::new(self.d_model, self.num_heads)
         }
     }
 
