@@ -441,3 +441,36 @@ fn every_example_is_run_here() -> Result {
     }
     Ok(())
 }
+
+#[test]
+fn the_crate_that_new_crate_writes_trains_and_translates() -> Result {
+    let dir = tempfile::tempdir()?;
+    let config = format!(
+        "{}/../crates/polyglow/new-crate/config.toml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let short = [
+        "train",
+        &*config,
+        "--run",
+        "r",
+        "--set",
+        "train.max_steps=20",
+        "--set",
+        "train.max_tokens=600",
+        "--set",
+        "model.grouped.kv_heads=1",
+    ];
+    run(dir.path(), "new_crate", &short, "")?;
+    let translated = run(
+        dir.path(),
+        "new_crate",
+        &["translate", "r"],
+        "the dog sleeps .\n",
+    )?;
+    assert_eq!(translated.lines().count(), 1);
+    let args = ["check", &*config, "--set", "model.grouped.kv_heads=3"];
+    let message = fails(dir.path(), "new_crate", &args, 2)?;
+    assert!(message.contains("num_kv_heads"), "{message}");
+    Ok(())
+}
