@@ -344,7 +344,13 @@ fn a_task_and_a_score_of_ones_own_have_the_whole_command_line() -> Result {
         )
     };
     assert!(weights("whole")? == weights("resumed")?, "they differ");
-    train("plain", &["--set", "train.task=translation"])?;
+    let plain = [
+        "--set",
+        "train.task=translation",
+        "--set",
+        "train.best_metric=loss",
+    ];
+    train("plain", &plain)?;
     assert!(
         weights("whole")? != weights("plain")?,
         "the task did nothing"

@@ -162,9 +162,11 @@ fn keep_useful(findings: &mut Vec<Finding>, plan: &Plan) {
     if plan.config.data.corpus.is_some() {
         // A user cannot change what an embedded corpus repeats, but should know that scores on such
         // a set are in part of sentences that were trained on.
-        findings.retain(|finding| finding.check == Check::SourceInTrain);
+        findings.retain(|finding| matches!(finding.check, Check::SourceInTrain | Check::Filtered));
         for finding in findings {
-            finding.advice = OF_EMBEDDED;
+            if finding.check == Check::SourceInTrain {
+                finding.advice = OF_EMBEDDED;
+            }
         }
     }
 }

@@ -24,9 +24,15 @@ fn a_crate_is_written_once_under_a_name_that_cargo_takes() {
     assert!(message.contains("`my-model` is there already"), "{message}");
     for name in ["My", "1st", "a b", "", "../up"] {
         let message = sandbox.fail(2, &["new-crate", name]);
-        assert!(message.contains("is no name of a crate"), "{name}: {message}");
+        assert!(
+            message.contains("is no name of a crate"),
+            "{name}: {message}"
+        );
     }
     let message = sandbox.fail(2, &["new-crate", "other", "--path", "my-model"]);
-    assert!(message.contains("`my-model` is no checkout of polyglow"), "{message}");
+    assert!(
+        message.contains("`my-model` is no checkout of polyglow"),
+        "{message}"
+    );
     assert!(!sandbox.path().join("other").exists());
 }
