@@ -16,7 +16,11 @@
 //! - `native-tokenizers`, on by default: see polyglow-data.
 //! - `flex` (default), `ndarray`, `wgpu`, `vulkan`, `metal`, `cuda`, `rocm`: the backends that are
 //!   built in.
+//! - `burn-train`: training with Burn's own trainer in place of the loop of this crate, in the
+//!   module `burn_train`.
 
+#[cfg(feature = "burn-train")]
+pub mod burn_train;
 pub mod config;
 mod observer;
 pub mod plan;
