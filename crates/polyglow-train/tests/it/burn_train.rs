@@ -1,38 +1,34 @@
 //! Burn's own trainer on our tasks, and its renderers on our loop.
 
+mod loaders;
 mod recorder;
+mod renderers;
+mod scores;
 
 use std::fs;
 use std::path::Path;
 use std::sync::Arc;
 
-use burn::data::dataloader::{DataLoader, DataLoaderBuilder, Progress};
-use burn::data::dataset::InMemDataset;
+use burn::data::dataloader::DataLoader;
 use burn::lr_scheduler::{LrScheduler, LrSchedulerRecord};
 use burn::module::{Module, ModuleVisitor, Param};
 use burn::optim::{AdamConfig, GradientsParams};
 use burn::tensor::{Device, Tensor};
-use burn::train::metric::{Adaptor, LossMetric, Metric, MetricMetadata, Numeric};
+use burn::train::metric::LossMetric;
 use burn::train::{
-    InferenceStep, Interrupter, Learner, LearningResult, SupervisedTraining, TrainStep,
+    ExecutionStrategy, Learner, LearningResult, MultiDeviceOptim, SupervisedTraining, TrainStep,
+    TrainingStrategy,
 };
-use polyglow_data::batch::PairBatch;
-use polyglow_data::example::Example;
-use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::BatchSource;
-use polyglow_metrics::Measure;
 use polyglow_model::{Model, parameter};
-use polyglow_predict::measures::{LOSS, PERPLEXITY};
-use polyglow_train::burn_train::{
-    Batch, Batches, Learnable, PairBatcher, RendererObserver, Scheduled, ScoreMetric,
-    ValidationInput, WholeSet,
-};
+use polyglow_predict::measures::LOSS;
+use polyglow_train::burn_train::{Batch, Batches, Learnable, Scheduled, ScoreMetric, WholeSet};
 use polyglow_train::run::records;
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::tasks::{BatchOf, BatchSize, Loss, Validation};
 use polyglow_train::train::Schedule;
 use polyglow_train::{
-    Config, Ending, ErrorKind, Result, Silent, Stop, Task, TrainError, Training, load_runner,
+    Config, ErrorKind, Result, Silent, Stop, Task, TrainError, Training, load_runner,
 };
 
 use crate::parts::Half;
@@ -206,172 +202,6 @@ fn a_resumed_training_has_the_losses_of_a_straight_one() {
 }
 
 #[test]
-fn the_loader_has_the_batches_of_our_loop_in_their_order() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let training = prepare(dir.path());
-    let task = translation(&training);
-    let stream = BatchStream::start(Arc::clone(task.source()), Position::default());
-    let mut stream = stream.expect("it can be planned");
-    let batches = Batches::new(Arc::clone(task.source()), 1);
-    let len = batches.num_items();
-    assert!(len > 2);
-    let mut keys = Vec::new();
-    for _ in 0..2 {
-        let mut epoch = batches.iter();
-        let mut processed = 0;
-        while let Some(batch) = epoch.next() {
-            let Batch {
-                content,
-                dropout_key,
-            } = batch.expect("it can be read");
-            let placed = stream
-                .next()
-                .expect("it is endless")
-                .expect("it can be read");
-            assert_eq!(content, placed.batch);
-            processed += 1;
-            let progress = epoch.progress();
-            assert_eq!(
-                (progress.items_processed, progress.items_total),
-                (processed, len)
-            );
-            keys.push(dropout_key.expect("it has a key"));
-        }
-        assert_eq!(processed, len);
-    }
-    // No two steps drop the same.
-    keys.sort_unstable();
-    keys.dedup();
-    assert_eq!(keys.len(), 2 * len);
-}
-
-#[test]
-fn slices_are_the_whole_in_their_order() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let task = translation(&prepare(dir.path()));
-    let whole = Batches::new(Arc::clone(task.source()), 1);
-    let all: Vec<PairBatch> = contents(&whole);
-    let whole = Batches::new(Arc::clone(task.source()), 1);
-    let len = whole.num_items();
-    let slices = [whole.slice(0, 2), whole.slice(2, len)];
-    let [first, second] = slices.map(|slice| slice.to_device(&Device::flex()));
-    assert_eq!((first.num_items(), second.num_items()), (2, len - 2));
-    assert_eq!([contents(&*first), contents(&*second)].concat(), all);
-    // One that the epoch does not reach is empty.
-    let beyond = Batches::new(Arc::clone(task.source()), 1).slice(len, len + 1);
-    assert_eq!(beyond.num_items(), 0);
-    assert!(beyond.iter().next().is_none());
-}
-
-fn contents(batches: &dyn DataLoader<Batch<PairBatch>>) -> Vec<PairBatch> {
-    batches
-        .iter()
-        .map(|batch| batch.expect("it can be read").content)
-        .collect()
-}
-
-#[test]
-fn a_validation_has_the_scores_of_ours() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let training = prepare(&dir.path().join("run"));
-    let learnable = Learnable::new(translation(&training), new_model(&training));
-    let logs = dir.path().join("burn");
-    let result = supervised(&logs, &training, &learnable)
-        .metric_valid_numeric(ScoreMetric::new(Measure::CHRF))
-        .metric_valid_numeric(ScoreMetric::new(PERPLEXITY))
-        .num_epochs(10)
-        .launch(learner(&training, learnable));
-    assert!(result.error.is_none(), "{:?}", result.error);
-    let learned = result.model;
-    let validation = learned.task().validate(learned.model.clone());
-    let validation = validation.expect("it can be scored");
-    let scores = validation.expect("there are pairs").scores;
-    let chrf = scores.get("chrf").expect("there are references");
-    assert!(chrf > 0.0);
-    assert_eq!(logged(&logs, "valid", 10, "chrF"), [chrf]);
-    assert_eq!(logged(&logs, "valid", 10, "loss_per_target"), [scores.loss]);
-    let perplexity = logged(&logs, "valid", 10, "perplexity");
-    assert_close(&perplexity, &[scores.perplexity], 1e-12);
-}
-
-#[test]
-fn every_target_counts_the_same_in_a_score_of_batches() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let training = prepare(dir.path());
-    let learnable = Learnable::new(translation(&training), new_model(&training));
-    let source = Arc::clone(learnable.task().source());
-    let metadata = MetricMetadata {
-        progress: Progress::new(1, 1, None),
-        iteration: None,
-        lr: None,
-    };
-    let mut loss = ScoreMetric::new(LOSS);
-    let mut perplexity = ScoreMetric::new(PERPLEXITY);
-    let mut bleu = ScoreMetric::new(Measure::BLEU);
-    let (mut nll_sum, mut targets) = (0.0, 0);
-    for batch in Batches::new(source, 1).iter().take(3) {
-        let output = TrainStep::step(&learnable, batch.expect("it can be read")).item;
-        nll_sum += output.nll_sum.clone().into_scalar::<f64>();
-        targets += output.targets;
-        for metric in [&mut loss, &mut perplexity, &mut bleu] {
-            let entry = metric.update(&output.adapt(), &metadata);
-            entry.expect("it can be read");
-        }
-    }
-    let mean = nll_sum / targets as f64;
-    assert!((loss.final_value().current() - mean).abs() < 1e-12);
-    assert!((perplexity.final_value().current() - mean.exp()).abs() < 1e-9);
-    assert!(bleu.value().is_none() && bleu.running_value().is_none());
-    let entry = bleu.compute().expect("it reads nothing");
-    assert!(entry.is_not_available());
-    loss.clear();
-    assert!(loss.value().is_none());
-}
-
-#[test]
-fn a_dataset_of_burns_validates_and_trains() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let training = prepare(dir.path());
-    let task = translation(&training);
-    let tokenizers = &training.tokenizers;
-    let batcher = PairBatcher {
-        src: tokenizers.src.special(),
-        tgt: tokenizers.tgt.special(),
-        pad_multiple: 1,
-    };
-    let setting = training.setting().expect("the model fits");
-    let mut examples = Vec::new();
-    for pair in &setting.valid.pairs()[..10] {
-        examples.push(Example {
-            src: tokenizers.src.encode(&pair.src).expect("it is text"),
-            tgt: tokenizers.tgt.encode(&pair.tgt).expect("it is text"),
-        });
-    }
-    let num_targets: usize = examples.iter().map(|example| example.tgt.len() + 1).sum();
-    let learnable = Learnable::new(task, new_model(&training));
-    let loader: Arc<dyn DataLoader<ValidationInput<PairBatch>>> = DataLoaderBuilder::new(batcher)
-        .batch_size(4)
-        .set_device(Device::flex())
-        .build(InMemDataset::new(examples.clone()));
-    let mut targets = Vec::new();
-    for input in loader.iter() {
-        let output = InferenceStep::step(&learnable, input.expect("it is in memory"));
-        assert!(output.scores.is_none());
-        targets.push(output.targets);
-    }
-    assert_eq!((targets.len(), targets.iter().sum()), (3, num_targets));
-    let loader: Arc<dyn DataLoader<Batch<PairBatch>>> = DataLoaderBuilder::new(batcher)
-        .batch_size(4)
-        .set_device(Device::flex())
-        .build(InMemDataset::new(examples));
-    let batch = loader.iter().next().expect("it has batches");
-    let batch = batch.expect("it is in memory");
-    let step = TrainStep::step(&learnable, batch);
-    assert_eq!(step.item.targets, targets[0]);
-    assert_eq!(step.grads.len(), parameter::read(&learnable.model).len());
-}
-
-#[test]
 fn names_of_parameters_and_checkpoints_are_those_of_the_model_alone() -> Result<()> {
     let dir = tempfile::tempdir()?;
     let training = prepare(&dir.path().join("run"));
@@ -463,6 +293,25 @@ fn a_task_of_ones_own_trains_by_its_own_loss() {
     assert!(result.error.is_none(), "{:?}", result.error);
 }
 
+#[test]
+fn several_devices_share_the_batches_of_an_epoch() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let training = prepare(&dir.path().join("run"));
+    let learnable = Learnable::new(translation(&training), new_model(&training));
+    let logs = dir.path().join("burn");
+    let devices = vec![Device::flex(); 2];
+    let strategy = ExecutionStrategy::MultiDevice(devices, MultiDeviceOptim::OptimMainDevice);
+    let result = supervised(&logs, &training, &learnable)
+        .with_training_strategy(TrainingStrategy::Default(strategy))
+        .num_epochs(8)
+        .launch(learner(&training, learnable));
+    assert!(result.error.is_none(), "{:?}", result.error);
+    let losses = logged(&logs, "train", 1, "Loss");
+    assert_eq!(losses.len(), epoch_len(&training));
+    let last = logged(&logs, "valid", 8, "loss_per_target");
+    assert!(last < logged(&logs, "valid", 1, "loss_per_target"));
+}
+
 /// Translation whose validation fails.
 struct Unscored(Translation);
 
@@ -519,55 +368,4 @@ fn a_schedule_has_the_rates_of_our_loop_and_resumes() {
     let record = LrSchedulerRecord::from_bytes(bytes);
     resumed.load_record(record.expect("it was written"));
     assert_eq!(resumed.step(), schedule.learning_rate(21));
-}
-
-#[test]
-fn a_renderer_of_burns_watches_our_loop() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let overrides = [
-        "train.max_steps=4",
-        "train.log_every=2",
-        "train.validate_every=4",
-    ];
-    let mut training = prepare_with(dir.path(), &overrides.map(str::to_owned));
-    let recorder = Recorder::default();
-    let renderer = Box::new(recorder.clone());
-    let mut observer = RendererObserver::new(renderer, Interrupter::new());
-    let ending = training.run(&Stop::default(), &mut observer);
-    assert_eq!(ending.expect("it trains").0, Ending::Done);
-    let events = recorder.events();
-    let position = |event: &str| {
-        let found = events.iter().position(|known| known == event);
-        found.unwrap_or_else(|| panic!("no `{event}` in {events:#?}"))
-    };
-    let order = [
-        "start 1 of 1, 4 items",
-        "split train of 4",
-        "at 1",
-        "metric loss, lower is better",
-        "train loss",
-        "at 4",
-        "split valid of 1",
-        "metric BLEU, higher is better",
-        "valid BLEU",
-        "end",
-        "train ended",
-    ];
-    assert!(order.map(position).is_sorted(), "{events:#?}");
-    // What records of both kinds have is one metric.
-    let registered = |event: &&String| event.starts_with("metric loss");
-    assert_eq!(events.iter().filter(registered).count(), 1);
-}
-
-#[test]
-fn a_renderer_may_stop_our_loop() {
-    let dir = tempfile::tempdir().expect("a temporary directory");
-    let mut training = prepare(dir.path());
-    let interrupter = Interrupter::new();
-    let recorder = Recorder::stopping_at(3, interrupter.clone());
-    let mut observer = RendererObserver::new(Box::new(recorder), interrupter);
-    let (ending, state) = training
-        .run(&Stop::default(), &mut observer)
-        .expect("it trains");
-    assert_eq!((ending, state.step), (Ending::Stopped, 3));
 }
