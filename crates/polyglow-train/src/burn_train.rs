@@ -27,7 +27,8 @@
 //!
 //! let learnable = Learnable::new(built_in(training.setting()?, &training.data)?, model);
 //! let batches = Batches::new(Arc::clone(learnable.task().source()), 1);
-//! let result = SupervisedTraining::new(dir.path().join("burn"), Arc::new(batches), Arc::new(WholeSet))
+//! let logs = dir.path().join("burn");
+//! let result = SupervisedTraining::new(logs, Arc::new(batches), Arc::new(WholeSet))
 //!     .metrics((LossMetric::new(),))
 //!     .renderer(Box::new(CliMetricsRenderer::new()))
 //!     .with_interrupter(learnable.interrupter())

@@ -40,8 +40,8 @@ pub enum ValidationInput<B> {
 /// The batches of a source, in the order in which our loop trains on them, as a data loader of
 /// Burn's.
 ///
-/// Each call of `iter` begins the next epoch, whose batches a background thread makes; the number of
-/// items is that of batches. Burn accumulates the gradients of as many batches as
+/// Each call of `iter` begins the next epoch, whose batches a background thread makes; the number
+/// of items is that of batches. Burn accumulates the gradients of as many batches as
 /// `grads_accumulation` says, and a window ends with the epoch, as in our loop.
 pub struct Batches<S: BatchSource> {
     source: Arc<S>,
@@ -85,7 +85,7 @@ impl<S: BatchSource<Error: Into<TrainError>>> Batches<S> {
 impl<S: BatchSource<Error: Into<TrainError>>> DataLoader<Batch<S::Batch>> for Batches<S> {
     fn iter<'a>(&'a self) -> Box<dyn DataLoaderIterator<Batch<S::Batch>> + 'a> {
         let epoch = self.next_epoch.fetch_add(1, Ordering::Relaxed);
-        Box::new(Epoch::start(self, epoch))
+        Box::new(EpochBatches::start(self, epoch))
     }
 
     /// Returns the number of batches of the next epoch; 0 where it cannot be planned, for a reason
@@ -103,8 +103,8 @@ impl<S: BatchSource<Error: Into<TrainError>>> DataLoader<Batch<S::Batch>> for Ba
         Arc::new(self.with_positions(self.positions.clone()))
     }
 
-    /// Returns a loader of the batches from `start` to `end` of every epoch. The last slice has what
-    /// longer epochs have more.
+    /// Returns a loader of the batches from `start` to `end` of every epoch. The last slice also has
+    /// the batches by which a later epoch is longer.
     fn slice(&self, start: usize, end: usize) -> Arc<dyn DataLoader<Batch<S::Batch>>> {
         let first = self.positions.start;
         let end = if end < self.num_items() {
@@ -117,7 +117,7 @@ impl<S: BatchSource<Error: Into<TrainError>>> DataLoader<Batch<S::Batch>> for Ba
 }
 
 /// The batches of one epoch.
-struct Epoch<S: BatchSource> {
+struct EpochBatches<S: BatchSource> {
     /// `None` once all are made, or after an error.
     stream: Option<BatchStream<S>>,
     /// The error of the plan, which is the first item.
@@ -129,7 +129,7 @@ struct Epoch<S: BatchSource> {
     total: usize,
 }
 
-impl<S: BatchSource<Error: Into<TrainError>>> Epoch<S> {
+impl<S: BatchSource<Error: Into<TrainError>>> EpochBatches<S> {
     fn start(batches: &Batches<S>, epoch: u64) -> Self {
         let positions = batches.positions.clone();
         let start = Position {
@@ -153,7 +153,7 @@ impl<S: BatchSource<Error: Into<TrainError>>> Epoch<S> {
     }
 }
 
-impl<S: BatchSource<Error: Into<TrainError>>> Iterator for Epoch<S> {
+impl<S: BatchSource<Error: Into<TrainError>>> Iterator for EpochBatches<S> {
     type Item = Result<Batch<S::Batch>, DatasetError>;
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -186,14 +186,16 @@ impl<S: BatchSource<Error: Into<TrainError>>> Iterator for Epoch<S> {
     }
 }
 
-impl<S: BatchSource<Error: Into<TrainError>>> DataLoaderIterator<Batch<S::Batch>> for Epoch<S> {
+impl<S: BatchSource<Error: Into<TrainError>>> DataLoaderIterator<Batch<S::Batch>>
+    for EpochBatches<S>
+{
     fn progress(&self) -> Progress {
         Progress::new(self.processed, self.total, Some("batches".to_owned()))
     }
 }
 
-/// A validation loader for `SupervisedTraining` that yields one item, [`ValidationInput::All`]: each
-/// validation scores all held-out data of the task, searched translations among them.
+/// A validation loader for `SupervisedTraining` that yields one item, [`ValidationInput::All`]:
+/// each validation scores all held-out data of the task, searched translations among them.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct WholeSet;
 
