@@ -20,7 +20,7 @@ use polyglow_data::sources::BatchSource;
 use polyglow_metrics::Measure;
 use polyglow_predict::measures::PERPLEXITY;
 use polyglow_train::burn_train::{Batches, Learnable, Scheduled, ScoreMetric, WholeSet};
-use polyglow_train::tasks::built_in;
+use polyglow_train::tasks::configured;
 use polyglow_train::train::Schedule;
 use polyglow_train::{Config, Silent, Task, Training, load_runner};
 
@@ -42,7 +42,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     // The model is a module of Burn's, and the task brings its batches, its loss and its scores.
     let shape = plan.model_shape(&training.tokenizers)?;
     let model = shape.init(plan.config.seed, &plan.training_device()?);
-    let learnable = Learnable::new(built_in(training.setting()?, &training.data)?, model);
+    let learnable = Learnable::new(configured(training.setting()?, &training.data)?, model);
     let source = Arc::clone(learnable.task().source());
     let last_step = (num_epochs * source.plan(0)?.len()) as u64;
     let batches = Batches::new(source, plan.config.seed);

@@ -280,6 +280,8 @@ fn a_model_of_ones_own_has_every_command() -> Result {
         message.contains("unknown variant `conv-to-gru`"),
         "{message}"
     );
+    let writer = "the run was written by the program `custom_model 0.1.0`";
+    assert!(message.contains(writer), "{message}");
     Ok(())
 }
 
@@ -316,6 +318,71 @@ fn a_schedule_an_optimizer_and_a_metric_of_ones_own_are_chosen_by_name() -> Resu
     )?;
     let page = fs::read_to_string(dir.path().join("report.html"))?;
     assert!(page.contains("last word right"));
+
+    let found = run(dir.path(), "custom_parts", &["check", &config], "")?;
+    let filtered = "are refused by a filter of `data.filters`: left out of the training";
+    assert!(found.contains(filtered), "{found}");
+    assert!(
+        found.contains("  (with a zero at the start)  0 "),
+        "{found}"
+    );
+
+    let export = ["export", "r", "--to", "listing", "--out", "out"];
+    run(dir.path(), "custom_parts", &export, "")?;
+    let weights = fs::read_to_string(dir.path().join("out/weights.txt"))?;
+    assert!(
+        weights.contains("\nsrc_embedding.weight [13, 32] ["),
+        "{weights}"
+    );
+    let card = fs::read_to_string(dir.path().join("out/README.md"))?;
+    assert!(
+        card.contains("written for people who read numbers"),
+        "{card}"
+    );
+    Ok(())
+}
+
+#[test]
+fn a_task_and_a_score_of_ones_own_have_the_whole_command_line() -> Result {
+    let dir = tempfile::tempdir()?;
+    let config = format!("{}/custom_task.toml", env!("CARGO_MANIFEST_DIR"));
+    let train = |name: &str, more: &[&str]| {
+        let args = [&["train", &*config, "--run", name], more].concat();
+        run(dir.path(), "custom_task", &args, "")
+    };
+    train("whole", &[])?;
+    train("resumed", &["--set", "train.max_steps=30"])?;
+    train("resumed", &[])?;
+    let weights = |name: &str| {
+        fs::read(
+            dir.path()
+                .join(name)
+                .join("checkpoints/last/model.safetensors"),
+        )
+    };
+    assert!(weights("whole")? == weights("resumed")?, "they differ");
+    train("plain", &["--set", "train.task=translation"])?;
+    assert!(
+        weights("whole")? != weights("plain")?,
+        "the task did nothing"
+    );
+
+    let path = RunDirectory::existing(&dir.path().join("whole"))?.metrics_path();
+    let records = records::read(&path)?;
+    let last_validation = records.iter().rfind(|record| record["kind"] == "valid");
+    assert!(last_validation.is_some_and(|record| record["length_ratio"].is_number()));
+    let scores = run(dir.path(), "custom_task", &["info", "whole"], "")?;
+    assert!(scores.contains("LENGTH RATIO"), "{scores}");
+    let translated = run(dir.path(), "custom_task", &["translate", "whole"], "1 2\n")?;
+    assert_eq!(translated.lines().count(), 1);
+
+    let args = ["check", &*config, "--set", "train.task=r-dropp"];
+    let message = fails(dir.path(), "custom_task", &args, 2)?;
+    assert!(message.contains("did you mean `r-drop`?"), "{message}");
+    let args = ["check", &*config, "--set", "train.task=word vectors"];
+    let message = fails(dir.path(), "custom_task", &args, 2)?;
+    let expected = "`train.task = \"word vectors\"`: `model.arch = \"transformer\"` is for the task `translation`";
+    assert!(message.contains(expected), "{message}");
     Ok(())
 }
 
@@ -389,5 +456,38 @@ fn every_example_is_run_here() -> Result {
             );
         }
     }
+    Ok(())
+}
+
+#[test]
+fn the_crate_that_new_crate_writes_trains_and_translates() -> Result {
+    let dir = tempfile::tempdir()?;
+    let config = format!(
+        "{}/../crates/polyglow/new-crate/config.toml",
+        env!("CARGO_MANIFEST_DIR")
+    );
+    let short = [
+        "train",
+        &*config,
+        "--run",
+        "r",
+        "--set",
+        "train.max_steps=20",
+        "--set",
+        "train.max_tokens=600",
+        "--set",
+        "model.grouped.kv_heads=1",
+    ];
+    run(dir.path(), "new_crate", &short, "")?;
+    let translated = run(
+        dir.path(),
+        "new_crate",
+        &["translate", "r"],
+        "the dog sleeps .\n",
+    )?;
+    assert_eq!(translated.lines().count(), 1);
+    let args = ["check", &*config, "--set", "model.grouped.kv_heads=3"];
+    let message = fails(dir.path(), "new_crate", &args, 2)?;
+    assert!(message.contains("num_kv_heads"), "{message}");
     Ok(())
 }

@@ -1,6 +1,8 @@
 //! From a corpus to batches: ids on disk, the order of an epoch, the rows of a batch, and padded
 //! rectangles of ids.
 
+#[cfg(feature = "training")]
+pub mod augmentation;
 pub mod batch;
 #[cfg(feature = "training")]
 pub mod batching;

@@ -66,6 +66,10 @@ pub struct DataConfig {
     /// training.
     #[serde(default = "default_max_length_ratio")]
     pub max_length_ratio: f64,
+    /// Rules by which training pairs are left out, besides the two above, by the names under which
+    /// the program has registered them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<String>,
     /// Length in positions of the windows in which one-sided text is read, as a stream across the
     /// ends of lines. If missing, the text is read line by line.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -187,6 +191,7 @@ impl Default for DataConfig {
             tgt: None,
             max_len: default_max_len(),
             max_length_ratio: default_max_length_ratio(),
+            filters: Vec::new(),
             context_len: None,
             max_examples: None,
             images: None,

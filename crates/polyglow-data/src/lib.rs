@@ -80,6 +80,6 @@ pub use text::{corpus, labeled, lines, ngram, tagged, word_vectors};
 #[cfg(feature = "training")]
 pub use images::image_set;
 // From a corpus to batches, in the order in which data flows.
-pub use batches::{batch, example, masking, padded, skip_gram};
 #[cfg(feature = "training")]
-pub use batches::{batching, dropout, id_cache, prefetch, sources, window};
+pub use batches::{augmentation, batching, dropout, id_cache, prefetch, sources, window};
+pub use batches::{batch, example, masking, padded, skip_gram};

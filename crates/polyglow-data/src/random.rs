@@ -11,6 +11,38 @@ pub use purpose::Purpose;
 /// The increment of `SplitMix64`: 2^64 divided by the golden ratio.
 pub(crate) const GOLDEN_GAMMA: u64 = 0x9E37_79B9_7F4A_7C15;
 
+/// A sequence of random numbers that follows from a key: equal keys give equal sequences on every
+/// machine.
+#[derive(Clone, Debug)]
+pub struct Random {
+    key: u64,
+    /// Numbers drawn so far.
+    count: u64,
+}
+
+impl Random {
+    /// Begins the sequence of a key, which is the result of [`Purpose::mix`] or [`mix`].
+    pub fn new(key: u64) -> Self {
+        Self { key, count: 0 }
+    }
+
+    /// Draws 64 random bits.
+    pub fn bits(&mut self) -> u64 {
+        self.count += 1;
+        mix(&[self.key, self.count])
+    }
+
+    /// Draws a uniform number in `[0, 1)`.
+    pub fn uniform(&mut self) -> f64 {
+        unit(self.bits())
+    }
+
+    /// Draws a uniform integer in `0..bound`; `bound` must not be 0.
+    pub fn below(&mut self, bound: usize) -> usize {
+        below(self.bits(), bound as u64) as usize
+    }
+}
+
 /// Mixes the parts of a key, in their order, into 64 random bits.
 ///
 /// The finalizer of `SplitMix64` absorbs one part after the other. Equal parts give equal bits on

@@ -1,16 +1,22 @@
 //! Argos Translate's packages, which LibreTranslate installs, too: a model of CTranslate2 and one of
 //! SentencePiece in a zip archive.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Write};
 use std::path::Path;
 
+use polyglow_model::registry::Named;
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
+use polyglow_predict::runner::Runner;
+use polyglow_predict::tasks::TaskFacts;
+use polyglow_train::Plan;
 use serde_json::json;
 use zip::write::SimpleFileOptions;
 use zip::{CompressionMethod, ZipWriter};
 
 use super::card;
+use super::ctranslate2::Ctranslate2;
+use super::format::{Format, Writing};
 use super::portable::Portable;
 
 /// The version of packages; Argos installs a package of a newer version as an update.
@@ -18,12 +24,66 @@ const VERSION: &str = "1.0";
 /// The oldest version of Argos Translate that reads the package.
 const ARGOS: &str = "1.9.0";
 
+/// The directory in which the model of CTranslate2 is written and verified, before it is packed.
+const PARTS: &str = "model";
+
+/// The format `argos`.
+#[derive(Debug)]
+pub(crate) struct Argos;
+
+impl Named for Argos {
+    fn name(&self) -> &'static str {
+        "argos"
+    }
+}
+
+impl Format for Argos {
+    fn title(&self) -> &'static str {
+        "Argos Translate"
+    }
+
+    fn library(&self) -> &'static str {
+        "argostranslate"
+    }
+
+    fn usage(&self, _: &TaskFacts, _: bool) -> &'static str {
+        include_str!("usage/argos.md")
+    }
+
+    fn needs_unigram(&self) -> bool {
+        true
+    }
+
+    fn check(&self, model: &Portable) -> Result<()> {
+        Ctranslate2.check(model)?;
+        check_package(model)
+    }
+
+    fn write(&self, writing: &Writing, dir: &Path) -> Result<()> {
+        check_package(writing.model)?;
+        let parts = dir.join(PARTS);
+        fs::create_dir(&parts).with_context(|| format!("cannot make `{}`", parts.display()))?;
+        Ctranslate2.write(writing, &parts)
+    }
+
+    fn runners(&self, writing: &Writing, plan: &Plan, dir: &Path) -> Result<Option<[Runner; 2]>> {
+        // Before it is packed, since an archive has no reader here.
+        Ctranslate2.runners(writing, plan, &dir.join(PARTS))
+    }
+
+    fn finish(&self, model: &Portable, card: &str, dir: &Path) -> Result<()> {
+        let parts = dir.join(PARTS);
+        pack(model, card, &parts, dir)?;
+        fs::remove_dir_all(&parts).with_context(|| format!("cannot remove `{}`", parts.display()))
+    }
+}
+
 /// Checks that a model can become a package.
 ///
 /// # Errors
 /// Its languages are not known, or its tokenizer cannot become a unigram model of SentencePiece
 /// (exit code 2).
-pub(super) fn check(model: &Portable) -> Result<()> {
+fn check_package(model: &Portable) -> Result<()> {
     if card::languages(&model.config).is_none() {
         let error = usage(failed!(
             "a package of Argos names its languages, and the run's config has none"
@@ -60,8 +120,8 @@ fn sentencepiece(model: &Portable) -> Result<Vec<u8>> {
 /// into an archive in `dir`.
 ///
 /// # Errors
-/// As [`check`]; the disk refuses.
-pub(super) fn pack(model: &Portable, readme: &str, parts: &Path, dir: &Path) -> Result<()> {
+/// As [`check_package`]; the disk refuses.
+fn pack(model: &Portable, readme: &str, parts: &Path, dir: &Path) -> Result<()> {
     let (src, tgt) = card::languages(&model.config).unwrap_or_default();
     let name = format!("translate-{src}_{tgt}-{}", VERSION.replace('.', "_"));
     let metadata = json!({

@@ -11,8 +11,9 @@ use polyglow_train::config::Config;
 use polyglow_train::run::{Checkpoint, RunDirectory, TextHashes, records};
 use serde_json::Value;
 
+use super::Precision;
+use super::format::Format;
 use super::portable::Portable;
-use super::{Precision, Target};
 
 /// The scores that a card lists.
 const SCORES: [Measure; 2] = [Measure::BLEU, Measure::CHRF];
@@ -73,17 +74,27 @@ impl Card {
     }
 
     /// Writes the card of a model that is exported to a format.
-    pub(super) fn text(&self, model: &Portable, target: Target, precision: Precision) -> String {
+    pub(super) fn text(
+        &self,
+        model: &Portable,
+        format: &dyn Format,
+        precision: Precision,
+    ) -> String {
         let mut text = String::from("---\n");
         // Writing to a string does not fail.
-        let _ = self.front_matter(&mut text, &model.config, target);
+        let _ = self.front_matter(&mut text, &model.config, format);
         text.push_str("---\n\n");
-        let _ = self.body(&mut text, model, target, precision);
+        let _ = self.body(&mut text, model, format, precision);
         text
     }
 
     /// The YAML block that model hubs read.
-    fn front_matter(&self, text: &mut String, config: &Config, target: Target) -> std::fmt::Result {
+    fn front_matter(
+        &self,
+        text: &mut String,
+        config: &Config,
+        format: &dyn Format,
+    ) -> std::fmt::Result {
         if let Some((src, tgt)) = languages(config) {
             writeln!(text, "language:")?;
             writeln!(text, "- {}", quoted(&src))?;
@@ -93,7 +104,7 @@ impl Card {
             writeln!(text, "license: {}", quoted(license))?;
         }
         let tag = facts(config.model.task()).hub_tag;
-        writeln!(text, "library_name: {}", target.library())?;
+        writeln!(text, "library_name: {}", format.library())?;
         writeln!(text, "pipeline_tag: {tag}")?;
         writeln!(text, "tags:\n- {tag}\n- polyglow")?;
         self.model_index(text)
@@ -132,7 +143,7 @@ impl Card {
         &self,
         text: &mut String,
         model: &Portable,
-        target: Target,
+        format: &dyn Format,
         precision: Precision,
     ) -> std::fmt::Result {
         let config = &model.config;
@@ -143,12 +154,12 @@ impl Card {
             "{}, trained with polyglow and written for {} in {}. The weights are those of the checkpoint `{}`, after \
              step {}.\n",
             description(config, facts),
-            target.title(),
+            format.title(),
             precision.name(),
             self.checkpoint,
             self.step
         )?;
-        let usage = target.usage(facts, model.tokenizers.is_shared());
+        let usage = format.usage(facts, model.tokenizers.is_shared());
         writeln!(text, "## Use\n\n{usage}\n")?;
         self.scores(text)?;
         self.data(text, &config.data)?;

@@ -15,6 +15,9 @@ mod write;
 use std::path::{Path, PathBuf};
 
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
+use polyglow_model::registry::Named;
+use polyglow_predict::error::{Context, Result, TrainError, ensure, failed, with_hint};
+use polyglow_predict::tasks::TaskFacts;
 use serde_json::json;
 
 use self::binary::Binary;
@@ -23,9 +26,9 @@ pub(super) use self::write::to_int8;
 use super::Precision;
 use super::array::Arrays;
 use super::folder::{self, Keys};
+use super::format::{Format, Writing};
 use super::portable::{Portable, tokenizers_in};
 use super::vocabulary::{Foreign, SpecialTokens};
-use polyglow_predict::error::{Context, Result, TrainError, ensure, failed, with_hint};
 
 const MODEL: &str = "model.bin";
 const CONFIG: &str = "config.json";
@@ -36,19 +39,58 @@ const MOST_VOCABULARY: u64 = 1 << 28;
 /// The most tokens of a text, EOS included, for a model without a table of positions.
 const MAX_LEN: usize = 512;
 
-/// Whether a folder holds such a model.
-pub(super) fn is_in(dir: &Path) -> bool {
-    dir.join(MODEL).is_file()
+/// The format `ctranslate2`.
+#[derive(Debug)]
+pub(crate) struct Ctranslate2;
+
+impl Named for Ctranslate2 {
+    fn name(&self) -> &'static str {
+        "ctranslate2"
+    }
+}
+
+impl Format for Ctranslate2 {
+    fn title(&self) -> &'static str {
+        "CTranslate2"
+    }
+
+    fn usage(&self, _: &TaskFacts, shared: bool) -> &'static str {
+        if shared {
+            include_str!("usage/ctranslate2.md")
+        } else {
+            include_str!("usage/ctranslate2-two.md")
+        }
+    }
+
+    fn check(&self, model: &Portable) -> Result<()> {
+        model.transformer().map(drop)
+    }
+
+    fn write(&self, writing: &Writing, dir: &Path) -> Result<()> {
+        write(writing.model, writing.precision, dir)
+    }
+
+    fn files(&self) -> Option<&'static str> {
+        Some("`model.bin` (CTranslate2)")
+    }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        dir.join(MODEL).is_file()
+    }
+
+    fn read(&self, dir: &Path) -> Result<Portable> {
+        read(dir)
+    }
 }
 
 /// Writes the files of a model into a directory.
 ///
 /// # Errors
 /// It is no encoder-decoder Transformer (exit code 2); the disk refuses.
-pub(super) fn write(model: &Portable, precision: Precision, dir: &Path) -> Result<()> {
+fn write(model: &Portable, precision: Precision, dir: &Path) -> Result<()> {
     let shape = model.transformer()?;
     let binary = write::binary(&model.arrays, &shape, precision)?;
-    folder::write(dir, MODEL, &binary.to_bytes()?)?;
+    folder::write_file(dir, MODEL, &binary.to_bytes()?)?;
     // It is as large as the model.
     drop(binary);
     let Tokenizers { src, tgt } = &model.tokenizers;
@@ -93,7 +135,7 @@ fn vocabulary(tokenizer: &Tokenizer) -> Vec<String> {
 /// # Errors
 /// A file is missing, damaged or too large, or the model has layers or options that polyglow's
 /// Transformer lacks.
-pub(super) fn read(dir: &Path) -> Result<Portable> {
+fn read(dir: &Path) -> Result<Portable> {
     let path = dir.join(MODEL);
     let binary = Binary::parse(&folder::read(&path, MOST_MODEL)?, &path)?;
     let Content {

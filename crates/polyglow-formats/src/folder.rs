@@ -96,7 +96,7 @@ impl Drop for Folder {
 ///
 /// # Errors
 /// The disk refuses.
-pub(crate) fn write(dir: &Path, name: &str, content: &[u8]) -> Result<()> {
+pub fn write_file(dir: &Path, name: &str, content: &[u8]) -> Result<()> {
     let path = dir.join(name);
     write_synced(&path, content).with_context(|| format!("cannot write `{}`", path.display()))
 }
@@ -112,10 +112,10 @@ fn write_synced(path: &Path, content: &[u8]) -> io::Result<()> {
 /// Writes a value as the JSON file `name` into a directory.
 ///
 /// # Errors
-/// As [`write`].
+/// As [`write_file`].
 pub(crate) fn write_json(dir: &Path, name: &str, value: &impl Serialize) -> Result<()> {
     let text = serde_json::to_string_pretty(value)? + "\n";
-    write(dir, name, text.as_bytes())
+    write_file(dir, name, text.as_bytes())
 }
 
 /// Reads a whole file, which may have `most` bytes.
@@ -229,12 +229,12 @@ mod tests {
         let dir = tempfile::tempdir().expect("a temporary directory");
         let path = dir.path().join("out");
         let folder = Folder::create(&path).expect("it can be made");
-        write(folder.path(), "a", b"1").expect("it can be written");
+        write_file(folder.path(), "a", b"1").expect("it can be written");
         assert!(!path.exists());
         drop(folder);
         assert_eq!(fs::read_dir(dir.path()).expect("it is there").count(), 0);
         let folder = Folder::create(&path).expect("it can be made");
-        write(folder.path(), "a", b"2").expect("it can be written");
+        write_file(folder.path(), "a", b"2").expect("it can be written");
         folder.commit().expect("it can be renamed");
         assert_eq!(read(&path.join("a"), 1).expect("it is there"), b"2");
         assert!(read(&path.join("a"), 0).is_err());

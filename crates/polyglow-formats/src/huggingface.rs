@@ -19,32 +19,101 @@ mod write;
 use std::collections::HashMap;
 use std::path::Path;
 
-use polyglow_model::{Activation, ModelShape};
+use polyglow_model::registry::Named;
+use polyglow_model::{Activation, Arch, ModelShape};
 use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::tasks::TaskFacts;
 use safetensors::tensor::{Dtype, TensorView};
 
+use self::read::PICKLE;
 use self::write::Class;
 use super::array::{Array, Arrays};
-use super::folder;
+use super::format::{Format, Writing};
 use super::portable::Portable;
-
-pub(super) use read::{is_in, read};
+use super::{Precision, folder};
 
 const MODEL: &str = "model.safetensors";
 const CONFIG: &str = "config.json";
 const GENERATION: &str = "generation_config.json";
 
+/// The format `huggingface`.
+#[derive(Debug)]
+pub(crate) struct Huggingface;
+
+impl Named for Huggingface {
+    fn name(&self) -> &'static str {
+        "huggingface"
+    }
+}
+
+impl Format for Huggingface {
+    fn title(&self) -> &'static str {
+        "Hugging Face's transformers"
+    }
+
+    fn library(&self) -> &'static str {
+        "transformers"
+    }
+
+    fn usage(&self, task: &TaskFacts, _: bool) -> &'static str {
+        if task.generates() {
+            include_str!("usage/huggingface-text.md")
+        } else if task.reads_images() {
+            include_str!("usage/huggingface-images.md")
+        } else {
+            include_str!("usage/huggingface.md")
+        }
+    }
+
+    fn default_precision(&self, _: Arch, _: bool) -> Precision {
+        Precision::Float32
+    }
+
+    fn check(&self, model: &Portable) -> Result<()> {
+        Class::for_shape(&model.transformer()?)?;
+        text::check(model)
+    }
+
+    fn check_writing(&self, writing: &Writing) -> Result<()> {
+        if writing.precision == Precision::Float32 {
+            return Ok(());
+        }
+        let error = failed!(
+            "`--precision {}`: weights for Hugging Face are float32",
+            writing.precision.name()
+        );
+        let hint = "`from_pretrained(..., dtype=\"float16\")` rounds them as it loads them";
+        Err(with_hint(usage(error), hint))
+    }
+
+    fn write(&self, writing: &Writing, dir: &Path) -> Result<()> {
+        write(writing.model, dir)
+    }
+
+    fn files(&self) -> Option<&'static str> {
+        Some("`config.json` with `model.safetensors` or `pytorch_model.bin` (Hugging Face)")
+    }
+
+    fn is_in(&self, dir: &Path) -> bool {
+        dir.join(CONFIG).is_file() && [MODEL, PICKLE].iter().any(|name| dir.join(name).is_file())
+    }
+
+    fn read(&self, dir: &Path) -> Result<Portable> {
+        read::read(dir)
+    }
+}
+
 /// Writes the files of a model into a directory.
 ///
 /// # Errors
 /// transformers has no class for it (exit code 2); the disk refuses.
-pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
+fn write(model: &Portable, dir: &Path) -> Result<()> {
     match model.shape()? {
         ModelShape::Transformer(shape) => {
             let class = Class::for_shape(&shape)?;
             text::write(model, shape.max_len, dir)?;
             let tensors = write::tensors(&model.arrays, &shape)?;
-            folder::write(dir, MODEL, &safetensors(&tensors)?)?;
+            folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
             folder::write_json(dir, CONFIG, &write::config(model, &shape, class))?;
             folder::write_json(dir, GENERATION, &write::generation(model, &shape))
         }
@@ -52,14 +121,14 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
             let tensors = gpt2::tensors(&model.arrays, &shape)?;
             let tokenizer = &model.tokenizers.tgt;
             text::write_one(tokenizer, text::Added::Bos, shape.stack.max_len, dir)?;
-            folder::write(dir, MODEL, &safetensors(&tensors)?)?;
+            folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
             folder::write_json(dir, GENERATION, &gpt2::generation(model))?;
             folder::write_json(dir, CONFIG, &gpt2::config(model, &shape, &tensors)?)
         }
         ModelShape::Vit(shape) => {
             let labels = vit::labels(&model.tokenizers.tgt);
             let tensors = vit::tensors(&model.arrays, &shape, &labels)?;
-            folder::write(dir, MODEL, &safetensors(&tensors)?)?;
+            folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
             folder::write_json(dir, CONFIG, &vit::config(&shape, &labels))?;
             folder::write_json(dir, "preprocessor_config.json", &vit::preprocessor(&shape))
         }
@@ -82,15 +151,6 @@ pub(super) fn write(model: &Portable, dir: &Path) -> Result<()> {
             Err(with_hint(usage(error), reason))
         }
     }
-}
-
-/// Checks that transformers has a class for an encoder-decoder Transformer, and for its tokenizers.
-///
-/// # Errors
-/// It has none (exit code 2).
-pub(super) fn check(model: &Portable) -> Result<()> {
-    Class::for_shape(&model.transformer()?)?;
-    text::check(model)
 }
 
 /// The name of an activation in transformers; of a gated one that of the function in its gate.

@@ -1,7 +1,7 @@
 //! Models in other programs' formats: export of runs, and import into runs.
 //!
-//! Each format is a module of this crate, a variant of [`Target`], and a line in [`import`] if it
-//! can be read. It is written from a [`Portable`], and read into one, so that an exported model can
+//! Each format is a module of this crate that implements [`Format`], and a row of the table in
+//! `format.rs`. It is written from a [`Portable`], and read into one, so that an exported model can
 //! be read again and tried before it is kept.
 
 mod argos;
@@ -9,9 +9,11 @@ mod array;
 mod card;
 mod ctranslate2;
 mod folder;
+mod format;
 mod huggingface;
 mod part;
 mod portable;
+mod sentencepiece;
 mod sinusoids;
 mod verify;
 mod vocabulary;
@@ -20,10 +22,8 @@ mod web;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::Arch;
-use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
-use polyglow_predict::tasks::{TaskFacts, facts};
+use polyglow_predict::error::{Context, Result};
+use polyglow_predict::tasks::facts;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::run::RunDirectory;
@@ -31,115 +31,11 @@ use polyglow_train::run::RunDirectory;
 pub use self::array::{Array, Arrays};
 use self::card::Card;
 use self::folder::Folder;
+pub use self::folder::write_file;
+pub use self::format::{
+    Format, Writing, check_export, format_named, formats, import, register_format,
+};
 pub use self::portable::Portable;
-
-/// The formats that a run can be exported to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Target {
-    /// A model of the library CTranslate2, for CPUs and GPUs.
-    Ctranslate2,
-    /// A folder for `from_pretrained` of Hugging Face's transformers, in Python.
-    Huggingface,
-    /// A package for Argos Translate and LibreTranslate.
-    Argos,
-    /// The tokenizers alone, as models of SentencePiece.
-    Sentencepiece,
-    /// A web page that translates in the browser, without a server.
-    Web,
-}
-
-impl Target {
-    /// All formats, in the order in which commands list them.
-    pub const ALL: [Self; 5] = [
-        Self::Ctranslate2,
-        Self::Huggingface,
-        Self::Argos,
-        Self::Sentencepiece,
-        Self::Web,
-    ];
-
-    /// Returns the name that commands have for the format, as in `--to ctranslate2`.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Ctranslate2 => "ctranslate2",
-            Self::Huggingface => "huggingface",
-            Self::Argos => "argos",
-            Self::Sentencepiece => "sentencepiece",
-            Self::Web => "web",
-        }
-    }
-
-    /// Checks that a translation model with this config and these tokenizers can be exported to the
-    /// format. Call it before training, when another tokenizer is still a matter of one key.
-    ///
-    /// # Errors
-    /// The format cannot represent the model, or the model does not translate text (exit code 2).
-    pub fn check(self, config: &Config, tokenizers: &Tokenizers) -> Result<()> {
-        let model = Portable {
-            config: config.clone(),
-            tokenizers: tokenizers.clone(),
-            arrays: Arrays::default(),
-        };
-        if !facts(config.model.task()).translates() {
-            return Err(usage(failed!(
-                "only models that translate text are checked"
-            )));
-        }
-        match self {
-            Self::Ctranslate2 => model.transformer().map(drop),
-            Self::Huggingface => huggingface::check(&model),
-            Self::Argos => model.transformer().and_then(|_| argos::check(&model)),
-            Self::Sentencepiece => {
-                if !tokenizers.is_shared() {
-                    tokenizers.src.to_sentencepiece().map_err(usage)?;
-                }
-                tokenizers.tgt.to_sentencepiece().map(drop).map_err(usage)
-            }
-            Self::Web => web::check_arch(config.model.arch),
-        }
-    }
-
-    /// The name of the format in a sentence.
-    fn title(self) -> &'static str {
-        match self {
-            Self::Ctranslate2 => "CTranslate2",
-            Self::Huggingface => "Hugging Face's transformers",
-            Self::Argos => "Argos Translate",
-            Self::Sentencepiece => "SentencePiece",
-            Self::Web => "a page",
-        }
-    }
-
-    /// The name of the library on a model hub.
-    fn library(self) -> &'static str {
-        match self {
-            Self::Ctranslate2 => "ctranslate2",
-            Self::Huggingface => "transformers",
-            Self::Argos => "argostranslate",
-            Self::Sentencepiece => "sentencepiece",
-            Self::Web => "polyglow",
-        }
-    }
-
-    /// Instructions for the exported model, in Markdown; `shared` says that both sides have one
-    /// tokenizer.
-    fn usage(self, task: &TaskFacts, shared: bool) -> &'static str {
-        match (self, shared) {
-            (Self::Huggingface, _) if task.generates() => {
-                include_str!("usage/huggingface-text.md")
-            }
-            (Self::Huggingface, _) if task.reads_images() => {
-                include_str!("usage/huggingface-images.md")
-            }
-            (Self::Ctranslate2, true) => include_str!("usage/ctranslate2.md"),
-            (Self::Ctranslate2, false) => include_str!("usage/ctranslate2-two.md"),
-            (Self::Huggingface, _) => include_str!("usage/huggingface.md"),
-            (Self::Argos, _) => include_str!("usage/argos.md"),
-            (Self::Sentencepiece, _) => include_str!("usage/sentencepiece.md"),
-            (Self::Web, _) => include_str!("usage/web.md"),
-        }
-    }
-}
 
 /// The data type in which weights are exported.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -170,8 +66,8 @@ impl Precision {
 /// A request to export a checkpoint of a run.
 #[derive(Clone, Debug)]
 pub struct Export {
-    /// The format.
-    pub target: Target,
+    /// The format, by [`format_named`].
+    pub format: &'static dyn Format,
     /// The checkpoint: `best`, `last`, `step-N`, `average`, `ema`, or the path of one.
     pub checkpoint: String,
     /// The data type of the weights; `None` is what suits the format and the checkpoint.
@@ -181,7 +77,7 @@ pub struct Export {
     pub verify: usize,
     /// The directory to create, which must not exist yet or be empty.
     pub out: PathBuf,
-    /// The directory of the package polyglow-web, which [`Target::Web`] needs.
+    /// The directory of the package polyglow-web, which the format `web` needs.
     pub package: Option<PathBuf>,
 }
 
@@ -194,13 +90,6 @@ pub struct Exported {
     pub bytes: u64,
     /// The number of lines that were translated to verify the export.
     pub verified: usize,
-}
-
-/// What an exported model is verified with.
-struct Check {
-    plan: Plan,
-    /// Lines that it must translate as the run does; none if it is not verified.
-    lines: Vec<String>,
 }
 
 impl Export {
@@ -218,165 +107,64 @@ impl Export {
         let (checkpoint, weights) = run.weights(&self.checkpoint)?;
         let tokenizers = run.tokenizers()?;
         run.check_tokenizers(&checkpoint, &tokenizers)?;
-        let precision = self.chosen_precision(plan.config.model.arch, weights.is_int8())?;
-        let arrays = if self.target == Target::Sentencepiece {
-            Arrays::default()
-        } else {
-            Arrays::from_weights(weights)?
-        };
+        let arch = plan.config.model.arch;
+        let default = self.format.default_precision(arch, weights.is_int8());
+        let has_weights = self.format.has_weights();
         let model = Portable {
             config: plan.config.clone(),
             tokenizers,
-            arrays,
+            arrays: if has_weights {
+                Arrays::from_weights(weights)?
+            } else {
+                Arrays::default()
+            },
         };
-        if self.target == Target::Web {
-            web::check(&model, precision, self.package.as_deref())?;
-        }
-        if self.target != Target::Sentencepiece {
+        let writing = Writing {
+            model: &model,
+            precision: self.precision.unwrap_or(default),
+            package: self.package.as_deref(),
+        };
+        self.format.check_writing(&writing)?;
+        if has_weights {
             model
                 .check(&plan.device)
                 .context("the run's weights do not fit its config")?;
         }
         let card = Card::new(run, &self.checkpoint, &checkpoint)?;
-        let card = card.text(&model, self.target, precision);
-        let lines = if self.verify > 0 && facts(model.config.model.task()).translates() {
-            verify::lines(run, &model, self.verify)?
-        } else {
-            Vec::new()
-        };
-        let check = Check { plan, lines };
-        let verified = self.fill(&model, precision, &card, &check, folder.path())?;
+        self.format.write(&writing, folder.path())?;
+        let verified = self.verify(run, &writing, &plan, folder.path())?;
+        let card = card.text(&model, self.format, writing.precision);
+        self.format.finish(&model, &card, folder.path())?;
         let bytes = size(folder.path())
             .with_context(|| format!("cannot read `{}`", folder.path().display()))?;
         folder.commit()?;
         Ok(Exported {
-            precision,
+            precision: writing.precision,
             bytes,
             verified,
         })
     }
 
-    /// The requested data type, or the default of the format.
-    ///
-    /// # Errors
-    /// The format has no such weights.
-    fn chosen_precision(&self, arch: Arch, is_int8: bool) -> Result<Precision> {
-        let precision = match self.precision {
-            Some(precision) => precision,
-            None if self.target == Target::Web => web::precision(arch),
-            // Weights that were quantized gain nothing from more bits.
-            None if is_int8 && self.target != Target::Huggingface => Precision::Int8,
-            None => Precision::Float32,
-        };
-        if self.target == Target::Huggingface && precision != Precision::Float32 {
-            let error = usage(failed!(
-                "`--precision {}`: weights for Hugging Face are float32",
-                precision.name()
-            ));
-            return Err(with_hint(
-                error,
-                "`from_pretrained(..., dtype=\"float16\")` rounds them as it loads them",
-            ));
-        }
-        Ok(precision)
-    }
-
-    /// Writes everything into a directory, verifies it, and returns the number of lines that were
-    /// translated to do so.
-    fn fill(
-        &self,
-        model: &Portable,
-        precision: Precision,
-        card: &str,
-        check: &Check,
-        dir: &Path,
-    ) -> Result<usize> {
-        if self.target == Target::Argos {
-            argos::check(model)?;
-            // Verified before it is packed, since an archive has no reader here. The folder is
-            // removed when it is dropped.
-            let parts = Folder::create(&dir.join("model"))?;
-            ctranslate2::write(model, precision, parts.path())?;
-            let verified = self.verify(model, precision, check, parts.path())?;
-            argos::pack(model, card, parts.path(), dir)?;
-            return Ok(verified);
-        }
-        folder::write(dir, "README.md", card.as_bytes())?;
-        match self.target {
-            Target::Ctranslate2 | Target::Argos => ctranslate2::write(model, precision, dir)?,
-            Target::Huggingface => huggingface::write(model, dir)?,
-            Target::Web => {
-                let package = self.package.as_deref().unwrap_or(Path::new(""));
-                web::write(model, precision, package, dir)?;
-            }
-            // Tokenizers translate nothing.
-            Target::Sentencepiece => {
-                sentencepiece(&model.tokenizers, dir)?;
-                return Ok(0);
-            }
-        }
-        self.verify(model, precision, check, dir)
-    }
-
-    /// Translates lines with the exported model and with the run's, and returns their number.
+    /// Translates lines with the model that was written into `dir` and with the run's, and returns
+    /// the number of the lines.
     fn verify(
         &self,
-        model: &Portable,
-        precision: Precision,
-        Check { plan, lines }: &Check,
+        run: &RunDirectory,
+        writing: &Writing,
+        plan: &Plan,
         dir: &Path,
     ) -> Result<usize> {
-        // The formats of other models have no reader here.
-        if lines.is_empty() {
+        // Other models than translators have no reader here.
+        if self.verify == 0 || !facts(writing.model.config.model.task()).translates() {
             return Ok(0);
         }
-        if self.target == Target::Web {
-            let [written, own] = web::runners(model, precision, plan, dir)?;
-            verify::equal(lines, &own.best(lines)?, &written.best(lines)?)?;
-            return Ok(lines.len());
-        }
-        let written = import(dir).context("what was written cannot be read again")?;
-        verify::same(&written, &verify::rounded(model, precision), lines, plan)?;
+        let Some([written, original]) = self.format.runners(writing, plan, dir)? else {
+            return Ok(0);
+        };
+        let lines = verify::lines(run, writing.model, self.verify)?;
+        verify::equal(&lines, &written, &original)?;
         Ok(lines.len())
     }
-}
-
-/// Reads a model that another program has written, from a directory of CTranslate2 or of Hugging
-/// Face's MarianMT or Pegasus.
-///
-/// # Errors
-/// It is neither; a file is missing, damaged or too large; the model has layers or options that
-/// polyglow's Transformer lacks.
-pub fn import(dir: &Path) -> Result<Portable> {
-    if ctranslate2::is_in(dir) {
-        return ctranslate2::read(dir);
-    }
-    if huggingface::is_in(dir) {
-        return huggingface::read(dir);
-    }
-    let error = failed!(
-        "`{}` holds no model that can be read: neither `model.bin` (CTranslate2) nor `config.json` with `model.safetensors` or \
-         `pytorch_model.bin` (Hugging Face)",
-        dir.display()
-    );
-    Err(with_hint(
-        usage(error),
-        "give the directory that these files are in",
-    ))
-}
-
-/// Writes the tokenizers as SentencePiece's models.
-fn sentencepiece(tokenizers: &Tokenizers, dir: &Path) -> Result<()> {
-    let Tokenizers { src, tgt } = tokenizers;
-    if tokenizers.is_shared() {
-        return folder::write(
-            dir,
-            "sentencepiece.model",
-            &src.to_sentencepiece().map_err(usage)?,
-        );
-    }
-    folder::write(dir, "source.spm", &src.to_sentencepiece().map_err(usage)?)?;
-    folder::write(dir, "target.spm", &tgt.to_sentencepiece().map_err(usage)?)
 }
 
 /// The size of all files in a directory together, in bytes.

@@ -35,7 +35,7 @@ pub struct Portable {
 impl Portable {
     /// Makes a model of which only the `[model]` table and the longest sequence are known. The rest
     /// of its config are defaults.
-    pub(crate) fn new(
+    pub fn new(
         model: &ModelConfig,
         tokenizers: Tokenizers,
         arrays: Arrays,
@@ -70,7 +70,7 @@ impl Portable {
     ///
     /// # Errors
     /// Config and tokenizers do not fit each other.
-    pub(crate) fn shape(&self) -> Result<ModelShape> {
+    pub fn shape(&self) -> Result<ModelShape> {
         Plan::new(self.config.clone())?.model_shape(&self.tokenizers)
     }
 
@@ -78,7 +78,7 @@ impl Portable {
     ///
     /// # Errors
     /// It has another architecture (exit code 2).
-    pub(crate) fn transformer(&self) -> Result<TransformerShape> {
+    pub fn transformer(&self) -> Result<TransformerShape> {
         if let ModelShape::Transformer(shape) = self.shape()? {
             return Ok(shape);
         }

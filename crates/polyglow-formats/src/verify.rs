@@ -7,6 +7,7 @@ use polyglow_kernels::Layout;
 use polyglow_model::quantization;
 use polyglow_model::random::Random;
 use polyglow_predict::error::{Result, failed, with_hint};
+use polyglow_predict::runner::Runner;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
 use polyglow_train::run::RunDirectory;
@@ -14,33 +15,43 @@ use polyglow_train::run::RunDirectory;
 use super::Precision;
 use super::array::Array;
 use super::ctranslate2::to_int8;
+use super::format::Writing;
 use super::portable::Portable;
 
 /// The most tokens of a line of random tokens.
 const LONGEST: usize = 12;
 
-/// Translates lines with the model that was written and with the original, and checks that all
-/// translations are equal.
+/// Returns two models ready to translate: the one that was written, as it was read again, and the
+/// original with its weights rounded to the same data type.
+///
+/// # Errors
+/// The weights that were read do not fit the config that was read.
+pub(super) fn runners(written: &Portable, writing: &Writing, plan: &Plan) -> Result<[Runner; 2]> {
+    let original = rounded(writing.model, writing.precision);
+    Ok([runner(written, plan)?, runner(&original, plan)?])
+}
+
+/// Makes a runner with the run's search and with batches as the run makes them: another batch may
+/// change the last digits of a score, and so a translation.
+fn runner(model: &Portable, plan: &Plan) -> Result<Runner> {
+    let runner = model.runner(&plan.device)?;
+    let mut runner = runner.with_search(plan.config.search.clone());
+    runner.max_tokens = plan.max_tokens;
+    runner.pad_multiple = plan.pad_multiple;
+    // A format may have room for longer texts than the run reads.
+    let planned_len = plan.config.tokenizer.planned_len(plan.config.data.max_len);
+    runner.longest = runner.longest.min(planned_len);
+    Ok(runner)
+}
+
+/// Checks that two models translate lines alike.
 ///
 /// # Errors
 /// Two translations differ; the message has the number of the line and both.
-pub(super) fn same(
-    written: &Portable,
-    original: &Portable,
-    lines: &[String],
-    plan: &Plan,
-) -> Result<()> {
-    let ours = translate(original, lines, plan)?;
-    let theirs = translate(written, lines, plan)?;
-    equal(lines, &ours, &theirs)
-}
-
-/// Checks that two models have translated lines alike.
-///
-/// # Errors
-/// As [`same`].
-pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Result<()> {
-    let translations = ours.iter().zip(theirs);
+pub(super) fn equal(lines: &[String], written: &Runner, original: &Runner) -> Result<()> {
+    let ours = original.best(lines)?;
+    let theirs = written.best(lines)?;
+    let translations = ours.iter().zip(&theirs);
     for (number, (line, (ours, theirs))) in (1..).zip(lines.iter().zip(translations)) {
         if ours != theirs {
             let error = failed!(
@@ -53,19 +64,6 @@ pub(super) fn equal(lines: &[String], ours: &[String], theirs: &[String]) -> Res
         }
     }
     Ok(())
-}
-
-/// Translates lines with the run's search and with batches as the run makes them: another batch
-/// may change the last digits of a score, and so a translation.
-fn translate(model: &Portable, lines: &[String], plan: &Plan) -> Result<Vec<String>> {
-    let runner = model.runner(&plan.device)?;
-    let mut runner = runner.with_search(plan.config.search.clone());
-    runner.max_tokens = plan.max_tokens;
-    runner.pad_multiple = plan.pad_multiple;
-    // A format may have room for longer texts than the run reads.
-    let planned_len = plan.config.tokenizer.planned_len(plan.config.data.max_len);
-    runner.longest = runner.longest.min(planned_len);
-    runner.best(lines)
 }
 
 /// Returns the first `count` lines of the test set, or of the validation set, of which the run may
@@ -217,7 +215,8 @@ mod tests {
         run.create(&plan.config).expect("it can be written");
         let lines = lines(&run, &original, 20).expect("the corpus has a test set");
         assert_eq!(lines.len(), 20);
-        same(&original, &original, &lines, &plan).expect("it is the same model");
+        let runner = |model| runner(model, &plan).expect("the weights fit");
+        equal(&lines, &runner(&original), &runner(&original)).expect("it is the same model");
         let mut other = original.clone();
         let embedding = other
             .arrays
@@ -225,7 +224,7 @@ mod tests {
             .get_mut("src_embedding.weight")
             .expect("it has embeddings");
         embedding.values.rotate_left(8);
-        let error = same(&other, &original, &lines, &plan)
+        let error = equal(&lines, &runner(&other), &runner(&original))
             .expect_err("it is another model")
             .to_string();
         assert!(error.contains("translates otherwise: line "), "{error}");

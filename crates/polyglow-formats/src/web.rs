@@ -7,15 +7,17 @@ use std::{fs, io};
 use burn::tensor::{Device, TensorData};
 use polyglow_data::tokenizer::Tokenizers;
 use polyglow_model::Arch;
+use polyglow_model::registry::Named;
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_for_search;
 use polyglow_predict::runner::Runner;
-use polyglow_predict::tasks::facts;
+use polyglow_predict::tasks::{TaskFacts, facts};
 use polyglow_predict::weights::{self, Weights};
 use polyglow_train::Plan;
 use polyglow_train::run::sha256;
 use serde_json::{Value, json};
 
+use super::format::{Format, Writing};
 use super::portable::Portable;
 use super::{Precision, folder};
 
@@ -43,14 +45,85 @@ const PACKAGE: [&str; 11] = [
 /// The largest file of the package that is read.
 const MOST_PACKAGE: u64 = 1 << 28;
 
-/// The default data type of the weights.
-pub(super) fn precision(arch: Arch) -> Precision {
-    // Users wait until the page has downloaded its model. The browser computes with 8 bits in
-    // Transformers only.
-    if arch == Arch::Transformer {
-        Precision::Int8
-    } else {
-        Precision::Float32
+/// The format `web`.
+#[derive(Debug)]
+pub(crate) struct Web;
+
+impl Named for Web {
+    fn name(&self) -> &'static str {
+        "web"
+    }
+}
+
+impl Format for Web {
+    fn title(&self) -> &'static str {
+        "a page"
+    }
+
+    fn library(&self) -> &'static str {
+        "polyglow"
+    }
+
+    fn usage(&self, _: &TaskFacts, _: bool) -> &'static str {
+        include_str!("usage/web.md")
+    }
+
+    fn default_precision(&self, arch: Arch, _: bool) -> Precision {
+        // Users wait until the page has downloaded its model. The browser computes with 8 bits in
+        // Transformers only.
+        if arch == Arch::Transformer {
+            Precision::Int8
+        } else {
+            Precision::Float32
+        }
+    }
+
+    fn check(&self, model: &Portable) -> Result<()> {
+        check_arch(model.config.model.arch)
+    }
+
+    fn check_writing(&self, writing: &Writing) -> Result<()> {
+        check(writing.model, writing.precision, writing.package)
+    }
+
+    fn write(&self, writing: &Writing, dir: &Path) -> Result<()> {
+        let Writing {
+            model, precision, ..
+        } = *writing;
+        let package = writing.package.unwrap_or(Path::new(""));
+        folder::write_file(dir, CONFIG, model.config.to_toml()?.as_bytes())?;
+        model.tokenizers.save(dir)?;
+        let bytes = weights::to_bytes(&tensors(model, precision)?)?;
+        folder::write_file(dir, WEIGHTS, &bytes)?;
+        folder::write_json(dir, MODEL, &description(model, bytes.len())?)?;
+        for name in PACKAGE.iter().filter(|name| **name != SERVICE_WORKER) {
+            folder::write_file(dir, name, &folder::read(&package.join(name), MOST_PACKAGE)?)?;
+        }
+        let template = folder::read(&package.join(SERVICE_WORKER), MOST_PACKAGE)?;
+        let template = String::from_utf8(template).context("the package's service worker")?;
+        // Last, because it lists all other files.
+        let service_worker = service_worker(&template, dir)?;
+        folder::write_file(dir, SERVICE_WORKER, service_worker.as_bytes())
+    }
+
+    fn runners(&self, writing: &Writing, plan: &Plan, dir: &Path) -> Result<Option<[Runner; 2]>> {
+        let Writing {
+            model, precision, ..
+        } = *writing;
+        let device: &Device = &plan.device;
+        let text = fs::read_to_string(dir.join(CONFIG))
+            .with_context(|| format!("cannot read `{}`", dir.display()))?;
+        let tokenizers = Tokenizers::load(dir)?;
+        let bytes = folder::read(&dir.join(WEIGHTS), u64::MAX - 1)?;
+        let written = Runner::from_bytes(&text, &tokenizers, &bytes, device.clone())?;
+        let shape = plan.model_shape(&model.tokenizers)?;
+        let tensors = tensors(model, precision)?;
+        let weights = Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?;
+        let own = load_for_search(&shape, weights, device)?;
+        let longest = shape.vocabulary().max_len - 1;
+        let options = plan.runner_options(plan.config.search.clone(), longest);
+        let own = Runner::new(own, &model.tokenizers, options);
+        Ok(Some([written, own]))
     }
 }
 
@@ -58,7 +131,7 @@ pub(super) fn precision(arch: Arch) -> Precision {
 ///
 /// # Errors
 /// Another program has registered it (exit code 2).
-pub(super) fn check_arch(arch: Arch) -> Result<()> {
+fn check_arch(arch: Arch) -> Result<()> {
     if arch.is_built_in() {
         return Ok(());
     }
@@ -75,7 +148,7 @@ pub(super) fn check_arch(arch: Arch) -> Result<()> {
 /// # Errors
 /// The model does not translate text, or the page cannot compute in this data type, or a file of
 /// the package is missing (exit code 2).
-pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Result<()> {
+fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Result<()> {
     let config = &model.config.model;
     if !facts(config.task()).translates() {
         return Err(usage(TrainError::new(
@@ -112,31 +185,6 @@ pub(super) fn check(model: &Portable, precision: Precision, package: Option<&Pat
         }
         None => Ok(()),
     }
-}
-
-/// Writes the page and its model.
-///
-/// # Errors
-/// The package cannot be read; the disk refuses.
-pub(super) fn write(
-    model: &Portable,
-    precision: Precision,
-    package: &Path,
-    dir: &Path,
-) -> Result<()> {
-    folder::write(dir, CONFIG, model.config.to_toml()?.as_bytes())?;
-    model.tokenizers.save(dir)?;
-    let bytes = weights::to_bytes(&tensors(model, precision)?)?;
-    folder::write(dir, WEIGHTS, &bytes)?;
-    folder::write_json(dir, MODEL, &description(model, bytes.len())?)?;
-    for name in PACKAGE.iter().filter(|name| **name != SERVICE_WORKER) {
-        folder::write(dir, name, &folder::read(&package.join(name), MOST_PACKAGE)?)?;
-    }
-    let template = folder::read(&package.join(SERVICE_WORKER), MOST_PACKAGE)?;
-    let template = String::from_utf8(template).context("the package's service worker")?;
-    // Last, because it lists all other files.
-    let service_worker = service_worker(&template, dir)?;
-    folder::write(dir, SERVICE_WORKER, service_worker.as_bytes())
 }
 
 /// The content of [`MODEL`]; `num_bytes` is the size of the weights, for the page's progress bar.
@@ -201,30 +249,4 @@ fn tensors(model: &Portable, precision: Precision) -> Result<Vec<(String, Tensor
     }
     let weights = Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?;
     weights::quantize(&weights)
-}
-
-/// Returns two models ready to translate: the one that was written into `dir`, loaded as the page
-/// does, and the original in the same data type.
-///
-/// # Errors
-/// The files cannot be read again.
-pub(super) fn runners(
-    model: &Portable,
-    precision: Precision,
-    plan: &Plan,
-    dir: &Path,
-) -> Result<[Runner; 2]> {
-    let device: &Device = &plan.device;
-    let text = fs::read_to_string(dir.join(CONFIG))
-        .with_context(|| format!("cannot read `{}`", dir.display()))?;
-    let tokenizers = Tokenizers::load(dir)?;
-    let bytes = folder::read(&dir.join(WEIGHTS), u64::MAX - 1)?;
-    let written = Runner::from_bytes(&text, &tokenizers, &bytes, device.clone())?;
-    let shape = plan.model_shape(&model.tokenizers)?;
-    let tensors = tensors(model, precision)?;
-    let weights = Weights::new(Path::new(WEIGHTS), tensors.into_iter().collect())?;
-    let own = load_for_search(&shape, weights, device)?;
-    let longest = shape.vocabulary().max_len - 1;
-    let options = plan.runner_options(plan.config.search.clone(), longest);
-    Ok([written, Runner::new(own, &model.tokenizers, options)])
 }

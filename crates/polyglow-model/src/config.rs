@@ -254,7 +254,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Checks that a size is from 1 to `most`.
-fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelError> {
+pub(crate) fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelError> {
     if (1..=most).contains(&value) {
         return Ok(());
     }
@@ -266,7 +266,7 @@ fn check_size(key: &'static str, value: usize, most: usize) -> Result<(), ModelE
 }
 
 /// Checks that a dropout probability is at least 0 and below 1.
-fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
+pub(crate) fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
     if (0.0..1.0).contains(&value) {
         return Ok(());
     }
@@ -278,6 +278,6 @@ fn check_dropout(key: &'static str, value: f64) -> Result<(), ModelError> {
 }
 
 /// The largest width of a hidden state.
-const WIDEST: usize = 1 << 16;
+pub(crate) const WIDEST: usize = 1 << 16;
 /// The most layers of a stack.
 const DEEPEST: usize = 1024;

@@ -13,4 +13,5 @@ pub mod pooling;
 pub mod position;
 pub(crate) mod precision;
 pub mod residual;
+pub mod rms_norm;
 pub mod weight;

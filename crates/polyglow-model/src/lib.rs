@@ -65,7 +65,7 @@ pub use inputs::{Image, Inputs, Pair, Source, Text, Words};
 use layers::precision;
 pub use layers::{
     attention, dropout, embedding, feed_forward, layer_norm, linear, mask, patches, pooling,
-    position, residual, weight,
+    position, residual, rms_norm, weight,
 };
 pub use loss::prediction::{Prediction, Projection};
 pub use loss::{LossOutput, Targets, alignment_loss, cross_entropy};

@@ -1,18 +1,18 @@
 //! From ids to hypotheses: beam search, sampling and their variants over anything that scores the
 //! next token.
 //!
-//! [`search`] runs on a [`NextToken`]. [`Incremental`] is one for any model that implements
+//! [`search`] runs on a [`Scorer`]. [`Incremental`] is one for any model that implements
 //! [`crate::Generate`], and for ensembles; in tests it may be a table:
 //!
 //! ```
 //! use polyglow_model::search::{
-//!     Candidate, NextToken, SearchConfig, Sentence, SpecialTokens, search,
+//!     Candidate, Scorer, SearchConfig, Sentence, SpecialTokens, search,
 //! };
 //!
 //! /// Token 3 is likely at first; after it EOS, token 1. The table keeps the ids of each row.
 //! struct Table(Vec<Vec<u32>>);
 //!
-//! impl NextToken for Table {
+//! impl Scorer for Table {
 //!     fn advance(&mut self, newest: &[u32], count: usize, _: &[Vec<u32>]) -> Vec<Vec<Candidate>> {
 //!         let mut candidates = Vec::new();
 //!         for (row, &id) in self.0.iter_mut().zip(newest) {
@@ -66,7 +66,7 @@ pub struct Candidate {
 }
 
 /// A scorer of next tokens for several rows: a model ([`Incremental`]), or a table in tests.
-pub trait NextToken {
+pub trait Scorer {
     /// Adds one token to each row and returns the candidates that may follow in each: the `count`
     /// most probable tokens (all if there are fewer), best first, then those of `requested[row]`
     /// that are not among them. `requested` may be empty if no row requests any.

@@ -15,7 +15,7 @@ use crate::device::upload_rows;
 use crate::error::{Result, TrainError};
 use crate::runner::{Member, Runner};
 use crate::tasks::Reads;
-pub use images::{CaptionWeights, HeadWeights, caption_weights, image_weights};
+pub use images::{CaptionWeights, HeadWeights, ImageWeights, caption_weights, image_weights};
 pub use words::{UnitLink, WordAttention, strongest, unit_links, word_attention};
 
 /// The name of the trained vector that an encoder may have before its text.

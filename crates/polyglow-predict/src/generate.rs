@@ -61,7 +61,7 @@ impl<M: Generate> Runner<M> {
         let most = max_len.unwrap_or(longest);
         if most > longest {
             let error = failed!(
-                "`--max-len {most}`: the model reads and writes {longest} tokens, without begin and end marks"
+                "`--max-len {most}`: the model reads and writes {longest} tokens, without BOS and EOS"
             );
             return Err(with_hint(
                 usage(error),

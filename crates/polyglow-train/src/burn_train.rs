@@ -13,7 +13,7 @@
 //! use burn::train::renderer::CliMetricsRenderer;
 //! use burn::train::{Learner, SupervisedTraining};
 //! use polyglow_train::burn_train::{Batches, Learnable, WholeSet};
-//! use polyglow_train::tasks::built_in;
+//! use polyglow_train::tasks::configured;
 //! use polyglow_train::{Config, Silent, Task, Training};
 //!
 //! let text = "data = { corpus = 'digits', max_examples = 40 }
@@ -25,7 +25,7 @@
 //! let shape = training.plan.model_shape(&training.tokenizers)?;
 //! let model = shape.init(1, &training.plan.training_device()?);
 //!
-//! let learnable = Learnable::new(built_in(training.setting()?, &training.data)?, model);
+//! let learnable = Learnable::new(configured(training.setting()?, &training.data)?, model);
 //! let batches = Batches::new(Arc::clone(learnable.task().source()), 1);
 //! let logs = dir.path().join("burn");
 //! let result = SupervisedTraining::new(logs, Arc::new(batches), Arc::new(WholeSet))

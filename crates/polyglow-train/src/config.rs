@@ -20,7 +20,7 @@ use polyglow_predict::tasks::facts;
 use serde::{Deserialize, Serialize};
 
 pub use max_tokens::MaxTokens;
-pub use train::{BestMetric, OptimizerKind, ScheduleKind, TrainConfig};
+pub use train::{AugmentationKind, BestMetric, OptimizerKind, ScheduleKind, TaskKind, TrainConfig};
 
 /// All that a run depends on; `configs/reference.toml` and `polyglow help config` explain every
 /// key.

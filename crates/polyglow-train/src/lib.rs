@@ -19,9 +19,11 @@
 //! - `burn-train`: training with Burn's own trainer in place of the loop of this crate, in the
 //!   module `burn_train`.
 
+mod augmentations;
 #[cfg(feature = "burn-train")]
 pub mod burn_train;
 pub mod config;
+mod filters;
 mod observer;
 pub mod plan;
 pub mod run;
@@ -29,7 +31,9 @@ pub mod tasks;
 pub mod train;
 pub mod workload;
 
+pub use augmentations::{Augment, AugmentationRow, register_augmentation};
 pub use config::Config;
+pub use filters::register_filter;
 pub use observer::{Observer, Silent, StopRequest};
 pub use plan::Plan;
 pub use polyglow_predict::{

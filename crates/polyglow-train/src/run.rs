@@ -5,6 +5,7 @@ mod held_out;
 mod lock;
 mod model;
 mod ownership;
+mod program;
 pub mod records;
 pub mod tensorboard;
 mod weights;
@@ -28,6 +29,7 @@ use crate::plan::Plan;
 pub use checkpoint::{Best, Checkpoint, Checkpoints, Content, TextHashes, TrainState};
 pub use lock::Lock;
 pub use model::{TrainedModel, load_runner, load_runner_with, runner};
+pub use program::Program;
 pub use weights::read_weights;
 
 /// A run directory.
@@ -123,9 +125,23 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be read, or not as this version's configuration.
     pub fn config(&self) -> Result<Config> {
-        let advice =
-            "this is the run's own copy of its config; restore it, or train in another directory";
-        Config::load_copy(&self.config_path(), &[]).map_err(|error| with_hint(error, advice))
+        Config::load_copy(&self.config_path(), &[]).map_err(|error| {
+            let advice = match self.other_program() {
+                Some(program) => format!(
+                    "the run was written by the program `{program}`, which may have parts that this one lacks"
+                ),
+                None => "this is the run's own copy of its config; restore it, or train in another directory".to_owned(),
+            };
+            with_hint(error, advice)
+        })
+    }
+
+    /// Returns the program that wrote the newest checkpoint, if it is another one than this, by its
+    /// name.
+    fn other_program(&self) -> Option<Program> {
+        let state = self.checkpoints(1).newest_state().ok()??;
+        let program = state.program?;
+        (program.name != Program::this().name).then_some(program)
     }
 
     /// The configuration of the run with overrides, as [`Config::load`] takes them.

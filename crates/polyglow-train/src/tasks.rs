@@ -2,7 +2,8 @@
 //!
 //! The loop in [`mod@crate::train`] knows only the trait [`Task`]. A new task is a file here and one
 //! of the same name in [`polyglow_predict::tasks`], with a row in each table; a task of one's own
-//! implements the trait anywhere.
+//! implements the trait anywhere, and is registered ([`register_task`]) or passed to
+//! [`Training::run_with`](crate::Training::run_with).
 
 mod any;
 pub mod captions;
@@ -21,13 +22,13 @@ use burn::module::Module;
 use burn::tensor::{Device, Tensor};
 use polyglow_data::pair::Pair;
 use polyglow_data::sources::BatchSource;
-use polyglow_model::{LossOutput, Model};
+use polyglow_model::registry::{Named, Row, Table};
+use polyglow_model::{LossOutput, Model, Task as Kind};
 use polyglow_predict::TaskFacts;
-use polyglow_predict::error::{Context, Result, TrainError, ensure};
+use polyglow_predict::error::{Result, TrainError, ensure};
 use polyglow_predict::evaluation::{Evaluation, EvaluationOptions, Scores};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::samples::spread;
-use polyglow_predict::tasks::facts;
 
 use crate::config::Config;
 use crate::train::short_type_name;
@@ -256,15 +257,21 @@ pub fn evaluate(
     runner.task.evaluate(runner, &held_out.examples(), options)
 }
 
-/// What training needs of a built-in task: a row of the table.
-struct TrainingHalf {
-    facts: &'static TaskFacts,
-    /// Makes the task from the setting of a training and its prepared data.
-    make: fn(Setting, &TrainingData) -> Result<AnyTask<Model>>,
+/// Makes a task from the setting of a training and its prepared data.
+pub type MakeTask = fn(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>>;
+
+/// A row of the table of tasks: what training needs of one.
+pub struct TaskRow {
+    name: &'static str,
+    /// The facts of the models that it trains; `None` if it trains models of any kind.
+    facts: Option<&'static TaskFacts>,
+    make: MakeTask,
     /// Checks what only this task asks of a config.
     check: fn(&Config) -> Result<()>,
     /// A key that no other task has.
     own_key: Option<OwnKey>,
+    /// Whether examples may be changed before they are in a batch: `train.augmentation`.
+    augments: bool,
 }
 
 /// A key of a config that only one task has.
@@ -274,63 +281,178 @@ struct OwnKey {
     refusal: &'static str,
 }
 
-/// The table of training halves; each has a row of facts in [`polyglow_predict::tasks`], too.
-const TASKS: [TrainingHalf; 8] = [
-    translation::TRAINING,
-    language::TRAINING,
-    words::TRAINING,
-    labels::TRAINING,
-    tags::TRAINING,
-    images::TRAINING,
-    captions::TRAINING,
-    hidden_tokens::TRAINING,
+/// The tasks that are built in; each has a row of facts in [`polyglow_predict::tasks`], too.
+const BUILT_IN: [&TaskRow; 8] = [
+    &translation::TRAINING,
+    &language::TRAINING,
+    &words::TRAINING,
+    &labels::TRAINING,
+    &tags::TRAINING,
+    &images::TRAINING,
+    &captions::TRAINING,
+    &hidden_tokens::TRAINING,
 ];
+
+static TABLE: Table<TaskRow> = Table::new("train.task", &BUILT_IN);
+
+impl Named for TaskRow {
+    fn name(&self) -> &'static str {
+        self.name
+    }
+}
+
+impl Row for TaskRow {
+    fn table() -> &'static Table<Self> {
+        &TABLE
+    }
+}
+
+impl TaskRow {
+    /// Makes the row of a built-in task that asks nothing more of a config.
+    const fn built_in(facts: &'static TaskFacts, make: MakeTask) -> Self {
+        Self {
+            name: facts.name,
+            facts: Some(facts),
+            make,
+            check: |_| Ok(()),
+            own_key: None,
+            augments: false,
+        }
+    }
+}
+
+/// Registers a task, which a config chooses by `train.task = "NAME"`. It trains a model that the
+/// config names, a built-in or a registered one, with batches, a loss and scores of its own; the
+/// trained model is used as any other of its architecture. [`Setting::augmentation`] is the task's
+/// to use.
+///
+/// ```
+/// use polyglow_train::tasks::{AnyTask, register_task};
+/// # use std::sync::Arc;
+/// # use burn::tensor::Device;
+/// # use polyglow_model::Model;
+/// # use polyglow_train::tasks::translation::Translation;
+/// # use polyglow_train::tasks::{BatchOf, BatchSize, Loss};
+/// # use polyglow_train::{Config, Ending, Silent, Stop, Task, Training};
+/// # struct Half(Translation);
+/// # impl Task for Half {
+/// #     type Model = Model;
+/// #     type Source = <Translation as Task>::Source;
+/// #     type Inputs = <Translation as Task>::Inputs;
+/// #     fn source(&self) -> &Arc<Self::Source> { self.0.source() }
+/// #     fn size(&self, batch: &BatchOf<Self>) -> BatchSize { self.0.size(batch) }
+/// #     fn upload(&self, batch: &BatchOf<Self>, device: &Device) -> Self::Inputs { self.0.upload(batch, device) }
+/// #     fn loss(&self, model: &Model, inputs: Self::Inputs) -> Loss {
+/// #         let loss = self.0.loss(model, inputs);
+/// #         Loss { minimized: loss.minimized * 0.5, ..loss }
+/// #     }
+/// # }
+///
+/// register_task("half", |setting, data| {
+///     let cache = Arc::clone(data.text()?);
+///     Ok(AnyTask::new(Half(Translation::new(setting, cache)?)))
+/// })?;
+///
+/// let text = "data.corpus = 'digits'
+///     tokenizer.kind = 'word'
+///     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+///     train = { task = 'half', max_steps = 2, max_tokens = 200 }";
+/// let dir = tempfile::tempdir()?;
+/// let mut training = Training::prepare(Config::from_text(text, &[])?, dir.path(), &mut Silent)?;
+/// assert_eq!(training.run(&Stop::default(), &mut Silent)?.0, Ending::Done);
+/// # Ok::<(), Box<dyn std::error::Error>>(())
+/// ```
+///
+/// # Errors
+/// The name is no word in lower case, or that of another task.
+pub fn register_task(
+    name: &'static str,
+    make: MakeTask,
+) -> std::result::Result<(), polyglow_model::ModelError> {
+    TABLE.register(Box::new(TaskRow {
+        name,
+        facts: None,
+        make,
+        check: |_| Ok(()),
+        own_key: None,
+        augments: true,
+    }))
+}
+
+/// Returns the row that trains the model of a config: the one that it names, or else the built-in
+/// one of the architecture.
+fn row_for(config: &Config) -> &'static TaskRow {
+    let kind = config.model.task();
+    match config.train.task {
+        Some(chosen) => chosen.0,
+        None => built_in_for(kind),
+    }
+}
+
+/// Returns the built-in row of a kind of task.
+fn built_in_for(kind: Kind) -> &'static TaskRow {
+    let is_of_kind = |row: &&&TaskRow| row.facts.is_some_and(|facts| facts.kind == kind);
+    BUILT_IN
+        .iter()
+        .find(is_of_kind)
+        .expect("every kind of task has a row")
+}
 
 /// Checks a config as its task wants it, and that no key of another task is given.
 ///
 /// # Errors
 /// The message names the key and says why it does not fit.
 pub(crate) fn check_config(config: &Config) -> Result<()> {
-    let task = facts(config.model.task()).name;
-    for half in &TASKS {
-        if half.facts.name == task {
-            (half.check)(config)?;
-        } else if let Some(key) = &half.own_key {
+    let kind = config.model.task();
+    let own = row_for(config);
+    if let Some(facts) = own.facts {
+        ensure!(
+            facts.kind == kind,
+            "`train.task = \"{}\"`: `model.arch = \"{}\"` is for the task `{}`",
+            own.name,
+            config.model.arch.name(),
+            built_in_for(kind).name
+        );
+    }
+    ensure!(
+        config.train.augmentation.is_none() || own.augments && config.data.context_len.is_none(),
+        "`train.augmentation`: the task `{}` reads its text as it stands; translation, labels of \
+         texts, and language models without `data.context_len` may change it",
+        own.name
+    );
+    for row in BUILT_IN {
+        if row.facts.is_some_and(|facts| facts.kind == kind) {
+            (row.check)(config)?;
+        } else if let Some(key) = &row.own_key {
             ensure!(!(key.is_given)(config), "{}", key.refusal);
         }
     }
     Ok(())
 }
 
-/// Makes the built-in task that a plan names.
+/// Makes the task of a plan: the one that its config names, or else the built-in one of the
+/// architecture.
 ///
 /// # Errors
 /// The data does not suit the task.
-pub fn built_in(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
-    let name = setting.plan.task.facts().name;
-    let half = TASKS.iter().find(|half| half.facts.name == name);
-    let half = half.context("no task of this name can be trained")?;
-    (half.make)(setting, data)
+pub fn configured(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
+    (row_for(&setting.plan.config).make)(setting, data)
 }
 
 #[cfg(test)]
 mod tests {
-    use polyglow_model::Task as Kind;
+    use polyglow_predict::tasks::facts;
 
     use super::*;
 
     #[test]
-    fn every_row_of_facts_has_exactly_one_training_half() {
+    fn every_kind_of_task_has_exactly_one_built_in_row() {
         for kind in Kind::ALL {
-            let name = facts(kind).name;
-            let halves: Vec<&TrainingHalf> = TASKS
-                .iter()
-                .filter(|half| half.facts.name == name)
-                .collect();
-            assert_eq!(halves.len(), 1, "{name}");
-            assert_eq!(halves[0].facts.kind, kind, "{name}");
+            let is_of_kind = |row: &&&TaskRow| row.facts.is_some_and(|facts| facts.kind == kind);
+            assert_eq!(BUILT_IN.iter().filter(is_of_kind).count(), 1, "{kind:?}");
+            assert_eq!(built_in_for(kind).name, facts(kind).name);
         }
-        // With one half for each kind, a further one would have facts without a row.
-        assert_eq!(TASKS.len(), Kind::ALL.len());
+        // With one row for each kind, a further one would train nothing.
+        assert_eq!(BUILT_IN.len(), Kind::ALL.len());
     }
 }

@@ -37,10 +37,10 @@ pub(crate) use parts::short_type_name;
 pub use prepare::{Text, Training, check_one_config};
 pub use schedule::{LearningRate, Schedule, ScheduleRow, ScheduleSetting, register_schedule};
 pub use session::Session;
-pub use step::{Observe, Phase, StepConfig, StepRecord, StepValues};
+pub use step::{OnPhase, Phase, StepArgs, StepRecord, StepValues};
 pub use stepper::{Stepper, StepperParts};
 pub use stop::Stop;
-pub use sums::{GradientSum, SumAcross, WindowSums, alone, bucket_len};
+pub use sums::{AllReduce, GradientSum, WindowSums, bucket_len, single_process};
 pub use trial::{TrialReport, try_step};
 
 use crate::config::TrainConfig;

@@ -3,19 +3,29 @@
 
 use std::fs;
 use std::path::Path;
-use std::sync::Once;
+use std::sync::{Arc, Once};
 
 use burn::tensor::{Device, Tensor};
+use polyglow_data::corpus::Corpus;
+use polyglow_data::error::DataError;
+use polyglow_data::example::{Candidate, Filter, LengthFilter, Reason};
+use polyglow_data::pair::Pair as SentencePair;
+use polyglow_data::sources::{BatchSource, StreamedSource};
 use polyglow_metrics::Measure;
 use polyglow_model::embedding::Embedding;
 use polyglow_model::init::ParamInit;
 use polyglow_model::linear::Linear;
 use polyglow_model::registry::{self, Architecture};
-use polyglow_model::{Inspect, Pair, Task, Vocabulary};
+use polyglow_model::{Inspect, Model, Pair, Task, Vocabulary};
 use polyglow_predict::measures::{register_metric, title};
 use polyglow_train::run::{RunDirectory, records};
-use polyglow_train::train::{ParameterStep, UpdateRule, register_optimizer, register_schedule};
-use polyglow_train::{Config, Result, Silent, Stop, Training, load_runner};
+use polyglow_train::tasks::translation::Translation;
+use polyglow_train::train::{
+    ParameterStep, Text, UpdateRule, register_optimizer, register_schedule,
+};
+use polyglow_train::{
+    Config, Result, Silent, Stop, Training, load_runner, register_augmentation, register_filter,
+};
 use serde::{Deserialize, Serialize};
 
 use self::bigram::Bigram;
@@ -86,7 +96,31 @@ fn register() {
             len as f64 / outputs.len() as f64
         })
         .expect("the name is free");
+        register_augmentation("drop-first", |example, random, _| {
+            if random.uniform() < 0.5 && example.src.len() > 1 {
+                example.src.remove(0);
+            }
+        })
+        .expect("the name is free");
+        register_filter("no-zero", NoZero).expect("the name is free");
     });
+}
+
+/// Leaves out pairs that begin with a zero.
+struct NoZero;
+
+impl Filter for NoZero {
+    fn reject(&self, candidate: &Candidate) -> Option<Reason> {
+        let zero = Reason {
+            key: "zero",
+            title: "with a zero at the start",
+        };
+        candidate.pair.src.starts_with('0').then_some(zero)
+    }
+
+    fn settings(&self) -> String {
+        "source".to_owned()
+    }
 }
 
 const BREVITY: Measure = Measure {
@@ -301,4 +335,142 @@ fn keys_of_records_are_no_metrics() {
         let measure = Measure { key, ..BREVITY };
         assert!(register_metric(measure, |_, _| 0.0).is_err(), "{key}");
     }
+}
+
+#[test]
+fn an_augmentation_changes_what_is_trained_on_and_is_exact_on_resume() {
+    register();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    // A recurrent model reads the source; dropout would hide that the sources differ.
+    let rnn = [
+        "model={ arch = 'rnn', d_model = 16, num_encoder_layers = 1, num_decoder_layers = 1 }",
+        "train.schedule=constant",
+        "train.optimizer=adam",
+        "train.best_metric=bleu",
+    ];
+    let augmented = [&rnn[..], &["train.augmentation=drop-first"]].concat();
+    let plain = dir.path().join("plain");
+    train(&plain, &rnn).expect("it trains");
+    let straight = dir.path().join("straight");
+    train(&straight, &augmented).expect("it trains");
+    assert!(weights(&straight) != weights(&plain), "nothing was changed");
+
+    let resumed = dir.path().join("resumed");
+    let half = [&augmented[..], &["train.max_steps=2"]].concat();
+    train(&resumed, &half).expect("it trains");
+    train(&resumed, &augmented).expect("it resumes");
+    assert!(weights(&resumed) == weights(&straight), "they differ");
+    let error = train(&resumed, &rnn)
+        .expect_err("it was augmented")
+        .to_string();
+    let expected = "`train.augmentation = \"drop-first\"`, now `unset`";
+    assert!(error.contains(expected), "{error}");
+}
+
+#[test]
+fn an_augmentation_of_a_program_is_a_part_that_the_run_keeps() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = "data.corpus = 'digits'\ntokenizer.kind = 'word'\n\
+        model = { d_model = 8, d_ff = 8, num_heads = 1, num_encoder_layers = 1, num_decoder_layers = 1 }\n\
+        train = { max_steps = 1, max_tokens = 64 }";
+    let train = |name: &str| {
+        let config = Config::from_text(text, &[])?;
+        let training = Training::prepare(config, dir.path(), &mut Silent)?;
+        let cache = Arc::clone(training.data.text()?);
+        let task = Translation::<Model>::new(training.setting()?, cache)?;
+        let task = task.augmented(name, |example, _| example.src.truncate(1));
+        let shape = training.plan.model_shape(&training.tokenizers)?;
+        let model = |device: &Device| shape.init(1, device);
+        training.run_with(&task, model, &Stop::default(), &mut Silent)
+    };
+    train("first token").expect("it trains");
+    train("first token").expect("it has ended");
+    let error = train("last token").expect_err("it is another part");
+    let expected = "the task `Translation<Model, PairSource> with first token`, now with the task \
+        `Translation<Model, PairSource> with last token`";
+    assert!(error.to_string().contains(expected), "{error}");
+}
+
+#[test]
+fn filters_leave_pairs_out_under_their_own_reasons_and_are_kept_by_the_run() {
+    register();
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let run = dir.path().join("run");
+    let filtered = ["data.filters=['no-zero']"];
+    train(&run, &filtered).expect("it trains");
+    let config = RunDirectory::existing(&run).and_then(|run| run.config());
+    let training = Training::prepare(config.expect("it is there"), &run, &mut Silent);
+    let training = training.expect("it is the same config");
+    let report = training.data.text().expect("it is text").report();
+    let zeros = training
+        .text
+        .train
+        .pairs()
+        .take(300)
+        .filter(|pair| pair.as_ref().is_ok_and(|pair| pair.src.starts_with('0')))
+        .count();
+    assert!(zeros > 10, "{zeros}");
+    assert_eq!(report.left_out["zero"], zeros as u64);
+    assert_eq!(report.kept, 300 - zeros as u64);
+    drop(training);
+
+    let state = fs::read_to_string(run.join("checkpoints/step-4/state.json")).expect("it is there");
+    assert!(
+        state.contains("\"filters\": \"no-zero (source)\""),
+        "{state}"
+    );
+    let error = train(&run, &["data.filters=['no-zeros']"]).expect_err("it is unknown");
+    let expected = "`data.filters`: there is no filter `no-zeros`, but `no-zero`";
+    assert!(error.to_string().contains(expected), "{error}");
+    assert_eq!(error.hint().as_deref(), Some("did you mean `no-zero`?"));
+}
+
+/// Numbers below 500, drawn anew in each epoch, with their digits in the other order.
+fn stream(epoch: u64) -> impl Iterator<Item = std::result::Result<SentencePair, DataError>> {
+    (0..40).map(move |index| {
+        let number = polyglow_data::random::mix(&[epoch, index]) % 500;
+        let digits: Vec<String> = number.to_string().chars().map(String::from).collect();
+        let reversed: Vec<String> = digits.iter().rev().cloned().collect();
+        Ok(SentencePair {
+            src: digits.join(" "),
+            tgt: reversed.join(" "),
+        })
+    })
+}
+
+#[test]
+fn a_stream_without_an_end_is_trained_on_and_resumed_in_the_middle_of_an_epoch() {
+    let dir = tempfile::tempdir().expect("a temporary directory");
+    let text = "tokenizer.kind = 'word'\n\
+        model = { d_model = 8, d_ff = 8, num_heads = 1, num_encoder_layers = 1, num_decoder_layers = 1 }\n\
+        train = { max_steps = 12, max_tokens = 64, save_every = 5, schedule = 'constant', warmup_steps = 1 }";
+    let train = |run: &Path, steps: u64| {
+        let config = Config::for_memory(text, &[format!("train.max_steps={steps}")])?;
+        let sample: Vec<SentencePair> = stream(0).filter_map(std::result::Result::ok).collect();
+        let data = Text::new(Corpus::from_pairs("sample", sample), None)?;
+        let training = Training::prepare_with(config, data, run, &mut Silent)?;
+        let filter = LengthFilter {
+            max_len: 8,
+            max_length_ratio: 9.0,
+        };
+        let batching = training.plan.batching();
+        let source = StreamedSource::new(training.tokenizers.clone(), batching, filter, stream)?;
+        let epoch_len = source.plan(0)?.len();
+        let task = Translation::<Model, _>::from_source(training.setting()?, source);
+        let shape = training.plan.model_shape(&training.tokenizers)?;
+        let model = |device: &Device| shape.init(1, device);
+        let (_, state) = training.run_with(&task, model, &Stop::default(), &mut Silent)?;
+        Ok::<_, polyglow_train::TrainError>((epoch_len, state))
+    };
+    let straight = dir.path().join("straight");
+    let (epoch_len, state) = train(&straight, 12).expect("it trains");
+    // Five steps end in an epoch, and twelve behind several.
+    assert!(epoch_len > 1 && 5 % epoch_len != 0, "{epoch_len}");
+    assert!(state.epoch >= 2, "{}", state.epoch);
+    let resumed = dir.path().join("resumed");
+    train(&resumed, 5).expect("it trains");
+    train(&resumed, 12).expect("it resumes");
+    let weights = |run: &Path| fs::read(run.join("checkpoints/last/model.safetensors"));
+    let weights = |run: &Path| weights(run).expect("there is a checkpoint");
+    assert!(weights(&resumed) == weights(&straight), "they differ");
 }

@@ -3,7 +3,7 @@
 
 use polyglow_data::padded::Padded;
 use polyglow_model::search::{
-    Candidate, Hypothesis, Incremental, NextToken, SearchRequest, Sentence, SpecialTokens, search,
+    Candidate, Hypothesis, Incremental, Scorer, SearchRequest, Sentence, SpecialTokens, search,
 };
 use polyglow_predict::Result;
 use polyglow_predict::device::upload_rows;
@@ -171,7 +171,7 @@ impl<N> Recorder<N> {
     }
 }
 
-impl<N: NextToken> NextToken for Recorder<N> {
+impl<N: Scorer> Scorer for Recorder<N> {
     fn advance(
         &mut self,
         newest: &[u32],

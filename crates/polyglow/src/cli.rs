@@ -19,7 +19,8 @@ use crate::commands::help::HelpArgs;
 use crate::commands::serve;
 use crate::commands::{
     attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate,
-    export, generate, help, import, info, metrics, new, quantize, report, score, train, translate,
+    export, generate, help, import, info, metrics, new, new_crate, quantize, report, score, train,
+    translate,
 };
 use crate::logging::Verbosity;
 use crate::{kernel_cache, logging, ranks, standard_output};
@@ -51,6 +52,8 @@ enum Command {
     /// Write a config for the parallel text in a folder: find its files, measure this machine,
     /// choose sizes for a time
     New(new::NewArgs),
+    /// Write a program with a model of your own, to begin from
+    NewCrate(new_crate::NewCrateArgs),
     /// Test a config without training: read its files and run some steps; what is odd, what fits,
     /// how long it takes
     Check(check::CheckArgs),
@@ -211,6 +214,7 @@ fn version(commit: Option<&str>, backends: &[&str], is_plain: bool) -> String {
 fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let done = match command {
         Command::New(args) => new::run(&args),
+        Command::NewCrate(args) => new_crate::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Train(args) => return train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),

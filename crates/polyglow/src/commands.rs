@@ -20,6 +20,7 @@ pub(crate) mod info;
 pub(crate) mod metrics;
 pub(crate) mod model;
 pub(crate) mod new;
+pub(crate) mod new_crate;
 pub(crate) mod quantize;
 pub(crate) mod report;
 pub(crate) mod score;

@@ -16,11 +16,11 @@ use std::path::Path;
 
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_formats::Target;
+use polyglow_formats::{Format, check_export, formats};
 use polyglow_predict::group::alone;
 use polyglow_train::Plan;
 use polyglow_train::config::Config;
-use polyglow_train::tasks::{Setting, TrainingData, built_in};
+use polyglow_train::tasks::{Setting, TrainingData, configured};
 use polyglow_train::train::{
     DiskEstimate, MemoryEstimate, Training, TrialReport, available_memory,
 };
@@ -135,19 +135,21 @@ impl ExportReport {
         if !plan.task.facts().translates() {
             return Vec::new();
         }
-        Target::ALL
-            .map(|target| Self::new(target, plan, tokenizers))
-            .to_vec()
+        let mut reports = Vec::new();
+        for format in formats() {
+            reports.push(Self::new(format, plan, tokenizers));
+        }
+        reports
     }
 
-    fn new(target: Target, plan: &Plan, tokenizers: &Tokenizers) -> Self {
-        let refusal = target.check(&plan.config, tokenizers).err();
+    fn new(format: &dyn Format, plan: &Plan, tokenizers: &Tokenizers) -> Self {
+        let refusal = check_export(format, &plan.config, tokenizers).err();
         let refused = refusal.map(|error| match error.hint() {
             Some(hint) => format!("{error}; {hint}"),
             None => error.to_string(),
         });
         Self {
-            format: target.name(),
+            format: format.name(),
             refused,
         }
     }
@@ -243,7 +245,7 @@ pub(crate) fn inspect(training: &Training, directory: &Path) -> anyhow::Result<I
         step,
         timed,
         work,
-    } = trial.run(&built_in(setting.clone(), data)?)?;
+    } = trial.run(&configured(setting.clone(), data)?)?;
     let train = &text_report.splits[0];
     let lens = [train.src.mean_len, train.tgt.mean_len];
     let validation = trial::time_validation(&setting, data, &shape, lens)?;
@@ -314,7 +316,7 @@ pub(crate) fn measure(
         timed,
         work,
         ..
-    } = trial.run(&built_in(setting.clone(), &training.data)?)?;
+    } = trial.run(&configured(setting.clone(), &training.data)?)?;
     let lens = match &training.data {
         TrainingData::Text(cache) | TrainingData::Captions { cache, .. } => {
             let report = cache.report();

@@ -2,12 +2,17 @@
 
 use std::process::ExitCode;
 
+use polyglow_data::example::Filter;
+use polyglow_formats::{Format, register_format};
 use polyglow_metrics::Measure;
 use polyglow_model::registry::{self, Architecture};
 use polyglow_model::{Generate, ModelError};
 use polyglow_predict::error::usage;
-use polyglow_predict::measures::{ScoreOutputs, register_metric};
+use polyglow_predict::measures::{ScoreOutputs, register_measure, register_metric};
+use polyglow_train::run::Program;
+use polyglow_train::tasks::{MakeTask, register_task};
 use polyglow_train::train::{LearningRate, MakeUpdateRule, register_optimizer, register_schedule};
+use polyglow_train::{Augment, register_augmentation, register_filter};
 
 use crate::{cli, failure, run_program};
 
@@ -82,6 +87,16 @@ impl Registry {
         Self::default()
     }
 
+    /// Names the program, so that a run says what has written it; `version` is its own, as
+    /// `env!("CARGO_PKG_VERSION")` has it. Without this, a run has the name of the executable, and
+    /// the version of polyglow.
+    pub fn program(self, name: &'static str, version: &'static str) -> Self {
+        self.with(move || {
+            Program::set(name, version);
+            Ok(())
+        })
+    }
+
     /// Adds an architecture whose models write text, for `model.arch = "NAME"` and its table
     /// `[model.NAME]`.
     pub fn architecture<A>(self, name: &'static str) -> Self
@@ -112,6 +127,37 @@ impl Registry {
     /// evaluate` compute it, records and reports have it, and `train.best_metric` may name its key.
     pub fn metric(self, measure: Measure, score_outputs: ScoreOutputs) -> Self {
         self.with(move || register_metric(measure, score_outputs))
+    }
+
+    /// Adds a score that a task of the program's own gives in [`Scores::others`], so that records,
+    /// reports and `train.best_metric` know its key and its title.
+    ///
+    /// [`Scores::others`]: polyglow_predict::evaluation::Scores::others
+    pub fn measure(self, measure: Measure) -> Self {
+        self.with(move || register_measure(measure))
+    }
+
+    /// Adds a task, for `train.task = "NAME"`: batches, a loss and a validation for models that the
+    /// config names.
+    pub fn task(self, name: &'static str, make: MakeTask) -> Self {
+        self.with(move || register_task(name, make))
+    }
+
+    /// Adds a change of examples before they are trained on, for `train.augmentation = "NAME"`.
+    pub fn augmentation(self, name: &'static str, augment: Augment) -> Self {
+        self.with(move || register_augmentation(name, augment))
+    }
+
+    /// Adds a rule by which pairs are left out of training, for `data.filters = ["NAME"]`. `check`
+    /// shows what it leaves out.
+    pub fn filter(self, name: &'static str, filter: impl Filter + 'static) -> Self {
+        self.with(move || register_filter(name, filter))
+    }
+
+    /// Adds a format of another program, for `export --to NAME` and, if it can be read, for
+    /// `import`.
+    pub fn format(self, format: impl Format + Sync + 'static) -> Self {
+        self.with(move || register_format(Box::new(format)))
     }
 
     fn with(mut self, register: impl FnOnce() -> Result<(), ModelError> + 'static) -> Self {

@@ -51,6 +51,8 @@ pub mod family {}
 pub mod worked {}
 #[doc = include_str!("../src/your-own.md")]
 pub mod your_own {}
+#[doc = include_str!("../src/change-it.md")]
+pub mod change_it {}
 
 /// Half a unit of the third digit after the point, and the rounding of f32.
 const HALF_A_DIGIT: f64 = 0.0005 + 1e-6;

@@ -1,6 +1,6 @@
 //! A language model that fits on a napkin, for the chapter on search.
 
-use polyglow_model::search::{Candidate, NextToken};
+use polyglow_model::search::{Candidate, Scorer};
 
 /// Begin of sentence.
 pub const BOS: u32 = 0;
@@ -17,7 +17,7 @@ pub const HUND: u32 = 4;
 #[derive(Clone, Copy, Debug)]
 pub struct Napkin;
 
-impl NextToken for Napkin {
+impl Scorer for Napkin {
     fn advance(
         &mut self,
         newest: &[u32],

@@ -5,10 +5,9 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Tensor};
-use polyglow_book::vocabulary;
+use polyglow_model::Position;
 use polyglow_model::init::ParamInit;
 use polyglow_model::position::PositionEmbedding;
-use polyglow_model::{ModelConfig, ModelError};
 
 /// Width and height of a chart, and the room for its axes, in pixels.
 const SIZE: (f64, f64) = (720.0, 260.0);
@@ -44,7 +43,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             .nth(1)
             .ok_or("name the folder of the pictures")?,
     );
-    fs::write(folder.join("positions.svg"), positions()?)?;
+    fs::write(folder.join("positions.svg"), positions())?;
     let results = Path::new(env!("CARGO_MANIFEST_DIR")).join("results/by-length.md");
     Ok(fs::write(
         folder.join("by-length.svg"),
@@ -53,10 +52,10 @@ fn main() -> Result<(), Box<dyn Error>> {
 }
 
 /// Hands of the clock that positions are, and how alike positions are.
-fn positions() -> Result<String, Box<dyn Error>> {
+fn positions() -> String {
     const LEN: usize = 64;
     const HOME: usize = 20;
-    let table = table(LEN, 64)?;
+    let table = table(LEN, 64);
     let products = table.clone().matmul(table.clone().transpose());
     let numbers = |tensor: Tensor<2>| tensor.into_data().iter::<f64>().collect::<Vec<_>>();
     let hand = |dim: usize| {
@@ -86,24 +85,20 @@ fn positions() -> Result<String, Box<dyn Error>> {
         step: 5.0,
         curves: &[home],
     };
-    Ok(svg(&[upper, lower]))
+    svg(&[upper, lower])
 }
 
 /// The position vectors of a model.
 ///
 /// # Shapes
 /// - output: `[len, d_model]`
-fn table(len: usize, d_model: usize) -> Result<Tensor<2>, ModelError> {
+fn table(len: usize, d_model: usize) -> Tensor<2> {
     let device = Device::flex();
-    let config = ModelConfig {
-        d_model: Some(d_model),
-        ..ModelConfig::default()
-    }
-    .transformer(vocabulary(9))?;
-    let positions = PositionEmbedding::new(&config, &mut ParamInit::new(1, &device));
-    Ok(positions
+    let init = &mut ParamInit::new(1, &device);
+    let positions = PositionEmbedding::new(Position::Sinusoidal, len, d_model, init);
+    positions
         .add(Tensor::zeros([1, len, d_model], &device), 0)
-        .squeeze_dim(0))
+        .squeeze_dim(0)
 }
 
 /// Shares of right sentences by length: a Markdown table whose first two columns say which

@@ -18,7 +18,7 @@ use burn::module::{Module, ModuleMapper, Param};
 use burn::tensor::{Device, Tensor};
 use polyglow::bench::{RandomPairs, every_batch};
 use polyglow_model::{Model, ModelShape, parameter};
-use polyglow_train::train::{Optimizer, Phase, StepConfig, Stepper, StepperParts};
+use polyglow_train::train::{Optimizer, Phase, StepArgs, Stepper, StepperParts};
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result};
 use serde::Serialize;
@@ -225,7 +225,7 @@ impl<'a> Counted<'a> {
             device.sync()?;
             ledger.begin_step();
             *phases.lock().unwrap_or_else(PoisonError::into_inner) = Default::default();
-            stepper.observed_step(&window, StepConfig::new(step, LR), &|phase: Phase, _| {
+            stepper.observed_step(&window, StepArgs::new(step, LR), &|phase: Phase, _| {
                 // Blocks run when the device is waited for. An error of the device comes back from the
                 // next wait.
                 let _ = device.sync();

@@ -12,11 +12,13 @@ mod masked;
 mod pairs;
 mod sharded;
 mod skip_grams;
+mod streamed;
 mod tags;
 mod windows;
 
 use std::sync::Arc;
 
+use crate::augmentation::Augmentation;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::dropout::BpeDropout;
 use crate::error::DataError;
@@ -31,6 +33,7 @@ pub use masked::MaskedSource;
 pub use pairs::PairSource;
 pub use sharded::{Sharded, num_shards};
 pub use skip_grams::SkipGramSource;
+pub use streamed::StreamedSource;
 pub use tags::TagSource;
 pub use windows::WindowSource;
 
@@ -92,9 +95,41 @@ pub trait BatchSource: Send + Sync + 'static {
 pub(crate) struct Cached {
     cache: Arc<IdCache>,
     config: BatchingConfig,
+    dropout: Option<Arc<BpeDropout>>,
+    augmentation: Option<Augmentation>,
 }
 
 impl Cached {
+    /// Makes a source of the examples of `cache`, with BPE dropout if the config asks for it.
+    fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
+        let mut dropout = None;
+        if config.dropout > 0.0 {
+            let sampler = BpeDropout::new(cache.tokenizers(), config.dropout)?;
+            dropout = Some(Arc::new(sampler));
+        }
+        Ok(Self {
+            cache,
+            config,
+            dropout,
+            augmentation: None,
+        })
+    }
+
+    /// Makes a source of the examples of `cache`, whose tokens stay as they are because of
+    /// `problem`.
+    fn without_dropout(
+        cache: Arc<IdCache>,
+        config: BatchingConfig,
+        problem: &str,
+    ) -> Result<Self, DataError> {
+        if config.dropout > 0.0 {
+            return Err(DataError::Dropout {
+                problem: problem.to_owned(),
+            });
+        }
+        Self::new(cache, config)
+    }
+
     /// Plans an epoch of whole examples; `positions` returns the padded input and target positions
     /// of one.
     fn plan(
@@ -110,40 +145,27 @@ impl Cached {
         })
     }
 
-    /// Reads the ids of examples, with new segmentations of their words if there is dropout.
-    fn examples(
-        &self,
-        dropout: Option<&BpeDropout>,
-        epoch: u64,
-        items: &[u32],
-    ) -> Result<Vec<Example>, DataError> {
+    /// Reads the ids of examples, with new segmentations of their words if there is dropout, and
+    /// with the changes of an augmentation.
+    fn examples(&self, epoch: u64, items: &[u32]) -> Result<Vec<Example>, DataError> {
         let mut examples = Vec::with_capacity(items.len());
         for &item in items {
-            examples.push(match dropout {
+            let mut example = match &self.dropout {
                 Some(dropout) => dropout.sample(&self.cache, &self.config, item, epoch)?,
                 None => self.cache.example(item)?,
-            });
+            };
+            if let Some(augmentation) = &self.augmentation {
+                let tokenizers = self.cache.tokenizers();
+                augmentation.apply(&mut example, item, epoch, &self.config, tokenizers);
+            }
+            examples.push(example);
         }
         Ok(examples)
     }
 
-    /// BPE dropout, if the config asks for it.
-    fn dropout(&self) -> Result<Option<BpeDropout>, DataError> {
-        let probability = self.config.dropout;
-        (probability > 0.0)
-            .then(|| BpeDropout::new(self.cache.tokenizers(), probability))
-            .transpose()
-    }
-
-    /// Refuses BPE dropout for a reason.
-    fn refuse_dropout(&self, problem: &str) -> Result<(), DataError> {
-        if self.config.dropout > 0.0 {
-            Err(DataError::Dropout {
-                problem: problem.to_owned(),
-            })
-        } else {
-            Ok(())
-        }
+    /// Returns whether examples have the tokens that the id cache has of them.
+    fn has_tokens_of_cache(&self) -> bool {
+        self.dropout.is_none() && self.augmentation.is_none()
     }
 
     /// Names the file and line of an example, or its index if the cache cannot be read.

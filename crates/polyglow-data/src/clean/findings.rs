@@ -9,6 +9,7 @@ mod detectors;
 
 use std::collections::BTreeMap;
 
+use crate::example::Reason;
 use crate::pair::Pair;
 use serde::Serialize;
 
@@ -62,6 +63,9 @@ pub struct Example {
     /// The line of the training text that it repeats, where that is known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub same_as: Option<String>,
+    /// Why a filter of the program's own leaves it out.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub reason: Option<&'static str>,
 }
 
 /// The file and the line of a pair.
@@ -113,6 +117,29 @@ impl Collector {
     /// Adds a pair that fails `check`, which the caller has found out by other means. `same_as` is
     /// the line that it repeats.
     pub fn add(&mut self, check: Check, place: Place<'_>, pair: &Pair, same_as: Option<String>) {
+        self.add_example(check, place, pair, same_as, None);
+    }
+
+    /// Adds a pair that training leaves out for a reason.
+    pub fn leave_out(&mut self, reason: Reason, place: Place<'_>, pair: &Pair) {
+        let by_length = [Check::Empty, Check::TooLong, Check::Ratio];
+        let by_length = by_length
+            .into_iter()
+            .find(|check| check.name() == reason.key);
+        match by_length {
+            Some(check) => self.add_example(check, place, pair, None, None),
+            None => self.add_example(Check::Filtered, place, pair, None, Some(reason.title)),
+        }
+    }
+
+    fn add_example(
+        &mut self,
+        check: Check,
+        place: Place<'_>,
+        pair: &Pair,
+        same_as: Option<String>,
+        reason: Option<&'static str>,
+    ) {
         let Place { file, line } = place;
         let tally = &mut self.tallies[check as usize];
         tally.count += 1;
@@ -123,6 +150,7 @@ impl Collector {
                 src: shown(&pair.src),
                 tgt: shown(&pair.tgt),
                 same_as,
+                reason,
             });
         }
         // Most lines are of a file that is known, whose name is not copied again.

@@ -46,6 +46,9 @@ pub enum Purpose {
     SkipGrams,
     /// Which images or captions are trained on, if not all. Key: seed, example.
     Sample,
+    /// The changes that a program makes to an example before it is trained on. Key: seed, epoch,
+    /// example.
+    Augmentation,
 }
 
 impl Purpose {
@@ -71,6 +74,7 @@ impl Purpose {
             Self::Picture => (5, 2),
             Self::Sample => (6, 2),
             Self::Row => (6, 3),
+            Self::Augmentation => (7, 3),
             Self::MaskedPositions => (1, 1),
             Self::MaskedKind => (2, 2),
             Self::Turn => (4, 1),
@@ -84,7 +88,7 @@ mod tests {
     use super::super::mix;
     use super::*;
 
-    const ALL: [Purpose; 14] = [
+    const ALL: [Purpose; 15] = [
         Purpose::Selection,
         Purpose::Ties,
         Purpose::BatchOrder,
@@ -99,6 +103,7 @@ mod tests {
         Purpose::Turn,
         Purpose::SkipGrams,
         Purpose::Sample,
+        Purpose::Augmentation,
     ];
 
     #[test]

@@ -18,24 +18,19 @@ use crate::part::{Role, alternating, blank_shape, model_config, parts, reorder};
 use crate::portable::Portable;
 
 /// The weights as PyTorch itself saves them.
-const PICKLE: &str = "pytorch_model.bin";
+pub(super) const PICKLE: &str = "pytorch_model.bin";
 /// The most layers of a stack that a config may have: more would take memory before the weights
 /// turn out to be missing.
 const MOST_LAYERS: usize = 1024;
 /// The largest width of a layer, for the same reason.
 const WIDEST: usize = 1 << 18;
 
-/// Whether a folder holds such a model.
-pub(in super::super) fn is_in(dir: &Path) -> bool {
-    dir.join(CONFIG).is_file() && [MODEL, PICKLE].iter().any(|name| dir.join(name).is_file())
-}
-
 /// Reads a model.
 ///
 /// # Errors
 /// A file is missing, damaged or too large, or the model has layers or options that polyglow's
 /// Transformer lacks.
-pub(in super::super) fn read(dir: &Path) -> Result<Portable> {
+pub(super) fn read(dir: &Path) -> Result<Portable> {
     let path = dir.join(CONFIG);
     let json = folder::read_json(&path)?;
     let config = Keys {

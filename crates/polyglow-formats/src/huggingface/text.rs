@@ -24,7 +24,7 @@ pub(super) fn write(model: &Portable, longest: usize, dir: &Path) -> Result<()> 
     }
     let mut config = config(src, longest);
     for (tokenizer, name) in [(src, "source.spm"), (tgt, "target.spm")] {
-        folder::write(dir, name, &unigram(tokenizer)?)?;
+        folder::write_file(dir, name, &unigram(tokenizer)?)?;
     }
     folder::write_json(dir, "vocab.json", &vocabulary(src))?;
     folder::write_json(dir, "target_vocab.json", &vocabulary(tgt))?;

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use burn::tensor::{Device, Int, Tensor, TensorData};
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
-use polyglow_formats::{Array, Arrays, Export, Portable, Precision, Target, import};
+use polyglow_formats::{Array, Arrays, Export, Portable, Precision, format_named, import};
 use polyglow_model::search::SearchRequest;
 use polyglow_model::{
     Activation, Inputs, ModelConfig, Norm, Pair, Position, Predict, TieEmbeddings,
@@ -32,13 +32,13 @@ fn parse<T: for<'a> Deserialize<'a>>(path: &Path) -> T {
 
 fn export(
     run: &RunDirectory,
-    target: Target,
+    format: &str,
     precision: Precision,
     out: &Path,
 ) -> polyglow_train::Result<usize> {
     let (precision, out) = (Some(precision), out.to_owned());
     let export = Export {
-        target,
+        format: format_named(format).expect("a format"),
         checkpoint: "last".to_owned(),
         precision,
         verify: 20,
@@ -194,7 +194,7 @@ fn a_page_has_the_model_in_8_bits_next_to_the_package_and_fetches_it_again_only_
         let (out, package) = (dir.path().join(out), package.map(Path::to_owned));
         let checkpoint = "last".to_owned();
         let export = Export {
-            target: Target::Web,
+            format: format_named("web").expect("a format"),
             checkpoint,
             precision,
             verify: 20,
@@ -318,7 +318,7 @@ fn ctranslate2_gets_the_bytes_that_its_own_converter_writes() {
         for precision in Precision::ALL {
             let out = dir.path().join(precision.name());
             assert_eq!(
-                export(&run, Target::Ctranslate2, precision, &out).expect("it can be written"),
+                export(&run, "ctranslate2", precision, &out).expect("it can be written"),
                 20
             );
             let bytes = fs::read(out.join("model.bin")).expect("it is there");
@@ -384,8 +384,7 @@ fn every_kind_of_transformer_comes_back_from_ctranslate2_as_it_went() {
                     &dir.path().join("run"),
                 );
                 let out = dir.path().join("out");
-                export(&run, Target::Ctranslate2, Precision::Float32, &out)
-                    .expect("it can be written");
+                export(&run, "ctranslate2", Precision::Float32, &out).expect("it can be written");
                 let again = import(&out).expect("it can be read");
                 let (_, weights) = run.weights("last").expect("it is there");
                 for (name, data) in weights.rest() {
@@ -572,9 +571,9 @@ fn a_model_of_marian_goes_out_and_comes_back_with_the_same_logits() {
         .expect("it can be read")
         .create_run(&dir.path().join("run"))
         .expect("there is room");
-    for (target, name) in [(Target::Huggingface, "hf"), (Target::Ctranslate2, "ct2")] {
-        let out = dir.path().join(name);
-        export(&run, target, Precision::Float32, &out).expect("it can be written");
+    for format in ["huggingface", "ctranslate2"] {
+        let out = dir.path().join(format);
+        export(&run, format, Precision::Float32, &out).expect("it can be written");
         check_marian(&import(&out).expect("it can be read"));
     }
 }
@@ -727,7 +726,7 @@ fn ctranslate2_files_that_are_damaged_are_errors_that_name_them() {
         .create_run(&dir.path().join("run"))
         .expect("there is room");
     let out = dir.path().join("ct2");
-    export(&run, Target::Ctranslate2, Precision::Int8, &out).expect("it can be written");
+    export(&run, "ctranslate2", Precision::Int8, &out).expect("it can be written");
     for name in ["model.bin", "config.json", "source_vocabulary.json"] {
         let bytes = fs::read(out.join(name)).expect("it is there");
         for end in [0, 3, bytes.len() / 2, bytes.len() - 3] {
@@ -798,8 +797,7 @@ fn what_hugging_face_has_no_class_for_is_refused_with_the_reason() {
             &dir.path().join("run"),
         );
         let out = dir.path().join("out");
-        let error =
-            export(&run, Target::Huggingface, Precision::Float32, &out).expect_err("it has none");
+        let error = export(&run, "huggingface", Precision::Float32, &out).expect_err("it has none");
         assert!(error.to_string().contains(reason), "{number}: {error}");
         assert!(
             error

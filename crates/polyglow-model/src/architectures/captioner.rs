@@ -19,7 +19,7 @@ use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, no_mask};
 use crate::parameter::init::ParamInit;
 use crate::patches::Patches;
-use crate::position::{PositionEmbedding, Rotation};
+use crate::position::PositionEmbedding;
 use crate::recurrent::attention::Source;
 use crate::recurrent::decoder::RecurrentDecoder;
 use crate::side::Side;
@@ -98,7 +98,7 @@ impl Captioner {
             tgt_embedding: Embedding::new(vocab_size, d_model, init),
             output: has_output.then(|| Linear::without_bias(d_model, vocab_size, init)),
             tgt_position: match recurrent {
-                None => PositionEmbedding::new(stack, init),
+                None => stack.position_embedding(init),
                 Some(_) => PositionEmbedding::None(d_model),
             },
             decoder: match recurrent {
@@ -135,7 +135,7 @@ impl Captioner {
         let hidden = match &self.decoder {
             TextDecoder::Transformer(decoder) => {
                 let stack = &self.shape.stack;
-                let rotation = Rotation::new(stack, 0, tgt_in.dims()[1], &tgt_in.device());
+                let rotation = stack.rotation(0, tgt_in.dims()[1], &tgt_in.device());
                 let input = DecoderInput {
                     memory: &memory.states,
                     src_pad_mask: &memory.mask,
@@ -211,7 +211,7 @@ impl Generate for Captioner {
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut CaptionCache) -> Tensor<2> {
         let hidden = match (&self.decoder, cache) {
             (TextDecoder::Transformer(decoder), CaptionCache::Transformer(cache)) => {
-                let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
+                let rotation = self.shape.stack.rotation(cache.len, 1, &ids.device());
                 decoder
                     .advance(self.embed(ids, cache.len), rotation.as_ref(), cache)
                     .flatten(0, 1)

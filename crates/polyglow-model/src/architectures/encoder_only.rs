@@ -56,7 +56,7 @@ impl EncoderOnly {
         Self {
             embedding: Embedding::new(stack.src_vocab_size, stack.d_model, init),
             position: match &shape.recurrent {
-                None => PositionEmbedding::new(stack, init),
+                None => stack.position_embedding(init),
                 Some(_) => PositionEmbedding::None(stack.d_model),
             },
             pool: Pool::new(shape.pooling, stack.d_model, init),
@@ -115,7 +115,7 @@ impl EncoderOnly {
         let EncoderShape { stack, .. } = &self.shape;
         let mask = padding_mask_behind(&ids, stack.src_pad_id, self.pool.num_before());
         let len = ids.dims()[1] + self.pool.num_before();
-        let rotation = Rotation::new(stack, 0, len, &ids.device());
+        let rotation = stack.rotation(0, len, &ids.device());
         // The class vector has no position: it is put before positions are counted from 0.
         let embedded = self.position.add(self.embedding.forward(ids), 0);
         let input = self.dropout.forward(self.pool.prepend(embedded));

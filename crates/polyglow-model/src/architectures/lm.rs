@@ -15,7 +15,7 @@ use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::causal_padding_mask;
 use crate::parameter::init::ParamInit;
-use crate::position::{PositionEmbedding, Rotation};
+use crate::position::PositionEmbedding;
 use crate::side::Side;
 
 /// A language model of layers with causal self-attention.
@@ -61,7 +61,7 @@ impl LanguageModel {
         Self {
             embedding: Embedding::new(vocab_size, d_model, init),
             output: has_output.then(|| Linear::without_bias(d_model, vocab_size, init)),
-            position: PositionEmbedding::new(stack, init),
+            position: stack.position_embedding(init),
             stack: Encoder::new(stack, stack.num_decoder_layers, init),
             dropout: Dropout::new(stack.dropout),
             shape: shape.clone(),
@@ -76,7 +76,7 @@ impl LanguageModel {
     /// As [`Predict::predict`]; calls `watch` with the attention weights of each layer.
     fn predict_watched(&self, Text { ids }: Text, watch: Watch<'_>) -> Prediction<'_> {
         let mask = causal_padding_mask(&ids, self.shape.stack.tgt_pad_id);
-        let rotation = Rotation::new(&self.shape.stack, 0, ids.dims()[1], &ids.device());
+        let rotation = self.shape.stack.rotation(0, ids.dims()[1], &ids.device());
         let embedded = self.embed(ids);
         let hidden = self
             .stack
@@ -121,7 +121,7 @@ impl Generate for LanguageModel {
     }
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut TextCache) -> Tensor<2> {
-        let rotation = Rotation::new(&self.shape.stack, cache.len, 1, &ids.device());
+        let rotation = self.shape.stack.rotation(cache.len, 1, &ids.device());
         // Search runs without dropout, so none is applied here.
         let embedded = self.position.add(self.embedding.forward(ids), cache.len);
         cache.len += 1;
@@ -158,7 +158,7 @@ impl Inspect for LanguageModel {
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mask = causal_padding_mask(&ids, self.shape.stack.tgt_pad_id);
-        let rotation = Rotation::new(&self.shape.stack, 0, ids.dims()[1], &ids.device());
+        let rotation = self.shape.stack.rotation(0, ids.dims()[1], &ids.device());
         self.stack.states(self.embed(ids), &mask, rotation.as_ref())
     }
 

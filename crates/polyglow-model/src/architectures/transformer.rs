@@ -16,7 +16,7 @@ use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, padding_mask};
 use crate::parameter::init::ParamInit;
-use crate::position::{PositionEmbedding, Rotation};
+use crate::position::PositionEmbedding;
 use crate::side::Side;
 
 /// The encoder-decoder Transformer (Vaswani et al., 2017, figure 1).
@@ -76,8 +76,8 @@ impl Transformer {
             output_bias: shape
                 .output_bias
                 .then(|| init.constant(shape.tgt_vocab_size, 0.0)),
-            src_position: PositionEmbedding::new(shape, init),
-            tgt_position: PositionEmbedding::new(shape, init),
+            src_position: shape.position_embedding(init),
+            tgt_position: shape.position_embedding(init),
             encoder: Encoder::new(shape, shape.num_encoder_layers, init),
             decoder: Decoder::new(shape, init),
             dropout: Dropout::new(shape.dropout),
@@ -102,7 +102,7 @@ impl Transformer {
     fn encode_watched(&self, src: Tensor<2, Int>, watch: Watch<'_>) -> Memory {
         // Mask and rotation are computed once per batch, and shared by all layers.
         let src_pad_mask = padding_mask(&src, self.shape.src_pad_id);
-        let rotation = Rotation::new(&self.shape, 0, src.dims()[1], &src.device());
+        let rotation = self.shape.rotation(0, src.dims()[1], &src.device());
         let states = self
             .encoder
             .forward(self.embed(src), &src_pad_mask, rotation.as_ref(), watch);
@@ -146,7 +146,7 @@ impl Transformer {
         watch: Watch<'_>,
     ) -> Prediction<'_> {
         let causal_mask = causal_padding_mask(&tgt_in, self.shape.tgt_pad_id);
-        let rotation = Rotation::new(&self.shape, 0, tgt_in.dims()[1], &tgt_in.device());
+        let rotation = self.shape.rotation(0, tgt_in.dims()[1], &tgt_in.device());
         let embedded = self.tgt_embedding().forward(tgt_in);
         let embedded = self.tgt_position.add(embedded, 0);
         let input = DecoderInput {
@@ -211,7 +211,7 @@ impl Generate for Transformer {
     }
 
     fn advance(&self, ids: Tensor<2, Int>, cache: &mut DecoderCache) -> Tensor<2> {
-        let rotation = Rotation::new(&self.shape, cache.len, 1, &ids.device());
+        let rotation = self.shape.rotation(cache.len, 1, &ids.device());
         let embedded = self.tgt_embedding().forward(ids);
         // Search runs without dropout, so none is applied here.
         let embedded = self.tgt_position.add(embedded, cache.len);
@@ -248,7 +248,7 @@ impl Inspect for Transformer {
 
     fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let mask = padding_mask(&ids, self.shape.src_pad_id);
-        let rotation = Rotation::new(&self.shape, 0, ids.dims()[1], &ids.device());
+        let rotation = self.shape.rotation(0, ids.dims()[1], &ids.device());
         self.encoder
             .states(self.embed(ids), &mask, rotation.as_ref())
     }

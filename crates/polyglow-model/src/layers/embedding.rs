@@ -10,6 +10,20 @@ use crate::precision::Precision;
 use crate::weight::Weight;
 
 /// One trained vector per token id.
+///
+/// ```
+/// use burn::tensor::{Device, Int, Tensor};
+/// use polyglow_model::embedding::Embedding;
+/// use polyglow_model::init::ParamInit;
+///
+/// let device = Device::flex();
+/// let embedding = Embedding::new(20, 8, &mut ParamInit::new(1, &device));
+/// let ids = Tensor::<2, Int>::from_data([[5, 6, 2]], &device);
+/// let states = embedding.forward(ids); // [batch, len, d_model]
+/// assert_eq!(states.dims(), [1, 3, 8]);
+/// // The same vectors score the next token.
+/// assert_eq!(embedding.logits(states.flatten(0, 1)).dims(), [3, 20]);
+/// ```
 #[derive(Module, Debug)]
 pub struct Embedding {
     /// `[vocab_size, d_model]`.

@@ -3,13 +3,63 @@
 use burn::module::Module;
 use burn::tensor::{Tensor, activation};
 
-use crate::config::{Activation, TransformerShape};
+use crate::config::{Activation, WIDEST, check_dropout, check_size};
 use crate::dropout::Dropout;
-use crate::linear::Linear;
+use crate::error::ModelError;
+use crate::linear::{Linear, projection};
 use crate::parameter::init::ParamInit;
 
-/// `outer(activation(inner(x)))`, or with SwiGLU `outer(silu(gate(x)) * inner(x))`, the same at
-/// every position.
+/// The sizes and the kind of a [`FeedForward`] block.
+#[derive(Clone, Debug, PartialEq)]
+pub struct FeedForwardConfig {
+    /// Width of the input and of the output.
+    pub d_model: usize,
+    /// Width inside the block.
+    pub d_ff: usize,
+    /// The non-linearity; with [`Activation::Swiglu`] the block has a gate, a third matrix.
+    pub activation: Activation,
+    /// Whether the projections have biases, as in the first Transformers. Shazeer's gated blocks
+    /// have none.
+    pub bias: bool,
+    /// Dropout after the non-linearity, a probability.
+    pub dropout: f64,
+}
+
+impl FeedForwardConfig {
+    /// Checks that a block can have these sizes.
+    ///
+    /// # Errors
+    /// [`ModelError::Config`], with the name of the field as its key, for a size of zero or beyond
+    /// reason, and for a dropout outside `[0, 1)`.
+    pub fn check(&self) -> Result<(), ModelError> {
+        check_size("d_model", self.d_model, WIDEST)?;
+        check_size("d_ff", self.d_ff, 4 * WIDEST)?;
+        check_dropout("dropout", self.dropout)
+    }
+}
+
+/// The feed-forward block, the same at every position: `outer(activation(inner(x)))` (Vaswani et
+/// al., 2017, section 3.3), or with a gate `outer(silu(gate(x)) * inner(x))` (SwiGLU: Shazeer,
+/// 2020, section 2, equation 6).
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::Activation;
+/// use polyglow_model::feed_forward::{FeedForward, FeedForwardConfig};
+/// use polyglow_model::init::ParamInit;
+///
+/// let config = FeedForwardConfig {
+///     d_model: 8,
+///     d_ff: 20,
+///     activation: Activation::Swiglu,
+///     bias: false,
+///     dropout: 0.1,
+/// };
+/// let device = Device::flex();
+/// let block = FeedForward::new(&config, &mut ParamInit::new(1, &device));
+/// let states = Tensor::<2>::ones([3, 8], &device);
+/// assert_eq!(block.forward(states).dims(), [3, 8]);
+/// ```
 #[derive(Module, Debug)]
 pub struct FeedForward {
     /// `d_model -> d_ff`.
@@ -24,21 +74,31 @@ pub struct FeedForward {
 }
 
 impl FeedForward {
-    /// A block of the configured width and non-linearity.
-    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
-        let d_model = shape.d_model;
-        let d_ff = shape.d_ff;
-        let is_gated = shape.activation == Activation::Swiglu;
+    /// A block with fresh weights.
+    ///
+    /// # Panics
+    /// If [`FeedForwardConfig::check`] refuses the config.
+    pub fn new(config: &FeedForwardConfig, init: &mut ParamInit) -> Self {
+        config.check().expect("the sizes of a feed-forward block");
+        let FeedForwardConfig {
+            d_model,
+            d_ff,
+            activation,
+            bias,
+            dropout,
+        } = *config;
+        let is_gated = activation == Activation::Swiglu;
         Self {
-            inner: Linear::new(d_model, d_ff, init),
-            gate: is_gated.then(|| Linear::new(d_model, d_ff, init)),
-            outer: Linear::new(d_ff, d_model, init),
-            dropout: Dropout::new(shape.activation_dropout),
-            activation: shape.activation,
+            inner: projection(d_model, &[d_ff], bias, init),
+            gate: is_gated.then(|| projection(d_model, &[d_ff], bias, init)),
+            outer: projection(d_ff, &[d_model], bias, init),
+            dropout: Dropout::new(dropout),
+            activation,
         }
     }
 
-    /// Applies the block to every row; the output is in the format of [`Linear::narrow`].
+    /// Applies the block to every row; the output is in the format of [`Linear::narrow`], which
+    /// [`Dropout::add`] and [`widened`](crate::linear::widened) convert to f32.
     ///
     /// # Shapes
     /// - `input`: `[rows, d_model]`; output: as `input`

@@ -11,6 +11,18 @@ use crate::parameter::init::ParamInit;
 const EPSILON: f64 = 1e-5;
 
 /// `(x - mean) / sqrt(variance + 1e-5) * gamma + beta` over the last axis.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::init::ParamInit;
+/// use polyglow_model::layer_norm::LayerNorm;
+///
+/// let device = Device::flex();
+/// let norm = LayerNorm::new(2, &mut ParamInit::new(1, &device));
+/// let output = norm.forward(Tensor::<2>::from_data([[1.0, 7.0]], &device));
+/// let output = output.into_data().try_to_vec::<f32>().unwrap();
+/// assert!((output[0] + 1.0).abs() < 1e-5 && (output[1] - 1.0).abs() < 1e-5);
+/// ```
 #[derive(Module, Debug)]
 pub struct LayerNorm {
     /// `[d_model]`, starts at 1.

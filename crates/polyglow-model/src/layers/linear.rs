@@ -3,14 +3,27 @@
 use burn::module::{Module, Param};
 use burn::tensor::Tensor;
 use polyglow_kernels::{
-    Activation, Dropped, Factors, Packed, activated_linear, int8_linear, int8_linear_relu, widened,
+    Activation, Dropped, Factors, Packed, activated_linear, int8_linear, int8_linear_relu,
 };
+
+pub use polyglow_kernels::widened;
 
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 use crate::weight::Weight;
 
 /// `x W + b` over the last axis.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::init::ParamInit;
+/// use polyglow_model::linear::Linear;
+///
+/// let device = Device::flex();
+/// let layer = Linear::new(8, 3, &mut ParamInit::new(1, &device));
+/// let states = Tensor::<3>::ones([2, 5, 8], &device);
+/// assert_eq!(layer.forward(states).dims(), [2, 5, 3]);
+/// ```
 #[derive(Module, Debug)]
 pub struct Linear {
     /// `[d_in, d_out]`.
@@ -32,24 +45,35 @@ impl Linear {
     /// A layer of `blocks` projections to `d_out`, side by side in one matrix
     /// `[d_in, blocks * d_out]`, each initialized as if alone.
     pub fn fused(d_in: usize, d_out: usize, blocks: usize, init: &mut ParamInit) -> Self {
-        let weight = Weight::Float(init.xavier([d_in, blocks * d_out], d_out));
+        Self::side_by_side(d_in, &vec![d_out; blocks], init).with_bias(init)
+    }
+
+    /// A projection with Xavier-uniform weights and without a bias.
+    pub fn without_bias(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
+        Self::side_by_side(d_in, &[d_out], init)
+    }
+
+    /// A layer of projections to each of `widths`, side by side in one matrix
+    /// `[d_in, sum of widths]`, each initialized as if alone, without a bias.
+    pub fn side_by_side(d_in: usize, widths: &[usize], init: &mut ParamInit) -> Self {
         Self {
-            weight,
-            bias: Some(init.constant(blocks * d_out, 0.0)),
+            weight: Weight::Float(init.xavier_blocks(d_in, widths)),
+            bias: None,
             packed: Packed::default(),
             precision: init.precision(),
         }
     }
 
-    /// A projection with Xavier-uniform weights and without a bias.
-    pub fn without_bias(d_in: usize, d_out: usize, init: &mut ParamInit) -> Self {
-        let weight = Weight::Float(init.xavier([d_in, d_out], d_out));
-        Self {
-            weight,
-            bias: None,
-            packed: Packed::default(),
-            precision: init.precision(),
-        }
+    /// Gives the layer a bias of zeros, which is the next parameter of `init`.
+    ///
+    /// # Panics
+    /// If the weights are quantized.
+    #[must_use]
+    pub fn with_bias(mut self, init: &mut ParamInit) -> Self {
+        let weight = self.weight.float().expect("new weights are not quantized");
+        let [_, d_out] = weight.dims();
+        self.bias = Some(init.constant(d_out, 0.0));
+        self
     }
 
     /// Applies the projection to every position at once.
@@ -141,5 +165,20 @@ impl Linear {
 
     fn bias(&self) -> Option<Tensor<1>> {
         self.bias.as_ref().map(Param::val)
+    }
+}
+
+/// Projections side by side, with a bias if the config of their layer says so.
+pub(crate) fn projection(
+    d_in: usize,
+    widths: &[usize],
+    has_bias: bool,
+    init: &mut ParamInit,
+) -> Linear {
+    let linear = Linear::side_by_side(d_in, widths, init);
+    if has_bias {
+        linear.with_bias(init)
+    } else {
+        linear
     }
 }

@@ -39,15 +39,31 @@ pub fn no_mask(batch: usize, len: usize, device: &Device) -> Tensor<4, Bool> {
     Tensor::<4, Int>::zeros([batch, 1, 1, len], device).not_equal_elem(0)
 }
 
-/// Forbids attention to padding and to later positions (Vaswani et al., 2017, section 3.2.3).
+/// Forbids attention to later positions (Vaswani et al., 2017, section 3.2.3).
+///
+/// ```
+/// use burn::tensor::Device;
+/// use polyglow_model::mask::causal_mask;
+///
+/// let mask = causal_mask(2, &Device::flex());
+/// let forbidden: Vec<bool> = mask.into_data().iter::<bool>().collect();
+/// assert_eq!(forbidden, [false, true, false, false]);
+/// ```
+///
+/// # Shapes
+/// - output: `[1, 1, len, len]`
+pub fn causal_mask(len: usize, device: &Device) -> Tensor<4, Bool> {
+    // `tril_mask` is true above the diagonal: the positions that lie in a query's future.
+    Tensor::<2, Bool>::tril_mask([len, len], 0, device).unsqueeze_dims(&[0, 0])
+}
+
+/// Forbids attention to padding and to later positions.
 ///
 /// # Shapes
 /// - `ids`: `[batch, len]`; output: `[batch, 1, len, len]`
 pub fn causal_padding_mask(ids: &Tensor<2, Int>, pad_id: u32) -> Tensor<4, Bool> {
     let [batch, len] = ids.dims();
-    // `tril_mask` is true above the diagonal: the positions that lie in a query's future.
-    let future = Tensor::<2, Bool>::tril_mask([len, len], 0, &ids.device());
-    let future: Tensor<4, Bool> = future.unsqueeze_dims(&[0, 0]);
+    let future = causal_mask(len, &ids.device());
     let shape = [batch, 1, len, len];
     padding_mask(ids, pad_id)
         .expand(shape)

@@ -1,16 +1,31 @@
 //! Positions: sinusoidal (Vaswani et al., 2017, section 3.5), learned, and rotary (Su et al.,
 //! 2021).
 
+use std::ops::Range;
+
 use burn::module::{Module, Param};
 use burn::tensor::{Device, Tensor, TensorData, s};
 
-use crate::config::{Position, TransformerShape};
+use crate::config::Position;
 use crate::parameter::init::ParamInit;
 
 /// Base of the geometric series of wavelengths, in both papers.
-const WAVELENGTHS: f64 = 10_000.0;
+pub const WAVELENGTHS: f64 = 10_000.0;
 
 /// The encoding of positions that is added to embeddings.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::Position;
+/// use polyglow_model::init::ParamInit;
+/// use polyglow_model::position::PositionEmbedding;
+///
+/// let device = Device::flex();
+/// let mut init = ParamInit::new(1, &device);
+/// let position = PositionEmbedding::new(Position::Learned, 16, 8, &mut init);
+/// let embedded = Tensor::<3>::ones([2, 5, 8], &device);
+/// assert_eq!(position.add(embedded, 0).dims(), [2, 5, 8]);
+/// ```
 #[derive(Module, Debug)]
 pub enum PositionEmbedding {
     /// The paper's fixed table; rows beyond `max_len` are computed when needed.
@@ -22,11 +37,10 @@ pub enum PositionEmbedding {
 }
 
 impl PositionEmbedding {
-    /// The configured kind of positions.
-    pub fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
-        let max_len = shape.max_len;
-        let d_model = shape.d_model;
-        match shape.position {
+    /// This kind of positions: vectors of `d_model` elements for the positions below `max_len`.
+    /// Trained ones are drawn with standard deviation `d_model^-0.5`.
+    pub fn new(position: Position, max_len: usize, d_model: usize, init: &mut ParamInit) -> Self {
+        match position {
             Position::Sinusoidal => {
                 Self::Sinusoidal(Sinusoids::new(max_len, d_model, init.device()))
             }
@@ -108,7 +122,7 @@ fn sinusoid_table(start: usize, len: usize, d_model: usize, device: &Device) -> 
     let mut values = Vec::with_capacity(len * d_model);
     for position in start..start + len {
         for dim in 0..d_model {
-            let angle = angle(position, dim / 2, d_model);
+            let angle = angle(WAVELENGTHS, position, dim / 2, d_model);
             let value = if dim.is_multiple_of(2) {
                 angle.sin()
             } else {
@@ -120,12 +134,33 @@ fn sinusoid_table(start: usize, len: usize, d_model: usize, device: &Device) -> 
     Tensor::from_data(TensorData::new(values, [len, d_model]), device)
 }
 
-/// The angle `position / 10000^(2 pair / width)`, in radians.
-fn angle(position: usize, pair: usize, width: usize) -> f64 {
-    position as f64 / WAVELENGTHS.powf(2.0 * pair as f64 / width as f64)
+/// The angle `position / base^(2 pair / width)`, in radians.
+fn angle(base: f64, position: usize, pair: usize, width: usize) -> f64 {
+    position as f64 / base.powf(2.0 * pair as f64 / width as f64)
 }
 
-/// Cosines and sines of the angles of some positions, computed once and shared by all layers.
+/// Cosines and sines of the angles of some positions, computed once and shared by all layers:
+/// rotary positions (Su et al., 2021, section 3.2.2).
+///
+/// Pair `i` of a head, its elements `2i` and `2i + 1`, is rotated by
+/// `position / base^(2i / head_dim)` radians. So a score of a rotated query and a rotated key
+/// depends on the distance of their positions alone:
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::position::{Rotation, WAVELENGTHS};
+///
+/// let device = Device::flex();
+/// let head = Tensor::<4>::ones([1, 1, 1, 8], &device);
+/// let score = |query: usize, key: usize| {
+///     let [query, key] = [query, key].map(|position| {
+///         let rotation = Rotation::new(8, WAVELENGTHS, position..position + 1, &device);
+///         rotation.apply(head.clone())
+///     });
+///     (query * key).sum().into_scalar::<f32>()
+/// };
+/// assert!((score(2, 0) - score(7, 5)).abs() < 1e-5);
+/// ```
 #[derive(Clone, Debug)]
 pub struct Rotation {
     /// Cosines, and below sines, `[1, 1, len, head_dim / 2, 1]`.
@@ -134,43 +169,52 @@ pub struct Rotation {
 }
 
 impl Rotation {
-    /// The rotation of `len` positions from `start` on, on `device`; `None` unless positions are
-    /// rotary.
-    pub fn new(
-        shape: &TransformerShape,
-        start: usize,
-        len: usize,
-        device: &Device,
-    ) -> Option<Self> {
-        if shape.position != Position::Rotary {
-            return None;
-        }
-        let head_dim = shape.head_dim();
+    /// The rotation of heads of width `head_dim` at these positions, on `device`: `0..len` for a
+    /// whole sequence, and `len - 1..len` for the newest position of a search. `base` is
+    /// [`WAVELENGTHS`] in the paper; models of long texts have larger ones.
+    ///
+    /// # Panics
+    /// If `head_dim` is odd.
+    pub fn new(head_dim: usize, base: f64, positions: Range<usize>, device: &Device) -> Self {
+        assert!(
+            head_dim.is_multiple_of(2),
+            "a head of width {head_dim} has no pairs to rotate"
+        );
         let num_pairs = head_dim / 2;
-        let mut cos = Vec::with_capacity(len * num_pairs);
-        let mut sin = Vec::with_capacity(len * num_pairs);
-        for position in start..start + len {
+        let shape = [1, 1, positions.len(), num_pairs, 1];
+        let mut cos = Vec::with_capacity(positions.len() * num_pairs);
+        let mut sin = Vec::with_capacity(positions.len() * num_pairs);
+        for position in positions {
             for pair in 0..num_pairs {
-                let angle = angle(position, pair, head_dim);
+                let angle = angle(base, position, pair, head_dim);
                 cos.push(angle.cos() as f32);
                 sin.push(angle.sin() as f32);
             }
         }
         // Tables are constants, so they are no part of the graph.
         let device = device.clone().inner();
-        let shape = [1, 1, len, num_pairs, 1];
-        Some(Self {
+        Self {
             cos: Tensor::from_data(TensorData::new(cos, shape), &device),
             sin: Tensor::from_data(TensorData::new(sin, shape), &device),
-        })
+        }
     }
 
     /// Rotates each pair of elements `(2i, 2i + 1)` by the angle of its position.
     ///
     /// # Shapes
     /// - `heads`: `[batch, num_heads, len, head_dim]`; output: as `heads`
+    ///
+    /// # Panics
+    /// If heads have another width, or another number of positions.
     pub fn apply(&self, heads: Tensor<4>) -> Tensor<4> {
         let [batch, num_heads, len, head_dim] = heads.dims();
+        let [_, _, num_positions, num_pairs, _] = self.cos.dims();
+        // One position would otherwise be broadcast to all.
+        assert_eq!(
+            [len, head_dim],
+            [num_positions, 2 * num_pairs],
+            "positions and width of rotated heads"
+        );
         let pairs: Tensor<5> = heads.reshape([batch, num_heads, len, head_dim / 2, 2]);
         let even = pairs.clone().narrow(4, 0, 1);
         let odd = pairs.narrow(4, 1, 1);

@@ -161,6 +161,9 @@ pub(crate) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<St
 /// Says which names there are, in the words in which serde says it of an enum.
 pub(crate) fn unknown_name(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
+    if known.is_empty() {
+        return format!("unknown variant `{name}`: this program has registered none");
+    }
     format!(
         "unknown variant `{name}`, expected one of {}",
         known.join(", ")

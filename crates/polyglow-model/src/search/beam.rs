@@ -6,56 +6,59 @@
 //!
 //! 1. Each row has a [`Rule`] for its next token. The scorer returns the row's most probable tokens,
 //!    with as many to spare as the rule may exclude, and the tokens that the rule requests
-//!    ([`candidates`]).
-//! 2. Each group collects the continuations of its rows that the rules allow ([`continuations`]),
+//!    ([`fetch_candidates`]).
+//! 2. Each group collects the continuations of its rows that the rules allow ([`allowed_continuations`]),
 //!    and keeps the best ([`Search::choose`]).
 //! 3. A continuation by EOS is a result; the others are the rows of the next pass
 //!    ([`Search::extend`]).
 
-use super::hypothesis::{Continuation, Hypothesis, Live, Sentence, SpecialTokens};
+use super::hypothesis::{Continuation, Hypothesis, Sentence, SpecialTokens, Unfinished};
 use super::rule::Rule;
-use super::{Candidate, NextToken, SearchConfig, SearchMethod, constraint, sample};
+use super::{Candidate, Scorer, SearchConfig, SearchMethod, constraint, sample};
 
 /// Searches up to `beam_size` hypotheses for each sentence and returns them best first, at least
 /// one for each.
 ///
-/// `next` starts with one row per sentence. The beam of a sentence is divided into groups of the
+/// `scorer` starts with one row per sentence. The beam of a sentence is divided into groups of the
 /// same width: one group, unless [`SearchConfig::diversity_groups`] says otherwise; one for each
 /// sample or branch. At every position each group keeps its best unfinished hypotheses. One whose
 /// EOS ranks among the best `width`, the width of the group, is finished and becomes a result.
 ///
 /// A group is done, and its rows leave the batch, when `width` hypotheses are finished, at the
 /// maximum length, or where no token is possible. A group without a finished hypothesis then returns
-/// its best unfinished ones. The results of all groups of a sentence are ranked together.
+/// its unfinished ones, with constraints only those that miss the fewest tokens. The results of all groups of a sentence are ranked together.
 ///
 /// With a beam of one this is greedy search: the most probable token at each position until EOS.
 pub fn search(
-    next: &mut impl NextToken,
+    scorer: &mut impl Scorer,
     sentences: &[Sentence],
     config: &SearchConfig,
     special: SpecialTokens,
 ) -> Vec<Vec<Hypothesis>> {
     let search = Search::new(sentences, config, special);
-    let mut live = search.start();
+    let mut unfinished = search.start();
     if search.num_groups > 1 {
         // The scorer has one row per sentence; every group needs one of its own.
-        let rows: Vec<usize> = live.iter().map(|hypothesis| hypothesis.sentence).collect();
-        next.select(&rows);
+        let rows: Vec<usize> = unfinished
+            .iter()
+            .map(|hypothesis| hypothesis.sentence)
+            .collect();
+        scorer.select(&rows);
     }
-    let mut ended: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len() * search.num_groups];
-    while !live.is_empty() {
-        let rules = search.rules(&live);
-        let last_tokens = search.last_tokens(&live);
-        let candidates = candidates(next, &last_tokens, &rules, num_candidates(config));
-        let kept = search.step(&live, &candidates, &rules, &mut ended);
+    let mut finished: Vec<Vec<Hypothesis>> = vec![Vec::new(); sentences.len() * search.num_groups];
+    while !unfinished.is_empty() {
+        let rules = search.rules(&unfinished);
+        let last_tokens = search.last_tokens(&unfinished);
+        let candidates = fetch_candidates(scorer, &last_tokens, &rules, num_candidates(config));
+        let kept = search.step(&unfinished, &candidates, &rules, &mut finished);
         // Where every row stays in place, as in most steps of greedy search, caches need no copy.
-        let is_unchanged = kept.parents.iter().copied().eq(0..live.len());
+        let is_unchanged = kept.parents.iter().copied().eq(0..unfinished.len());
         if !kept.hypotheses.is_empty() && !is_unchanged {
-            next.select(&kept.parents);
+            scorer.select(&kept.parents);
         }
-        live = kept.hypotheses;
+        unfinished = kept.hypotheses;
     }
-    ended
+    finished
         .chunks_mut(search.num_groups)
         .map(|groups| best(groups, config.beam_size))
         .collect()
@@ -77,7 +80,7 @@ struct Search<'a> {
 #[derive(Debug, Default)]
 struct Kept {
     parents: Vec<usize>,
-    hypotheses: Vec<Live>,
+    hypotheses: Vec<Unfinished>,
 }
 
 impl<'a> Search<'a> {
@@ -94,26 +97,28 @@ impl<'a> Search<'a> {
 
     /// An empty hypothesis for each group of each sentence. It is one whatever the width, since
     /// copies of it would all continue by the same tokens.
-    fn start(&self) -> Vec<Live> {
-        let mut live = Vec::with_capacity(self.sentences.len() * self.num_groups);
+    fn start(&self) -> Vec<Unfinished> {
+        let mut unfinished = Vec::with_capacity(self.sentences.len() * self.num_groups);
         for (index, sentence) in self.sentences.iter().enumerate() {
             for group in 0..self.num_groups {
-                live.push(Live::new(index, group, sentence.constraints.len()));
+                unfinished.push(Unfinished::new(index, group, sentence.constraints.len()));
             }
         }
-        live
+        unfinished
     }
 
     /// The last token of each hypothesis; BOS before the first position.
-    fn last_tokens(&self, live: &[Live]) -> Vec<u32> {
-        live.iter()
+    fn last_tokens(&self, unfinished: &[Unfinished]) -> Vec<u32> {
+        unfinished
+            .iter()
             .map(|hypothesis| *hypothesis.ids.last().unwrap_or(&self.special.bos))
             .collect()
     }
 
     /// The rule for the next token of each hypothesis.
-    fn rules<'l>(&'l self, live: &'l [Live]) -> Vec<Rule<'l>> {
-        live.iter()
+    fn rules<'l>(&'l self, unfinished: &'l [Unfinished]) -> Vec<Rule<'l>> {
+        unfinished
+            .iter()
             .map(|hypothesis| {
                 let sentence = &self.sentences[hypothesis.sentence];
                 Rule::new(hypothesis, sentence, self.config, self.special)
@@ -121,43 +126,44 @@ impl<'a> Search<'a> {
             .collect()
     }
 
-    /// Adds a token to the hypotheses of every group. Those that end go to `ended`, which has an
+    /// Adds a token to the hypotheses of every group. Those that end go to `finished`, which has an
     /// entry for each group; the result is the next batch, without the groups that are done.
     fn step(
         &self,
-        live: &[Live],
+        unfinished: &[Unfinished],
         candidates: &[Vec<Candidate>],
         rules: &[Rule],
-        ended: &mut [Vec<Hypothesis>],
+        finished: &mut [Vec<Hypothesis>],
     ) -> Kept {
         let mut kept = Kept::default();
         let mut first_row = 0;
         let mut taken = TakenTokens::default();
-        for group in live.chunk_by(is_same_group) {
+        for group in unfinished.chunk_by(is_same_group) {
             let rows = first_row..first_row + group.len();
             let index = group[0].sentence;
             let sentence = &self.sentences[index];
-            let ended = &mut ended[index * self.num_groups + group[0].group];
+            let group_finished = &mut finished[index * self.num_groups + group[0].group];
 
             taken.start_sentence(index);
-            let continuations = continuations(group, &candidates[rows.clone()], &rules[rows]);
+            let continuations =
+                allowed_continuations(group, &candidates[rows.clone()], &rules[rows]);
             let chosen = self.choose(continuations, group, &taken.ids);
-            let mut longer = self.extend(group, first_row, &chosen, ended);
+            let mut longer = self.extend(group, first_row, &chosen, group_finished);
             taken.add(&longer.hypotheses);
 
             let is_last_position = group[0].ids.len() + 1 >= sentence.max_len;
-            if longer.hypotheses.is_empty() && ended.is_empty() {
+            if longer.hypotheses.is_empty() && group_finished.is_empty() {
                 // No token is possible here, so the hypotheses before it are the results.
-                *ended = self.unfinished(group);
+                *group_finished = self.results_without_eos(group);
             } else if is_last_position {
-                // Within a group, hypotheses that ended are better results than those that were cut
+                // Within a group, hypotheses that finished are better results than those that were cut
                 // off.
-                if ended.is_empty() {
-                    *ended = self.unfinished(&longer.hypotheses);
+                if group_finished.is_empty() {
+                    *group_finished = self.results_without_eos(&longer.hypotheses);
                 }
-            } else if ended.len() < self.width {
-                // A group is done only when `width` hypotheses have ended: a later one may score
-                // better, since the length penalty favors long ones.
+            } else if group_finished.len() < self.width {
+                // With length normalization a later hypothesis may still score better. Where there
+                // are no continuations nothing is added, so that the group is done.
                 kept.parents.append(&mut longer.parents);
                 kept.hypotheses.append(&mut longer.hypotheses);
             }
@@ -182,7 +188,7 @@ impl<'a> Search<'a> {
     fn choose(
         &self,
         mut choices: Vec<Continuation>,
-        group: &[Live],
+        group: &[Unfinished],
         taken: &[u32],
     ) -> Vec<Continuation> {
         let first = &group[0];
@@ -220,13 +226,13 @@ impl<'a> Search<'a> {
 
     /// Extends the hypotheses of a group, whose first row in the batch is `first_row`, by the
     /// continuations that [`Self::choose`] gave, in their order. Returns at most `width` unfinished
-    /// ones; those that end go to `ended`.
+    /// ones; those that end go to `finished`.
     fn extend(
         &self,
-        group: &[Live],
+        group: &[Unfinished],
         first_row: usize,
         chosen: &[Continuation],
-        ended: &mut Vec<Hypothesis>,
+        finished: &mut Vec<Hypothesis>,
     ) -> Kept {
         let mut longer = Kept {
             parents: Vec::with_capacity(self.width),
@@ -238,7 +244,7 @@ impl<'a> Search<'a> {
                 // An EOS that ranks below `width` would not be in a beam of that width: only the
                 // spare continuations brought it here. (With constraints none ranks there.)
                 if rank < self.width {
-                    ended.push(Hypothesis {
+                    finished.push(Hypothesis {
                         ids: hypothesis.ids.clone(),
                         log_prob: choice.log_prob,
                         // EOS counts as a token of the length.
@@ -256,9 +262,9 @@ impl<'a> Search<'a> {
         longer
     }
 
-    /// The results of a group of which no hypothesis ended: of its unfinished hypotheses those that
+    /// The results of a group of which no hypothesis finished: of its unfinished hypotheses those that
     /// miss the fewest tokens of the constraints.
-    fn unfinished(&self, hypotheses: &[Live]) -> Vec<Hypothesis> {
+    fn results_without_eos(&self, hypotheses: &[Unfinished]) -> Vec<Hypothesis> {
         let fewest = hypotheses
             .iter()
             .map(|hypothesis| self.num_missing(hypothesis))
@@ -271,13 +277,13 @@ impl<'a> Search<'a> {
     }
 
     /// The tokens of the constraints that a hypothesis misses.
-    fn num_missing(&self, hypothesis: &Live) -> usize {
+    fn num_missing(&self, hypothesis: &Unfinished) -> usize {
         let constraints = &self.sentences[hypothesis.sentence].constraints;
         constraint::num_missing(&hypothesis.met, constraints)
     }
 
     /// The result of a hypothesis that ends without EOS.
-    fn cut_off(&self, hypothesis: &Live) -> Hypothesis {
+    fn cut_off(&self, hypothesis: &Unfinished) -> Hypothesis {
         let ids = hypothesis.ids.clone();
         if ids.is_empty() {
             // A hypothesis without tokens means that none is possible, as with NaN weights: it
@@ -289,6 +295,7 @@ impl<'a> Search<'a> {
             };
         }
         Hypothesis {
+            // Without EOS, which would be one more token.
             score: self.config.score(hypothesis.score, ids.len()),
             ids,
             log_prob: hypothesis.log_prob,
@@ -296,14 +303,14 @@ impl<'a> Search<'a> {
     }
 }
 
-fn is_same_group(left: &Live, right: &Live) -> bool {
+fn is_same_group(left: &Unfinished, right: &Unfinished) -> bool {
     (left.sentence, left.group) == (right.sentence, right.group)
 }
 
 /// The candidates for the next token of each row: the `count` most probable tokens, as many more as
 /// the row's rule may exclude or move down, and those that the rule requests.
-fn candidates(
-    next: &mut impl NextToken,
+fn fetch_candidates(
+    scorer: &mut impl Scorer,
     last_tokens: &[u32],
     rules: &[Rule],
     count: usize,
@@ -318,7 +325,7 @@ fn candidates(
         // Without requests, a scorer on a GPU need not gather their scores.
         requested.clear();
     }
-    let mut rows = next.advance(last_tokens, most, &requested);
+    let mut rows = scorer.advance(last_tokens, most, &requested);
     // The scorer gives every row as many candidates as the most demanding row needs. The excess is
     // removed, so that the result for a sentence does not depend on its batch.
     for (row, candidates) in rows.iter_mut().enumerate() {
@@ -337,7 +344,9 @@ fn num_candidates(config: &SearchConfig) -> usize {
     let (num_groups, width) = config.groups();
     match config.method {
         SearchMethod::Sample if config.top_k > 0 => config.top_k,
+        // The whole vocabulary.
         SearchMethod::Sample => usize::MAX,
+        // Where branches part, each takes the candidate of its own index.
         SearchMethod::Branch => config.beam_size,
         SearchMethod::Beam if config.beam_size == 1 => 1,
         // Up to `width` of these may be EOS, see `Search::choose`. A group also avoids the tokens of
@@ -347,8 +356,8 @@ fn num_candidates(config: &SearchConfig) -> usize {
 }
 
 /// Every allowed continuation of a group's hypotheses.
-fn continuations(
-    group: &[Live],
+fn allowed_continuations(
+    group: &[Unfinished],
     candidates: &[Vec<Candidate>],
     rules: &[Rule],
 ) -> Vec<Continuation> {
@@ -398,7 +407,7 @@ impl TakenTokens {
     }
 
     /// Adds the last tokens of a group.
-    fn add(&mut self, hypotheses: &[Live]) {
+    fn add(&mut self, hypotheses: &[Unfinished]) {
         let last = hypotheses
             .iter()
             .filter_map(|hypothesis| hypothesis.ids.last());

@@ -205,7 +205,8 @@ impl SearchConfig {
         Ok(())
     }
 
-    /// The score of a hypothesis of `num_tokens` tokens, EOS included, with this log-probability.
+    /// The score of a hypothesis of `num_tokens` tokens, with EOS if it ended by it, with this
+    /// log-probability.
     ///
     /// `none`: the log-probability; `average`: divided by `num_tokens^alpha`; `wu`: divided by
     /// `((5 + num_tokens) / 6)^alpha` (Wu et al., 2016, equation 14).

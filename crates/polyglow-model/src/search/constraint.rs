@@ -4,7 +4,7 @@
 //! is divided among the possible totals of these counts, so that hypotheses which have met few
 //! tokens, and are therefore more probable, do not push out those that have met many.
 
-use super::hypothesis::{Continuation, Live};
+use super::hypothesis::{Continuation, Unfinished};
 
 /// The tokens of each constraint that are met after one more token, `id`: all of them, once the
 /// phrase has occurred; before that, the longest prefix of the phrase that the hypothesis ends
@@ -82,7 +82,7 @@ fn unmet<'a>(
 /// those that end in front.
 pub(super) fn allocate(
     ranked: &[Continuation],
-    group: &[Live],
+    group: &[Unfinished],
     constraints: &[Vec<u32>],
     width: usize,
     eos: u32,
@@ -104,7 +104,7 @@ pub(super) fn allocate(
 /// tokens from 0 to all; returns the banks and, apart, the continuations that end their hypothesis.
 fn fill_banks(
     ranked: &[Continuation],
-    group: &[Live],
+    group: &[Unfinished],
     constraints: &[Vec<u32>],
     width: usize,
     eos: u32,
@@ -196,9 +196,9 @@ mod tests {
     #[test]
     fn every_number_of_met_tokens_has_its_share_of_the_beam() {
         let constraints = [vec![5, 6]];
-        let live = |met: usize| Live {
+        let live = |met: usize| Unfinished {
             met: vec![met],
-            ..Live::default()
+            ..Unfinished::default()
         };
         let group = [live(0), live(1), live(2)];
         let choice = |row, id, sort_key| Continuation {

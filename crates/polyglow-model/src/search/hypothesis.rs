@@ -10,7 +10,8 @@ use super::constraint;
 pub struct Hypothesis {
     /// Target ids without BOS and EOS.
     pub ids: Vec<u32>,
-    /// Log-probability of the ids and of EOS, in nats.
+    /// Log-probability of the ids, in nats, and of EOS if the hypothesis ended with it. A search that
+    /// asks its scorer for unnormalized scores, as greedy search may, gives their sum.
     pub log_prob: f32,
     /// The score that hypotheses are ranked by: [`SearchConfig::score`] of the log-probability
     /// after any penalty for repetition.
@@ -61,7 +62,7 @@ impl Sentence {
 
 /// A hypothesis that has not ended.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Live {
+pub(super) struct Unfinished {
     /// Index of the sentence.
     pub(super) sentence: usize,
     /// Index of the group within the sentence's beam.
@@ -75,7 +76,7 @@ pub(super) struct Live {
     pub(super) met: Vec<usize>,
 }
 
-impl Live {
+impl Unfinished {
     /// The empty hypothesis of a group.
     pub(super) fn new(sentence: usize, group: usize, num_constraints: usize) -> Self {
         Self {
@@ -87,17 +88,17 @@ impl Live {
     }
 
     /// This hypothesis with one more token.
-    pub(super) fn extended(&self, next: &Continuation, constraints: &[Vec<u32>]) -> Self {
+    pub(super) fn extended(&self, choice: &Continuation, constraints: &[Vec<u32>]) -> Self {
         let mut ids = Vec::with_capacity(self.ids.len() + 1);
         ids.extend_from_slice(&self.ids);
-        ids.push(next.id);
+        ids.push(choice.id);
         Self {
             sentence: self.sentence,
             group: self.group,
             ids,
-            log_prob: next.log_prob,
-            score: next.score,
-            met: constraint::advance(&self.met, constraints, next.id),
+            log_prob: choice.log_prob,
+            score: choice.score,
+            met: constraint::advance(&self.met, constraints, choice.id),
         }
     }
 }

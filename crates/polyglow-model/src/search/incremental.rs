@@ -1,10 +1,10 @@
-//! A model as a [`NextToken`]: cached decoding, with one read from the device per position.
+//! A model as a [`Scorer`]: cached decoding, with one read from the device per position.
 
 use burn::tensor::{Device, Int, Tensor, TensorData, Transaction, activation::log_softmax};
 use polyglow_kernels::log_sum_exp;
 use rayon::prelude::*;
 
-use super::{Candidate, NextToken};
+use super::{Candidate, Scorer};
 use crate::{Generate, Model, Source, computes_on_host, mean_of_probabilities};
 
 /// If more than 1/`SORTED_SHARE` of the vocabulary is selected, the whole row is sorted: selection
@@ -109,7 +109,7 @@ impl<'a, M: Generate> Incremental<'a, M> {
     }
 }
 
-impl<M: Generate> NextToken for Incremental<'_, M> {
+impl<M: Generate> Scorer for Incremental<'_, M> {
     fn advance(
         &mut self,
         newest: &[u32],

@@ -1,6 +1,6 @@
 //! Which tokens are forbidden, forced or penalized next: length, repetition, prefixes, constraints.
 
-use super::hypothesis::{Live, Sentence, SpecialTokens};
+use super::hypothesis::{Sentence, SpecialTokens, Unfinished};
 use super::{Candidate, SearchConfig, constraint};
 
 /// The rule for the next token of one hypothesis.
@@ -45,7 +45,7 @@ impl Deadline<'_> {
 
 impl<'a> Rule<'a> {
     pub(super) fn new(
-        live: &'a Live,
+        live: &'a Unfinished,
         sentence: &'a Sentence,
         config: &SearchConfig,
         special: SpecialTokens,

@@ -2,7 +2,7 @@ mod batch;
 mod groups;
 
 use super::{
-    Candidate, Hypothesis, LengthPenalty, NextToken, SearchConfig, SearchMethod, Sentence,
+    Candidate, Hypothesis, LengthPenalty, Scorer, SearchConfig, SearchMethod, Sentence,
     SpecialTokens, search,
 };
 
@@ -54,7 +54,7 @@ impl Table {
     }
 }
 
-impl NextToken for Table {
+impl Scorer for Table {
     fn advance(
         &mut self,
         newest: &[u32],

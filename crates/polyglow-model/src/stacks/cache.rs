@@ -75,8 +75,18 @@ fn has_equal_runs(rows: &[usize], sentences: &[usize], width: usize) -> bool {
     is_ascending && rows.chunks(width.max(1)).eq(runs)
 }
 
-/// Indices of rows as a tensor on a device.
-pub(crate) fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
+/// Returns indices of rows as a tensor on a device, to select rows of a cache.
+///
+/// ```
+/// use burn::tensor::{Device, Tensor};
+/// use polyglow_model::cache::indices;
+///
+/// let device = Device::flex();
+/// let states = Tensor::<2>::from_data([[1.0], [2.0], [3.0]], &device);
+/// let kept = states.select(0, indices(&[2, 0, 0], &device));
+/// assert_eq!(kept.into_data().try_to_vec::<f32>().unwrap(), [3.0, 1.0, 1.0]);
+/// ```
+pub fn indices(rows: &[usize], device: &Device) -> Tensor<1, Int> {
     let indices: Vec<i32> = rows.iter().map(|&row| row as i32).collect();
     Tensor::from_data(indices.as_slice(), device)
 }

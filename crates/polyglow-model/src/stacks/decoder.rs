@@ -4,7 +4,9 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::{AttentionKind, CrossAttention, SelfAttention, Watch, reborrow};
+use crate::attention::{
+    AttentionInput, AttentionKind, CrossAttention, SelfAttention, Watch, reborrow,
+};
 use crate::cache::{DecoderCache, LayerCache};
 use crate::config::{Norm, TransformerShape};
 use crate::feed_forward::FeedForward;
@@ -134,12 +136,12 @@ impl Decoder {
 impl DecoderLayer {
     fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         Self {
-            self_attention: SelfAttention::new(shape, init),
-            self_attention_residual: Residual::new(shape, init),
-            cross_attention: CrossAttention::new(shape, init),
-            cross_attention_residual: Residual::new(shape, init),
-            feed_forward: FeedForward::new(shape, init),
-            feed_forward_residual: Residual::new(shape, init),
+            self_attention: SelfAttention::new(&shape.attention(), init),
+            self_attention_residual: Residual::new(&shape.residual(), init),
+            cross_attention: CrossAttention::new(&shape.attention(), init),
+            cross_attention_residual: Residual::new(&shape.residual(), init),
+            feed_forward: FeedForward::new(&shape.feed_forward(), init),
+            feed_forward_residual: Residual::new(&shape.residual(), init),
         }
     }
 
@@ -161,10 +163,14 @@ impl DecoderLayer {
             rotation,
             ..
         } = *input;
+        let shared = AttentionInput {
+            rotation,
+            ..AttentionInput::new(causal_mask)
+        };
         let attended = self.self_attention_residual.forward(target, |x| {
             let watch = reborrow(&mut watch);
             self.self_attention
-                .forward(x, causal_mask, rotation, AttentionKind::Decoder, watch)
+                .forward(x, &shared, AttentionKind::Decoder, watch)
         });
         let crossed = self.cross_attention_residual.forward(attended, |x| {
             self.cross_attention.forward(x, memory, src_pad_mask, watch)
@@ -191,9 +197,9 @@ impl DecoderLayer {
             target: own,
             source,
         } = past;
-        let attended = self
-            .self_attention_residual
-            .forward(target, |x| self.self_attention.advance(x, rotation, own));
+        let attended = self.self_attention_residual.forward(target, |x| {
+            self.self_attention.advance(x, rotation, None, own)
+        });
         let crossed = self.cross_attention_residual.forward(attended, |x| {
             self.cross_attention.advance(x, source, src_pad_mask)
         });

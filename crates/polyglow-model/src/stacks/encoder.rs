@@ -4,7 +4,7 @@
 use burn::module::Module;
 use burn::tensor::{Bool, Tensor};
 
-use crate::attention::{AttentionKind, KeyValue, SelfAttention, Watch, reborrow};
+use crate::attention::{AttentionInput, AttentionKind, KeyValue, SelfAttention, Watch, reborrow};
 use crate::config::{Norm, TransformerShape};
 use crate::feed_forward::FeedForward;
 use crate::layer_norm::LayerNorm;
@@ -120,10 +120,10 @@ impl Encoder {
 impl EncoderLayer {
     fn new(shape: &TransformerShape, init: &mut ParamInit) -> Self {
         Self {
-            self_attention: SelfAttention::new(shape, init),
-            self_attention_residual: Residual::new(shape, init),
-            feed_forward: FeedForward::new(shape, init),
-            feed_forward_residual: Residual::new(shape, init),
+            self_attention: SelfAttention::new(&shape.attention(), init),
+            self_attention_residual: Residual::new(&shape.residual(), init),
+            feed_forward: FeedForward::new(&shape.feed_forward(), init),
+            feed_forward_residual: Residual::new(&shape.residual(), init),
         }
     }
 
@@ -138,9 +138,13 @@ impl EncoderLayer {
         rotation: Option<&Rotation>,
         watch: Watch<'_>,
     ) -> Tensor<2> {
+        let shared = AttentionInput {
+            rotation,
+            ..AttentionInput::new(mask)
+        };
         let attended = self.self_attention_residual.forward(input, |x| {
             self.self_attention
-                .forward(x, mask, rotation, AttentionKind::Encoder, watch)
+                .forward(x, &shared, AttentionKind::Encoder, watch)
         });
         self.feed_forward_residual
             .forward(attended, |x| self.feed_forward.forward(x))
@@ -156,9 +160,9 @@ impl EncoderLayer {
         rotation: Option<&Rotation>,
         past: &mut Option<KeyValue>,
     ) -> Tensor<2> {
-        let attended = self
-            .self_attention_residual
-            .forward(input, |x| self.self_attention.advance(x, rotation, past));
+        let attended = self.self_attention_residual.forward(input, |x| {
+            self.self_attention.advance(x, rotation, None, past)
+        });
         self.feed_forward_residual
             .forward(attended, |x| self.feed_forward.forward(x))
     }

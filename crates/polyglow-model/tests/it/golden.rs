@@ -55,9 +55,70 @@ struct CaseConfig {
 }
 
 #[derive(Deserialize)]
-struct Array {
-    shape: Vec<usize>,
-    data: Vec<f32>,
+pub(crate) struct Array {
+    pub(crate) shape: Vec<usize>,
+    pub(crate) data: Vec<f32>,
+}
+
+impl Array {
+    pub(crate) fn tensor<const D: usize>(&self, device: &Device) -> Tensor<D> {
+        let data = TensorData::new(self.data.clone(), self.shape.clone());
+        Tensor::from_data(data, device)
+    }
+}
+
+/// The module with these parameters, which are all that it has.
+pub(crate) fn with_params<M: Module>(case: &str, module: M, params: &BTreeMap<String, Array>) -> M {
+    let mut unused: Vec<&String> = params.keys().collect();
+    let module = parameter::replace(module, |name, shape| {
+        let array = params
+            .get(name)
+            .ok_or(format!("{case}: no parameter {name}"))?;
+        assert_eq!(array.shape, shape, "{name}");
+        unused.retain(|other| *other != name);
+        Ok::<_, String>(TensorData::new(array.data.clone(), shape.to_vec()))
+    });
+    assert!(
+        unused.is_empty(),
+        "{case}: parameters that the model lacks: {unused:?}"
+    );
+    module.expect("every parameter has a golden value")
+}
+
+/// Checks that the gradients of all parameters equal the expected ones.
+pub(crate) fn check_param_gradients<M: Module>(
+    case: &str,
+    module: &M,
+    grads: &Gradients,
+    expected: &BTreeMap<String, Array>,
+) {
+    let mut check = GradientCheck {
+        path: ParamPath::default(),
+        grads,
+        name: case,
+        expected,
+        seen: 0,
+    };
+    module.visit(&mut check);
+    assert_eq!(check.seen, expected.len(), "{case}");
+}
+
+/// Checks that a gradient equals the expected one, but for rounding.
+pub(crate) fn check_gradient<const D: usize>(
+    case: &str,
+    name: &str,
+    actual: Option<Tensor<D>>,
+    expected: &[f32],
+) {
+    let actual = actual.unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
+    let difference = distance(&values(actual), expected);
+    let largest = expected
+        .iter()
+        .fold(1.0f32, |largest, value| largest.max(value.abs()));
+    assert!(
+        difference < 5e-6 * largest,
+        "{case}: gradient of {name} differs by {difference}"
+    );
 }
 
 /// The cases of a golden file.
@@ -102,22 +163,7 @@ impl Case<CaseConfig> {
 impl<C> Case<C> {
     /// The model with PyTorch's weights.
     pub(crate) fn with_weights<M: Module>(&self, model: M) -> M {
-        let mut unused: Vec<&String> = self.params.keys().collect();
-        let model = parameter::replace(model, |name, shape| {
-            let array = self
-                .params
-                .get(name)
-                .ok_or(format!("{}: no parameter {name}", self.name))?;
-            assert_eq!(array.shape, shape, "{name}");
-            unused.retain(|other| *other != name);
-            Ok::<_, String>(TensorData::new(array.data.clone(), shape.to_vec()))
-        });
-        assert!(
-            unused.is_empty(),
-            "{}: parameters that the model lacks: {unused:?}",
-            self.name
-        );
-        model.expect("every parameter has a golden value")
+        with_params(&self.name, model, &self.params)
     }
 
     /// The logits at every position that is no padding equal PyTorch's.
@@ -171,17 +217,7 @@ impl<C> Case<C> {
             self.name
         );
 
-        let name = &self.name;
-        let expected = &self.grads;
-        let mut check = GradientCheck {
-            path: ParamPath::default(),
-            grads: &grads,
-            name,
-            expected,
-            seen: 0,
-        };
-        model.visit(&mut check);
-        assert_eq!(check.seen, self.grads.len(), "{}", self.name);
+        check_param_gradients(&self.name, model, &grads, &self.grads);
     }
 }
 
@@ -251,22 +287,14 @@ impl ModuleVisitor for GradientCheck<'_> {
     }
 
     fn visit_float<const D: usize>(&mut self, param: &Param<Tensor<D>>) {
-        let case = self.name;
         let name = self.path.name();
         let expected = &self.expected[&name];
-        let actual = param
-            .val()
-            .grad(self.grads)
-            .unwrap_or_else(|| panic!("{case}: {name} has no gradient"));
-        assert_eq!(actual.dims().to_vec(), expected.shape, "{name}");
-        let difference = distance(&values(actual), &expected.data);
-        let largest = expected
-            .data
-            .iter()
-            .fold(1.0f32, |largest, value| largest.max(value.abs()));
-        assert!(
-            difference < 5e-6 * largest,
-            "{case}: gradient of {name} differs by {difference}"
+        assert_eq!(param.shape().to_vec(), expected.shape, "{name}");
+        check_gradient(
+            self.name,
+            &name,
+            param.val().grad(self.grads),
+            &expected.data,
         );
         self.seen += 1;
     }

@@ -8,6 +8,7 @@ mod encoder;
 mod golden;
 #[cfg(any(feature = "wgpu", feature = "vulkan"))]
 mod kernels;
+mod layers;
 mod properties;
 mod quantization;
 mod rnn;

@@ -1,12 +1,11 @@
 //! The attention weights of models that read images, on patches.
 
-use burn::tensor::Device;
 use polyglow_data::padded::Padded;
-use polyglow_model::{Image, Inspect, Model, Pair};
+use polyglow_model::{Image, Inspect, ModelShape, Pair, PatchShape, Pooling};
 
 use super::{counts, head_weights, join, texts};
 use crate::device::{upload, upload_rows};
-use crate::error::Result;
+use crate::error::{Result, TrainError};
 use crate::runner::Runner;
 use crate::tasks::images::upload_images;
 
@@ -14,28 +13,42 @@ use crate::tasks::images::upload_images;
 /// are queries and whose columns are patches.
 pub type HeadWeights = Vec<Vec<Vec<f32>>>;
 
+/// How much a Vision Transformer attends to the patches of an image.
+pub struct ImageWeights {
+    /// The image and its patches.
+    pub patches: PatchShape,
+    /// One row of `[patches]` a head, 0 to 1.
+    pub weights: HeadWeights,
+}
+
 /// The weights from the words of a caption to the patches of its image.
 pub struct CaptionWeights {
+    /// The image and its patches.
+    pub patches: PatchShape,
     /// The shown tokens of the caption and its EOS token.
     pub tokens: Vec<String>,
     /// A row for each of `tokens`: the weights with which it is predicted.
     pub weights: HeadWeights,
 }
 
-/// Runs a Vision Transformer over an image, and returns how much each patch is attended to by what
-/// the label is read from.
+/// Runs the first model of a runner over an image, and returns how much each patch is attended to by
+/// what the label is read from.
 ///
-/// That is the class vector if the model has one, `has_class`, and otherwise the mean of all
-/// patches, so the weights are those of one query or a mean over all.
+/// That is the class vector if the model has one, and otherwise the mean of all patches, so the
+/// weights are those of one query or a mean over all.
 ///
 /// # Shapes
-/// - `pixels`: `[height, width, channels]` row by row; output: one row of `[patches]` a head
-pub fn image_weights(
-    model: &Model,
-    pixels: &[u8],
-    has_class: bool,
-    device: &Device,
-) -> HeadWeights {
+/// - `pixels`: `[height, width, channels]` row by row, as the model reads them
+///
+/// # Errors
+/// The model is no Vision Transformer.
+pub fn image_weights(runner: &Runner, pixels: &[u8]) -> Result<ImageWeights> {
+    let model = &runner.members[0].model;
+    let ModelShape::Vit(shape) = model.shape() else {
+        return Err(TrainError::new("the model does not read images"));
+    };
+    let has_class = shape.pooling == Pooling::Class;
+    let device = &runner.device;
     let values = pixels.iter().map(|&byte| i32::from(byte)).collect();
     let image = Image {
         pixels: upload(values, pixels.len(), device),
@@ -49,23 +62,26 @@ pub fn image_weights(
             .map(|head| pooled_weights(head, num_keys, has_class));
         weights.push(pooled.collect());
     }
-    weights
+    Ok(ImageWeights {
+        patches: shape.patches,
+        weights,
+    })
 }
 
-/// Runs a captioner over an image and a caption of it, with teacher forcing. The caption is cut at
-/// the model's longest length.
+/// Runs the first model of a runner over an image and a caption of it, with teacher forcing. The
+/// caption is cut at the model's longest length.
 ///
 /// # Shapes
-/// - `pixels`: `[height, width, channels]` row by row; output: `[tokens, num_patches]` a head
+/// - `pixels`: `[height, width, channels]` row by row, as the model reads them; output:
+///   `[tokens, num_patches]` a head
 ///
 /// # Errors
-/// The caption cannot be encoded.
-pub fn caption_weights(
-    runner: &Runner,
-    pixels: &[u8],
-    caption: &str,
-    num_patches: usize,
-) -> Result<CaptionWeights> {
+/// The model is no captioner; the caption cannot be encoded.
+pub fn caption_weights(runner: &Runner, pixels: &[u8], caption: &str) -> Result<CaptionWeights> {
+    let model = &runner.members[0].model;
+    let ModelShape::Captioner(shape) = model.shape() else {
+        return Err(TrainError::new("the model does not describe images"));
+    };
     let special = runner.tgt.special();
     let mut tgt = runner.tgt.encode(caption)?;
     tgt.truncate(runner.longest);
@@ -77,9 +93,8 @@ pub fn caption_weights(
         src: upload_images(pixels, 1, &runner.device).into(),
         tgt_in: upload_rows(&tgt_in, &runner.device),
     };
-    let model = &runner.members[0].model;
     let queries = counts(&shown);
-    let patches = vec![1; num_patches];
+    let patches = vec![1; shape.patches.num_patches()];
     let mut weights = Vec::new();
     for layer in Inspect::attention(model, inputs.into()).cross {
         let heads = head_weights(&layer.into_data());
@@ -87,6 +102,7 @@ pub fn caption_weights(
         weights.push(joined.collect());
     }
     Ok(CaptionWeights {
+        patches: shape.patches,
         tokens: texts(&shown),
         weights,
     })

@@ -20,7 +20,7 @@ use crate::train::{OwnParts, Training, short_type_name};
 const BURN: &str = "burn";
 
 /// A model that Burn's trainer trains on a task: a built-in one, made by
-/// [`built_in`](crate::tasks::built_in), or one of your own.
+/// [`configured`](crate::tasks::configured), or one of your own.
 ///
 /// A training step minimizes the mean of the loss over the targets of its batch, as a step of our
 /// loop over a single micro-batch does. A validation step computes the loss of a batch, or the

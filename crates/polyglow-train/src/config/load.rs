@@ -7,6 +7,7 @@ use polyglow_predict::error::{Context, Result, ensure, failed, usage, with_hint}
 use polyglow_predict::tasks::facts;
 
 use super::{Config, overrides};
+use crate::filters::check_names;
 use crate::tasks;
 
 impl Config {
@@ -138,6 +139,7 @@ impl Config {
             i64::MAX
         );
         let content = self.content();
+        check_names(&self.data.filters)?;
         self.tokenizer.validate()?;
         self.model.validate()?;
         self.train.validate()?;

@@ -10,6 +10,8 @@ use polyglow_predict::measures::MetricRow;
 use serde::{Deserialize, Serialize};
 
 use super::max_tokens::MaxTokens;
+use crate::AugmentationRow;
+use crate::tasks::TaskRow;
 use crate::train::{OptimizerRow, ScheduleRow};
 
 /// The update rule, a row of the table of optimizers: `adam` (Kingma and Ba, 2015; weight decay is
@@ -29,10 +31,24 @@ pub type ScheduleKind = Choice<ScheduleRow>;
 /// ends: a row of the table of metrics.
 pub type BestMetric = Choice<MetricRow>;
 
+/// A change of examples before they are trained on, which the program has registered.
+pub type AugmentationKind = Choice<AugmentationRow>;
+
+/// A task, a row of the table of tasks.
+pub type TaskKind = Choice<TaskRow>;
+
 /// The `[train]` section. A step is one update of the weights.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct TrainConfig {
+    /// What is learned, by the name of a task; default: what the architecture is for. A task that the
+    /// program has registered has its own batches, its own loss and its own validation.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub task: Option<TaskKind>,
+    /// How examples are changed each time before they are trained on, by the name under which the
+    /// program has registered it; default not at all.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub augmentation: Option<AugmentationKind>,
     /// Tokens in a micro-batch: rows times the longest padded side, source or target; or `"auto"`;
     /// default 4096.
     pub max_tokens: MaxTokens,
@@ -125,6 +141,8 @@ pub struct TrainConfig {
 impl Default for TrainConfig {
     fn default() -> Self {
         Self {
+            task: None,
+            augmentation: None,
             max_tokens: MaxTokens::default(),
             pad_multiple: None,
             precision: Precision::default(),

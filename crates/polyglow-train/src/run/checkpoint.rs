@@ -22,7 +22,7 @@ use serde_json::{Map, Value};
 
 pub use directory::Checkpoints;
 
-use super::{sha256, weights as weights_file};
+use super::{Program, sha256, weights as weights_file};
 use crate::train::{Interval, OwnParts};
 
 /// The version of the directory's layout and of its tensor names.
@@ -71,6 +71,9 @@ pub struct TrainState {
     /// name theirs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parts: Option<OwnParts>,
+    /// The program that made the newest steps; earlier checkpoints did not name theirs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub program: Option<Program>,
     /// The rules that select the examples of each epoch; earlier checkpoints did not name theirs.
     #[serde(default = "Selection::unrecorded")]
     pub selection: Selection,

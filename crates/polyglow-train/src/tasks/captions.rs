@@ -18,18 +18,14 @@ use polyglow_predict::tasks::captions;
 use polyglow_predict::tasks::images::upload_images;
 use serde::Serialize;
 
-use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
-};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TaskRow, TrainingData, Validation};
 use crate::config::Config;
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &captions::FACTS,
-    make: training,
+pub(super) const TRAINING: TaskRow = TaskRow {
     check,
-    own_key: None,
+    ..TaskRow::built_in(&captions::FACTS, training)
 };
 
 /// The task of describing images.

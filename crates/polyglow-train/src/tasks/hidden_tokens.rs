@@ -10,18 +10,11 @@ use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::Result;
 use polyglow_predict::tasks::hidden_tokens;
 
-use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
-};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TaskRow, TrainingData, Validation};
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &hidden_tokens::FACTS,
-    make: training,
-    check: |_| Ok(()),
-    own_key: None,
-};
+pub(super) const TRAINING: TaskRow = TaskRow::built_in(&hidden_tokens::FACTS, training);
 
 /// The task of predicting hidden tokens.
 pub struct HiddenTokens {

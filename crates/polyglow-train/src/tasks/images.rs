@@ -11,18 +11,14 @@ use polyglow_predict::device::upload;
 use polyglow_predict::error::{Result, bail, ensure};
 use polyglow_predict::tasks::images::{self, upload_images};
 
-use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
-};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TaskRow, TrainingData, Validation};
 use crate::config::Config;
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &images::FACTS,
-    make: training,
+pub(super) const TRAINING: TaskRow = TaskRow {
     check,
-    own_key: None,
+    ..TaskRow::built_in(&images::FACTS, training)
 };
 
 /// The task of labeling images.

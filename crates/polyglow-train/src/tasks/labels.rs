@@ -10,17 +10,13 @@ use polyglow_predict::device::{upload, upload_rows};
 use polyglow_predict::error::Result;
 use polyglow_predict::tasks::labels;
 
-use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
-};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TaskRow, TrainingData, Validation};
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &labels::FACTS,
-    make: training,
-    check: |_| Ok(()),
-    own_key: None,
+pub(super) const TRAINING: TaskRow = TaskRow {
+    augments: true,
+    ..TaskRow::built_in(&labels::FACTS, training)
 };
 
 /// The task of labeling texts.
@@ -95,6 +91,9 @@ impl Task for Labels {
 /// # Errors
 /// The data is of another kind than the task reads, or the config does not suit it.
 fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
-    let source = LabelSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
+    let mut source = LabelSource::new(Arc::clone(data.text()?), setting.plan.batching())?;
+    if let Some(augmentation) = setting.augmentation() {
+        source = source.augmented(augmentation);
+    }
     Ok(AnyTask::new(Labels::new(setting, source)))
 }

@@ -15,22 +15,21 @@ use polyglow_predict::tasks::language;
 
 pub use self::counting::{NgramScores, ngram_scores};
 use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, OwnKey, Setting, Task, TrainingData, TrainingHalf,
-    Validation,
+    AnyTask, BatchSize, ID_BYTES, Loss, OwnKey, Setting, Task, TaskRow, TrainingData, Validation,
 };
 use crate::config::Config;
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &language::FACTS,
-    make: training,
+pub(super) const TRAINING: TaskRow = TaskRow {
     check,
     own_key: Some(OwnKey {
         is_given: |config| config.data.context_len.is_some(),
         refusal: "`data.context_len` belongs to language models, which read text of one side",
     }),
+    augments: true,
+    ..TaskRow::built_in(&language::FACTS, training)
 };
 
 /// The task of predicting the next token of a text. Whether the text is read line by line or in
@@ -125,6 +124,9 @@ fn training(setting: Setting, data: &TrainingData) -> Result<AnyTask<Model>> {
         let source = WindowSource::new(cache, batching, context_len)?;
         return Ok(AnyTask::new(Language::new(setting, source)));
     }
-    let source = LineSource::new(cache, batching)?;
+    let mut source = LineSource::new(cache, batching)?;
+    if let Some(augmentation) = setting.augmentation() {
+        source = source.augmented(augmentation);
+    }
     Ok(AnyTask::new(Language::new(setting, source)))
 }

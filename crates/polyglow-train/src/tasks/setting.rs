@@ -4,6 +4,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use polyglow_data::augmentation::Augmentation;
 use polyglow_data::corpus::{Corpus, Part};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
@@ -196,6 +197,12 @@ impl Setting {
         } = self;
         let options = plan.runner_options(plan.config.search.greedy(), *longest);
         Runner::new(model, tokenizers, options)
+    }
+
+    /// Returns the augmentation that the config chooses, if it chooses one.
+    pub fn augmentation(&self) -> Option<Augmentation> {
+        let chosen = self.plan.config.train.augmentation?;
+        Some(chosen.0.make())
     }
 
     /// Returns the cross-entropy of a model that gives all target tokens the same probability, in

@@ -10,18 +10,11 @@ use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::Result;
 use polyglow_predict::tasks::tags;
 
-use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
-};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TaskRow, TrainingData, Validation};
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &tags::FACTS,
-    make: training,
-    check: |_| Ok(()),
-    own_key: None,
-};
+pub(super) const TRAINING: TaskRow = TaskRow::built_in(&tags::FACTS, training);
 
 /// The task of tagging the words of texts.
 pub struct Tags {

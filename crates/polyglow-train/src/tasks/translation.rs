@@ -7,26 +7,25 @@ use std::marker::PhantomData;
 use std::sync::Arc;
 
 use burn::tensor::{Device, Tensor, TensorData};
+use polyglow_data::augmentation::Augmentation;
 use polyglow_data::batch::PairBatch;
+use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
+use polyglow_data::random::Random;
 use polyglow_data::sources::{BatchSource, PairSource};
 use polyglow_model::{Generate, Model, Pair as Inputs, Predict, Targets, alignment_loss};
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Result, TrainError};
 use polyglow_predict::tasks::translation::{self, evaluate};
 
-use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TrainingData, TrainingHalf, Validation,
-};
+use super::{AnyTask, BatchSize, ID_BYTES, Loss, Setting, Task, TaskRow, TrainingData, Validation};
 use crate::train::short_type_name;
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &translation::FACTS,
-    make: training,
-    check: |_| Ok(()),
-    own_key: None,
+pub(super) const TRAINING: TaskRow = TaskRow {
+    augments: true,
+    ..TaskRow::built_in(&translation::FACTS, training)
 };
 
 /// The task of translating, for any model that predicts pairs and can be searched, and any source
@@ -35,6 +34,8 @@ pub struct Translation<M = polyglow_model::Model, S = PairSource> {
     source: Arc<S>,
     setting: Setting,
     pad_id: u32,
+    /// The name of an augmentation of the caller's own.
+    augmentation: Option<String>,
     model: PhantomData<fn() -> M>,
 }
 
@@ -45,8 +46,57 @@ impl<M> Translation<M> {
     /// The config asks for BPE dropout with a tokenizer that is not plain BPE.
     pub fn new(setting: Setting, cache: Arc<IdCache>) -> Result<Self> {
         let links = setting.plan.config.train.alignment_weight > 0.0;
-        let source = PairSource::new(cache, setting.plan.batching(), links)?;
+        let mut source = PairSource::new(cache, setting.plan.batching(), links)?;
+        if let Some(augmentation) = setting.augmentation() {
+            source = source.augmented(augmentation);
+        }
         Ok(Self::from_source(setting, source))
+    }
+
+    /// Changes each example by `augment` before it is trained on: it is called with the example and
+    /// with random numbers that follow from the seed of the run, the epoch and the example, so that
+    /// a training that was stopped makes the same changes when it is resumed. See [`Augmentation`]
+    /// for what becomes of longer examples.
+    ///
+    /// The run keeps `name`, in which settings may stand, and is resumed only with an augmentation
+    /// of the same name.
+    ///
+    /// ```
+    /// # use std::sync::Arc;
+    /// # use polyglow_model::Model;
+    /// # use polyglow_train::tasks::translation::Translation;
+    /// # use polyglow_train::{Config, Ending, Silent, Stop, Training};
+    /// # let text = "data.corpus = 'digits'
+    /// #     tokenizer.kind = 'word'
+    /// #     model = { d_model = 16, d_ff = 16, num_heads = 2, num_encoder_layers = 1, num_decoder_layers = 1 }
+    /// #     train = { max_steps = 2, max_tokens = 200 }";
+    /// # let dir = tempfile::tempdir()?;
+    /// # let config = Config::from_text(text, &[])?;
+    /// let training = Training::prepare(config, dir.path(), &mut Silent)?;
+    /// let cache = Arc::clone(training.data.text()?);
+    /// let task = Translation::<Model>::new(training.setting()?, cache)?;
+    /// // Drops the first token of every second source.
+    /// let task = task.augmented("without the first", |example, random| {
+    ///     if random.uniform() < 0.5 {
+    ///         example.src.remove(0);
+    ///     }
+    /// });
+    /// let shape = training.plan.model_shape(&training.tokenizers)?;
+    /// training.run_with(&task, |device| shape.init(1, device), &Stop::default(), &mut Silent)?;
+    /// # Ok::<(), Box<dyn std::error::Error>>(())
+    /// ```
+    #[must_use]
+    pub fn augmented(
+        mut self,
+        name: &str,
+        augment: impl Fn(&mut Example, &mut Random) + Send + Sync + 'static,
+    ) -> Self {
+        let augmentation =
+            Augmentation::new(name, move |example, random, _| augment(example, random));
+        let source = Arc::unwrap_or_clone(self.source);
+        self.source = Arc::new(source.augmented(augmentation));
+        self.augmentation = Some(name.to_owned());
+        self
     }
 }
 
@@ -58,19 +108,22 @@ impl<M, S> Translation<M, S> {
             source: Arc::new(source),
             setting,
             pad_id,
+            augmentation: None,
             model: PhantomData,
         }
     }
 }
 
 /// A batch of pairs on the device.
+#[derive(Clone, Debug)]
 pub struct Pairs {
-    inputs: Inputs,
+    /// What the model reads.
+    pub inputs: Inputs,
     /// The ids that are predicted, `[batch * tgt_len]`.
-    targets: Targets,
+    pub targets: Targets,
     /// The share of attention that each target position is to give to each source position,
     /// `[batch, tgt_len, src_len]`; `None` without guided alignment.
-    gold_attention: Option<Tensor<3>>,
+    pub gold_attention: Option<Tensor<3>>,
 }
 
 impl<M, S> Task for Translation<M, S>
@@ -89,7 +142,10 @@ where
     fn name(&self) -> Option<String> {
         // A source of the caller's own is a part that the config does not name.
         let is_built_in = TypeId::of::<S>() == TypeId::of::<PairSource>();
-        (!is_built_in).then(short_type_name::<Self>)
+        match &self.augmentation {
+            Some(name) => Some(format!("{} with {name}", short_type_name::<Self>())),
+            None => (!is_built_in).then(short_type_name::<Self>),
+        }
     }
 
     fn size(&self, batch: &PairBatch) -> BatchSize {

@@ -12,21 +12,19 @@ use polyglow_predict::error::{Result, ensure};
 use polyglow_predict::tasks::words::{self, upload_words};
 
 use super::{
-    AnyTask, BatchSize, ID_BYTES, Loss, OwnKey, Setting, Task, TrainingData, TrainingHalf,
-    Validation,
+    AnyTask, BatchSize, ID_BYTES, Loss, OwnKey, Setting, Task, TaskRow, TrainingData, Validation,
 };
 use crate::config::Config;
 use crate::workload::BatchShape;
 
 /// The row of this task.
-pub(super) const TRAINING: TrainingHalf = TrainingHalf {
-    facts: &words::FACTS,
-    make: training,
+pub(super) const TRAINING: TaskRow = TaskRow {
     check,
     own_key: Some(OwnKey {
         is_given: |config| config.data.words.is_some(),
         refusal: "`[data.words]` belongs to word vectors, `model.arch = \"skipgram\"`",
     }),
+    ..TaskRow::built_in(&words::FACTS, training)
 };
 
 /// The task of predicting the words around a word, by which word vectors are learned.

@@ -13,7 +13,7 @@ use super::memory::{MemoryEstimate, available_memory};
 use super::try_step;
 use crate::observer::Observer;
 use crate::plan::Plan;
-use crate::tasks::{Setting, Task, TrainingData, built_in};
+use crate::tasks::{Setting, Task, TrainingData, configured};
 use crate::workload::BatchShape;
 
 /// The largest size that is tried: a GPU is busy long before, and larger batches hardly make it
@@ -48,7 +48,7 @@ pub fn find_max_tokens(
         plan: setting.plan.with_max_tokens(usize::MAX),
         ..setting
     };
-    let task = built_in(setting, data)?;
+    let task = configured(setting, data)?;
     search(&task, &plan, shape, observer).map_err(|error| {
         let error =
             error.context("`train.max_tokens = \"auto\"`: not even one of the longest examples fits into memory");

@@ -25,6 +25,9 @@ pub struct OwnParts {
     /// The schedule, of [`Training::with_schedule`](crate::Training::with_schedule).
     #[serde(skip_serializing_if = "Option::is_none")]
     pub schedule: Option<String>,
+    /// The filters of `data.filters`, with their settings.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub filters: Option<String>,
 }
 
 impl OwnParts {
@@ -74,12 +77,13 @@ impl OwnParts {
     }
 
     /// The parts, each after what it is called.
-    fn named(&self) -> [(&'static str, Option<&str>); 4] {
+    fn named(&self) -> [(&'static str, Option<&str>); 5] {
         [
             ("model", self.model.as_deref()),
             ("task", self.task.as_deref()),
             ("optimizer", self.optimizer.as_deref()),
             ("schedule", self.schedule.as_deref()),
+            ("filters", self.filters.as_deref()),
         ]
     }
 }

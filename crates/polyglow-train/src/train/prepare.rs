@@ -26,7 +26,7 @@ use crate::config::{Config, MaxTokens, TrainConfig};
 use crate::observer::Observer;
 use crate::plan::Plan;
 use crate::run::{Lock, RunDirectory, TextHashes, TrainState};
-use crate::tasks::{Setting, Task, TrainingData, built_in};
+use crate::tasks::{Setting, Task, TrainingData, configured};
 use ids::{encode, tokenizers};
 pub use ranks::check_one_config;
 use ranks::{check_share, shared_tokenizers};
@@ -339,7 +339,7 @@ impl Training {
             .plan
             .model_shape(&self.tokenizers)?
             .init(self.plan.config.seed, &self.plan.training_device()?);
-        let task = built_in(self.setting()?, &self.data)?;
+        let task = configured(self.setting()?, &self.data)?;
         fit(self, &task, model, stop, observer)
     }
 

@@ -25,13 +25,13 @@ use super::optimizer::{Optimizer, freeze};
 use super::parts::OwnParts;
 use super::resume::warn_of_other_instructions;
 use super::schedule::Schedule;
-use super::step::StepConfig;
+use super::step::StepArgs;
 use super::stepper::{Stepper, StepperParts};
-use super::sums::{SumAcross, among};
+use super::sums::{AllReduce, all_reduce_among};
 use super::{Ending, Training, last_step};
 use crate::observer::Observer;
 use crate::run::records::Records;
-use crate::run::{Best, Checkpoints, TrainState};
+use crate::run::{Best, Checkpoints, Program, TrainState};
 use crate::tasks::Task;
 use crate::workload::BatchShape;
 
@@ -93,6 +93,7 @@ impl<'a, T: Task> Session<'a, T> {
         let parts = OwnParts {
             optimizer: training.rule.name.clone(),
             schedule: training.schedule.as_ref().map(|own| own.name.clone()),
+            filters: training.plan.own_filters(),
             ..OwnParts::for_task(task)
         };
         // Only rank 0 reads, so that all agree which checkpoint is the newest.
@@ -104,6 +105,7 @@ impl<'a, T: Task> Session<'a, T> {
             saved = Some(path);
         }
         state.parts = Some(parts);
+        state.program = Some(Program::this());
         state.text = Some(training.hashes.clone());
         let epoch_len = task.source().plan(0).map_err(Into::into)?.len();
         let last_step = last_step(&config.train, epoch_len);
@@ -151,8 +153,8 @@ impl<'a, T: Task> Session<'a, T> {
     }
 
     /// Makes every step a part of one over several processes, whose sums `across` adds.
-    pub fn sum_across(&mut self, across: Box<SumAcross<'a>>) {
-        self.stepper.sum_across(across);
+    pub fn set_all_reduce(&mut self, all_reduce: Box<AllReduce<'a>>) {
+        self.stepper.set_all_reduce(all_reduce);
     }
 
     /// Returns the step that training ends with.
@@ -196,9 +198,12 @@ impl<'a, T: Task> Session<'a, T> {
         if let Some(largest) = window.largest(self.task) {
             self.note(largest, observer);
         }
-        let first = window.first;
-        let config = StepConfig { step, lr, first };
-        let record = self.stepper.step(&window.micro_batches, config)?;
+        let args = StepArgs {
+            step,
+            lr,
+            first_micro_batch: window.first,
+        };
+        let record = self.stepper.step(&window.micro_batches, args)?;
         // Only now: a step that fails has not been made.
         self.state.step = step;
         self.state.tokens += record.num_tokens as u64;
@@ -245,7 +250,9 @@ fn new_stepper<'a, T: Task>(
     let group = &*training.plan.group;
     if !group.is_alone() {
         let precision = train.exchange_precision;
-        stepper.sum_across(Box::new(move |sums| among(group, precision, sums)));
+        stepper.set_all_reduce(Box::new(move |sums| {
+            all_reduce_among(group, precision, sums)
+        }));
     }
     Ok(stepper)
 }

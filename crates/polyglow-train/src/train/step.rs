@@ -6,24 +6,28 @@ use burn::tensor::{Tensor, Transaction};
 
 /// The arguments of a step, apart from its batches.
 #[derive(Clone, Copy, Debug)]
-pub struct StepConfig {
+pub struct StepArgs {
     /// The step's number, from 1; with the seed of the run it decides the dropout.
     pub step: u64,
     /// The learning rate of this step.
     pub lr: f64,
-    /// The number of the window's first micro-batch in the step, from 0: where several processes
-    /// share a step, others have those before it.
-    pub first: usize,
+    /// The index, within the step, of the first micro-batch of this process. The micro-batches of a
+    /// process follow each other; those before them belong to the processes of lower ranks.
+    pub first_micro_batch: usize,
 }
 
-impl StepConfig {
+impl StepArgs {
     /// Makes the arguments of a step whose micro-batches are all in this process.
     pub fn new(step: u64, lr: f64) -> Self {
-        Self { step, lr, first: 0 }
+        Self {
+            step,
+            lr,
+            first_micro_batch: 0,
+        }
     }
 }
 
-/// The result of a step, whose tensors are still on the device.
+/// The result of a step, over all processes that share it. Its tensors are still on the device.
 ///
 /// The step was skipped, and changed no weight, if one of the three tensors is not finite.
 #[derive(Clone, Debug)]
@@ -32,17 +36,17 @@ pub struct StepRecord {
     pub step: u64,
     /// The learning rate it was made with.
     pub lr: f64,
-    /// Smoothed cross-entropy over the window in nats, without that of guided alignment, `[1]`.
+    /// Smoothed cross-entropy in nats, summed over the targets of the step, without that of guided alignment, `[1]`.
     pub loss_sum: Tensor<1>,
-    /// Cross-entropy without smoothing over the window in nats, `[1]`.
+    /// Cross-entropy without smoothing in nats, `[1]`.
     pub nll_sum: Tensor<1>,
     /// Norm of the mean gradient before clipping, `[1]`.
     pub grad_norm: Tensor<1>,
-    /// Target tokens in the window, without padding.
+    /// Target tokens in the step, without padding.
     pub num_tokens: usize,
-    /// Positions in the window, source and target, with padding.
+    /// Positions in the step, source and target, with padding.
     pub num_positions: usize,
-    /// Source and target tokens in the window, without padding.
+    /// Source and target tokens in the step, without padding.
     pub num_real_positions: usize,
 }
 
@@ -104,7 +108,8 @@ impl StepValues {
     }
 }
 
-/// A phase of a step. All but the last are called once for each shard.
+/// A phase of a step. All but the update come once for each shard. The exchange between processes
+/// belongs to none of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Phase {
     /// The upload of the batch to the device.
@@ -138,5 +143,6 @@ impl Phase {
     }
 }
 
-/// Called after each phase of a step, on any thread, with the time at which the phase began.
-pub type Observe<'a> = dyn Fn(Phase, Instant) + Sync + 'a;
+/// A function that is called after each phase of a step, on any thread, with the time at which the
+/// phase began. On a GPU that is when its work is queued, unless the function waits for the device.
+pub type OnPhase<'a> = dyn Fn(Phase, Instant) + Sync + 'a;

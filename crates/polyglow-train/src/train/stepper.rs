@@ -14,10 +14,10 @@ use polyglow_predict::error::{Context, Result};
 use polyglow_predict::model::load_weights;
 use polyglow_predict::weights::Weights;
 
-use self::passes::{Passes, StepKey};
+use self::passes::{StepContext, StepKey};
 use super::optimizer::Optimizer;
-use super::step::{Observe, Phase, StepConfig, StepRecord};
-use super::sums::{SumAcross, WindowSums, alone};
+use super::step::{OnPhase, Phase, StepArgs, StepRecord};
+use super::sums::{AllReduce, WindowSums, single_process};
 use crate::plan::Plan;
 use crate::run::Content;
 use crate::tasks::{BatchOf, MicroBatch, Task};
@@ -37,7 +37,7 @@ const NO_MODEL: &str = "the model is gone: an update or a restoration before thi
 /// use polyglow_data::sources::BatchSource;
 /// use polyglow_model::Model;
 /// use polyglow_train::tasks::translation::Translation;
-/// use polyglow_train::train::{StepConfig, Stepper};
+/// use polyglow_train::train::{StepArgs, Stepper};
 /// use polyglow_train::{Config, Silent, Task, Training};
 ///
 /// let text = "data.corpus = 'digits'
@@ -56,7 +56,7 @@ const NO_MODEL: &str = "the model is gone: an update or a restoration before thi
 /// let mut losses = Vec::new();
 /// for step in 1..=20 {
 ///     let window = [batches.batch(0, epoch.batch(0))?];
-///     let record = stepper.step(&window, StepConfig::new(step, 3e-3))?;
+///     let record = stepper.step(&window, StepArgs::new(step, 3e-3))?;
 ///     losses.push(record.read().loss_sum / record.num_tokens as f64);
 /// }
 /// assert!(losses[19] < losses[0]);
@@ -70,7 +70,7 @@ pub struct Stepper<'a, T: Task> {
     optimizer: Optimizer,
     device: Device,
     seed: u64,
-    across: Box<SumAcross<'a>>,
+    all_reduce: Box<AllReduce<'a>>,
 }
 
 /// The parts of a [`Stepper`].
@@ -112,14 +112,14 @@ impl<'a, T: Task> Stepper<'a, T> {
             optimizer: parts.optimizer,
             device: parts.device,
             seed: parts.seed,
-            across: Box::new(alone),
+            all_reduce: Box::new(single_process),
         }
     }
 
-    /// Makes every step data-parallel: `across` adds the sums of the windows of several processes
+    /// Makes every step data-parallel: `all_reduce` adds the sums of the windows of several processes
     /// (all-reduce), each of which then makes the same update.
-    pub fn sum_across(&mut self, across: Box<SumAcross<'a>>) {
-        self.across = across;
+    pub fn set_all_reduce(&mut self, all_reduce: Box<AllReduce<'a>>) {
+        self.all_reduce = all_reduce;
     }
 
     /// Runs the micro-batches of a window and updates the weights once, by the gradient of the mean
@@ -136,27 +136,27 @@ impl<'a, T: Task> Stepper<'a, T> {
     /// # Errors
     /// A thread cannot be started, or other processes cannot be reached; the weights are unchanged
     /// then. The model is gone (see [`Self::model`]).
-    pub fn step(&mut self, window: &[MicroBatch<T>], config: StepConfig) -> Result<StepRecord> {
-        self.observed_step(window, config, &|_, _| {})
+    pub fn step(&mut self, window: &[MicroBatch<T>], args: StepArgs) -> Result<StepRecord> {
+        self.observed_step(window, args, &|_, _| {})
     }
 
-    /// Makes the same step, and calls `observe` after each phase of each shard, on whichever thread
-    /// it ran, and after the update.
+    /// Makes the same step, and calls `observe` after each phase of each shard, on the thread that
+    /// made it, and after the update.
     ///
     /// # Errors
     /// As [`Self::step`].
     pub fn observed_step(
         &mut self,
         window: &[MicroBatch<T>],
-        config: StepConfig,
-        observe: &Observe<'_>,
+        args: StepArgs,
+        observe: &OnPhase<'_>,
     ) -> Result<StepRecord> {
-        let sums = self.window_sums(window, config, observe)?;
+        let sums = self.window_sums(window, args, observe)?;
         // Before anything is changed: where another process cannot be reached, the weights are as
         // they were before the step.
-        let sums = (self.across)(sums)?;
+        let sums = (self.all_reduce)(sums)?;
         let begin = Instant::now();
-        let record = self.update(sums, config)?;
+        let record = self.update(sums, args)?;
         observe(Phase::Update, begin);
         Ok(record)
     }
@@ -165,34 +165,34 @@ impl<'a, T: Task> Stepper<'a, T> {
     fn window_sums(
         &self,
         window: &[MicroBatch<T>],
-        config: StepConfig,
-        observe: &Observe<'_>,
+        args: StepArgs,
+        observe: &OnPhase<'_>,
     ) -> Result<WindowSums> {
-        let passes = self.passes(observe)?;
+        let context = self.context(observe)?;
         let key = StepKey {
             seed: self.seed,
-            step: config.step,
-            first: config.first,
+            step: args.step,
+            first_micro_batch: args.first_micro_batch,
         };
         let scale = self.optimizer.loss_scale();
         // On a GPU that multiplies in f16 or bf16, each weight is rounded once for all passes: joined
         // parameters here, in one operation, the others where they are first used.
         let rounded = RoundedOnce::begin();
         self.optimizer.round_weights(&rounded);
-        passes.sum(window, key, scale.as_ref())
+        context.forward_backward_window(window, key, scale.as_ref())
     }
 
     /// Makes the forward and the backward pass of one batch, so that the device compiles their
     /// kernels before the first step. Returns the gradients, so that their addition can be compiled,
     /// too.
-    pub(super) fn rehearse(&self, batch: &BatchOf<T>) -> Result<Gradients> {
-        let passes = self.passes(&|_, _| {})?;
-        let loss = passes.forward(passes.model, batch, self.seed);
+    pub(super) fn warm_up_kernels(&self, batch: &BatchOf<T>) -> Result<Gradients> {
+        let context = self.context(&|_, _| {})?;
+        let loss = context.forward(context.model, batch, self.seed);
         Ok(loss.minimized.backward())
     }
 
-    fn passes<'s>(&'s self, observe: &'s Observe<'s>) -> Result<Passes<'s, T>> {
-        Ok(Passes {
+    fn context<'s>(&'s self, observe: &'s OnPhase<'s>) -> Result<StepContext<'s, T>> {
+        Ok(StepContext {
             task: self.task,
             model: self.model()?,
             device: &self.device,
@@ -200,8 +200,8 @@ impl<'a, T: Task> Stepper<'a, T> {
         })
     }
 
-    fn update(&mut self, sums: WindowSums, config: StepConfig) -> Result<StepRecord> {
-        let StepConfig { step, lr, .. } = config;
+    fn update(&mut self, sums: WindowSums, args: StepArgs) -> Result<StepRecord> {
+        let StepArgs { step, lr, .. } = args;
         // Copied first, since the optimizer consumes the sums and frees each gradient after its
         // last use.
         let loss_sum = sums.loss_sum.clone();

@@ -37,22 +37,22 @@ pub struct WindowSums {
 ///
 /// It returns the sums over all processes, every field of them, and the same bits in every process:
 /// each divides by the same number of tokens, clips by the same norm and skips the same steps, so
-/// that weights that begin equal stay equal. Tensors keep their shapes, order and device. [`alone`]
+/// that weights that begin equal stay equal. Tensors keep their shapes, order and device. [`single_process`]
 /// is that of a single process.
 ///
 /// # Errors
 /// The other processes cannot be reached: the step is not made.
-pub type SumAcross<'a> = dyn FnMut(WindowSums) -> Result<WindowSums> + Send + 'a;
+pub type AllReduce<'a> = dyn FnMut(WindowSums) -> Result<WindowSums> + Send + 'a;
 
-/// The [`SumAcross`] of a training in a single process, whose sums are complete as they are.
+/// The [`AllReduce`] of a training in a single process, whose sums are complete as they are.
 ///
 /// # Errors
 /// None.
-pub fn alone(sums: WindowSums) -> Result<WindowSums> {
+pub fn single_process(sums: WindowSums) -> Result<WindowSums> {
     Ok(sums)
 }
 
-/// The [`SumAcross`] of a group: adds in the order of the ranks.
+/// The [`AllReduce`] of a group: adds in the order of the ranks.
 ///
 /// Losses are added as those of the micro-batches of one process are, so that with one micro-batch
 /// in each rank all bits are those of one process. Gradients go in buckets: while one is sent and
@@ -60,7 +60,7 @@ pub fn alone(sums: WindowSums) -> Result<WindowSums> {
 ///
 /// # Errors
 /// Another rank cannot be reached.
-pub(super) fn among(
+pub(super) fn all_reduce_among(
     group: &dyn Group,
     precision: Precision,
     mut sums: WindowSums,
@@ -272,7 +272,7 @@ impl GradientSum {
     }
 
     /// Adds gradients that are zero.
-    pub(super) fn add_nothing(&mut self, model: &impl Module) {
+    pub(super) fn add_zeros(&mut self, model: &impl Module) {
         model.visit(&mut Collector {
             sum: self,
             grads: None,

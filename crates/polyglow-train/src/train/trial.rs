@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::memory::peak_memory;
 use crate::plan::Plan;
 use crate::tasks::{MicroBatch, Task};
-use crate::train::{Schedule, StepConfig, Stepper};
+use crate::train::{Schedule, StepArgs, Stepper};
 
 /// One training step on the largest batch.
 #[derive(Clone, Copy, Debug, Serialize)]
@@ -61,7 +61,7 @@ fn run_unguarded<T: Task>(
     let micro_batches = train.accumulate_steps.min(2);
     let window: Vec<MicroBatch<T>> = (0..micro_batches).map(|_| batch()).collect::<Result<_>>()?;
     let started = Instant::now();
-    let record = stepper.step(&window, StepConfig::new(1, lr))?;
+    let record = stepper.step(&window, StepArgs::new(1, lr))?;
     let values = record.read();
     stepper.device().sync()?;
     let seconds = started.elapsed().as_secs_f64();

@@ -2,8 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
-use polyglow_train::Plan;
 use polyglow_train::config::{BestMetric, Config, Difference};
+use polyglow_train::{Plan, register_augmentation};
 use tempfile::TempDir;
 
 /// The root of the workspace.
@@ -112,6 +112,7 @@ fn the_reference_has_every_key_once_and_explains_it() {
 
 #[test]
 fn the_examples_in_the_reference_are_valid() {
+    register_augmentation("word-dropout", |_, _, _| {}).expect("the name is free");
     let (text, examples) = reference();
     for (section, example) in examples {
         let config = text.replace(&format!("# {example}\n"), &format!("{example}\n"));

@@ -58,7 +58,7 @@ fn train(
         .init(plan.config.seed, &plan.training_device()?);
     let mut session = Session::start(&training, &task, model)?;
     let (mut number, poisoned) = (session.state.step, poisoned.to_vec());
-    session.sum_across(Box::new(move |mut sums: WindowSums| {
+    session.set_all_reduce(Box::new(move |mut sums: WindowSums| {
         number += 1;
         if poisoned.contains(&number)
             && let Some(gradient) = sums.gradients.parts_mut().last_mut()

@@ -18,7 +18,7 @@ use polyglow_train::config::{Config, TrainConfig};
 use polyglow_train::tasks::translation::Translation;
 use polyglow_train::tasks::{HeldOut, Setting};
 use polyglow_train::train::{
-    Optimizer, Phase, StepConfig, Stepper, StepperParts, WindowSums, alone,
+    Optimizer, Phase, StepArgs, Stepper, StepperParts, WindowSums, single_process,
 };
 use polyglow_train::{Plan, TrainError};
 
@@ -193,7 +193,7 @@ fn train_from(
     let mut stepper = stepper(&task, model, train);
     let mut losses = Vec::new();
     for (number, window) in (1..).zip(windows) {
-        let config = StepConfig::new(number, train.lr);
+        let config = StepArgs::new(number, train.lr);
         let record = stepper.step(window, config).expect("threads start");
         losses.push(record.read().loss_sum / record.num_tokens as f64);
     }
@@ -287,11 +287,11 @@ fn sums_of(window: &[Vec<PairBatch>], train: &TrainConfig) -> WindowSums {
     let task = task(train);
     let mut sent = None;
     let mut stepper = stepper(&task, model(train), train);
-    stepper.sum_across(Box::new(|sums| {
+    stepper.set_all_reduce(Box::new(|sums| {
         sent = Some(sums);
         Err(TrainError::new("only the sums are needed"))
     }));
-    let step = stepper.step(window, StepConfig::new(1, 0.0));
+    let step = stepper.step(window, StepArgs::new(1, 0.0));
     assert!(step.is_err(), "the error of the sum is that of the step");
     assert!(stepper.model().is_ok(), "the weights are as they were");
     drop(stepper);
@@ -329,9 +329,9 @@ fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows()
     };
     let task = task(&config);
     let mut stepper = stepper(&task, model(&config), &config);
-    stepper.sum_across(Box::new(add));
+    stepper.set_all_reduce(Box::new(add));
     let record = stepper
-        .step(&[here], StepConfig::new(1, config.lr))
+        .step(&[here], StepArgs::new(1, config.lr))
         .expect("the other process is reached");
     assert_eq!(
         record.num_tokens,
@@ -363,13 +363,13 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
         weights(model).into_iter().map(f32::to_bits).collect()
     };
     let before = now(&stepper);
-    stepper.sum_across(Box::new(|mut sums: WindowSums| {
+    stepper.set_all_reduce(Box::new(|mut sums: WindowSums| {
         let gradient = &mut sums.gradients.parts_mut()[0];
         *gradient = gradient.clone() * f64::INFINITY;
         Ok(sums)
     }));
     let record = stepper
-        .step(&window, StepConfig::new(1, 1e-3))
+        .step(&window, StepArgs::new(1, 1e-3))
         .expect("nothing else fails");
     assert!(!record.read().grad_norm.is_finite() && !record.read().is_finite());
     assert_eq!(now(&stepper), before);
@@ -378,9 +378,9 @@ fn a_step_with_a_gradient_that_is_not_finite_leaves_the_model_as_it_is() {
     };
     assert!(stepper.optimizer().state().iter().all(zero));
     // What was skipped can be trained on: it is still differentiated.
-    stepper.sum_across(Box::new(alone));
+    stepper.set_all_reduce(Box::new(single_process));
     let record = stepper
-        .step(&window, StepConfig::new(2, 1e-3))
+        .step(&window, StepArgs::new(2, 1e-3))
         .expect("nothing fails");
     assert!(record.read().grad_norm > 0.0);
     assert_ne!(now(&stepper), before);
@@ -426,13 +426,13 @@ fn with_f16_a_skipped_step_halves_the_scale_of_the_loss() {
     restore(stepper.optimizer_mut(), 1e7);
     let window = vec![vec![PairBatch::new(&examples(), SPECIAL, SPECIAL, 1)]];
     let record = stepper
-        .step(&window, StepConfig::new(1, 1e-3))
+        .step(&window, StepArgs::new(1, 1e-3))
         .expect("nothing else fails");
     assert!(!record.read().grad_norm.is_finite() && scale(&stepper) == 5e6f32.to_bits());
     assert_eq!(now(&stepper), before);
     restore(stepper.optimizer_mut(), f32::from_bits(first));
     let record = stepper
-        .step(&window, StepConfig::new(2, 1e-3))
+        .step(&window, StepArgs::new(2, 1e-3))
         .expect("nothing else fails");
     assert!(record.read().grad_norm.is_finite() && scale(&stepper) == first);
     assert_ne!(now(&stepper), before);
@@ -455,7 +455,7 @@ fn each_phase_of_a_step_is_observed_and_changes_nothing() {
         phases.lock().expect("no thread panicked").push(phase);
     };
     stepper
-        .observed_step(&window, StepConfig::new(1, config.lr), &observe)
+        .observed_step(&window, StepArgs::new(1, config.lr), &observe)
         .expect("nothing fails");
     let phases = phases.into_inner().expect("no thread panicked");
     let count = |phase| phases.iter().filter(|other| **other == phase).count();

@@ -5,10 +5,8 @@ use std::iter;
 use std::path::Path;
 
 use maud::{Markup, html};
-use polyglow_model::ModelShape;
-use polyglow_predict::attention::{CaptionWeights, caption_weights, head_or_mean};
-use polyglow_predict::runner::Runner;
-use polyglow_train::{Result, TrainError};
+use polyglow_predict::attention::{CaptionWeights, head_or_mean};
+use polyglow_train::Result;
 
 use super::Selection;
 use super::patched::PatchedImage;
@@ -39,30 +37,20 @@ pub struct CaptionAttention {
 }
 
 impl CaptionAttention {
-    /// Runs the first model of an ensemble over an image and a caption of it, with teacher forcing.
-    /// The caption is cut at the model's longest length.
+    /// Makes the pictures of an image under the weights of each token of its caption.
     ///
     /// # Shapes
-    /// - `pixels`: `[height, width, channels]` row by row, as the model reads them
-    ///
-    /// # Errors
-    /// The model is no captioner; the caption cannot be encoded.
-    pub fn new(runner: &Runner, pixels: Vec<u8>, caption: &str) -> Result<Self> {
-        let ModelShape::Captioner(shape) = runner.members[0].model.shape() else {
-            return Err(TrainError::new("the model does not describe images"));
-        };
-        let num_patches = shape.patches.num_patches();
-        let CaptionWeights { tokens, weights } =
-            caption_weights(runner, &pixels, caption, num_patches)?;
+    /// - `pixels`: `[height, width, channels]` row by row, as the model has read them
+    pub fn new(pixels: Vec<u8>, weights: CaptionWeights) -> Self {
         let image = PatchedImage {
-            shape: shape.patches,
+            shape: weights.patches,
             pixels,
         };
-        Ok(Self {
+        Self {
             image,
-            tokens,
-            weights,
-        })
+            tokens: weights.tokens,
+            weights: weights.weights,
+        }
     }
 
     /// Writes a page with the image once for each token, layer and head; or a picture with a strip

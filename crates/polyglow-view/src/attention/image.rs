@@ -3,10 +3,8 @@
 use std::path::Path;
 
 use maud::{Markup, html};
-use polyglow_model::{ModelShape, Pooling};
-use polyglow_predict::attention::{head_or_mean, image_weights};
-use polyglow_predict::runner::Runner;
-use polyglow_train::{Result, TrainError};
+use polyglow_predict::attention::{ImageWeights, head_or_mean};
+use polyglow_train::Result;
 
 use super::Selection;
 use super::patched::PatchedImage;
@@ -32,25 +30,16 @@ pub struct ImageAttention {
 }
 
 impl ImageAttention {
-    /// Runs the first model of an ensemble over an image.
+    /// Makes the picture of an image under weights.
     ///
     /// # Shapes
-    /// - `pixels`: `[height, width, channels]` row by row, as the model reads them
-    ///
-    /// # Errors
-    /// The model is no Vision Transformer.
-    pub fn new(runner: &Runner, pixels: Vec<u8>) -> Result<Self> {
-        let model = &runner.members[0].model;
-        let ModelShape::Vit(config) = model.shape() else {
-            return Err(TrainError::new("the model does not read images"));
-        };
-        let has_class = config.pooling == Pooling::Class;
-        let weights = image_weights(model, &pixels, has_class, &runner.device);
+    /// - `pixels`: `[height, width, channels]` row by row, as the model has read them
+    pub fn new(pixels: Vec<u8>, ImageWeights { patches, weights }: ImageWeights) -> Self {
         let image = PatchedImage {
-            shape: config.patches,
+            shape: patches,
             pixels,
         };
-        Ok(Self { image, weights })
+        Self { image, weights }
     }
 
     /// Writes a page with the image and with every layer and head laid over it, or a picture with

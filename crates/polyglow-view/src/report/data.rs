@@ -149,7 +149,10 @@ fn finding(finding: &Value, warning: Option<&Value>) -> Markup {
 fn example(example: &Value, has_twins: bool) -> Markup {
     html! {
         tr {
-            th scope="row" { (text(&example["file"])) ":" (text(&example["line"])) }
+            th scope="row" {
+                (text(&example["file"])) ":" (text(&example["line"]))
+                @if let Some(reason) = example["reason"].as_str() { " " (reason) }
+            }
             td dir="auto" { (text(&example["src"])) }
             td dir="auto" { (text(&example["tgt"])) }
             @if has_twins { td { (text(&example["same_as"])) } }

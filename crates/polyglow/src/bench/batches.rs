@@ -2,7 +2,7 @@
 
 use anyhow::{Context, anyhow};
 use polyglow_model::ModelShape;
-use polyglow_train::tasks::built_in;
+use polyglow_train::tasks::configured;
 use polyglow_train::train::Training;
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Silent};
@@ -109,7 +109,7 @@ impl Batches {
                     steps,
                     trace,
                 };
-                let task = built_in(training.setting()?, &training.data)?;
+                let task = configured(training.setting()?, &training.data)?;
                 Ok(bench.run(&task)?)
             }),
             Self::Random { shapes, vocab_size } => {

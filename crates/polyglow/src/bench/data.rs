@@ -6,7 +6,6 @@ use std::time::Instant;
 use anyhow::Context;
 use polyglow_data::config::Split;
 use polyglow_data::corpus::Corpus;
-use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
 use polyglow_data::prefetch::{BatchStream, Position};
@@ -16,7 +15,7 @@ use polyglow_metrics::Tokenizer as BleuTokenizer;
 use polyglow_model::{Model, ModelShape};
 use polyglow_predict::device::threads;
 use polyglow_train::Plan;
-use polyglow_train::tasks::{AnyTask, Setting, Task, TrainingData, built_in};
+use polyglow_train::tasks::{AnyTask, Setting, Task, TrainingData, configured};
 use polyglow_train::train::peak_memory;
 use polyglow_train::workload::BatchShape;
 use serde::Serialize;
@@ -91,7 +90,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
     let encode = encode(&corpus, &tokenizers, &mut timer)?;
     let begin = Instant::now();
     let path = directory.path().join("train.ids");
-    let filter = configured_filter(&config.data, plan.content);
+    let filter = plan.filter();
     let (cache, _) = IdCache::open_or_build(
         &path,
         &corpus,
@@ -109,7 +108,7 @@ pub(crate) fn bench_data(plan: &Plan, trace: &mut Trace) -> anyhow::Result<DataR
         bleu: BleuTokenizer::default(),
         longest,
     };
-    let task = built_in(setting, &TrainingData::Text(Arc::new(cache)))?;
+    let task = configured(setting, &TrainingData::Text(Arc::new(cache)))?;
     let BatchTimes {
         plan_seconds,
         batches,

@@ -7,7 +7,7 @@ use polyglow_data::prefetch::{BatchStream, Position};
 use polyglow_data::sources::Sharded;
 use polyglow_model::{Model, ModelShape, Precision, computes_on_host, parameter};
 use polyglow_train::tasks::{BatchSize, MicroBatch, Task};
-use polyglow_train::train::{Observe, Phase, StepConfig, StepRecord, Stepper, peak_memory};
+use polyglow_train::train::{OnPhase, Phase, StepArgs, StepRecord, Stepper, peak_memory};
 use polyglow_train::workload::BatchShape;
 use polyglow_train::{Plan, Result, TrainError};
 use serde::Serialize;
@@ -189,9 +189,9 @@ impl<'a, T: Task<Model = Model>> Subject<'a, T> {
     }
 
     /// Makes a step on a batch; `observe` is called after each of its phases.
-    fn step(&mut self, window: &[MicroBatch<T>], observe: &Observe<'_>) -> Result<StepRecord> {
+    fn step(&mut self, window: &[MicroBatch<T>], observe: &OnPhase<'_>) -> Result<StepRecord> {
         self.steps += 1;
-        let config = StepConfig::new(self.steps, LR);
+        let config = StepArgs::new(self.steps, LR);
         self.stepper.observed_step(window, config, observe)
     }
 

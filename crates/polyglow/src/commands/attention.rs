@@ -13,7 +13,7 @@ use polyglow_data::pair::Pair;
 use polyglow_model::attention::AttentionKind;
 use polyglow_model::search::SearchRequest;
 use polyglow_predict::TaskFacts;
-use polyglow_predict::attention::PairAttention;
+use polyglow_predict::attention::{PairAttention, caption_weights, image_weights};
 use polyglow_predict::runner::Runner;
 use polyglow_predict::tasks::images;
 use polyglow_predict::unknown_words::UnknownWords;
@@ -227,7 +227,8 @@ fn draw_image(
             None => runner.best_for(&[&args.src], search)?.swap_remove(0),
         };
         tracing::info!("{} -> {caption}", args.src);
-        CaptionAttention::new(runner, pixels, &caption)?.write(
+        let weights = caption_weights(runner, &pixels, &caption)?;
+        CaptionAttention::new(pixels, weights).write(
             [&args.src, &caption],
             selection,
             format,
@@ -238,7 +239,8 @@ fn draw_image(
     }
     let label = images::classify(runner, &[&pixels])?.swap_remove(0).label;
     tracing::info!("{} -> {label}", args.src);
-    ImageAttention::new(runner, pixels)?.write([&args.src, &label], selection, format, path)?;
+    let weights = image_weights(runner, &pixels)?;
+    ImageAttention::new(pixels, weights).write([&args.src, &label], selection, format, path)?;
     tracing::info!("wrote `{}`", path.display());
     Ok(())
 }

@@ -6,7 +6,8 @@ use std::path::PathBuf;
 use anyhow::anyhow;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
-use polyglow_formats::{Export, Exported, Precision, Target};
+use polyglow_formats::{Export, Exported, Precision, format_named, formats};
+use polyglow_model::registry::Named;
 use polyglow_train::run::RunDirectory;
 
 use super::model::check_free;
@@ -21,8 +22,8 @@ const FREE_KEYS: [&str; 4] = ["license=", "device=", "data.", "search."];
 pub(crate) struct ExportArgs {
     /// Directory of the run
     run: PathBuf,
-    /// The format: `ctranslate2`, `huggingface`, `argos`, `sentencepiece` or `web`
-    #[arg(long, value_name = "FORMAT", value_parser = PossibleValuesParser::new(Target::ALL.map(Target::name)))]
+    /// The format
+    #[arg(long, value_name = "FORMAT", value_parser = format_names())]
     to: String,
     /// The directory to write, which is not there yet
     #[arg(long, value_name = "DIR")]
@@ -55,16 +56,14 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
     check_free(&args.overrides, &FREE_KEYS)?;
     let run = RunDirectory::existing(&args.run)?;
     let config = run.config_with(&args.overrides)?;
-    let target = Target::ALL
-        .into_iter()
-        .find(|target| target.name() == args.to);
+    let format = format_named(&args.to);
     let precision = args.precision.as_ref().and_then(|name| {
         Precision::ALL
             .into_iter()
             .find(|precision| precision.name() == name)
     });
     let export = Export {
-        target: target.ok_or_else(|| anyhow!("there is no format `{}`", args.to))?,
+        format: format.ok_or_else(|| anyhow!("there is no format `{}`", args.to))?,
         checkpoint: args.checkpoint.clone(),
         precision,
         verify: args.verify,
@@ -93,6 +92,12 @@ pub(crate) fn run(args: &ExportArgs) -> anyhow::Result<()> {
         tracing::info!("`{out}/README.md` says how to use it");
     }
     Ok(())
+}
+
+/// Returns the parser of a format's name, for `export --to` and `new --for`.
+pub(super) fn format_names() -> PossibleValuesParser {
+    let names: Vec<&str> = formats().into_iter().map(Named::name).collect();
+    PossibleValuesParser::new(names)
 }
 
 /// The package polyglow-web, where a release has it: beside the program, or in `share` beside its

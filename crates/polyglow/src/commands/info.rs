@@ -10,7 +10,9 @@ use polyglow_model::ModelConfig;
 use polyglow_predict::measures::recorded;
 use polyglow_predict::wording::counted;
 use polyglow_train::config::{BestMetric, Config};
-use polyglow_train::run::{Best, Checkpoint, Checkpoints, RunDirectory, TrainState, records};
+use polyglow_train::run::{
+    Best, Checkpoint, Checkpoints, Program, RunDirectory, TrainState, records,
+};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -63,6 +65,8 @@ struct StateReport {
     best_metric: Option<BestMetric>,
     /// Validations since the best.
     stale_validations: u64,
+    /// The program that made the newest steps.
+    program: Option<Program>,
 }
 
 impl StateReport {
@@ -73,6 +77,7 @@ impl StateReport {
             tokens,
             best,
             stale_validations,
+            ref program,
             ..
         } = state;
         Self {
@@ -82,6 +87,7 @@ impl StateReport {
             best,
             best_metric,
             stale_validations,
+            program: program.clone(),
         }
     }
 }
@@ -300,12 +306,16 @@ fn write_state(out: &mut impl Write, report: &Report<'_>) -> anyhow::Result<()> 
         best,
         best_metric,
         stale_validations,
+        program,
     } = state;
     writeln!(
         out,
         "state        step {step}, {} done, {tokens} target tokens",
         counted(*epoch, "epoch")
     )?;
+    if let Some(program) = program {
+        writeln!(out, "written by   {program}")?;
+    }
     if let Some(best) = best {
         let Best { step, score, .. } = best;
         let measure = best_metric.map(|metric| metric.0.measure);

@@ -9,16 +9,16 @@ use std::time::Instant;
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use clap::builder::PossibleValuesParser;
 use polyglow_data::config::{DataConfig, TestFiles, TrainFiles};
 use polyglow_data::file;
 use polyglow_data::tokenizer::Kind;
-use polyglow_formats::Target;
+use polyglow_formats::{Format, format_named};
 use polyglow_predict::wording::shell_word;
 use polyglow_train::config::Config;
 use polyglow_train::train::Training;
 
 use super::check::Passing;
+use super::export::format_names;
 use crate::failure::{usage, with_hint};
 use crate::inspection::{duration, inspect};
 use crate::proposal::{self, Budget, Proposal, propose_for};
@@ -53,16 +53,18 @@ pub(crate) struct NewArgs {
     device: String,
     /// What the model will be exported to, as `polyglow export --to` names it: a format may ask for
     /// another tokenizer
-    #[arg(long = "for", value_name = "FORMAT", value_parser = PossibleValuesParser::new(Target::ALL.map(Target::name)))]
+    #[arg(long = "for", value_name = "FORMAT", value_parser = format_names())]
     format: Option<String>,
 }
 
 impl NewArgs {
     /// The kind of tokenizer that the format of `--for` can express: that of SentencePiece, or any.
     fn tokenizer(&self) -> Kind {
-        match self.format.as_deref() {
-            Some("argos" | "sentencepiece") => Kind::Unigram,
-            _ => Kind::Bpe,
+        let format = self.format.as_deref().and_then(format_named);
+        if format.is_some_and(Format::needs_unigram) {
+            Kind::Unigram
+        } else {
+            Kind::Bpe
         }
     }
 }

@@ -62,7 +62,13 @@ fn write_finding(out: &mut Formatter<'_>, finding: &Finding) -> fmt::Result {
             .as_ref()
             .map(|there| format!("  = {there}"))
             .unwrap_or_default();
-        writeln!(out, "  {}:{}{same}  {text}", example.file, example.line)?;
+        let reason = example
+            .reason
+            .map(|reason| format!("  ({reason})"))
+            .unwrap_or_default();
+        let file = &example.file;
+        let line = example.line;
+        writeln!(out, "  {file}:{line}{same}{reason}  {text}")?;
     }
     Ok(())
 }

@@ -9,9 +9,7 @@ use std::collections::{HashMap, HashSet};
 use polyglow_data::config::{DataConfig, Split, TargetKind};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
-use polyglow_data::example::{
-    Candidate, CorpusReport, Filter, Reason, SideReport, configured_filter,
-};
+use polyglow_data::example::{Candidate, CorpusReport, Filter, Reason, SideReport};
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::{Tokenizer, Tokenizers};
@@ -181,7 +179,7 @@ impl Setting<'_> {
         mut watch: impl FnMut(&str, u64, &Pair),
     ) -> Result<Reader, DataError> {
         let report = cache.report();
-        let filter = configured_filter(&self.plan.config.data, self.plan.content);
+        let filter = self.plan.filter();
         let mut reader = Reader::new("train", self.plan.content, &self.languages);
         let lines = cache.lines()?;
         let mut rest = &lines[..];
@@ -248,7 +246,7 @@ impl Setting<'_> {
     /// Reads a validation or test set whole.
     fn read_held_out(&self, name: &str, corpus: &Corpus) -> Result<HeldOut, DataError> {
         let mut report = CorpusReport::default();
-        let filter = configured_filter(&self.plan.config.data, self.plan.content);
+        let filter = self.plan.filter();
         let mut reader = Reader::new(name, self.plan.content, &self.languages);
         let mut all = Vec::new();
         for part in corpus.parts() {

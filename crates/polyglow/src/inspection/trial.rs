@@ -12,7 +12,7 @@ use polyglow_data::sources::BatchSource;
 use polyglow_model::{Model, ModelShape, parameter};
 use polyglow_train::tasks::{AnyTask, MicroBatch, Task};
 use polyglow_train::train::{
-    Bytes, DiskEstimate, MemoryEstimate, StepConfig, Stepper, TrialReport, activations, last_step,
+    Bytes, DiskEstimate, MemoryEstimate, StepArgs, Stepper, TrialReport, activations, last_step,
     try_step,
 };
 use polyglow_train::workload::BatchShape;
@@ -239,7 +239,7 @@ fn timed_step<T: Task>(
     window: &[MicroBatch<T>],
 ) -> Result<(usize, f64)> {
     let started = Instant::now();
-    let record = stepper.step(window, StepConfig::new(number, LR))?;
+    let record = stepper.step(window, StepArgs::new(number, LR))?;
     record.read();
     stepper.device().sync()?;
     Ok((record.num_tokens, started.elapsed().as_secs_f64()))

@@ -23,6 +23,7 @@ mod metrics;
 mod moved;
 mod mpi;
 mod new;
+mod new_crate;
 mod program;
 mod progress;
 mod quantize;

@@ -14,7 +14,6 @@ use crate::batch::CaptionBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
 use crate::config::ImageConfig;
 use crate::corpus::{Corpus, Part, read_image};
-use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::image_set::ImageLimits;
@@ -123,7 +122,6 @@ impl NamedImages {
 /// Batches of captions from an id cache, with their images.
 pub struct CaptionSource {
     cached: Cached,
-    dropout: Option<BpeDropout>,
     images: Arc<CaptionImages>,
     num_patches: usize,
 }
@@ -140,11 +138,9 @@ impl CaptionSource {
         config: BatchingConfig,
         num_patches: usize,
     ) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        let dropout = cached.dropout()?;
+        let cached = Cached::new(cache, config)?;
         Ok(Self {
             cached,
-            dropout,
             images,
             num_patches,
         })
@@ -152,7 +148,7 @@ impl CaptionSource {
 
     /// The padded positions of an image and of its caption with BOS or EOS.
     fn padded(&self, example: u32) -> (usize, usize) {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         (
             self.num_patches,
             config.padded(config.planned_len(cache.lengths(example).1) + 1),
@@ -169,13 +165,13 @@ impl BatchSource for CaptionSource {
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<CaptionBatch, DataError> {
-        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
+        let examples = self.cached.examples(epoch, items)?;
         let captions: Vec<Vec<u32>> = examples.into_iter().map(|example| example.tgt).collect();
         let mut pixels = Vec::with_capacity(items.len() * self.images.num_bytes);
         for &item in items {
             pixels.extend_from_slice(self.images.image(item));
         }
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         let special = cache.tokenizers().tgt.special();
         Ok(CaptionBatch::new(
             pixels,

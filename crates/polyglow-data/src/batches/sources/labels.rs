@@ -5,16 +5,15 @@
 use std::sync::Arc;
 
 use super::{BatchSource, Cached, size_of_rows};
+use crate::augmentation::Augmentation;
 use crate::batch::LabelBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
-use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 
 /// Batches of labeled texts from an id cache.
 pub struct LabelSource {
     cached: Cached,
-    dropout: Option<BpeDropout>,
 }
 
 impl LabelSource {
@@ -23,14 +22,20 @@ impl LabelSource {
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        let dropout = cached.dropout()?;
-        Ok(Self { cached, dropout })
+        let cached = Cached::new(cache, config)?;
+        Ok(Self { cached })
+    }
+
+    /// Changes each example by an augmentation before it is in a batch.
+    #[must_use]
+    pub fn augmented(mut self, augmentation: Augmentation) -> Self {
+        self.cached.augmentation = Some(augmentation);
+        self
     }
 
     /// The padded positions of a text with EOS, and of its label.
     fn padded(&self, example: u32) -> (usize, usize) {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         (
             config.padded(config.planned_len(cache.lengths(example).0) + 1),
             config.padded(1),
@@ -47,8 +52,8 @@ impl BatchSource for LabelSource {
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<LabelBatch, DataError> {
-        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
-        let Cached { cache, config } = &self.cached;
+        let examples = self.cached.examples(epoch, items)?;
+        let Cached { cache, config, .. } = &self.cached;
         let tokenizers = cache.tokenizers();
         Ok(LabelBatch::new(
             &examples,

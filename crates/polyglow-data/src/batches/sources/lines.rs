@@ -6,16 +6,15 @@
 use std::sync::Arc;
 
 use super::{BatchSource, Cached, pairs, size_of_rows};
+use crate::augmentation::Augmentation;
 use crate::batch::TextBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
-use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 
 /// Batches of lines from an id cache of text that has one side.
 pub struct LineSource {
     cached: Cached,
-    dropout: Option<BpeDropout>,
 }
 
 impl LineSource {
@@ -24,9 +23,15 @@ impl LineSource {
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        let dropout = cached.dropout()?;
-        Ok(Self { cached, dropout })
+        let cached = Cached::new(cache, config)?;
+        Ok(Self { cached })
+    }
+
+    /// Changes each example by an augmentation before it is in a batch.
+    #[must_use]
+    pub fn augmented(mut self, augmentation: Augmentation) -> Self {
+        self.cached.augmentation = Some(augmentation);
+        self
     }
 }
 
@@ -35,16 +40,16 @@ impl BatchSource for LineSource {
     type Error = DataError;
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         self.cached.plan(epoch, |example| {
             pairs::padded(config, cache.lengths(example))
         })
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<TextBatch, DataError> {
-        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
+        let examples = self.cached.examples(epoch, items)?;
         let lines: Vec<&[u32]> = examples.iter().map(|example| &*example.tgt).collect();
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         Ok(TextBatch::of_lines(
             &lines,
             cache.tokenizers().tgt.special(),
@@ -53,7 +58,7 @@ impl BatchSource for LineSource {
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         size_of_rows(
             items,
             |item| (0, pairs::padded(config, cache.lengths(item)).1),

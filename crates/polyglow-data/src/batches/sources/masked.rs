@@ -9,7 +9,6 @@ use std::sync::Arc;
 use super::{BatchSource, Cached, size_of_rows};
 use crate::batch::MaskedBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
-use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 use crate::masking::Masked;
@@ -19,7 +18,6 @@ use crate::random::Purpose;
 /// are hidden in each epoch.
 pub struct MaskedSource {
     cached: Cached,
-    dropout: Option<BpeDropout>,
 }
 
 impl MaskedSource {
@@ -28,14 +26,13 @@ impl MaskedSource {
     /// # Errors
     /// [`DataError::Dropout`] if the tokenizer is not plain BPE and `config` asks for BPE dropout.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        let dropout = cached.dropout()?;
-        Ok(Self { cached, dropout })
+        let cached = Cached::new(cache, config)?;
+        Ok(Self { cached })
     }
 
     /// The padded positions of a text with EOS, which are those of the tokens to predict, too.
     fn padded(&self, example: u32) -> (usize, usize) {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         let len = config.padded(config.planned_len(cache.lengths(example).1) + 1);
         (len, len)
     }
@@ -50,8 +47,8 @@ impl BatchSource for MaskedSource {
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<MaskedBatch, DataError> {
-        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
-        let Cached { cache, config } = &self.cached;
+        let examples = self.cached.examples(epoch, items)?;
+        let Cached { cache, config, .. } = &self.cached;
         let tokenizer = &cache.tokenizers().tgt;
         let special = tokenizer.special();
         let mut texts = Vec::with_capacity(items.len());

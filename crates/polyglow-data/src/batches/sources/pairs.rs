@@ -6,24 +6,24 @@
 use std::sync::Arc;
 
 use super::{BatchSource, Cached, size_of_rows};
+use crate::augmentation::Augmentation;
 use crate::batch::PairBatch;
 use crate::batching::{BatchingConfig, EpochPlan};
-use crate::dropout::BpeDropout;
 use crate::error::DataError;
 use crate::id_cache::IdCache;
 
 /// Batches of pairs from an id cache.
+#[derive(Clone)]
 pub struct PairSource {
     cached: Cached,
-    dropout: Option<BpeDropout>,
     /// Whether batches have the links of aligned text.
     links: bool,
 }
 
 impl PairSource {
     /// Makes batches of the pairs of `cache`; with `links` also the attention that their alignments
-    /// call for. With BPE dropout batches have no links, because these are between the tokens
-    /// without dropout.
+    /// call for. With BPE dropout or an augmentation batches have no links, because these are
+    /// between the tokens of the text.
     ///
     /// # Errors
     /// [`DataError::Dropout`] if a tokenizer is not plain BPE and `config` asks for BPE dropout.
@@ -32,14 +32,16 @@ impl PairSource {
         config: BatchingConfig,
         links: bool,
     ) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        let dropout = cached.dropout()?;
-        let links = links && dropout.is_none() && cached.cache.is_aligned();
-        Ok(Self {
-            cached,
-            dropout,
-            links,
-        })
+        let cached = Cached::new(cache, config)?;
+        let links = links && cached.cache.is_aligned();
+        Ok(Self { cached, links })
+    }
+
+    /// Changes each example by an augmentation before it is in a batch.
+    #[must_use]
+    pub fn augmented(mut self, augmentation: Augmentation) -> Self {
+        self.cached.augmentation = Some(augmentation);
+        self
     }
 }
 
@@ -48,14 +50,14 @@ impl BatchSource for PairSource {
     type Error = DataError;
 
     fn plan(&self, epoch: u64) -> Result<EpochPlan, DataError> {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         self.cached
             .plan(epoch, |example| padded(config, cache.lengths(example)))
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<PairBatch, DataError> {
-        let Cached { cache, config } = &self.cached;
-        let examples = self.cached.examples(self.dropout.as_ref(), epoch, items)?;
+        let Cached { cache, config, .. } = &self.cached;
+        let examples = self.cached.examples(epoch, items)?;
         let tokenizers = cache.tokenizers();
         let batch = PairBatch::new(
             &examples,
@@ -63,7 +65,7 @@ impl BatchSource for PairSource {
             tokenizers.tgt.special(),
             config.pad_multiple,
         );
-        if !self.links {
+        if !self.links || !self.cached.has_tokens_of_cache() {
             return Ok(batch);
         }
         let links = items.iter().map(|&example| cache.links(example));
@@ -71,7 +73,7 @@ impl BatchSource for PairSource {
     }
 
     fn size(&self, _: u64, items: &[u32]) -> ([usize; 3], usize) {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         size_of_rows(
             items,
             |item| padded(config, cache.lengths(item)),

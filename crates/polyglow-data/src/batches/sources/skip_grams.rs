@@ -34,13 +34,8 @@ impl SkipGramSource {
             (0..cache.len() as u32).map(|example| Ok::<_, DataError>(cache.example(example)?.tgt));
         let sampler =
             SkipGramSampler::count(config, tokenizer.special(), tokenizer.vocab_size(), lines)?;
-        let cached = Cached {
-            cache,
-            config: batching,
-        };
-        cached.refuse_dropout(
-            "skip-grams are drawn by the frequencies of tokens, which dropout changes",
-        )?;
+        let problem = "skip-grams are drawn by the frequencies of tokens, which dropout changes";
+        let cached = Cached::without_dropout(cache, batching, problem)?;
         Ok(Self {
             cached,
             config,
@@ -70,7 +65,7 @@ impl BatchSource for SkipGramSource {
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<SkipGramBatch, DataError> {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         let mut rows = Vec::new();
         for &item in items {
             let line = cache.example(item)?.tgt;

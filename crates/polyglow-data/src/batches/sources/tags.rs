@@ -23,14 +23,14 @@ impl TagSource {
     /// [`DataError::Dropout`] if `config` asks for BPE dropout: tags belong to the tokens that
     /// words have without it.
     pub fn new(cache: Arc<IdCache>, config: BatchingConfig) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        cached.refuse_dropout("tags belong to the tokens that words have without it")?;
+        let problem = "tags belong to the tokens that words have without it";
+        let cached = Cached::without_dropout(cache, config, problem)?;
         Ok(Self { cached })
     }
 
     /// The padded positions of a text with EOS, which are those of its tags, too.
     fn padded(&self, example: u32) -> (usize, usize) {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         let len = config.padded(config.planned_len(cache.lengths(example).0) + 1);
         (len, len)
     }
@@ -45,8 +45,8 @@ impl BatchSource for TagSource {
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<TagBatch, DataError> {
-        let examples = self.cached.examples(None, epoch, items)?;
-        let Cached { cache, config } = &self.cached;
+        let examples = self.cached.examples(epoch, items)?;
+        let Cached { cache, config, .. } = &self.cached;
         let mut links = Vec::with_capacity(items.len());
         for &item in items {
             links.push(cache.links(item)?);

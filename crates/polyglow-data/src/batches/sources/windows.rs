@@ -31,8 +31,8 @@ impl WindowSource {
         config: BatchingConfig,
         context_len: NonZeroUsize,
     ) -> Result<Self, DataError> {
-        let cached = Cached { cache, config };
-        cached.refuse_dropout("windows are cut by the number of tokens, which dropout changes")?;
+        let problem = "windows are cut by the number of tokens, which dropout changes";
+        let cached = Cached::without_dropout(cache, config, problem)?;
         Ok(Self {
             cached,
             context_len,
@@ -60,7 +60,7 @@ impl BatchSource for WindowSource {
     }
 
     fn batch(&self, epoch: u64, items: &[u32]) -> Result<TextBatch, DataError> {
-        let Cached { cache, config } = &self.cached;
+        let Cached { cache, config, .. } = &self.cached;
         let windows = self.windows(epoch)?;
         let mut rows: Vec<Vec<Piece>> = Vec::with_capacity(items.len());
         for &window in items {

@@ -16,6 +16,8 @@ pub enum Check {
     TooLong,
     /// Lengths above `data.max_length_ratio`.
     Ratio,
+    /// A reason of a filter that the program has registered.
+    Filtered,
     /// A pair that repeats an earlier one.
     Duplicates,
     /// A target that is its source.
@@ -47,6 +49,7 @@ impl Check {
             Self::Empty => "empty",
             Self::TooLong => "too_long",
             Self::Ratio => "ratio",
+            Self::Filtered => "filtered",
             Self::Duplicates => "duplicates",
             Self::Copies => "copies",
             Self::Html => "html",
@@ -98,7 +101,9 @@ impl Detector {
             _ if is_cleaned && self.is_cleanable() => {
                 "cleaned before they are encoded (`tokenizer.clean_text`)"
             }
-            Check::Empty | Check::TooLong | Check::Ratio if is_train => "left out of the training",
+            Check::Empty | Check::TooLong | Check::Ratio | Check::Filtered if is_train => {
+                "left out of the training"
+            }
             _ if is_train => "trained on as it stands",
             Check::SourceInTrain | Check::TargetInTrain => "trained on, and counted in the scores",
             _ => "counted in the scores as it stands",
@@ -127,6 +132,14 @@ pub const DETECTORS: &[Detector] = &[
         what: "have one side far longer than the other, above `data.max_length_ratio` in tokens",
         advice: "look whether lines belong together, and whether the tokenizer was made for both languages",
         tolerated: 0.01,
+        test: None,
+    },
+    Detector {
+        check: Check::Filtered,
+        what: "are refused by a filter of `data.filters`",
+        advice: "look whether the filter refuses what it should",
+        // The user asked for the filter, and needs no warning that it works.
+        tolerated: 1.0,
         test: None,
     },
     Detector {

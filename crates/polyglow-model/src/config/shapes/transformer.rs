@@ -1,5 +1,7 @@
 //! The complete shape of a Transformer.
 
+mod layers;
+
 use crate::config::{
     Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, TieEmbeddings, Vocabulary, WIDEST,
     check_dropout, check_size,

@@ -3,11 +3,11 @@
 use burn::tensor::{Int, Tensor};
 use polyglow_kernels::KeyValueCache;
 
-/// The keys and values of one attention layer.
+/// The keys and values of one attention layer, for all rows of a search.
 #[derive(Clone, Debug)]
 #[expect(clippy::large_enum_variant, reason = "an attention layer has one")]
 pub enum KeyValue {
-    /// Tensors by head, `[rows, num_heads, len, head_dim]` each, for products of matrices.
+    /// Tensors by head, `[rows, num_kv_heads, len, head_dim]` each, for products of matrices.
     Heads {
         /// The keys.
         key: Tensor<4>,
@@ -28,8 +28,13 @@ impl KeyValue {
         }
     }
 
-    /// Keeps the given rows, in the given order; `indices` are the same rows on the device.
-    pub(crate) fn select(&mut self, rows: &[usize], indices: &Tensor<1, Int>) {
+    /// Keeps the given rows, in the given order; a row may be named several times or not at all.
+    /// `indices` are the same rows on the device, from [`indices`](crate::cache::indices), which
+    /// all layers share.
+    ///
+    /// # Panics
+    /// If a row does not exist.
+    pub fn select(&mut self, rows: &[usize], indices: &Tensor<1, Int>) {
         match self {
             Self::Heads { key, value } => {
                 *key = key.clone().select(0, indices.clone());

@@ -18,8 +18,8 @@ pub enum AttentionKind {
 /// may run that never holds them in memory.
 pub type Watch<'a> = Option<&'a mut dyn FnMut(AttentionKind, Tensor<4>)>;
 
-/// Lends the callback to one of several layers.
-pub(crate) fn reborrow<'a>(watch: &'a mut Watch<'_>) -> Watch<'a> {
+/// Lends the callback to one of several layers, which a model calls one after the other.
+pub fn reborrow<'a>(watch: &'a mut Watch<'_>) -> Watch<'a> {
     match watch {
         Some(watch) => Some(&mut **watch),
         None => None,

@@ -3,7 +3,7 @@
 
 use polyglow_data::config::Split;
 use polyglow_data::corpus::{Corpus, Part};
-use polyglow_data::example::{Candidate, configured_filter, left_out};
+use polyglow_data::example::{Candidate, left_out};
 use polyglow_data::ngram::NgramModel;
 use polyglow_data::pair::Pair;
 use polyglow_data::tokenizer::Tokenizer;
@@ -87,7 +87,7 @@ impl Times {
 fn training_lines(plan: &Plan, tokenizer: &Tokenizer) -> Result<Vec<(Vec<u32>, usize)>> {
     let data = &plan.config.data;
     let corpus = Corpus::open(data, plan.content, Split::Train)?;
-    let filter = configured_filter(data, plan.content);
+    let filter = plan.filter();
     let smallest = corpus
         .parts()
         .iter()

@@ -5,11 +5,11 @@ use burn::tensor::{Bool, Device, Tensor, TensorData};
 
 /// The scale before the first step. Here a loss is a sum over tokens, and so thousands of times the
 /// mean that other programs scale by 65,536 at first.
-const FIRST: f64 = 1.0;
+const INITIAL: f64 = 1.0;
 /// The number of steps in a row without a skipped one after which the scale is doubled.
-const PATIENCE: f64 = 1000.0;
+const GROWTH_INTERVAL: f64 = 1000.0;
 /// The largest scale; the smallest is its inverse.
-const MOST: f64 = (1 << 24) as f64;
+const MAX: f64 = (1 << 24) as f64;
 /// The name in checkpoints.
 const NAME: &str = "loss_scale";
 
@@ -26,7 +26,7 @@ pub(super) struct LossScale {
 impl LossScale {
     pub(super) fn new(device: &Device) -> Self {
         Self {
-            scale: Tensor::full([1], FIRST, device),
+            scale: Tensor::full([1], INITIAL, device),
             steps: Tensor::zeros([1], device),
         }
     }
@@ -34,14 +34,14 @@ impl LossScale {
     /// Returns the scale of the next step; `skipped`, `[1]`, says whether this one was skipped.
     pub(super) fn after(self, skipped: &Tensor<1, Bool>) -> Self {
         let steps = (self.steps + 1.0).mask_fill(skipped.clone(), 0.0);
-        let is_patient = steps.clone().greater_equal_elem(PATIENCE);
+        let is_patient = steps.clone().greater_equal_elem(GROWTH_INTERVAL);
         let doubled = self.scale.clone() * 2.0;
         let halved = self.scale.clone() * 0.5;
         let scale = self
             .scale
             .mask_where(is_patient.clone(), doubled)
             .mask_where(skipped.clone(), halved)
-            .clamp(1.0 / MOST, MOST);
+            .clamp(1.0 / MAX, MAX);
         Self {
             scale,
             steps: steps.mask_fill(is_patient, 0.0),

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use polyglow_data::example::configured_filter;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::sources::CaptionImages;
 use polyglow_data::tokenizer::{Stage, Tokenizers};
@@ -106,7 +105,7 @@ pub(super) fn encode(
         });
     }
     let path = run.cache_path("train");
-    let filter = configured_filter(&plan.config.data, plan.content);
+    let filter = plan.filter();
     // The source side of captions has names of images, which are no text.
     let is_captions = facts.reads == Reads::ImageAndTarget;
     let corpus = if is_captions {

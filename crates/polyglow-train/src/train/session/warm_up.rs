@@ -57,7 +57,7 @@ impl<T: Task> Session<'_, T> {
                 .batch(epoch, epoch_plan.batch(position))
                 .map_err(Into::into)?;
             self.note(self.task.size(&batch).shape, observer);
-            let batch_gradients = self.stepper.rehearse(&batch)?;
+            let batch_gradients = self.stepper.warm_up_kernels(&batch)?;
             if sums {
                 gradients.add(self.stepper.model()?, batch_gradients);
             }

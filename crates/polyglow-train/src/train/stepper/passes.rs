@@ -11,7 +11,7 @@ use polyglow_predict::error::Result;
 use polyglow_predict::parallel::each;
 
 use crate::tasks::{BatchOf, BatchSize, Loss, MicroBatch, Task};
-use crate::train::step::{Observe, Phase};
+use crate::train::step::{OnPhase, Phase};
 use crate::train::sums::{GradientSum, WindowSums};
 
 /// The key of a step, which decides its dropout.
@@ -21,8 +21,8 @@ pub(super) struct StepKey {
     pub(super) seed: u64,
     /// The step's number, from 1.
     pub(super) step: u64,
-    /// The number, in the step, of the window's first micro-batch.
-    pub(super) first: usize,
+    /// [`StepArgs::first_micro_batch`](crate::train::StepArgs::first_micro_batch).
+    pub(super) first_micro_batch: usize,
 }
 
 impl StepKey {
@@ -31,17 +31,17 @@ impl StepKey {
     /// A micro-batch is numbered over all processes, so that dropout is the same however many of
     /// them share a step.
     fn shard(&self, micro_batch: usize, shard: usize) -> u64 {
-        let micro_batch = (self.first + micro_batch) as u64;
+        let micro_batch = (self.first_micro_batch + micro_batch) as u64;
         mix(&[self.seed, self.step, micro_batch, shard as u64])
     }
 }
 
-/// The passes of a step, which share a model.
-pub(super) struct Passes<'a, T: Task> {
+/// What all passes of a step have in common.
+pub(super) struct StepContext<'a, T: Task> {
     pub(super) task: &'a T,
     pub(super) model: &'a T::Model,
     pub(super) device: &'a Device,
-    pub(super) observe: &'a Observe<'a>,
+    pub(super) observe: &'a OnPhase<'a>,
 }
 
 /// A batch of a window, and its position there.
@@ -54,13 +54,15 @@ struct Shard<'w, T: Task> {
     is_last: bool,
 }
 
-impl<T: Task> Passes<'_, T> {
-    /// Sums gradients and losses over a window. Losses are multiplied by `scale` before they are
-    /// differentiated.
+impl<T: Task> StepContext<'_, T> {
+    /// Makes the forward and the backward passes of a window, and adds up their gradients and
+    /// losses. A loss is multiplied by `scale` before it is differentiated, so that small gradients
+    /// do not become 0 in f16; the optimizer divides the gradients by it, and the losses that are
+    /// returned are without it.
     ///
     /// Gradients are added in order, first those of each micro-batch and then those of the window,
     /// so that the result does not depend on the number of threads.
-    pub(super) fn sum(
+    pub(super) fn forward_backward_window(
         &self,
         window: &[MicroBatch<T>],
         key: StepKey,
@@ -74,9 +76,9 @@ impl<T: Task> Passes<'_, T> {
         each(
             shards.len(),
             threads,
-            |index| Ok(self.pass(&shards[index], key, scale, is_parallel)),
-            |index, passed| {
-                micro_batch_sum.add(passed);
+            |index| Ok(self.forward_backward_shard(&shards[index], key, scale, is_parallel)),
+            |index, shard_sums| {
+                micro_batch_sum.add(shard_sums);
                 if shards[index].is_last {
                     window_sum.add(take(&mut micro_batch_sum).total(self.device));
                 }
@@ -86,7 +88,7 @@ impl<T: Task> Passes<'_, T> {
         // Other processes may have batches where this one has none; its gradients still need their
         // shapes, to be added to theirs.
         if shards.is_empty() {
-            total.gradients.add_nothing(self.model);
+            total.gradients.add_zeros(self.model);
         }
         let sizes: Vec<BatchSize> = shards
             .iter()
@@ -102,7 +104,7 @@ impl<T: Task> Passes<'_, T> {
         })
     }
 
-    /// Returns the number of shards that run in parallel.
+    /// Returns the number of threads that shards run on in parallel.
     fn num_threads(&self, window: &[MicroBatch<T>]) -> usize {
         if !computes_on_host(self.device) {
             // A GPU is one queue, which one thread fills.
@@ -116,30 +118,31 @@ impl<T: Task> Passes<'_, T> {
 
     /// Makes the forward and the backward pass of a shard; `is_parallel` says whether others run at
     /// the same time.
-    fn pass(
+    fn forward_backward_shard(
         &self,
         shard: &Shard<'_, T>,
         key: StepKey,
         scale: Option<&Tensor<1>>,
         is_parallel: bool,
-    ) -> Passed {
+    ) -> ShardSums {
         let key = key.shard(shard.micro_batch, shard.index);
         if computes_on_host(self.device) {
             // On one of the pool's threads: from another, each small operation would wake one and
             // wait for it.
-            return rayon::scope(|_| self.differentiate(shard.batch, key, scale, is_parallel));
+            return rayon::scope(|_| self.forward_backward(shard.batch, key, scale, is_parallel));
         }
-        self.differentiate(shard.batch, key, scale, is_parallel)
+        self.forward_backward(shard.batch, key, scale, is_parallel)
     }
 
-    fn differentiate(
+    fn forward_backward(
         &self,
         batch: &BatchOf<T>,
         key: u64,
         scale: Option<&Tensor<1>>,
         is_parallel: bool,
-    ) -> Passed {
-        // A graph with a leaf in common would be one graph, on which threads wait for each other.
+    ) -> ShardSums {
+        // Graphs of autodiff that share a parameter become one graph, whose backward passes block
+        // each other.
         let fork = is_parallel.then(|| self.model.clone().fork(self.device));
         let model = fork.as_ref().unwrap_or(self.model);
         let loss = self.forward(model, batch, key);
@@ -151,7 +154,7 @@ impl<T: Task> Passes<'_, T> {
         let mut gradients = GradientSum::default();
         gradients.add(model, minimized.backward());
         (self.observe)(Phase::Backward, begin);
-        Passed {
+        ShardSums {
             gradients,
             loss_sum: loss.loss_sum.inner(),
             nll_sum: loss.nll_sum.inner(),
@@ -198,7 +201,7 @@ fn scaled(loss: Tensor<1>, scale: &Tensor<1>) -> Tensor<1> {
 }
 
 /// Gradients and losses of one shard, or of several that are added up.
-struct Passed {
+struct ShardSums {
     gradients: GradientSum,
     loss_sum: Tensor<1>,
     nll_sum: Tensor<1>,
@@ -213,14 +216,14 @@ struct Sum {
 }
 
 impl Sum {
-    fn add(&mut self, passed: Passed) {
-        self.gradients.merge(passed.gradients);
-        self.losses.push(passed.loss_sum);
-        self.nlls.push(passed.nll_sum);
+    fn add(&mut self, shard_sums: ShardSums) {
+        self.gradients.merge(shard_sums.gradients);
+        self.losses.push(shard_sums.loss_sum);
+        self.nlls.push(shard_sums.nll_sum);
     }
 
-    fn total(self, device: &Device) -> Passed {
-        Passed {
+    fn total(self, device: &Device) -> ShardSums {
+        ShardSums {
             gradients: self.gradients,
             loss_sum: total(self.losses, device),
             nll_sum: total(self.nlls, device),

@@ -90,10 +90,7 @@ impl Reader {
 
     /// Notes why a pair is not trained on, or would not be.
     pub(super) fn leave_out(&mut self, reason: Reason, file: &str, line: u64, pair: &Pair) {
-        let checks = [Check::Empty, Check::TooLong, Check::Ratio];
-        if let Some(check) = checks.into_iter().find(|check| check.name() == reason.key) {
-            self.collector.add(check, Place { file, line }, pair, None);
-        }
+        self.collector.leave_out(reason, Place { file, line }, pair);
     }
 
     /// Counts the words of a pair that the tokenizers' normalization changes.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use polyglow_model::{Model, ModelShape};
-use polyglow_train::tasks::{AnyTask, HeldOut, Setting, Task, TrainingData, built_in};
+use polyglow_train::tasks::{AnyTask, HeldOut, Setting, Task, TrainingData, configured};
 use polyglow_train::{Plan, Result};
 use tracing::subscriber::{NoSubscriber, with_default};
 
@@ -46,7 +46,7 @@ pub(in crate::inspection) fn time_validation(
         if tried == 0 {
             return Ok(None);
         }
-        let task = built_in(part, data)?;
+        let task = configured(part, data)?;
         match seconds(&task, &setting.plan, shape) {
             Ok(seconds) if seconds > QUICK || tried == all => {
                 return Ok(Some(seconds * factor * all as f64 / tried as f64));
