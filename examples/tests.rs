@@ -132,6 +132,23 @@ fn a_config_becomes_a_run_that_another_program_translates_with() -> Result {
     Ok(())
 }
 
+#[cfg(feature = "burn-train")]
+#[test]
+fn burn_train_makes_a_run_that_another_program_translates_with() -> Result {
+    let dir = tempfile::tempdir()?;
+    let printed = run(dir.path(), "burn_train", &["burned"], "")?;
+    let last = printed.lines().last().ok_or("it prints a translation")?;
+    // It has learned to reverse.
+    assert_eq!(last, "1 2 3 -> 3 2 1");
+    let log = fs::read_to_string(dir.path().join("burned-logs/valid/epoch-6/BLEU.log"))?;
+    let (bleu, _) = log.split_once(',').ok_or("it is scored")?;
+    assert!(bleu.parse::<f64>()? > 50.0, "{log}");
+
+    let translated = run(dir.path(), "translate", &["burned"], "1 2 3\n")?;
+    assert_eq!(translated, "3 2 1\n");
+    Ok(())
+}
+
 #[test]
 fn metrics_are_those_of_sacrebleu() -> Result {
     let dir = tempfile::tempdir()?;

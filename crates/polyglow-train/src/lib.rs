@@ -16,8 +16,12 @@
 //! - `native-tokenizers`, on by default: see polyglow-data.
 //! - `flex` (default), `ndarray`, `wgpu`, `vulkan`, `metal`, `cuda`, `rocm`: the backends that are
 //!   built in.
+//! - `burn-train`: training with Burn's own trainer in place of the loop of this crate, in the
+//!   module `burn_train`.
 
 mod augmentations;
+#[cfg(feature = "burn-train")]
+pub mod burn_train;
 pub mod config;
 mod filters;
 mod observer;

@@ -65,7 +65,7 @@ pub struct Training {
     /// Prevents concurrent training in the directory; rank 0 has it.
     pub(super) lock: Option<Lock>,
     /// The hashes of the texts and tokenizers, which checkpoints keep.
-    pub(super) hashes: TextHashes,
+    pub(crate) hashes: TextHashes,
     origin: Option<Origin>,
     /// The update rule of the weights.
     pub(super) rule: MakeRule,

@@ -1,6 +1,8 @@
 //! The library, as a program that depends on it meets it.
 
 mod bigram;
+#[cfg(feature = "burn-train")]
+mod burn_train;
 mod config;
 mod language;
 mod old_runs;

@@ -46,7 +46,7 @@ fn train_bigram(run: &Path, max_steps: u64) -> Result<()> {
 }
 
 /// Translation with half of its loss.
-struct Half(Translation<Model>);
+pub(crate) struct Half(pub(crate) Translation<Model>);
 
 impl Task for Half {
     type Model = Model;
