@@ -386,8 +386,8 @@ fn an_augmentation_of_a_program_is_a_part_that_the_run_keeps() {
     train("first token").expect("it trains");
     train("first token").expect("it has ended");
     let error = train("last token").expect_err("it is another part");
-    let expected = "the task `Translation<Model, PairSource> with first token`, now with the task \
-        `Translation<Model, PairSource> with last token`";
+    let expected = "the task `Translation with first token`, now with the task \
+        `Translation with last token`";
     assert!(error.to_string().contains(expected), "{error}");
 }
 

@@ -25,6 +25,7 @@ const EPOCHS: usize = 2;
 /// use polyglow_data::pair::Pair;
 /// use polyglow_data::sources::{BatchSource, StreamedSource};
 /// # use polyglow_data::corpus::Corpus;
+/// # use polyglow_data::error::DataError;
 /// # use polyglow_data::tokenizer::{TokenizerConfig, Tokenizers};
 ///
 /// // Numbers and their successors, without an end: the next thousand in each epoch.
@@ -33,7 +34,7 @@ const EPOCHS: usize = 2;
 ///     numbers.map(|number| Ok(Pair { src: number.to_string(), tgt: (number + 1).to_string() }))
 /// };
 /// # let config: TokenizerConfig = serde_json::from_str(r#"{ "kind": "char" }"#)?;
-/// # let sample = Corpus::from_pairs("sample", pairs(0).filter_map(Result::<_, std::io::Error>::ok));
+/// # let sample = Corpus::from_pairs("sample", pairs(0).filter_map(Result::<_, DataError>::ok));
 /// # let tokenizers = Tokenizers::train(&config, &sample, &mut |_, _| {})?;
 /// # let batching = BatchingConfig { max_tokens: 400, pad_multiple: 1, seed: 1, dropout: 0.0, selection: Selection::V2 };
 /// let filter = LengthFilter { max_len: 20, max_length_ratio: 9.0 };
