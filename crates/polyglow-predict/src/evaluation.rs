@@ -204,7 +204,7 @@ impl Display for Scores {
             parts.push(format!("token accuracy {token_accuracy:.3}"));
         }
         for (key, value) in others {
-            parts.push(format!("{} {value:.3}", measures::title(key)));
+            parts.push(measures::titled(key, *value));
         }
         if accuracy.is_none() {
             parts.extend([

@@ -266,6 +266,13 @@ pub fn title(key: &str) -> &str {
     TABLE.find(key).map_or(key, |metric| metric.measure.title)
 }
 
+/// Returns a score as a line of text has it: its title, and its value with the decimals of its
+/// measure, `span F1 0.912`.
+pub fn titled(key: &str, value: f64) -> String {
+    let decimals = TABLE.find(key).map_or(3, |metric| metric.measure.decimals);
+    format!("{} {value:.decimals$}", title(key))
+}
+
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;

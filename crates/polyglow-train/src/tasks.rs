@@ -36,7 +36,7 @@ use crate::workload::BatchShape;
 pub use any::{AnyBatch, AnySource, AnyTask};
 pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 
-/// What a model learns: its batches, its loss, its scores.
+/// A task says what a model learns: it gives the batches, the loss and the scores.
 ///
 /// A task of one's own may be made of another, here with half of its loss;
 /// `examples/custom_data.rs` makes one from nothing.
@@ -88,23 +88,23 @@ pub use setting::{HELD_OUT, HeldOut, Setting, TrainingData, held_out_span};
 /// # Ok::<(), Box<dyn std::error::Error>>(())
 /// ```
 pub trait Task: Send + Sync + 'static {
-    /// The model that learns.
+    /// The type of the model that learns.
     type Model: Module + Sync;
-    /// Where its batches come from.
+    /// The type of the source that its batches come from.
     type Source: BatchSource<Error: Into<TrainError>>;
     /// A batch on the device.
     type Inputs: 'static;
 
-    /// Where batches come from.
+    /// Returns the source that batches come from.
     fn source(&self) -> &Arc<Self::Source>;
 
-    /// How large a batch is.
+    /// Returns how large a batch is.
     fn size(&self, batch: &BatchOf<Self>) -> BatchSize;
 
-    /// Brings a batch to the device.
+    /// Uploads a batch to the device.
     fn upload(&self, batch: &BatchOf<Self>, device: &Device) -> Self::Inputs;
 
-    /// The loss of a batch, as sums over its targets.
+    /// Computes the loss of a batch, as sums over its targets.
     fn loss(&self, model: &Self::Model, inputs: Self::Inputs) -> Loss;
 
     /// Returns the name by which a run keeps a task that its config does not name; the run is resumed
@@ -114,8 +114,8 @@ pub trait Task: Send + Sync + 'static {
         Some(short_type_name::<Self>())
     }
 
-    /// The loss of a model that has learned nothing, and finds all targets equally probable, in
-    /// nats per target: a loss above it has diverged. `None` if that says nothing of the task, as
+    /// Returns the loss of a model that has learned nothing, and finds all targets equally probable,
+    /// in nats per target: a loss above it has diverged. `None` if that says nothing of the task, as
     /// of one whose loss is no cross-entropy.
     fn uniform_loss(&self) -> Option<f64> {
         None
@@ -151,7 +151,7 @@ pub struct BatchSize {
 }
 
 impl BatchSize {
-    /// That of all shards together: their rows, padded to the longest.
+    /// Returns the size of all shards together: their rows, padded to the longest.
     pub fn of_all(shards: impl IntoIterator<Item = Self>) -> Self {
         let join = |a: BatchShape, b: BatchShape| BatchShape {
             rows: a.rows + b.rows,
@@ -192,7 +192,7 @@ impl From<LossOutput> for Loss {
 }
 
 impl Loss {
-    /// A loss that is one sum, such as that of a task of one's own.
+    /// Makes a loss of one sum, such as that of a task of one's own.
     pub fn new(sum: Tensor<1>) -> Self {
         Self {
             minimized: sum.clone(),
@@ -202,7 +202,7 @@ impl Loss {
     }
 }
 
-/// What a validation found.
+/// The result of a validation.
 #[derive(Clone, Debug)]
 pub struct Validation {
     /// The scores.
@@ -217,7 +217,7 @@ pub struct Validation {
 const SAMPLES: usize = 3;
 
 impl Validation {
-    /// Of translations.
+    /// Makes the result of a validation from translations of these pairs.
     fn new(evaluation: Evaluation, pairs: &[Pair]) -> Self {
         let Evaluation {
             scores,

@@ -50,7 +50,7 @@ impl Share {
 
 /// A batch with its position in the stream.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Placed<B> {
+pub struct Positioned<B> {
     /// The batch.
     pub batch: B,
     /// The example in which each of its items begins.
@@ -63,7 +63,7 @@ pub struct Placed<B> {
     pub epoch_len: usize,
 }
 
-impl<B> Placed<B> {
+impl<B> Positioned<B> {
     /// Whether it is the last batch of its epoch.
     pub fn ends_epoch(&self) -> bool {
         self.position + 1 == self.epoch_len
@@ -71,7 +71,7 @@ impl<B> Placed<B> {
 }
 
 /// A result of the background thread: a position, and its batch if that is in the share.
-pub type Item<S> = Result<Placed<Option<<S as BatchSource>::Batch>>, <S as BatchSource>::Error>;
+pub type Item<S> = Result<Positioned<Option<<S as BatchSource>::Batch>>, <S as BatchSource>::Error>;
 
 /// An endless stream of training batches, epoch after epoch.
 ///
@@ -93,7 +93,7 @@ impl<S: BatchSource> BatchStream<S> {
         Self::start_share(source, start, Share::ALL)
     }
 
-    /// Starts as [`Self::start`], but makes the batches of `share` alone. [`Self::next_place`]
+    /// Starts as [`Self::start`], but makes the batches of `share` alone. [`Self::next_position`]
     /// returns the positions of the others, too.
     ///
     /// # Errors
@@ -119,26 +119,26 @@ impl<S: BatchSource> BatchStream<S> {
 
     /// Returns the next position in the stream, with its batch if that is in the share. Waits until
     /// it is made; `None` after an error.
-    pub fn next_place(&mut self) -> Option<Item<S>> {
+    pub fn next_position(&mut self) -> Option<Item<S>> {
         self.batches.as_ref()?.recv().ok()
     }
 }
 
 /// Yields the batches of the share.
 impl<S: BatchSource> Iterator for BatchStream<S> {
-    type Item = Result<Placed<S::Batch>, S::Error>;
+    type Item = Result<Positioned<S::Batch>, S::Error>;
 
     fn next(&mut self) -> Option<Self::Item> {
         loop {
-            match self.next_place()? {
-                Ok(Placed {
+            match self.next_position()? {
+                Ok(Positioned {
                     batch: Some(batch),
                     examples,
                     epoch,
                     position,
                     epoch_len,
                 }) => {
-                    return Some(Ok(Placed {
+                    return Some(Ok(Positioned {
                         batch,
                         examples,
                         epoch,
@@ -220,7 +220,7 @@ fn make_epoch<S: BatchSource>(
                 }
             }
         }
-        send(Ok(Placed {
+        send(Ok(Positioned {
             batch,
             examples: source.examples(epoch, items),
             epoch,

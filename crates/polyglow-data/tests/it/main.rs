@@ -2,7 +2,7 @@
 
 #![expect(
     clippy::unwrap_used,
-    reason = "a test that cannot go on should stop where it is"
+    reason = "a test that cannot continue should stop where it is"
 )]
 
 mod batching;

@@ -8,7 +8,7 @@ use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch::{BatchStream, Placed, Position};
+use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::{BatchSource, PairSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
@@ -44,7 +44,12 @@ fn source(cache: &Arc<IdCache>) -> Arc<PairSource> {
     Arc::new(PairSource::new(Arc::clone(cache), CONFIG, false).unwrap())
 }
 
-fn take(cache: &Arc<IdCache>, epoch: u64, position: usize, count: usize) -> Vec<Placed<PairBatch>> {
+fn take(
+    cache: &Arc<IdCache>,
+    epoch: u64,
+    position: usize,
+    count: usize,
+) -> Vec<Positioned<PairBatch>> {
     let stream = BatchStream::start(source(cache), Position { epoch, position }).unwrap();
     stream.take(count).collect::<Result<_, _>>().unwrap()
 }
@@ -82,7 +87,7 @@ fn batches_hold_the_examples_they_name() {
     let special = cache.tokenizers().tgt.special();
     let mut seen = 0;
     let plan = source(&cache).plan(0).unwrap();
-    for Placed {
+    for Positioned {
         batch,
         examples,
         position,

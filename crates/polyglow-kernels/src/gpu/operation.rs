@@ -3,7 +3,7 @@
 //! Burn's fusion collects operations lazily and fuses neighboring ones into a kernel when a result
 //! is needed. A kernel that was launched at once would run before operations that are still queued,
 //! so [`queue`] registers it as a custom operation: the fusion runs what stands before it, then
-//! calls the closure with the tensors, then goes on. Shapes and formats of outputs are therefore
+//! calls the closure with the tensors, and continues. Shapes and formats of outputs are therefore
 //! known before anything is computed.
 
 use burn::backend::Cube;

@@ -169,6 +169,10 @@ impl Config {
                 self.tokenizer.dropout == 0.0,
                 "{key}: the alignments do not fit tokens that change with `tokenizer.dropout`; set that to 0"
             );
+            ensure!(
+                self.train.augmentation.is_none(),
+                "{key}: the alignments do not fit examples that `train.augmentation` changes"
+            );
         }
         Ok(())
     }

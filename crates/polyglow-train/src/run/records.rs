@@ -188,7 +188,7 @@ fn cannot_write(path: &Path) -> String {
 
 fn without_events(error: &TrainError) {
     tracing::warn!(
-        "{error}; training goes on without it: `polyglow report RUN --tensorboard DIR` makes it of all records"
+        "{error}; training continues without it: `polyglow report RUN --tensorboard DIR` makes it of all records"
     );
 }
 

@@ -201,7 +201,7 @@ fn train_from(
 }
 
 #[test]
-fn two_micro_batches_move_the_weights_as_one_batch_of_both() {
+fn two_micro_batches_change_the_weights_as_one_batch_of_both() {
     let examples = examples();
     let batch = |examples: &[Example]| vec![PairBatch::new(examples, SPECIAL, SPECIAL, 1)];
     // Micro-batches of different numbers of tokens: a mean of their means would be another step.
@@ -235,7 +235,7 @@ fn shards(examples: &[Example], of: usize) -> Vec<PairBatch> {
 }
 
 #[test]
-fn shards_move_the_weights_as_one_batch_of_all() {
+fn shards_change_the_weights_as_one_batch_of_all() {
     let examples = examples();
     let run = |of| weights_after(&vec![vec![shards(&examples, of)]; 2]);
     let ((whole, whole_losses), (parts, parts_losses)) = (run(4), run(1));
@@ -299,7 +299,7 @@ fn sums_of(window: &[Vec<PairBatch>], train: &TrainConfig) -> WindowSums {
 }
 
 #[test]
-fn two_processes_that_add_their_sums_move_the_weights_as_one_with_both_windows() {
+fn two_processes_that_add_their_sums_change_the_weights_as_one_with_both_windows() {
     let examples = examples();
     let batch = |examples: &[Example]| vec![PairBatch::new(examples, SPECIAL, SPECIAL, 1)];
     let (here, there) = (batch(&examples[..1]), batch(&examples[1..]));

@@ -38,7 +38,7 @@ fn groups_avoid_the_tokens_of_earlier_groups() {
 /// The ids of an unfinished hypothesis, and its log-probability.
 type Open = (Vec<u32>, f32);
 
-/// One position of one group: returns the hypotheses that go on, and those that end. A token ranks
+/// One position of one group: returns the hypotheses that continue, and those that end. A token ranks
 /// by the log-probability of the whole, less the penalty for each hypothesis of earlier groups that
 /// continues with it here; only the log-probability is kept.
 fn position(

@@ -34,7 +34,7 @@ impl<T: Task> Window<T> {
         let mut number = 0;
         loop {
             let placed = batches
-                .next_place()
+                .next_position()
                 .context("the stream of batches ended")?
                 .map_err(Into::into)?;
             let ends_epoch = placed.ends_epoch();
