@@ -14,7 +14,7 @@ use polyglow_data::id_cache::IdCache;
 use polyglow_data::image_set::ImageSet;
 use polyglow_data::labeled::LabelSet;
 use polyglow_data::pair::Pair;
-use polyglow_data::prefetch::{BatchStream, Placed, Position};
+use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::{BatchSource, ImageSource, LabelSource, MaskedSource};
 use polyglow_data::tokenizer::{Kind, Tokenizer, TokenizerConfig, Tokenizers};
 use polyglow_data::toy::shapes::Shapes;
@@ -50,7 +50,10 @@ fn build(config: &DataConfig, content: Content, split: Split) -> (TempDir, Arc<I
 }
 
 /// The batches of an epoch.
-fn epoch<S: BatchSource<Error = DataError>>(source: &Arc<S>, epoch: u64) -> Vec<Placed<S::Batch>> {
+fn epoch<S: BatchSource<Error = DataError>>(
+    source: &Arc<S>,
+    epoch: u64,
+) -> Vec<Positioned<S::Batch>> {
     let mut stream =
         BatchStream::start(Arc::clone(source), Position { epoch, position: 0 }).unwrap();
     let first = stream.next().unwrap().unwrap();
@@ -102,7 +105,7 @@ fn every_text_comes_with_its_label() {
     assert_eq!(tgt.vocab_size(), 4 + 5);
     let mut seen = 0;
     let source = Arc::new(LabelSource::new(Arc::clone(&cache), CONFIG).unwrap());
-    for Placed {
+    for Positioned {
         batch, examples, ..
     } in epoch(&source, 0)
     {
@@ -139,7 +142,7 @@ fn hidden_tokens_differ_between_epochs_and_are_the_same_when_an_epoch_is_read_ag
     let special = cache.tokenizers().tgt.special();
     let read = |number| {
         let mut rows = vec![Vec::new(); cache.len()];
-        for Placed {
+        for Positioned {
             batch, examples, ..
         } in epoch(&source, number)
         {
@@ -218,7 +221,7 @@ fn images_are_read_alike_from_the_generator_and_from_folders_and_stay_bytes() {
 
     let (_, labels, source) = images(&drawn, 10 * 3072, false);
     let mut seen = 0;
-    for Placed {
+    for Positioned {
         batch, examples, ..
     } in epoch(&source, 0)
     {
@@ -314,7 +317,7 @@ fn images_are_turned_anew_in_each_epoch_and_alike_when_it_is_read_again() {
     let (set, labels, source) = images(&corpus, 16 * 3072, true);
     let read = |number| {
         let mut rows = vec![Vec::new(); set.len()];
-        for Placed {
+        for Positioned {
             batch, examples, ..
         } in epoch(&source, number)
         {
@@ -412,7 +415,7 @@ fn several_sets_of_images_become_one_with_the_weights_of_each() {
     let (_, labels, source) = images(&corpus, 12, false);
     assert_eq!(*labels, [5, 6, 4, 6, 6]);
     let mut seen = [0; 5];
-    for Placed {
+    for Positioned {
         batch, examples, ..
     } in epoch(&source, 0)
     {

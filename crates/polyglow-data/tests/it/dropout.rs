@@ -12,7 +12,7 @@ use polyglow_data::error::DataError;
 use polyglow_data::example::Example;
 use polyglow_data::id_cache::IdCache;
 use polyglow_data::pair::Pair;
-use polyglow_data::prefetch::{BatchStream, Placed, Position};
+use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::PairSource;
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use tempfile::TempDir;
@@ -144,7 +144,7 @@ fn batches_keep_their_budget_under_dropout() {
     let source = Arc::new(PairSource::new(Arc::clone(&cache), CONFIG, false).unwrap());
     let stream = BatchStream::start(source, Position::default()).unwrap();
     let mut changed = 0;
-    for Placed {
+    for Positioned {
         batch, examples, ..
     } in stream.take(100).map(Result::unwrap)
     {

@@ -11,7 +11,7 @@ use polyglow_data::corpus::Corpus;
 use polyglow_data::error::DataError;
 use polyglow_data::example::{Filter, LengthFilter, Reason};
 use polyglow_data::id_cache::IdCache;
-use polyglow_data::prefetch::{BatchStream, Placed, Position};
+use polyglow_data::prefetch::{BatchStream, Position, Positioned};
 use polyglow_data::sources::{BatchSource, LineSource, WindowSource};
 use polyglow_data::tokenizer::{Kind, TokenizerConfig, Tokenizers};
 use polyglow_data::window::Windows;
@@ -78,7 +78,7 @@ fn predictions(batch: &TextBatch) -> Vec<Vec<(i32, i32)>> {
     (0..targets.num_rows()).map(row).collect()
 }
 
-fn epoch(cache: &Arc<IdCache>, context_len: usize, epoch: u64) -> Vec<Placed<TextBatch>> {
+fn epoch(cache: &Arc<IdCache>, context_len: usize, epoch: u64) -> Vec<Positioned<TextBatch>> {
     let start = Position { epoch, position: 0 };
     let mut stream = BatchStream::start(windows_of(cache, context_len), start).unwrap();
     let first = stream.next().unwrap().unwrap();
@@ -156,7 +156,7 @@ fn rows_name_the_example_where_they_begin() {
 #[test]
 fn epochs_are_cut_at_different_places_and_any_position_can_be_reached() {
     let (_dir, cache) = cache();
-    let rows = |batches: &[Placed<TextBatch>]| {
+    let rows = |batches: &[Positioned<TextBatch>]| {
         let mut rows: Vec<_> = batches
             .iter()
             .flat_map(|placed| predictions(&placed.batch))
@@ -172,7 +172,7 @@ fn epochs_are_cut_at_different_places_and_any_position_can_be_reached() {
         position: first.len() - 1,
     };
     let stream = BatchStream::start(windows_of(&cache, 33), start).unwrap();
-    let resumed: Vec<Placed<TextBatch>> = stream.take(2).map(Result::unwrap).collect();
+    let resumed: Vec<Positioned<TextBatch>> = stream.take(2).map(Result::unwrap).collect();
     assert_eq!(resumed, [first[first.len() - 1].clone(), second[0].clone()]);
 }
 
