@@ -18,9 +18,9 @@ use crate::commands::help::HelpArgs;
 #[cfg(feature = "serve")]
 use crate::commands::serve;
 use crate::commands::{
-    attention, average, bench, caption, check, classify, corpus, devices, embeddings, evaluate,
-    export, generate, help, import, info, metrics, new, new_crate, quantize, report, score, train,
-    translate,
+    attention, average, bench, caption, check, classify, clean, corpus, devices, embeddings,
+    evaluate, export, generate, help, import, info, metrics, new, new_crate, quantize, report,
+    score, train, translate,
 };
 use crate::logging::Verbosity;
 use crate::{kernel_cache, logging, ranks, standard_output};
@@ -54,6 +54,9 @@ enum Command {
     New(new::NewArgs),
     /// Write a program with a model of your own, to begin from
     NewCrate(new_crate::NewCrateArgs),
+    /// Clean parallel text: repair what can be read, remove what is no translation, repeats another
+    /// pair or is in a test set
+    Clean(clean::CleanArgs),
     /// Test a config without training: read its files and run some steps; what is odd, what fits,
     /// how long it takes
     Check(check::CheckArgs),
@@ -215,6 +218,7 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
     let done = match command {
         Command::New(args) => new::run(&args),
         Command::NewCrate(args) => new_crate::run(&args),
+        Command::Clean(args) => clean::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Train(args) => return train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),

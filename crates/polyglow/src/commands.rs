@@ -7,6 +7,7 @@ pub(crate) mod bench;
 pub(crate) mod caption;
 pub(crate) mod check;
 pub(crate) mod classify;
+pub(crate) mod clean;
 mod config;
 pub(crate) mod corpus;
 pub(crate) mod devices;

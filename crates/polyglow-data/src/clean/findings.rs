@@ -14,6 +14,7 @@ use crate::pair::Pair;
 use serde::Serialize;
 
 use super::language::Languages;
+pub(crate) use characters::byte_1252;
 pub use detectors::Detector;
 pub use detectors::{Check, DETECTORS};
 

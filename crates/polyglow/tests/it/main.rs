@@ -8,6 +8,7 @@ mod bench;
 mod captions;
 mod check;
 mod classification;
+mod clean;
 mod cli;
 mod dashboard;
 mod disk;

@@ -100,8 +100,8 @@ fn is_usual(character: char) -> bool {
     ranges.iter().any(|range| range.contains(&character))
 }
 
-/// The byte of a character in Windows-1252, above ASCII.
-fn byte_1252(character: char) -> Option<u8> {
+/// Returns the byte of a character in Windows-1252, above ASCII.
+pub(crate) fn byte_1252(character: char) -> Option<u8> {
     /// The characters at 0x80 to 0x9f; the five bytes without a character are read as control
     /// characters.
     const MIDDLE: [char; 32] = [

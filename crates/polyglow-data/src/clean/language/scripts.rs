@@ -58,6 +58,38 @@ pub enum Script {
 impl Script {
     /// Number of scripts.
     pub const COUNT: usize = 24;
+    /// All scripts.
+    pub const ALL: [Self; Self::COUNT] = [
+        Self::Latin,
+        Self::Greek,
+        Self::Cyrillic,
+        Self::Armenian,
+        Self::Hebrew,
+        Self::Arabic,
+        Self::Devanagari,
+        Self::Bengali,
+        Self::Gurmukhi,
+        Self::Gujarati,
+        Self::Tamil,
+        Self::Telugu,
+        Self::Kannada,
+        Self::Malayalam,
+        Self::Sinhala,
+        Self::Thai,
+        Self::Lao,
+        Self::Myanmar,
+        Self::Georgian,
+        Self::Ethiopic,
+        Self::Khmer,
+        Self::Hangul,
+        Self::Kana,
+        Self::Han,
+    ];
+
+    /// Returns the script of a letter; `None` for digits, signs and letters of rarer scripts.
+    pub fn of(character: char) -> Option<Self> {
+        script(character)
+    }
 }
 
 /// The letters of scripts beyond ASCII; Unicode has each script in blocks.

@@ -1,0 +1,292 @@
+//! Rules that look at one pair: each has a test and a reason.
+//!
+//! They are timid: what they refuse is nearly always no translation, and what they let through may
+//! still be none. Where a limit depends on how a language is written, it comes from the side's
+//! [`SideProfile`].
+
+mod repeats;
+mod signs;
+
+use std::collections::BTreeMap;
+
+use crate::clean::profile::SideProfile;
+use crate::clean::words::{normal_form, numbers, words};
+use crate::example::Reason;
+use crate::pair::Pair;
+use repeats::Repeats;
+use signs::{count_letters, has_lost_characters, has_url, is_spaced_out};
+
+/// Words of a pair whose sides are equal before it counts as a copy: names and short exclamations
+/// are the same in many languages.
+const COPIED_WORDS: usize = 3;
+/// Words of both sides before they are compared by the words that they share.
+const SHARED_WORDS: usize = 4;
+/// The share of letters and digits among the characters of a side that is no list of signs.
+const LETTER_SHARE: f64 = 0.5;
+
+/// A rule: the reason for which it removes a pair, and its test.
+pub struct Rule {
+    /// The reason.
+    pub reason: Reason,
+    test: fn(&Sides) -> bool,
+}
+
+/// The rules, in the order in which they are asked: the first whose test is true is the reason.
+pub const RULES: [Rule; 9] = [
+    Rule {
+        reason: reason("empty", "with an empty side"),
+        test: |sides| sides.all().iter().any(|side| side.text.is_empty()),
+    },
+    Rule {
+        reason: reason(
+            "no_letters",
+            "with letters on one side alone, or no letter or digit",
+        ),
+        test: has_no_letters,
+    },
+    Rule {
+        reason: reason("copy", "whose target is its source"),
+        test: is_copy,
+    },
+    Rule {
+        reason: reason(
+            "near_copy",
+            "whose target shares most words with its source",
+        ),
+        test: is_near_copy,
+    },
+    Rule {
+        reason: reason("few_letters", "with more signs than letters"),
+        test: has_few_letters,
+    },
+    Rule {
+        reason: reason("url", "with an address on one side alone"),
+        test: |sides| has_url(sides.src.text) != has_url(sides.tgt.text),
+    },
+    Rule {
+        reason: reason("lost_characters", "with characters that were lost"),
+        test: |sides| {
+            sides
+                .all()
+                .iter()
+                .any(|side| has_lost_characters(side.text))
+        },
+    },
+    Rule {
+        reason: reason("spaced", "with blanks between all characters"),
+        test: |sides| {
+            sides
+                .all()
+                .iter()
+                .any(|side| is_spaced_out(side.text, side.profile))
+        },
+    },
+    Rule {
+        reason: reason("numbers", "with other numbers on each side"),
+        test: has_other_numbers,
+    },
+];
+
+/// The rule of repeated words, which is asked last because it takes longest.
+pub const REPEAT: Reason = reason("repeat", "that repeats words on one side alone");
+
+const fn reason(key: &'static str, title: &'static str) -> Reason {
+    Reason { key, title }
+}
+
+/// Returns why a pair that was repaired is to be removed; `None` if no rule refuses it.
+pub fn refuse(pair: &Pair, profiles: [&SideProfile; 2]) -> Option<Reason> {
+    let sides = Sides {
+        src: Side::new(&pair.src, profiles[0]),
+        tgt: Side::new(&pair.tgt, profiles[1]),
+    };
+    for rule in &RULES {
+        if (rule.test)(&sides) {
+            return Some(rule.reason);
+        }
+    }
+    let src = Repeats::count(&sides.src.words);
+    let tgt = Repeats::count(&sides.tgt.words);
+    (src.is_odd_beside(&tgt) || tgt.is_odd_beside(&src)).then_some(REPEAT)
+}
+
+/// Both sides of a pair, with what several rules need.
+struct Sides<'a> {
+    src: Side<'a>,
+    tgt: Side<'a>,
+}
+
+struct Side<'a> {
+    text: &'a str,
+    profile: &'a SideProfile,
+    words: Vec<String>,
+}
+
+impl Sides<'_> {
+    fn all(&self) -> [&Side<'_>; 2] {
+        [&self.src, &self.tgt]
+    }
+}
+
+impl<'a> Side<'a> {
+    fn new(text: &'a str, profile: &'a SideProfile) -> Self {
+        Self {
+            text,
+            profile,
+            words: words(text),
+        }
+    }
+
+    fn has_letter(&self) -> bool {
+        self.text.contains(char::is_alphabetic)
+    }
+}
+
+fn has_no_letters(sides: &Sides) -> bool {
+    let says_nothing = |side: &&Side| !side.text.contains(char::is_alphanumeric);
+    sides.all().iter().any(says_nothing) || sides.src.has_letter() != sides.tgt.has_letter()
+}
+
+fn is_copy(sides: &Sides) -> bool {
+    sides.src.words.len() >= COPIED_WORDS
+        && normal_form(sides.src.text) == normal_form(sides.tgt.text)
+}
+
+fn is_near_copy(sides: &Sides) -> bool {
+    let src = &sides.src.words;
+    let tgt = &sides.tgt.words;
+    if src.len().min(tgt.len()) < SHARED_WORDS {
+        return false;
+    }
+    let mut left: BTreeMap<&str, usize> = BTreeMap::new();
+    for word in src {
+        *left.entry(word).or_default() += 1;
+    }
+    let mut num_shared = 0_usize;
+    for word in tgt {
+        if let Some(count) = left.get_mut(word.as_str()).filter(|count| **count > 0) {
+            *count -= 1;
+            num_shared += 1;
+        }
+    }
+    num_shared as f64 >= 0.8 * src.len().max(tgt.len()) as f64
+}
+
+fn has_few_letters(sides: &Sides) -> bool {
+    sides.all().iter().any(|side| {
+        let (letters, characters) = count_letters(side.text);
+        (letters as f64) < LETTER_SHARE * characters.max(1) as f64
+    })
+}
+
+/// Returns whether both sides have a number without a partner. A number that one side lacks may be
+/// written in words there.
+fn has_other_numbers(sides: &Sides) -> bool {
+    let mut src = numbers(sides.src.text);
+    let mut tgt = numbers(sides.tgt.text);
+    for (number, count) in &mut src {
+        if let Some(other) = tgt.get_mut(number) {
+            let common = (*count).min(*other);
+            *count -= common;
+            *other -= common;
+        }
+    }
+    let rest = |numbers: BTreeMap<String, usize>| -> Vec<String> {
+        let repeated = numbers
+            .into_iter()
+            .flat_map(|(number, count)| std::iter::repeat_n(number, count));
+        repeated.collect()
+    };
+    let mut src = rest(src);
+    let mut tgt = rest(tgt);
+    src.retain(
+        |number| match tgt.iter().position(|other| are_partners(number, other)) {
+            Some(index) => {
+                tgt.remove(index);
+                false
+            }
+            None => true,
+        },
+    );
+    !src.is_empty() && !tgt.is_empty()
+}
+
+/// Returns whether two numbers may mean the same: a year and its last digits, or an hour of the
+/// afternoon in both ways of counting.
+fn are_partners(left: &str, right: &str) -> bool {
+    let is_end = |long: &str, short: &str| short.len() >= 2 && long.ends_with(short);
+    if is_end(left, right) || is_end(right, left) {
+        return true;
+    }
+    match (left.parse::<u8>(), right.parse::<u8>()) {
+        (Ok(left), Ok(right)) => left.max(right) <= 24 && left.abs_diff(right) == 12,
+        _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn key(src: &str, tgt: &str) -> Option<&'static str> {
+        let english = SideProfile::learn(["this is a pen .", "I am Tom , and you ?"]);
+        let japanese = SideProfile::learn(["これはペンです。", "私はトムです。"]);
+        let is_japanese = tgt.contains(crate::script::is_unspaced);
+        let profile = if is_japanese { &japanese } else { &english };
+        let pair = Pair {
+            src: src.to_owned(),
+            tgt: tgt.to_owned(),
+        };
+        refuse(&pair, [&english, profile]).map(|reason| reason.key)
+    }
+
+    #[test]
+    fn translations_stay() {
+        for (src, tgt) in [
+            ("Taxi!", "Taxi!"),
+            ("OK", "OK"),
+            ("Tom, Mary!", "Tom, Mary!"),
+            ("In 1990 I was 5.", "1990 war ich fünf."),
+            ("In '90 at 5 pm", "1990 um 17 Uhr"),
+            ("It costs 10,000 yen.", "それは１万円です。"),
+            (
+                "He said it again and again and again.",
+                "Er sagte es wieder und wieder und wieder.",
+            ),
+            ("Very, very, very good.", "Sehr, sehr, sehr gut."),
+            ("See www.a.de now", "Siehe www.a.de jetzt"),
+            ("What? Yes.", "Was? Ja."),
+        ] {
+            assert_eq!(key(src, tgt), None, "{src} | {tgt}");
+        }
+    }
+
+    #[test]
+    fn each_rule_refuses_what_it_is_for() {
+        for (src, tgt, expected) in [
+            ("", "Ja.", "empty"),
+            ("...", "Ja.", "no_letters"),
+            ("1.", "Ja.", "no_letters"),
+            ("I like the sun.", "i like the SUN", "copy"),
+            (
+                "I like the warm sun now",
+                "I like the warm sun",
+                "near_copy",
+            ),
+            ("well 😀😀😀😀😀😀", "gut 😀😀😀😀😀😀", "few_letters"),
+            ("Look at it", "Sieh http://a.de/b an", "url"),
+            ("The bear", "Der B\u{fffd}r", "lost_characters"),
+            ("The bear", "Der B?r schläft", "lost_characters"),
+            ("a dog sleeps here", "e i n H u n d s c h l ä f t", "spaced"),
+            ("A pen", "こ れ は ペ ン で す 。", "spaced"),
+            ("I have 3 dogs.", "Ich habe 4 Hunde.", "numbers"),
+            (
+                "He sings well today",
+                "Er singt gut gut gut gut gut gut",
+                "repeat",
+            ),
+        ] {
+            assert_eq!(key(src, tgt), Some(expected), "{src} | {tgt}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Tests of one side, character by character.
+
+use crate::clean::profile::SideProfile;
+
+/// Tokens of a side that are looked at for blanks between all characters.
+const FEW_TOKENS: usize = 6;
+
+/// Returns where an address begins and ends; `None` if a text has none.
+fn url(text: &str) -> Option<(usize, usize)> {
+    let lower = text.to_ascii_lowercase();
+    let start = ["http://", "https://", "www."]
+        .iter()
+        .filter_map(|prefix| lower.find(prefix))
+        .min()?;
+    let len = text[start..]
+        .find(char::is_whitespace)
+        .unwrap_or(text.len() - start);
+    Some((start, start + len))
+}
+
+/// Returns whether a text has an address of the web.
+pub(super) fn has_url(text: &str) -> bool {
+    url(text).is_some()
+}
+
+/// Counts letters and digits, and all characters but blanks, outside of addresses.
+pub(super) fn count_letters(text: &str) -> (usize, usize) {
+    let mut rest = text;
+    let mut counts = (0, 0);
+    while let Some((start, end)) = url(rest) {
+        add_letters(&rest[..start], &mut counts);
+        rest = &rest[end..];
+    }
+    add_letters(rest, &mut counts);
+    counts
+}
+
+fn add_letters(text: &str, (letters, characters): &mut (usize, usize)) {
+    for character in text.chars().filter(|next| !next.is_whitespace()) {
+        *characters += 1;
+        *letters += usize::from(character.is_alphanumeric() || is_mark(character));
+    }
+}
+
+/// Returns whether a character belongs to the letter before it, as the signs for vowels and their
+/// absence in Indic scripts, which are not all alphabetic to Unicode.
+fn is_mark(character: char) -> bool {
+    unicode_normalization::char::is_combining_mark(character)
+}
+
+/// Returns whether a text has U+FFFD, or question marks in place of letters: between two letters, or
+/// at the beginning of a word.
+pub(super) fn has_lost_characters(text: &str) -> bool {
+    let characters: Vec<char> = text.chars().collect();
+    characters.iter().enumerate().any(|(index, &character)| {
+        if character != '?' {
+            return character == '\u{fffd}';
+        }
+        let before = index.checked_sub(1).map(|before| characters[before]);
+        let behind = characters[index..].iter().find(|&&next| next != '?');
+        let is_single = characters.get(index + 1) == behind;
+        let is_before_letter = behind.is_some_and(|next| next.is_alphabetic());
+        match before {
+            None | Some(' ') => is_before_letter,
+            Some(before) => before.is_alphabetic() && is_single && is_before_letter,
+        }
+    })
+}
+
+/// Returns whether a text has blanks between its characters, other than the text of its side.
+pub(super) fn is_spaced_out(text: &str, profile: &SideProfile) -> bool {
+    let tokens: Vec<&str> = text.split(' ').collect();
+    let num_single = tokens
+        .iter()
+        .filter(|token| token.chars().count() == 1)
+        .count();
+    let is_in_pieces = tokens.len() >= FEW_TOKENS && 4 * num_single >= 3 * tokens.len();
+    let num_blanks = tokens.len() - 1;
+    let is_full_of_blanks =
+        tokens.len() >= FEW_TOKENS - 1 && num_blanks as f64 > 0.35 * text.chars().count() as f64;
+    profile.is_spaced() && is_in_pieces || profile.is_unspaced() && is_full_of_blanks
+}

@@ -1,0 +1,276 @@
+//! `polyglow clean`: training text without what is no translation.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{self, BufWriter, Write};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, anyhow};
+use clap::Args;
+use polyglow_data::clean::cleaner::{CleanReport, Cleaner, reasons};
+use polyglow_data::clean::profile::SideProfile;
+use polyglow_data::config::{Content, DataConfig, Split};
+use polyglow_data::corpus::Corpus;
+use polyglow_data::file::NewFile;
+use polyglow_data::pair::Pair;
+use serde::Serialize;
+
+use super::config::ConfigArgs;
+use crate::activity::Activity;
+use crate::failure::{usage, with_hint};
+
+/// Pairs from which it is learned how a side is usually written.
+const LEARNED_PAIRS: usize = 50_000;
+/// Samples of each reason in the report.
+const SAMPLES: usize = 20;
+/// Samples of each reason that are printed.
+const PRINTED: usize = 3;
+/// Pairs between two messages about progress.
+const PAIRS_PER_MESSAGE: u64 = 10_000;
+
+/// The arguments of `polyglow clean`.
+#[derive(Args)]
+pub(crate) struct CleanArgs {
+    #[command(flatten)]
+    source: ConfigArgs,
+    /// Directory to write to, which is not there yet: `train` with the endings of the languages,
+    /// `removed.tsv` and `report.json`
+    #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
+    out: Option<PathBuf>,
+    /// Write nothing, and say what would be removed
+    #[arg(long)]
+    dry_run: bool,
+    /// Print the report as JSON
+    #[arg(long)]
+    json: bool,
+}
+
+/// What was done, and examples of it.
+#[derive(Serialize)]
+struct Report {
+    #[serde(flatten)]
+    counts: CleanReport,
+    /// The first pairs of each reason.
+    samples: BTreeMap<&'static str, Vec<Sample>>,
+}
+
+/// A pair that is removed.
+#[derive(Serialize)]
+struct Sample {
+    file: String,
+    line: u64,
+    src: String,
+    tgt: String,
+}
+
+/// Repairs the pairs of the training text that a config names, removes those that are no
+/// translations, that repeat others or that are in a held-out set, and writes the rest.
+///
+/// # Errors
+/// The config is wrong, its text has no pairs, or there is something at `--out` already (exit code
+/// 2); a file cannot be read or written.
+pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
+    let config = args.source.load()?;
+    if !config.content().is_parallel() {
+        let error =
+            anyhow!("`clean` reads pairs of sentences, and this config's model reads others");
+        return Err(usage(error));
+    }
+    let mut activity = Activity::new();
+    activity.show("reading the training text".to_owned());
+    let train = Corpus::open(&config.data, Content::PAIRS, Split::Train)?;
+    let mut cleaner = Cleaner::new(learn_profiles(&train)?);
+    add_held_out(&mut cleaner, &config.data)?;
+    let mut output = match &args.out {
+        Some(dir) if !args.dry_run => Some(CleanFiles::create(dir, &config.data)?),
+        _ => None,
+    };
+    let samples = clean(&mut cleaner, &train, &mut activity, output.as_mut())?;
+    let report = Report {
+        counts: cleaner.report().clone(),
+        samples,
+    };
+    if let Some(files) = output {
+        files.commit(&report)?;
+    }
+    drop(activity);
+    let mut out = io::stdout().lock();
+    if args.json {
+        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
+    }
+    print(&mut out, &report)?;
+    if let Some(dir) = args.out.as_ref().filter(|_| !args.dry_run) {
+        let prefix = dir.join("train");
+        tracing::info!("train on it: --set data.train={}", prefix.display());
+    }
+    Ok(())
+}
+
+/// Learns from the first pairs of a text how its sides are usually written.
+fn learn_profiles(train: &Corpus) -> anyhow::Result<[SideProfile; 2]> {
+    let mut pairs: Vec<Pair> = Vec::new();
+    for pair in train.pairs().take(LEARNED_PAIRS) {
+        pairs.push(pair?);
+    }
+    Ok([
+        SideProfile::learn(pairs.iter().map(|pair| &*pair.src)),
+        SideProfile::learn(pairs.iter().map(|pair| &*pair.tgt)),
+    ])
+}
+
+/// Adds the validation and test sets, whose sentences must not be trained on.
+fn add_held_out(cleaner: &mut Cleaner, data: &DataConfig) -> anyhow::Result<()> {
+    let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
+    splits.extend(data.has_valid().then_some(Split::Valid));
+    for split in splits {
+        for pair in Corpus::open(data, Content::PAIRS, split)?.pairs() {
+            cleaner.add_test(&pair?);
+        }
+    }
+    Ok(())
+}
+
+/// Cleans all pairs, writes them, and returns some of those that are removed, by their reason.
+fn clean(
+    cleaner: &mut Cleaner,
+    train: &Corpus,
+    activity: &mut Activity,
+    mut output: Option<&mut CleanFiles>,
+) -> anyhow::Result<BTreeMap<&'static str, Vec<Sample>>> {
+    let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    for part in train.parts() {
+        let file = part.name();
+        for (line, pair) in (1..).zip(part.pairs()?) {
+            let pair = pair?;
+            let looked_at = cleaner.clean(&pair);
+            if line % PAIRS_PER_MESSAGE == 0 {
+                activity.show(format!("cleaning `{file}`: {line} pairs"));
+            }
+            let Some(reason) = looked_at.removed else {
+                if let Some(files) = &mut output {
+                    files.keep(&looked_at.pair)?;
+                }
+                continue;
+            };
+            if let Some(files) = &mut output {
+                files.remove(reason.key, &file, line, &pair)?;
+            }
+            let of_reason = samples.entry(reason.key).or_default();
+            if of_reason.len() < SAMPLES {
+                of_reason.push(Sample {
+                    file: file.clone(),
+                    line,
+                    src: pair.src,
+                    tgt: pair.tgt,
+                });
+            }
+        }
+    }
+    Ok(samples)
+}
+
+/// The files that are written, each under a temporary name until all are complete.
+struct CleanFiles {
+    dir: PathBuf,
+    src: BufWriter<NewFileWriter>,
+    tgt: BufWriter<NewFileWriter>,
+    removed: BufWriter<NewFileWriter>,
+}
+
+/// A new file as something to write to.
+struct NewFileWriter(NewFile);
+
+impl Write for NewFileWriter {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.0.file().write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.0.file().flush()
+    }
+}
+
+impl CleanFiles {
+    /// Creates the files in a directory, which must not be there or be empty.
+    fn create(dir: &Path, data: &DataConfig) -> anyhow::Result<Self> {
+        let is_taken = fs::read_dir(dir).map_or(dir.exists(), |mut files| files.next().is_some());
+        if is_taken {
+            let error = anyhow!("`{}` is there already", dir.display());
+            let hint = "give another directory with `--out`, or remove it";
+            return Err(with_hint(usage(error), hint));
+        }
+        fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
+        let (src, tgt) = data.languages()?;
+        let create = |name: String| {
+            let path = dir.join(name);
+            let file = NewFile::create(&path);
+            let file = file.with_context(|| format!("cannot write `{}`", path.display()))?;
+            anyhow::Ok(BufWriter::new(NewFileWriter(file)))
+        };
+        Ok(Self {
+            dir: dir.to_owned(),
+            src: create(format!("train.{src}"))?,
+            tgt: create(format!("train.{tgt}"))?,
+            removed: create("removed.tsv".to_owned())?,
+        })
+    }
+
+    fn keep(&mut self, pair: &Pair) -> anyhow::Result<()> {
+        let written =
+            writeln!(self.src, "{}", pair.src).and_then(|()| writeln!(self.tgt, "{}", pair.tgt));
+        self.explain(written)
+    }
+
+    /// Writes a pair as it was in the text, with the reason for which it is removed.
+    fn remove(&mut self, key: &str, file: &str, line: u64, pair: &Pair) -> anyhow::Result<()> {
+        let [src, tgt] = [&pair.src, &pair.tgt].map(|side| side.replace('\t', " "));
+        let written = writeln!(self.removed, "{key}\t{file}:{line}\t{src}\t{tgt}");
+        self.explain(written)
+    }
+
+    /// Gives all files their names, with the report beside them.
+    fn commit(self, report: &Report) -> anyhow::Result<()> {
+        let text = serde_json::to_string_pretty(report)? + "\n";
+        let dir = self.dir.clone();
+        let commit =
+            |file: BufWriter<NewFileWriter>| -> io::Result<()> { file.into_inner()?.0.commit() };
+        commit(self.removed)
+            .and_then(|()| commit(self.src))
+            .and_then(|()| commit(self.tgt))
+            .and_then(|()| polyglow_data::file::replace(&dir.join("report.json"), text.as_bytes()))
+            .with_context(|| format!("cannot write into `{}`", dir.display()))
+    }
+
+    fn explain(&self, written: io::Result<()>) -> anyhow::Result<()> {
+        written.with_context(|| format!("cannot write into `{}`", self.dir.display()))
+    }
+}
+
+/// Prints the counts, with some pairs of each reason.
+fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
+    let Report { counts, samples } = report;
+    let share = |count: u64| 100.0 * count as f64 / counts.pairs.max(1) as f64;
+    let CleanReport { pairs, kept, .. } = counts;
+    writeln!(out, "{kept} of {pairs} pairs stay ({:.1} %)", share(*kept))?;
+    for (name, count) in &counts.repaired {
+        writeln!(out, "  {count} of them were repaired: {name}")?;
+    }
+    for reason in reasons() {
+        let Some(&count) = counts.removed.get(reason.key) else {
+            continue;
+        };
+        let key = reason.key;
+        let title = reason.title;
+        writeln!(out, "{key}: {count} pairs {title} ({:.2} %)", share(count))?;
+        for sample in samples[key].iter().take(PRINTED) {
+            let Sample {
+                file,
+                line,
+                src,
+                tgt,
+            } = sample;
+            writeln!(out, "  {file}:{line}  {src} | {tgt}")?;
+        }
+    }
+    Ok(())
+}
