@@ -30,19 +30,25 @@ const PAIRS: [(&str, &str, Result<&str, &str>); 9] = [
     ("The end .", "Das Ende\tist nah .", Ok("Das Ende ist nah .")),
 ];
 
+fn write(sandbox: &Sandbox, name: &str, text: &str) {
+    fs::write(sandbox.path().join(name), text).expect("it can be written");
+}
+
 fn files(sandbox: &Sandbox) {
     let side = |texts: Vec<&str>| texts.join("\n") + "\n";
-    sandbox.write(
+    write(
+        sandbox,
         "text.en",
         &side(PAIRS.iter().map(|(src, ..)| *src).collect()),
     );
-    sandbox.write(
+    write(
+        sandbox,
         "text.de",
         &side(PAIRS.iter().map(|(_, tgt, _)| *tgt).collect()),
     );
-    sandbox.write("test.en", "it is over\n");
-    sandbox.write("test.de", "es ist vorbei\n");
-    sandbox.write("c.toml", CONFIG);
+    write(sandbox, "test.en", "it is over\n");
+    write(sandbox, "test.de", "es ist vorbei\n");
+    write(sandbox, "c.toml", CONFIG);
 }
 
 #[test]
@@ -95,7 +101,8 @@ fn a_dry_run_writes_nothing_and_no_folder_is_written_over() {
         "{printed}"
     );
     assert!(!sandbox.path().join("out").exists());
-    sandbox.write("full/mine.txt", "mine");
+    fs::create_dir(sandbox.path().join("full")).expect("it can be made");
+    write(&sandbox, "full/mine.txt", "mine");
     let message = sandbox.fail(2, &["clean", "c.toml", "--out", "full"]);
     assert!(message.contains("`full` is there already"), "{message}");
     let message = sandbox.fail(2, &["clean", "c.toml"]);
