@@ -330,10 +330,7 @@ fn a_schedule_an_optimizer_and_a_metric_of_ones_own_are_chosen_by_name() -> Resu
     let export = ["export", "r", "--to", "listing", "--out", "out"];
     run(dir.path(), "custom_parts", &export, "")?;
     let weights = fs::read_to_string(dir.path().join("out/weights.txt"))?;
-    assert!(
-        weights.contains("\nsrc_embedding.weight [13, 32] ["),
-        "{weights}"
-    );
+    assert!(weights.contains("\nsrc_embedding.weight ["), "{weights}");
     let card = fs::read_to_string(dir.path().join("out/README.md"))?;
     assert!(
         card.contains("written for people who read numbers"),
@@ -494,6 +491,7 @@ fn the_crate_that_new_crate_writes_trains_and_translates() -> Result {
     assert_eq!(translated.lines().count(), 1);
     let args = ["check", &*config, "--set", "model.grouped.kv_heads=3"];
     let message = fails(dir.path(), "new_crate", &args, 2)?;
-    assert!(message.contains("num_kv_heads"), "{message}");
+    let expected = "`model.grouped.kv_heads = 3`: must divide `heads`";
+    assert!(message.contains(expected), "{message}");
     Ok(())
 }

@@ -17,7 +17,7 @@ use burn::tensor::Device;
 use polyglow_data::batching::Selection;
 use polyglow_data::file;
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_for_search;
 use polyglow_predict::weights::Weights;
 use polyglow_predict::wording::shell_word;
@@ -125,15 +125,25 @@ impl RunDirectory {
     /// # Errors
     /// It cannot be read, or not as this version's configuration.
     pub fn config(&self) -> Result<Config> {
-        Config::load_copy(&self.config_path(), &[]).map_err(|error| {
-            let advice = match self.other_program() {
-                Some(program) => format!(
+        let advice =
+            "this is the run's own copy of its config; restore it, or train in another directory";
+        Config::load_copy(&self.config_path(), &[])
+            .map_err(|error| with_hint(error, advice))
+            .map_err(|error| self.name_other_program(error))
+    }
+
+    /// Says which program wrote the run, if it is another one, in the hint of an error about its
+    /// config.
+    fn name_other_program(&self, error: TrainError) -> TrainError {
+        match self.other_program() {
+            Some(program) => {
+                let writer = format!(
                     "the run was written by the program `{program}`, which may have parts that this one lacks"
-                ),
-                None => "this is the run's own copy of its config; restore it, or train in another directory".to_owned(),
-            };
-            with_hint(error, advice)
-        })
+                );
+                with_hint(error, writer)
+            }
+            None => error,
+        }
     }
 
     /// Returns the program that wrote the newest checkpoint, if it is another one than this, by its
@@ -150,6 +160,7 @@ impl RunDirectory {
     /// As [`Config::load`].
     pub fn config_with(&self, overrides: &[String]) -> Result<Config> {
         Config::load_copy(&self.config_path(), overrides)
+            .map_err(|error| self.name_other_program(error))
     }
 
     /// The rules that select what is trained on: those that the run began with, or the newest where

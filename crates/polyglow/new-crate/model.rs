@@ -209,6 +209,25 @@ impl Architecture for Grouped {
     }
 
     fn check(settings: &Settings, _: &Vocabulary) -> Result<(), ModelError> {
+        let Settings {
+            width,
+            heads,
+            kv_heads,
+            ..
+        } = *settings;
+        // Named as the config has them; the layers' own checks know their fields alone.
+        if heads == 0 || width % (2 * heads) != 0 {
+            let reason = "must give each of `width` an even number of elements";
+            return Err(ModelError::config("model.grouped.heads", heads, reason));
+        }
+        if kv_heads == 0 || heads % kv_heads != 0 {
+            let reason = "must divide `heads`";
+            return Err(ModelError::config(
+                "model.grouped.kv_heads",
+                kv_heads,
+                reason,
+            ));
+        }
         settings.attention().check()?;
         settings.feed_forward().check()
     }

@@ -123,7 +123,8 @@ impl Registry {
         self.with(move || register_optimizer(name, make))
     }
 
-    /// Adds a metric of outputs and their references. Validations, the final test and `polyglow
+    /// Adds a metric of outputs and their references, for tasks whose models write text for a source.
+    /// Validations, the final test and `polyglow
     /// evaluate` compute it, records and reports have it, and `train.best_metric` may name its key.
     pub fn metric(self, measure: Measure, score_outputs: ScoreOutputs) -> Self {
         self.with(move || register_metric(measure, score_outputs))

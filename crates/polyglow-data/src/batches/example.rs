@@ -49,7 +49,7 @@ pub trait Filter: Send + Sync {
 /// A pair that may be trained on.
 #[derive(Debug, Clone, Copy)]
 pub struct Candidate<'a> {
-    /// The text of both sides.
+    /// The text of both sides. Text that has one side stands in the target, and its source is empty.
     pub pair: &'a Pair,
     /// Tokens of the source. Of text that has one side they are those of the target, so that the
     /// missing side does not count as empty.
@@ -136,8 +136,8 @@ pub struct PartReport {
     pub kept: u64,
 }
 
-/// Returns the filter that the `[data]` table asks for, for a corpus of this content; none for a
-/// text that is read in windows, whose lines may have any length, and where blank ones divide
+/// Returns the filter by lengths that the `[data]` table asks for, for a corpus of this content; none
+/// for a text that is read in windows, whose lines may have any length, and where blank ones divide
 /// documents.
 pub fn configured_filter(config: &DataConfig, content: Content) -> Option<Box<dyn Filter>> {
     if config.context_len.is_some() {

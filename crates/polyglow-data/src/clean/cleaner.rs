@@ -31,8 +31,7 @@ pub const TEST: Reason = Reason {
     title: "with a sentence of a test set",
 };
 
-/// Cleans the pairs of a corpus. Memory grows with hashes of the pairs that are kept, 16 bytes and a
-/// little more for each.
+/// Cleans the pairs of a corpus. Memory grows with hashes of the pairs that are kept.
 pub struct Cleaner {
     profiles: [SideProfile; 2],
     /// Hashes of the normal forms of test sentences, for each side.

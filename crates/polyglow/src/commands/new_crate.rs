@@ -19,7 +19,13 @@ const FILES: [(&str, &str); 3] = [
 /// `Cargo.toml`, with `@NAME@` for the name, and `@polyglow@` for where that crate comes from.
 const MANIFEST: &str = include_str!("../../new-crate/Cargo.toml.template");
 /// The crates that the program depends on.
-const CRATES: [&str; 2] = ["polyglow", "polyglow-model"];
+const CRATES: [&str; 5] = [
+    "polyglow",
+    "polyglow-model",
+    "polyglow-data",
+    "polyglow-metrics",
+    "polyglow-train",
+];
 
 /// The arguments of `polyglow new-crate`.
 #[derive(Args)]
@@ -50,7 +56,9 @@ pub(crate) fn run(args: &NewCrateArgs) -> anyhow::Result<()> {
     }
     let name = shell_word(root);
     tracing::info!("wrote `{}`: the model is in `src/model.rs`", args.name);
-    tracing::info!("next: cd {name} && cargo test && cargo run --release -- train config.toml");
+    tracing::info!(
+        "next: cd {name} && cargo test --release && cargo run --release -- train config.toml"
+    );
     Ok(())
 }
 

@@ -122,7 +122,7 @@ fn of_split(split: &SplitReport, findings: &[Finding]) -> Vec<Warning> {
             warnings.push(Warning::new(message, hint));
         }
     }
-    let left_out = split.left_out();
+    let left_out = split.left_out_by_length();
     let SplitReport {
         empty,
         too_long,

@@ -1,4 +1,4 @@
-//! `polyglow clean`: from spoilt text to text that can be trained on.
+//! `polyglow clean`: from spoiled text to text that can be trained on.
 
 use std::fs;
 

@@ -10,7 +10,7 @@ fn a_crate_is_written_once_under_a_name_that_cargo_takes() {
     let sandbox = Sandbox::new();
     let checkout = concat!(env!("CARGO_MANIFEST_DIR"), "/../..");
     let (_, message) = sandbox.succeed(&["new-crate", "my-model", "--path", checkout]);
-    let next = "cd my-model && cargo test && cargo run --release -- train config.toml";
+    let next = "cd my-model && cargo test --release && cargo run --release -- train config.toml";
     assert!(message.contains(next), "{message}");
     let root = sandbox.path().join("my-model");
     for file in ["src/main.rs", "src/model.rs", "config.toml"] {

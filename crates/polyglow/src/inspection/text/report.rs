@@ -102,9 +102,9 @@ impl SplitReport {
         }
     }
 
-    /// Pairs left out, for whatever reason.
-    pub(crate) fn left_out(&self) -> u64 {
-        self.pairs - self.kept
+    /// Returns the number of pairs that are left out by their lengths.
+    pub(crate) fn left_out_by_length(&self) -> u64 {
+        self.empty + self.too_long + self.ratio
     }
 
     /// The share of `pairs` that `count` is, 0 to 1.
