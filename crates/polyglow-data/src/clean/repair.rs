@@ -125,7 +125,7 @@ mod tests {
     fn what_can_be_read_is_repaired() {
         for (text, expected, names) in [
             ("GrÃ¶ÃŸe", "Größe", vec!["mojibake"]),
-            ("GrÃƒÂ¶Ãƒ\u{178}e Ã¼ber", "Größe über", vec!["mojibake"]),
+            ("GrÃƒÂ¶ÃƒÅ¸e Ã¼ber", "Größe über", vec!["mojibake"]),
             ("itâ€™s", "it’s", vec!["mojibake"]),
             ("<p>Hallo <b>du</b><br/></p>", "Hallo du", vec!["html"]),
             (

@@ -88,7 +88,7 @@ pub const RULES: [Rule; 9] = [
 ];
 
 /// The rule of repeated words, which is asked last because it takes longest.
-pub const REPEAT: Reason = reason("repeat", "that repeats words on one side alone");
+pub const REPEAT: Reason = reason("repeat", "that repeat words on one side alone");
 
 const fn reason(key: &'static str, title: &'static str) -> Reason {
     Reason { key, title }

@@ -108,7 +108,8 @@ fn tag_len(text: &str) -> Option<usize> {
     }
     let name = inside.strip_prefix('/').unwrap_or(inside);
     let name = name.strip_suffix('/').unwrap_or(name);
-    let name = name.split_ascii_whitespace().next()?;
+    // `a < b and c > d` has a blank behind the sign.
+    let name = name.split(|next: char| next.is_ascii_whitespace()).next()?;
     let is_known = ELEMENTS
         .iter()
         .any(|element| element.eq_ignore_ascii_case(name));

@@ -102,9 +102,11 @@ impl SplitReport {
         }
     }
 
-    /// Returns the number of pairs that are left out by their lengths.
+    /// Returns the number of pairs that are left out by their lengths; none of a held-out set, whose
+    /// pairs are all scored.
     pub(crate) fn left_out_by_length(&self) -> u64 {
-        self.empty + self.too_long + self.ratio
+        let left_out = self.pairs - self.kept;
+        left_out.min(self.empty + self.too_long + self.ratio)
     }
 
     /// The share of `pairs` that `count` is, 0 to 1.
