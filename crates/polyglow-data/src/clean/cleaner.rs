@@ -12,7 +12,7 @@ use crate::clean::words::normal_form;
 use crate::example::Reason;
 use crate::pair::Pair;
 
-/// Pairs that differ in their digits alone, of which so many stay.
+/// The number of pairs that stay of those that differ in their digits alone.
 const KEPT_OF_TEMPLATE: u8 = 2;
 
 /// The reason of a pair that says what an earlier one says.

@@ -199,8 +199,8 @@ impl CleanFiles {
             let hint = "give another directory with `--out`, or remove it";
             return Err(with_hint(usage(error), hint));
         }
-        fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let (src, tgt) = data.languages()?;
+        fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let create = |name: String| {
             let path = dir.join(name);
             let file = NewFile::create(&path);

@@ -6,7 +6,7 @@ use crate::clean::findings::byte_1252;
 use crate::clean::language::Script;
 use crate::clean::profile::SideProfile;
 
-/// How many times a text is decoded at most: nobody spoils it more often.
+/// The number of times that a text is decoded at most; text that was spoiled more often is rare.
 const MAX_PASSES: usize = 3;
 
 /// Returns a text with what can be decoded; borrowed if there is nothing.
