@@ -4,13 +4,22 @@
 //! them; [`language`] guesses the language of a text by scripts and small words. Reports are made
 //! of them where they are printed.
 //!
-//! [`cleaner`] repairs and removes pairs, in this order: [`repair`] what can be read, [`rules`] that
-//! look at one pair, and duplicates and test sentences, which need all others. A new rule is a row
-//! of the table in [`rules`].
+//! [`cleaning`] says which pairs of a corpus stay, in three readings:
+//!
+//! 1. [`cleaner`] looks at each pair once: [`repair`] what can be read, [`rules`] that look at the pair
+//!    alone, sentences that are [`held_out`], duplicates and templates.
+//! 2. [`own_language`] finds sides in another language, and exchanges those that stand on the wrong side.
+//! 3. [`lexical`] finds sides that do not say the same.
+//!
+//! A new rule is a row of the table in [`rules`].
 
 pub mod cleaner;
+pub mod cleaning;
 pub mod findings;
+pub mod held_out;
 pub mod language;
+pub mod lexical;
+pub mod own_language;
 pub mod profile;
 pub mod repair;
 pub mod rules;

@@ -1,13 +1,13 @@
-//! Repairs and removes pairs, one after the other.
+//! Looks at pairs one after the other: repairs them, and says which are to be removed by themselves,
+//! because an earlier one is the same, or because of a held-out set.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::HashMap;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
-use serde::Serialize;
-
+use crate::clean::held_out::HeldOut;
 use crate::clean::profile::SideProfile;
 use crate::clean::repair::{Repairs, repair};
-use crate::clean::rules::{REPEAT, RULES, refuse};
+use crate::clean::rules::refuse;
 use crate::clean::words::normal_form;
 use crate::example::Reason;
 use crate::pair::Pair;
@@ -25,46 +25,39 @@ pub const TEMPLATE: Reason = Reason {
     key: "template",
     title: "that differ from earlier pairs in digits alone",
 };
-/// The reason of a pair of which a test set has a side.
-pub const TEST: Reason = Reason {
-    key: "test",
-    title: "with a sentence of a test set",
-};
 
-/// Cleans the pairs of a corpus. Memory grows with hashes of the pairs that are kept.
+/// Cleans the pairs of a corpus by looking at each once. Memory grows with hashes of the pairs that
+/// stay.
 pub struct Cleaner {
     profiles: [SideProfile; 2],
-    /// Hashes of the normal forms of test sentences, for each side.
-    test: [HashSet<u64>; 2],
-    /// Hashes of the normal forms of the pairs so far.
-    seen: HashSet<u128>,
+    held_out: HeldOut,
+    /// The numbers of the pairs so far, by the hashes of their normal forms.
+    seen: HashMap<u128, u64>,
+    duplicates: Vec<Duplicate>,
     /// How many pairs with digits there were, by the hash of their normal forms without these.
     templates: HashMap<u128, u8>,
-    report: CleanReport,
 }
 
-/// A pair that was looked at.
+/// A pair that repeats an earlier one, by their numbers in the corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Duplicate {
+    /// The pair that repeats another.
+    pub index: u64,
+    /// The first pair that says the same.
+    pub first: u64,
+}
+
+/// A pair that was looked at by itself.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Cleaned {
+pub struct Inspected {
     /// The pair, repaired.
     pub pair: Pair,
     /// The repairs that it needed.
     pub repairs: Repairs,
-    /// Why it is to be removed; `None` if it stays.
-    pub removed: Option<Reason>,
-}
-
-/// What a cleaner has done so far.
-#[derive(Clone, Debug, Default, Serialize)]
-pub struct CleanReport {
-    /// Pairs that were looked at.
-    pub pairs: u64,
-    /// Pairs that stay.
-    pub kept: u64,
-    /// Pairs that stay and were repaired, by repair; one may have needed several.
-    pub repaired: BTreeMap<&'static str, u64>,
-    /// Pairs that are removed, by the key of the reason.
-    pub removed: BTreeMap<&'static str, u64>,
+    /// Why it is to be removed, whatever the others are.
+    refused: Option<Reason>,
+    /// The normal forms of its sides; empty if it is to be removed.
+    forms: [String; 2],
 }
 
 impl Cleaner {
@@ -72,63 +65,58 @@ impl Cleaner {
     pub fn new(profiles: [SideProfile; 2]) -> Self {
         Self {
             profiles,
-            test: Default::default(),
-            seen: HashSet::new(),
+            held_out: HeldOut::default(),
+            seen: HashMap::new(),
+            duplicates: Vec::new(),
             templates: HashMap::new(),
-            report: CleanReport::default(),
         }
     }
 
     /// Adds a pair of a test or validation set: pairs that have one of its sides are removed.
-    pub fn add_test(&mut self, pair: &Pair) {
-        for (side, text) in [&pair.src, &pair.tgt].into_iter().enumerate() {
-            let (text, _) = repair(text, &self.profiles[side]);
-            let form = normal_form(&text);
-            // A side without letters, such as `...`, is in all text.
-            if !form.is_empty() {
-                self.test[side].insert(hash(&form));
-            }
-        }
+    pub fn add_held_out(&mut self, pair: &Pair) {
+        let (pair, _) = self.repair(pair);
+        self.held_out.add(&pair);
     }
 
-    /// Repairs a pair, and says whether it stays.
-    pub fn clean(&mut self, pair: &Pair) -> Cleaned {
+    /// Repairs both sides of a pair.
+    pub fn repair(&self, pair: &Pair) -> (Pair, Repairs) {
         let (src, src_repairs) = repair(&pair.src, &self.profiles[0]);
         let (tgt, tgt_repairs) = repair(&pair.tgt, &self.profiles[1]);
-        let repairs = src_repairs.and(tgt_repairs);
-        let pair = Pair { src, tgt };
-        let removed = self.refuse(&pair);
-        self.report.pairs += 1;
-        if let Some(reason) = removed {
-            *self.report.removed.entry(reason.key).or_default() += 1;
-        } else {
-            self.report.kept += 1;
-            for name in repairs.names() {
-                *self.report.repaired.entry(name).or_default() += 1;
-            }
+        (Pair { src, tgt }, src_repairs.and(tgt_repairs))
+    }
+
+    /// Repairs a pair, and looks at it by itself. Pairs may be inspected in any order.
+    pub fn inspect(&self, pair: &Pair) -> Inspected {
+        let (pair, repairs) = self.repair(pair);
+        let [src, tgt] = &self.profiles;
+        let mut refused = refuse(&pair, [src, tgt]);
+        let mut forms = <[String; 2]>::default();
+        if refused.is_none() {
+            forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
+            refused = self.held_out.refuse(&pair, &forms);
         }
-        Cleaned {
+        Inspected {
             pair,
             repairs,
-            removed,
+            refused,
+            forms,
         }
     }
 
-    fn refuse(&mut self, pair: &Pair) -> Option<Reason> {
-        let [src, tgt] = &self.profiles;
-        if let Some(reason) = refuse(pair, [src, tgt]) {
-            return Some(reason);
+    /// Says why an inspected pair, of a number in the corpus, is to be removed, which depends on the
+    /// pairs that were admitted before; `None` if it stays.
+    pub fn admit(&mut self, index: u64, inspected: &Inspected) -> Option<Reason> {
+        let Inspected { refused, forms, .. } = inspected;
+        if refused.is_some() {
+            return *refused;
         }
-        let forms = [normal_form(&pair.src), normal_form(&pair.tgt)];
-        let is_test = |side: usize| self.test[side].contains(&hash(&forms[side]));
-        if is_test(0) || is_test(1) {
-            return Some(TEST);
-        }
-        if !self.seen.insert(hash_pair(&forms)) {
+        let first = *self.seen.entry(hash_pair(forms)).or_insert(index);
+        if first != index {
+            self.duplicates.push(Duplicate { index, first });
             return Some(DUPLICATE);
         }
         if forms.iter().any(|form| form.contains(char::is_numeric)) {
-            let template = forms.map(|form| without_digits(&form));
+            let template = [without_digits(&forms[0]), without_digits(&forms[1])];
             let count = self.templates.entry(hash_pair(&template)).or_default();
             *count = count.saturating_add(1);
             if *count > KEPT_OF_TEMPLATE {
@@ -138,16 +126,10 @@ impl Cleaner {
         None
     }
 
-    /// Returns what was done so far.
-    pub fn report(&self) -> &CleanReport {
-        &self.report
+    /// Returns the pairs that repeat earlier ones, in the order in which they were admitted.
+    pub fn duplicates(&self) -> &[Duplicate] {
+        &self.duplicates
     }
-}
-
-/// Returns every reason for which a pair may be removed, in the order in which they are looked for.
-pub fn reasons() -> impl Iterator<Item = Reason> {
-    let rules = RULES.iter().map(|rule| rule.reason);
-    rules.chain([REPEAT, TEST, DUPLICATE, TEMPLATE])
 }
 
 /// Replaces each run of digits by one 0.
@@ -161,12 +143,6 @@ fn without_digits(form: &str) -> String {
         }
     }
     template
-}
-
-fn hash(text: &str) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    text.hash(&mut hasher);
-    hasher.finish()
 }
 
 /// Hashes both sides to 128 bits: with 64 two of a hundred million pairs would be taken for one.
@@ -194,59 +170,46 @@ mod tests {
         Cleaner::new([SideProfile::learn(text), SideProfile::learn(text)])
     }
 
+    fn removed(cleaner: &mut Cleaner, src: &str, tgt: &str) -> Option<&'static str> {
+        let inspected = cleaner.inspect(&pair(src, tgt));
+        let index = cleaner.seen.len() as u64 + cleaner.duplicates.len() as u64;
+        cleaner.admit(index, &inspected).map(|reason| reason.key)
+    }
+
     #[test]
     fn duplicates_templates_and_test_sentences_are_removed() {
         let mut cleaner = cleaner();
-        cleaner.add_test(&pair("The end.", "Das Ende."));
-        cleaner.add_test(&pair("...", "!"));
-        let mut keys = Vec::new();
-        for (src, tgt) in [
-            ("A dog.", "Ein Hund."),
-            ("a dog", "Ein  HUND!"),
-            ("A dog.", "Der Hund."),
-            ("page 1 of it", "Seite 1 davon"),
-            ("page 22 of it", "Seite 22 davon"),
-            ("page 3 of it", "Seite 3 davon"),
-            ("the END", "Schluss"),
-            ("It is over", "das Ende"),
-            ("Wait ...", "Warte ..."),
-        ] {
-            let removed = cleaner.clean(&pair(src, tgt)).removed;
-            keys.push(removed.map(|reason| reason.key));
-        }
+        cleaner.add_held_out(&pair("The end.", "Das Ende."));
         let template = Some("template");
         let [duplicate, test] = [Some("duplicate"), Some("test")];
-        let expected = [
-            None, duplicate, None, None, None, template, test, test, None,
-        ];
-        assert_eq!(keys, expected);
-        let report = cleaner.report();
-        assert_eq!((report.pairs, report.kept), (9, 5));
-        assert_eq!(report.removed["test"], 2);
+        for (src, tgt, expected) in [
+            ("A dog.", "Ein Hund.", None),
+            ("a dog", "Ein  HUND!", duplicate),
+            ("A dog.", "Der Hund.", None),
+            ("page 1 of it", "Seite 1 davon", None),
+            ("page 22 of it", "Seite 22 davon", None),
+            ("page 3 of it", "Seite 3 davon", template),
+            ("the END", "Schluss", test),
+            ("It is over", "das Ende", test),
+        ] {
+            assert_eq!(removed(&mut cleaner, src, tgt), expected, "{src} | {tgt}");
+        }
     }
 
     #[test]
     fn a_pair_that_can_be_read_is_repaired_and_stays() {
         let mut cleaner = cleaner();
-        let bear = cleaner.clean(&pair("The <b>bear</b>", "Der BÃ¤r"));
+        let bear = cleaner.inspect(&pair("The <b>bear</b>", "Der BÃ¤r"));
         assert_eq!(bear.pair, pair("The bear", "Der Bär"));
-        assert_eq!(bear.removed, None);
         assert_eq!(
             bear.repairs.names().collect::<Vec<_>>(),
             ["mojibake", "html"]
         );
+        assert_eq!(cleaner.admit(0, &bear), None);
         // The same again, which was right from the start.
-        let again = cleaner.clean(&pair("the bear", "Der Bär"));
-        assert_eq!(again.removed, Some(DUPLICATE));
-        assert_eq!(cleaner.report().repaired["mojibake"], 1);
-    }
-
-    #[test]
-    fn every_reason_has_a_key_of_its_own() {
-        let mut keys: Vec<&str> = reasons().map(|reason| reason.key).collect();
-        keys.sort_unstable();
-        let count = keys.len();
-        keys.dedup();
-        assert_eq!(keys.len(), count);
+        assert_eq!(
+            removed(&mut cleaner, "the bear", "Der Bär"),
+            Some("duplicate")
+        );
     }
 }

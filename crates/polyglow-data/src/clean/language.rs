@@ -1,6 +1,9 @@
 //! Guesses of the language of a text: by its scripts, and by the small words that every sentence
 //! has.
 
+pub mod identifier;
+pub mod known;
+mod ngrams;
 mod scripts;
 mod words;
 

@@ -7,8 +7,7 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, anyhow};
 use clap::Args;
-use polyglow_data::clean::cleaner::{CleanReport, Cleaner, reasons};
-use polyglow_data::clean::profile::SideProfile;
+use polyglow_data::clean::cleaning::{CleanReport, Cleaning, Reading, reasons};
 use polyglow_data::config::{Content, DataConfig, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file::NewFile;
@@ -19,14 +18,10 @@ use super::config::ConfigArgs;
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 
-/// Pairs from which it is learned how a side is usually written.
-const LEARNED_PAIRS: usize = 50_000;
 /// Samples of each reason in the report.
 const SAMPLES: usize = 20;
 /// Samples of each reason that are printed.
 const PRINTED: usize = 3;
-/// Pairs between two messages about progress.
-const PAIRS_PER_MESSAGE: u64 = 10_000;
 
 /// The arguments of `polyglow clean`.
 #[derive(Args)]
@@ -79,15 +74,18 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     let mut activity = Activity::new();
     activity.show("reading the training text".to_owned());
     let train = Corpus::open(&config.data, Content::PAIRS, Split::Train)?;
-    let mut cleaner = Cleaner::new(learn_profiles(&train)?);
-    add_held_out(&mut cleaner, &config.data)?;
+    let held_out = held_out(&config.data)?;
+    let mut cleaning = Cleaning::of(&train, &held_out, &mut |reading, pairs| {
+        activity.show(format!("{}: {pairs} pairs", title(reading)));
+    })?;
     let mut output = match &args.out {
         Some(dir) if !args.dry_run => Some(CleanFiles::create(dir, &config.data)?),
         _ => None,
     };
-    let samples = clean(&mut cleaner, &train, &mut activity, output.as_mut())?;
+    activity.show("writing".to_owned());
+    let samples = write(&mut cleaning, &train, output.as_mut())?;
     let report = Report {
-        counts: cleaner.report().clone(),
+        counts: cleaning.report().clone(),
         samples,
     };
     if let Some(files) = output {
@@ -106,49 +104,40 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Learns from the first pairs of a text how its sides are usually written.
-fn learn_profiles(train: &Corpus) -> anyhow::Result<[SideProfile; 2]> {
-    let mut pairs: Vec<Pair> = Vec::new();
-    for pair in train.pairs().take(LEARNED_PAIRS) {
-        pairs.push(pair?);
-    }
-    Ok([
-        SideProfile::learn(pairs.iter().map(|pair| &*pair.src)),
-        SideProfile::learn(pairs.iter().map(|pair| &*pair.tgt)),
-    ])
-}
-
-/// Adds the validation and test sets, whose sentences must not be trained on.
-fn add_held_out(cleaner: &mut Cleaner, data: &DataConfig) -> anyhow::Result<()> {
+/// Opens the validation and test sets, whose sentences must not be trained on.
+fn held_out(data: &DataConfig) -> anyhow::Result<Vec<Corpus>> {
     let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
     splits.extend(data.has_valid().then_some(Split::Valid));
-    for split in splits {
-        for pair in Corpus::open(data, Content::PAIRS, split)?.pairs() {
-            cleaner.add_test(&pair?);
-        }
-    }
-    Ok(())
+    let open = |split| Ok(Corpus::open(data, Content::PAIRS, split)?);
+    splits.into_iter().map(open).collect()
 }
 
-/// Cleans all pairs, writes them, and returns some of those that are removed, by their reason.
-fn clean(
-    cleaner: &mut Cleaner,
+/// Says what a reading of the text looks at.
+fn title(reading: Reading) -> &'static str {
+    match reading {
+        Reading::Rules => "looking at each pair",
+        Reading::Languages => "looking at languages",
+        Reading::Meanings => "looking at what sides say",
+    }
+}
+
+/// Writes all pairs, and returns some of those that are removed, by their reason.
+fn write(
+    cleaning: &mut Cleaning,
     train: &Corpus,
-    activity: &mut Activity,
     mut output: Option<&mut CleanFiles>,
 ) -> anyhow::Result<BTreeMap<&'static str, Vec<Sample>>> {
     let mut samples: BTreeMap<&'static str, Vec<Sample>> = BTreeMap::new();
+    let mut index = 0;
     for part in train.parts() {
         let file = part.name();
         for (line, pair) in (1..).zip(part.pairs()?) {
             let pair = pair?;
-            let looked_at = cleaner.clean(&pair);
-            if line % PAIRS_PER_MESSAGE == 0 {
-                activity.show(format!("cleaning `{file}`: {line} pairs"));
-            }
-            let Some(reason) = looked_at.removed else {
+            let cleaned = cleaning.take(index, &pair);
+            index += 1;
+            let Some(reason) = cleaned.removed else {
                 if let Some(files) = &mut output {
-                    files.keep(&looked_at.pair)?;
+                    files.keep(&cleaned.pair)?;
                 }
                 continue;
             };

@@ -1,5 +1,6 @@
 //! `polyglow clean`: from spoiled text to text that can be trained on.
 
+use std::collections::BTreeMap;
 use std::fs;
 
 use serde_json::Value;
@@ -112,5 +113,111 @@ fn a_dry_run_writes_nothing_and_no_folder_is_written_over() {
         sandbox
             .fail(2, &one_side)
             .contains("reads pairs of sentences")
+    );
+}
+
+/// Sentences of a language that is on neither side.
+const FRENCH: [&str; 6] = [
+    "le chien dort dans la maison de ma mère",
+    "nous avons mangé une pomme hier soir",
+    "où est la gare, s'il vous plaît ?",
+    "elle ne voulait pas venir avec nous",
+    "les enfants jouent toujours devant l'école",
+    "je ne sais pas ce que tu veux dire",
+];
+
+/// What is done to every tenth pair of a text, one after the other.
+const NOISE: [&str; 5] = ["swapped", "language", "misaligned", "cut", "joined"];
+
+/// Spoils a part of the toy corpus, and returns what was done to each line.
+fn spoil(sandbox: &Sandbox, num_pairs: usize) -> Vec<Option<&'static str>> {
+    sandbox.succeed(&["corpus", "mini-en-de", "toy"]);
+    let read = |name: &str| fs::read_to_string(sandbox.path().join(name)).expect("it is there");
+    let [english, german] = [read("toy/train.en"), read("toy/train.de")];
+    let mut seen = std::collections::HashSet::new();
+    let pairs: Vec<(&str, &str)> = english
+        .lines()
+        .zip(german.lines())
+        .filter(|pair| seen.insert(*pair))
+        .take(num_pairs)
+        .collect();
+    let mut noise = Vec::new();
+    let mut sides = [String::new(), String::new()];
+    for (index, &(src, tgt)) in pairs.iter().enumerate() {
+        let num_words = tgt.split(' ').count();
+        let kind = (index % 10 == 0 && num_words >= 6).then(|| NOISE[index / 10 % NOISE.len()]);
+        let other = pairs[(index + 777) % pairs.len()].1;
+        let (src, tgt) = match kind {
+            Some("swapped") => (tgt.to_owned(), src.to_owned()),
+            Some("language") => (src.to_owned(), FRENCH[index / 50 % 6].to_owned()),
+            Some("misaligned") => (src.to_owned(), other.to_owned()),
+            Some("cut") => {
+                let words: Vec<&str> = tgt.split(' ').take(num_words / 2).collect();
+                (src.to_owned(), words.join(" "))
+            }
+            Some("joined") => (src.to_owned(), format!("{tgt} {other}")),
+            _ => (src.to_owned(), tgt.to_owned()),
+        };
+        sides[0] += &(src + "\n");
+        sides[1] += &(tgt + "\n");
+        noise.push(kind);
+    }
+    write(sandbox, "spoiled.en", &sides[0]);
+    write(sandbox, "spoiled.de", &sides[1]);
+    noise
+}
+
+#[test]
+fn foreign_swapped_and_misaligned_pairs_are_found_by_what_the_text_itself_says() {
+    let sandbox = Sandbox::new();
+    let noise = spoil(&sandbox, 4000);
+    let config = CONFIG.replace("'text'\ntest = 'test'", "'spoiled'");
+    write(&sandbox, "c.toml", &config);
+    let command = ["clean", "c.toml", "--out", "out", "--json"];
+    let report: Value = serde_json::from_str(&sandbox.succeed(&command).0).expect("it is JSON");
+    let removed = fs::read_to_string(sandbox.path().join("out/removed.tsv")).expect("it is there");
+    let mut reasons: BTreeMap<usize, &str> = BTreeMap::new();
+    for row in removed.lines() {
+        let mut fields = row.split('\t');
+        let reason = fields.next().expect("the reason");
+        let place = fields.next().expect("the place");
+        let line = place.rsplit(':').next().and_then(|line| line.parse().ok());
+        reasons.insert(line.expect("a line"), reason);
+    }
+    // How many lines there are of each kind of noise, how many of them go, and how many for that reason.
+    let mut found: BTreeMap<&str, [usize; 3]> = BTreeMap::new();
+    for (line, kind) in (1..).zip(&noise) {
+        let counts = found.entry(kind.unwrap_or("right")).or_default();
+        let reason = reasons.get(&line);
+        counts[0] += 1;
+        counts[1] += usize::from(reason.is_some());
+        counts[2] += usize::from(reason.copied() == *kind);
+    }
+    let swapped = report["repaired"]["swapped"].as_u64().expect("a count") as usize;
+    assert_eq!(
+        swapped + found["swapped"][1],
+        found["swapped"][0],
+        "{found:?}"
+    );
+    assert!(
+        swapped as f64 > 0.9 * found["swapped"][0] as f64,
+        "{found:?}"
+    );
+    for kind in ["language", "cut", "joined", "misaligned"] {
+        let [all, removed, named] = found[kind];
+        assert!(
+            all > 40 && removed as f64 >= 0.8 * all as f64,
+            "{kind}: {found:?}"
+        );
+        assert!(named as f64 >= 0.5 * all as f64, "{kind}: {found:?}");
+    }
+    let [all, lost, _] = found["right"];
+    assert!((lost as f64) < 0.01 * all as f64, "{found:?}");
+    assert!(
+        report["languages"]["fr"]
+            .as_u64()
+            .expect("French was found")
+            > 30,
+        "{report}"
     );
 }

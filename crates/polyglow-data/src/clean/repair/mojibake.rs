@@ -11,19 +11,12 @@ const MAX_PASSES: usize = 3;
 
 /// Returns a text with what can be decoded; borrowed if there is nothing.
 pub(super) fn decoded<'t>(text: &'t str, side: &SideProfile) -> Cow<'t, str> {
-    let mut decoded = Cow::Borrowed(text);
-    for _ in 0..MAX_PASSES {
-        match decode_once(&decoded, side) {
-            Some(next) => decoded = Cow::Owned(next),
-            None => break,
-        }
-    }
-    decoded
+    decode_runs(text, side, MAX_PASSES).map_or(Cow::Borrowed(text), Cow::Owned)
 }
 
 /// Decodes each run of characters that are bytes above ASCII by itself, so that a letter elsewhere
 /// in the text that is right does not prevent it. `None` if there is no such run.
-fn decode_once(text: &str, side: &SideProfile) -> Option<String> {
+fn decode_runs(text: &str, side: &SideProfile, passes: usize) -> Option<String> {
     let mut output = String::new();
     let mut has_changed = false;
     let mut rest = text;
@@ -34,18 +27,28 @@ fn decode_once(text: &str, side: &SideProfile) -> Option<String> {
             .find(|next| byte_1252(next).is_none())
             .unwrap_or(rest.len());
         let (run, behind) = rest.split_at(end);
-        let bytes: Vec<u8> = run.chars().filter_map(byte_1252).collect();
-        match String::from_utf8(bytes) {
-            Ok(decoded) if decoded.chars().all(|next| is_usual(next, side)) => {
+        match decode(run, side, passes) {
+            Some(decoded) => {
                 output.push_str(&decoded);
                 has_changed = true;
             }
-            _ => output.push_str(run),
+            None => output.push_str(run),
         }
         rest = behind;
     }
     output.push_str(rest);
     has_changed.then_some(output)
+}
+
+/// Decodes a run as often as it can be; `None` if what comes out is not usual on its side. What comes
+/// out in between need not be: letters of Latin-1 in Japanese, say.
+fn decode(run: &str, side: &SideProfile, passes: usize) -> Option<String> {
+    let passes = passes.checked_sub(1)?;
+    let bytes: Vec<u8> = run.chars().filter_map(byte_1252).collect();
+    let once = String::from_utf8(bytes).ok()?;
+    let often = decode_runs(&once, side, passes).unwrap_or(once);
+    let is_usual = often.chars().all(|next| is_usual(next, side));
+    is_usual.then_some(often)
 }
 
 /// Returns whether a decoded character may stand on a side: a letter of a script of its own, or a

@@ -1,0 +1,387 @@
+//! Says of every pair of a corpus whether it stays, in three readings of it.
+//!
+//! Of each pair one byte is kept between readings, and of the corpus a sample from which languages and
+//! translations are learned: memory grows with hashes alone.
+
+use std::collections::{BTreeMap, HashSet};
+
+use rayon::prelude::*;
+use serde::Serialize;
+
+use crate::clean::cleaner::{Cleaner, DUPLICATE, Duplicate, Inspected, TEMPLATE};
+use crate::clean::held_out::{NEAR_TEST, TEST};
+use crate::clean::lexical::{CUT, JOINED, Lexical, MISALIGNED, Sampled};
+use crate::clean::own_language::{Judgment, OwnLanguages};
+use crate::clean::profile::SideProfile;
+use crate::clean::repair::Repairs;
+use crate::clean::rules::{REPEAT, RULES};
+use crate::corpus::Corpus;
+use crate::error::DataError;
+use crate::example::Reason;
+use crate::pair::Pair;
+use crate::random::mix;
+
+/// Pairs from which it is learned how a side is usually written.
+const PROFILED: usize = 50_000;
+/// Pairs from which languages and translations are learned.
+const SAMPLED: usize = 200_000;
+/// Pairs that are looked at together, on all cores.
+const CHUNK: usize = 4_096;
+/// The key of the sample.
+const SAMPLE_KEY: u64 = 0x636c_6561_6e00;
+
+/// The reason of a pair of which a side is in another language.
+pub const LANGUAGE: Reason = Reason {
+    key: "language",
+    title: "with a side in another language",
+};
+
+/// Returns every reason for which a pair may be removed, in the order in which they are looked for.
+pub fn reasons() -> impl Iterator<Item = Reason> {
+    let rules = RULES.iter().map(|rule| rule.reason);
+    let others = [
+        REPEAT, TEST, NEAR_TEST, DUPLICATE, TEMPLATE, LANGUAGE, MISALIGNED, CUT, JOINED,
+    ];
+    rules.chain(others)
+}
+
+/// A reading of the corpus.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Reading {
+    /// Each pair by itself, and beside earlier ones.
+    Rules,
+    /// The languages of its sides.
+    Languages,
+    /// Whether its sides say the same.
+    Meanings,
+}
+
+/// What becomes of each pair of a corpus.
+pub struct Cleaning {
+    cleaner: Cleaner,
+    fates: Vec<Fate>,
+    report: CleanReport,
+}
+
+/// What becomes of a pair.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Fate {
+    Stays,
+    StaysSwapped,
+    /// The index of the reason in [`reasons`].
+    Removed(u8),
+}
+
+/// How many pairs were changed and removed.
+#[derive(Clone, Debug, Default, Serialize)]
+pub struct CleanReport {
+    /// Pairs that were looked at.
+    pub pairs: u64,
+    /// Pairs that stay.
+    pub kept: u64,
+    /// Pairs that stay and were repaired, by repair; one may have needed several.
+    pub repaired: BTreeMap<&'static str, u64>,
+    /// Pairs that are removed, by the key of the reason.
+    pub removed: BTreeMap<&'static str, u64>,
+    /// Of those that are removed because of their language, how many sides are in which.
+    pub languages: BTreeMap<&'static str, u64>,
+    /// The estimated share of the pairs, after the second reading, that are misaligned, cut or
+    /// joined, by the key of the reason; empty if there are too few pairs to say.
+    pub estimates: BTreeMap<&'static str, f64>,
+}
+
+/// A pair that was looked at.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Cleaned {
+    /// The pair as it stays.
+    pub pair: Pair,
+    /// What was repaired.
+    pub repairs: Repairs,
+    /// Whether its sides stood on the wrong sides.
+    pub is_swapped: bool,
+    /// Why it is to be removed; `None` if it stays.
+    pub removed: Option<Reason>,
+}
+
+impl Cleaning {
+    /// Looks at all pairs of a corpus. `progress` is called with the reading and the number of pairs
+    /// that were looked at in it.
+    ///
+    /// # Errors
+    /// The corpora cannot be read.
+    pub fn of(
+        corpus: &Corpus,
+        held_out: &[Corpus],
+        progress: &mut dyn FnMut(Reading, u64),
+    ) -> Result<Self, DataError> {
+        let mut cleaner = Cleaner::new(learn_profiles(corpus)?);
+        for held_out in held_out {
+            for pair in held_out.pairs() {
+                cleaner.add_held_out(&pair?);
+            }
+        }
+        let mut cleaning = Self {
+            cleaner,
+            fates: Vec::new(),
+            report: CleanReport::default(),
+        };
+        let mut sample = cleaning.read_rules(corpus, progress)?;
+        let pairs: Vec<&Pair> = sample.iter().map(|sampled| &sampled.pair).collect();
+        if let Some(languages) = OwnLanguages::learn(&pairs) {
+            cleaning.read_languages(corpus, &languages, progress)?;
+        }
+        sample.retain_mut(|Sampled { index, pair }| cleaning.apply(*index, pair));
+        if let Some(lexical) = Lexical::learn(&sample) {
+            cleaning.read_meanings(corpus, &lexical, progress)?;
+            for (key, share) in lexical.estimates() {
+                *cleaning.report.estimates.entry(key).or_default() += share;
+            }
+        }
+        Ok(cleaning)
+    }
+
+    /// Looks at each pair by itself and beside earlier ones, and returns a sample of those that stay.
+    fn read_rules(
+        &mut self,
+        corpus: &Corpus,
+        progress: &mut dyn FnMut(Reading, u64),
+    ) -> Result<Vec<Sampled>, DataError> {
+        let mut sample = Sample::default();
+        each_chunk(corpus, |start, pairs| {
+            progress(Reading::Rules, start);
+            let inspected: Vec<Inspected> = pairs
+                .par_iter()
+                .map(|pair| self.cleaner.inspect(pair))
+                .collect();
+            for (index, inspected) in (start..).zip(inspected) {
+                let removed = self.cleaner.admit(index, &inspected);
+                self.fates.push(removed.map_or(Fate::Stays, removed_for));
+                if removed.is_none() {
+                    sample.offer(index, inspected.pair);
+                }
+            }
+        })?;
+        Ok(sample.finish())
+    }
+
+    /// Looks at the languages of the pairs that stay.
+    fn read_languages(
+        &mut self,
+        corpus: &Corpus,
+        languages: &OwnLanguages,
+        progress: &mut dyn FnMut(Reading, u64),
+    ) -> Result<(), DataError> {
+        each_chunk(corpus, |start, pairs| {
+            progress(Reading::Languages, start);
+            let judge = |(offset, pair): (usize, &Pair)| -> Judgment {
+                if self.fates[start as usize + offset] != Fate::Stays {
+                    return Judgment::Own;
+                }
+                languages.judge(&self.cleaner.repair(pair).0)
+            };
+            let judgments: Vec<Judgment> = pairs.par_iter().enumerate().map(judge).collect();
+            for ((index, judgment), pair) in (start as usize..).zip(judgments).zip(&pairs) {
+                match judgment {
+                    Judgment::Own => {}
+                    Judgment::Swapped => self.fates[index] = self.swap(index as u64, pair),
+                    Judgment::Foreign { code, .. } => {
+                        self.fates[index] = removed_for(LANGUAGE);
+                        *self
+                            .report
+                            .languages
+                            .entry(code.unwrap_or("the other side's"))
+                            .or_default() += 1;
+                    }
+                }
+            }
+        })
+    }
+
+    /// Exchanges the sides of a pair, which may then repeat another one.
+    fn swap(&mut self, index: u64, pair: &Pair) -> Fate {
+        let swapped = Pair {
+            src: pair.tgt.clone(),
+            tgt: pair.src.clone(),
+        };
+        let inspected = self.cleaner.inspect(&swapped);
+        let removed = self.cleaner.admit(index, &inspected);
+        removed.map_or(Fate::StaysSwapped, removed_for)
+    }
+
+    /// Looks at what the pairs that stay say, and those that repeat them.
+    fn read_meanings(
+        &mut self,
+        corpus: &Corpus,
+        lexical: &Lexical,
+        progress: &mut dyn FnMut(Reading, u64),
+    ) -> Result<(), DataError> {
+        let mut sound_duplicates: HashSet<u64> = HashSet::new();
+        each_chunk(corpus, |start, pairs| {
+            progress(Reading::Meanings, start);
+            let judge = |(offset, pair): (usize, &Pair)| -> Option<Reason> {
+                let index = start + offset as u64;
+                let (mut pair, _) = self.cleaner.repair(pair);
+                let is_judged =
+                    self.apply(index, &mut pair) || self.is_removed(index, &[DUPLICATE]);
+                is_judged.then(|| lexical.judge(index, &pair))?
+            };
+            let reasons: Vec<Option<Reason>> = pairs.par_iter().enumerate().map(judge).collect();
+            for (index, reason) in (start..).zip(reasons) {
+                match reason {
+                    None if self.is_removed(index, &[DUPLICATE]) => {
+                        sound_duplicates.insert(index);
+                    }
+                    Some(reason) if !self.is_removed(index, &[DUPLICATE]) => {
+                        self.fates[index as usize] = removed_for(reason);
+                    }
+                    _ => {}
+                }
+            }
+        })?;
+        self.keep_sound_duplicates(&sound_duplicates);
+        Ok(())
+    }
+
+    /// Keeps the first sound one of the pairs that repeat a pair which is removed because of what it
+    /// says: a copy without its last word, say, may stand before the whole sentence.
+    fn keep_sound_duplicates(&mut self, sound: &HashSet<u64>) {
+        let mut replaced: HashSet<u64> = HashSet::new();
+        for &Duplicate { index, first } in self.cleaner.duplicates() {
+            let is_lost = self.is_removed(first, &[MISALIGNED, CUT, JOINED]);
+            if is_lost && sound.contains(&index) && replaced.insert(first) {
+                self.fates[index as usize] = Fate::Stays;
+            }
+        }
+    }
+
+    /// Returns whether a pair is removed for one of some reasons.
+    fn is_removed(&self, index: u64, reasons: &[Reason]) -> bool {
+        let fate = self.fates[index as usize];
+        reasons.iter().any(|&reason| fate == removed_for(reason))
+    }
+
+    /// Exchanges the sides of a repaired pair if they stand on the wrong sides, and returns whether it
+    /// stays.
+    fn apply(&self, index: u64, pair: &mut Pair) -> bool {
+        match self.fates[index as usize] {
+            Fate::Stays => true,
+            Fate::StaysSwapped => {
+                std::mem::swap(&mut pair.src, &mut pair.tgt);
+                true
+            }
+            Fate::Removed(_) => false,
+        }
+    }
+
+    /// Returns what becomes of a pair of the corpus, by its number from 0, and counts it.
+    pub fn take(&mut self, index: u64, pair: &Pair) -> Cleaned {
+        let (mut cleaned, repairs) = self.cleaner.repair(pair);
+        let removed = match self.fates[index as usize] {
+            Fate::Removed(reason) => reasons().nth(usize::from(reason)),
+            Fate::Stays | Fate::StaysSwapped => None,
+        };
+        self.apply(index, &mut cleaned);
+        let is_swapped = self.fates[index as usize] == Fate::StaysSwapped;
+        self.report.pairs += 1;
+        if let Some(reason) = removed {
+            *self.report.removed.entry(reason.key).or_default() += 1;
+        } else {
+            self.report.kept += 1;
+            for name in repairs.names().chain(is_swapped.then_some("swapped")) {
+                *self.report.repaired.entry(name).or_default() += 1;
+            }
+        }
+        Cleaned {
+            pair: cleaned,
+            repairs,
+            is_swapped,
+            removed,
+        }
+    }
+
+    /// Returns what was counted so far.
+    pub fn report(&self) -> &CleanReport {
+        &self.report
+    }
+}
+
+/// Learns from the first pairs of a corpus how its sides are usually written.
+fn learn_profiles(corpus: &Corpus) -> Result<[SideProfile; 2], DataError> {
+    let pairs: Vec<Pair> = corpus.pairs().take(PROFILED).collect::<Result<_, _>>()?;
+    Ok([
+        SideProfile::learn(pairs.iter().map(|pair| &*pair.src)),
+        SideProfile::learn(pairs.iter().map(|pair| &*pair.tgt)),
+    ])
+}
+
+/// Reads the pairs of all parts of a corpus, and visits some thousand at a time with the number of the
+/// first.
+fn each_chunk(corpus: &Corpus, mut visit: impl FnMut(u64, Vec<Pair>)) -> Result<(), DataError> {
+    let mut start = 0;
+    let mut chunk = Vec::with_capacity(CHUNK);
+    for part in corpus.parts() {
+        for pair in part.pairs()? {
+            chunk.push(pair?);
+            if chunk.len() == CHUNK {
+                visit(start, std::mem::take(&mut chunk));
+                start += CHUNK as u64;
+            }
+        }
+    }
+    visit(start, chunk);
+    Ok(())
+}
+
+fn removed_for(reason: Reason) -> Fate {
+    let index = reasons().position(|other| other.key == reason.key);
+    Fate::Removed(index.expect("every reason is in the list") as u8)
+}
+
+/// A random sample of pairs, the same for the same corpus.
+struct Sample {
+    /// The largest key that is taken: keys are hashes of the pairs' numbers.
+    limit: u64,
+    pairs: Vec<Sampled>,
+}
+
+impl Default for Sample {
+    fn default() -> Self {
+        Self {
+            limit: u64::MAX,
+            pairs: Vec::new(),
+        }
+    }
+}
+
+impl Sample {
+    fn offer(&mut self, index: u64, pair: Pair) {
+        if key(index) > self.limit {
+            return;
+        }
+        self.pairs.push(Sampled { index, pair });
+        if self.pairs.len() == 2 * SAMPLED {
+            self.shrink();
+        }
+    }
+
+    /// Keeps the pairs with the lowest keys.
+    fn shrink(&mut self) {
+        self.pairs
+            .select_nth_unstable_by_key(SAMPLED - 1, |sampled| key(sampled.index));
+        self.pairs.truncate(SAMPLED);
+        self.limit = key(self.pairs[SAMPLED - 1].index);
+    }
+
+    /// Returns the pairs in the order of their numbers.
+    fn finish(mut self) -> Vec<Sampled> {
+        if self.pairs.len() > SAMPLED {
+            self.shrink();
+        }
+        self.pairs.sort_unstable_by_key(|sampled| sampled.index);
+        self.pairs
+    }
+}
+
+fn key(index: u64) -> u64 {
+    mix(&[SAMPLE_KEY, index])
+}

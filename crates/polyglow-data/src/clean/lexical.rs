@@ -1,0 +1,288 @@
+//! Pairs whose sides do not say the same: misaligned ones, and ones of which a side is cut or has
+//! another sentence joined to it.
+//!
+//! [`table`] learns from the text itself which words translate which, [`features`] measures each pair
+//! by words, lengths and signs, and a head for each kind of noise learns to tell it from translations.
+//! It learns with [`decoys`], noise of that kind made of the text; [`threshold`] says how low a score
+//! must be. One head for all kinds, or one threshold, would be much worse.
+
+mod decoys;
+mod features;
+mod regression;
+mod surface;
+mod table;
+mod threshold;
+mod vocabulary;
+
+use rayon::prelude::*;
+
+use crate::example::Reason;
+use crate::pair::Pair;
+use crate::random::Random;
+use decoys::{Decoy, Kind, decoys};
+use features::{Features, Fold, Lengths, Side};
+use regression::{Labeled, Regression};
+use table::Words;
+use threshold::{Budget, Threshold};
+use vocabulary::Vocabulary;
+
+/// Pairs with words on both sides below which nothing is learned.
+const FEW_PAIRS: usize = 2_000;
+/// Pairs of the text that a head learns from, and pairs that decoys are made of.
+const POSITIVES: usize = 20_000;
+const DECOYS: usize = 8_000;
+/// The tables and heads of the second round learn without what the first removed.
+const ROUNDS: usize = 2;
+/// The weight of all decoys together, for one of the text.
+const DECOY_WEIGHT: f64 = 0.5;
+/// The key of the random numbers.
+const KEY: u64 = 0x6c65_7869_6361_6c00;
+
+/// The reason of a pair whose sides are parts of different pairs.
+pub const MISALIGNED: Reason = Reason {
+    key: "misaligned",
+    title: "whose target is that of another source",
+};
+/// The reason of a pair of which a side ends too early.
+pub const CUT: Reason = Reason {
+    key: "cut",
+    title: "of which a side is cut",
+};
+/// The reason of a pair of which a side says more than the other.
+pub const JOINED: Reason = Reason {
+    key: "joined",
+    title: "of which a side has another sentence joined to it",
+};
+
+/// A pair to learn from.
+pub struct Sampled {
+    /// The number of the pair in its corpus.
+    pub index: u64,
+    /// The pair, repaired.
+    pub pair: Pair,
+}
+
+/// Tells pairs whose sides do not say the same.
+pub struct Lexical {
+    vocabularies: [Vocabulary; 2],
+    model: Model,
+}
+
+/// What is learned in a round.
+struct Model {
+    /// For pairs of even and of odd numbers, each learned from the others.
+    folds: [Fold; 2],
+    lengths: Lengths,
+    heads: Vec<Head>,
+}
+
+/// What tells one kind of noise.
+struct Head {
+    kind: Kind,
+    regression: Regression,
+    threshold: Threshold,
+}
+
+/// A pair of the sample as heads read it.
+struct Item {
+    src: Side,
+    tgt: Side,
+    /// 0 for an even number in the corpus, 1 for an odd one.
+    fold: usize,
+}
+
+impl Lexical {
+    /// Learns from pairs that are mostly translations; `None` if they are too few to say anything.
+    pub fn learn(sample: &[Sampled]) -> Option<Self> {
+        let mut vocabularies = [Vocabulary::default(), Vocabulary::default()];
+        let mut items = Vec::with_capacity(sample.len());
+        for Sampled { index, pair } in sample {
+            let src = vocabularies[0].add(&pair.src);
+            let tgt = vocabularies[1].add(&pair.tgt);
+            if !src.is_empty() && !tgt.is_empty() {
+                items.push(Item {
+                    src: Side::new(pair.src.clone(), src),
+                    tgt: Side::new(pair.tgt.clone(), tgt),
+                    fold: (index % 2) as usize,
+                });
+            }
+        }
+        if items.len() < FEW_PAIRS {
+            return None;
+        }
+        let mut is_right = vec![true; items.len()];
+        let mut model = None;
+        for _ in 0..ROUNDS {
+            let (round, features) = Model::learn(&vocabularies, &items, &is_right);
+            is_right = features
+                .iter()
+                .map(|features| round.refuse(features).is_none())
+                .collect();
+            model = Some(round);
+        }
+        model.map(|model| Self {
+            vocabularies,
+            model,
+        })
+    }
+
+    /// Says why a repaired pair, of a number in its corpus, is no translation; `None` if it may be one.
+    pub fn judge(&self, index: u64, pair: &Pair) -> Option<Reason> {
+        let [src, tgt] = [(&pair.src, 0), (&pair.tgt, 1)]
+            .map(|(text, side)| Side::encode(text.clone(), &self.vocabularies[side]));
+        if src.words.is_empty() || tgt.words.is_empty() {
+            return None;
+        }
+        let features = self.model.features(&src, &tgt, (index % 2) as usize);
+        self.model.refuse(&features).map(reason)
+    }
+
+    /// Returns the estimated share of the pairs that each kind of noise has, by the key of its reason.
+    pub fn estimates(&self) -> impl Iterator<Item = (&'static str, f64)> {
+        let heads = self.model.heads.iter();
+        heads.map(|head| (reason(head.kind).key, head.threshold.noise))
+    }
+}
+
+impl Model {
+    /// Learns tables from the items that are right, and heads from all of them; returns their features.
+    fn learn(
+        vocabularies: &[Vocabulary; 2],
+        items: &[Item],
+        is_right: &[bool],
+    ) -> (Self, Vec<Features>) {
+        let right: Vec<&Item> = items
+            .iter()
+            .zip(is_right)
+            .filter(|(_, right)| **right)
+            .map(|(item, _)| item)
+            .collect();
+        let sizes = [0, 1].map(|side| vocabularies[side].size());
+        let learn = |fold: usize| {
+            let others = right.iter().filter(|item| item.fold != fold);
+            let pairs: Vec<Words> = others
+                .map(|item| (&*item.src.words, &*item.tgt.words))
+                .collect();
+            Fold::learn(&pairs, sizes)
+        };
+        let (even, odd) = rayon::join(|| learn(0), || learn(1));
+        let lengths: Vec<(usize, usize)> = right
+            .iter()
+            .map(|item| (item.src.words.len(), item.tgt.words.len()))
+            .collect();
+        let mut model = Self {
+            folds: [even, odd],
+            lengths: Lengths::learn(&lengths),
+            heads: Vec::new(),
+        };
+        let features: Vec<Features> = items
+            .par_iter()
+            .map(|item| model.features(&item.src, &item.tgt, item.fold))
+            .collect();
+        let step = features.len().div_ceil(POSITIVES);
+        let positives: Vec<Labeled> = features
+            .iter()
+            .zip(is_right)
+            .step_by(step)
+            .map(|(&features, &right)| Labeled {
+                features,
+                is_translation: true,
+                weight: f64::from(u8::from(right)),
+            })
+            .collect();
+        let heads =
+            Kind::ALL.map(|kind| model.head(kind, vocabularies, &right, &positives, &features));
+        model.heads = heads.into();
+        (model, features)
+    }
+
+    /// Learns a head for a kind of noise.
+    fn head(
+        &self,
+        kind: Kind,
+        vocabularies: &[Vocabulary; 2],
+        right: &[&Item],
+        positives: &[Labeled],
+        text: &[Features],
+    ) -> Head {
+        let decoys = self.decoy_features(kind, vocabularies, right);
+        let all: f64 = positives.iter().map(|example| example.weight).sum();
+        let weight = DECOY_WEIGHT * all / decoys.len().max(1) as f64;
+        let negatives = decoys.iter().map(|&features| Labeled {
+            features,
+            is_translation: false,
+            weight,
+        });
+        let examples: Vec<Labeled> = positives.iter().copied().chain(negatives).collect();
+        let regression = Regression::learn(&examples);
+        let scores = |all: &[Features]| -> Vec<f64> {
+            all.par_iter()
+                .map(|features| regression.score(features))
+                .collect()
+        };
+        let threshold = Threshold::draw(scores(&decoys), scores(text), budget(kind));
+        Head {
+            kind,
+            regression,
+            threshold,
+        }
+    }
+
+    /// Makes decoys of pairs that are right, and measures them.
+    fn decoy_features(
+        &self,
+        kind: Kind,
+        vocabularies: &[Vocabulary; 2],
+        right: &[&Item],
+    ) -> Vec<Features> {
+        let mut random = Random::new(crate::random::mix(&[KEY, kind as u64]));
+        let step = right.len().div_ceil(DECOYS);
+        let mut all = Vec::new();
+        for fold in [0, 1] {
+            let of_fold = right.iter().step_by(step).filter(|item| item.fold == fold);
+            let pairs: Vec<[&Side; 2]> = of_fold.map(|item| [&item.src, &item.tgt]).collect();
+            let decoys: Vec<Decoy> = decoys(kind, &pairs, vocabularies, &mut random);
+            let features = decoys
+                .par_iter()
+                .map(|[src, tgt]| self.features(src.get(), tgt.get(), fold));
+            all.extend(features.collect::<Vec<_>>());
+        }
+        all
+    }
+
+    fn features(&self, src: &Side, tgt: &Side, fold: usize) -> Features {
+        self.folds[fold].features(src, tgt, &self.lengths)
+    }
+
+    /// Returns the kind of noise that a pair looks like most, if it scores below that head's threshold.
+    fn refuse(&self, features: &Features) -> Option<Kind> {
+        let mut lowest = (0.0, None);
+        for head in &self.heads {
+            let margin = head.regression.score(features) - head.threshold.score;
+            if margin < lowest.0 {
+                lowest = (margin, Some(head.kind));
+            }
+        }
+        lowest.1
+    }
+}
+
+fn reason(kind: Kind) -> Reason {
+    match kind {
+        Kind::Misaligned => MISALIGNED,
+        Kind::CutTarget | Kind::CutSource => CUT,
+        Kind::JoinedTarget | Kind::JoinedSource => JOINED,
+    }
+}
+
+/// What a head may lose. The misaligned are harder to tell, and more harmful.
+fn budget(kind: Kind) -> Budget {
+    Budget {
+        loss: if kind == Kind::Misaligned {
+            0.008
+        } else {
+            0.003
+        },
+        precision: 0.8,
+    }
+}
