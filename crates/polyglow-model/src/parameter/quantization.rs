@@ -91,46 +91,61 @@ pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
 /// Lists the matrices of an encoder-decoder Transformer or a captioner; none of other
 /// architectures.
 fn matrices(model: &mut Model) -> Vec<NamedMatrix<'_>> {
+    let model = model.as_any_mut();
+    if model.is::<Transformer>() {
+        model
+            .downcast_mut()
+            .map_or_else(Vec::new, transformer_matrices)
+    } else {
+        model
+            .downcast_mut()
+            .map_or_else(Vec::new, captioner_matrices)
+    }
+}
+
+fn transformer_matrices(
+    Transformer {
+        src_embedding,
+        tgt_embedding,
+        output,
+        encoder,
+        decoder,
+        ..
+    }: &mut Transformer,
+) -> Vec<NamedMatrix<'_>> {
     let mut matrices = Matrices::default();
-    match model {
-        Model::Transformer(Transformer {
-            src_embedding,
-            tgt_embedding,
-            output,
-            encoder,
-            decoder,
-            ..
-        }) => {
-            matrices.add_embedding("src_embedding", src_embedding);
-            if let Some(embedding) = tgt_embedding {
-                matrices.add_embedding("tgt_embedding", embedding);
-            }
-            if let Some(output) = output {
-                matrices.add_linear("output", output);
-            }
-            matrices.add_encoder(encoder);
-            matrices.add_decoder(decoder);
-        }
-        Model::Captioner(Captioner {
-            patches,
-            encoder,
-            tgt_embedding,
-            output,
-            decoder,
-            ..
-        }) => {
-            matrices.add_embedding("tgt_embedding", tgt_embedding);
-            matrices.add_linear("patches.projection", &mut patches.projection);
-            if let Some(output) = output {
-                matrices.add_linear("output", output);
-            }
-            matrices.add_encoder(encoder);
-            // The matrices of recurrent layers stay in f32.
-            if let TextDecoder::Transformer(decoder) = decoder {
-                matrices.add_decoder(decoder);
-            }
-        }
-        _ => {}
+    matrices.add_embedding("src_embedding", src_embedding);
+    if let Some(embedding) = tgt_embedding {
+        matrices.add_embedding("tgt_embedding", embedding);
+    }
+    if let Some(output) = output {
+        matrices.add_linear("output", output);
+    }
+    matrices.add_encoder(encoder);
+    matrices.add_decoder(decoder);
+    matrices.list
+}
+
+fn captioner_matrices(
+    Captioner {
+        patches,
+        encoder,
+        tgt_embedding,
+        output,
+        decoder,
+        ..
+    }: &mut Captioner,
+) -> Vec<NamedMatrix<'_>> {
+    let mut matrices = Matrices::default();
+    matrices.add_embedding("tgt_embedding", tgt_embedding);
+    matrices.add_linear("patches.projection", &mut patches.projection);
+    if let Some(output) = output {
+        matrices.add_linear("output", output);
+    }
+    matrices.add_encoder(encoder);
+    // The matrices of recurrent layers stay in f32.
+    if let TextDecoder::Transformer(decoder) = decoder {
+        matrices.add_decoder(decoder);
     }
     matrices.list
 }
