@@ -6,8 +6,8 @@ use polyglow_model::recurrent::attention::Score;
 use polyglow_model::recurrent::{Attend, Cell};
 use polyglow_model::{
     Activation, Captioner, EncoderOnly, Generate, Head, LanguageModel, Model, ModelConfig,
-    ModelShape, Norm, Position, RecurrentLanguageModel, Rnn, SkipGramModel, TieEmbeddings,
-    Transformer, Vit, Vocabulary,
+    ModelShape, Norm, Position, RecurrentLanguageModel, Rnn, RnnShape, SkipGramModel,
+    TieEmbeddings, Transformer, Vit, Vocabulary,
 };
 use serde_json::json;
 
@@ -421,4 +421,16 @@ fn a_shape_is_for_what_its_config_is_for() {
     for config in configs.into_iter().chain([masked]) {
         assert_eq!(shape(&config).task(), config.task(), "{config:?}");
     }
+}
+
+#[test]
+fn a_model_and_its_shape_are_found_by_their_own_types_alone() {
+    let shape = shape(&configs()[0]);
+    let model = shape.init(1, &device());
+    assert_eq!(model.shape(), &shape);
+    assert_ne!(model.shape(), &shape.clone().with_room_for(17));
+    let transformer: &Transformer = model.downcast_ref().expect("it is one");
+    assert_eq!(shape.downcast_ref(), Some(transformer.shape()));
+    assert!(model.downcast_ref::<Rnn>().is_none());
+    assert!(shape.downcast_ref::<RnnShape>().is_none());
 }
