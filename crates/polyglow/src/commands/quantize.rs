@@ -11,6 +11,7 @@ use polyglow_predict::wording::shell_word;
 use polyglow_train::run::{Checkpoint, Content, RunDirectory};
 
 use crate::failure::{usage, with_hint};
+use crate::program;
 
 /// Reserved names.
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
@@ -81,7 +82,8 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
         before as f64 / 1e6
     );
     tracing::info!(
-        "score it: polyglow evaluate {} --checkpoint {}",
+        "score it: {} evaluate {} --checkpoint {}",
+        program::name(),
         shell_word(run),
         shell_word(name)
     );
