@@ -72,9 +72,9 @@ impl Model {
         self.model.as_any().downcast_ref()
     }
 
-    /// Returns the model without its type, to change it.
-    pub(crate) fn as_any_mut(&mut self) -> &mut dyn Any {
-        self.model.as_any_mut()
+    /// Returns the model without its type, to change it, and its shape.
+    pub(crate) fn parts_mut(&mut self) -> (&mut dyn Any, &ModelShape) {
+        (self.model.as_any_mut(), &self.shape)
     }
 
     /// The shape it was built with.

@@ -9,6 +9,7 @@ use super::{Task, Vocabulary};
 use crate::attention::AttentionKind;
 use crate::model::Model;
 use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::NamedMatrix;
 use crate::precision::Precision;
 
 /// The complete shape of a model of any architecture, see [`super::ModelConfig::shape`].
@@ -50,6 +51,12 @@ pub(crate) trait Shape: AnyShape {
     /// The number of elements that a forward pass keeps for the backward pass, with the kernels of
     /// polyglow-kernels or without.
     fn activations(&self, batch: [usize; 3], kernels: bool) -> u64;
+
+    /// Lists the matrices of a model of this shape that may have 8 bits; none if
+    /// [`ModelConfig::has_int8`](super::ModelConfig::has_int8) is false.
+    fn matrices<'m>(&self, _model: &'m mut dyn Any) -> Vec<NamedMatrix<'m>> {
+        Vec::new()
+    }
 }
 
 /// The parts of [`Shape`] that are the same for all types.
@@ -110,6 +117,10 @@ impl ModelShape {
     pub fn downcast_ref<S: 'static>(&self) -> Option<&S> {
         let shape: &dyn Any = &*self.0;
         shape.downcast_ref()
+    }
+
+    pub(crate) fn matrices<'m>(&self, model: &'m mut dyn Any) -> Vec<NamedMatrix<'m>> {
+        self.0.matrices(model)
     }
 
     /// Sets the precision of products; word vectors have none.

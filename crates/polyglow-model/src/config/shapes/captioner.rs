@@ -1,5 +1,7 @@
 //! The complete shape of a captioner.
 
+use std::any::Any;
+
 use serde::{Deserialize, Serialize};
 
 use super::keys::{CELLS, DECODER, RECURRENT_DECODER, SELF_ATTENTION, SIZES};
@@ -11,6 +13,7 @@ use crate::config::{Arch, ArchRow, ModelConfig, Position, Shape, Task, Vocabular
 use crate::error::ModelError;
 use crate::model::Model;
 use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::NamedMatrix;
 use crate::precision::Precision;
 use crate::registry::Choice;
 
@@ -209,5 +212,11 @@ impl Shape for CaptionerShape {
             }
         };
         patches + layers
+    }
+
+    fn matrices<'m>(&self, model: &'m mut dyn Any) -> Vec<NamedMatrix<'m>> {
+        model
+            .downcast_mut()
+            .map_or_else(Vec::new, Captioner::matrices)
     }
 }

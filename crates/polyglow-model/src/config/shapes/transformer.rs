@@ -2,6 +2,8 @@
 
 mod layers;
 
+use std::any::Any;
+
 use super::keys::{DECODER, SELF_ATTENTION, SIZES};
 use crate::architectures::Transformer;
 use crate::attention::AttentionKind;
@@ -13,6 +15,7 @@ use crate::error::ModelError;
 use crate::loss::prediction::loss_elements;
 use crate::model::Model;
 use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::NamedMatrix;
 use crate::precision::Precision;
 use crate::registry::Choice;
 
@@ -298,5 +301,11 @@ impl Shape for TransformerShape {
             + self.num_decoder_layers as u64 * decoder
             + embeddings
             + loss
+    }
+
+    fn matrices<'m>(&self, model: &'m mut dyn Any) -> Vec<NamedMatrix<'m>> {
+        model
+            .downcast_mut()
+            .map_or_else(Vec::new, Transformer::matrices)
     }
 }
