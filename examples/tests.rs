@@ -419,6 +419,10 @@ fn the_table_of_a_model_of_ones_own_is_read_strictly() -> Result {
             "tokenizer.shared=false",
             "`tokenizer.shared = false`: one embedding is for both sides",
         ),
+        (
+            "train.lr=-1",
+            "hint: `custom_model help config train.lr` explains it",
+        ),
     ] {
         let args = ["check", &*config, "--set", key];
         let message = fails(dir.path(), "custom_model", &args, 2)?;

@@ -20,8 +20,8 @@ use std::collections::HashMap;
 use std::path::Path;
 
 use polyglow_model::registry::Named;
-use polyglow_model::{Activation, Arch, ModelShape};
-use polyglow_predict::error::{Context, Result, failed, usage, with_hint};
+use polyglow_model::{Activation, Arch, LmShape, TransformerShape, VitShape};
+use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::tasks::TaskFacts;
 use safetensors::tensor::{Dtype, TensorView};
 
@@ -108,49 +108,45 @@ impl Format for Huggingface {
 /// # Errors
 /// transformers has no class for it (exit code 2); the disk refuses.
 fn write(model: &Portable, dir: &Path) -> Result<()> {
-    match model.shape()? {
-        ModelShape::Transformer(shape) => {
-            let class = Class::for_shape(&shape)?;
-            text::write(model, shape.max_len, dir)?;
-            let tensors = write::tensors(&model.arrays, &shape)?;
-            folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
-            folder::write_json(dir, CONFIG, &write::config(model, &shape, class))?;
-            folder::write_json(dir, GENERATION, &write::generation(model, &shape))
-        }
-        ModelShape::Lm(shape) => {
-            let tensors = gpt2::tensors(&model.arrays, &shape)?;
-            let tokenizer = &model.tokenizers.tgt;
-            text::write_one(tokenizer, text::Added::Bos, shape.stack.max_len, dir)?;
-            folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
-            folder::write_json(dir, GENERATION, &gpt2::generation(model))?;
-            folder::write_json(dir, CONFIG, &gpt2::config(model, &shape, &tensors)?)
-        }
-        ModelShape::Vit(shape) => {
-            let labels = vit::labels(&model.tokenizers.tgt);
-            let tensors = vit::tensors(&model.arrays, &shape, &labels)?;
-            folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
-            folder::write_json(dir, CONFIG, &vit::config(&shape, &labels))?;
-            folder::write_json(dir, "preprocessor_config.json", &vit::preprocessor(&shape))
-        }
-        ModelShape::Rnn(_)
-        | ModelShape::RnnLm(_)
-        | ModelShape::SkipGram(_)
-        | ModelShape::Encoder(_)
-        | ModelShape::Captioner(_)
-        | ModelShape::Registered(_) => {
-            let arch = model.config.model.arch;
-            let error = failed!(
-                "Hugging Face has no class for a model of `model.arch = \"{}\"`",
-                arch.name()
-            );
-            let reason = if arch.is_built_in() {
-                "BERT and its family have a norm behind the embeddings, and there are no recurrent models nor such captioners"
-            } else {
-                "its layers are known to the program that registers this architecture, and to no other"
-            };
-            Err(with_hint(usage(error), reason))
-        }
+    let shape = model.shape()?;
+    if let Some(shape) = shape.downcast_ref::<TransformerShape>() {
+        let class = Class::for_shape(shape)?;
+        text::write(model, shape.max_len, dir)?;
+        let tensors = write::tensors(&model.arrays, shape)?;
+        folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
+        folder::write_json(dir, CONFIG, &write::config(model, shape, class))?;
+        return folder::write_json(dir, GENERATION, &write::generation(model, shape));
     }
+    if let Some(shape) = shape.downcast_ref::<LmShape>() {
+        let tensors = gpt2::tensors(&model.arrays, shape)?;
+        let tokenizer = &model.tokenizers.tgt;
+        text::write_one(tokenizer, text::Added::Bos, shape.stack.max_len, dir)?;
+        folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
+        folder::write_json(dir, GENERATION, &gpt2::generation(model))?;
+        return folder::write_json(dir, CONFIG, &gpt2::config(model, shape, &tensors)?);
+    }
+    if let Some(shape) = shape.downcast_ref::<VitShape>() {
+        let labels = vit::labels(&model.tokenizers.tgt);
+        let tensors = vit::tensors(&model.arrays, shape, &labels)?;
+        folder::write_file(dir, MODEL, &safetensors(&tensors)?)?;
+        folder::write_json(dir, CONFIG, &vit::config(shape, &labels))?;
+        return folder::write_json(dir, "preprocessor_config.json", &vit::preprocessor(shape));
+    }
+    Err(no_class(model.config.model.arch))
+}
+
+/// The error of an architecture for which transformers has no class.
+fn no_class(arch: Arch) -> TrainError {
+    let error = failed!(
+        "Hugging Face has no class for a model of `model.arch = \"{}\"`",
+        arch.name()
+    );
+    let reason = if arch.0.is_built_in() {
+        "BERT and its family have a norm behind the embeddings, and there are no recurrent models nor such captioners"
+    } else {
+        "its layers are known to the program that registers this architecture, and to no other"
+    };
+    with_hint(usage(error), reason)
 }
 
 /// The name of an activation in transformers; of a gated one that of the function in its gate.

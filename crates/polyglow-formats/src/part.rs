@@ -5,7 +5,8 @@
 //! layers are made.
 
 use polyglow_model::{
-    Activation, Arch, ModelConfig, Norm, Position, Precision, TieEmbeddings, TransformerShape,
+    Activation, ModelConfig, Norm, Position, Precision, TieEmbeddings, Transformer,
+    TransformerShape,
 };
 use polyglow_predict::error::Result;
 
@@ -239,7 +240,7 @@ pub(crate) fn blank_shape() -> TransformerShape {
 /// The `[model]` table of a config for a shape.
 pub(crate) fn model_config(shape: &TransformerShape) -> ModelConfig {
     ModelConfig {
-        arch: Arch::Transformer,
+        arch: Transformer::ARCH,
         d_model: Some(shape.d_model),
         d_ff: Some(shape.d_ff),
         num_heads: Some(shape.num_heads),

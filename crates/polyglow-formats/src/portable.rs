@@ -79,8 +79,8 @@ impl Portable {
     /// # Errors
     /// It has another architecture (exit code 2).
     pub fn transformer(&self) -> Result<TransformerShape> {
-        if let ModelShape::Transformer(shape) = self.shape()? {
-            return Ok(shape);
+        if let Some(shape) = self.shape()?.downcast_ref() {
+            return Ok(TransformerShape::clone(shape));
         }
         let arch = self.config.model.arch.name();
         let error = failed!("a model of `model.arch = \"{arch}\"` does not go into this format");

@@ -6,8 +6,8 @@ use std::{fs, io};
 
 use burn::tensor::{Device, TensorData};
 use polyglow_data::tokenizer::Tokenizers;
-use polyglow_model::Arch;
 use polyglow_model::registry::Named;
+use polyglow_model::{Arch, Transformer};
 use polyglow_predict::error::{Context, Result, TrainError, failed, usage, with_hint};
 use polyglow_predict::model::load_for_search;
 use polyglow_predict::runner::Runner;
@@ -71,7 +71,7 @@ impl Format for Web {
     fn default_precision(&self, arch: Arch, _: bool) -> Precision {
         // Users wait until the page has downloaded its model. The browser computes with 8 bits in
         // Transformers only.
-        if arch == Arch::Transformer {
+        if arch == Transformer::ARCH {
             Precision::Int8
         } else {
             Precision::Float32
@@ -132,7 +132,7 @@ impl Format for Web {
 /// # Errors
 /// Another program has registered it (exit code 2).
 fn check_arch(arch: Arch) -> Result<()> {
-    if arch.is_built_in() {
+    if arch.0.is_built_in() {
         return Ok(());
     }
     let error = failed!(
@@ -156,9 +156,7 @@ fn check(model: &Portable, precision: Precision, package: Option<&Path>) -> Resu
         )));
     }
     check_arch(config.arch)?;
-    if precision == Precision::Float16
-        || precision == Precision::Int8 && config.arch != Arch::Transformer
-    {
+    if precision == Precision::Float16 || precision == Precision::Int8 && !config.has_int8() {
         let error = failed!(
             "`--precision {}`: no page computes so with this model",
             precision.name()

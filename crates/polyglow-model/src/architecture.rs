@@ -6,8 +6,8 @@
 //! beam search, sampling, constraints and ensembles. [`Inspect`] is for tools that inspect models;
 //! all of its methods have defaults.
 //!
-//! The built-in architectures implement the same traits. [`crate::Model`] is an enum of them, for
-//! the choice of a config file.
+//! The built-in architectures implement the same traits. [`crate::Model`] hides which one a config
+//! file has chosen.
 //!
 //! ```
 //! use burn::module::Module;

@@ -11,13 +11,15 @@ mod task;
 use serde::{Deserialize, Serialize};
 
 use crate::error::ModelError;
-use crate::registry::{Registered, RegisteredConfig};
+use crate::registry::RegisteredConfig;
 
-pub use arch::*;
+pub use arch::{Arch, ArchRow};
+pub(crate) use own_table::OwnTable;
 pub use preset::Preset;
 use preset::Sizes;
 use recurrent::{Attend, Cell, Score};
 pub use shape::ModelShape;
+pub(crate) use shape::Shape;
 pub use shapes::*;
 pub use task::Task;
 
@@ -209,22 +211,6 @@ impl ModelConfig {
         self.preset.unwrap_or(Preset::Small).sizes(self.arch)
     }
 
-    /// Returns the width of the hidden states: `d_model`, or that of the preset.
-    pub fn width(&self) -> usize {
-        if let Arch::Registered(architecture) = self.arch {
-            return self.registered(architecture).d_model();
-        }
-        self.d_model.unwrap_or(self.sizes().d_model)
-    }
-
-    /// Returns the settings of a registered architecture: its table, or its defaults.
-    fn registered(&self, architecture: Registered) -> RegisteredConfig {
-        match &self.own {
-            Some(own) if own.architecture() == architecture => own.clone(),
-            _ => architecture.defaults(),
-        }
-    }
-
     /// Checks every value that does not depend on the data.
     ///
     /// # Errors
@@ -240,6 +226,43 @@ impl ModelConfig {
             image: None,
         };
         self.shape(vocabulary).map(|_| ())
+    }
+
+    /// Returns the keys that were given a value, apart from the architecture and its own table.
+    fn given_keys(&self) -> Vec<&'static str> {
+        let default = Self::default();
+        let keys = [
+            ("preset", self.preset.is_some()),
+            ("d_model", self.d_model.is_some()),
+            ("d_ff", self.d_ff.is_some()),
+            ("num_heads", self.num_heads.is_some()),
+            ("num_encoder_layers", self.num_encoder_layers.is_some()),
+            ("num_decoder_layers", self.num_decoder_layers.is_some()),
+            ("dropout", self.dropout.is_some()),
+            ("attention_dropout", self.attention_dropout > 0.0),
+            ("activation_dropout", self.activation_dropout > 0.0),
+            ("activation", self.activation != default.activation),
+            ("norm", self.norm != default.norm),
+            ("position", self.position != default.position),
+            (
+                "tie_embeddings",
+                self.tie_embeddings != default.tie_embeddings,
+            ),
+            ("output_bias", self.output_bias),
+            ("decoder", self.decoder.is_some()),
+            ("cell", self.cell.is_some()),
+            ("cell_size", self.cell_size.is_some()),
+            ("bias", self.bias.is_some()),
+            ("attention", self.attention.is_some()),
+            ("attend", self.attend.is_some()),
+            ("input_feeding", self.input_feeding.is_some()),
+            ("body", self.body.is_some()),
+            ("head", self.head.is_some()),
+            ("pooling", self.pooling.is_some()),
+            ("patch_size", self.patch_size.is_some()),
+        ];
+        let given = keys.into_iter().filter(|(_, is_given)| *is_given);
+        given.map(|(key, _)| key).collect()
     }
 }
 

@@ -1,7 +1,7 @@
 //! The inputs of models: a plain struct for each kind, and an enum of them all.
 //!
-//! An architecture implements [`crate::Predict`] for the kind that it reads; the built-in
-//! [`crate::Model`], which may be any architecture, implements it for [`Inputs`].
+//! An architecture implements [`crate::Predict`] for the kind that it reads; [`crate::Model`], which
+//! may be any architecture, implements it for [`Inputs`].
 
 use burn::tensor::{Device, Int, Tensor};
 

@@ -2,8 +2,8 @@
 //! hypotheses.
 //!
 //! Model code is the same on every backend; the [`burn::tensor::Device`] that a model is built on
-//! decides where it runs. A [`ModelConfig`] chooses a built-in [`Model`]; other models implement
-//! the traits of [`architecture`].
+//! decides where it runs. A [`ModelConfig`] chooses the architecture of a [`Model`]; those of other
+//! programs implement the traits of [`architecture`] and [`registry`].
 //!
 //! ```
 //! use burn::tensor::{Device, Int, Tensor};

@@ -1,126 +1,95 @@
-//! An enum of the architectures that a config file can name; it implements the traits of
+//! A model of any architecture, built in or registered; it implements the traits of
 //! [`crate::architecture`].
 
-mod dispatch;
+mod cache;
+mod hidden;
+mod visit;
 
-use burn::module::Module;
+use std::any::Any;
+use std::fmt::{self, Debug, Formatter};
+
+use burn::module::{
+    Content, Devices, Module, ModuleDisplay, ModuleDisplayDefault, ModuleMapper, ModuleVisitor,
+};
 use burn::tensor::{Device, Int, Tensor};
 
-use crate::architecture::{Generate, Inspect};
-use crate::architectures::{
-    CaptionCache, Captioner, EncoderOnly, LanguageModel, RecurrentLanguageModel, Rnn, RnnCache,
-    SkipGramModel, States, TextCache, Transformer, Vit,
-};
-use crate::cache::DecoderCache;
+use crate::architecture::{Generate, Inspect, Predict};
+use crate::attention::AttentionMaps;
 use crate::config::{ModelShape, Task, Vocabulary};
 use crate::embedding::Embedding;
 use crate::host::computes_on_host;
-use crate::inputs::Source;
-use crate::parameter::init::ParamInit;
-use crate::registry::{AnyCache, AnyModel};
+use crate::inputs::{Inputs, Source};
+use crate::loss::prediction::Prediction;
+use crate::registry::FromInputs;
 use crate::side::Side;
 use crate::weight::Weight;
+pub use cache::Cache;
+use hidden::{Hidden, HiddenModel};
+pub(crate) use hidden::{Writes, WritesNothing, Writing};
 
 /// A model of any architecture, built in or registered.
 ///
-/// It implements [`Predict`](crate::Predict) for every kind of inputs, [`Inspect`] for
-/// [`Inputs`](crate::Inputs), and [`Generate`]; it panics on inputs that its architecture does not
-/// read.
-#[derive(Module, Debug)]
-#[expect(
-    clippy::large_enum_variant,
-    reason = "there is one for each member of an ensemble"
-)]
-pub enum Model {
-    /// The encoder-decoder Transformer; reads [`Pair`](crate::Pair).
-    Transformer(Transformer),
-    /// The recurrent encoder-decoder; reads [`Pair`](crate::Pair).
-    Rnn(Rnn),
-    /// The decoder-only Transformer; reads [`Text`](crate::Text).
-    Lm(LanguageModel),
-    /// The recurrent language model; reads [`Text`](crate::Text).
-    RnnLm(RecurrentLanguageModel),
-    /// Word vectors; reads [`Words`](crate::Words).
-    SkipGram(SkipGramModel),
-    /// The encoder of text with a head; reads [`Text`](crate::Text).
-    Encoder(EncoderOnly),
-    /// The Vision Transformer; reads [`Image`](crate::Image).
-    Vit(Vit),
-    /// The captioner; reads [`Pair`](crate::Pair), whose source is an image.
-    Captioner(Captioner),
-    /// A registered architecture; reads the inputs of its task.
-    Registered(AnyModel),
-}
-
-/// The cache of a [`Model`]: its state between positions.
-#[derive(Clone, Debug)]
-pub enum Cache {
-    /// Keys and values of a Transformer.
-    Transformer(DecoderCache),
-    /// States of a recurrent encoder-decoder.
-    Rnn(RnnCache),
-    /// Keys and values of a text.
-    Lm(TextCache),
-    /// States of a text.
-    RnnLm(States),
-    /// The state of a captioner's decoder.
-    Captioner(CaptionCache),
-    /// The state of a registered architecture.
-    Registered(AnyCache),
-}
-
-impl ModelShape {
-    /// A model with fresh weights, a function of `seed` alone, on `device` (an autodiff device to
-    /// train it).
-    pub fn init(&self, seed: u64, device: &Device) -> Model {
-        Model::build(self, ParamInit::new(seed, device))
-    }
-
-    /// A model whose parameters are zeros, to be replaced by those of a file.
-    pub fn blank(&self, device: &Device) -> Model {
-        Model::build(self, ParamInit::zeros(device))
-    }
+/// It implements [`Predict`] for every kind of inputs, [`Inspect`] for [`Inputs`], and
+/// [`Generate`]; it panics on inputs that its architecture does not read. Code that needs the
+/// layers of an architecture asks for its type by [`Self::downcast_ref`].
+pub struct Model {
+    model: Box<dyn HiddenModel>,
+    shape: ModelShape,
 }
 
 impl Model {
-    /// A model of this shape with the given kind of initial values.
-    pub(crate) fn build(shape: &ModelShape, init: ParamInit) -> Self {
-        match shape {
-            ModelShape::Transformer(shape) => Self::Transformer(Transformer::build(shape, init)),
-            ModelShape::Rnn(shape) => Self::Rnn(Rnn::build(shape, init)),
-            ModelShape::Lm(shape) => Self::Lm(LanguageModel::build(shape, init)),
-            ModelShape::RnnLm(shape) => Self::RnnLm(RecurrentLanguageModel::build(shape, init)),
-            ModelShape::SkipGram(shape) => Self::SkipGram(SkipGramModel::build(shape, init)),
-            ModelShape::Encoder(shape) => Self::Encoder(EncoderOnly::build(shape, init)),
-            ModelShape::Vit(shape) => Self::Vit(Vit::build(shape, init)),
-            ModelShape::Captioner(shape) => Self::Captioner(Captioner::build(shape, init)),
-            ModelShape::Registered(shape) => Self::Registered(shape.build(init)),
+    /// Hides the type of a model of this shape that writes text.
+    pub(crate) fn writer<M>(model: M, shape: impl Into<ModelShape>) -> Self
+    where
+        M: Inspect<Inputs: FromInputs> + Generate<Cache: 'static> + 'static,
+    {
+        Self::hide::<M, Writes>(model, shape)
+    }
+
+    /// Hides the type of a model of this shape that writes no text.
+    pub(crate) fn reader<M>(model: M, shape: impl Into<ModelShape>) -> Self
+    where
+        M: Inspect<Inputs: FromInputs> + Sync + 'static,
+    {
+        Self::hide::<M, WritesNothing>(model, shape)
+    }
+
+    /// Hides the type of a model of this shape, which writes text as `W` says.
+    pub(crate) fn hide<M, W>(model: M, shape: impl Into<ModelShape>) -> Self
+    where
+        M: Inspect<Inputs: FromInputs> + Sync + 'static,
+        W: Writing<M>,
+    {
+        Self {
+            model: Hidden::<M, W>::boxed(model),
+            shape: shape.into(),
         }
     }
 
+    /// Returns the model as its own type, such as [`Transformer`](crate::Transformer); `None` if it
+    /// has another one.
+    pub fn downcast_ref<M: 'static>(&self) -> Option<&M> {
+        self.model.as_any().downcast_ref()
+    }
+
+    /// Returns the model without its type, to change it, and its shape.
+    pub(crate) fn parts_mut(&mut self) -> (&mut dyn Any, &ModelShape) {
+        (self.model.as_any_mut(), &self.shape)
+    }
+
     /// The shape it was built with.
-    pub fn shape(&self) -> ModelShape {
-        match self {
-            Self::Transformer(model) => ModelShape::Transformer(model.shape().clone()),
-            Self::Rnn(model) => ModelShape::Rnn(model.shape().clone()),
-            Self::Lm(model) => ModelShape::Lm(model.shape().clone()),
-            Self::RnnLm(model) => ModelShape::RnnLm(model.shape().clone()),
-            Self::SkipGram(model) => ModelShape::SkipGram(*model.shape()),
-            Self::Encoder(model) => ModelShape::Encoder(model.shape().clone()),
-            Self::Vit(model) => ModelShape::Vit(model.shape().clone()),
-            Self::Captioner(model) => ModelShape::Captioner(model.shape().clone()),
-            Self::Registered(model) => ModelShape::Registered(model.shape().clone()),
-        }
+    pub fn shape(&self) -> &ModelShape {
+        &self.shape
     }
 
     /// The vocabularies and other values that follow from the data.
     pub fn vocabulary(&self) -> Vocabulary {
-        self.shape().vocabulary()
+        self.shape.vocabulary()
     }
 
     /// The task that it was made for.
     pub fn task(&self) -> Task {
-        self.shape().task()
+        self.shape.task()
     }
 
     /// Whether it computes in host memory; see [`computes_on_host`].
@@ -133,7 +102,7 @@ impl Model {
     /// # Panics
     /// If the architecture generates no text, or reads another kind of source.
     pub fn start(&self, src: impl Into<Source>) -> Cache {
-        Generate::start(self, src.into())
+        self.model.start(src.into())
     }
 
     /// Adds one token to every row, see [`Generate::advance`].
@@ -141,7 +110,7 @@ impl Model {
     /// # Panics
     /// If the cache belongs to another architecture.
     pub fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
-        Generate::advance(self, ids, cache)
+        self.model.advance(ids, cache)
     }
 
     /// The side that it encodes: the source, or the only side of a text.
@@ -191,5 +160,128 @@ impl Model {
     pub fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
         let embedded = self.embedding(self.reading_side()).forward(ids.clone());
         [vec![embedded], Inspect::states(self, ids)].concat()
+    }
+
+    /// Replaces the model by what `change` makes of it.
+    fn map_model(self, change: impl FnOnce(Box<dyn HiddenModel>) -> Box<dyn HiddenModel>) -> Self {
+        Self {
+            model: change(self.model),
+            shape: self.shape,
+        }
+    }
+}
+
+impl Clone for Model {
+    fn clone(&self) -> Self {
+        Self {
+            model: self.model.clone_boxed(),
+            shape: self.shape.clone(),
+        }
+    }
+}
+
+impl Debug for Model {
+    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
+        self.model.fmt(formatter)
+    }
+}
+
+impl Module for Model {
+    fn collect_devices(&self, devices: Devices) -> Devices {
+        self.model.collect_devices(devices)
+    }
+
+    fn fork(self, device: &Device) -> Self {
+        self.map_model(|model| model.fork(device))
+    }
+
+    fn to_device(self, device: &Device) -> Self {
+        self.map_model(|model| model.to_device(device))
+    }
+
+    fn train(self) -> Self {
+        self.map_model(|model| model.train())
+    }
+
+    fn valid(&self) -> Self {
+        Self {
+            model: self.model.valid(),
+            shape: self.shape.clone(),
+        }
+    }
+
+    fn materialize(self) -> Self {
+        self.map_model(|model| model.materialize())
+    }
+
+    fn visit<V: ModuleVisitor>(&self, visitor: &mut V) {
+        self.model.visit(visitor);
+    }
+
+    fn map<M: ModuleMapper>(self, mapper: &mut M) -> Self {
+        self.map_model(|model| model.map(mapper))
+    }
+}
+
+impl ModuleDisplayDefault for Model {
+    fn content(&self, content: Content) -> Option<Content> {
+        Some(content.set_top_level_type(self.model.type_name()))
+    }
+}
+
+impl ModuleDisplay for Model {}
+
+impl<I: Into<Inputs>> Predict<I> for Model {
+    /// # Panics
+    /// If the architecture does not read inputs of this kind.
+    fn predict(&self, inputs: I) -> Prediction<'_> {
+        self.model.predict(inputs.into())
+    }
+
+    /// # Panics
+    /// As [`Self::predict`].
+    fn predict_aligned(&self, inputs: I) -> (Prediction<'_>, Option<Tensor<3>>) {
+        self.model.predict_aligned(inputs.into())
+    }
+}
+
+impl Generate for Model {
+    type Cache = Cache;
+
+    /// # Panics
+    /// If it is for word vectors, labels or masked tokens, and generates no text; or reads another
+    /// kind of source.
+    fn start(&self, src: Source) -> Cache {
+        self.model.start(src)
+    }
+
+    /// # Panics
+    /// If the cache belongs to another architecture.
+    fn advance(&self, ids: Tensor<2, Int>, cache: &mut Cache) -> Tensor<2> {
+        self.model.advance(ids, cache)
+    }
+
+    fn select(cache: &mut Cache, rows: &[usize], device: &Device) {
+        cache.select(rows, device);
+    }
+}
+
+impl Inspect for Model {
+    type Inputs = Inputs;
+
+    fn attention(&self, inputs: Inputs) -> AttentionMaps {
+        self.model.attention(inputs)
+    }
+
+    fn cross_attention(&self, inputs: Inputs) -> Vec<Tensor<3>> {
+        self.model.cross_attention(inputs)
+    }
+
+    fn states(&self, ids: Tensor<2, Int>) -> Vec<Tensor<3>> {
+        self.model.states(ids)
+    }
+
+    fn embedding(&self, side: Side) -> Option<&Embedding> {
+        self.model.embedding(side)
     }
 }

@@ -71,30 +71,29 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! What else a config chooses by name stands in a [`Table`], too: schedules, optimizers and metrics,
-//! in the crates that they belong to.
+//! It is then a row of the [`Table`] in which the built-in architectures stand. What else a config
+//! chooses by name stands in such a table, too: schedules, optimizers and metrics, in the crates that
+//! they belong to.
 
-mod model;
+mod registered;
 mod table;
-mod visit;
+#[cfg(test)]
+mod tests;
 
 use std::any::TypeId;
-use std::fmt::{self, Debug, Formatter};
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
-use serde_json::Value;
 
 use crate::architecture::{Generate, Inspect};
 use crate::attention::AttentionKind;
-use crate::config::{Arch, ModelConfig, Task, Vocabulary};
+use crate::config::{ArchRow, ModelConfig, Task, Vocabulary};
 use crate::error::ModelError;
 use crate::inputs::{Image, Inputs, Pair, Text, Words};
+use crate::model::{Writes, WritesNothing, Writing};
 use crate::parameter::init::ParamInit;
-use crate::precision::Precision;
-pub use model::{AnyCache, AnyModel};
+pub use registered::RegisteredConfig;
 pub use table::{Choice, Named, Row, Table};
-pub(crate) use table::{read_name, unknown_name};
 
 /// An architecture that a config can name, once it is registered.
 ///
@@ -235,7 +234,7 @@ pub fn register<A>(name: &'static str) -> Result<(), ModelError>
 where
     A: Architecture + Generate<Cache: 'static>,
 {
-    add::<A>(name, AnyModel::writer::<A>)
+    add::<A, Writes>(name)
 }
 
 /// Registers an architecture whose models read and write nothing: they label, tag, or find hidden
@@ -246,494 +245,36 @@ where
 pub fn register_reader<A: Architecture>(name: &'static str) -> Result<(), ModelError> {
     if matches!(A::TASK, Task::Translation | Task::Language) {
         let reason = "models of its task write text: register it with `register`, or `Registry::architecture`";
-        return Err(TABLE.refused(name, reason));
+        return Err(ArchRow::table().refused(name, reason));
     }
-    add::<A>(name, AnyModel::reader::<A>)
+    add::<A, WritesNothing>(name)
 }
 
-/// The architectures that were registered. The built-in ones have keys of one section in common,
-/// and so are an enum, [`Arch`].
-static TABLE: Table<dyn AnyArchitecture> = Table::new("model.arch", &[]);
-
-/// Returns all registered architectures.
-pub fn all() -> Vec<Registered> {
-    TABLE.rows().into_iter().map(Registered).collect()
+/// Returns the settings, with their defaults, of every architecture that has a table of its own.
+pub fn own_tables() -> Vec<RegisteredConfig> {
+    let rows = ArchRow::table().rows().into_iter();
+    rows.filter_map(|row| RegisteredConfig::default_of(Choice(row)))
+        .collect()
 }
 
-/// Returns the architecture that was registered under a name.
-pub fn find(name: &str) -> Option<Registered> {
-    TABLE.find(name).map(Registered)
-}
-
-fn add<A: Architecture>(
-    name: &'static str,
-    hide: fn(A, RegisteredShape) -> AnyModel,
-) -> Result<(), ModelError> {
-    if Arch::BUILT_IN.iter().any(|arch| arch.name() == name) || ModelConfig::has_key(name) {
-        return Err(TABLE.refused(name, "is the name of something built in"));
+/// Adds a row for an architecture whose models write text as `W` says.
+fn add<A: Architecture, W: Writing<A>>(name: &'static str) -> Result<(), ModelError> {
+    let table = ArchRow::table();
+    if table.has_built_in(name) || ModelConfig::has_key(name) {
+        return Err(table.refused(name, "is the name of something built in"));
     }
     if !A::Inputs::TASKS.contains(&A::TASK) {
         let reason = format!(
             "its models do not read the inputs of the task {:?}",
             A::TASK
         );
-        return Err(TABLE.refused(name, &reason));
+        return Err(table.refused(name, &reason));
     }
-    let default = settings_of(&A::Config::default());
-    let reads_back = default.and_then(|default| {
-        let again = settings_of(&read_config::<A>(default.clone())?)?;
-        Ok(again == default)
-    });
-    if reads_back != Ok(true) {
-        let reason = match reads_back {
-            Err(error) => format!("its default settings do not read back: `model.{name}{error}"),
-            Ok(_) => "its default settings do not read back as they were".to_owned(),
-        };
-        return Err(TABLE.refused(name, &reason));
-    }
-    let old = TABLE.find(name);
-    if old.is_some_and(|old| old.type_id() == TypeId::of::<A>()) {
+    let defaults = registered::check_defaults::<A>(name);
+    defaults.map_err(|reason| table.refused(name, &reason))?;
+    let old = table.find(name).and_then(|old| old.own_table.as_ref());
+    if old.is_some_and(|old| old.model == TypeId::of::<A>()) {
         return Ok(());
     }
-    TABLE.register(Box::new(Entry { name, hide }))
-}
-
-/// An architecture that was registered.
-#[derive(Clone, Copy)]
-pub struct Registered(&'static dyn AnyArchitecture);
-
-impl Registered {
-    /// Returns its name, as a config spells it.
-    pub fn name(self) -> &'static str {
-        self.0.name()
-    }
-
-    /// Returns what its models are trained for.
-    pub fn task(self) -> Task {
-        self.0.task()
-    }
-
-    /// Returns its default settings.
-    pub fn defaults(self) -> RegisteredConfig {
-        RegisteredConfig {
-            architecture: self,
-            settings: self.0.defaults(),
-        }
-    }
-
-    /// Returns its table of settings, with every default filled in.
-    ///
-    /// # Errors
-    /// A key is unknown or missing, or its value has a wrong type; the message begins with the key.
-    pub fn settings(self, table: Value) -> Result<RegisteredConfig, String> {
-        Ok(RegisteredConfig {
-            architecture: self,
-            settings: self
-                .0
-                .settings(table)
-                .map_err(|error| format!("`model.{}{error}", self.name()))?,
-        })
-    }
-}
-
-impl PartialEq for Registered {
-    fn eq(&self, other: &Self) -> bool {
-        self.name() == other.name()
-    }
-}
-
-impl Eq for Registered {}
-
-impl Debug for Registered {
-    fn fmt(&self, formatter: &mut Formatter<'_>) -> fmt::Result {
-        formatter.write_str(self.name())
-    }
-}
-
-/// The settings of a registered architecture, as its table in a config has them.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RegisteredConfig {
-    architecture: Registered,
-    settings: Value,
-}
-
-impl RegisteredConfig {
-    /// Returns the architecture.
-    pub fn architecture(&self) -> Registered {
-        self.architecture
-    }
-
-    /// Returns the table `[model.NAME]`, with every default filled in.
-    pub fn table(&self) -> &Value {
-        &self.settings
-    }
-
-    /// Whether a decoder attends to a source.
-    pub(crate) fn attends_to_source(&self) -> bool {
-        let size = self
-            .architecture
-            .0
-            .attention_size(&self.settings, AttentionKind::Cross);
-        size.0 > 0
-    }
-
-    /// The width of the hidden states.
-    pub(crate) fn d_model(&self) -> usize {
-        self.architecture.0.d_model(&self.settings)
-    }
-
-    /// Returns the complete shape of a model.
-    ///
-    /// # Errors
-    /// The architecture refuses the settings.
-    pub(crate) fn shape(&self, vocabulary: Vocabulary) -> Result<RegisteredShape, ModelError> {
-        self.architecture.0.check(&self.settings, &vocabulary)?;
-        Ok(RegisteredShape {
-            config: self.clone(),
-            vocabulary,
-            precision: Precision::default(),
-        })
-    }
-}
-
-/// The complete shape of a model of a registered architecture.
-#[derive(Clone, Debug, PartialEq)]
-pub struct RegisteredShape {
-    /// The settings.
-    pub config: RegisteredConfig,
-    /// The sizes and ids that the data decides.
-    pub vocabulary: Vocabulary,
-    /// The format of products.
-    pub precision: Precision,
-}
-
-impl RegisteredShape {
-    /// The name of the architecture.
-    pub(crate) fn name(&self) -> &'static str {
-        self.config.architecture.name()
-    }
-
-    pub(crate) fn build(&self, init: ParamInit) -> AnyModel {
-        let architecture = self.config.architecture.0;
-        architecture.build(self, &mut init.with_precision(self.precision))
-    }
-
-    pub(crate) fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
-        let RegisteredConfig {
-            architecture,
-            settings,
-        } = &self.config;
-        architecture.0.attention_size(settings, kind)
-    }
-
-    pub(crate) fn activations(&self, batch: [usize; 3]) -> u64 {
-        let architecture = self.config.architecture.0;
-        architecture.activations(&self.config.settings, &self.vocabulary, batch)
-    }
-
-    pub(crate) fn forward_flops(&self, batch: [usize; 3]) -> f64 {
-        let architecture = self.config.architecture.0;
-        architecture.forward_flops(&self.config.settings, &self.vocabulary, batch)
-    }
-}
-
-/// A row of the table: the name of an architecture, and how the type of its models is hidden.
-struct Entry<A> {
-    name: &'static str,
-    hide: fn(A, RegisteredShape) -> AnyModel,
-}
-
-/// The functions of [`Architecture`] without its types. Settings come as
-/// [`Registered::settings`] has returned them.
-trait AnyArchitecture: Named {
-    fn type_id(&self) -> TypeId;
-    fn task(&self) -> Task;
-    fn defaults(&self) -> Value;
-    fn settings(&self, table: Value) -> Result<Value, String>;
-    fn check(&self, settings: &Value, vocabulary: &Vocabulary) -> Result<(), ModelError>;
-    fn build(&self, shape: &RegisteredShape, init: &mut ParamInit) -> AnyModel;
-    fn d_model(&self, settings: &Value) -> usize;
-    fn attention_size(&self, settings: &Value, kind: AttentionKind) -> (usize, usize);
-    fn activations(&self, settings: &Value, vocabulary: &Vocabulary, batch: [usize; 3]) -> u64;
-    fn forward_flops(&self, settings: &Value, vocabulary: &Vocabulary, batch: [usize; 3]) -> f64;
-}
-
-impl<A: Architecture> Named for Entry<A> {
-    fn name(&self) -> &'static str {
-        self.name
-    }
-}
-
-impl<A: Architecture> AnyArchitecture for Entry<A> {
-    fn type_id(&self) -> TypeId {
-        TypeId::of::<A>()
-    }
-
-    fn task(&self) -> Task {
-        A::TASK
-    }
-
-    fn defaults(&self) -> Value {
-        settings_of(&A::Config::default()).expect("registration has tried it")
-    }
-
-    fn settings(&self, table: Value) -> Result<Value, String> {
-        if has_null(&table) {
-            return Err("`: a number is not finite".to_owned());
-        }
-        settings_of(&read_config::<A>(table)?)
-    }
-
-    fn check(&self, settings: &Value, vocabulary: &Vocabulary) -> Result<(), ModelError> {
-        A::check(&typed::<A>(settings), vocabulary)
-    }
-
-    fn build(&self, shape: &RegisteredShape, init: &mut ParamInit) -> AnyModel {
-        let config = typed::<A>(&shape.config.settings);
-        (self.hide)(A::new(&config, &shape.vocabulary, init), shape.clone())
-    }
-
-    fn d_model(&self, settings: &Value) -> usize {
-        A::d_model(&typed::<A>(settings))
-    }
-
-    fn attention_size(&self, settings: &Value, kind: AttentionKind) -> (usize, usize) {
-        A::attention_size(&typed::<A>(settings), kind)
-    }
-
-    fn activations(&self, settings: &Value, vocabulary: &Vocabulary, batch: [usize; 3]) -> u64 {
-        A::activations(&typed::<A>(settings), vocabulary, batch)
-    }
-
-    fn forward_flops(&self, settings: &Value, vocabulary: &Vocabulary, batch: [usize; 3]) -> f64 {
-        A::forward_flops(&typed::<A>(settings), vocabulary, batch)
-    }
-}
-
-/// Reads a table as the settings of an architecture.
-///
-/// # Errors
-/// The message continues a name: the rest of the key, a backtick, and what is wrong with it.
-fn read_config<A: Architecture>(table: Value) -> Result<A::Config, String> {
-    serde_path_to_error::deserialize(table).map_err(|error| {
-        match error.path().to_string().as_str() {
-            "." => format!("`: {}", error.inner()),
-            key => format!(".{key}`: {}", error.inner()),
-        }
-    })
-}
-
-/// Returns settings as a table, without keys that have no value.
-fn settings_of(config: &impl Serialize) -> Result<Value, String> {
-    let mut table = serde_json::to_value(config).map_err(|error| format!("`: {error}"))?;
-    remove_nulls(&mut table);
-    Ok(table)
-}
-
-/// Removes the keys without a value, which TOML cannot write.
-fn remove_nulls(value: &mut Value) {
-    if let Value::Object(keys) = value {
-        keys.retain(|_, value| !value.is_null());
-        keys.values_mut().for_each(remove_nulls);
-    }
-}
-
-/// Whether there is a null, which a table of TOML becomes for numbers that JSON does not have.
-fn has_null(value: &Value) -> bool {
-    match value {
-        Value::Null => true,
-        Value::Array(values) => values.iter().any(has_null),
-        Value::Object(keys) => keys.values().any(has_null),
-        _ => false,
-    }
-}
-
-/// Returns settings as their own type.
-fn typed<A: Architecture>(settings: &Value) -> A::Config {
-    // Registration has made sure that what such a config writes reads back.
-    A::Config::deserialize(settings).expect("a config reads what it has written")
-}
-
-#[cfg(test)]
-mod tests {
-    use burn::module::Module;
-    use burn::tensor::{Device, Tensor};
-
-    use super::*;
-    use crate::architecture::Predict;
-    use crate::embedding::Embedding;
-    use crate::linear::Linear;
-    use crate::loss::prediction::{Prediction, Projection};
-    use crate::parameter;
-
-    /// Labels a text by the mean of its embeddings.
-    #[derive(Module, Debug)]
-    struct Bag {
-        embedding: Embedding,
-        output: Linear,
-    }
-
-    #[derive(Debug, Default, Serialize, Deserialize)]
-    #[serde(default, deny_unknown_fields)]
-    struct BagConfig {
-        width: Option<usize>,
-        scale: f64,
-    }
-
-    impl Predict<Text> for Bag {
-        fn predict(&self, text: Text) -> Prediction<'_> {
-            let states: Tensor<3> = self.embedding.forward(text.ids);
-            Projection::Own(&self.output).project(states.mean_dim(1).squeeze_dim(1))
-        }
-    }
-
-    impl Inspect for Bag {
-        type Inputs = Text;
-    }
-
-    impl Architecture for Bag {
-        type Config = BagConfig;
-        const TASK: Task = Task::Labels;
-
-        fn new(config: &BagConfig, vocabulary: &Vocabulary, init: &mut ParamInit) -> Self {
-            let width = Self::d_model(config);
-            Self {
-                embedding: Embedding::new(vocabulary.src_size, width, init),
-                output: Linear::new(width, vocabulary.tgt_size, init),
-            }
-        }
-
-        fn d_model(config: &BagConfig) -> usize {
-            config.width.unwrap_or(4)
-        }
-    }
-
-    const VOCABULARY: Vocabulary = Vocabulary {
-        src_size: 5,
-        tgt_size: 3,
-        shared: false,
-        src_pad_id: 0,
-        tgt_pad_id: 0,
-        max_len: 8,
-        image: None,
-    };
-
-    fn config(json: &str) -> Result<ModelConfig, String> {
-        register_reader::<Bag>("bag").expect("the same may be registered again");
-        serde_json::from_str(json).map_err(|error: serde_json::Error| error.to_string())
-    }
-
-    #[test]
-    fn settings_without_a_value_are_left_out_and_all_others_are_filled_in() {
-        let config = config(r#"{"arch": "bag", "bag": {}}"#).unwrap();
-        let written = serde_json::to_string(&config).unwrap();
-        assert_eq!(written, r#"{"arch":"bag","bag":{"scale":0.0}}"#);
-        assert_eq!(config.resolve(), config);
-        let again: ModelConfig = serde_json::from_str(&written).unwrap();
-        assert_eq!((&again, again.width()), (&config, 4));
-    }
-
-    #[test]
-    fn what_is_wrong_in_a_table_is_named_by_its_key() {
-        for (json, expected) in [
-            (
-                r#"{"arch": "bag", "bag": {"width": "a"}}"#,
-                "`model.bag.width`: invalid type: string \"a\"",
-            ),
-            (
-                r#"{"arch": "bag", "bag": {"height": 1}}"#,
-                "`model.bag.height`: unknown field `height`",
-            ),
-            (
-                r#"{"arch": "bag", "bag": {"scale": null}}"#,
-                "`model.bag`: a number is not finite",
-            ),
-            (
-                r#"{"arch": "bag", "bag": {}, "bag": {}}"#,
-                "`[model.bag]` and `[model.bag]`: a model has one architecture",
-            ),
-            (
-                r#"{"arch": "rnn", "bag": {}}"#,
-                "`[model.bag]` belongs to `model.arch = \"bag\"`",
-            ),
-        ] {
-            let error = config(json).unwrap_err();
-            assert!(error.starts_with(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_hidden_model_is_named_frozen_and_replaced_by_its_parameters() {
-        let device = Device::flex();
-        let shape = config(r#"{"arch": "bag"}"#).unwrap().shape(VOCABULARY);
-        let model = shape.unwrap().init(1, &device);
-        let names: Vec<String> = parameter::read(&model)
-            .into_iter()
-            .map(|(name, _)| name)
-            .collect();
-        assert_eq!(names, ["embedding.weight", "output.weight", "output.bias"]);
-        assert_eq!(parameter::count(&model), 5 * 4 + 4 * 3 + 3);
-        let zeros = |_: &str, shape: &[usize]| {
-            Ok::<_, String>(burn::tensor::TensorData::zeros::<f32, _>(shape.to_vec()))
-        };
-        let model = parameter::replace(model, zeros).unwrap();
-        let ids = Tensor::from_data([[1, 2]], &device);
-        let logits = model.predict(Text { ids }).logits();
-        let values: Vec<f32> = logits.into_data().iter::<f32>().collect();
-        assert!(values.iter().all(|value| *value == 0.0) && values.len() == 3);
-        assert_eq!(model.devices(), vec![device]);
-    }
-
-    #[test]
-    fn a_model_that_does_not_suit_its_task_is_not_registered() {
-        // A bag that says of itself that it has another task.
-        macro_rules! lying {
-            ($name:ident, $task:expr) => {
-                #[derive(Module, Debug)]
-                struct $name {
-                    bag: Bag,
-                }
-
-                impl Predict<Text> for $name {
-                    fn predict(&self, text: Text) -> Prediction<'_> {
-                        self.bag.predict(text)
-                    }
-                }
-
-                impl Inspect for $name {
-                    type Inputs = Text;
-                }
-
-                impl Architecture for $name {
-                    type Config = BagConfig;
-                    const TASK: Task = $task;
-
-                    fn new(
-                        config: &BagConfig,
-                        vocabulary: &Vocabulary,
-                        init: &mut ParamInit,
-                    ) -> Self {
-                        Self {
-                            bag: Bag::new(config, vocabulary, init),
-                        }
-                    }
-
-                    fn d_model(config: &BagConfig) -> usize {
-                        Bag::d_model(config)
-                    }
-                }
-            };
-        }
-
-        lying!(Writer, Task::Language);
-        lying!(Painter, Task::Images);
-        let error = register_reader::<Writer>("writer").unwrap_err().to_string();
-        assert!(error.contains("models of its task write text"), "{error}");
-        let error = register_reader::<Painter>("painter").unwrap_err();
-        let error = error.to_string();
-        assert!(
-            error.contains("do not read the inputs of the task Images"),
-            "{error}"
-        );
-    }
+    table.register(Box::new(registered::row::<A, W>(name)))
 }

@@ -39,7 +39,7 @@ static VERSION: LazyLock<String> = LazyLock::new(|| {
 #[derive(Parser)]
 #[command(name = "polyglow", version = VERSION.as_str(), propagate_version = true, arg_required_else_help = true)]
 #[command(disable_help_subcommand = true)]
-struct Cli {
+pub(crate) struct Cli {
     #[command(subcommand)]
     command: Command,
 

@@ -12,6 +12,7 @@ use polyglow_model::ModelError;
 use polyglow_predict::error::hint_of_system;
 use polyglow_train::{ErrorKind, TrainError};
 
+use crate::program::with_own_commands;
 use crate::ranks;
 use crate::reference::named_in;
 
@@ -88,7 +89,7 @@ pub(crate) fn report(error: &anyhow::Error) -> u8 {
         format!("{error:#}").trim_end()
     ));
     if let Some(hint) = hint {
-        print(&format!("hint: {hint}"));
+        print(&format!("hint: {}", with_own_commands(&hint)));
     }
     // A panic whose message is part of the error, as when a device is out of memory, is not
     // repeated.

@@ -15,6 +15,7 @@ mod failure;
 mod inspection;
 mod kernel_cache;
 mod logging;
+mod program;
 mod progress;
 mod proposal;
 mod ranks;

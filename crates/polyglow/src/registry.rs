@@ -14,7 +14,7 @@ use polyglow_train::tasks::{MakeTask, register_task};
 use polyglow_train::train::{LearningRate, MakeUpdateRule, register_optimizer, register_schedule};
 use polyglow_train::{Augment, register_augmentation, register_filter};
 
-use crate::{cli, failure, run_program};
+use crate::{cli, failure, program, run_program};
 
 /// The parts of a program's own, under the names that its configs give them.
 ///
@@ -87,9 +87,9 @@ impl Registry {
         Self::default()
     }
 
-    /// Names the program, so that a run says what has written it; `version` is its own, as
-    /// `env!("CARGO_PKG_VERSION")` has it. Without this, a run has the name of the executable, and
-    /// the version of polyglow.
+    /// Names the program, so that a run says what has written it, and messages advise its commands;
+    /// `version` is its own, as `env!("CARGO_PKG_VERSION")` has it. Without this, it has the name of
+    /// the executable, and the version of polyglow.
     pub fn program(self, name: &'static str, version: &'static str) -> Self {
         self.with(move || {
             Program::set(name, version);
@@ -179,7 +179,9 @@ impl Registry {
 /// architecture of one's own is trained, resumed, scored, searched and served like any other;
 /// formats of other programs refuse it.
 pub fn run_with(registry: Registry) -> ExitCode {
-    match registry.register() {
+    let registered = registry.register();
+    program::name_this();
+    match registered {
         Ok(()) => run_program(cli::run),
         Err(error) => ExitCode::from(failure::report(&usage(error).into())),
     }

@@ -18,6 +18,7 @@ use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, no_mask};
 use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::{Matrices, NamedMatrix};
 use crate::patches::Patches;
 use crate::position::PositionEmbedding;
 use crate::recurrent::attention::Source;
@@ -183,6 +184,24 @@ impl Memory {
     fn source(&self, decoder: &RecurrentDecoder) -> Option<Source> {
         let attention = decoder.attention.as_ref()?;
         Some(attention.read(&self.states, &self.mask))
+    }
+}
+
+impl Captioner {
+    /// Lists the matrices that may have 8 bits.
+    pub(crate) fn matrices(&mut self) -> Vec<NamedMatrix<'_>> {
+        let mut matrices = Matrices::default();
+        matrices.add_embedding("tgt_embedding", &mut self.tgt_embedding);
+        matrices.add_linear("patches.projection", &mut self.patches.projection);
+        if let Some(output) = &mut self.output {
+            matrices.add_linear("output", output);
+        }
+        matrices.add_encoder(&mut self.encoder);
+        // The matrices of recurrent layers stay in f32.
+        if let TextDecoder::Transformer(decoder) = &mut self.decoder {
+            matrices.add_decoder(decoder);
+        }
+        matrices.list
     }
 }
 

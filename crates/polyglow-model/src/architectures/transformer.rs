@@ -16,6 +16,7 @@ use crate::linear::Linear;
 use crate::loss::prediction::{Prediction, Projection};
 use crate::mask::{causal_padding_mask, padding_mask};
 use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::{Matrices, NamedMatrix};
 use crate::position::PositionEmbedding;
 use crate::side::Side;
 
@@ -175,6 +176,23 @@ impl Transformer {
             // The kernel of the loss has no bias, so these scores are computed here.
             Some(bias) => Prediction::Scores(prediction.logits() + bias.val().unsqueeze()),
         }
+    }
+}
+
+impl Transformer {
+    /// Lists the matrices that may have 8 bits.
+    pub(crate) fn matrices(&mut self) -> Vec<NamedMatrix<'_>> {
+        let mut matrices = Matrices::default();
+        matrices.add_embedding("src_embedding", &mut self.src_embedding);
+        if let Some(embedding) = &mut self.tgt_embedding {
+            matrices.add_embedding("tgt_embedding", embedding);
+        }
+        if let Some(output) = &mut self.output {
+            matrices.add_linear("output", output);
+        }
+        matrices.add_encoder(&mut self.encoder);
+        matrices.add_decoder(&mut self.decoder);
+        matrices.list
     }
 }
 

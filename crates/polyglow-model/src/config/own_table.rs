@@ -1,6 +1,7 @@
 //! The `[model]` section with the table of a registered architecture, `[model.NAME]`, which serde's
 //! derived code cannot know.
 
+use std::any::TypeId;
 use std::cell::Cell;
 
 use serde::de::value::StrDeserializer;
@@ -10,17 +11,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, forward_to_deseria
 use serde_json::Value;
 
 use super::{Arch, ModelConfig};
-use crate::registry::{self, Registered, RegisteredConfig};
+use crate::registry::RegisteredConfig;
+
+/// The settings of an architecture that are a table `[model.NAME]` of its own, without their type.
+pub(crate) struct OwnTable {
+    /// The type of the architecture's models, by which it is known when it is registered again.
+    pub(crate) model: TypeId,
+    /// Returns the default settings.
+    pub(crate) defaults: fn() -> Value,
+    /// Reads a table, and fills in every default. An error continues a name: the rest of the key, a
+    /// backtick, and what is wrong with it.
+    pub(crate) read: fn(Value) -> Result<Value, String>,
+}
 
 impl Serialize for ModelConfig {
     /// Writes a registered architecture and its table alone: the other keys are not for it.
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let Arch::Registered(architecture) = self.arch else {
+        let Some(own) = self.own_table() else {
             return Self::serialize(self, serializer);
         };
         let mut map = serializer.serialize_map(Some(2))?;
         map.serialize_entry("arch", &self.arch)?;
-        map.serialize_entry(architecture.name(), self.registered(architecture).table())?;
+        map.serialize_entry(self.arch.name(), own.table())?;
         map.end()
     }
 }
@@ -34,7 +46,7 @@ impl<'de> Deserialize<'de> for ModelConfig {
         })?;
         config.own = own.into_inner();
         if let Some(own) = &config.own
-            && config.arch != Arch::Registered(own.architecture())
+            && config.arch != own.architecture()
         {
             let name = own.architecture().name();
             return Err(D::Error::custom(format!(
@@ -117,13 +129,13 @@ impl<'de, A: MapAccess<'de>> MapAccess<'de> for WithoutOwnTable<'_, A> {
             match self.inner.next_key_seed(KeySeed(&mut seed))? {
                 None => return Ok(None),
                 Some(Key::Known(key)) => return Ok(Some(key)),
-                Some(Key::OwnTable(architecture)) => {
-                    let settings = self.inner.next_value_seed(TableSeed(architecture))?;
+                Some(Key::OwnTable(seed)) => {
+                    let name = seed.architecture.name();
+                    let settings = self.inner.next_value_seed(seed)?;
                     if let Some(other) = self.own.replace(Some(settings)) {
                         return Err(A::Error::custom(format!(
-                            "`[model.{}]` and `[model.{}]`: a model has one architecture",
-                            other.architecture().name(),
-                            architecture.name()
+                            "`[model.{}]` and `[model.{name}]`: a model has one architecture",
+                            other.architecture().name()
                         )));
                     }
                 }
@@ -141,7 +153,7 @@ enum Key<K> {
     /// One for the derived code.
     Known(K),
     /// The name of an architecture.
-    OwnTable(Registered),
+    OwnTable(TableSeed),
 }
 
 /// Reads a key; gives it to the seed of the derived code, unless it is the name of an architecture.
@@ -153,8 +165,13 @@ impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, K> {
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         let name = String::deserialize(deserializer)?;
-        if let Some(architecture) = registry::find(&name) {
-            return Ok(Key::OwnTable(architecture));
+        if let Some(architecture) = Arch::named(&name)
+            && let Some(own_table) = &architecture.0.own_table
+        {
+            return Ok(Key::OwnTable(TableSeed {
+                architecture,
+                own_table,
+            }));
         }
         let key: StrDeserializer<'_, D::Error> = name.as_str().into_deserializer();
         let seed = self
@@ -166,13 +183,16 @@ impl<'de, K: DeserializeSeed<'de>> DeserializeSeed<'de> for KeySeed<'_, K> {
 }
 
 /// Reads the table of an architecture, strictly.
-struct TableSeed(Registered);
+struct TableSeed {
+    architecture: Arch,
+    own_table: &'static OwnTable,
+}
 
 impl<'de> DeserializeSeed<'de> for TableSeed {
     type Value = RegisteredConfig;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<Self::Value, D::Error> {
         let table = Value::deserialize(deserializer)?;
-        self.0.settings(table).map_err(D::Error::custom)
+        RegisteredConfig::read(self.architecture, self.own_table, table).map_err(D::Error::custom)
     }
 }

@@ -39,7 +39,7 @@ impl Preset {
             Self::Big => (6, 1024, 4096, 16, 0.3),
         };
         Sizes {
-            num_layers: arch.num_layers(num_layers),
+            num_layers: (arch.0.num_layers)(num_layers),
             d_model,
             d_ff,
             num_heads,

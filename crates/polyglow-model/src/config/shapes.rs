@@ -1,14 +1,15 @@
-//! Complete shapes of the built-in architectures, one per file: sizes, checks, and what a forward
-//! pass costs.
+//! Complete shapes of the built-in architectures, one per file: sizes, checks, what a forward pass
+//! costs, and the row of the table of architectures.
 
-mod captioner;
-mod encoder;
-mod lm;
-mod rnn;
-mod rnn_lm;
-mod skip_gram;
-mod transformer;
-mod vit;
+pub(super) mod captioner;
+pub(super) mod encoder;
+mod keys;
+pub(super) mod lm;
+pub(super) mod rnn;
+pub(super) mod rnn_lm;
+pub(super) mod skip_gram;
+pub(super) mod transformer;
+pub(super) mod vit;
 
 pub use captioner::{CaptionDecoder, CaptionerShape};
 pub use encoder::{Body, EncoderShape, Head, Pooling};

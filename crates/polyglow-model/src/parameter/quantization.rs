@@ -32,7 +32,6 @@
 use burn::module::Param;
 use burn::tensor::Tensor;
 
-use crate::architectures::{Captioner, TextDecoder, Transformer};
 use crate::attention::SelfAttention;
 use crate::decoder::Decoder;
 use crate::embedding::Embedding;
@@ -44,8 +43,11 @@ use crate::weight::Weight;
 
 pub use polyglow_kernels::{Int8Matrix, Int8Weights, Layout, MOST_INT8_INPUTS, has_int8_kernels};
 
-/// Replaces every matrix of an encoder-decoder Transformer or a captioner by the one that `lookup`
-/// returns for its name, its layout and its values; other architectures stay as they are.
+/// Replaces every matrix of a model by the one that `lookup` returns for its name, its layout and its
+/// values. Architectures without 8-bit matrices ([`ModelConfig::has_int8`]) stay as they are; an
+/// encoder-decoder Transformer and a captioner have them.
+///
+/// [`ModelConfig::has_int8`]: crate::ModelConfig::has_int8
 ///
 /// The result cannot be trained; its matrices are no longer parameters.
 ///
@@ -88,74 +90,33 @@ pub fn layout(name: &str, shape: &[usize]) -> Option<Layout> {
     }
 }
 
-/// Lists the matrices of an encoder-decoder Transformer or a captioner; none of other
-/// architectures.
+/// Lists the matrices of a model; none if its architecture has no 8-bit matrices.
 fn matrices(model: &mut Model) -> Vec<NamedMatrix<'_>> {
-    let mut matrices = Matrices::default();
-    match model {
-        Model::Transformer(Transformer {
-            src_embedding,
-            tgt_embedding,
-            output,
-            encoder,
-            decoder,
-            ..
-        }) => {
-            matrices.add_embedding("src_embedding", src_embedding);
-            if let Some(embedding) = tgt_embedding {
-                matrices.add_embedding("tgt_embedding", embedding);
-            }
-            if let Some(output) = output {
-                matrices.add_linear("output", output);
-            }
-            matrices.add_encoder(encoder);
-            matrices.add_decoder(decoder);
-        }
-        Model::Captioner(Captioner {
-            patches,
-            encoder,
-            tgt_embedding,
-            output,
-            decoder,
-            ..
-        }) => {
-            matrices.add_embedding("tgt_embedding", tgt_embedding);
-            matrices.add_linear("patches.projection", &mut patches.projection);
-            if let Some(output) = output {
-                matrices.add_linear("output", output);
-            }
-            matrices.add_encoder(encoder);
-            // The matrices of recurrent layers stay in f32.
-            if let TextDecoder::Transformer(decoder) = decoder {
-                matrices.add_decoder(decoder);
-            }
-        }
-        _ => {}
-    }
-    matrices.list
+    let (model, shape) = model.parts_mut();
+    shape.matrices(model)
 }
 
 /// The name of a parameter, its layout, and its matrix.
-type NamedMatrix<'a> = (String, Layout, &'a mut Weight);
+pub(crate) type NamedMatrix<'a> = (String, Layout, &'a mut Weight);
 
 /// A list of matrices; the names are those of [`parameter`](super).
 #[derive(Default)]
-struct Matrices<'a> {
-    list: Vec<NamedMatrix<'a>>,
+pub(crate) struct Matrices<'a> {
+    pub(crate) list: Vec<NamedMatrix<'a>>,
 }
 
 impl<'a> Matrices<'a> {
-    fn add_embedding(&mut self, name: &str, embedding: &'a mut Embedding) {
+    pub(crate) fn add_embedding(&mut self, name: &str, embedding: &'a mut Embedding) {
         let name = format!("{name}.weight");
         self.list.push((name, Layout::OutIn, &mut embedding.weight));
     }
 
-    fn add_linear(&mut self, name: &str, linear: &'a mut Linear) {
+    pub(crate) fn add_linear(&mut self, name: &str, linear: &'a mut Linear) {
         let name = format!("{name}.weight");
         self.list.push((name, Layout::InOut, &mut linear.weight));
     }
 
-    fn add_encoder(&mut self, encoder: &'a mut Encoder) {
+    pub(crate) fn add_encoder(&mut self, encoder: &'a mut Encoder) {
         for (index, layer) in encoder.layers.iter_mut().enumerate() {
             let prefix = format!("encoder.layers.{index}");
             self.add_self_attention(&prefix, &mut layer.self_attention);
@@ -163,7 +124,7 @@ impl<'a> Matrices<'a> {
         }
     }
 
-    fn add_decoder(&mut self, decoder: &'a mut Decoder) {
+    pub(crate) fn add_decoder(&mut self, decoder: &'a mut Decoder) {
         for (index, layer) in decoder.layers.iter_mut().enumerate() {
             let prefix = format!("decoder.layers.{index}");
             self.add_self_attention(&prefix, &mut layer.self_attention);

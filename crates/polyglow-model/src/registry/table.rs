@@ -54,6 +54,11 @@ impl<R: Named + ?Sized> Table<R> {
         self.rows().into_iter().find(|row| row.name() == name)
     }
 
+    /// Returns whether a row that is built in has this name.
+    pub fn has_built_in(&self, name: &str) -> bool {
+        self.built_in.iter().any(|row| row.name() == name)
+    }
+
     /// Adds a row. It stays until the process ends, since a program registers a few of them once.
     ///
     /// # Errors
@@ -140,7 +145,7 @@ impl<'de, R: Row> Deserialize<'de> for Choice<R> {
 }
 
 /// Reads a name.
-pub(crate) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     struct Name;
 
     impl Visitor<'_> for Name {
@@ -159,7 +164,7 @@ pub(crate) fn read_name<'de, D: Deserializer<'de>>(deserializer: D) -> Result<St
 }
 
 /// Says which names there are, in the words in which serde says it of an enum.
-pub(crate) fn unknown_name(name: &str, known: impl Iterator<Item = &'static str>) -> String {
+fn unknown_name(name: &str, known: impl Iterator<Item = &'static str>) -> String {
     let known: Vec<String> = known.map(|name| format!("`{name}`")).collect();
     if known.is_empty() {
         return format!("unknown variant `{name}`: this program has registered none");

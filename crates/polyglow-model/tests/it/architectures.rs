@@ -5,8 +5,9 @@ use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::attention::Score;
 use polyglow_model::recurrent::{Attend, Cell};
 use polyglow_model::{
-    Activation, Arch, Generate, Head, Model, ModelConfig, ModelShape, Norm, Position,
-    TieEmbeddings, Vocabulary,
+    Activation, Captioner, EncoderOnly, Generate, Head, LanguageModel, Model, ModelConfig,
+    ModelShape, Norm, Position, RecurrentLanguageModel, Rnn, RnnShape, SkipGramModel,
+    TieEmbeddings, Transformer, Vit, Vocabulary,
 };
 use serde_json::json;
 
@@ -31,7 +32,7 @@ fn configs() -> Vec<ModelConfig> {
         ..ModelConfig::default()
     };
     let transformer = |arch, norm, position, activation, tie_embeddings| {
-        let encoder = (arch == Arch::Transformer).then_some(2);
+        let encoder = (arch == Transformer::ARCH).then_some(2);
         let d_ff = Some(12);
         let num_heads = Some(2);
         ModelConfig {
@@ -47,7 +48,7 @@ fn configs() -> Vec<ModelConfig> {
         }
     };
     let rnn = |cell, attention, input_feeding| ModelConfig {
-        arch: Arch::Rnn,
+        arch: Rnn::ARCH,
         num_encoder_layers: Some(2),
         cell: Some(cell),
         attention: Some(attention),
@@ -67,42 +68,42 @@ fn configs() -> Vec<ModelConfig> {
         ..rnn(Cell::Gru, Score::Additive, false)
     };
     let rnn_lm = |cell, tie_embeddings| ModelConfig {
-        arch: Arch::RnnLm,
+        arch: RecurrentLanguageModel::ARCH,
         cell: Some(cell),
         tie_embeddings,
         ..small.clone()
     };
     vec![
         transformer(
-            Arch::Transformer,
+            Transformer::ARCH,
             Norm::Post,
             Position::Sinusoidal,
             Activation::Relu,
             All,
         ),
         transformer(
-            Arch::Transformer,
+            Transformer::ARCH,
             Norm::Pre,
             Position::Rotary,
             Activation::Swiglu,
             Untied,
         ),
         transformer(
-            Arch::Lm,
+            LanguageModel::ARCH,
             Norm::Post,
             Position::Sinusoidal,
             Activation::Relu,
             All,
         ),
         transformer(
-            Arch::Lm,
+            LanguageModel::ARCH,
             Norm::Pre,
             Position::Learned,
             Activation::Gelu,
             Untied,
         ),
         transformer(
-            Arch::Lm,
+            LanguageModel::ARCH,
             Norm::Pre,
             Position::Rotary,
             Activation::Swiglu,
@@ -137,7 +138,8 @@ pub(crate) fn shapes() -> Vec<ModelShape> {
             .find(|config| config.arch == arch)
             .expect("each has a variant")
     };
-    let texts = [Arch::Rnn, Arch::Lm, Arch::RnnLm].map(|arch| shape(first(arch)));
+    let texts = [Rnn::ARCH, LanguageModel::ARCH, RecurrentLanguageModel::ARCH]
+        .map(|arch| shape(first(arch)));
     texts
         .into_iter()
         .chain([crate::skip_gram::shape()])
@@ -202,22 +204,21 @@ fn states_are_the_vectors_of_the_tokens_and_then_each_layers_own() {
             );
         }
         let last = Tensor::<1>::from_data(&alone[num_layers][..], &device).reshape([3, 8]);
-        let expected = match &model {
-            Model::Transformer(model) => {
-                let memory = values(model.encode(ids([[4, 5, 2]], &device)).states);
-                assert!(distance(&alone[num_layers], &memory) < 1e-6, "{config:?}");
-                continue;
-            }
-            Model::Lm(model) => model.output.as_ref().map_or_else(
-                || model.embedding.logits(last.clone()),
-                |output| output.rows(last.clone()),
-            ),
-            Model::RnnLm(model) => model.output.as_ref().map_or_else(
-                || model.embedding.logits(last.clone()),
-                |output| output.rows(last.clone()),
-            ),
-            _ => continue,
+        if let Some(model) = model.downcast_ref::<Transformer>() {
+            let memory = values(model.encode(ids([[4, 5, 2]], &device)).states);
+            assert!(distance(&alone[num_layers], &memory) < 1e-6, "{config:?}");
+        }
+        let (embedding, output) = if let Some(model) = model.downcast_ref::<LanguageModel>() {
+            (&model.embedding, &model.output)
+        } else if let Some(model) = model.downcast_ref::<RecurrentLanguageModel>() {
+            (&model.embedding, &model.output)
+        } else {
+            continue;
         };
+        let expected = output.as_ref().map_or_else(
+            || embedding.logits(last.clone()),
+            |output| output.rows(last.clone()),
+        );
         let actual = logits(&model, ids([[2]], &device), ids([[4, 5, 2]], &device));
         assert!(
             distance(&values(expected), &values(actual)) < 1e-6,
@@ -399,25 +400,37 @@ fn a_resolved_config_is_valid_and_stays_as_it_is() {
 #[test]
 fn a_shape_is_for_what_its_config_is_for() {
     let architectures = [
-        Arch::Transformer,
-        Arch::Rnn,
-        Arch::Lm,
-        Arch::RnnLm,
-        Arch::SkipGram,
-        Arch::Encoder,
-        Arch::Vit,
-        Arch::Captioner,
+        Transformer::ARCH,
+        Rnn::ARCH,
+        LanguageModel::ARCH,
+        RecurrentLanguageModel::ARCH,
+        SkipGramModel::ARCH,
+        EncoderOnly::ARCH,
+        Vit::ARCH,
+        Captioner::ARCH,
     ];
     let configs = architectures.map(|arch| ModelConfig {
         arch,
         ..ModelConfig::default()
     });
     let masked = ModelConfig {
-        arch: Arch::Encoder,
+        arch: EncoderOnly::ARCH,
         head: Some(Head::MaskedLm),
         ..ModelConfig::default()
     };
     for config in configs.into_iter().chain([masked]) {
         assert_eq!(shape(&config).task(), config.task(), "{config:?}");
     }
+}
+
+#[test]
+fn a_model_and_its_shape_are_found_by_their_own_types_alone() {
+    let shape = shape(&configs()[0]);
+    let model = shape.init(1, &device());
+    assert_eq!(model.shape(), &shape);
+    assert_ne!(model.shape(), &shape.clone().with_room_for(17));
+    let transformer: &Transformer = model.downcast_ref().expect("it is one");
+    assert_eq!(shape.downcast_ref(), Some(transformer.shape()));
+    assert!(model.downcast_ref::<Rnn>().is_none());
+    assert!(shape.downcast_ref::<RnnShape>().is_none());
 }

@@ -25,7 +25,7 @@ struct Computed {
 fn shapes() -> Vec<ModelShape> {
     variants()
         .into_iter()
-        .map(ModelShape::Transformer)
+        .map(ModelShape::from)
         .chain(architectures::shapes())
         .chain(encoder::shapes())
         .chain(captioner::shapes())

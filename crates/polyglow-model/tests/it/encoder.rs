@@ -4,8 +4,8 @@
 use burn::tensor::{Device, Int, Tensor};
 use polyglow_model::recurrent::Cell;
 use polyglow_model::{
-    Activation, Arch, Body, Head, Image, ImageShape, Inspect, Model, ModelConfig, ModelShape, Norm,
-    Pair, Pooling, Position, Predict, Task, Text, Vocabulary,
+    Activation, Arch, Body, EncoderOnly, Head, Image, ImageShape, Inspect, Model, ModelConfig,
+    ModelShape, Norm, Pair, Pooling, Position, Predict, Task, Text, Vit, Vocabulary,
 };
 use serde::Deserialize;
 
@@ -38,7 +38,7 @@ fn golden() -> Vec<Case<CaseConfig>> {
 }
 
 fn shape(case: &CaseConfig) -> ModelShape {
-    let is_image = case.arch == Arch::Vit;
+    let is_image = case.arch == Vit::ARCH;
     let config = ModelConfig {
         arch: case.arch,
         pooling: Some(case.pooling),
@@ -157,7 +157,7 @@ fn recurrent() -> Vec<Model> {
         image: None,
     };
     let config = |cell, pooling, head| ModelConfig {
-        arch: Arch::Encoder,
+        arch: EncoderOnly::ARCH,
         body: Some(Body::Rnn),
         cell: Some(cell),
         pooling,
@@ -215,9 +215,7 @@ fn recurrent_layers_read_a_text_from_both_ends_whatever_stands_behind_it() {
     // The label comes from the states that the two directions end with: the last of one, the first
     // of the other.
     let models = recurrent();
-    let Model::Encoder(model) = &models[0] else {
-        panic!("it is of text")
-    };
+    let model: &EncoderOnly = models[0].downcast_ref().expect("it is of text");
     let src = ids([[4, 5, 6, 2]], &device);
     let states = model.states(src.clone()).pop().expect("it has layers");
     let last = Tensor::cat(
@@ -302,9 +300,8 @@ fn the_states_of_the_highest_layer_give_the_logits() {
         .into_iter()
         .filter(|shape| shape.vocabulary().image.is_none())
     {
-        let Model::Encoder(model) = shape.init(3, &device) else {
-            panic!("it is of text")
-        };
+        let model = shape.init(3, &device);
+        let model: &EncoderOnly = model.downcast_ref().expect("it is of text");
         let src = ids([[4, 5, 6, 2], [7, 8, 2, 0]], &device);
         let states = model.states(src.clone());
         assert_eq!((states.len(), states[1].dims()), (2, [2, 4, 8]));

@@ -10,7 +10,7 @@ use crate::{device, distance, ids, logits, small_config, values, variants};
 
 /// A model with matrices of 8 bits, and the one that it was made of.
 fn models(config: &TransformerShape) -> [Model; 2] {
-    let model = ModelShape::Transformer(config.clone()).init(5, &device());
+    let model = ModelShape::from(config.clone()).init(5, &device());
     let int8 = quantize(model.clone(), |_, layout, weight| {
         Ok::<_, Infallible>(nearest(layout, weight))
     });

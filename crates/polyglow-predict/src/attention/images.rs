@@ -1,7 +1,7 @@
 //! The attention weights of models that read images, on patches.
 
 use polyglow_data::padded::Padded;
-use polyglow_model::{Image, Inspect, ModelShape, Pair, PatchShape, Pooling};
+use polyglow_model::{CaptionerShape, Image, Inspect, Pair, PatchShape, Pooling, VitShape};
 
 use super::{counts, head_weights, join, texts};
 use crate::device::{upload, upload_rows};
@@ -44,7 +44,7 @@ pub struct CaptionWeights {
 /// The model is no Vision Transformer.
 pub fn image_weights(runner: &Runner, pixels: &[u8]) -> Result<ImageWeights> {
     let model = &runner.members[0].model;
-    let ModelShape::Vit(shape) = model.shape() else {
+    let Some(shape) = model.shape().downcast_ref::<VitShape>() else {
         return Err(TrainError::new("the model does not read images"));
     };
     let has_class = shape.pooling == Pooling::Class;
@@ -79,7 +79,7 @@ pub fn image_weights(runner: &Runner, pixels: &[u8]) -> Result<ImageWeights> {
 /// The model is no captioner; the caption cannot be encoded.
 pub fn caption_weights(runner: &Runner, pixels: &[u8], caption: &str) -> Result<CaptionWeights> {
     let model = &runner.members[0].model;
-    let ModelShape::Captioner(shape) = model.shape() else {
+    let Some(shape) = model.shape().downcast_ref::<CaptionerShape>() else {
         return Err(TrainError::new("the model does not describe images"));
     };
     let special = runner.tgt.special();

@@ -9,7 +9,7 @@ use polyglow_data::pair::Pair;
 use polyglow_data::sources::CaptionSource;
 use polyglow_data::toy::shapes::captioned::{CaptionedPicture, CaptionedShapes};
 use polyglow_model::{
-    ImageShape, Inspect, Model, ModelShape, Pair as Inputs, PatchShape, Predict, Targets,
+    CaptionerShape, ImageShape, Inspect, Model, Pair as Inputs, PatchShape, Predict, Targets,
 };
 use polyglow_predict::device::{upload_rows, upload_targets};
 use polyglow_predict::error::{Context, Result, TrainError, bail, ensure, failed};
@@ -156,7 +156,8 @@ struct Gaze {
 /// The model does not describe images, or has no attention to them; a picture is of no generated
 /// corpus.
 pub fn pointing(runner: &Runner, pairs: &[Pair]) -> Result<Pointing> {
-    let ModelShape::Captioner(shape) = runner.members[0].model.shape() else {
+    let shape = runner.members[0].model.shape();
+    let Some(shape) = shape.downcast_ref::<CaptionerShape>() else {
         return Err(TrainError::new("the model does not describe images"));
     };
     let mut gazes = Vec::with_capacity(pairs.len());

@@ -8,6 +8,7 @@ use clap::error::{ContextKind, ContextValue, ErrorKind};
 use polyglow_predict::suggestion::nearest;
 
 use crate::commands::model::FREE_KEYS;
+use crate::program::with_own_commands;
 use crate::reference::{Entry, entries};
 
 /// Options of other programs, and the keys that they stand for here. A value is only repeated where
@@ -66,7 +67,7 @@ pub(super) fn explain(
     let tip = match (&settings[..], is_option) {
         ([], true) => return message,
         ([], false) => {
-            "'polyglow help config' lists the keys that '--set KEY=VALUE' sets".to_owned()
+            with_own_commands("'polyglow help config' lists the keys that '--set KEY=VALUE' sets")
         }
         (settings, _) => format!(
             "a key of the config is set with '--set {}'",

@@ -93,7 +93,7 @@ pub(crate) fn run(args: &AttentionArgs) -> anyhow::Result<()> {
     let models = args.model.load(&plan)?;
     check_task(&models[0], |facts| !facts.generates())?;
     let selection = selection(args, plan.task.facts())?;
-    selection.check(&models[0].model.shape())?;
+    selection.check(models[0].model.shape())?;
     if args.pharaoh {
         check_translates(&models)?;
     }

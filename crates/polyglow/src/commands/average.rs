@@ -10,6 +10,7 @@ use polyglow_train::run::{Checkpoint, Checkpoints, Content, RunDirectory};
 
 use super::counts;
 use crate::failure::with_hint;
+use crate::program;
 
 /// The checkpoint that is written.
 const NAME: &str = "average";
@@ -83,7 +84,8 @@ pub(crate) fn run(args: &AverageArgs) -> anyhow::Result<()> {
         path.display()
     );
     tracing::info!(
-        "score it: polyglow evaluate {} --checkpoint {NAME}",
+        "score it: {} evaluate {} --checkpoint {NAME}",
+        program::name(),
         shell_word(&args.run)
     );
     Ok(())

@@ -7,7 +7,7 @@ use std::ffi::OsString;
 
 use anyhow::anyhow;
 use clap::ValueEnum;
-use polyglow_model::Arch;
+use polyglow_model::Transformer;
 use polyglow_model::quantization::has_int8_kernels;
 use polyglow_predict::tasks::facts;
 use polyglow_train::Plan;
@@ -81,7 +81,7 @@ fn ensure_suits(config: &Config, args: &BenchArgs) -> anyhow::Result<()> {
             "`polyglow bench step CONFIG` measures its training",
         ));
     }
-    if args.int8 && config.model.arch != Arch::Transformer {
+    if args.int8 && config.model.arch != Transformer::ARCH {
         let error = anyhow!("`--int8` is for `bench search` with `model.arch = \"transformer\"`");
         return Err(with_hint(
             usage(error),

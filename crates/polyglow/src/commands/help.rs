@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_model::registry::{self, Registered};
+use polyglow_model::registry::{RegisteredConfig, own_tables};
 use polyglow_train::config::model_table;
 
 use crate::failure::{usage, with_hint};
@@ -25,36 +25,32 @@ pub(crate) struct HelpArgs {
 /// There is no such table or key (exit code 2).
 pub(crate) fn explain(topics: &[String]) -> anyhow::Result<()> {
     let mut out = io::stdout().lock();
-    let own = registry::all();
+    let own_tables = own_tables();
     if topics.is_empty() {
         out.write_all(TEXT.as_bytes())?;
-        for architecture in own {
-            let name = architecture.name();
+        for own in &own_tables {
+            let name = own.architecture().name();
             write!(
                 out,
                 "\n# The table of `model.arch = \"{name}\"`, in place of the keys of `[model]`.\n"
             )?;
-            write!(out, "{}", own_table(architecture)?)?;
+            write!(out, "{}", model_table(own)?)?;
         }
         return Ok(());
     }
     for topic in topics {
         let entries = find(topic);
         // A key of such a table is explained by the table.
-        let own = topic.strip_prefix("model.").unwrap_or(topic);
-        let own = own.split('.').next().and_then(registry::find);
-        match own {
+        let name = topic.strip_prefix("model.").unwrap_or(topic);
+        let name = name.split('.').next().unwrap_or(name);
+        let is_named = |own: &&RegisteredConfig| own.architecture().name() == name;
+        match own_tables.iter().find(is_named) {
             _ if !entries.is_empty() => write!(out, "{}", as_toml(&entries))?,
-            Some(architecture) => write!(out, "{}", own_table(architecture)?)?,
+            Some(own) => write!(out, "{}", model_table(own)?)?,
             None => return Err(unknown(topic)),
         }
     }
     Ok(())
-}
-
-/// Returns the table of an architecture that this program has registered, with its defaults.
-fn own_table(architecture: Registered) -> anyhow::Result<String> {
-    Ok(model_table(&architecture.defaults())?)
 }
 
 /// Entries with the tables that they stand in.

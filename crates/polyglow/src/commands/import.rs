@@ -5,6 +5,8 @@ use std::path::PathBuf;
 use clap::Args;
 use polyglow_predict::wording::shell_word;
 
+use crate::program;
+
 /// The arguments of `polyglow import`.
 #[derive(Args)]
 pub(crate) struct ImportArgs {
@@ -32,9 +34,10 @@ pub(crate) fn run(args: &ImportArgs) -> anyhow::Result<()> {
         run.root().display(),
         args.model.display()
     );
-    tracing::info!("try it: polyglow translate {root}");
+    let program = program::name();
+    tracing::info!("try it: {program} translate {root}");
     tracing::info!(
-        "train it on: polyglow train {config} --run {root} --fork NEW_RUN --set data.train=TEXT --set data.valid=TEXT \
+        "train it on: {program} train {config} --run {root} --fork NEW_RUN --set data.train=TEXT --set data.valid=TEXT \
          --set data.src=.. --set data.tgt=.. --set train.lr=1e-4 --set train.warmup_steps=100"
     );
     Ok(())

@@ -21,6 +21,7 @@ use super::check::Passing;
 use super::export::format_names;
 use crate::failure::{usage, with_hint};
 use crate::inspection::{duration, inspect};
+use crate::program;
 use crate::proposal::{self, Budget, Proposal, propose_for};
 use files::{Found, Ignored, find};
 pub(super) use split::warn_of_stale;
@@ -111,8 +112,9 @@ pub(crate) fn run(args: &NewArgs) -> anyhow::Result<()> {
         tracing::info!("{line}");
     }
     tracing::info!(
-        "next: `polyglow check {0}`, then `polyglow train {0}`",
-        shell_word(&path)
+        "next: `{program} check {0}`, then `{program} train {0}`",
+        shell_word(&path),
+        program = program::name()
     );
     Ok(())
 }
@@ -167,7 +169,8 @@ fn measure(config: Config, seconds: f64) -> anyhow::Result<Proposal> {
 /// Returns the command line that makes the same config again.
 fn command(args: &NewArgs) -> String {
     let mut command = format!(
-        "polyglow new --src {} --tgt {} --data {} --hours {}",
+        "{} new --src {} --tgt {} --data {} --hours {}",
+        program::name(),
         args.src,
         args.tgt,
         shell_word(&args.data),

@@ -4,12 +4,14 @@ use std::path::{Path, PathBuf};
 
 use anyhow::anyhow;
 use clap::Args;
-use polyglow_model::{Arch, CaptionDecoder, ModelConfig};
+use polyglow_model::registry::{Choice, Row};
+use polyglow_model::{ArchRow, CaptionDecoder, ModelConfig};
 use polyglow_predict::weights;
 use polyglow_predict::wording::shell_word;
 use polyglow_train::run::{Checkpoint, Content, RunDirectory};
 
 use crate::failure::{usage, with_hint};
+use crate::program;
 
 /// Reserved names.
 const TAKEN: [&str; 4] = ["best", "last", "average", "ema"];
@@ -80,7 +82,8 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
         before as f64 / 1e6
     );
     tracing::info!(
-        "score it: polyglow evaluate {} --checkpoint {}",
+        "score it: {} evaluate {} --checkpoint {}",
+        program::name(),
         shell_word(run),
         shell_word(name)
     );
@@ -92,24 +95,35 @@ pub(crate) fn run(args: &QuantizeArgs) -> anyhow::Result<()> {
 /// # Errors
 /// Its architecture has none (exit code 2).
 fn check_arch(run: &Path, model: &ModelConfig) -> anyhow::Result<()> {
-    let is_recurrent = model.decoder == Some(CaptionDecoder::Rnn);
-    if !matches!(model.arch, Arch::Transformer | Arch::Captioner) || is_recurrent {
-        let decoder = if is_recurrent {
-            " and `model.decoder = \"rnn\"`"
-        } else {
-            ""
-        };
-        let error = anyhow!(
-            "`{}` has `model.arch = \"{}\"`{decoder}",
-            run.display(),
-            model.arch.name()
-        );
-        return Err(with_hint(
-            usage(error),
-            "only `\"transformer\"` and `\"captioner\"` have 8-bit matrices",
-        ));
+    if model.has_int8() {
+        return Ok(());
     }
-    Ok(())
+    let decoder = if model.decoder == Some(CaptionDecoder::Rnn) {
+        " and `model.decoder = \"rnn\"`"
+    } else {
+        ""
+    };
+    let error = anyhow!(
+        "`{}` has `model.arch = \"{}\"`{decoder}",
+        run.display(),
+        model.arch.name()
+    );
+    let suitable = suitable_architectures().join(" and ");
+    let hint = format!("only {suitable} have 8-bit matrices");
+    Err(with_hint(usage(error), hint))
+}
+
+/// The names, in quotes, of the architectures whose models may have 8-bit matrices.
+fn suitable_architectures() -> Vec<String> {
+    let rows = ArchRow::table().rows().into_iter();
+    let configs = rows.map(|row| ModelConfig {
+        arch: Choice(row),
+        ..ModelConfig::default()
+    });
+    let suitable = configs.filter(ModelConfig::has_int8);
+    suitable
+        .map(|config| format!("`\"{}\"`", config.arch.name()))
+        .collect()
 }
 
 /// Makes sure that a name can be a directory among the run's checkpoints and is not reserved.

@@ -1,11 +1,46 @@
 //! The complete shape of a captioner.
 
+use std::any::Any;
+
 use serde::{Deserialize, Serialize};
 
+use super::keys::{CELLS, DECODER, RECURRENT_DECODER, SELF_ATTENTION, SIZES};
 use super::vit::PATCH_SIZE;
 use super::{PatchShape, RnnShape, TransformerShape};
-use crate::config::{Arch, ModelConfig, Position, Vocabulary};
+use crate::architectures::{Captioner, Rnn};
+use crate::attention::AttentionKind;
+use crate::config::{Arch, ArchRow, ModelConfig, Position, Shape, Task, Vocabulary};
 use crate::error::ModelError;
+use crate::model::Model;
+use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::NamedMatrix;
+use crate::precision::Precision;
+use crate::registry::Choice;
+
+/// The row of an encoder of images and a decoder that describes them (Xu et al., 2015).
+pub(in crate::config) static ROW: ArchRow = ArchRow {
+    has_int8: |config| config.decoder != Some(CaptionDecoder::Rnn),
+    resolve: ModelConfig::resolve_captioner,
+    ..ArchRow::new(
+        "captioner",
+        |_| Task::Captions,
+        &[
+            SIZES,
+            SELF_ATTENTION,
+            DECODER,
+            CELLS,
+            RECURRENT_DECODER,
+            &["num_encoder_layers", "dropout", "position"],
+            &["decoder", "patch_size"],
+        ],
+        |config, vocabulary| Ok(config.captioner(vocabulary)?.into()),
+    )
+};
+
+impl Captioner {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
 
 /// The decoder of captions.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -42,7 +77,7 @@ impl ModelConfig {
             CaptionDecoder::Rnn => {
                 let decoder = RnnShape {
                     num_encoder_layers: 0,
-                    ..self.with_arch(Arch::Rnn).recurrent(vocabulary)?
+                    ..self.with_arch(Rnn::ARCH).recurrent(vocabulary)?
                 };
                 (self.stack(vocabulary)?, Some(decoder))
             }
@@ -55,17 +90,19 @@ impl ModelConfig {
     }
 
     /// Fills in the keys of captioners.
-    pub(in crate::config) fn resolve_captioner(self) -> Self {
+    fn resolve_captioner(&self) -> Self {
         let decoder = self.decoder.unwrap_or_default();
         let resolved = Self {
             decoder: Some(decoder),
             patch_size: Some(self.patch_size.unwrap_or(PATCH_SIZE)),
-            ..self
+            // The default number of decoder layers depends on the kind of decoder.
+            num_decoder_layers: self.num_decoder_layers,
+            ..self.resolve_sizes()
         };
         match decoder {
             CaptionDecoder::Transformer => resolved,
             CaptionDecoder::Rnn => {
-                let recurrent = resolved.with_arch(Arch::Rnn).resolve();
+                let recurrent = resolved.with_arch(Rnn::ARCH).resolve();
                 Self {
                     num_decoder_layers: recurrent.num_decoder_layers,
                     cell: recurrent.cell,
@@ -112,8 +149,47 @@ impl CaptionerShape {
     fn batch(&self, [rows, _, tgt_len]: [usize; 3]) -> [usize; 3] {
         [rows, self.patches.num_patches(), tgt_len]
     }
+}
 
-    pub(crate) fn forward_flops(&self, batch: [usize; 3]) -> f64 {
+impl Shape for CaptionerShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::writer(Captioner::build(self, init), self.clone())
+    }
+
+    fn task(&self) -> Task {
+        Task::Captions
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        Vocabulary {
+            image: Some(self.patches.image),
+            ..self.stack.vocabulary()
+        }
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.stack.max_len
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.stack.precision = precision;
+        if let Some(layers) = &mut self.recurrent {
+            layers.precision = precision;
+        }
+    }
+
+    fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
+        match (kind, &self.recurrent) {
+            (AttentionKind::Encoder, _) | (_, None) => self.stack.attention_size(kind),
+            (_, Some(decoder)) => decoder.attention_size(kind),
+        }
+    }
+
+    fn forward_flops(&self, batch: [usize; 3]) -> f64 {
         let batch @ [rows, src_len, _] = self.batch(batch);
         let patches = rows as f64 * self.patches.forward_flops(self.stack.d_model);
         let layers = match &self.recurrent {
@@ -125,7 +201,7 @@ impl CaptionerShape {
         patches + layers
     }
 
-    pub(crate) fn activations(&self, batch: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, batch: [usize; 3], kernels: bool) -> u64 {
         let batch @ [rows, src_len, _] = self.batch(batch);
         let patches = rows as u64 * self.patches.activations();
         let layers = match &self.recurrent {
@@ -136,5 +212,11 @@ impl CaptionerShape {
             }
         };
         patches + layers
+    }
+
+    fn matrices<'m>(&self, model: &'m mut dyn Any) -> Vec<NamedMatrix<'m>> {
+        model
+            .downcast_mut()
+            .map_or_else(Vec::new, Captioner::matrices)
     }
 }

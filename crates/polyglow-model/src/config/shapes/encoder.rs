@@ -2,11 +2,40 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::vit::PATCH_SIZE;
+use super::keys::{CELLS, SELF_ATTENTION, SIZES};
 use super::{RnnShape, TransformerShape};
+use crate::architectures::{EncoderOnly, Rnn};
+use crate::attention::AttentionKind;
 use crate::config::recurrent::Score;
-use crate::config::{Arch, ModelConfig, Task, Vocabulary};
+use crate::config::{Arch, ArchRow, ModelConfig, Shape, Task, Vocabulary};
 use crate::error::ModelError;
+use crate::model::Model;
+use crate::parameter::init::ParamInit;
+use crate::precision::Precision;
+use crate::registry::Choice;
+
+/// The row of an encoder with a head, for labels of texts, tags of words or masked tokens (Devlin et
+/// al., 2019).
+pub(in crate::config) static ROW: ArchRow = ArchRow {
+    resolve: ModelConfig::resolve_encoder,
+    ..ArchRow::new(
+        "encoder",
+        |config| config.head.unwrap_or_default().task(),
+        &[
+            SIZES,
+            SELF_ATTENTION,
+            CELLS,
+            &["num_encoder_layers", "dropout", "position"],
+            &["body", "head", "pooling"],
+        ],
+        |config, vocabulary| Ok(config.encoder(vocabulary)?.into()),
+    )
+};
+
+impl EncoderOnly {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
 
 /// The head on an encoder of text.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -90,28 +119,25 @@ pub struct EncoderShape {
 }
 
 impl ModelConfig {
-    /// Fills in the keys of encoders that end in a head.
-    pub(in crate::config) fn resolve_head(self) -> Self {
-        let is_vit = self.arch == Arch::Vit;
-        Self {
-            pooling: Some(self.pooling()),
-            head: if is_vit {
-                self.head
-            } else {
-                Some(self.head.unwrap_or_default())
-            },
-            patch_size: if is_vit {
-                Some(self.patch_size.unwrap_or(PATCH_SIZE))
-            } else {
-                self.patch_size
-            },
-            ..self
-        }
+    /// Whether an encoder of text is recurrent.
+    fn has_recurrent_body(&self) -> bool {
+        self.body == Some(Body::Rnn)
     }
 
-    /// Whether an encoder of text is recurrent.
-    pub(in crate::config) fn has_recurrent_body(&self) -> bool {
-        self.arch == Arch::Encoder && self.body == Some(Body::Rnn)
+    /// Fills in the keys of an encoder of text.
+    fn resolve_encoder(&self) -> Self {
+        let mut resolved = self.resolve_sizes();
+        resolved.pooling = Some(self.pooling());
+        resolved.head = Some(self.head.unwrap_or_default());
+        if self.has_recurrent_body() {
+            let recurrent = self.with_arch(Rnn::ARCH).resolve();
+            resolved.num_encoder_layers = recurrent.num_encoder_layers;
+            resolved.cell = recurrent.cell;
+            // Recurrent layers have neither.
+            resolved.d_ff = self.d_ff;
+            resolved.num_heads = self.num_heads;
+        }
+        resolved
     }
 
     fn pooling(&self) -> Pooling {
@@ -141,7 +167,7 @@ impl ModelConfig {
         }
         let recurrent = Self {
             attention: Some(Score::None),
-            ..self.with_arch(Arch::Rnn)
+            ..self.with_arch(Rnn::ARCH)
         };
         let layers = recurrent.rnn(vocabulary)?;
         // Only the vocabulary and the width of the stack are used; the rest just passes its checks.
@@ -218,8 +244,45 @@ impl EncoderShape {
             rows
         }
     }
+}
 
-    pub(crate) fn forward_flops(&self, batch @ [rows, src_len, _]: [usize; 3]) -> f64 {
+impl Shape for EncoderShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::reader(EncoderOnly::build(self, init), self.clone())
+    }
+
+    fn task(&self) -> Task {
+        self.head.task()
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.stack.vocabulary()
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.stack.max_len
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.stack.precision = precision;
+        if let Some(layers) = &mut self.recurrent {
+            layers.precision = precision;
+        }
+    }
+
+    fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
+        if kind == AttentionKind::Encoder && self.recurrent.is_none() {
+            (self.stack.num_encoder_layers, self.stack.num_heads)
+        } else {
+            (0, 0)
+        }
+    }
+
+    fn forward_flops(&self, batch @ [rows, src_len, _]: [usize; 3]) -> f64 {
         let logits =
             2.0 * (self.num_logits(batch) * self.stack.d_model * self.stack.tgt_vocab_size) as f64;
         let layers = match &self.recurrent {
@@ -229,7 +292,7 @@ impl EncoderShape {
         layers + logits
     }
 
-    pub(crate) fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, batch @ [rows, src_len, _]: [usize; 3], kernels: bool) -> u64 {
         let kept_per_logit = if kernels { 1 } else { 3 };
         let logits = (self.num_logits(batch) * self.stack.tgt_vocab_size) as u64 * kept_per_logit;
         let layers = match &self.recurrent {

@@ -1,8 +1,29 @@
 //! The complete shape of a decoder-only Transformer.
 
 use super::TransformerShape;
-use crate::config::{ModelConfig, Vocabulary};
+use super::keys::{DECODER, SELF_ATTENTION, SIZES};
+use crate::architectures::LanguageModel;
+use crate::attention::AttentionKind;
+use crate::config::{Arch, ArchRow, ModelConfig, Shape, Task, Vocabulary};
 use crate::error::ModelError;
+use crate::model::Model;
+use crate::parameter::init::ParamInit;
+use crate::precision::Precision;
+use crate::registry::Choice;
+
+/// The row of the decoder-only Transformer, a language model of one-sided text (Radford et al.,
+/// 2018).
+pub(in crate::config) static ROW: ArchRow = ArchRow::new(
+    "lm",
+    |_| Task::Language,
+    &[SIZES, SELF_ATTENTION, DECODER, &["dropout", "position"]],
+    |config, vocabulary| Ok(config.lm(vocabulary)?.into()),
+);
+
+impl LanguageModel {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
 
 /// The complete shape of a [`crate::LanguageModel`].
 #[derive(Clone, Debug, PartialEq)]
@@ -47,12 +68,49 @@ impl LmShape {
             ..self.stack.clone()
         }
     }
+}
 
-    pub(crate) fn forward_flops(&self, [rows, _, len]: [usize; 3]) -> f64 {
+impl Shape for LmShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::writer(LanguageModel::build(self, init), self.clone())
+    }
+
+    fn task(&self) -> Task {
+        Task::Language
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.stack.vocabulary()
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.stack.max_len
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.stack.precision = precision;
+    }
+
+    fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
+        match kind {
+            AttentionKind::Decoder => (self.stack.num_decoder_layers, self.stack.num_heads),
+            AttentionKind::Encoder | AttentionKind::Cross => (0, 0),
+        }
+    }
+
+    fn forward_flops(&self, [rows, _, len]: [usize; 3]) -> f64 {
         let logits = 2.0
             * (rows * len) as f64
             * self.stack.d_model as f64
             * self.stack.tgt_vocab_size as f64;
         self.layers().forward_flops([rows, len, 0]) + logits
+    }
+
+    fn activations(&self, [rows, _, len]: [usize; 3], kernels: bool) -> u64 {
+        self.stack.activations([rows, 0, len], kernels)
     }
 }

@@ -1,15 +1,62 @@
 //! The complete shape of a recurrent encoder-decoder.
 
+use super::keys::{CELLS, DECODER, RECURRENT_DECODER, SIZES};
+use crate::architectures::Rnn;
+use crate::attention::AttentionKind;
 use crate::config::recurrent::{Attend, Cell, Score};
 use crate::config::{
-    Arch, DEEPEST, ModelConfig, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST, check_dropout,
-    check_size,
+    Arch, ArchRow, DEEPEST, ModelConfig, Shape, Sizes, Task, TieEmbeddings, Vocabulary, WIDEST,
+    check_dropout, check_size,
 };
 use crate::error::ModelError;
 use crate::loss::prediction::loss_elements;
+use crate::model::Model;
 use crate::parameter::init::ParamInit;
 use crate::precision::Precision;
 use crate::recurrent::Recurrent;
+use crate::registry::Choice;
+
+/// The row of the recurrent encoder-decoder, with attention (Bahdanau et al., 2015; Luong et al.,
+/// 2015) or without (Sutskever et al., 2014).
+pub(in crate::config) static ROW: ArchRow = ArchRow {
+    num_layers: few_layers,
+    attends_to_source: |config| config.attention != Some(Score::None),
+    resolve: |config| ModelConfig {
+        cell: Some(config.cell.unwrap_or_default()),
+        attention: Some(config.attention.unwrap_or_default()),
+        // The default is left out, so that configs of runs from before the key existed stay the
+        // same.
+        attend: config.attend.filter(|attend| *attend != Attend::default()),
+        input_feeding: Some(config.input_feeding()),
+        ..config.resolve_sizes()
+    },
+    ..ArchRow::new(
+        "rnn",
+        |_| Task::Translation,
+        &[
+            SIZES,
+            DECODER,
+            CELLS,
+            RECURRENT_DECODER,
+            &["num_encoder_layers", "dropout"],
+        ],
+        |config, vocabulary| {
+            config.check_tied(vocabulary)?;
+            Ok(config.rnn(vocabulary)?.into())
+        },
+    )
+};
+
+impl Rnn {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
+
+/// Returns a third of the layers of a Transformer. Each recurrent layer reads the whole sequence, so
+/// few are needed, and each costs `len` sequential steps.
+pub(super) fn few_layers(num_transformer_layers: usize) -> usize {
+    num_transformer_layers / 3
+}
 
 /// The complete shape of a [`crate::Rnn`].
 #[derive(Clone, Debug, PartialEq)]
@@ -45,17 +92,9 @@ pub struct RnnShape {
 }
 
 impl ModelConfig {
-    /// Whether the decoder attends to the source.
-    pub fn has_attention(&self) -> bool {
-        if let Arch::Registered(architecture) = self.arch {
-            return self.registered(architecture).attends_to_source();
-        }
-        self.arch.task() == Task::Translation && self.attention != Some(Score::None)
-    }
-
     /// Whether a recurrent decoder is fed its previous output: as the key says; by default if there
     /// is attention after the step.
-    pub(in crate::config) fn input_feeding(&self) -> bool {
+    fn input_feeding(&self) -> bool {
         self.input_feeding.unwrap_or_else(|| {
             self.has_attention() && self.attend.unwrap_or_default() == Attend::After
         })
@@ -172,11 +211,43 @@ impl RnnShape {
             1
         }
     }
+}
 
-    /// Operations of a forward pass, see [`ModelShape::forward_flops`].
-    ///
-    /// [`ModelShape::forward_flops`]: crate::ModelShape::forward_flops
-    pub(crate) fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
+impl Shape for RnnShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::writer(Rnn::build(self, init), self.clone())
+    }
+
+    fn task(&self) -> Task {
+        Task::Translation
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.vocabulary.max_len
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
+        // One attention with one head serves all layers of the decoder.
+        if kind == AttentionKind::Cross && self.attention != Score::None {
+            (1, 1)
+        } else {
+            (0, 0)
+        }
+    }
+
+    fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
         // Positions of the whole batch.
         let src = (rows * src_len) as f64;
         let tgt = (rows * tgt_len) as f64;
@@ -223,15 +294,13 @@ impl RnnShape {
         2.0 * (encoder + decoder + projections + output + attention + logits)
     }
 
-    /// Elements that a forward pass over `rows` sentences keeps for the backward pass.
-    ///
     /// With kernels: per position and layer the input, both sums of products, the state before and
     /// the output; and with attention two weights for each source position and 7 `d_model`. Without
     /// kernels: eleven elements for each one of the state, in place of two and the state; three
     /// weights, and with additive attention two arrays of every target and source position times
     /// the width. Both add the loss, as a Transformer's, and 2 `d_model` in the embedding. An
     /// output from three vectors, with attention before the step, adds 7 `d_model`.
-    pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         // Positions of the whole batch.
         let src = (rows * src_len) as u64;
         let tgt = (rows * tgt_len) as u64;

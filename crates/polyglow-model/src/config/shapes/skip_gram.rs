@@ -1,7 +1,30 @@
 //! The complete shape of a skip-gram model.
 
-use crate::config::{ModelConfig, Vocabulary, WIDEST, check_size};
+use super::keys::SIZES;
+use crate::architectures::SkipGramModel;
+use crate::config::{Arch, ArchRow, ModelConfig, Shape, Task, Vocabulary, WIDEST, check_size};
 use crate::error::ModelError;
+use crate::model::Model;
+use crate::parameter::init::ParamInit;
+use crate::precision::Precision;
+use crate::registry::Choice;
+
+/// The row of word vectors, by distinguishing the neighbors of a word from random words (Mikolov et
+/// al., 2013).
+pub(in crate::config) static ROW: ArchRow = ArchRow {
+    num_layers: |_| 0,
+    ..ArchRow::new(
+        "skipgram",
+        |_| Task::Words,
+        &[SIZES],
+        |config, vocabulary| Ok(config.skip_gram(vocabulary)?.into()),
+    )
+};
+
+impl SkipGramModel {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
 
 /// The complete shape of a [`crate::SkipGramModel`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -33,14 +56,35 @@ impl ModelConfig {
     }
 }
 
-impl SkipGramShape {
-    pub(crate) fn forward_flops(&self, [rows, _, candidates]: [usize; 3]) -> f64 {
+impl Shape for SkipGramShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::reader(SkipGramModel::build(self, init), *self)
+    }
+
+    fn task(&self) -> Task {
+        Task::Words
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.vocabulary.max_len
+    }
+
+    fn set_precision(&mut self, _: Precision) {}
+
+    fn forward_flops(&self, [rows, _, candidates]: [usize; 3]) -> f64 {
         2.0 * (rows * candidates * self.d_model) as f64
     }
 
-    /// Elements that a forward pass keeps for the backward pass: the vectors of centers and
-    /// candidates, their products, and the logits.
-    pub(crate) fn activations(&self, [rows, _, candidates]: [usize; 3]) -> u64 {
+    /// The vectors of centers and candidates, their products, and the logits.
+    fn activations(&self, [rows, _, candidates]: [usize; 3], _kernels: bool) -> u64 {
         (rows * (self.d_model + candidates * (2 * self.d_model + 3))) as u64
     }
 }

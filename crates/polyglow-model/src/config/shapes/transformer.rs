@@ -2,13 +2,47 @@
 
 mod layers;
 
+use std::any::Any;
+
+use super::keys::{DECODER, SELF_ATTENTION, SIZES};
+use crate::architectures::Transformer;
+use crate::attention::AttentionKind;
 use crate::config::{
-    Activation, DEEPEST, ModelConfig, Norm, Position, Sizes, TieEmbeddings, Vocabulary, WIDEST,
-    check_dropout, check_size,
+    Activation, Arch, ArchRow, DEEPEST, ModelConfig, Norm, Position, Shape, Sizes, Task,
+    TieEmbeddings, Vocabulary, WIDEST, check_dropout, check_size,
 };
 use crate::error::ModelError;
 use crate::loss::prediction::loss_elements;
+use crate::model::Model;
+use crate::parameter::init::ParamInit;
+use crate::parameter::quantization::NamedMatrix;
 use crate::precision::Precision;
+use crate::registry::Choice;
+
+/// The row of the encoder-decoder Transformer (Vaswani et al., 2017).
+pub(in crate::config) static ROW: ArchRow = ArchRow {
+    attends_to_source: |_| true,
+    has_int8: |_| true,
+    ..ArchRow::new(
+        "transformer",
+        |_| Task::Translation,
+        &[
+            SIZES,
+            SELF_ATTENTION,
+            DECODER,
+            &["num_encoder_layers", "dropout", "position", "output_bias"],
+        ],
+        |config, vocabulary| {
+            config.check_tied(vocabulary)?;
+            Ok(config.transformer(vocabulary)?.into())
+        },
+    )
+};
+
+impl Transformer {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
 
 /// The complete shape of a [`crate::Transformer`], and of all models that have its layers.
 #[derive(Clone, Debug, PartialEq)]
@@ -54,6 +88,19 @@ pub struct TransformerShape {
 }
 
 impl ModelConfig {
+    /// Refuses one matrix for both sides where these have vocabularies of their own.
+    pub(super) fn check_tied(&self, vocabulary: Vocabulary) -> Result<(), ModelError> {
+        if self.tie_embeddings != TieEmbeddings::All || vocabulary.shared {
+            return Ok(());
+        }
+        Err(ModelError::config(
+            "model.tie_embeddings",
+            "all",
+            "source and target have separate vocabularies; use `\"decoder\"`, or \
+             `tokenizer.shared = true`",
+        ))
+    }
+
     /// The complete shape of a Transformer for the given vocabularies; products are f32.
     ///
     /// # Errors
@@ -149,12 +196,43 @@ impl TransformerShape {
     pub fn head_dim(&self) -> usize {
         self.d_model / self.num_heads
     }
+}
 
-    /// Operations of a forward pass, see [`ModelShape::forward_flops`]. Attention counts as a full
-    /// rectangle, masked positions included.
-    ///
-    /// [`ModelShape::forward_flops`]: crate::ModelShape::forward_flops
-    pub(crate) fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
+impl Shape for TransformerShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::writer(Transformer::build(self, init), self.clone())
+    }
+
+    fn task(&self) -> Task {
+        Task::Translation
+    }
+
+    fn d_model(&self) -> usize {
+        self.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        self.vocabulary()
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.max_len
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.precision = precision;
+    }
+
+    fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
+        let num_layers = match kind {
+            AttentionKind::Encoder => self.num_encoder_layers,
+            AttentionKind::Decoder | AttentionKind::Cross => self.num_decoder_layers,
+        };
+        (num_layers, self.num_heads)
+    }
+
+    /// Attention counts as a full rectangle, masked positions included.
+    fn forward_flops(&self, [rows, src_len, tgt_len]: [usize; 3]) -> f64 {
         let src_len = src_len as f64;
         let tgt_len = tgt_len as f64;
         // Positions of the whole batch.
@@ -180,9 +258,6 @@ impl TransformerShape {
         2.0 * (layers + tgt * d_model * vocab_size)
     }
 
-    /// Elements that a forward pass over `rows` sentences keeps for the backward pass, with the
-    /// kernels of polyglow-kernels or without.
-    ///
     /// With kernels: per position 8 `d_model` in an encoder layer and 12 in a decoder layer (inputs
     /// of projections, queries, keys, values, standardized sums); `d_ff`, or 2 of it with GELU or
     /// Swish and 4 with SwiGLU; an attention weight per head and key; and in the loss the target
@@ -190,7 +265,7 @@ impl TransformerShape {
     /// Without: 12 and 19 `d_model`, and one more for each dropout mask; 2 or 4 `d_ff`; 2 attention
     /// weights; and 3 times the vocabulary at every position. Both add 2 `d_model` in the
     /// embedding.
-    pub(crate) fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, [rows, src_len, tgt_len]: [usize; 3], kernels: bool) -> u64 {
         let src_len = src_len as u64;
         let tgt_len = tgt_len as u64;
         // Positions of the whole batch.
@@ -226,5 +301,11 @@ impl TransformerShape {
             + self.num_decoder_layers as u64 * decoder
             + embeddings
             + loss
+    }
+
+    fn matrices<'m>(&self, model: &'m mut dyn Any) -> Vec<NamedMatrix<'m>> {
+        model
+            .downcast_mut()
+            .map_or_else(Vec::new, Transformer::matrices)
     }
 }

@@ -1,8 +1,39 @@
 //! The complete shape of a Vision Transformer.
 
+use super::keys::{SELF_ATTENTION, SIZES};
 use super::{Pooling, TransformerShape};
-use crate::config::{ModelConfig, Vocabulary};
+use crate::architectures::Vit;
+use crate::attention::AttentionKind;
+use crate::config::{Arch, ArchRow, ModelConfig, Shape, Task, Vocabulary};
 use crate::error::ModelError;
+use crate::model::Model;
+use crate::parameter::init::ParamInit;
+use crate::precision::Precision;
+use crate::registry::Choice;
+
+/// The row of the Vision Transformer, for labels of images (Dosovitskiy et al., 2021).
+pub(in crate::config) static ROW: ArchRow = ArchRow {
+    resolve: |config| ModelConfig {
+        pooling: Some(config.pooling.unwrap_or_default()),
+        patch_size: Some(config.patch_size.unwrap_or(PATCH_SIZE)),
+        ..config.resolve_sizes()
+    },
+    ..ArchRow::new(
+        "vit",
+        |_| Task::Images,
+        &[
+            SIZES,
+            SELF_ATTENTION,
+            &["num_encoder_layers", "dropout", "pooling", "patch_size"],
+        ],
+        |config, vocabulary| Ok(config.vit(vocabulary)?.into()),
+    )
+};
+
+impl Vit {
+    /// Its name in a config.
+    pub const ARCH: Arch = Choice(&ROW);
+}
 
 /// Default height and width of a patch, in pixels.
 pub(super) const PATCH_SIZE: usize = 4;
@@ -123,15 +154,51 @@ impl VitShape {
     fn len(&self) -> usize {
         self.patches.num_patches() + usize::from(self.pooling == Pooling::Class)
     }
+}
 
-    pub(crate) fn forward_flops(&self, [rows, ..]: [usize; 3]) -> f64 {
+impl Shape for VitShape {
+    fn build(&self, init: ParamInit) -> Model {
+        Model::reader(Vit::build(self, init), self.clone())
+    }
+
+    fn task(&self) -> Task {
+        Task::Images
+    }
+
+    fn d_model(&self) -> usize {
+        self.stack.d_model
+    }
+
+    fn vocabulary(&self) -> Vocabulary {
+        Vocabulary {
+            image: Some(self.patches.image),
+            ..self.stack.vocabulary()
+        }
+    }
+
+    fn max_len_mut(&mut self) -> &mut usize {
+        &mut self.stack.max_len
+    }
+
+    fn set_precision(&mut self, precision: Precision) {
+        self.stack.precision = precision;
+    }
+
+    fn attention_size(&self, kind: AttentionKind) -> (usize, usize) {
+        match kind {
+            AttentionKind::Encoder => (self.stack.num_encoder_layers, self.stack.num_heads),
+            AttentionKind::Decoder | AttentionKind::Cross => (0, 0),
+        }
+    }
+
+    fn forward_flops(&self, [rows, ..]: [usize; 3]) -> f64 {
         let Self { stack, patches, .. } = self;
         let head = 2.0 * (stack.d_model * stack.tgt_vocab_size) as f64;
         stack.forward_flops([rows, self.len(), 0])
             + rows as f64 * (patches.forward_flops(stack.d_model) + head)
     }
 
-    pub(crate) fn activations(&self, [rows, ..]: [usize; 3], kernels: bool) -> u64 {
+    fn activations(&self, [rows, ..]: [usize; 3], kernels: bool) -> u64 {
         self.stack.activations([rows, self.len(), 0], kernels)
             + rows as u64 * self.patches.activations()
     }

@@ -1,5 +1,5 @@
 use burn::tensor::DType;
-use polyglow_model::{Arch, ModelConfig, Vocabulary};
+use polyglow_model::{ModelConfig, SkipGramModel, Vocabulary};
 use serde::Deserialize;
 
 use super::update::decays;
@@ -420,7 +420,7 @@ fn decay_spares_embeddings_biases_and_norms() {
     assert!(!decays("encoder.norm.gamma", 1));
     // All that word vectors are made of are embeddings.
     let config = ModelConfig {
-        arch: Arch::SkipGram,
+        arch: SkipGramModel::ARCH,
         d_model: Some(4),
         ..ModelConfig::default()
     };
