@@ -54,7 +54,7 @@ use cells::Cells;
 use chain::Chain;
 pub use marginals::{Marginals, ScoredLink};
 #[cfg(feature = "training")]
-pub use saved::SavedChains;
+pub use saved::{AlignProgress, SavedChains};
 use schedule::Schedule;
 pub use score::{AlignmentScore, LinkCounts};
 pub use symmetrization::Symmetrization;
@@ -184,5 +184,5 @@ impl<'a> Aligner<'a> {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "training"))]
 mod tests;

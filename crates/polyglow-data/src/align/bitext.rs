@@ -74,6 +74,11 @@ impl Bitext {
         self.len() == 0
     }
 
+    /// The numbers of words of both sides of a pair, as it is aligned.
+    pub fn num_words(&self, pair: usize) -> [usize; 2] {
+        [&self.src, &self.tgt].map(|side| side.sentence(pair).len())
+    }
+
     /// The number of pairs that get no links because a side has more than [`MAX_WORDS`] words.
     pub fn too_long(&self) -> usize {
         self.too_long

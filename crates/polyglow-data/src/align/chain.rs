@@ -177,10 +177,14 @@ impl<'a> Chain<'a> {
         }
     }
 
-    /// Counts all links.
+    /// Counts all links. The words of a pair with an empty side have none to choose from, and say
+    /// nothing about words without a link.
     fn count(&mut self) {
         for index in 0..self.text.generated.len() {
             let pair = self.text.pair(index);
+            if pair.conditions.is_empty() {
+                continue;
+            }
             let links = &self.links[self.text.generated.of_sentence(index)];
             for (word, &link) in links.iter().enumerate() {
                 pair.include(&mut self.counts, word, link);

@@ -2,9 +2,11 @@
 
 use std::fs::{self, File};
 use std::io::{self, BufWriter, Read, Write};
+use std::panic::resume_unwind;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, PoisonError};
+use std::sync::mpsc;
+use std::thread;
 use std::time::{Duration, Instant};
 
 use sha2::{Digest, Sha256};
@@ -31,15 +33,28 @@ pub struct SavedChains {
     key: [u8; HASH_BYTES],
 }
 
+/// What a thread has done.
+enum Done {
+    Restored(u64),
+    Iteration,
+}
+
 /// Why a chain was not drawn to its end.
 enum Halt {
     Stopped,
     Failed(DataError),
 }
 
-/// Called with the number of iterations that are done, of all chains together, and with that of all
-/// that there are; now and then.
-type OnProgress<'a> = &'a mut (dyn FnMut(u64, u64) + Send);
+/// How far an alignment has come, in iterations of all its chains.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub struct AlignProgress {
+    /// Iterations that are done.
+    pub done: u64,
+    /// Those of them that were read from saved states.
+    pub restored: u64,
+    /// All iterations.
+    pub all: u64,
+}
 
 impl SavedChains {
     /// Opens the directory of the states of an alignment, which need not be there.
@@ -62,7 +77,8 @@ impl SavedChains {
     }
 
     /// Draws the chains of an alignment, continues those that were begun, and saves their states
-    /// every half minute and when `stop` is set; the result is then `None`.
+    /// every half minute and when `stop` is set; the result is then `None`. `on_progress` is called
+    /// after each iteration of a chain.
     ///
     /// # Errors
     /// [`DataError::Io`] if a state cannot be read or written.
@@ -71,22 +87,35 @@ impl SavedChains {
         aligner: &'a Aligner<'a>,
         threads: usize,
         stop: &AtomicBool,
-        on_progress: OnProgress<'_>,
+        mut on_progress: impl FnMut(AlignProgress),
     ) -> Result<Option<Marginals<'a>>, DataError> {
         fs::create_dir_all(&self.dir).map_err(DataError::io(&self.dir))?;
-        let ids = aligner.ids();
-        let all = (ids.len() * aligner.schedule.iterations()) as u64;
-        let progress = Mutex::new((0, on_progress));
-        let add = |iterations: usize| {
-            let mut progress = progress.lock().unwrap_or_else(PoisonError::into_inner);
-            progress.0 += iterations as u64;
-            let done = progress.0;
-            (progress.1)(done, all);
+        let mut progress = AlignProgress {
+            all: (aligner.ids().len() * aligner.schedule.iterations()) as u64,
+            ..AlignProgress::default()
         };
-        let aligned = aligner.align_with(threads, |id| {
-            let chain = self.restore(aligner, id).map_err(Halt::Failed)?;
-            add(chain.iteration());
-            self.draw(chain, id, stop, &add)
+        let (sender, receiver) = mpsc::channel();
+        let aligned = thread::scope(|scope| {
+            let aligning = scope.spawn(move || {
+                aligner.align_with(threads, |id| {
+                    let chain = self.restore(aligner, id).map_err(Halt::Failed)?;
+                    // The receiver is there until the last sender has gone.
+                    let send = |done| sender.send(done).map_or((), |()| ());
+                    send(Done::Restored(chain.iteration() as u64));
+                    self.draw(chain, id, stop, || send(Done::Iteration))
+                })
+            });
+            for done in receiver {
+                match done {
+                    Done::Iteration => progress.done += 1,
+                    Done::Restored(iterations) => {
+                        progress.done += iterations;
+                        progress.restored += iterations;
+                    }
+                }
+                on_progress(progress);
+            }
+            aligning.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
         match aligned {
             Ok(marginals) => Ok(Some(marginals)),
@@ -114,7 +143,7 @@ impl SavedChains {
         mut chain: Chain<'a>,
         id: ChainId,
         stop: &AtomicBool,
-        add: &impl Fn(usize),
+        on_iteration: impl Fn(),
     ) -> Result<Chain<'a>, Halt> {
         let mut saved = Instant::now();
         let mut pause = BETWEEN_SAVES;
@@ -124,7 +153,7 @@ impl SavedChains {
                 return Err(Halt::Stopped);
             }
             chain.advance();
-            add(1);
+            on_iteration();
             if saved.elapsed() >= pause || chain.is_done() {
                 let start = Instant::now();
                 self.write(id, &chain).map_err(Halt::Failed)?;

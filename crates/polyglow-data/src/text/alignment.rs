@@ -5,7 +5,7 @@
 mod lines;
 
 #[cfg(feature = "training")]
-pub use lines::LinkLines;
+pub use lines::{GoldLines, LinkLines};
 
 /// The positions of a source word and a target word that translate each other.
 pub type Link = (usize, usize);
