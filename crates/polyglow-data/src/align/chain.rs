@@ -272,6 +272,9 @@ impl<'a> Chain<'a> {
         let mut chain = Self::without_links(aligner, id);
         let (iteration, numbers) = bytes.split_first_chunk::<8>()?;
         chain.iteration = usize::try_from(u64::from_le_bytes(*iteration)).ok()?;
+        if chain.iteration > chain.schedule.iterations() {
+            return None;
+        }
         let (numbers, odd) = numbers.as_chunks::<2>();
         let (links, marginals) = numbers.split_at_checked(chain.links.len())?;
         let has_marginals = chain.iteration > 0 && chain.schedule.unit(chain.iteration - 1) > 0;

@@ -4,13 +4,11 @@ use super::symmetrization::{Grid, Symmetrization, grow_diagonally, intersect};
 use super::{Aligner, Chain, Direction};
 use crate::alignment::Link;
 
-/// The sums of the probabilities of all chains, for each two words of each pair.
+/// The mean probabilities of all chains, for each two words of each pair.
 pub struct Marginals<'a> {
     aligner: &'a Aligner<'a>,
-    /// The sums of the chains of each direction, in rows of the generated words.
-    sums: [Vec<u32>; 2],
-    /// The chains that were added in each direction.
-    chains: [usize; 2],
+    /// The means of the chains of each direction, in rows of the generated words.
+    means: [Vec<u16>; 2],
 }
 
 /// A link and how probable it is.
@@ -28,18 +26,16 @@ impl<'a> Marginals<'a> {
         let cells = aligner.cells.counters.len();
         Self {
             aligner,
-            sums: [vec![0; cells], vec![0; cells]],
-            chains: [0; 2],
+            means: [vec![0; cells], vec![0; cells]],
         }
     }
 
-    /// Adds a chain that is done. The sums are whole numbers, so that the order does not matter.
+    /// Adds a chain that is done. Its share is a whole number, so that the order does not matter.
     pub(super) fn add(&mut self, direction: Direction, chain: &Chain<'_>) {
-        let direction = direction as usize;
-        for (sum, marginal) in self.sums[direction].iter_mut().zip(chain.marginals()) {
-            *sum += u32::from(*marginal);
+        let means = self.means[direction as usize].iter_mut();
+        for (mean, &marginal) in means.zip(chain.marginals()) {
+            *mean += self.aligner.share(usize::from(marginal));
         }
-        self.chains[direction] += 1;
     }
 
     /// Returns the links of a pair, sorted by their source words, then by their target words.
@@ -61,35 +57,38 @@ impl<'a> Marginals<'a> {
 
     /// The probabilities of a pair.
     fn table(&self, pair: usize) -> Table<'_> {
-        let schedule = self.aligner.schedule;
-        let full = schedule.unit(schedule.iterations() - 1) as usize * schedule.samples();
+        let Aligner {
+            schedule, options, ..
+        } = self.aligner;
+        let certain = usize::from(schedule.unit(schedule.iterations() - 1)) * schedule.samples();
         let cells = self.aligner.cells.of_pair(pair);
         Table {
             src_len: self.aligner.text.src.sentence(pair).len(),
             tgt_len: self.aligner.text.tgt.sentence(pair).len(),
-            sums: [&self.sums[0][cells.clone()], &self.sums[1][cells]],
-            full: self.chains.map(|chains| (full * chains) as f32),
+            means: [&self.means[0][cells.clone()], &self.means[1][cells]],
+            certain: f32::from(self.aligner.share(certain)) * options.chains as f32,
         }
     }
 }
 
-/// The sums of one pair.
+/// The probabilities of one pair.
 struct Table<'a> {
     src_len: usize,
     tgt_len: usize,
-    sums: [&'a [u32]; 2],
-    /// The sum that stands for probability 1 in each direction.
-    full: [f32; 2],
+    /// The means of both directions.
+    means: [&'a [u16]; 2],
+    /// The mean that stands for probability 1.
+    certain: f32,
 }
 
 impl Table<'_> {
     /// The probability of a link in each direction.
     fn directed(&self, (src, tgt): Link) -> [f32; 2] {
-        let sums = [
-            self.sums[0][tgt * self.src_len + src],
-            self.sums[1][src * self.tgt_len + tgt],
+        let means = [
+            self.means[0][tgt * self.src_len + src],
+            self.means[1][src * self.tgt_len + tgt],
         ];
-        [0, 1].map(|direction| sums[direction] as f32 / self.full[direction])
+        means.map(|mean| f32::from(mean) / self.certain)
     }
 
     /// The mean probability of a link.

@@ -150,6 +150,21 @@ impl Corpus {
         Ok(Self::from_parts(parts))
     }
 
+    /// Makes a corpus of pairs of lines, whatever the files are called.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if a file cannot be opened.
+    pub fn from_files(src: &Path, tgt: &Path) -> Result<Self, DataError> {
+        for path in [src, tgt] {
+            std::fs::File::open(path).map_err(DataError::io(path))?;
+        }
+        let source = Source::TwoFiles {
+            src: src.to_owned(),
+            tgt: tgt.to_owned(),
+        };
+        Ok(Self::from_parts(vec![Part::new(source, 1.0)]))
+    }
+
     /// Makes a corpus of pairs in memory, such as those of an iterator; `name` stands for it in
     /// messages.
     pub fn from_pairs(name: impl Into<String>, pairs: impl IntoIterator<Item = Pair>) -> Self {

@@ -8,6 +8,7 @@ use std::thread;
 use std::time::Instant;
 
 use anyhow::{Context, anyhow};
+use clap::builder::RangedU64ValueParser;
 use clap::{Args, ValueEnum};
 use polyglow_data::align::{
     AlignOptions, AlignProgress, Aligner, Bitext, LinkCounts, MAX_WORDS, Marginals, SavedChains,
@@ -18,6 +19,7 @@ use polyglow_data::config::{Content, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
 use polyglow_train::config::Config;
+use polyglow_train::train::available_memory;
 
 use super::counts;
 use crate::activity::{Activity, Pace};
@@ -65,8 +67,8 @@ pub(crate) struct AlignArgs {
     /// translations
     #[arg(long, value_name = "SHARE", default_value_t = AlignOptions::default().null)]
     null: f64,
-    /// Chains in each direction, whose probabilities are averaged
-    #[arg(long, value_name = "N", default_value_t = AlignOptions::default().chains, value_parser = counts())]
+    /// Chains in each direction, 1 to 100, whose probabilities are averaged
+    #[arg(long, value_name = "N", default_value_t = AlignOptions::default().chains, value_parser = chains())]
     chains: usize,
     /// The seed of the random numbers
     #[arg(long, value_name = "N", default_value_t = AlignOptions::default().seed)]
@@ -74,6 +76,11 @@ pub(crate) struct AlignArgs {
     /// Threads; the links are the same with any number [default: one per core]
     #[arg(long, value_name = "N", value_parser = counts())]
     threads: Option<usize>,
+}
+
+/// Numbers of chains.
+fn chains() -> RangedU64ValueParser<usize> {
+    RangedU64ValueParser::new().range(1..=100)
 }
 
 /// How two directions become one.
@@ -121,6 +128,7 @@ pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
     signals.save_from_now_on();
     let cores = || thread::available_parallelism().map_or(1, usize::from);
     let threads = args.threads.unwrap_or_else(cores);
+    warn_of_memory(aligner.memory(threads));
     let pace = Pace::from(0);
     let flag = signals.stop.flag();
     let on_progress = |progress| activity.show(describe(progress, &pace, text.len()));
@@ -236,6 +244,18 @@ fn warn_of_pages(text: &Bitext) {
     if count > 0 {
         tracing::warn!(
             "{count} pairs get no links: more than {MAX_WORDS} words on a side, which is no sentence"
+        );
+    }
+}
+
+/// Warns if an alignment takes more memory than is free.
+fn warn_of_memory(bytes: usize) {
+    if let Some(free) = available_memory().filter(|free| *free < bytes as u64) {
+        tracing::warn!(
+            "aligning takes about {:.1} GB of memory, and {:.1} GB are free: align a part of the text, \
+             or use fewer threads",
+            bytes as f64 / 1e9,
+            free as f64 / 1e9
         );
     }
 }

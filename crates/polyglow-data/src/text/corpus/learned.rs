@@ -17,21 +17,6 @@ use crate::error::DataError;
 const THRESHOLD: f64 = 0.5;
 
 impl Corpus {
-    /// Makes a corpus of pairs of lines, whatever the files are called.
-    ///
-    /// # Errors
-    /// [`DataError::Io`] if a file cannot be opened.
-    pub fn from_files(src: &Path, tgt: &Path) -> Result<Self, DataError> {
-        for path in [src, tgt] {
-            std::fs::File::open(path).map_err(DataError::io(path))?;
-        }
-        let source = super::Source::TwoFiles {
-            src: src.to_owned(),
-            tgt: tgt.to_owned(),
-        };
-        Ok(Self::from_parts(vec![Part::new(source, 1.0)]))
-    }
-
     /// Whether alignments of some of its parts are learned from the text.
     pub(crate) fn learns_alignments(&self) -> bool {
         self.parts.iter().any(Part::learns_alignments)
