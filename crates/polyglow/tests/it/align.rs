@@ -115,7 +115,6 @@ fn other_ways_to_join_directions_give_fewer_and_more_links() {
 #[test]
 fn an_alignment_that_was_stopped_or_killed_continues_to_the_same_bytes() {
     use std::process::Command;
-    use std::time::Duration;
 
     use crate::program::wait_until;
 
@@ -123,14 +122,16 @@ fn an_alignment_that_was_stopped_or_killed_continues_to_the_same_bytes() {
     let options = ["--set", "data.max_examples=6000", "--threads", "1"];
     let align = |out: &'static str| [&["align", "tiny.toml", "--out", out], &options[..]].concat();
     sandbox.succeed(&align("whole"));
-    // Killed once its first chain is done, then stopped within the next ones.
+    // Killed once its first chain is done, and stopped once its second one is.
     let state = sandbox.path().join("again.state");
     let mut child = sandbox.command(&align("again")).spawn().expect("it starts");
     wait_until("a chain is done", || state.join("forwards-1").exists());
     child.kill().expect("it runs");
     child.wait().expect("it ends");
     let mut child = sandbox.command(&align("again")).spawn().expect("it starts");
-    std::thread::sleep(Duration::from_millis(700));
+    wait_until("another chain is done", || {
+        state.join("backwards-1").exists()
+    });
     let id = child.id().to_string();
     let sent = Command::new("kill").args(["-TERM", &id]).status();
     assert!(sent.expect("`kill` starts").success());
