@@ -59,6 +59,9 @@ use schedule::Schedule;
 pub use score::{AlignmentScore, LinkCounts};
 pub use symmetrization::Symmetrization;
 
+/// The most chains in a direction: the mean of more would not fit into 16 bits.
+const MOST_CHAINS: usize = 100;
+
 /// What decides the result, with the text.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct AlignOptions {
@@ -107,11 +110,12 @@ pub struct Aligner<'a> {
 }
 
 impl<'a> Aligner<'a> {
-    /// Prepares the alignment of a text.
+    /// Prepares the alignment of a text, with at least one chain in each direction, and at most 100.
     pub fn new(text: &'a Bitext, options: AlignOptions) -> Self {
+        let chains = options.chains.clamp(1, MOST_CHAINS);
         Self {
             text,
-            options,
+            options: AlignOptions { chains, ..options },
             cells: Cells::new(text),
             schedule: Schedule::new(text.len()),
         }

@@ -147,11 +147,13 @@ impl Draw<'_> {
         let null = self.null * self.counts.null_probability(pair.generated[word]);
         let Some(jumps) = self.jumps else {
             let uniform = 1.0 / num_conditions as f32;
-            weights.iter_mut().for_each(|weight| *weight *= uniform);
+            for weight in weights {
+                *weight *= uniform;
+            }
             return null;
         };
-        let to = &jumps.from_position(before)[..num_conditions];
-        let from = &jumps.to_position(behind)[..num_conditions];
+        let to = &jumps.away_from(before)[..num_conditions];
+        let from = &jumps.towards(behind)[..num_conditions];
         for (weight, (to, from)) in weights.iter_mut().zip(to.iter().zip(from)) {
             *weight *= to * from;
         }
@@ -231,13 +233,12 @@ impl Uniform {
 
     /// Draws a number in `[0, 1)`, with the 24 bits that an `f32` holds.
     fn next(&mut self) -> f32 {
-        let bits = match self.second.take() {
-            Some(bits) => bits,
-            None => {
-                let bits = self.random.bits();
-                self.second = Some(bits << 32);
-                bits
-            }
+        let bits = if let Some(bits) = self.second.take() {
+            bits
+        } else {
+            let bits = self.random.bits();
+            self.second = Some(bits << 32);
+            bits
         };
         (bits >> 40) as f32 / (1 << 24) as f32
     }

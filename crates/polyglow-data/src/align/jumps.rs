@@ -46,12 +46,12 @@ impl Jumps {
     }
 
     /// The probabilities of the jumps from a position to each condition.
-    pub(super) fn from_position(&self, position: isize) -> &[f32] {
+    pub(super) fn away_from(&self, position: isize) -> &[f32] {
         &self.forwards[(CENTER - position) as usize..]
     }
 
     /// The probabilities of the jumps from each condition to a position.
-    pub(super) fn to_position(&self, position: isize) -> &[f32] {
+    pub(super) fn towards(&self, position: isize) -> &[f32] {
         &self.backwards[(CENTER - position) as usize..]
     }
 
@@ -85,7 +85,7 @@ mod tests {
                 "{distance}: {probability}"
             );
         }
-        assert_eq!(jumps.from_position(-1)[1], jumps.over(2));
-        assert_eq!(jumps.to_position(0)[1], jumps.over(-1));
+        assert!((jumps.away_from(-1)[1] - jumps.over(2)).abs() < 1e-6);
+        assert!((jumps.towards(0)[1] - jumps.over(-1)).abs() < 1e-6);
     }
 }

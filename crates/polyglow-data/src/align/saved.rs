@@ -95,7 +95,7 @@ impl SavedChains {
             ..AlignProgress::default()
         };
         let (sender, receiver) = mpsc::channel();
-        let aligned = thread::scope(|scope| {
+        let result = thread::scope(|scope| {
             let aligning = scope.spawn(move || {
                 aligner.align_with(threads, |id| {
                     let chain = self.restore(aligner, id).map_err(Halt::Failed)?;
@@ -117,7 +117,7 @@ impl SavedChains {
             }
             aligning.join().unwrap_or_else(|panic| resume_unwind(panic))
         });
-        match aligned {
+        match result {
             Ok(marginals) => Ok(Some(marginals)),
             Err(Halt::Stopped) => Ok(None),
             Err(Halt::Failed(error)) => Err(error),
@@ -257,9 +257,9 @@ fn key(aligner: &Aligner<'_>) -> [u8; HASH_BYTES] {
         for sentence in 0..side.len() {
             let words = side.sentence(sentence);
             hasher.update((words.len() as u32).to_le_bytes());
-            words
-                .iter()
-                .for_each(|word| hasher.update(word.to_le_bytes()));
+            for word in words {
+                hasher.update(word.to_le_bytes());
+            }
         }
     }
     hasher.finalize().into()

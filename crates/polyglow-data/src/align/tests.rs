@@ -30,8 +30,8 @@ fn pairs() -> Vec<(String, String)> {
 
 /// Some pairs of a corpus with more of a grammar, with their gold links.
 fn corpus() -> Vec<AlignedPair> {
-    let toy = Toy::from_name("mini-en-de").unwrap();
-    let mut pairs = toy.split("valid").unwrap();
+    let toy = Toy::from_name("mini-en-de").expect("it is embedded");
+    let mut pairs = toy.split("valid").expect("it has one");
     pairs.truncate(200);
     pairs
 }
@@ -164,9 +164,9 @@ mod saved {
                 steps += 1;
                 stop.store(steps == 150, Ordering::Relaxed);
             };
-            let aligned = saved.align(&aligner, 1, &stop, on_progress).unwrap();
+            let result = saved.align(&aligner, 1, &stop, on_progress).unwrap();
             runs += 1;
-            if let Some(marginals) = aligned {
+            if let Some(marginals) = result {
                 saved.remove().unwrap();
                 break marginals;
             }

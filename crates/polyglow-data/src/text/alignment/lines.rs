@@ -39,10 +39,10 @@ fn next_links<T>(
         Ok(line) => line,
         Err(error) => return Some(Err(error)),
     };
-    let links = parse(&line).ok_or_else(|| DataError::Alignment {
+    let parsed = parse(&line).ok_or_else(|| DataError::Alignment {
         path: lines.path().to_owned(),
         line: lines.line(),
         text: line,
     });
-    Some(links)
+    Some(parsed)
 }
