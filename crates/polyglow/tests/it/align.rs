@@ -25,11 +25,11 @@ fn score(printed: &str, name: &str) -> f64 {
 }
 
 #[test]
-fn links_agree_with_gold_ones_better_than_any_other_aligner_that_was_measured() {
+fn links_agree_with_gold_ones() {
     let sandbox = Sandbox::with(MINI);
     let align = ["align", "tiny.toml", "--out", "links", "--gold", "gold"];
     let (printed, message) = sandbox.succeed(&align);
-    // eflomal has 0.0404, fast_align 0.0421 (both with grow-diag-final-and).
+    // eflomal has 0.0404 to 0.0489, fast_align 0.0421 (both with grow-diag-final-and).
     assert!(score(&printed, "AER") <= 0.03, "{printed}");
     assert!(
         message.contains("links of 20000 pairs to `links`"),
