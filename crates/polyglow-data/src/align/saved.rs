@@ -94,7 +94,8 @@ impl SavedChains {
             all: (aligner.ids().len() * aligner.schedule.iterations()) as u64,
             ..AlignProgress::default()
         };
-        let (sender, receiver) = mpsc::channel();
+        // Nearly without a queue: what is shown is what is done, and a request to stop is not late.
+        let (sender, receiver) = mpsc::sync_channel(1);
         let result = thread::scope(|scope| {
             let aligning = scope.spawn(move || {
                 aligner.align_with(threads, |id| {

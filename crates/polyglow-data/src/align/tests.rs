@@ -162,7 +162,7 @@ mod saved {
             let mut steps = 0;
             let on_progress = |_| {
                 steps += 1;
-                stop.store(steps == 150, Ordering::Relaxed);
+                stop.store(steps >= 150, Ordering::Relaxed);
             };
             let result = saved.align(&aligner, 1, &stop, on_progress).unwrap();
             runs += 1;
