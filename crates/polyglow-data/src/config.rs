@@ -49,8 +49,9 @@ pub struct DataConfig {
     /// Test text.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub test: Option<TestFiles>,
-    /// Word alignments of the training text in the Pharaoh format, one line per pair, or `gold` for
-    /// those of an embedded corpus. In a list of training corpora, each entry has its own.
+    /// Word alignments of the training text in the Pharaoh format, one line per pair; `gold` for
+    /// those of an embedded corpus, `learned` for those that are learned from the text itself. In a
+    /// list of training corpora, each entry has its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignments: Option<PathBuf>,
     /// Source language, which is the extension of the source files.
@@ -147,7 +148,7 @@ pub struct WeightedPath {
     /// half.
     #[serde(default = "default_weight")]
     pub weight: f64,
-    /// Word alignments of the corpus in the Pharaoh format, one line per pair.
+    /// Word alignments of the corpus in the Pharaoh format, one line per pair, or `learned`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub alignments: Option<PathBuf>,
 }
@@ -175,6 +176,10 @@ pub enum Split<'a> {
 
 /// The value of `data.alignments` that stands for the alignments of an embedded corpus.
 pub const GOLD: &str = "gold";
+
+/// The value of `data.alignments` that stands for alignments that are learned from the training
+/// text itself.
+pub const LEARNED: &str = "learned";
 
 const DEFAULT_MAX_LEN: usize = 256;
 const DEFAULT_MAX_LENGTH_RATIO: f64 = 9.0;

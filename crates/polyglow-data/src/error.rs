@@ -121,6 +121,12 @@ pub enum DataError {
         /// The corpus that they belong to.
         corpus: String,
     },
+    /// A directory has the state of another alignment.
+    #[error("`{path}` has the state of an alignment of another text, or with another prior or seed", path = .path.display())]
+    OtherAlignment {
+        /// The directory.
+        path: PathBuf,
+    },
     /// A link refers to a word that its pair does not have.
     #[error("`{path}` line {line}: a link names a word that this line of `{corpus}` does not have", path = .path.display())]
     LinkBeyond {
@@ -424,6 +430,9 @@ impl DataError {
             }
             Self::AlignmentCount { .. } => {
                 "there must be one line of links per pair, blank for a pair without links"
+            }
+            Self::OtherAlignment { .. } => {
+                "go on with that text and these settings, or remove the directory to begin anew"
             }
             Self::LinkBeyond { .. } => {
                 "words are separated by whitespace and counted from 0; are these the alignments of another text?"

@@ -58,6 +58,7 @@
 //!
 //! With neither feature the crate compiles for a browser.
 
+pub mod align;
 mod batches;
 #[cfg(feature = "training")]
 pub mod clean;

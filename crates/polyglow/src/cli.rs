@@ -18,7 +18,7 @@ use crate::commands::help::HelpArgs;
 #[cfg(feature = "serve")]
 use crate::commands::serve;
 use crate::commands::{
-    attention, average, bench, caption, check, classify, clean, corpus, devices, embeddings,
+    align, attention, average, bench, caption, check, classify, clean, corpus, devices, embeddings,
     evaluate, export, generate, help, import, info, metrics, new, new_crate, quantize, report,
     score, train, translate,
 };
@@ -57,6 +57,9 @@ enum Command {
     /// Clean parallel text: repair what can be read, remove what is no translation, repeats another
     /// pair or is in a test set
     Clean(clean::CleanArgs),
+    /// Align the words of parallel text: which of them translate each other, learned from the text
+    /// alone
+    Align(align::AlignArgs),
     /// Test a config without training: read its files and run some steps; what is odd, what fits,
     /// how long it takes
     Check(check::CheckArgs),
@@ -142,6 +145,7 @@ impl Command {
             Self::Translate(args) => args.prints_results(),
             Self::Embeddings(args) => args.prints_results(),
             Self::Attention(args) => args.prints_results(),
+            Self::Align(args) => args.prints_results(),
             Self::Man { out } => out.is_none(),
             Self::Check(_)
             | Self::Evaluate(_)
@@ -219,6 +223,7 @@ fn dispatch(command: Command, group: &Arc<dyn Group>) -> anyhow::Result<u8> {
         Command::New(args) => new::run(&args),
         Command::NewCrate(args) => new_crate::run(&args),
         Command::Clean(args) => clean::run(&args),
+        Command::Align(args) => return align::run(&args),
         Command::Check(args) => check::run(&args),
         Command::Train(args) => return train::run(&args, group),
         Command::Evaluate(args) => evaluate::run(&args, group),

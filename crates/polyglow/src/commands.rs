@@ -1,6 +1,7 @@
 //! One command per file: its arguments, and a `run` that wires the libraries together and prints
 //! the result.
 
+pub(crate) mod align;
 pub(crate) mod attention;
 pub(crate) mod average;
 pub(crate) mod bench;

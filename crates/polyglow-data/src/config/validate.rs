@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Content, DataConfig, GOLD, ImageConfig, TrainFiles, wrong};
+use super::{Content, DataConfig, GOLD, ImageConfig, LEARNED, TrainFiles, wrong};
 use crate::corpus::is_tsv;
 use crate::error::DataError;
 use crate::skip_gram::SkipGrams;
@@ -120,11 +120,13 @@ impl DataConfig {
         if self
             .alignments
             .as_deref()
-            .is_some_and(|path| path != Path::new(GOLD))
+            .is_some_and(|path| path != Path::new(GOLD) && path != Path::new(LEARNED))
         {
             return Err(wrong(
                 "data.alignments",
-                format!("must be \"{GOLD}\" for an embedded corpus, or be left out"),
+                format!(
+                    "must be \"{GOLD}\" or \"{LEARNED}\" for an embedded corpus, or be left out"
+                ),
             ));
         }
         Ok(())

@@ -46,6 +46,9 @@ pub enum Purpose {
     SkipGrams,
     /// Which images or captions are trained on, if not all. Key: seed, example.
     Sample,
+    /// The links of the words of a text; its bits begin further keys. Key: seed, chain, direction,
+    /// iteration.
+    Alignment,
     /// The changes that a program makes to an example before it is trained on. Key: seed, epoch,
     /// example.
     Augmentation,
@@ -74,6 +77,7 @@ impl Purpose {
             Self::Picture => (5, 2),
             Self::Sample => (6, 2),
             Self::Row => (6, 3),
+            Self::Alignment => (6, 4),
             Self::Augmentation => (7, 3),
             Self::MaskedPositions => (1, 1),
             Self::MaskedKind => (2, 2),
@@ -88,7 +92,7 @@ mod tests {
     use super::super::mix;
     use super::*;
 
-    const ALL: [Purpose; 15] = [
+    const ALL: [Purpose; 16] = [
         Purpose::Selection,
         Purpose::Ties,
         Purpose::BatchOrder,
@@ -104,6 +108,7 @@ mod tests {
         Purpose::SkipGrams,
         Purpose::Sample,
         Purpose::Augmentation,
+        Purpose::Alignment,
     ];
 
     #[test]

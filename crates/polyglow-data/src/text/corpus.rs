@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use crate::config::{
-    Content, DataConfig, GOLD, SourceKind, Split, TargetKind, WeightedPath, no_such_set, wrong,
+    Content, DataConfig, GOLD, LEARNED, SourceKind, Split, TargetKind, WeightedPath, no_such_set,
+    wrong,
 };
 use crate::error::DataError;
 use crate::pair::Pair;
@@ -13,6 +14,7 @@ use crate::toy::{Embedded, Toy};
 mod captions;
 mod images;
 mod labeled;
+mod learned;
 mod pairs;
 mod part;
 mod sample;
@@ -92,8 +94,9 @@ impl Corpus {
     fn open_whole(config: &DataConfig, content: Content, split: Split) -> Result<Self, DataError> {
         match config.embedded_corpus() {
             Some(Embedded::Pairs(toy)) => {
-                let aligned = split == Split::Train && config.alignments.is_some();
-                let corpus = Self::from_parts(vec![embedded(toy, split, aligned)?]);
+                let alignments = config.alignments.as_deref();
+                let alignments = alignments.filter(|_| split == Split::Train);
+                let corpus = Self::from_parts(vec![embedded(toy, split, alignments)?]);
                 return Ok(if content.has_source() {
                     corpus
                 } else {
@@ -135,6 +138,7 @@ impl Corpus {
                 }
             };
             let alignments = match alignments {
+                Some(path) if path == Path::new(LEARNED) => Some(Alignments::Learned),
                 Some(path) => Some(Alignments::File(alignment_file(&path)?)),
                 None => None,
             };
@@ -144,6 +148,21 @@ impl Corpus {
             });
         }
         Ok(Self::from_parts(parts))
+    }
+
+    /// Makes a corpus of pairs of lines, whatever the files are called.
+    ///
+    /// # Errors
+    /// [`DataError::Io`] if a file cannot be opened.
+    pub fn from_files(src: &Path, tgt: &Path) -> Result<Self, DataError> {
+        for path in [src, tgt] {
+            std::fs::File::open(path).map_err(DataError::io(path))?;
+        }
+        let source = Source::TwoFiles {
+            src: src.to_owned(),
+            tgt: tgt.to_owned(),
+        };
+        Ok(Self::from_parts(vec![Part::new(source, 1.0)]))
     }
 
     /// Makes a corpus of pairs in memory, such as those of an iterator; `name` stands for it in
@@ -250,14 +269,19 @@ impl Corpus {
     }
 }
 
-/// Generates a split of parallel text; with its word alignments if `aligned`.
-fn embedded(toy: Toy, split: Split, aligned: bool) -> Result<Part, DataError> {
+/// Generates a split of parallel text; with the word alignments that `data.alignments` names.
+fn embedded(toy: Toy, split: Split, alignments: Option<&Path>) -> Result<Part, DataError> {
     let split = split_name(split);
     let pairs = toy
         .split(split)
         .ok_or_else(|| wrong("data.corpus", no_such_set(split, toy.splits())))?;
-    let alignments = aligned.then(|| pairs.iter().map(|pair| pair.alignment.clone()).collect());
-    let alignments = alignments.map(|links| Alignments::Embedded(Arc::new(links)));
+    let alignments = alignments.map(|path| {
+        if path == Path::new(LEARNED) {
+            return Alignments::Learned;
+        }
+        let links = pairs.iter().map(|pair| pair.alignment.clone());
+        Alignments::Embedded(Arc::new(links.collect()))
+    });
     let pairs = pairs
         .into_iter()
         .map(|pair| Pair {

@@ -163,7 +163,7 @@ impl Config {
             );
             ensure!(
                 self.data.is_aligned(),
-                "{key}: there are no `data.alignments` to learn from"
+                "{key}: there are no `data.alignments` to learn from; \"learned\" makes them from the text"
             );
             ensure!(
                 self.tokenizer.dropout == 0.0,

@@ -1,5 +1,6 @@
 //! The built program and its configuration, as a user meets them.
 
+mod align;
 mod architectures;
 mod attention;
 mod average;

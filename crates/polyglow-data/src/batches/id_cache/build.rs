@@ -9,6 +9,7 @@ use flate2::Crc;
 use rayon::prelude::*;
 
 use super::format::{HEADER_BYTES, Header, IdWidth, damaged};
+use crate::align::AlignProgress;
 use crate::alignment::Link;
 use crate::config::TargetKind;
 use crate::corpus::{Corpus, Part};
@@ -27,7 +28,8 @@ const PAIRS_PER_CHUNK: usize = 8192;
 const BYTES_PER_CHUNK: usize = 1 << 25;
 const BUFFER_BYTES: usize = 1 << 20;
 
-/// Writes the cache of `corpus` to `path`.
+/// Writes the cache of `corpus` to `path`; alignments that are to be learned from the text are
+/// learned before.
 pub(super) fn build(
     path: &Path,
     key: &[u8; 32],
@@ -39,6 +41,27 @@ pub(super) fn build(
     if let Some(dir) = path.parent() {
         std::fs::create_dir_all(dir).map_err(DataError::io(dir))?;
     }
+    if !corpus.learns_alignments() {
+        return encode(path, key, corpus, tokenizers, filter, progress);
+    }
+    let states = path.with_extension("alignment");
+    let (corpus, states) =
+        corpus.learn_alignments(&states, |AlignProgress { done, all, .. }| {
+            progress(Stage::Aligning, done * 100 / all);
+        })?;
+    encode(path, key, &corpus, tokenizers, filter, progress)?;
+    states.remove()
+}
+
+/// Writes the cache of a corpus whose alignments are known.
+fn encode(
+    path: &Path,
+    key: &[u8; 32],
+    corpus: &Corpus,
+    tokenizers: &Tokenizers,
+    filter: Option<&dyn Filter>,
+    progress: &mut Progress,
+) -> Result<(), DataError> {
     let new = NewFile::create(path).map_err(DataError::io(path))?;
     let output = Output::new(new.file(), path).map_err(DataError::io(path))?;
     let mut builder = Builder::new(corpus, tokenizers, filter, output);

@@ -10,7 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::pairs::{Pairs, Reader};
 use crate::alignment::{Link, LinkLines};
-use crate::config::GOLD;
+use crate::config::{GOLD, LEARNED, wrong};
 use crate::error::DataError;
 use crate::image_set::ImageSet;
 use crate::labeled::LabeledLines;
@@ -33,6 +33,8 @@ pub struct Part {
 pub(super) enum Alignments {
     Embedded(Arc<Vec<Vec<Link>>>),
     File(PathBuf),
+    /// They are learned from the text before it is encoded.
+    Learned,
 }
 
 /// Where pairs come from.
@@ -204,6 +206,10 @@ impl Part {
                 ))
             }
             Some(Alignments::File(path)) => Some(Box::new(LinkLines(Lines::open(path)?))),
+            Some(Alignments::Learned) => {
+                let problem = format!("is \"{LEARNED}\", and they are not learned yet");
+                return Err(wrong("data.alignments", problem));
+            }
         })
     }
 
@@ -238,6 +244,11 @@ impl Part {
         self.alignments.is_some()
     }
 
+    /// Whether the alignments of this part are learned from the text.
+    pub(super) fn learns_alignments(&self) -> bool {
+        matches!(self.alignments, Some(Alignments::Learned))
+    }
+
     /// Hashes the text and the alignments, but not the weight; and each file by itself.
     ///
     /// The words in between tell the kinds of parts apart, so that no two of them have the same
@@ -250,6 +261,7 @@ impl Part {
         match &self.alignments {
             None => {}
             Some(Alignments::Embedded(_)) => hasher.update(b"embedded alignments"),
+            Some(Alignments::Learned) => hasher.update(b"learned alignments"),
             Some(Alignments::File(path)) => {
                 hasher.update(b"alignments");
                 hasher.add_file(path)?;

@@ -20,6 +20,8 @@ pub enum Stage {
     CountingWords,
     /// A vocabulary is learned; the number is its final size.
     LearningVocabulary,
+    /// Words are aligned; the number is the part that is done, in percent.
+    Aligning,
     /// Text is encoded; the number is the pairs read so far.
     Encoding,
 }

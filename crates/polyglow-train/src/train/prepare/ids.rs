@@ -152,6 +152,7 @@ fn show_progress(observer: &mut dyn Observer, stage: Stage, count: u64) {
     observer.activity(&match stage {
         Stage::CountingWords => format!("counting words: {count} lines"),
         Stage::LearningVocabulary => "learning a vocabulary".to_owned(),
+        Stage::Aligning => format!("aligning words: {count} %"),
         Stage::Encoding => format!("encoding: {count} pairs"),
     });
 }
