@@ -23,6 +23,7 @@ pub(crate) mod metrics;
 pub(crate) mod model;
 pub(crate) mod new;
 pub(crate) mod new_crate;
+mod pairs;
 pub(crate) mod quantize;
 pub(crate) mod report;
 pub(crate) mod score;

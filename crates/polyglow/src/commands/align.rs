@@ -15,13 +15,12 @@ use polyglow_data::align::{
     ScoredLink, Symmetrization,
 };
 use polyglow_data::alignment::{GoldLinks, Link, format_links};
-use polyglow_data::config::{Content, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file;
-use polyglow_train::config::Config;
 use polyglow_train::train::available_memory;
 
 use super::counts;
+use super::pairs::PairsArgs;
 use crate::activity::{Activity, Pace};
 use crate::failure::{STOPPED, usage, with_hint};
 use crate::signals::Signals;
@@ -33,18 +32,8 @@ const PAIRS_PER_MESSAGE: usize = 10_000;
 /// The arguments of `polyglow align`.
 #[derive(Args)]
 pub(crate) struct AlignArgs {
-    /// The config whose training text is aligned, a TOML file
-    #[arg(required_unless_present = "src")]
-    config: Option<PathBuf>,
-    /// Override a key of the config, as in `data.max_examples=1000`; may be repeated
-    #[arg(long = "set", value_name = "KEY=VALUE", requires = "config")]
-    overrides: Vec<String>,
-    /// The source side, one sentence per line, in place of a config
-    #[arg(long, value_name = "FILE", requires = "tgt", conflicts_with = "config")]
-    src: Option<PathBuf>,
-    /// The target side
-    #[arg(long, value_name = "FILE", requires = "src")]
-    tgt: Option<PathBuf>,
+    #[command(flatten)]
+    text: PairsArgs,
     /// The file to write: the links of each pair on a line, `0-0 1-2`. `FILE.state` beside it has
     /// the work so far, until it is done
     #[arg(short, long, value_name = "FILE")]
@@ -111,13 +100,13 @@ impl AlignArgs {
 pub(crate) fn run(args: &AlignArgs) -> anyhow::Result<u8> {
     let symmetrization = symmetrization(args)?;
     let options = options(args)?;
-    let config = load_config(args)?;
+    let pairs = args.text.open("align")?;
     let started = Instant::now();
     let mut activity = Activity::new();
-    let text = read_text(args, config.as_ref(), &mut activity)?;
+    let text = read_text(&pairs.corpus, &mut activity)?;
     // Before the work of which the score is the end.
     let gold = match &args.gold {
-        Some(path) => read_gold(path, config.as_ref(), &text)?,
+        Some(path) => read_gold(path, pairs.config.as_ref(), &text)?,
         None => Vec::new(),
     };
     warn_of_pages(&text);
@@ -190,37 +179,11 @@ fn options(args: &AlignArgs) -> anyhow::Result<AlignOptions> {
     })
 }
 
-/// Returns the config, if there is one.
-///
-/// # Errors
-/// It is wrong, or its model reads no pairs (exit code 2).
-fn load_config(args: &AlignArgs) -> anyhow::Result<Option<Config>> {
-    let Some(path) = &args.config else {
-        return Ok(None);
-    };
-    let config = Config::load(path, &args.overrides)?;
-    if !config.content().is_parallel() {
-        let error =
-            anyhow!("`align` reads pairs of sentences, and this config's model reads others");
-        return Err(usage(error));
-    }
-    Ok(Some(config))
-}
-
 /// Reads the text that is aligned.
 ///
 /// # Errors
 /// It cannot be read, or has no pair with words on both sides.
-fn read_text(
-    args: &AlignArgs,
-    config: Option<&Config>,
-    activity: &mut Activity,
-) -> anyhow::Result<Bitext> {
-    let corpus = match (config, &args.src, &args.tgt) {
-        (Some(config), ..) => Corpus::open(&config.data, Content::PAIRS, Split::Train)?,
-        (None, Some(src), Some(tgt)) => Corpus::from_files(src, tgt)?,
-        (None, ..) => return Err(usage(anyhow!("give a config, or `--src` and `--tgt`"))),
-    };
+fn read_text(corpus: &Corpus, activity: &mut Activity) -> anyhow::Result<Bitext> {
     let most = corpus
         .max_examples()
         .map_or(usize::MAX, |most| most as usize);

@@ -8,13 +8,13 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow};
 use clap::Args;
 use polyglow_data::clean::cleaning::{CleanReport, Cleaning, Reading, reasons};
-use polyglow_data::config::{Content, DataConfig, Split};
+use polyglow_data::config::{Content, Split};
 use polyglow_data::corpus::Corpus;
 use polyglow_data::file::NewFile;
 use polyglow_data::pair::Pair;
 use serde::Serialize;
 
-use super::config::ConfigArgs;
+use super::pairs::{Pairs, PairsArgs};
 use crate::activity::Activity;
 use crate::failure::{usage, with_hint};
 
@@ -27,7 +27,7 @@ const PRINTED: usize = 3;
 #[derive(Args)]
 pub(crate) struct CleanArgs {
     #[command(flatten)]
-    source: ConfigArgs,
+    text: PairsArgs,
     /// Directory to write to, which is not there yet: `train` with the endings of the languages,
     /// `removed.tsv` and `report.json`
     #[arg(long, value_name = "DIR", required_unless_present = "dry_run")]
@@ -65,25 +65,22 @@ struct Sample {
 /// The config is wrong, its text has no pairs, or there is something at `--out` already (exit code
 /// 2); a file cannot be read or written.
 pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
-    let config = args.source.load()?;
-    if !config.content().is_parallel() {
-        let error =
-            anyhow!("`clean` reads pairs of sentences, and this config's model reads others");
-        return Err(usage(error));
+    let text = args.text.open("clean")?;
+    let out = args.out.as_deref().filter(|_| !args.dry_run);
+    if let Some(dir) = out {
+        // Before the work.
+        check_free(dir)?;
     }
+    let held_out = held_out(&text)?;
     let mut activity = Activity::new();
-    activity.show("reading the training text".to_owned());
-    let train = Corpus::open(&config.data, Content::PAIRS, Split::Train)?;
-    let held_out = held_out(&config.data)?;
-    let mut cleaning = Cleaning::of(&train, &held_out, &mut |reading, pairs| {
+    let mut cleaning = Cleaning::of(&text.corpus, &held_out, &mut |reading, pairs| {
         activity.show(format!("{}: {pairs} pairs", title(reading)));
     })?;
-    let mut output = match &args.out {
-        Some(dir) if !args.dry_run => Some(CleanFiles::create(dir, &config.data)?),
-        _ => None,
-    };
+    let mut output = out
+        .map(|dir| CleanFiles::create(dir, &text.languages))
+        .transpose()?;
     activity.show("writing".to_owned());
-    let samples = write(&mut cleaning, &train, output.as_mut())?;
+    let samples = write(&mut cleaning, &text.corpus, output.as_mut())?;
     let report = Report {
         counts: cleaning.report().clone(),
         samples,
@@ -92,20 +89,25 @@ pub(crate) fn run(args: &CleanArgs) -> anyhow::Result<()> {
         files.commit(&report)?;
     }
     drop(activity);
-    let mut out = io::stdout().lock();
+    let mut stdout = io::stdout().lock();
     if args.json {
-        return Ok(writeln!(out, "{}", serde_json::to_string_pretty(&report)?)?);
+        let text = serde_json::to_string_pretty(&report)?;
+        return Ok(writeln!(stdout, "{text}")?);
     }
-    print(&mut out, &report)?;
-    if let Some(dir) = args.out.as_ref().filter(|_| !args.dry_run) {
+    print(&mut stdout, &report)?;
+    if let Some(dir) = out {
         let prefix = dir.join("train");
         tracing::info!("train on it: --set data.train={}", prefix.display());
     }
     Ok(())
 }
 
-/// Opens the validation and test sets, whose sentences must not be trained on.
-fn held_out(data: &DataConfig) -> anyhow::Result<Vec<Corpus>> {
+/// Opens the validation and test sets of a config, whose sentences must not be trained on.
+fn held_out(text: &Pairs) -> anyhow::Result<Vec<Corpus>> {
+    let Some(config) = &text.config else {
+        return Ok(Vec::new());
+    };
+    let data = &config.data;
     let mut splits: Vec<Split> = data.test_names().into_iter().map(Split::Test).collect();
     splits.extend(data.has_valid().then_some(Split::Valid));
     let open = |split| Ok(Corpus::open(data, Content::PAIRS, split)?);
@@ -158,6 +160,20 @@ fn write(
     Ok(samples)
 }
 
+/// Makes sure that a directory is not there yet, or is empty.
+///
+/// # Errors
+/// Something is in it (exit code 2).
+fn check_free(dir: &Path) -> anyhow::Result<()> {
+    let is_taken = fs::read_dir(dir).map_or(dir.exists(), |mut files| files.next().is_some());
+    if !is_taken {
+        return Ok(());
+    }
+    let error = anyhow!("`{}` is there already", dir.display());
+    let hint = "give another directory with `--out`, or remove it";
+    Err(with_hint(usage(error), hint))
+}
+
 /// The files that are written, each under a temporary name until all are complete.
 struct CleanFiles {
     dir: PathBuf,
@@ -180,15 +196,8 @@ impl Write for NewFileWriter {
 }
 
 impl CleanFiles {
-    /// Creates the files in a directory, which must not be there or be empty.
-    fn create(dir: &Path, data: &DataConfig) -> anyhow::Result<Self> {
-        let is_taken = fs::read_dir(dir).map_or(dir.exists(), |mut files| files.next().is_some());
-        if is_taken {
-            let error = anyhow!("`{}` is there already", dir.display());
-            let hint = "give another directory with `--out`, or remove it";
-            return Err(with_hint(usage(error), hint));
-        }
-        let (src, tgt) = data.languages()?;
+    /// Creates the files in a directory.
+    fn create(dir: &Path, [src, tgt]: &[String; 2]) -> anyhow::Result<Self> {
         fs::create_dir_all(dir).with_context(|| format!("cannot make `{}`", dir.display()))?;
         let create = |name: String| {
             let path = dir.join(name);
@@ -243,6 +252,10 @@ fn print(out: &mut impl Write, report: &Report) -> io::Result<()> {
     writeln!(out, "{kept} of {pairs} pairs stay ({:.1} %)", share(*kept))?;
     for (name, count) in &counts.repaired {
         writeln!(out, "  {count} of them were repaired: {name}")?;
+    }
+    for (key, estimate) in &counts.estimates {
+        let percent = 100.0 * estimate;
+        writeln!(out, "about {percent:.1} % of the pairs look {key}")?;
     }
     for reason in reasons() {
         let Some(&count) = counts.removed.get(reason.key) else {

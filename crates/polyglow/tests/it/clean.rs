@@ -106,6 +106,13 @@ fn a_dry_run_writes_nothing_and_no_folder_is_written_over() {
     write(&sandbox, "full/mine.txt", "mine");
     let message = sandbox.fail(2, &["clean", "c.toml", "--out", "full"]);
     assert!(message.contains("`full` is there already"), "{message}");
+    // Two files in place of a config, without held-out sets.
+    let files = [
+        "clean", "--src", "text.en", "--tgt", "text.de", "--out", "new",
+    ];
+    let (printed, _) = sandbox.succeed(&files);
+    assert!(printed.starts_with("5 of 9 pairs stay"), "{printed}");
+    assert!(sandbox.path().join("new/train.de").is_file());
     let message = sandbox.fail(2, &["clean", "c.toml"]);
     assert!(message.contains("--out"), "{message}");
     let one_side = ["clean", "c.toml", "--dry-run", "--set", "model.arch=lm"];
