@@ -145,56 +145,56 @@ pub const DETECTORS: &[Detector] = &[
     Detector {
         check: Check::Duplicates,
         what: "repeat an earlier one",
-        advice: "remove them: repeated pairs are memorized, and count several times in scores",
+        advice: "`polyglow clean` removes them: repeated pairs are memorized, and count several times in scores",
         tolerated: 0.02,
         test: None,
     },
     Detector {
         check: Check::Copies,
         what: "have a target that is their source",
-        advice: "remove them: a model that sees copies learns to copy",
+        advice: "`polyglow clean` removes them: a model that sees copies learns to copy",
         tolerated: 0.02,
         test: Some(|pair, _| pair.src == pair.tgt && !pair.src.is_empty()),
     },
     Detector {
         check: Check::Html,
         what: "have entities or tags of HTML, such as `&amp;` or `<b>`",
-        advice: "turn entities into characters and remove tags; what is learned is also written",
+        advice: "`polyglow clean` turns entities into characters and removes tags; what is learned is also written",
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_entities)),
     },
     Detector {
         check: Check::Mojibake,
         what: "look as if UTF-8 was read as Windows-1252, such as `Ã©` for `é`",
-        advice: "restore these lines from their origin; `iconv -f UTF-8 -t WINDOWS-1252` undoes it once for a file of such lines alone",
+        advice: "`polyglow clean` reads these lines again; what is learned is also written",
         tolerated: 0.001,
         test: Some(|pair, _| on_a_side(pair, is_mojibake)),
     },
     Detector {
         check: Check::Lost,
         what: "have U+FFFD, which stands for characters that an earlier program could not read",
-        advice: "make the file again from its origin; the characters are lost",
+        advice: "make the file again from its origin, or let `polyglow clean` remove them: the characters are lost",
         tolerated: 0.001,
         test: Some(|pair, _| on_a_side(pair, lost_characters)),
     },
     Detector {
         check: Check::Hidden,
         what: "have control characters, tabs or marks that cannot be seen",
-        advice: "replace them with spaces, or remove them",
+        advice: "`polyglow clean` removes these characters",
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_hidden)),
     },
     Detector {
         check: Check::Spaces,
         what: "have spaces other than the plain one, such as U+00A0 or U+3000",
-        advice: "replace them with plain spaces, which have other tokens, or set `tokenizer.clean_text = true`",
+        advice: "`polyglow clean` makes plain spaces of them, which have other tokens, and so does `tokenizer.clean_text = true`",
         tolerated: 0.01,
         test: Some(|pair, _| on_a_side(pair, has_other_spaces)),
     },
     Detector {
         check: Check::Script,
         what: "have a side in a script that its language is not written in",
-        advice: "look at the examples, and remove what is of another language",
+        advice: "look at the examples; `polyglow clean` removes what is of another language",
         tolerated: 0.01,
         test: Some(|pair, languages| {
             languages
@@ -205,7 +205,7 @@ pub const DETECTORS: &[Detector] = &[
     Detector {
         check: Check::Language,
         what: "have a side whose words are those of another language",
-        advice: "look at the examples, and remove what is of another language",
+        advice: "look at the examples; `polyglow clean` removes what is of another language",
         tolerated: 0.01,
         test: Some(|pair, languages| {
             languages
@@ -216,14 +216,14 @@ pub const DETECTORS: &[Detector] = &[
     Detector {
         check: Check::SourceInTrain,
         what: "are also in the training text",
-        advice: "remove them from it: scores on what was trained on say little about other text",
+        advice: "`polyglow clean` removes them from it: scores on what was trained on say little about other text",
         tolerated: 0.0,
         test: None,
     },
     Detector {
         check: Check::TargetInTrain,
         what: "have a target that is also in the training text",
-        advice: "look at them: short and frequent sentences may be, but not the same text in other words",
+        advice: "look at them: short and frequent sentences may be, but not the same text in other words; `polyglow clean` removes all of them from it",
         tolerated: 0.1,
         test: None,
     },
