@@ -1,8 +1,8 @@
 //! Dropout on GPUs, with a residual sum and without. Each element of the mask is computed where it
 //! is used, in both passes, by one kernel (`kernel::drop_and_add`).
 
-pub(crate) mod draw;
 mod kernel;
+pub(crate) mod mask;
 
 use burn::backend::Cube;
 use burn::tensor::{DType, Tensor};
@@ -11,7 +11,7 @@ use burn_cubecl::cubecl::client::Client;
 use burn_cubecl::cubecl::prelude::CubeDim;
 use burn_cubecl::tensor::CubeTensor;
 
-use self::draw::Draw;
+use self::mask::DropoutMask;
 use super::Dropped;
 use crate::gpu::operation::{Operand, elements, queue, vector_size};
 use crate::gpu::{BackwardPass, Gradient, open, record};
@@ -106,7 +106,7 @@ pub(crate) fn drop_and_add<const D: usize>(
         let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);
         let vectors = size / vector;
         let dim = CubeDim::new(client, vectors);
-        let draw = Draw::launch(dropped);
+        let mask = DropoutMask::kernel_arg(dropped);
         let output = output.into_buffer_arg();
         let count = calculate_cube_count_elemwise(client, vectors, dim);
         let vectors = vectors as u32;
@@ -119,7 +119,7 @@ pub(crate) fn drop_and_add<const D: usize>(
             input,
             output,
             vectors,
-            draw,
+            mask,
             has_residual,
             has_dropout,
             types,

@@ -10,7 +10,7 @@ use burn_cubecl::tensor::CubeTensor;
 
 use self::kernel::{LANES, Layout, ROWS};
 use crate::Dropped;
-use crate::dropout::gpu::draw::Draw;
+use crate::dropout::gpu::mask::DropoutMask;
 use crate::gpu::operation::{Operand, elements, queue, shared_memory, vector_size, workgroups};
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
@@ -129,7 +129,7 @@ impl State {
                 scales,
                 rows as u32,
                 epsilon as f32,
-                Draw::launch(dropped),
+                DropoutMask::kernel_arg(dropped),
                 layout,
                 kind,
             );
@@ -190,7 +190,7 @@ impl State {
                 grad_input,
                 grad_affine,
                 rows as u32,
-                Draw::launch(dropped),
+                DropoutMask::kernel_arg(dropped),
                 layout,
                 writes_input,
                 kind,

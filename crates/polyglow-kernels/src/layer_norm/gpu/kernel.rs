@@ -14,7 +14,7 @@
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
-use crate::dropout::gpu::draw::{Draw, scale_of};
+use crate::dropout::gpu::mask::{DropoutMask, scales_at};
 use crate::gpu::vector::{sum, zeros};
 
 /// Threads that share a row.
@@ -62,7 +62,7 @@ pub(super) fn forward<T: Float, N: Size>(
     scales: &mut [f32],
     rows: u32,
     epsilon: f32,
-    draw: Draw,
+    mask: DropoutMask,
     #[comptime] layout: Layout,
     #[define(T)] _type: ElemType,
 ) {
@@ -82,7 +82,7 @@ pub(super) fn forward<T: Float, N: Size>(
             let index = row * width + at;
             let mut value = Vector::<f32, N>::cast_from(input[index]);
             if comptime!(layout.has_dropout) {
-                value *= scale_of::<N>(&draw, index);
+                value *= scales_at::<N>(&mask, index);
             }
             if comptime!(layout.has_residual) {
                 value += residual[index];
@@ -135,7 +135,7 @@ pub(super) fn backward<T: Float, N: Size>(
     grad_input: &mut [Vector<T, N>],
     grad_affine: &mut [Vector<f32, N>],
     rows: u32,
-    draw: Draw,
+    mask: DropoutMask,
     #[comptime] layout: Layout,
     #[comptime] writes_input: bool,
     #[define(T)] _type: ElemType,
@@ -190,7 +190,7 @@ pub(super) fn backward<T: Float, N: Size>(
                     if writes_input {
                         let mut dropped = value;
                         if comptime!(layout.has_dropout) {
-                            dropped *= scale_of::<N>(&draw, index);
+                            dropped *= scales_at::<N>(&mask, index);
                         }
                         grad_input[index] = Vector::cast_from(dropped);
                     }

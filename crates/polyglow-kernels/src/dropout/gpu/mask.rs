@@ -7,20 +7,21 @@ use crate::dropout::{Dropped, MASK_PART};
 
 /// A mask, as [`Mask`](crate::dropout::mask::Mask) has it.
 #[derive(CubeType, CubeLaunch)]
-pub(crate) struct Draw {
+pub(crate) struct DropoutMask {
     low: u32,
     pub(crate) high: u32,
+    /// An element is kept if its hash is at most this.
     threshold: u32,
     scale: f32,
 }
 
-impl Draw {
-    /// The argument of a kernel. Without dropout the kernel is compiled without a mask and reads
-    /// nothing of it.
-    pub(crate) fn launch(dropped: Option<Dropped>) -> DrawLaunch {
+impl DropoutMask {
+    /// Returns the argument of a kernel. Without dropout the kernel is compiled without a mask, and
+    /// reads nothing of it.
+    pub(crate) fn kernel_arg(dropped: Option<Dropped>) -> DropoutMaskLaunch {
         let Dropped { keep, key } = dropped.unwrap_or(Dropped { keep: 1.0, key: 0 });
         let threshold = (keep * f64::from(u32::MAX)) as u32;
-        DrawLaunch::new(
+        DropoutMaskLaunch::new(
             key as u32,
             (key >> 32) as u32,
             threshold,
@@ -29,7 +30,7 @@ impl Draw {
     }
 }
 
-/// The state of a part of the mask, given `draw.high` or the state of the part around it, since
+/// The state of a part of the mask, given `mask.high` or the state of the part around it, since
 /// parts nest.
 #[cube]
 pub(crate) fn part_of(high: u32, part: u32) -> u32 {
@@ -38,21 +39,21 @@ pub(crate) fn part_of(high: u32, part: u32) -> u32 {
 
 /// The element of the mask at this index of a part: 0 or `1 / keep`.
 #[cube]
-pub(crate) fn scale_at(draw: &Draw, part: u32, index: u32) -> f32 {
-    let bits = hash(hash(index ^ draw.low) + part);
-    select(bits <= draw.threshold, draw.scale, 0.0f32)
+pub(crate) fn scale_at(mask: &DropoutMask, part: u32, index: u32) -> f32 {
+    let bits = hash(hash(index ^ mask.low) + part);
+    select(bits <= mask.threshold, mask.scale, 0.0f32)
 }
 
 /// The elements of the mask for a vector of a flat tensor; `index` counts vectors.
 #[cube]
-pub(crate) fn scale_of<N: Size>(draw: &Draw, index: usize) -> Vector<f32, N> {
+pub(crate) fn scales_at<N: Size>(mask: &DropoutMask, index: usize) -> Vector<f32, N> {
     let mut scales = Vector::<f32, N>::new(0.0f32);
     let first = index * N::value();
     // A part is a whole number of vectors.
-    let part = part_of(draw.high, (first / MASK_PART) as u32);
+    let part = part_of(mask.high, (first / MASK_PART) as u32);
     #[unroll]
     for i in 0..N::value() {
-        scales.insert(i, scale_at(draw, part, (first % MASK_PART + i) as u32));
+        scales.insert(i, scale_at(mask, part, (first % MASK_PART + i) as u32));
     }
     scales
 }
