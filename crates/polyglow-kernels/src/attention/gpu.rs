@@ -18,7 +18,7 @@ use crate::Dropped;
 use crate::dropout::gpu::mask::DropoutMask;
 use crate::factors::cast;
 use crate::gpu::operation::{
-    Operand, elements, most_bindings, nowhere, queue, shared_memory, vector_size,
+    Operand, elements, max_bindings, placeholder, queue, shared_memory, vector_size,
 };
 use crate::gpu::{BackwardPass, Gradient, open, record};
 
@@ -26,7 +26,8 @@ use crate::gpu::{BackwardPass, Gradient, open, record};
 /// device. A large block reads keys and values from global memory for more queries at once.
 const BLOCKS: [usize; 3] = [32, 16, 8];
 
-/// Bindings of the largest kernel, `backward::grad_keys`: its 8 tensors and one for its scalars.
+/// Bindings of the largest kernel, `backward::grad_keys`: its 8 tensors and one for its scalars. A
+/// device may have fewer: WebGPU promises 8.
 const MAX_BINDINGS: usize = 9;
 /// The most workgroups along an axis: WebGPU allows no more, nor CUDA along the second and third.
 const MAX_WORKGROUPS: usize = (1 << 16) - 1;
@@ -104,6 +105,7 @@ struct Sizes {
 }
 
 impl Sizes {
+    /// Elements in a row of one head.
     fn head_dim(self) -> usize {
         self.d_model / self.num_heads
     }
@@ -157,9 +159,12 @@ struct State {
     /// Elements in a vector.
     vector: usize,
     dropped: Option<Dropped>,
+    /// In self-attention the projection of all three, as `key_value`.
     query: Operand,
     key_value: Operand,
+    /// Read by its strides, so it may be a view that is expanded.
     mask: Operand,
+    /// Kept for `D_i`, the dot product with its gradient.
     output: Operand,
     /// As `kernel::attend` writes them.
     stats: Operand,
@@ -181,7 +186,7 @@ impl State {
             query_len,
             ..
         } = sizes;
-        // Each is an axis of workgroups. Tensors of two formats would need kernels of their own.
+        // Both are axes of workgroups. Tensors of two formats would need kernels of their own.
         if batch > MAX_WORKGROUPS
             || num_heads > MAX_WORKGROUPS
             || query.dtype() != key_value.dtype()
@@ -190,9 +195,10 @@ impl State {
         }
         let query: Operand = query.into();
         let key_value: Operand = key_value.into();
-        if most_bindings(&query) < MAX_BINDINGS {
+        if max_bindings(&query) < MAX_BINDINGS {
             return None;
         }
+        // Outside of the graph, as the projections are: a mask has no gradient.
         let mask: Operand = mask.clone().inner().into();
         let vector = vector_size(sizes.head_dim());
         let layout = sizes.layout(vector, dropped, shared_memory(&query))?;
@@ -296,7 +302,7 @@ impl State {
             // In self-attention the gradients of queries go to the tensor of all three, and nothing
             // is written through this binding.
             let grad_query = if layout.is_self {
-                nowhere(client, grad_query)
+                placeholder(client, grad_query)
             } else {
                 grad_query.clone()
             };
@@ -319,6 +325,7 @@ impl State {
                 types,
             );
         };
+        // Kernels are compiled for one format of all tensors.
         let gradient = cast(gradient, dtype.into()).into();
         let inputs = [query, key_value, mask, output, stats, gradient];
         let name = if layout.has_several_blocks {

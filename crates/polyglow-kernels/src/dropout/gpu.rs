@@ -22,6 +22,7 @@ pub(super) fn add_dropped(
     input: &Tensor<2>,
     dropped: Dropped,
 ) -> Option<Tensor<2>> {
+    // The output is f32, and the kernel reads a residual in the format of the output.
     if residual.dtype() != DType::F32 {
         return None;
     }
@@ -41,6 +42,7 @@ impl BackwardPass<2, 2> for AddDroppedBackward {
         let Self(dropped, dtype) = self;
         let grad_input = tracks_input
             .then(|| drop_and_add("dropout", None, gradient.clone(), dtype, Some(dropped)).into());
+        // The residual passes the gradient on as it is.
         [Some(gradient.into()), grad_input]
     }
 }
@@ -101,6 +103,7 @@ pub(crate) fn drop_and_add<const D: usize>(
     let vector = vector_size(size);
     let has_residual = residual.is_some();
     let has_dropout = dropped.is_some();
+    // Shapes do not matter: the mask goes by the index in the flat tensor.
     let launch = move |client: &Client, inputs: [CubeTensor; 2], [output]: [CubeTensor; 1]| {
         let types = [elements(&inputs[1]), elements(&output)];
         let [residual, input] = inputs.map(CubeTensor::into_buffer_arg);

@@ -17,13 +17,16 @@
 //! - `grad_queries`: a workgroup has a block of queries, as in the forward pass. It is launched
 //!   only if there is more than one block; otherwise `grad_keys` has all keys of a query and
 //!   writes `dQ` as well.
+//!
+//! A thread of `grad_keys` has five arrays of `head_dim` floats: for a head of 64 that is more than
+//! the registers of an NVIDIA thread (255), so some of them are in slower memory.
 
 use burn_cubecl::cubecl;
 use cubecl::prelude::*;
 
 use super::kernel::{
     Layout, Scalars, Tile, add, any_query_attends, dot, dropout_factor, is_forbidden,
-    load_keys_and_values, min, tile,
+    load_keys_and_values, min, row_start, stats_start, tile,
 };
 use crate::attention::FORBIDDEN;
 use crate::dropout::gpu::mask::DropoutMask;
@@ -32,6 +35,7 @@ use crate::gpu::vector::{sum, write, zeros};
 /// A query with what its gradients need, in the registers of a thread.
 #[derive(CubeType)]
 struct QueryRow<N: Size> {
+    /// `q_i`, the query.
     query: Array<Vector<f32, N>>,
     /// `G_i`, the gradient of the output.
     grad_output: Array<Vector<f32, N>>,
@@ -63,19 +67,17 @@ fn load_query<T: Float, N: Size>(
     let mut max_score = 0.0f32;
     let mut inverse_normalizer = 0.0f32;
     if query_index < query_len {
-        let row = tile.batch_index * query_len + query_index;
-        let start = row * comptime!(layout.query_stride) + tile.head_index * head_vectors;
-        let output_start =
-            row * comptime!(layout.num_heads * head_vectors) + tile.head_index * head_vectors;
+        let stride = comptime!(layout.query_stride);
+        let start = row_start(tile, query_index, query_len, stride, layout);
+        let output_stride = comptime!(layout.num_heads * layout.head_vectors);
+        let output_start = row_start(tile, query_index, query_len, output_stride, layout);
         #[unroll]
         for i in 0..head_vectors {
             query_vectors[i] = Vector::cast_from(query[start + i]);
             grad_vectors[i] = Vector::cast_from(grad_output[output_start + i]);
             products += grad_vectors[i] * Vector::cast_from(output[output_start + i]);
         }
-        let start = 2
-            * ((tile.batch_index * comptime!(layout.num_heads) + tile.head_index) * query_len
-                + query_index);
+        let start = stats_start(tile, query_index, query_len, layout);
         max_score = stats[start];
         inverse_normalizer = stats[start + 1];
     }
@@ -105,6 +107,7 @@ fn weigh<B: Int, N: Size>(
     #[comptime] layout: Layout,
 ) -> (f32, f32) {
     let head_vectors = comptime!(layout.head_vectors);
+    // By the same operations as in the forward pass, so that the weight is the one that it used.
     let forbidden = is_forbidden::<B>(mask, tile.batch_index, query_index, key_index);
     let score = select(
         forbidden,
@@ -192,6 +195,7 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
             if has_query {
                 for j in 0..min(key_len - first_key, block) {
                     let key_index = first_key + j;
+                    // `dQ` needs the gradients of the scores alone.
                     let (_, grad_score) = weigh::<B, N>(
                         &query_row,
                         &keys,
@@ -212,8 +216,8 @@ pub(super) fn grad_queries<T: Float, B: Int, N: Size>(
         first_key += block;
     }
     if has_query {
-        let start = (tile.batch_index * query_len + query_index) * comptime!(layout.query_stride)
-            + tile.head_index * head_vectors;
+        let stride = comptime!(layout.query_stride);
+        let start = row_start(&tile, query_index, query_len, stride, layout);
         write::<T, N>(grad_query, start, &grad_row, head_vectors);
     }
 }
@@ -244,13 +248,14 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
     // of the output while a thread has a key. Four arrays would halve the block that fits.
     let mut left = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     let mut right = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
-    // `[key][query]`. A row is one longer than a block, so that threads, which read a row each,
-    // never access the same bank of shared memory at once.
+    // `W_ij M_ij` and `scale T_ij`, `[key][query]`. A row is one longer than a block, so that
+    // threads, which read a row each, never access the same bank of shared memory at once.
     let mut weights = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut grad_scores = Shared::<[f32]>::new_slice(comptime!(block * (block + 1)));
     let mut flags = Shared::<[u32]>::new_slice(block);
     let mut grad_key = zeros::<N>(head_vectors);
     let mut grad_value = zeros::<N>(head_vectors);
+    // The last block of keys may be shorter.
     let key_len_here = min(key_len - tile.first_row, block);
     let mut first_query = 0usize;
     while first_query < query_len {
@@ -288,7 +293,9 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
                 key_len,
                 layout,
             );
+            // No thread reads the block before all have loaded their share of it.
             sync_cube();
+            // Now the thread has a query, and computes its column of `weights` and `grad_scores`.
             if has_query {
                 let mut grad_row = zeros::<N>(head_vectors);
                 for j in 0..key_len_here {
@@ -308,14 +315,14 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
                     );
                     weights[j * comptime!(block + 1) + thread] = weight;
                     grad_scores[j * comptime!(block + 1) + thread] = grad_score;
+                    // With several blocks of keys `dQ` is a sum over workgroups: `grad_queries`.
                     if comptime!(!layout.has_several_blocks) {
                         add::<N>(&mut grad_row, grad_score, &left, j, head_vectors);
                     }
                 }
                 if comptime!(!layout.has_several_blocks) {
-                    let start = (tile.batch_index * query_len + query_index)
-                        * comptime!(layout.query_stride)
-                        + tile.head_index * head_vectors;
+                    let stride = comptime!(layout.query_stride);
+                    let start = row_start(&tile, query_index, query_len, stride, layout);
                     if comptime!(layout.is_self) {
                         write::<T, N>(grad_key_value, start, &grad_row, head_vectors);
                     } else {
@@ -330,8 +337,10 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
                 left[thread * head_vectors + i] = query_row.query[i];
                 right[thread * head_vectors + i] = query_row.grad_output[i];
             }
+            // A thread reads what all others have written: their queries, weights and gradients.
             sync_cube();
-            // Queries in order, one thread for each key: the sums are the same in every run.
+            // Now the thread has a key, and sums up its row of both over the queries, in their
+            // order, so that the sums are the same in every run.
             if thread < key_len_here {
                 for i in 0..min(query_len - first_query, block) {
                     let entry = thread * comptime!(block + 1) + i;
@@ -342,19 +351,19 @@ pub(super) fn grad_keys<T: Float, B: Int, N: Size>(
         }
         first_query += block;
     }
+    // Keys that no query attends to get zeros: the gradients are not initialized otherwise.
     if thread < key_len_here {
-        let row = (tile.batch_index * key_len + tile.first_row + thread)
-            * comptime!(layout.key_stride)
-            + tile.head_index * head_vectors;
+        let stride = comptime!(layout.key_stride);
+        let start = row_start(&tile, tile.first_row + thread, key_len, stride, layout);
         write::<T, N>(
             grad_key_value,
-            row + comptime!(layout.key_start),
+            start + comptime!(layout.key_start),
             &grad_key,
             head_vectors,
         );
         write::<T, N>(
             grad_key_value,
-            row + comptime!(layout.value_start),
+            start + comptime!(layout.value_start),
             &grad_value,
             head_vectors,
         );

@@ -51,6 +51,7 @@ pub(super) struct Layout {
     pub(super) block: usize,
     /// Whether there are more keys or queries than one block has.
     pub(super) has_several_blocks: bool,
+    /// Whether weights are dropped; otherwise the dropout mask is not read.
     pub(super) has_dropout: bool,
 }
 
@@ -87,6 +88,31 @@ pub(super) fn tile(dropout_mask: &DropoutMask, #[comptime] layout: Layout) -> Ti
     }
 }
 
+/// The first vector of this head in row `index` of `len` rows for each batch row, which begin
+/// `stride` vectors apart; parts of the rows other than queries have a start of their own to add.
+#[cube]
+pub(super) fn row_start(
+    tile: &Tile,
+    index: usize,
+    len: usize,
+    #[comptime] stride: usize,
+    #[comptime] layout: Layout,
+) -> usize {
+    (tile.batch_index * len + index) * stride + tile.head_index * comptime!(layout.head_vectors)
+}
+
+/// The position of `m` of a query of this head in the statistics; behind it is `1 / l`.
+#[cube]
+pub(super) fn stats_start(
+    tile: &Tile,
+    query_index: usize,
+    query_len: usize,
+    #[comptime] layout: Layout,
+) -> usize {
+    2 * ((tile.batch_index * comptime!(layout.num_heads) + tile.head_index) * query_len
+        + query_index)
+}
+
 /// Writes the output, `[batch, query_len, d_model]`, and for each query of each head `m` and
 /// `1 / l`, `stats`: `[batch, num_heads, query_len, 2]`.
 #[cube(launch)]
@@ -108,6 +134,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let key_len = scalars.key_len as usize;
     let query_index = tile.first_row + UNIT_POS as usize;
     let has_query = query_index < query_len;
+    // The block of keys that all threads visit together, with its values; and a flag for each
+    // query.
     let mut keys = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     let mut values = Shared::<[Vector<f32, N>]>::new_slice(comptime!(block * head_vectors));
     let mut flags = Shared::<[u32]>::new_slice(block);
@@ -116,8 +144,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
     let mut query_row = Array::<Vector<f32, N>>::new(head_vectors);
     let mut output_row = zeros::<N>(head_vectors);
     if has_query {
-        let start = (tile.batch_index * query_len + query_index) * comptime!(layout.query_stride)
-            + tile.head_index * head_vectors;
+        let stride = comptime!(layout.query_stride);
+        let start = row_start(&tile, query_index, query_len, stride, layout);
         #[unroll]
         for i in 0..head_vectors {
             query_row[i] = Vector::cast_from(query[start + i]);
@@ -189,9 +217,8 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
         first_key += block;
     }
     if has_query {
-        let start = (tile.batch_index * query_len + query_index)
-            * comptime!(layout.num_heads * head_vectors)
-            + tile.head_index * head_vectors;
+        let stride = comptime!(layout.num_heads * layout.head_vectors);
+        let start = row_start(&tile, query_index, query_len, stride, layout);
         // `o / l`. No division by 0: the first block is never skipped, since `m` begins below half
         // of FORBIDDEN, and the key that has the largest score adds `exp(0) = 1` to `l`.
         #[unroll]
@@ -199,16 +226,15 @@ pub(super) fn attend<T: Float, B: Int, N: Size>(
             output_row[i] /= Vector::new(normalizer);
         }
         write::<T, N>(output, start, &output_row, head_vectors);
-        let start = 2
-            * ((tile.batch_index * comptime!(layout.num_heads) + tile.head_index) * query_len
-                + query_index);
+        let start = stats_start(&tile, query_index, query_len, layout);
         stats[start] = max_score;
         stats[start + 1] = 1.0 / normalizer;
     }
 }
 
 /// Whether any query of the workgroup may attend to a key of the block from `first_key` on, so that
-/// blocks above the diagonal of a causal mask cost nothing. `true` also with `needs_forbidden`: the thread's own query needs the block even where it is forbidden.
+/// blocks above the diagonal of a causal mask cost nothing. `true` also with `needs_forbidden`: the
+/// thread's own query needs the block even where it is forbidden.
 ///
 /// The function contains barriers, so all threads of the workgroup have to call it. It begins with
 /// one, so the caller may overwrite shared memory afterwards, and it returns the same value to all
@@ -272,7 +298,8 @@ pub(super) fn is_forbidden<B: Int>(
     mask[index] != B::from_int(0)
 }
 
-/// The factor of dropout for a weight: 0 or `1 / keep`, and 1 without dropout.
+/// The factor of dropout for a weight: 0 or `1 / keep`, and 1 without dropout. `index` is that of
+/// the weight in the `[query_len, key_len]` matrix of its head, as on the CPU.
 #[cube]
 pub(super) fn dropout_factor(
     dropout_mask: &DropoutMask,
@@ -318,8 +345,9 @@ pub(super) fn load_keys_and_values<T: Float, N: Size>(
     );
 }
 
-/// Copies a block of keys or values of a head, from row `first_row` on, into shared memory. Thread `i` copies
-/// vectors `i`, `i + block`, and so on, so that neighboring threads read neighboring memory.
+/// Copies a block of keys or values of a head, from row `first_row` on, into shared memory. Thread
+/// `i` copies vectors `i`, `i + block`, and so on, so that neighboring threads read neighboring
+/// memory.
 #[cube]
 fn load<T: Float, N: Size>(
     rows: &[Vector<T, N>],

@@ -22,6 +22,7 @@ pub(super) fn drop_and_add<I: Float, O: Float, N: Size>(
     let index = ABSOLUTE_POS;
     if index < vectors as usize {
         let mut value = Vector::<f32, N>::cast_from(input[index]);
+        // Both conditions are known when the kernel is compiled, so no variant has a branch.
         if has_dropout {
             value *= scales_at::<N>(&mask, index);
         }

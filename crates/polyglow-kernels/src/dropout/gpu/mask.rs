@@ -9,9 +9,11 @@ use crate::dropout::{Dropped, MASK_PART};
 #[derive(CubeType, CubeLaunch)]
 pub(crate) struct DropoutMask {
     low: u32,
+    /// The upper half of the key, from which [`part_of`] makes the state of a part.
     pub(crate) high: u32,
     /// An element is kept if its hash is at most this.
     threshold: u32,
+    /// `1 / keep`.
     scale: f32,
 }
 
@@ -31,13 +33,13 @@ impl DropoutMask {
 }
 
 /// The state of a part of the mask, given `mask.high` or the state of the part around it, since
-/// parts nest.
+/// parts nest: what `Mask::part` computes on the CPU for an index of 32 bits.
 #[cube]
 pub(crate) fn part_of(high: u32, part: u32) -> u32 {
     hash(hash(high ^ hash(part)) + 1u32)
 }
 
-/// The element of the mask at this index of a part: 0 or `1 / keep`.
+/// The element of the mask at this index of a part: 0 or `1 / keep`. `part` is from [`part_of`].
 #[cube]
 pub(crate) fn scale_at(mask: &DropoutMask, part: u32, index: u32) -> f32 {
     let bits = hash(hash(index ^ mask.low) + part);
@@ -58,7 +60,7 @@ pub(crate) fn scales_at<N: Size>(mask: &DropoutMask, index: usize) -> Vector<f32
     scales
 }
 
-/// The hash of `dropout/hash.rs`.
+/// The hash of `dropout/hash.rs`. Products of `u32` wrap around in kernels, as they have to here.
 #[cube]
 fn hash(bits: u32) -> u32 {
     let first = (bits ^ (bits >> 16u32)) * 0x7feb_352du32;
