@@ -32,15 +32,15 @@ pub(super) fn recurrent_step(
     let sizes = Sizes::new(cell, &projected, &recurrent, &state);
     let (projected, projected_node) = read(projected);
     let (recurrent, recurrent_node) = read(recurrent);
-    let (state_before, state_node) = read(state);
-    let mut states = state_before.slice().to_vec();
+    let (before, state_node) = read(state);
+    let mut states = before.slice().to_vec();
     sizes.step(projected.slice(), recurrent.slice(), &mut states);
     let output = from_values(states, [sizes.rows, sizes.state_len()]);
     let state = State {
         sizes,
         projected,
         recurrent,
-        state_before,
+        before,
     };
     record(state, [projected_node, recurrent_node, state_node], output)
 }
@@ -135,7 +135,7 @@ struct State {
     /// `u`.
     recurrent: Contiguous,
     /// The state that the step began with.
-    state_before: Contiguous,
+    before: Contiguous,
 }
 
 impl State {
@@ -155,7 +155,7 @@ impl State {
             width,
             projected: Rows::from(self.projected.slice(), first, gates_len),
             recurrent: Rows::from(self.recurrent.slice(), first, gates_len),
-            states: Rows::from(self.state_before.slice(), first, self.sizes.state_len()),
+            states: Rows::from(self.before.slice(), first, self.sizes.state_len()),
             grads,
             padding: &[],
             grad_projected: RowsMut {
